@@ -11,10 +11,13 @@ Builds the peers (ten minutes on a fresh machine with two cores), measures each 
 tables, and writes benches/results.json.
 
   --quick        two repetitions and short slices: about two minutes after the build
-  --write-docs   put the tables into docs/benchmarks.md, between its markers
+  --write-docs   put the table of users into docs/benchmarks.md, between its markers
   --skip-build   measure what is built already
-  --only PEERS   only these, by the names of their directories in benches/peers, and limits and node
+  --only PEERS   only these, by the names of their directories in benches/peers, and limits, node and users
   --help         this
+
+  --only users   only the first table of docs/benchmarks.md: an ACP agent, an LSP session and MCP tools, each beside
+                 the official library (four minutes after the build; it is benches/users/run.py)
 
 Needs a Rust toolchain and Python 3. vscode-jsonrpc needs Node with npm, and is left out without. Instructions need
 valgrind, which is installed by apt where that is possible, and are left out without.
@@ -28,11 +31,11 @@ fail() {
 }
 note() { printf '%s\n' "$*" >&2; }
 
-repetitions=7 budget=150 instructions=1280 quick="" build=1 docs=() only=""
+repetitions=7 budget=150 instructions=1280 quick="" build=1 docs=0 only=""
 while (($#)); do
     case "$1" in
         --quick) quick=1 repetitions=2 budget=60 instructions=320 ;;
-        --write-docs) docs=(docs/benchmarks.md) ;;
+        --write-docs) docs=1 ;;
         --skip-build) build=0 ;;
         --only) only="${2:-}" && [[ -n "$only" ]] || fail "--only wants names"; shift ;;
         --help | -h) usage; exit 0 ;;
@@ -72,14 +75,23 @@ chosen=()
 for subject in "${subjects[@]}"; do
     if wanted "${subject%% *}"; then chosen+=("$subject"); fi
 done
-wanted_limits=0 wanted_node=0 wanted_core=0 wanted_tokio=0
+wanted_limits=0 wanted_node=0 wanted_core=0 wanted_tokio=0 wanted_users=0
 if wanted limits; then wanted_limits=1; fi
 if wanted node; then wanted_node=1; fi
 if wanted core; then wanted_core=1; fi
 if wanted tokio; then wanted_tokio=1; fi
-((${#chosen[@]} + wanted_limits + wanted_node)) || fail "no peer is called: $only"
+if wanted users; then wanted_users=1; fi
+((${#chosen[@]} + wanted_limits + wanted_node + wanted_users)) || fail "no peer is called: $only"
 
 command -v python3 >/dev/null || fail "python3 is missing"
+if ((wanted_users)); then
+    users=()
+    if [[ -n "$quick" ]]; then users+=(--rounds "$repetitions"); fi
+    if ((!build)); then users+=(--skip-build); fi
+    if ((docs)); then users+=(--write-docs); fi
+    benches/users/run.py "${users[@]}"
+    if [[ "$only" == users ]]; then exit 0; fi
+fi
 
 build_all() {
     command -v cargo >/dev/null || fail "cargo is missing: install a Rust toolchain"
@@ -195,29 +207,8 @@ instructing=$!
 counted
 wait "$instructing"
 
-python3 - >"$raw/machine.json" <<'PYTHON'
-import datetime, json, os, re, subprocess
-
-def first(command):
-    try:
-        return subprocess.run(command, capture_output=True, text=True).stdout.splitlines()[0].strip()
-    except (OSError, IndexError):
-        return "none"
-
-cpu = re.search(r"model name\s*: (.*)", open("/proc/cpuinfo").read())
-memory = re.search(r"MemTotal:\s*(\d+)", open("/proc/meminfo").read())
-print(json.dumps({
-    "date": datetime.date.today().isoformat(),
-    "commit": first(["git", "describe", "--always", "--dirty"]),
-    "CPU": f"{os.cpu_count()} x {cpu[1] if cpu else 'unknown'}",
-    "memory": f"{int(memory[1]) >> 20} GiB" if memory else "unknown",
-    "kernel": os.uname().release,
-    "compiler": first(["rustc", "--version"]),
-    "node": first(["node", "--version"]),
-    "valgrind": first(["valgrind", "--version"]),
-}))
-PYTHON
-python3 benches/table.py "$raw" benches/results.json "${docs[@]}"
+python3 benches/machine.py >"$raw/machine.json"
+python3 benches/table.py "$raw" benches/results.json
 note "took ${SECONDS} s after the build; wrote benches/results.json"
 if ((${#failures[@]})); then
     printf 'FAILED: %s\n' "${failures[@]}" >&2

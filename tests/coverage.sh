@@ -28,7 +28,7 @@ export LLVM_PROFILE_FILE="$raw/%p-%m.profraw"
 
 # tests ARGUMENT...: the two crates' own tests, and those of the workspace that drive nothing but the core.
 tests() {
-    cargo test --locked --profile checked --package protocol-core --package protocol-json --tests "$@"
+    cargo test --locked --profile checked --package rescind-core --package rescind-json --tests "$@"
     cargo test --locked --profile checked --package rescind-tests \
         --test vectors --test state_machine --test orderings "$@"
 }

@@ -5,7 +5,7 @@
 #
 # Takes hours for each; `--shard 0/8` takes every eighth way, `--in-diff FILE` what a difference touches, `--re WORDS`
 # what is named so. CARGO_MUTANTS_JOBS says how many at a time. Installs cargo-mutants if it is missing. Prints how many
-# were noticed; docs/mutants.md argues those that were not.
+# were noticed, and lists those that were not.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -22,7 +22,7 @@ core) examined=(protocol-core/src/{machine,connection,frame,envelope}/'**' proto
 json) examined=(protocol-json/src/'**') ;;
 relay) examined=(protocol-relay/src/'**') ;;
 adapters) examined=(protocol-{async,blocking,child,smol,tokio,websocket}/src/'**') ;;
-command-line) examined=(rescind/src/'**') ;;
+command-line) examined=(rescind-cli/src/'**') ;;
 conform) examined=(rescind-conform/src/{check,judge,known,malformed,once,suite,wire}.rs
     rescind-conform/src/{checks/'**',client/{check,checks,judge,suite}.rs,relay/{checks,message,mod,rules}.rs}) ;;
 *) usage ;;
@@ -85,7 +85,7 @@ core)
         --cargo-arg=--{lib,test=dialects,test=erlmcp,test=g08_limits,test=g09_bad_input} -- -- "${slow[@]}"
     again few own 30 --cargo-arg=--tests -- -- "${slow[@]}"
     again own vectors 60 --cargo-arg=--package=rescind-tests --cargo-arg=--test={vectors,state_machine}
-    again vectors slow 600 --cargo-arg=--package={rescind-tests,protocol-relay} \
+    again vectors slow 600 --cargo-arg=--package={rescind-tests,rescind-relay} \
         --cargo-arg=--test={g08_limits,g09_bad_input,g10_determinism,g10_dialects,orderings,relay}
     ;;
 json | relay)
@@ -95,7 +95,7 @@ adapters)
     mutants own 120 "$@" --cargo-arg=--tests
     again own handles 240 --cargo-arg=--package=rescind-handles-suite --cargo-arg=--test={handles,waiting_answers}
     again handles worlds 240 --cargo-arg=--package=rescind-{tests,children-suite} --cargo-arg=--test={simulation,children}
-    again worlds command-line 600 --cargo-arg=--package=rescind --cargo-arg=--tests
+    again worlds command-line 600 --cargo-arg=--package=rescind-cli --cargo-arg=--tests
     ;;
 conform)
     mutants few 60 "$@" --cargo-arg=--lib

@@ -17,12 +17,12 @@ use std::sync::{Arc, Mutex};
 use libtest_mimic::{Arguments, Failed, Trial};
 use protocol_core::{CancelRule, Cancellers, CapabilityRule, Config, Dialect};
 use protocol_testkit::both_roles;
-use protocol_testkit::explore::{Orderings, Relayed, Report, Scenario, search};
+use protocol_testkit::explore::{Orderings, Relayed, Report, Scenario, Turns, search};
 
 use counts::{Count, Counts};
 use scenarios::{
     ACKNOWLEDGED, LARGE, NEGOTIATED, OPERATIONS, RELAYED, RELAYED_NEGOTIATED, RELAYED_OPERATIONS,
-    SCENARIOS,
+    SCENARIOS, TURNS,
 };
 
 /// Where a search is given up: nothing recorded comes near it.
@@ -96,12 +96,14 @@ fn scenarios_of(
         matches!(dialect.cancel, CancelRule::Request { .. } | CancelRule::Operation { .. });
     let has_operations = dialect.has_operations();
     let is_negotiated = !dialect.revisions.is_empty();
-    let lists: [(bool, Search, &[Scenario]); 8] = [
+    let has_turns = dialect.work.iter().any(|rule| rule.kind == "turn") && dialect.name != "acp-v2";
+    let lists: [(bool, Search, &[Scenario]); 9] = [
         (true, direct, SCENARIOS),
         (is_acknowledged, direct, ACKNOWLEDGED),
         (is_negotiated, direct, NEGOTIATED),
         (has_operations, direct, OPERATIONS),
         (is_large, direct, LARGE),
+        (has_turns, turns, TURNS),
         (true, relayed, RELAYED),
         (is_negotiated, relayed, RELAYED_NEGOTIATED),
         (has_operations, relayed, RELAYED_OPERATIONS),
@@ -117,6 +119,11 @@ fn direct(dialect: &Dialect, scenario: &Scenario) -> Report {
         dialect.cancellers == Cancellers::Both && dialect.capability == CapabilityRule::NotNeeded;
     let configs = if are_alike { [config.clone(), config] } else { both_roles(config) };
     search(&Orderings::new(configs, *scenario), MOST)
+}
+
+/// Has a model of its own, which knows what a stop means.
+fn turns(dialect: &Dialect, _: &Scenario) -> Report {
+    search(&Turns::new(dialect), MOST)
 }
 
 fn relayed(dialect: &Dialect, scenario: &Scenario) -> Report {

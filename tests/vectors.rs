@@ -15,7 +15,7 @@ use std::process::ExitCode;
 use clap::Parser;
 use libtest_mimic::{Arguments, Trial};
 use protocol_core::Dialect;
-use rescind::step::{Session, StepArgs};
+use rescind_cli::step::{Session, StepArgs};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 

@@ -22,7 +22,7 @@ import ratchet
 import rust
 
 FILE = pathlib.Path(__file__).with_name("circles.toml")
-PURE = ("protocol-core", "protocol-endpoint", "protocol-json", "protocol-operations", "protocol-relay")
+PURE = ("protocol-core", "protocol-endpoint", "protocol-http", "protocol-json", "protocol-operations", "protocol-relay")
 
 MODULE = re.compile(r"\bmod\s+(\w+)\s*([;{])")
 # A string is blanked in code, so the file of a `#[path]` is read from the text before that.

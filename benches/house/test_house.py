@@ -6,6 +6,7 @@ import unittest
 
 import circles
 import decisions
+import packages
 import ratchet
 import voice
 
@@ -141,6 +142,14 @@ class Voice(WithFolder):
 
     def test_a_question_is_none(self):
         self.assertEqual(self.measures("/// What does it hold? All of it.\nstruct A;"), [])
+
+    def test_sentences_of_pages(self):
+        (self.folder / "target").mkdir()
+        (self.folder / "target/built.md").write_text("Who made it is gone.\n")
+        (self.folder / "page.md").write_text("# Where\n\nIt holds. What it holds is here.\n\n```sh\nWhere\n```\n")
+        found = voice.sentences_of_pages(self.folder)
+        self.assertEqual(found, [("page.md:3", "It holds."), ("page.md:3", "What it holds is here.")])
+        self.assertEqual([voice.is_free(text) for _, text in found], [False, True])
 
     def test_one_or_two_words(self):
         self.assertEqual(self.measures("struct A {\n/// Its id.\nid: u8,\n/// The row's id.\nrow: u8 }"), ["tiny"])
@@ -280,6 +289,25 @@ class Decisions(WithFolder):
     def test_tables_that_have_moved(self):
         (self.folder / "crates/protocol-core/src/machine").mkdir(parents=True)
         self.assertIn("TABLES", decisions.errors_of(self.folder, False)[0])
+
+
+class Packages(unittest.TestCase):
+    README = "## Features\n\n`fast`\n\nThe minimum Rust version is 1.85.\n"
+    NAMES = {"README.md", "LICENSE-MIT", "LICENSE-APACHE", "Cargo.toml"}
+
+    def package(self, **changed):
+        whole = dict.fromkeys(packages.FIELDS, "something") | {
+            "name": "one", "documentation": "https://docs.rs/one", "rust_version": "1.85",
+            "features": {"default": [], "fast": []}, "metadata": {"docs": {"rs": {"all-features": True}}},
+        }
+        return whole | changed
+
+    def test_a_whole_package_has_no_flaw(self):
+        self.assertEqual(packages.flaws(self.package(), self.README, self.NAMES), [])
+
+    def test_what_lacks_is_named(self):
+        lacking = self.package(description=None, metadata=None, features={"slow": []}, rust_version="1.90")
+        self.assertEqual(len(packages.flaws(lacking, self.README, self.NAMES - {"LICENSE-MIT"})), 5)
 
 
 if __name__ == "__main__":

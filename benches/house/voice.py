@@ -13,17 +13,24 @@ A doc is a run of `///` or `//!` lines in `src`, but for files of tests. An item
 not its module is; so are the variants of a public enum, the items of a public trait, and the `//!` of lib.rs and of
 each `pub mod`. A sentence ends with `.`, `?` or `!` and a space, with its paragraph, or with its item of a list. Code
 blocks, tables, headings and the addresses of links are no sentences.
+
+Of the sentences of all pages (*.md), at most 4 % may begin as those of `free` do.
 """
 
 import bisect
 import dataclasses
 import pathlib
 import re
+import sys
 
 import ratchet
 import rust
 
 FILE = pathlib.Path(__file__).with_name("voice.toml")
+# The largest share of sentences of pages that begin with a free relative clause.
+MOST_FREE = 0.04
+# Folders whose pages are not ours.
+BUILT = {"target", "node_modules", ".git"}
 MEASURES = {
     "free": "begin with what the thing is ('The id of ...'), or with a verb ('Returns ...')",
     "tiny": "name the unit, the default or the reason",
@@ -60,8 +67,7 @@ class Doc:
         """Yields the measure, the line and the text of all that counts."""
         text = " ".join(self.lines).split()
         start = " ".join(text[:12])
-        first = CLAUSE.split(" ".join(text), maxsplit=1)[0]
-        if FREE.match(first) and not first.endswith("?"):
+        if is_free(" ".join(text)):
             yield "free", self.at, start
         if len(text) <= 2:
             yield "tiny", self.at, start
@@ -99,6 +105,30 @@ class Doc:
             words += text.split()
         if words:
             yield at, " ".join(words)
+
+
+def is_free(text):
+    """Returns whether the text begins with a free relative clause, and asks nothing."""
+    first = CLAUSE.split(text, maxsplit=1)[0]
+    return bool(FREE.match(first)) and not first.endswith("?")
+
+
+def sentences_of_pages(root):
+    """Returns the place and the text of each sentence of all pages below the folder `root`."""
+    pages = [page.relative_to(root) for page in sorted(root.rglob("*.md"))]
+    ours = [page for page in pages if not BUILT & set(page.parts)]
+    docs = [Doc(str(page), 1, (root / page).read_text().split("\n")) for page in ours]
+    return [(f"{doc.file}:{line}", text) for doc in docs for line, text in doc.sentences()]
+
+
+def check_pages():
+    """Prints the share of sentences of pages that begin with a free relative clause; exits if there are too many."""
+    sentences = sentences_of_pages(ratchet.ROOT)
+    free = [f"{place}: {text}" for place, text in sentences if is_free(text)]
+    share = len(free) / max(1, len(sentences))
+    print(f"{'pages':20}{len(sentences):6}{len(free):6}{share:7.1%}")
+    if share > MOST_FREE:
+        sys.exit("\n".join([f"error: {share:.1%} of the sentences of pages begin so, {MOST_FREE:.0%} allowed", *free]))
 
 
 def docs_of(crate, name):
@@ -181,6 +211,8 @@ def main():
     for crate in asked.show:
         for lines in told[crate].values():
             print(*lines, sep="\n", end="\n" if lines else "")
+
+    check_pages()
 
     def mend(crate, measure):
         return MEASURES[measure] + ratchet.listed(told[crate][measure], "voice.py", crate)

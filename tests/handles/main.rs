@@ -21,6 +21,8 @@ mod pipe;
 
 mod blocking;
 mod hand_made;
+#[cfg(unix)]
+mod monoio_local;
 mod smol_local;
 mod smol_threads;
 mod threads;

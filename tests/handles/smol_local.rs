@@ -44,7 +44,7 @@ pub(crate) async fn sleep(time: Duration) {
 pub(crate) fn run(test: impl Future<Output = ()>) {
     let executor = EXECUTOR.with(Rc::clone);
     smol::block_on(executor.run(smol::future::or(test, async {
-        sleep(Duration::from_secs(20)).await;
+        sleep(Duration::from_secs(60)).await;
         panic!("nothing happens");
     })));
 }

@@ -38,7 +38,7 @@ pub(crate) async fn sleep(time: Duration) {
 
 pub(crate) fn run(test: impl Future<Output = ()>) {
     smol::block_on(smol::future::or(test, async {
-        sleep(Duration::from_secs(20)).await;
+        sleep(Duration::from_secs(60)).await;
         panic!("nothing happens");
     }));
 }

@@ -40,7 +40,7 @@ pub(crate) fn run(test: impl Future<Output = ()>) {
         .enable_time()
         .build()
         .unwrap();
-    let patience = Duration::from_secs(20);
+    let patience = Duration::from_secs(60);
     runtime
         .block_on(async { tokio::time::timeout(patience, test).await.expect("nothing happens") });
 }

@@ -6,6 +6,7 @@
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod account;
 mod churn;
 mod ends;
 mod formula;

@@ -535,3 +535,11 @@ pub(crate) const LARGE: &[Scenario] = &[
         timers: true,
     },
 ];
+
+/// The orderings of turns, which are the same in each preset that has them.
+pub(crate) const TURNS: &[Scenario] = &[Scenario {
+    name: "turns that are stopped, cancelled and ended",
+    budget: &[],
+    answers: ONE,
+    timers: false,
+}];

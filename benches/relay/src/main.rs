@@ -3,7 +3,7 @@
 //! What the faster of the two takes is what the others are compared with.
 //!
 //! ```sh
-//! cargo build --release -p rescind
+//! cargo build --release -p rescind-cli
 //! cd benches && cargo run --release -p bench-relay -- ../target/release/rescind
 //! ```
 //!

@@ -107,6 +107,9 @@ where
 {
     /// Reads, and returns the number of bytes.
     fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<usize> {
+        if !self.hub.may_read() && !self.hub.poll_may_read(cx.waker()) {
+            return Poll::Pending;
+        }
         let before = self.reader.input.unread().len();
         match ready!(self.reader.poll(cx)) {
             Read::Bytes => {
@@ -129,7 +132,12 @@ where
     /// while for them, because the end of the input may carry the reason, such as a process's exit
     /// status.
     fn poll_write(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        if let Err(error) = ready!(self.writer.poll(cx)) {
+        let before = self.writer.written();
+        let written = self.writer.poll(cx);
+        if written.is_pending() && self.writer.written() > before {
+            self.hub.note_progress();
+        }
+        if let Err(error) = ready!(written) {
             self.hub.fail(&error);
             self.keep(Some(error));
         }
@@ -144,33 +152,35 @@ where
 
     /// Fires timers and writes. The first value is ready when a timer was due.
     fn poll_hub(&mut self, cx: &mut Context<'_>) -> (Poll<()>, Poll<Turn>) {
-        if self.poll_write(cx).is_pending() {
-            let due = self.hub.poll_timers(cx.waker());
-            return (self.alarm.poll(due, cx), self.wait_for_writer());
+        if self.poll_write(cx).is_ready() {
+            let first = self.poll_next(cx);
+            if !matches!(first, (_, Poll::Ready(Turn::Made))) {
+                return first;
+            }
+            // Output is mostly written at once, and then there is mostly no more of it.
+            if self.poll_write(cx).is_ready() {
+                return self.poll_next(cx);
+            }
         }
+        // A deadline frees its caller however stuck the peer is (G5).
+        let due = self.hub.poll_timers(cx.waker());
+        (self.alarm.poll(due, cx), self.wait_for_writer())
+    }
+
+    /// Fires timers, and takes what is to be written next.
+    fn poll_next(&mut self, cx: &mut Context<'_>) -> (Poll<()>, Poll<Turn>) {
         let (due, output) = self.hub.poll(cx.waker(), &mut self.writer.output);
-        let timers = self.alarm.poll(due, cx);
-        if output != Output::Write {
-            return (timers, turn(output));
-        }
-        // What is taken is mostly written at once, and then mostly there is no more.
-        if self.poll_write(cx).is_pending() {
-            return (timers, self.wait_for_writer());
-        }
-        (timers, turn(self.hub.poll_output(cx.waker(), &mut self.writer.output)))
+        let turn = match output {
+            Output::Write => Poll::Ready(Turn::Made),
+            Output::Over => Poll::Ready(Turn::Over),
+            Output::Idle => Poll::Pending,
+        };
+        (self.alarm.poll(due, cx), turn)
     }
 
     fn wait_for_writer(&self) -> Poll<Turn> {
         // What is being written may have been given up.
         if self.hub.is_over() { Poll::Ready(Turn::Over) } else { Poll::Pending }
-    }
-}
-
-fn turn(output: Output) -> Poll<Turn> {
-    match output {
-        Output::Write => Poll::Ready(Turn::Made),
-        Output::Over => Poll::Ready(Turn::Over),
-        Output::Idle => Poll::Pending,
     }
 }
 

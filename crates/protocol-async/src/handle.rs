@@ -47,6 +47,31 @@ impl CancellationHandle {
         self.cancel_because(Cause::Caller, Some(reason))
     }
 
+    /// Stops the work that the call began, by its name: `session/cancel` for a prompt of ACP.
+    ///
+    /// The peer ends the work and responds as its protocol says, and the outcome is that response. A call that began
+    /// no work is cancelled. A handle names one run, so nothing is stopped once that has ended.
+    pub fn stop(&self) -> CancelOutcome {
+        self.stop_because(Cause::Caller)
+    }
+
+    /// Does to the call what was done to a request that it follows.
+    pub(crate) fn follow(&self, cause: Cause) -> CancelOutcome {
+        match cause {
+            Cause::Stopped => self.stop_because(Cause::Parent),
+            _ => self.cancel_because(Cause::Parent, None),
+        }
+    }
+
+    fn stop_because(&self, cause: Cause) -> CancelOutcome {
+        let Target::Call { shared, call } = &self.0 else {
+            return self.cancel_because(cause, None);
+        };
+        let Some(shared) = Weak::upgrade(shared) else { return CancelOutcome::AlreadySettled };
+        spanned::cancelling(&shared, *call, cause);
+        shared.at(|inner, now, effects| inner.endpoint.stop(*call, cause, now, effects))
+    }
+
     pub(crate) fn cancel_because(&self, cause: Cause, reason: Option<&str>) -> CancelOutcome {
         let (shared, call) = match &self.0 {
             Target::Call { shared, call } => (Weak::upgrade(shared), *call),

@@ -15,9 +15,10 @@ use std::io;
 use std::ops::ControlFlow;
 use std::task::Waker;
 
-use protocol_core::{InputBuffer, Shutdown, Timestamp};
+use protocol_core::{Cause, InputBuffer, Shutdown, Timestamp, WireId};
 pub use protocol_endpoint::{Arrived, Buckets, Inbox, Messages, Output};
 
+use crate::account::Woken;
 use crate::closed;
 use crate::incoming::Incoming;
 use crate::lease::{Lease, Taker};
@@ -28,6 +29,9 @@ use crate::shared::{Inner, Shared};
 use crate::sync::Arc;
 use crate::wait::is_same;
 use crate::waiter::{Effects, Waiter};
+
+/// The bytes of an input buffer that do not count: every connection may have them.
+const KEPT: usize = 64 << 10;
 
 /// The transport's side of a connection.
 #[derive(Debug)]
@@ -60,6 +64,11 @@ impl Hub {
         let is_closed = self.shared.at(|inner, now, effects| {
             let used = inner.endpoint.receive(input.unread(), now, effects);
             input.consume(used);
+            if self.shared.member.is_some() {
+                // Room that is kept counts as an unfinished message, which counts twice.
+                let room = input.capacity().saturating_sub(KEPT) / 2;
+                inner.endpoint.note_unfinished(input.unread().len().max(room));
+            }
             inner.endpoint.core().is_closed()
         });
         self.shared.show_all();
@@ -101,23 +110,21 @@ impl Hub {
     ///
     /// It never waits for writing: a deadline frees its caller however stuck the peer is (G5).
     pub fn poll_timers(&self, waker: &Waker) -> Option<Timestamp> {
-        self.fire_timers();
-        let mut waiter = None;
-        loop {
-            let armed = self.shared.with(|inner, _| {
-                let endpoint = &mut inner.endpoint;
-                if is_same(endpoint.waiting_for_timer(), waker) {
-                    let due = endpoint.due();
-                    endpoint.arm_timer(due);
-                    return Some(due);
-                }
-                waiter.is_some().then(|| endpoint.wait_for_timer(&mut waiter))
-            });
-            match armed {
-                Some(due) => return due,
-                None => waiter = Some(Waiter::Task(waker.clone())),
-            }
+        self.watch_grant(waker);
+        // The clock is read only when there is something to compare it with.
+        if self.shared.lock().endpoint.needs_time() {
+            self.shared.at(|inner, now, effects| inner.endpoint.handle_timeout(now, effects));
         }
+        self.shared.with_waker(waker, None, |inner, waiter, _| {
+            let endpoint = &mut inner.endpoint;
+            if !is_same(endpoint.waiting_for_timer(), waker) {
+                waiter.as_ref()?;
+                endpoint.wait_for_timer(waiter);
+            }
+            let due = endpoint.due();
+            endpoint.arm_timer(due);
+            Some(due)
+        })
     }
 
     /// Adds the messages that may be written to `out`, which the caller has cleared. The messages before
@@ -132,46 +139,35 @@ impl Hub {
         output
     }
 
+    /// Notes that the peer took a part of what is being written, so the patience with it begins anew. A
+    /// host calls it while the rest is still to be written.
+    pub fn note_progress(&self) {
+        self.shared.at(|inner, now, _| inner.endpoint.note_progress(now));
+    }
+
     /// Does [`poll_timers`](Self::poll_timers) and then [`poll_output`](Self::poll_output), for a task
     /// that needs both.
     pub fn poll(&self, waker: &Waker, out: &mut Messages) -> (Option<Timestamp>, Output) {
+        self.watch_grant(waker);
         // Wakers are the executor's, and so is the clock: neither is used under the lock.
-        let (mut now, mut timer) = (None, None);
-        let mut waiter = Some(Waiter::Task(waker.clone()));
-        loop {
+        let (mut waiter, mut now) = (Some(Waiter::Task(waker.clone())), None);
+        let polled = loop {
             let polled = self.shared.with(|inner, effects| {
-                let endpoint = &mut inner.endpoint;
                 let due = match now {
-                    Some(now) => endpoint.handle_timeout(now, effects),
-                    None if endpoint.needs_time() => return Err(Missing::Time),
+                    Some(now) => inner.endpoint.handle_timeout(now, effects),
+                    None if inner.endpoint.needs_time() => return None,
                     None => None,
                 };
-                if is_same(endpoint.waiting_for_timer(), waker) {
-                    endpoint.arm_timer(due);
-                } else if timer.is_some() {
-                    endpoint.wait_for_timer(&mut timer);
-                } else {
-                    return Err(Missing::Timer);
-                }
-                Ok((due, poll_output(inner, &mut waiter, out, effects)))
+                inner.endpoint.arm_timer(due);
+                Some((due, poll_output(inner, &mut waiter, out, effects)))
             });
             match polled {
-                Ok(polled) => {
-                    self.shared.show_all();
-                    return polled;
-                }
-                Err(Missing::Time) => now = Some(self.shared.now()),
-                Err(Missing::Timer) => timer = Some(Waiter::Task(waker.clone())),
+                Some(polled) => break polled,
+                None => now = Some(self.shared.now()),
             }
-        }
-    }
-
-    /// Fires the timers that are due.
-    fn fire_timers(&self) {
-        // The clock is read only when there is something to compare it with.
-        if self.shared.lock().endpoint.needs_time() {
-            self.shared.at(|inner, now, effects| inner.endpoint.handle_timeout(now, effects));
-        }
+        };
+        self.shared.show_all();
+        polled
     }
 
     /// Takes one whole message, without framing.
@@ -182,6 +178,40 @@ impl Hub {
             inner.endpoint.receive_message(message, now, effects);
         });
         self.shared.show_all();
+    }
+
+    /// Cancels a request of the peer's by its id, if it is in flight.
+    ///
+    /// It is for a transport that knows of a cancel by other means than a message, such as the loss of a stream. The
+    /// request is marked before this returns.
+    pub fn cancel_request(&self, id: &WireId, cause: Cause) {
+        self.shared.at(|inner, now, effects| inner.endpoint.cancel_by_id(id, cause, now, effects));
+        self.shared.show_all();
+    }
+
+    /// Shuts the connection down.
+    pub fn shutdown(&self, how: Shutdown) {
+        self.shared.shutdown(how);
+        self.shared.show_all();
+    }
+
+    /// Returns whether the [`Account`](crate::Account) of the connection lets it read.
+    #[inline]
+    #[must_use]
+    pub fn may_read(&self) -> bool {
+        self.shared.may_read()
+    }
+
+    /// As [`may_read`](Self::may_read). If it may not, the waker is woken when that changes.
+    #[must_use]
+    pub fn poll_may_read(&self, waker: &Waker) -> bool {
+        self.shared.poll_may_read(waker)
+    }
+
+    fn watch_grant(&self, waker: &Waker) {
+        if let Some(member) = &self.shared.member {
+            member.watch(Woken::Driver, waker);
+        }
     }
 
     /// Returns whether nothing will ever be read, written or timed again.
@@ -200,16 +230,12 @@ impl Hub {
 /// Settles everything in flight as lost, because nobody drives the connection any more.
 impl Drop for Hub {
     fn drop(&mut self) {
+        self.shared.lock().endpoint.note_unfinished(0);
         self.shared.shutdown(Shutdown::Abandon);
     }
 }
 
-/// A value that is made outside the lock, if it is needed.
-enum Missing {
-    Time,
-    Timer,
-}
-
+/// Takes output, or leaves the waiter if there is none.
 fn poll_output(
     inner: &mut Inner,
     waiter: &mut Option<Waiter>,

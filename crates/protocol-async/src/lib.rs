@@ -12,7 +12,7 @@
 //!   forwarded. Dropping it cancels the call.
 //! - [`Responder`] owes a request its one response, and sends one even when it is dropped.
 //! - [`Cancellation`] is the marker that tells a handler to stop.
-//! - The crate `protocol-router` serves by method on top of [`Incoming`].
+//! - The crate `rescind-router` serves by method on top of [`Incoming`].
 //! - [`SharedOperations`] lists the operations of a dialect whose requests get a token as their response.
 //! - [`relay()`] joins a client and a server whose messages only pass through.
 //! - [`Timer`] is all that a runtime has to bring besides byte streams.
@@ -41,6 +41,7 @@
 //! ```
 #![forbid(unsafe_code)]
 
+mod account;
 mod cancellation;
 mod catch_panic;
 mod closed;
@@ -77,6 +78,7 @@ mod timer;
 mod wait;
 mod waiter;
 
+pub use account::Account;
 pub use cancellation::{Cancellation, Canceller, Following, WeakCanceller};
 pub use closed::Closed;
 pub use driver::{Driver, connect};
@@ -88,9 +90,9 @@ pub use options::{Noise, Observer, Options, Trace};
 pub use peer::{Cork, Peer};
 pub use prepared::PreparedRequest;
 pub use protocol_endpoint::{
-    Answer, Bucket, Budget, Budgets, CallError, Cancelled, Cheap, Direction, Failure, InFlight,
-    Internal, InvalidParams, KeepAlive, Memory, MethodName, NoKeepAlive, Notification, OverBudget,
-    Panicked, Phase, Request, RpcError, Unanswered, Verdict, Way,
+    AccountLimits, Answer, Bucket, Budget, Budgets, CallError, Cancelled, Cheap, Direction,
+    Failure, Grant, InFlight, Internal, InvalidParams, KeepAlive, Memory, MethodName, NoKeepAlive,
+    Notification, OverBudget, Panicked, Phase, Request, RpcError, Unanswered, Verdict, Way,
 };
 pub use relay::{RelayDriver, relay};
 pub use responder::Responder;

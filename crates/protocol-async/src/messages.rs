@@ -208,10 +208,16 @@ where
     /// Sends the output, and returns what the connection wants next, unless that is to wait.
     fn poll_write(&mut self, cx: &mut Context<'_>) -> Poll<Output> {
         if !self.output.is_empty() {
+            let before = self.output.waiting();
             match self.poll_send(cx) {
                 // What is being sent may have been given up.
                 Poll::Pending if self.hub.is_over() => return Poll::Ready(Output::Over),
-                Poll::Pending => return Poll::Pending,
+                Poll::Pending => {
+                    if self.output.waiting() < before {
+                        self.hub.note_progress();
+                    }
+                    return Poll::Pending;
+                }
                 Poll::Ready(Ok(())) => {}
                 Poll::Ready(Err(error)) => {
                     self.sending = Sending::Broken;
@@ -236,7 +242,7 @@ where
             return Poll::Ready(Ok(()));
         }
         let mut transport = Pin::new(&mut self.transport);
-        while !self.output.all_taken() {
+        while self.output.waiting() > 0 {
             ready!(transport.as_mut().poll_ready(cx))?;
             if let Some(message) = self.output.take_next() {
                 transport.as_mut().start_send(message.to_vec())?;

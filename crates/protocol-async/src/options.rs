@@ -6,6 +6,7 @@ use std::ops::{Deref, DerefMut};
 use protocol_core::{Config, Timestamp, Violation};
 use protocol_endpoint::{Memory, Verdict, Way};
 
+use crate::account::Account;
 use crate::cancellation::Cancellation;
 use crate::operations::SharedOperations;
 use crate::outside::{self, Entropy};
@@ -29,6 +30,8 @@ pub struct Options {
     pub entropy: Entropy,
     /// The registry of the operations that requests start, for a dialect that has any.
     pub operations: Option<SharedOperations>,
+    /// The account of memory that the connection draws on, with others; none.
+    pub account: Option<Account>,
 }
 
 /// A callback that sees every message, without framing, in the order of the connection.
@@ -72,13 +75,25 @@ impl Options {
     /// Returns the options of a connection, with the default of every field but `config`.
     #[must_use]
     pub fn new(config: Config) -> Self {
+        Self::of(protocol_endpoint::Options::new(config))
+    }
+
+    /// Returns the options of a connection over a socket, which anybody may open:
+    /// [`protocol_endpoint::Options::socket`].
+    #[must_use]
+    pub fn socket(config: Config) -> Self {
+        Self::of(protocol_endpoint::Options::socket(config))
+    }
+
+    fn of(endpoint: protocol_endpoint::Options) -> Self {
         Self {
-            endpoint: protocol_endpoint::Options::new(config),
+            endpoint,
             trace: None,
             observer: None,
             noise: None,
             entropy: outside::entropy,
             operations: None,
+            account: None,
         }
     }
 

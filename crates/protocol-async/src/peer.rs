@@ -1,11 +1,10 @@
 //! The sending side.
 
 use std::future::Future;
-use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use protocol_core::{CallOptions, Dialect, Refusal, Shutdown, Timestamp, WireId};
-use protocol_endpoint::{InFlight, Line, Place};
+use protocol_endpoint::{InFlight, Line};
 use serde::Serialize;
 use serde_json::value::{RawValue, to_raw_value};
 
@@ -17,8 +16,7 @@ use crate::shared::Inner;
 use crate::spanned;
 use crate::spans::RequestSpan;
 use crate::sync::Arc;
-use crate::wait::{WaitFor, is_same, leave};
-use crate::waiter::Waiter;
+use crate::wait::WaitFor;
 
 /// The peer, to be called and notified from anywhere. Clones share the connection.
 #[derive(Clone, Debug)]
@@ -87,7 +85,11 @@ impl Peer {
         }
         // Written once for all that is still to be tried.
         let params = to_raw_value(&params).map_err(|_| Refusal::InvalidParams)?;
-        Notify { lease: &self.lease, method, params: &params, place: None }.await
+        WaitFor::new(&self.lease, Line::Room, |inner: &mut Inner, place, effects: &mut _| {
+            let sent = inner.endpoint.notify_at(place, method, Some(&params), effects);
+            (sent != Err(Refusal::OutboxFull)).then_some(sent)
+        })
+        .await
     }
 
     /// Notifies the peer if there is room, and nobody waits for room before us. It never blocks.
@@ -143,7 +145,7 @@ impl Peer {
 
     /// Waits until everything queued is written, or never will be.
     pub fn flushed(&self) -> impl Future<Output = ()> + Send + Unpin + '_ {
-        WaitFor::new(&self.lease, Line::Flushed, |inner: &mut Inner, _| {
+        WaitFor::new(&self.lease, Line::Flushed, |inner: &mut Inner, _, _: &mut _| {
             inner.endpoint.is_flushed().then_some(())
         })
     }
@@ -151,7 +153,7 @@ impl Peer {
     /// Waits until the connection is closed, and returns how. Nothing comes any more then, and every call
     /// has settled. Like every handle, it keeps the connection going as long as it waits.
     pub fn closed(&self) -> impl Future<Output = Closed> + Send + Unpin + '_ {
-        WaitFor::new(&self.lease, Line::End, |inner: &mut Inner, _| inner.how_closed())
+        WaitFor::new(&self.lease, Line::End, |inner: &mut Inner, _, _: &mut _| inner.how_closed())
     }
 
     /// Returns whether the connection is closed.
@@ -163,9 +165,21 @@ impl Peer {
     /// After [`Refusal::OutboxFull`], waits until there is room for the message that was refused, or the
     /// connection is closed. Waiters are served in the order in which they began to wait.
     pub fn ready(&self) -> impl Future<Output = ()> + Send + Unpin + '_ {
-        WaitFor::new(&self.lease, Line::Room, |inner: &mut Inner, place| {
+        WaitFor::new(&self.lease, Line::Room, |inner: &mut Inner, place, _: &mut _| {
             inner.endpoint.has_room(place).then_some(())
         })
+    }
+
+    /// Is ready when the [`Account`](crate::Account) of the connection lets it read. A transport of whole
+    /// messages asks before it reads, and keeps its own time meanwhile.
+    pub fn poll_may_read(&self, cx: &Context<'_>) -> Poll<()> {
+        if self.lease.poll_may_read(cx.waker()) { Poll::Ready(()) } else { Poll::Pending }
+    }
+
+    /// Charges the [`Account`](crate::Account) of the connection with an unfinished message of this many
+    /// bytes, which a transport of whole messages holds. It counts until the next such note.
+    pub fn note_unfinished(&self, bytes: usize) {
+        self.lease.note_unfinished(bytes);
     }
 
     /// Returns the span of a notification that is about to be handled.
@@ -187,42 +201,6 @@ impl Peer {
     #[must_use]
     pub fn in_flight(&self, limit: usize) -> Vec<InFlight> {
         self.lease.at(|inner, now, _| inner.endpoint.in_flight(limit, now))
-    }
-}
-
-/// A notification that stands in the queue for room.
-struct Notify<'a> {
-    lease: &'a Lease,
-    method: &'a str,
-    params: &'a RawValue,
-    place: Option<Place>,
-}
-
-impl Future for Notify<'_> {
-    type Output = Result<(), Refusal>;
-
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let Self { lease, method, params, place } = self.get_mut();
-        // A waker is the executor's, so it is cloned and dropped outside the lock.
-        let waiting = lease
-            .lock()
-            .endpoint
-            .waiting(Line::Room, place.as_ref())
-            .map(|waiting| is_same(Some(waiting), cx.waker()));
-        if waiting == Some(true) {
-            return Poll::Pending;
-        }
-        let mut waiter = Some(Waiter::Task(cx.waker().clone()));
-        let sent = lease.with(|inner, effects| {
-            inner.endpoint.poll_notify(method, Some(params), place, &mut waiter, effects)
-        });
-        sent.map_or(Poll::Pending, Poll::Ready)
-    }
-}
-
-impl Drop for Notify<'_> {
-    fn drop(&mut self) {
-        leave(self.lease, Line::Room, self.place.take());
     }
 }
 

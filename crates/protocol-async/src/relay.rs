@@ -46,21 +46,11 @@ where
     X: AsyncWrite + Unpin,
     T: Timer,
 {
-    let Options { up, down, guard, answer_after_end, budgets, .. } = options;
-    let Options { patience, trace, inputs, observer, noise, waits, .. } = options;
-    let mut relay = Relay::new(up, down);
-    relay.guard(Side::Up, guard);
+    let mut relay = Relay::new(options.up.clone(), options.down.clone());
+    relay.guard(Side::Up, options.guard.clone());
+    let answer_after_end = options.answer_after_end;
     RelayDriver {
-        joint: Joint {
-            relay,
-            till: Till::new(budgets),
-            patience,
-            trace,
-            inputs,
-            observer,
-            noise,
-            waits,
-        },
+        joint: Joint { relay, till: Till::new(options.budgets), options },
         up: Stream::new(Side::Up, up_reader, up_writer, answer_after_end),
         down: Stream::new(Side::Down, down_reader, down_writer, Duration::ZERO),
         alarm: Alarm::new(timer),
@@ -93,19 +83,13 @@ struct Stream<R, W> {
     side: Side,
     reader: Reader<R>,
     writer: Writer<W>,
-    life: Life,
+    /// Whether the writer is closed.
+    is_over: bool,
     /// The time until which its peer, which does not read, is waited for, once nothing else is left to be
     /// done.
     until: Option<Timestamp>,
     pace: Pace,
     half: HalfClose,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Life {
-    Open,
-    /// The writer is closed.
-    Over,
 }
 
 impl<R, W, S, X, T> Future for RelayDriver<R, W, S, X, T>
@@ -131,7 +115,7 @@ where
             ];
             joint.report(&[]);
             let moved = moved.map(|moved| moved.map(|error| this.keep(error)));
-            if this.up.life == Life::Over && this.down.life == Life::Over {
+            if this.up.is_over && this.down.is_over {
                 return Poll::Ready(this.error.take().map_or(Ok(()), Err));
             }
             if timers.is_pending() && moved.iter().all(Poll::is_pending) {
@@ -176,8 +160,8 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Stream<R, W> {
     fn new(side: Side, reader: R, writer: W, answer_after_end: Duration) -> Self {
         let (reader, writer) = (Reader::new(reader, PIPE_BYTES), Writer::new(writer));
         let half = HalfClose::new(answer_after_end);
-        let (life, pace) = (Life::Open, Pace::default());
-        Self { side, reader, writer, life, until: None, pace, half }
+        let pace = Pace::default();
+        Self { side, reader, writer, is_over: false, until: None, pace, half }
     }
 
     fn poll_read<T: Timer>(
@@ -238,7 +222,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Stream<R, W> {
         alarm: &Alarm<T>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<io::Error>> {
-        if self.life == Life::Over {
+        if self.is_over {
             return Poll::Pending;
         }
         let before = self.writer.written();
@@ -270,7 +254,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Stream<R, W> {
         if joint.relay.is_over(self.side) {
             self.reader.close();
             ready!(self.writer.poll_close(cx));
-            self.life = Life::Over;
+            self.is_over = true;
             return Poll::Ready(None);
         }
         Poll::Pending
@@ -288,7 +272,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Stream<R, W> {
         if self.until.is_some() || !this.is_closed() || other.calls_in_flight() > 0 {
             return Poll::Pending;
         }
-        self.until = Some(alarm.now() + joint.patience);
+        self.until = Some(alarm.now() + joint.options.patience);
         Poll::Ready(None)
     }
 
@@ -300,7 +284,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Stream<R, W> {
         self.until = None;
         self.reader.close();
         self.writer.give_up();
-        self.life = Life::Over;
+        self.is_over = true;
         Some(io::Error::new(io::ErrorKind::TimedOut, NotRead { side: self.side }))
     }
 }

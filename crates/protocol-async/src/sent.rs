@@ -93,6 +93,11 @@ impl<T> SentRequest<T> {
         self.cancellation_handle().cancel_with_reason(reason)
     }
 
+    /// Stops the work that the call began, as [`CancellationHandle::stop`] does.
+    pub fn stop(&self) -> CancelOutcome {
+        self.cancellation_handle().stop()
+    }
+
     /// Returns a handle that cancels the call from anywhere. It keeps nothing alive.
     #[must_use]
     pub fn cancellation_handle(&self) -> CancellationHandle {
@@ -125,8 +130,8 @@ impl<T> SentRequest<T> {
     /// over. Without it a call that a proxy makes absorbs the cancel.
     pub fn forward_cancellation_from(mut self, marker: &Cancellation) -> Self {
         let handle = self.cancellation_handle();
-        let last = marker.on_cancel(move |_| {
-            handle.cancel_because(Cause::Parent, None);
+        let last = marker.on_cancel(move |cause| {
+            handle.follow(cause);
         });
         let earlier = self.followers.take();
         self.followers = Some(Box::new(Followers { _last: last, _earlier: earlier }));
@@ -196,22 +201,16 @@ fn poll_outcome(
     is_awaited: &mut bool,
     waker: &Waker,
 ) -> Poll<CallOutcome> {
-    // A waker is the executor's, so it is cloned and dropped outside the lock. The first time it is
-    // needed, mostly.
-    let mut waiter = (!*is_awaited).then(|| Waiter::Task(waker.clone()));
+    // A task that did not wait yet mostly has to.
+    let waiter = (!*is_awaited).then(|| Waiter::Task(waker.clone()));
     *is_awaited = true;
-    loop {
-        let is_cloned = waiter.is_some();
-        let mut inner = lease.lock();
-        let outcome = inner.endpoint.poll_outcome(call, &mut waiter);
-        let waits = is_cloned || is_same(inner.endpoint.waiting_for(call), waker);
-        drop(inner);
-        match outcome {
-            Some(outcome) => return Poll::Ready(outcome),
-            None if waits => return Poll::Pending,
-            None => waiter = Some(Waiter::Task(waker.clone())),
+    lease.with_waker(waker, waiter, |inner, waiter, _| {
+        let waits = waiter.is_some();
+        if let Some(outcome) = inner.endpoint.poll_outcome(call, waiter) {
+            return Some(Poll::Ready(outcome));
         }
-    }
+        (waits || is_same(inner.endpoint.waiting_for(call), waker)).then_some(Poll::Pending)
+    })
 }
 
 /// Hands the outcome of a call over once it is there, or returns both if it is there already.

@@ -7,10 +7,12 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::io;
 use std::mem::ManuallyDrop;
+use std::task::Waker;
 
 use protocol_core::{RequestHandle, Response, Shutdown, Timestamp};
-use protocol_endpoint::{EndReason, OperationEnd, Shown};
+use protocol_endpoint::{EndReason, Grant, OperationEnd, Shown};
 
+use crate::account::{self, Membership, Woken};
 use crate::cancellation::Cancellation;
 use crate::catch_panic::catch_panic;
 use crate::closed::Closed;
@@ -42,6 +44,8 @@ pub(crate) struct Shared {
     /// `None` if there are none. They have a lock of their own, since they are the host's.
     callbacks: Option<Mutex<Callbacks>>,
     operations: Option<SharedOperations>,
+    /// The part in the account of memory.
+    pub(crate) member: Option<Membership>,
     /// Held by whoever reports to the registry of operations.
     order: Mutex<()>,
     entropy: Entropy,
@@ -56,7 +60,7 @@ impl Shared {
         callbacks: Callbacks,
         clock: Box<dyn Fn() -> Timestamp + Send + Sync>,
     ) -> Self {
-        let Options { endpoint, entropy, operations, .. } = options;
+        let Options { endpoint, entropy, operations, account, .. } = options;
         let inner = Inner {
             endpoint: Endpoint::new(endpoint),
             spans: Spans::default(),
@@ -71,6 +75,7 @@ impl Shared {
             clock,
             callbacks,
             operations,
+            member: account.map(|account| account.open()),
             order: Mutex::new(()),
             entropy,
         }
@@ -94,14 +99,25 @@ impl Shared {
         let mut inner = self.lock();
         inner.show_spans();
         let done = command(&mut inner, &mut effects);
-        if effects.holds_nothing() {
+        if let Some(member) = &self.member {
+            self.draw(member, inner, &mut effects);
+        } else if effects.holds_nothing() {
             return done;
+        } else {
+            self.carry_out(inner, &mut effects);
         }
-        self.carry_out(inner, &mut effects);
         if !effects.holds_nothing() {
             drop(ManuallyDrop::into_inner(effects));
         }
         done
+    }
+
+    /// Charges the account of memory, and carries the effects out.
+    #[cold]
+    fn draw(&self, member: &Membership, mut inner: MutexGuard<'_, Inner>, effects: &mut Effects) {
+        let woken = member.draw(&mut inner.endpoint, effects);
+        self.carry_out(inner, effects);
+        account::wake(woken);
     }
 
     /// Releases the lock, and carries the effects out.
@@ -134,20 +150,48 @@ impl Shared {
         self.with(|inner, effects| command(inner, now, effects))
     }
 
+    /// As [`with`](Self::with), for a command that may leave `waiter`, a waiter for this task.
+    ///
+    /// A waker is the executor's, so it is cloned and dropped without the lock. It is cloned for a command
+    /// that had none and returns `None`, which then runs once more.
+    #[inline]
+    pub(crate) fn with_waker<R>(
+        &self,
+        waker: &Waker,
+        mut waiter: Option<Waiter>,
+        mut command: impl FnMut(&mut Inner, &mut Option<Waiter>, &mut Effects) -> Option<R>,
+    ) -> R {
+        loop {
+            let done = self.with(|inner, effects| command(inner, &mut waiter, effects));
+            match done {
+                Some(done) => return done,
+                None => waiter = Some(Waiter::Task(waker.clone())),
+            }
+        }
+    }
+
+    /// Runs effects, with no lock held. A panic of the host's code stops none of the others.
     fn run(&self, effects: &mut Effects) {
         for effect in effects.drain() {
             match effect {
                 Effect::Wake(Waiter::Task(waker)) => catch_panic(|| waker.wake()),
-                Effect::HandOver(Waiter::HandOver(then), outcome) => then.give(outcome),
-                Effect::Cancel(mark, cause) => {
-                    mark.set(cause);
-                    mark.release();
-                }
-                Effect::DropMark(mark) => catch_panic(|| mark.release()),
-                Effect::BeginOperation(request, method) => self.begin_operation(request, &method),
-                // A waiter may own anything of the host's.
-                other => catch_panic(|| drop(other)),
+                effect => catch_panic(|| self.run_rare(effect)),
             }
+        }
+    }
+
+    #[cold]
+    fn run_rare(&self, effect: Effect) {
+        match effect {
+            Effect::HandOver(Waiter::HandOver(then), outcome) => then.give(outcome),
+            Effect::Cancel(mark, cause) => {
+                mark.set(cause);
+                mark.release();
+            }
+            Effect::DropMark(mark) => mark.release(),
+            Effect::BeginOperation(request, method) => self.begin_operation(request, &method),
+            // A waiter may own anything of the host's.
+            other => drop(other),
         }
     }
 
@@ -188,6 +232,31 @@ impl Shared {
         clean_ups.into_iter().for_each(CleanUp::run);
     }
 
+    /// Returns whether the account of memory lets the connection read.
+    #[inline]
+    pub(crate) fn may_read(&self) -> bool {
+        self.member.as_ref().is_none_or(|member| member.grant() < Grant::NoReading)
+    }
+
+    /// As [`may_read`](Self::may_read). If it may not, the waker is woken when that changes.
+    pub(crate) fn poll_may_read(&self, waker: &Waker) -> bool {
+        let Some(member) = &self.member else { return true };
+        if self.may_read() {
+            return true;
+        }
+        member.watch(Woken::Reader, waker);
+        // The endpoint gets the grant here, in case it has ended the connection.
+        self.with(|_, _| ());
+        self.may_read()
+    }
+
+    /// Notes the bytes of an unfinished message that a transport holds.
+    pub(crate) fn note_unfinished(&self, bytes: usize) {
+        if self.member.is_some() {
+            self.with(|inner, _| inner.endpoint.note_unfinished(bytes));
+        }
+    }
+
     /// Responds to a request.
     pub(crate) fn respond(&self, request: RequestHandle, response: Response<'_>) {
         let mark = self.with(|inner, effects| {
@@ -206,7 +275,13 @@ impl Shared {
     /// bytes call it, so that a slow callback slows the connection down and nothing piles up.
     #[inline]
     pub(crate) fn show_all(&self) {
-        let Some(callbacks) = &self.callbacks else { return };
+        if let Some(callbacks) = &self.callbacks {
+            self.show_rest(callbacks);
+        }
+    }
+
+    #[cold]
+    fn show_rest(&self, callbacks: &Mutex<Callbacks>) {
         if !self.lock().shown.is_empty() {
             self.show_to(&mut lock(callbacks));
         }
@@ -321,13 +396,8 @@ impl Inner {
     pub(crate) fn how_closed(&self) -> Option<Closed> {
         let reason = self.endpoint.closed()?;
         let error = match self.endpoint.end_reason() {
-            None => None,
-            Some(EndReason::OverBudget(over)) => Some(Arc::new((*over).into())),
-            Some(EndReason::Unanswered(unanswered)) => {
-                let error = io::Error::new(io::ErrorKind::TimedOut, unanswered.clone());
-                Some(Arc::new(error))
-            }
-            Some(_) => self.error.clone(),
+            Some(EndReason::Transport(_)) => self.error.clone(),
+            end => end.map(|end| Arc::new(end.clone().into())),
         };
         Some(Closed { reason, error })
     }

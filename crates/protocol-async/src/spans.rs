@@ -16,7 +16,7 @@ use protocol_core::{
     CallId, Cause, CloseReason, Dialect, Envelope, Refusal, RequestHandle, Timestamp, Violation,
     WireId,
 };
-use protocol_endpoint::{OverBudget, Shown, Verdict, clip, mcp};
+use protocol_endpoint::{Grant, OverBudget, Shown, Verdict, clip, mcp};
 use tracing::field::Empty;
 use tracing::level_filters::{LevelFilter, STATIC_MAX_LEVEL};
 use tracing::{Level, Span};
@@ -247,6 +247,7 @@ impl Spans {
                 Some(Seen::Violation(*violation, id.clone()))
             }
             Shown::Verdict(Verdict::OverBudget { over }, _) => Some(Seen::OverBudget(*over)),
+            Shown::Verdict(Verdict::Granted { grant }, _) => Some(Seen::Granted(*grant)),
             Shown::Verdict(Verdict::Closed { reason }, _) => Some(Seen::Closed(*reason)),
             Shown::NoRoom => Some(Seen::NoRoom),
             Shown::Room => Some(Seen::Room),
@@ -293,6 +294,7 @@ pub(crate) enum Seen {
     Settled(CallSpan, Ended),
     Violation(Violation, Option<WireId>),
     OverBudget(OverBudget),
+    Granted(Grant),
     NoRoom,
     Room,
     Closed(CloseReason),
@@ -321,6 +323,7 @@ impl Seen {
                 }
             }
             Self::OverBudget(over) => tell!(WARN, "over budget", what = over.what.as_str()),
+            Self::Granted(grant) => tell!(WARN, "granted", grant = grant.as_str()),
             Self::NoRoom => tell!(DEBUG, "no room"),
             Self::Room => tell!(DEBUG, "room"),
             Self::Closed(reason) => tell!(DEBUG, "closed", reason = reason.as_str()),

@@ -42,13 +42,14 @@ impl<T: Timer> Alarm<T> {
         self.timer.now()
     }
 
-    /// Is ready when it is that time.
+    /// Is ready at that time, or earlier. A sleep goes on when its time moves to a later one, as it does with every
+    /// piece that a slow peer takes.
     pub(crate) fn poll(&mut self, due: Option<Timestamp>, cx: &mut Context<'_>) -> Poll<()> {
         let Some(due) = due else {
             self.sleep = None;
             return Poll::Pending;
         };
-        if self.sleep.as_ref().is_none_or(|(set, _)| *set != due) {
+        if self.sleep.as_ref().is_none_or(|(set, _)| due < *set) {
             self.sleep = Some((due, Box::pin(self.timer.sleep_until(due))));
         }
         let (_, sleep) = self.sleep.as_mut().expect("it is set above");

@@ -20,7 +20,7 @@ pub(crate) struct WaitFor<'a, C> {
 impl<'a, C> WaitFor<'a, C> {
     pub(crate) const fn new<T>(shared: &'a Shared, line: Line, check: C) -> Self
     where
-        C: FnMut(&mut Inner, Option<&Place>) -> Option<T>,
+        C: FnMut(&mut Inner, Option<&Place>, &mut Effects) -> Option<T>,
     {
         Self { shared, line, check, place: None }
     }
@@ -28,13 +28,13 @@ impl<'a, C> WaitFor<'a, C> {
 
 impl<C, T> Future for WaitFor<'_, C>
 where
-    C: FnMut(&mut Inner, Option<&Place>) -> Option<T> + Unpin,
+    C: FnMut(&mut Inner, Option<&Place>, &mut Effects) -> Option<T> + Unpin,
 {
     type Output = T;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<T> {
         let Self { shared, line, check, place } = self.get_mut();
-        poll_wait(shared, *line, place, cx.waker(), |inner, place, _| check(inner, place))
+        poll_wait(shared, *line, place, cx.waker(), check)
     }
 }
 
@@ -45,6 +45,7 @@ impl<C> Drop for WaitFor<'_, C> {
 }
 
 /// Returns what a check finds, or waits at a place until it may find something.
+#[inline]
 pub(crate) fn poll_wait<T>(
     shared: &Shared,
     line: Line,
@@ -52,30 +53,19 @@ pub(crate) fn poll_wait<T>(
     waker: &Waker,
     mut check: impl FnMut(&mut Inner, Option<&Place>, &mut Effects) -> Option<T>,
 ) -> Poll<T> {
-    // A waker is the executor's, so it is cloned and dropped outside the lock. Mostly nobody has to wait.
-    let mut waiter = None;
-    loop {
-        let is_cloned = waiter.is_some();
-        let mut found = None;
-        let is_done = shared.with(|inner, effects| {
-            found = check(inner, place.as_ref(), effects);
-            if found.is_some() {
-                if let Some(place) = place.take() {
-                    inner.endpoint.leave(line, &place, effects);
-                }
-                return true;
+    shared.with_waker(waker, None, |inner, waiter, effects| {
+        if let Some(found) = check(inner, place.as_ref(), effects) {
+            if let Some(place) = place.take() {
+                inner.endpoint.leave(line, &place, effects);
             }
-            if is_cloned {
-                inner.endpoint.wait(line, place, &mut waiter);
-            }
-            is_cloned || is_same(inner.endpoint.waiting(line, place.as_ref()), waker)
-        });
-        match found {
-            Some(found) => return Poll::Ready(found),
-            None if is_done => return Poll::Pending,
-            None => waiter = Some(Waiter::Task(waker.clone())),
+            return Some(Poll::Ready(found));
         }
-    }
+        if !is_same(inner.endpoint.waiting(line, place.as_ref()), waker) {
+            waiter.as_ref()?;
+            inner.endpoint.wait(line, place, waiter);
+        }
+        Some(Poll::Pending)
+    })
 }
 
 /// Leaves a queue.

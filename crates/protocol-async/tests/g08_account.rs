@@ -169,6 +169,7 @@ fn options() -> Options {
     config.limits.batch_members = 64;
     config.limits.abandoned_ids = 16;
     config.limits.early_cancels = 16;
+    config.limits.works = 16;
     let mut options = Options::new(config);
     options.inbox_bytes = 64 << 10;
     options.work_requests = 32;

@@ -356,6 +356,25 @@ fn g04_only_so_much_is_taken_to_be_written_and_the_rest_can_be_withdrawn() {
 }
 
 #[test]
+fn f91_a_peer_that_takes_a_batch_slowly_is_waited_for() {
+    let mut options = Options::new(Config::client(Dialect::ACP_V1));
+    options.patience = Duration::from_secs(1);
+    let mut bench = Bench::with(options);
+    bench.room(0);
+    let peer = bench.peer.take().unwrap();
+    (0..6).for_each(|n| peer.try_notify("n", [n]).unwrap());
+    peer.shutdown(Shutdown::Drain);
+    for part in 0..5 {
+        bench.room(1);
+        assert_eq!(bench.sent().len(), 1, "given up after {part} parts");
+        bench.advance(Duration::from_millis(900));
+    }
+    assert!(bench.ended.is_none() && !bench.wire.lock().unwrap().is_closed);
+    bench.advance(Duration::from_millis(100));
+    assert!(bench.ended.is_some(), "it took nothing for as long as the patience");
+}
+
+#[test]
 fn g05_a_deadline_frees_its_caller_however_stuck_the_peer_is() {
     let mut bench = Bench::new(Dialect::ACP_V1);
     bench.room(0);
@@ -417,6 +436,17 @@ fn g07_an_error_ends_reading_and_is_what_the_driver_says_but_a_hang_up_is_none()
 }
 
 /// What the peer has said before is read first, however much that is.
+#[test]
+fn the_first_error_is_what_the_driver_returns() {
+    let mut bench = Bench::new(Dialect::ACP_V1);
+    bench.room(0);
+    bench.peer.as_ref().unwrap().try_notify("n", [1]).unwrap();
+    bench.deliver([Some(Err(io::Error::other("first")))]);
+    bench.wire.lock().unwrap().failure = Some(io::ErrorKind::PermissionDenied);
+    bench.room(1);
+    assert_eq!(bench.hang_up().unwrap_err().to_string(), "first");
+}
+
 #[test]
 fn f34_an_error_of_sending_ends_the_connection_and_is_told() {
     let mut bench = Bench::new(Dialect::ACP_V1);

@@ -1,7 +1,7 @@
 //! Searches the orderings of threads that share a connection: no wake-up is lost (shuttle reports
 //! that as a deadlock), nothing settles twice, no lock waits for another.
 //!
-//! `RUSTFLAGS="--cfg shuttle" cargo test --release -p protocol-async --test shuttle`
+//! `RUSTFLAGS="--cfg shuttle" cargo test --release -p rescind-async --test shuttle`
 
 #![cfg(shuttle)]
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]

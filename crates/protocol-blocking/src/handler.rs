@@ -1,4 +1,4 @@
-//! What a host writes: handlers, the same for every way of running them.
+//! The handlers that a host writes, the same for every way of running them.
 
 use std::ops::ControlFlow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -23,29 +23,20 @@ pub trait Handler {
     ///
     /// # Errors
     ///
-    /// [`Failure::Cancelled`] answers as the dialect answers cancelled requests,
-    /// [`Failure::Error`] with that error, [`Failure::InvalidParams`] as not understood,
-    /// [`Failure::Internal`], which `?` makes of errors of one's own, without their reason.
+    /// [`Failure::Cancelled`] responds as the dialect responds to cancelled requests, and
+    /// [`Failure::Error`] with that error. [`Failure::InvalidParams`] responds that the params are not
+    /// understood. [`Failure::Internal`], which `?` makes of errors of one's own, keeps their reason back.
     fn request(&self, request: &Request, responder: &mut dyn Responder) -> Answer;
 
-    /// Takes a notification; `Break` ends serving, as if by [`Shutdown::CancelAll`]. Ignores it by
-    /// default, as `$/` notifications ask for.
-    fn notification(&self, notification: &Notification) -> ControlFlow<()> {
-        let _ = notification;
-        ControlFlow::Continue(())
-    }
-
-    /// Takes a notification as [`notification`](Self::notification) does, and may notify, call and sleep
-    /// meanwhile. Calls `notification` by default.
-    ///
-    /// A server that publishes diagnostics when a document is opened overrides this one.
-    fn notification_with(
+    /// Takes a notification, and may notify, call and sleep meanwhile. `Break` ends serving, as if by
+    /// [`Shutdown::CancelAll`]. Ignores it by default, as `$/` notifications ask for.
+    fn notification(
         &self,
         notification: &Notification,
         responder: &mut dyn Responder,
     ) -> ControlFlow<()> {
-        let _ = responder;
-        self.notification(notification)
+        let _ = (notification, responder);
+        ControlFlow::Continue(())
     }
 
     /// Sees what the peer did wrong, for logs; the core has answered it already.
@@ -79,7 +70,7 @@ impl<F: Fn(&Request, &mut dyn Responder) -> Answer> Handler for F {
     }
 }
 
-/// What a handler can do while it runs.
+/// The powers of a handler while it runs.
 pub trait Responder {
     /// Takes what has arrived, without blocking, and marks cancels. Other requests stay queued. Nothing
     /// cancels a notification.
@@ -158,7 +149,7 @@ pub(crate) fn notify<H: Handler + ?Sized>(
     notification: &Notification,
     responder: &mut dyn Responder,
 ) -> ControlFlow<()> {
-    unless_it_panics(|| handler.notification_with(notification, responder))
+    unless_it_panics(|| handler.notification(notification, responder))
         .unwrap_or(ControlFlow::Continue(()))
 }
 

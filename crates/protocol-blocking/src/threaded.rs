@@ -36,18 +36,14 @@
 //! ```
 
 mod desk;
-#[cfg(unix)]
-mod direct;
-#[cfg(unix)]
-mod pen;
 mod reading;
 mod server;
-mod sink;
-mod start;
+mod threads;
 mod work;
+mod writing;
 
 use std::io::{self, Read, Write};
-use std::net::{self, TcpStream};
+use std::net::TcpStream;
 use std::thread;
 use std::time::Duration;
 
@@ -60,8 +56,8 @@ use serde::de::DeserializeOwned;
 use crate::handler::{BeforeStart, Handler};
 use crate::park::{block_on, block_on_for};
 pub use server::{Served, Server};
-use sink::Sink;
-use start::start;
+use threads::{Streams, Threads};
+use work::AtWork;
 
 /// Runs a connection over any byte streams, on three threads of its own.
 ///
@@ -79,7 +75,7 @@ pub fn connect(
     writer: impl Write + Send + 'static,
     options: impl Into<Options>,
 ) -> (Peer, Incoming) {
-    start(reader, Sink::Blocks(Box::new(writer)), options, || (), |incoming| (incoming, None))
+    start(Streams::any(reader, writer), options.into())
 }
 
 /// Runs a connection over this process's standard input and output.
@@ -88,7 +84,7 @@ pub fn connect(
 /// thread of its own goes on where a write would block. No mode changes that others who share the stream
 /// could notice.
 pub fn stdio(options: impl Into<Options>) -> (Peer, Incoming) {
-    start(io::stdin(), Sink::stdout(), options, || (), |incoming| (incoming, None))
+    start(Streams::stdio(), options.into())
 }
 
 /// Runs a connection over a TCP stream, which is shut down at the end. Its small messages are not
@@ -98,13 +94,7 @@ pub fn stdio(options: impl Into<Options>) -> (Peer, Incoming) {
 ///
 /// Those of cloning the stream.
 pub fn tcp(stream: TcpStream, options: impl Into<Options>) -> io::Result<(Peer, Incoming)> {
-    stream.set_nodelay(true)?;
-    let (reader, sink) = (stream.try_clone()?, Sink::of(stream.try_clone()?));
-    let end = move || {
-        // It may be down already.
-        let _ = stream.shutdown(net::Shutdown::Both);
-    };
-    Ok(start(reader, sink, options, end, |incoming| (incoming, None)))
+    Ok(start(Streams::tcp(stream)?, options.into()))
 }
 
 /// Runs a connection over a Unix socket, which is shut down at the end.
@@ -117,12 +107,13 @@ pub fn unix(
     stream: std::os::unix::net::UnixStream,
     options: impl Into<Options>,
 ) -> io::Result<(Peer, Incoming)> {
-    let (reader, sink) = (stream.try_clone()?, Sink::of(stream.try_clone()?));
-    let end = move || {
-        // It may be down already.
-        let _ = stream.shutdown(net::Shutdown::Both);
-    };
-    Ok(start(reader, sink, options, end, |incoming| (incoming, None)))
+    Ok(start(Streams::unix(stream)?, options.into()))
+}
+
+fn start(streams: Streams, options: Options) -> (Peer, Incoming) {
+    let (threads, peer, incoming) = Threads::new(streams, options);
+    threads.start(None);
+    (peer, incoming)
 }
 
 /// Waiting for a call by blocking the thread.
@@ -169,10 +160,14 @@ pub fn serve(
 }
 
 fn serve_here(incoming: &Incoming, handler: &(impl Handler + ?Sized)) -> CloseReason {
+    let take_notification = &|method: &str| incoming.take_notification(method);
     loop {
-        match block_on(incoming.receive()) {
-            Ok(arrival) => work::serve(incoming, arrival, handler, BeforeStart::Delivered, None),
+        let arrival = match block_on(incoming.receive()) {
+            Ok(arrival) => arrival,
             Err(reason) => return reason,
-        }
+        };
+        let let_read = &mut || ();
+        let work = AtWork { incoming, take_notification, let_read, responder: None };
+        work.serve(arrival, handler, BeforeStart::Delivered);
     }
 }

@@ -24,6 +24,7 @@ fn device() -> Options {
     config.limits.batch_members = 0;
     config.limits.abandoned_ids = 0;
     config.limits.early_cancels = 0;
+    config.limits.works = 0;
     let mut options = Options::new(config);
     options.inbox_bytes = 512;
     options.response_bytes = 512;

@@ -283,7 +283,7 @@ fn f34_a_write_error_ends_the_connection_once_what_was_said_before_is_read() {
         fn request(&self, _: &Request, _: &mut dyn Responder) -> Answer {
             unreachable!("there are none")
         }
-        fn notification(&self, _: &Notification) -> ControlFlow<()> {
+        fn notification(&self, _: &Notification, _: &mut dyn Responder) -> ControlFlow<()> {
             self.0.set(self.0.get() + 1);
             ControlFlow::Continue(())
         }
@@ -301,7 +301,7 @@ fn f34_a_write_error_ends_the_connection_once_what_was_said_before_is_read() {
     assert_eq!(host.run(&count).unwrap(), CloseReason::PeerGone);
     assert_eq!(count.0.get(), 5_000);
     assert_eq!(host.error().unwrap().kind(), io::ErrorKind::BrokenPipe);
-    let Err(lost) = call.take().unwrap() else { panic!("nobody answered") };
+    let Err(lost) = host.take_outcome(&mut call).unwrap() else { panic!("nobody answered") };
     let CallError::ConnectionLost { cause: Cause::PeerGone, how } = lost else { panic!("{lost}") };
     assert_eq!(how.map(String::from), host.error().map(ToString::to_string));
     drop(peer);
@@ -362,11 +362,11 @@ fn f35_a_tick_serves_what_is_there_and_returns() {
     // A call of its own, while idle.
     let mut call = host.start_call("ask", None, CallOptions::default()).unwrap();
     assert_eq!(host.tick(&echo).unwrap(), None);
-    assert!(call.take().is_none());
+    assert!(host.take_outcome(&mut call).is_none());
     assert_eq!(wire.receive()["method"], "ask");
     wire.send([result(1, &json!("answer"))]);
     host.tick(&echo).unwrap();
-    assert_eq!(call.take().unwrap().unwrap().get(), "\"answer\"");
+    assert_eq!(host.take_outcome(&mut call).unwrap().unwrap().get(), "\"answer\"");
     assert_eq!(host.cancel(&call), CancelOutcome::AlreadySettled);
 
     // One that is cancelled, and one that is dropped.
@@ -382,7 +382,7 @@ fn f35_a_tick_serves_what_is_there_and_returns() {
     wire.send([support::cancelled(2).to_string()]);
     host.tick(&echo).unwrap();
     assert!(matches!(
-        cancelled.take(),
+        host.take_outcome(&mut cancelled),
         Some(Err(CallError::Cancelled { cause: Cause::Caller, .. }))
     ));
 

@@ -166,7 +166,7 @@ fn f91_an_outcome_above_its_limit_is_not_kept() {
     let (mut wire, mut host) = host(options);
     // Settles so many calls with 60 bytes each.
     let mut id = 0;
-    let mut settled = |count| -> Vec<OwnCall> {
+    let mut settled = |host: &mut Host<_>, count| -> Vec<OwnCall> {
         let start = |_| host.start_call("m", None, CallOptions::default()).unwrap();
         let calls = (0..count).map(start).collect();
         host.tick(&echo).unwrap();
@@ -175,13 +175,35 @@ fn f91_an_outcome_above_its_limit_is_not_kept() {
         host.tick(&echo).unwrap();
         calls
     };
-    let mut calls = settled(2);
-    assert!(matches!(calls[1].take(), Some(Err(CallError::Untaken))));
-    assert!(calls[1].take().is_none());
+    let mut calls = settled(&mut host, 2);
+    assert!(matches!(host.take_outcome(&mut calls[1]), Some(Err(CallError::Untaken))));
+    assert!(host.take_outcome(&mut calls[1]).is_none());
     // An outcome that is taken makes room, and so does one that is dropped.
-    assert!(calls[0].take().unwrap().is_ok());
-    drop(settled(1));
-    assert!(settled(1)[0].take().unwrap().is_ok());
+    assert!(host.take_outcome(&mut calls[0]).unwrap().is_ok());
+    drop(settled(&mut host, 1));
+    let mut last = settled(&mut host, 1);
+    assert!(host.take_outcome(&mut last[0]).unwrap().is_ok());
+}
+
+/// A call that nobody awaits is released although the peer never answers it, and makes room for another.
+#[test]
+fn g12_a_dropped_call_is_released_after_a_grace() {
+    let mut options = Options::new(acp());
+    options.config.limits.calls = 1;
+    options.config.abandoned_grace = SHORT;
+    let (_wire, mut host) = host(options);
+    let call = host.start_call("ask", None, CallOptions::default()).unwrap();
+    host.tick(&echo).unwrap();
+    drop(call);
+    host.tick(&echo).unwrap();
+    assert!(host.start_call("ask", None, CallOptions::default()).is_err());
+    while host.wait(LONG) {
+        host.tick(&echo).unwrap();
+        if host.start_call("ask", None, CallOptions::default()).is_ok() {
+            return;
+        }
+    }
+    panic!("no timer releases the call");
 }
 
 /// The patience is with a peer that reads nothing.
@@ -219,7 +241,7 @@ impl Handler for Diagnostics {
         Err(request.unknown_method())
     }
 
-    fn notification_with(
+    fn notification(
         &self,
         notification: &Notification,
         responder: &mut dyn Responder,
@@ -308,11 +330,11 @@ fn f92_wait_ends_when_a_timer_is_due() {
     host.tick(&echo).unwrap();
     let (has_work, time) = waited(|| host.wait(LONG));
     assert!(has_work && time < LONG / 2, "{time:?}");
-    assert!(call.take().is_none(), "the wait itself does nothing");
+    assert!(host.take_outcome(&mut call).is_none(), "the wait itself does nothing");
     // Nor does one that begins when it is due.
     assert!(host.wait(LONG));
     host.tick(&echo).unwrap();
-    let timed_out = call.take().unwrap().unwrap_err();
+    let timed_out = host.take_outcome(&mut call).unwrap().unwrap_err();
     assert!(matches!(timed_out, CallError::TimedOut { cause: Cause::Deadline }), "{timed_out}");
 }
 
@@ -342,7 +364,7 @@ fn f92_wait_ends_for_output_and_for_a_dropped_call() {
     wire.send([result(1, &Value::Null), result(id, &json!(2))]);
     assert!(host.wait(LONG));
     host.tick(&echo).unwrap();
-    assert_eq!(call.take().unwrap().unwrap().get(), "2");
+    assert_eq!(host.take_outcome(&mut call).unwrap().unwrap().get(), "2");
     drop(call);
     assert!(!host.wait(SHORT));
 }

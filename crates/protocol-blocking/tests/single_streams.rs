@@ -4,18 +4,20 @@
 
 mod support;
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
-use std::io;
+use std::io::{self, BufWriter, Write};
+use std::os::unix::net::UnixStream;
 use std::rc::Rc;
-use std::time::Duration;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use protocol_async::CallError;
-use protocol_blocking::single::{Host, Readiness, Ready, Transport};
+use protocol_blocking::single::{FdTransport, Host, PlainTransport, Readiness, Ready, Transport};
 use protocol_blocking::{Answer, Request, Responder};
-use protocol_core::{CallOptions, Cause, CloseReason};
+use protocol_core::{CallOptions, Cause, CloseReason, Shutdown};
 use serde_json::{Value, json};
-use support::{acp, cancel, raw, request};
+use support::{Wire, acp, cancel, raw, request};
 
 fn echo(request: &Request, _: &mut dyn Responder) -> Answer {
     Ok(request.params.clone().unwrap_or_else(|| raw(&Value::Null)))
@@ -27,6 +29,8 @@ struct Told {
     reads: VecDeque<io::Result<String>>,
     writes: VecDeque<io::Result<usize>>,
     written: Rc<RefCell<Vec<u8>>>,
+    /// The number of waits that were interested in input.
+    reading: Rc<Cell<usize>>,
 }
 
 impl Transport for Told {
@@ -37,6 +41,7 @@ impl Transport for Told {
     fn wait(&mut self, interest: Ready, timeout: Option<Duration>) -> io::Result<Ready> {
         let ends = interest != Ready::default() || timeout.is_some();
         assert!(ends, "nothing would ever end this waiting");
+        self.reading.set(self.reading.get() + usize::from(interest.read));
         Ok(interest)
     }
 
@@ -120,4 +125,47 @@ fn g03_one_checkpoint_takes_all_that_has_arrived() {
     };
     host.run(&work).unwrap();
     assert_eq!(told.into_inner(), Some(Cause::Peer));
+}
+
+#[test]
+fn g07_nothing_is_read_after_the_close() {
+    let transport = Told::default();
+    let reading = transport.reading.clone();
+    let mut host = Host::new(transport, acp());
+    host.notify("last", None).unwrap();
+    host.shutdown(Shutdown::CancelAll);
+    let reason = loop {
+        if let Some(reason) = host.tick(&echo).unwrap() {
+            break reason;
+        }
+    };
+    assert_eq!((reason, reading.get()), (CloseReason::Shutdown, 0));
+}
+
+/// The reader's hang-up would end each wait at once.
+#[test]
+fn g07_a_reader_that_has_hung_up_does_not_end_a_wait_for_room() {
+    let (reader, gone) = UnixStream::pair().unwrap();
+    let (writer, _full) = UnixStream::pair().unwrap();
+    drop(gone);
+    writer.set_nonblocking(true).unwrap();
+    while (&writer).write(&[0; 4096]).is_ok() {}
+    let mut transport = FdTransport::new(&reader, &writer);
+    let (begun, timeout) = (Instant::now(), Duration::from_millis(50));
+    let ready = transport.wait(Ready { read: false, write: true }, Some(timeout)).unwrap();
+    assert_eq!(ready, Ready::default());
+    assert!(begun.elapsed() >= timeout, "it ended after {:?}", begun.elapsed());
+}
+
+#[test]
+fn a_writer_with_a_buffer_is_flushed() {
+    let (mut wire, stream) = Wire::pair();
+    let reader = stream.try_clone().unwrap();
+    let serving = thread::spawn(move || {
+        Host::new(PlainTransport::new(reader, BufWriter::new(stream)), acp()).run(&echo).unwrap()
+    });
+    wire.request(1, "echo", &json!([1]));
+    assert_eq!(wire.receive()["result"], json!([1]));
+    wire.hang_up();
+    assert_eq!(serving.join().unwrap(), CloseReason::PeerGone);
 }

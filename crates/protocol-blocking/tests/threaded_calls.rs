@@ -5,7 +5,7 @@
 mod support;
 
 use std::future::Future;
-use std::io::{ErrorKind, Write};
+use std::io::{BufWriter, ErrorKind, Write};
 use std::net::{TcpListener, TcpStream};
 use std::os::unix::net::UnixStream;
 use std::pin::Pin;
@@ -43,6 +43,16 @@ fn slow(peer: &Peer) -> SentRequest<Value> {
 
 fn timing_out(after: Duration) -> CallOptions {
     CallOptions::default().timeout(after)
+}
+
+#[test]
+fn a_writer_with_a_buffer_is_flushed() {
+    let (mut wire, stream) = Wire::pair();
+    let reader = stream.try_clone().unwrap();
+    let (peer, _incoming) = connect(reader, BufWriter::new(stream), acp());
+    peer.try_notify("hello", ()).unwrap();
+    assert_eq!(wire.receive()["method"], "hello");
+    wire.hang_up();
 }
 
 #[test]

@@ -128,3 +128,18 @@ fn f96_messages_of_many_writers_stay_whole() {
     wire.hang_up();
     assert!(served.wait().error.is_none());
 }
+
+/// The client closes its end while the thread that responded is still in its write.
+#[test]
+fn g07_a_client_that_goes_with_its_last_response_is_no_error() {
+    for _ in 0..1_000 {
+        let (mut wire, stream) = Wire::pair();
+        let (tell, _told) = channel();
+        let served = Server::new(acp()).unix(stream, saying(tell)).unwrap();
+        wire.request(1, "work", &json!([]));
+        assert_eq!(wire.receive()["id"], 1);
+        drop(wire);
+        let closed = served.wait();
+        assert!(closed.error.is_none(), "{closed:?}");
+    }
+}

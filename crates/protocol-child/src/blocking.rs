@@ -6,7 +6,7 @@ use std::process::ChildStdout;
 use crate::output::LAST_BREATH;
 use crate::process::Process;
 
-/// What [`Output`](crate::Output) is, for a thread that blocks.
+/// The standard output of a process, as [`Output`](crate::Output) reads it, for a thread that blocks.
 #[derive(Debug)]
 pub struct BlockingOutput {
     stdout: ChildStdout,
@@ -15,7 +15,7 @@ pub struct BlockingOutput {
     #[cfg(unix)]
     ended: std::os::unix::net::UnixStream,
     is_open: bool,
-    /// How much is left to read, once the process has ended.
+    /// The bytes that are left to read, once the process has ended.
     left: Option<usize>,
 }
 

@@ -1,11 +1,11 @@
-//! What is spawned, and how.
+//! A command to spawn, and the options of its process.
 
 use std::fmt;
 use std::io;
 use std::process::{ChildStdin, ChildStdout, Command, Stdio};
 use std::time::Duration;
 
-use crate::group;
+use crate::group::{self, Started};
 use crate::process::{Owner, Process};
 use crate::stderr::Stderr;
 
@@ -29,6 +29,17 @@ pub struct ChildCommand {
     command: Command,
     grace: Duration,
     stderr: Stderr,
+    keeper: Keeper,
+}
+
+/// The program that ends a process when this one is killed.
+#[derive(Clone, Copy, Debug)]
+enum Keeper {
+    /// A small shell, beside the process.
+    Watchdog,
+    /// The command itself, above the process.
+    #[cfg(target_os = "linux")]
+    Supervisor,
 }
 
 /// A process that was spawned.
@@ -46,16 +57,27 @@ pub struct Spawned {
 impl ChildCommand {
     /// Every default: two seconds of grace, standard error is ours.
     pub fn new(command: Command) -> Self {
-        Self { command, grace: Duration::from_secs(2), stderr: Stderr::Inherit }
+        let grace = Duration::from_secs(2);
+        Self { command, grace, stderr: Stderr::Inherit, keeper: Keeper::Watchdog }
     }
 
-    /// How long the process may take to end once its input is closed; and once more after `SIGTERM`. At
+    /// Sets the time that the process has to end once its input is closed, and once more after `SIGTERM`. At
     /// most a year.
     pub fn grace(self, grace: Duration) -> Self {
         Self { grace: grace.min(LONGEST_GRACE), ..self }
     }
 
-    /// Where its standard error goes.
+    /// Declares that the command is a supervisor: a program that calls [`supervise`](crate::supervise) at once,
+    /// such as the host itself with an argument for that.
+    ///
+    /// Then nothing is left of what the supervisor's command starts, however it detaches itself, and the process
+    /// of the connection is that command. This program becomes a subreaper.
+    #[cfg(target_os = "linux")]
+    pub fn supervisor(self) -> Self {
+        Self { keeper: Keeper::Supervisor, ..self }
+    }
+
+    /// Sets the destination of its standard error.
     pub fn stderr(self, stderr: Stderr) -> Self {
         Self { stderr, ..self }
     }
@@ -86,11 +108,14 @@ impl fmt::Debug for ChildCommand {
 /// Those of spawning, of the process, of its watchdog and of the threads that wait for it. Nothing is
 /// left running then.
 pub fn spawn(command: impl Into<ChildCommand>) -> io::Result<Spawned> {
-    let ChildCommand { mut command, grace, stderr } = command.into();
+    let ChildCommand { mut command, grace, stderr, keeper } = command.into();
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(stderr.stdio());
-    let (group, mut child) = group::spawn(&mut command, grace)?;
-    let (stdin, stdout) = child.stdin.take().zip(child.stdout.take()).expect("both are piped");
-    let errors = child.stderr.take();
+    let started = match keeper {
+        Keeper::Watchdog => group::spawn(&mut command, grace)?,
+        #[cfg(target_os = "linux")]
+        Keeper::Supervisor => group::spawn_supervised(&mut command)?,
+    };
+    let Started { group, child, stdin, stdout, stderr: errors } = started;
     let process = Process::new(child, group, grace);
     let owner = process.start(&stdout, errors.map(|errors| (errors, stderr)))?;
     Ok(Spawned { owner, stdin, stdout })

@@ -21,7 +21,7 @@ pub struct ChildConnection {
 }
 
 /// Makes a connection over the standard output and input of a process, as the runtime reads and writes
-/// them, for a driver that the caller runs. It ends the process when it is over, or dropped.
+/// them. The caller runs the driver, which ends the process when it is over, or dropped.
 pub fn connect<R, W, T>(
     owner: Owner,
     stdout: R,

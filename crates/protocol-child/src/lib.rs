@@ -1,51 +1,60 @@
 //! A spawned server: it is ours until it is gone, with everything it started.
 //!
-//! The crates `protocol-tokio` and `protocol-smol` have a function `child` each, which is mostly all
-//! that is needed; this is what they share, for any other executor and for plain threads.
+//! The crates `rescind-tokio` and `rescind-smol` have a function `child` each, and most programs need no
+//! more. This crate is what they share, for any other executor and for plain threads.
 //!
 //! - [`ChildCommand`] says what is spawned, how long it may take to end, and where its standard
 //!   error goes.
-//! - [`spawn`] gives an [`Owner`] and two pipes. The process is in a group of its own. Dropping the
-//!   owner ends that group, on threads of our own, so it works in every place: within a runtime,
-//!   without one, while a panic unwinds.
-//! - [`connect`] makes a connection of them. The process is waited for beside it: when it dies, every
+//! - [`spawn`] returns an [`Owner`] and two pipes. The process is in a group of its own. Dropping the
+//!   owner ends that group, on threads of our own. So it works within a runtime, without one, and while
+//!   a panic unwinds.
+//! - [`connect`] makes a connection of them. The process is waited for beside it. When it dies, every
 //!   call settles with its exit status, even if something that it started keeps its output open.
 //! - [`Process`] tells its id, its end and the last of its standard error.
 //!
 //! # How it ends
 //!
 //! 1. Its standard input is closed, which is how a server is asked to end.
-//! 2. Has anything of the group not ended after the grace, all of it gets `SIGTERM`.
-//! 3. Has anything not ended after another grace, all of it gets `SIGKILL`.
+//! 2. If anything of the group is left after the grace, all of it gets `SIGTERM`.
+//! 3. If anything is left after another grace, all of it gets `SIGKILL`.
 //!
-//! What it writes to its standard output meanwhile is read and dropped, so that it does not die of a
-//! broken pipe while it is about to end by itself.
+//! Its standard output is read and dropped meanwhile. So it does not die of a broken pipe while it is about
+//! to end by itself.
 //!
-//! The same happens when the process ends by itself and leaves others of its group behind, and when
-//! we are killed, whatever kills us: a watchdog, which is a small `/bin/sh`, then does these steps.
-//! On Windows the group is a job, which ends with us; step 2 is missing there.
+//! The same happens when the process ends by itself and leaves others of its group behind. It also happens
+//! when we are killed: a watchdog, which is a small `/bin/sh`, then does these steps. On Windows the group is a
+//! job, which ends with us. Step 2 is missing there.
 //!
-//! A process that leaves the group, as daemons do with `setsid`, leaves us too.
+//! A process that leaves the group, as daemons do with `setsid`, leaves us too. On Linux a
+//! [supervisor](ChildCommand::supervisor) holds those: nothing that descends from the process is left.
 #![forbid(unsafe_code)]
 
 mod blocking;
 mod command;
 mod connection;
 #[cfg(unix)]
-#[path = "group/unix.rs"]
 mod group;
 #[cfg(windows)]
 #[path = "group/windows.rs"]
 mod group;
+mod lock;
 mod output;
 mod process;
+#[cfg(unix)]
+mod processes;
 mod stderr;
+#[cfg(target_os = "linux")]
+mod supervise;
 #[cfg(unix)]
 mod watchdog;
 
 pub use blocking::BlockingOutput;
 pub use command::{ChildCommand, Spawned, spawn};
 pub use connection::{ChildConnection, connect};
+#[cfg(target_os = "linux")]
+pub use group::supervised::kill_supervised;
 pub use output::Output;
 pub use process::{Owner, Process, Pushed};
 pub use stderr::{ShowLine, Stderr};
+#[cfg(target_os = "linux")]
+pub use supervise::{Detached, Ended, Supervision, supervise};

@@ -14,7 +14,7 @@ use protocol_async::Timer;
 
 use crate::process::{Life, Process};
 
-/// How long the status of a process whose output has ended is waited for: mostly it is about to end.
+/// The time that the status of a process whose output has ended is waited for. Mostly it is about to end.
 pub(crate) const LAST_BREATH: Duration = Duration::from_secs(1);
 
 /// When the output of a process is over though somebody holds it open. Where what is left of it can't be
@@ -23,10 +23,9 @@ const OVER: Life = if cfg!(unix) { Life::Ended } else { Life::Gone };
 
 /// The standard output of a process for a driver.
 ///
-/// It ends when the process does, once everything is read that was written before, even if another
-/// process keeps the pipe open; and with an error that says how the process ended, which is what its
-/// calls are then told. When it is dropped, what the process still writes is read and dropped, until
-/// the process is gone.
+/// It ends when the process does, once everything is read that was written before. Another process may
+/// keep the pipe open meanwhile. Its end is an error that says how the process ended, and calls settle
+/// with that. When it is dropped, the rest is read and dropped until the process is gone.
 pub struct Output<R, T: Timer> {
     stream: R,
     process: Process,
@@ -123,7 +122,7 @@ impl Rest {
         Ok(Self { pipe: Some(stdout.as_fd().try_clone_to_owned()?) })
     }
 
-    /// How much is there.
+    /// Returns the number of bytes that are there.
     pub(crate) fn len(&self) -> usize {
         let len = self.pipe.as_ref().and_then(|pipe| rustix::io::ioctl_fionread(pipe).ok());
         len.and_then(|len| len.try_into().ok()).unwrap_or(0)

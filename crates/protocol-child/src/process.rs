@@ -7,7 +7,7 @@ use std::io;
 use std::os::unix::net::UnixStream;
 use std::pin::Pin;
 use std::process::{Child, ChildStderr, ChildStdout, ExitStatus};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::{Context, Poll, ready};
 use std::thread::{self, Builder};
 use std::time::{Duration, Instant};
@@ -15,10 +15,11 @@ use std::time::{Duration, Instant};
 use event_listener::{Event, EventListener, Listener};
 
 use crate::group::{Group, Spawned};
+use crate::lock::lock;
 use crate::output::Rest;
 use crate::stderr::{Stderr, Tail};
 
-/// How soon it is looked again whether anything of a group is left; each time twice as late, up to
+/// The first pause between two looks at whether anything of a group is left. Each pause is twice as long, up to
 /// [`LATEST`].
 const SOON: Duration = Duration::from_millis(5);
 const LATEST: Duration = Duration::from_millis(100);
@@ -37,7 +38,7 @@ pub struct Owner {
     process: Process,
 }
 
-/// How far we had to go to end a process or what it left behind.
+/// The means that it took to end a process, or those that it left behind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Pushed {
     /// It ended by itself, at the latest when its input was closed.
@@ -76,7 +77,7 @@ struct State {
     end_with_it: Vec<UnixStream>,
 }
 
-/// How long it still is.
+/// The stages of a process's life, in their order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Life {
     Running,
@@ -86,7 +87,7 @@ pub(crate) enum Life {
     Gone,
 }
 
-/// How it ended. An `io::Error` can't be cloned.
+/// The status with which a process ended. An `io::Error` can't be cloned.
 type Status = Result<ExitStatus, io::ErrorKind>;
 
 impl Process {
@@ -102,7 +103,7 @@ impl Process {
             end_with_it: Vec::new(),
         };
         let shared = Shared {
-            id: child.id(),
+            id: group.id(&child),
             grace,
             group,
             child: Mutex::new(child),
@@ -127,8 +128,9 @@ impl Process {
             Ok(()) => Ok(Owner { process: self }),
             Err(error) => {
                 self.shared.push(Pushed::Killed);
-                let _ = lock(&self.shared.child).wait();
-                self.shared.group.let_go();
+                self.shared.group.wait(&self.shared.child);
+                let _ = self.shared.group.status(&self.shared.child);
+                self.shared.group.release(&self.shared.child);
                 Err(error)
             }
         }
@@ -153,7 +155,7 @@ impl Process {
         Ok(())
     }
 
-    /// Its id, as the system names it.
+    /// Returns its id, as the system names it.
     #[must_use]
     pub fn id(&self) -> u32 {
         self.shared.id
@@ -183,7 +185,7 @@ impl Process {
         self.shared.status()
     }
 
-    /// How far it had to be pushed so far.
+    /// Returns the means that it took to end it so far.
     #[must_use]
     pub fn pushed(&self) -> Pushed {
         self.shared.lock().pushed
@@ -226,7 +228,7 @@ impl Process {
         Ok(near)
     }
 
-    /// What its end looks like to whoever reads its output.
+    /// Returns the error that readers of its output meet at its end.
     pub(crate) fn death(&self) -> io::Error {
         let how = match self.shared.lock().status {
             Some(Ok(status)) => format!("the process ended: {status}"),
@@ -235,7 +237,7 @@ impl Process {
         io::Error::new(io::ErrorKind::UnexpectedEof, how)
     }
 
-    /// How much there is to read of its output.
+    /// Returns the number of bytes that can be read of its output.
     pub(crate) fn rest_len(&self) -> usize {
         self.shared.lock().rest.len()
     }
@@ -288,11 +290,10 @@ impl Shared {
 
     /// Waits for the process's end, and then ends what it left behind, unless somebody is at it.
     fn keep(&self) {
-        self.group.wait(|| {
-            let _ = lock(&self.child).wait();
-        });
+        self.group.wait(&self.child);
         self.change(|state| {
-            state.status = Some(lock(&self.child).wait().map_err(|error| error.kind()));
+            let status = self.group.status(&self.child);
+            state.status = Some(status.map_err(|error| error.kind()));
             state.life = Life::Ended;
             #[cfg(unix)]
             state.end_with_it.clear();
@@ -319,7 +320,7 @@ impl Shared {
         // Those that were killed need a moment. There may be some that nobody buries, too.
         self.is_deserted_within_grace();
         self.wait_until(Instant::now() + self.grace, |state| !state.is_talking);
-        self.group.let_go();
+        self.group.release(&self.child);
         self.change(|state| state.life = Life::Gone);
     }
 
@@ -342,7 +343,7 @@ impl Shared {
             return false;
         }
         let mut pause = SOON;
-        while !self.group.is_empty() {
+        while !self.group.is_empty(&self.child) {
             let left = until.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 return false;
@@ -413,10 +414,6 @@ fn poll_until(
         ready!(Pin::new(listening).poll(cx));
         *listener = None;
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl fmt::Debug for Process {

@@ -1,4 +1,4 @@
-//! What the process says beside its messages.
+//! The standard error of a process.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -7,9 +7,10 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::Stdio;
 use std::sync::{Mutex, PoisonError};
 
-/// Where a process's standard error goes. A process that floods it goes on, except that with
-/// [`Inherit`](Self::Inherit) it waits for whoever reads ours, and with [`Lines`](Self::Lines) for what
-/// each line is shown to.
+/// The destination of a process's standard error. A process that floods it goes on.
+///
+/// With [`Inherit`](Self::Inherit) it waits for whoever reads ours, and with [`Lines`](Self::Lines) for the
+/// function that each line is shown to.
 #[derive(Default)]
 #[non_exhaustive]
 pub enum Stderr {

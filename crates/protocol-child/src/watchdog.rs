@@ -10,13 +10,14 @@ use std::time::Duration;
 /// the other two steps.
 ///
 /// It leads the group, so it needs nobody's id, and what is meant for the group, by a terminal too, must
-/// neither end nor stop it.
+/// neither end nor stop it. `command -p` finds `sleep` where the system has it, whatever the path says. Where
+/// there is none, there is no grace.
 const SCRIPT: &str = r#"
 trap "" HUP INT QUIT TERM TSTP TTIN TTOU
 read -r nothing
-sleep "$1"
+command -p sleep "$1"
 kill -s TERM 0
-sleep "$1"
+command -p sleep "$1"
 kill -s KILL 0
 "#;
 
@@ -39,9 +40,14 @@ impl Watchdog {
         let mut command = Command::new("/bin/sh");
         command.args(["-c", SCRIPT, "rescind-watchdog", &format!("{:.3}", grace.as_secs_f64())]);
         // It holds nothing of the place where we are.
-        command.current_dir("/").process_group(0);
+        command.current_dir("/").env_clear().process_group(0);
         command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
-        let shell = command.spawn()?;
+        let shell = command.spawn().map_err(|error| {
+            io::Error::new(
+                error.kind(),
+                format!("its watchdog, /bin/sh, can't be started: {error}"),
+            )
+        })?;
         Ok(Self { id: shell.id(), shell: Mutex::new(Some(shell)) })
     }
 

@@ -1,5 +1,5 @@
 //! A client and a server in one thread, over two byte buffers. The client calls, cancels, and prints the
-//! outcome: `cargo run -p protocol-core --example loopback`.
+//! outcome: `cargo run -p rescind-core --example loopback`.
 
 use protocol_core::{
     Cause, Config, Dialect, Event, InputBuffer, Response, StreamConnection, Timestamp,

@@ -30,6 +30,8 @@ text_enum! {
         Peer = "peer",
         /// The peer's input ended.
         PeerGone = "peer_gone",
+        /// The work that it is a part of was stopped.
+        Stopped = "stopped",
         /// Our side is shutting down.
         Shutdown = "shutdown",
         /// Our side gave up for a reason of its own, such as a limit or a fault.
@@ -38,10 +40,15 @@ text_enum! {
 }
 
 impl Cause {
+    /// Returns whether somebody still waits for a call that is cancelled for this.
+    pub(crate) const fn is_awaited(self) -> bool {
+        !matches!(self, Self::Dropped | Self::Shutdown)
+    }
+
     /// Returns the reason that the client of a cancelled operation is told, in the words of erlmcp.
     pub(crate) const fn operation_reason(self) -> &'static str {
         match self {
-            Self::Peer | Self::Caller => "client_requested",
+            Self::Peer | Self::Caller | Self::Stopped => "client_requested",
             Self::Deadline | Self::IdleTimeout | Self::HardCap => "timeout",
             Self::Shutdown => "server_shutdown",
             Self::Dropped => "error: dropped",
@@ -67,6 +74,22 @@ text_enum! {
         Malformed = "malformed",
         /// The connection ended first.
         ConnectionLost = "connection_lost",
+    }
+}
+
+text_enum! {
+    /// The end of work, as [`Event::WorkEnded`](crate::Event::WorkEnded) reports it.
+    pub enum WorkOutcome {
+        /// It ended by itself, also if that was after a stop.
+        Finished = "finished",
+        /// It ended because it was stopped.
+        Stopped = "stopped",
+        /// The request that began it had an error.
+        Failed = "failed",
+        /// Nothing more was heard of it, and the wait for its end is over.
+        Silent = "silent",
+        /// The connection ended first.
+        Lost = "lost",
     }
 }
 

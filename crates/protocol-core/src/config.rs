@@ -34,8 +34,8 @@ pub struct Config {
     /// [`CallId`](crate::CallId) and [`RequestHandle`](crate::RequestHandle) carry its low 20 bits. Two
     /// connections that are equal in these bits accept each other's handles; all others refuse them.
     ///
-    /// So a host with several connections gives each a number of its own. Connections of `protocol-async`
-    /// and `protocol-blocking` get one if theirs is 0. A relay only makes its two sides differ.
+    /// So a host with several connections gives each a number of its own. Connections of `rescind-async`
+    /// and `rescind-blocking` get one if theirs is 0. A relay only makes its two sides differ.
     pub connection: u32,
     /// Whether the connection closes after a request exceeded [`Limits::requests`]; false by default.
     ///
@@ -53,6 +53,10 @@ pub struct Config {
     /// host may know the operation. Otherwise its response is
     /// [`code::OPERATION_NOT_FOUND`](crate::code::OPERATION_NOT_FOUND).
     pub deliver_unknown_operations: bool,
+    /// Whether the begin, the stop and the end of [work](Dialect::work) are events; false by default.
+    ///
+    /// Requests and calls that are a part of stopped work are cancelled in both cases.
+    pub show_work: bool,
     /// The Unix time at [`Timestamp::ZERO`](crate::Timestamp::ZERO), for dialects that write times into
     /// messages; 0 by default.
     pub unix_time_at_zero: Duration,
@@ -72,6 +76,7 @@ impl Config {
             close_over_limit: false,
             show_raw_cancels: false,
             deliver_unknown_operations: false,
+            show_work: false,
             unix_time_at_zero: Duration::ZERO,
             abandoned_grace: Duration::from_secs(30),
         }

@@ -4,8 +4,9 @@ use alloc::borrow::{Cow, ToOwned};
 
 use serde_json::value::RawValue;
 
-use crate::cause::{Cause, CloseReason, Settlement};
-use crate::handle::{CallId, RequestHandle};
+use crate::cause::{Cause, CloseReason, Settlement, WorkOutcome};
+use crate::dialect::Text;
+use crate::handle::{CallId, RequestHandle, WorkId};
 use crate::id::WireId;
 use crate::text_enum::text_enum;
 use crate::violation::Violation;
@@ -75,6 +76,38 @@ pub enum Event<'m, O> {
         /// The data that the host passed with the call.
         data: O,
     },
+    /// Work began. This and the other events of work come if [`Config::show_work`](crate::Config::show_work) is set.
+    WorkBegan {
+        /// The name that this run has here.
+        work: WorkId,
+        /// The kind of work, in the word of its dialect.
+        kind: Text,
+        /// The name that stops it, as JSON.
+        name: WireId,
+        /// Whether our side runs it.
+        runs_here: bool,
+    },
+    /// Work was stopped, and its end is awaited. The work that our side runs is the host's to end.
+    WorkStopped {
+        /// The work that was stopped.
+        work: WorkId,
+        /// The reason of the stop.
+        cause: Cause,
+    },
+    /// Work goes on after its stop: the peer refused that with an error, or the host took it back before it left.
+    WorkResumed {
+        /// The work that was stopped before.
+        work: WorkId,
+    },
+    /// Work ended. This comes exactly once for each that began.
+    WorkEnded {
+        /// The work that ended.
+        work: WorkId,
+        /// The kind of end.
+        outcome: WorkOutcome,
+        /// The reason of its stop, if it was stopped.
+        cause: Option<Cause>,
+    },
     /// A request has had its response, and every call made for it has settled.
     ///
     /// It comes only for requests that calls were made for (G6).
@@ -128,6 +161,12 @@ impl<'m, O> Event<'m, O> {
             Self::Settled { call, outcome, data } => {
                 Event::Settled { call, outcome: outcome.into_owned(), data }
             }
+            Self::WorkBegan { work, kind, name, runs_here } => {
+                Event::WorkBegan { work, kind, name, runs_here }
+            }
+            Self::WorkStopped { work, cause } => Event::WorkStopped { work, cause },
+            Self::WorkResumed { work } => Event::WorkResumed { work },
+            Self::WorkEnded { work, outcome, cause } => Event::WorkEnded { work, outcome, cause },
             Self::TreeSettled { request } => Event::TreeSettled { request },
             Self::Violation { violation, id } => Event::Violation { violation, id },
             Self::Ready => Event::Ready,

@@ -57,6 +57,12 @@ impl CallId {
     }
 }
 
+/// The name of one run of work, for ever: that of work which has ended never comes to mean another.
+///
+/// Work of one connection is ordered by when it began.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct WorkId(pub(crate) u64);
+
 /// The name of one of the peer's requests, for ever: the handle of a request that had its response
 /// never comes to mean another.
 ///

@@ -47,6 +47,11 @@ impl InputBuffer {
         &self.bytes[self.start..self.end]
     }
 
+    /// Returns the bytes of memory that it has.
+    pub fn capacity(&self) -> usize {
+        self.bytes.capacity()
+    }
+
     /// Marks the first `used` unread bytes as used.
     ///
     /// # Panics
@@ -112,9 +117,7 @@ impl InputBuffer {
             self.bytes.truncate(self.end);
             self.bytes.reserve_exact(unread + len);
         }
-        if self.bytes.len() < full {
-            self.bytes.resize(full, 0);
-        }
+        self.bytes.resize(full.max(self.bytes.len()), 0);
         &mut self.bytes[self.end..full]
     }
 }

@@ -115,10 +115,11 @@ mod text_enum;
 mod time;
 mod violation;
 
-pub use cause::{Cause, CloseReason, Settlement};
+pub use cause::{Cause, CloseReason, Settlement, WorkOutcome};
 pub use config::{Config, Shutdown};
 pub use connection::Connection;
 pub use dialect::facts::{Facts, Handshake};
+pub use dialect::signs::{Carrier, Mark, News, Sign, WorkPart, WorkRule};
 pub use dialect::{
     BeforeStart, CancelRule, Cancellers, CapabilityRule, Dialect, Envelope, Grace, MessageOrder,
     ProgressRule, RequestKind, ResponseRule, Role, Uncancellable, code,
@@ -126,11 +127,11 @@ pub use dialect::{
 pub use error::{CancelRefusal, Refusal, SendError};
 pub use event::{ErrorObject, Event, Outcome, Response, Transmit, TransmitKind};
 pub use frame::Framing;
-pub use handle::{CallId, RequestHandle};
+pub use handle::{CallId, RequestHandle, WorkId};
 pub use id::{IdRule, WireId};
 pub use input::InputBuffer;
 pub use limits::Limits;
-pub use machine::{CancelOutcome, RequestPhase, TimerReason};
+pub use machine::{CancelOutcome, RequestPhase, TimerReason, WorkName};
 pub use options::CallOptions;
 #[cfg(feature = "std")]
 pub use protocol_json::write_value;

@@ -56,6 +56,9 @@ pub struct Limits {
     /// The number of cancels that came before their requests, where the transport can reorder messages;
     /// 1,024 by default. The oldest is forgotten first. None is forgotten because of its age.
     pub early_cancels: usize,
+    /// The runs of work in progress that are watched, and the nested requests of all of them; 1,024 by default. More
+    /// pass as any other messages do, and a stop does not reach them here.
+    pub works: usize,
 }
 
 impl Limits {
@@ -72,6 +75,7 @@ impl Limits {
         unsent_messages: 256 << 10,
         abandoned_ids: 4_096,
         early_cancels: 1_024,
+        works: 1_024,
     };
 }
 

@@ -89,6 +89,23 @@ fn g10_timestamps_are_unix_times_of_the_latest_input() {
 }
 
 #[test]
+fn g02_an_id_that_is_used_again_takes_no_place_in_the_memory_of_finished_calls() {
+    let mut app = app(|config| config.limits.abandoned_ids = 2);
+    for (number, id) in [(2, "b"), (3, "a")] {
+        app.receive(&call(id));
+        app.respond_ok(app.request(number));
+    }
+    // It is in flight again while a third one finishes.
+    app.receive(&call("a"));
+    app.receive(&call("c"));
+    app.respond_ok(app.request(5));
+    app.sent();
+    app.receive(&cancel("b"));
+    let sent = app.sent();
+    assert!(sent[0].contains("Operation already completed"), "{sent:?}");
+}
+
+#[test]
 fn g08_the_memory_of_answered_calls_is_bounded() {
     let mut app = app(|config| config.limits.abandoned_ids = 2);
     for (number, id) in [(2, "a"), (3, "b"), (4, "c")] {

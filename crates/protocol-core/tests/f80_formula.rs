@@ -20,7 +20,7 @@ fn limits(message_bytes: usize, id_bytes: usize) -> Limits {
     let mut limits = Limits::DEFAULT;
     (limits.message_bytes, limits.id_bytes) = (message_bytes, id_bytes);
     (limits.calls, limits.requests, limits.batch_members) = (2, 2, 4);
-    (limits.abandoned_ids, limits.early_cancels) = (2, 2);
+    (limits.abandoned_ids, limits.early_cancels, limits.works) = (2, 2, 2);
     (limits.unsent_bytes, limits.unsent_messages) = (4 << 10, 16);
     limits
 }
@@ -167,7 +167,7 @@ fn f80_a_sum_that_no_machine_has_room_for_does_not_overflow() {
 type Limit = fn(&mut Limits) -> &mut usize;
 
 /// The limits in the order in which the page adds them up, and what each pays for.
-const SHARES: [(&str, Limit, &str); 9] = [
+const SHARES: [(&str, Limit, &str); 10] = [
     (
         "unsent_bytes",
         |it| &mut it.unsent_bytes,
@@ -187,6 +187,7 @@ const SHARES: [(&str, Limit, &str); 9] = [
     ("requests", |it| &mut it.requests, "the same, without their ids"),
     ("abandoned_ids", |it| &mut it.abandoned_ids, "three memories of so many, without the ids"),
     ("early_cancels", |it| &mut it.early_cancels, "one memory, without the ids"),
+    ("works", |it| &mut it.works, "runs of work and their nested requests, without the names"),
     ("batch_members", |it| &mut it.batch_members, "two events each"),
     (
         "id_bytes",
@@ -227,7 +228,7 @@ fn mib(bytes: usize) -> f64 {
 #[test]
 #[cfg(target_pointer_width = "64")]
 fn f80_the_page_says_which_limit_has_which_share() {
-    const BEGIN: &str = "<!-- shares: BLESS=1 cargo test -p protocol-core --test f80_formula -->\n";
+    const BEGIN: &str = "<!-- shares: BLESS=1 cargo test -p rescind-core --test f80_formula -->\n";
     const END: &str = "<!-- end of shares -->";
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/memory.md");
     let page = std::fs::read_to_string(&path).unwrap();

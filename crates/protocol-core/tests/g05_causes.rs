@@ -17,6 +17,7 @@ fn g05_every_cause_has_its_name() {
         "parent",
         "peer",
         "peer_gone",
+        "stopped",
         "shutdown",
         "internal",
     ];

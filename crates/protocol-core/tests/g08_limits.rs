@@ -14,7 +14,8 @@ fn every_limit_is_finite_by_default() {
     let limits = Limits::default();
     let expected = "Limits { message_bytes: 16777216, header_bytes: 8192, depth: 128, \
         id_bytes: 256, batch_members: 1000, calls: 16384, requests: 16384, \
-        unsent_bytes: 67108864, unsent_messages: 262144, abandoned_ids: 4096, early_cancels: 1024 }";
+        unsent_bytes: 67108864, unsent_messages: 262144, abandoned_ids: 4096, early_cancels: 1024, \
+        works: 1024 }";
     assert_eq!(format!("{limits:?}"), expected);
 }
 

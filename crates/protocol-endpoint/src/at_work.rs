@@ -19,6 +19,11 @@ impl AtWork {
         Self { requests: 0, bytes: 0, most_requests, most_bytes: most_bytes as u64 }
     }
 
+    /// Returns the bytes of all requests at work.
+    pub(crate) const fn bytes(&self) -> usize {
+        self.bytes as usize
+    }
+
     /// Enters a request if it fits. One that is alone always does.
     pub(crate) fn enter(&mut self, work: Work) -> bool {
         let bytes = work.bytes().unwrap_or(0);

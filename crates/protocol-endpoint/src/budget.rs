@@ -168,40 +168,30 @@ impl Bucket {
 #[derive(Clone, Copy, Debug)]
 pub struct Buckets {
     budgets: Budgets,
-    cancelled_requests: Bucket,
-    vain_cancels: Bucket,
-    violations: Bucket,
-    control_frames: Bucket,
+    /// The bucket of each act, in the order of [`Cheap::ALL`].
+    buckets: [Bucket; 4],
 }
 
 impl Buckets {
     /// Returns full buckets: nothing of any budget is spent.
     #[must_use]
     pub fn new(budgets: Budgets) -> Self {
-        Self {
-            budgets,
-            cancelled_requests: Bucket::new(budgets.cancelled_requests),
-            vain_cancels: Bucket::new(budgets.vain_cancels),
-            violations: Bucket::new(budgets.violations),
-            control_frames: Bucket::new(budgets.control_frames),
-        }
+        Self { budgets, buckets: Cheap::ALL.map(|what| Bucket::new(budgets.of(what))) }
     }
 
     /// Takes a token for an act of the peer. Returns the error to end the connection with, if there is no
     /// token.
     pub fn pay(&mut self, what: Cheap, now: Timestamp) -> Option<OverBudget> {
-        let bucket = match what {
-            Cheap::CancelledRequest => &mut self.cancelled_requests,
-            Cheap::VainCancel => &mut self.vain_cancels,
-            Cheap::Violation => &mut self.violations,
-            Cheap::ControlFrame => &mut self.control_frames,
-        };
-        let is_there = bucket.take(now);
+        let is_there = self.buckets[what as usize].take(now);
         (!is_there).then(|| OverBudget { what, budget: self.budgets.of(what) })
     }
 }
 
 impl Cheap {
+    /// Every act, in the order of declaration.
+    const ALL: [Self; 4] =
+        [Self::CancelledRequest, Self::VainCancel, Self::Violation, Self::ControlFrame];
+
     /// Returns the act to charge the peer for, given the event that its message caused.
     ///
     /// `None` stands for a message that caused no event.
@@ -301,8 +291,7 @@ mod tests {
 
     #[test]
     fn a_log_says_what_was_cheap() {
-        use Cheap::{CancelledRequest, ControlFrame, VainCancel, Violation};
-        let names = [CancelledRequest, VainCancel, Violation, ControlFrame].map(Cheap::as_str);
+        let names = Cheap::ALL.map(Cheap::as_str);
         assert_eq!(names, ["cancelled_request", "vain_cancel", "violation", "control_frame"]);
     }
 }

@@ -132,6 +132,20 @@ impl<W, M> Endpoint<W, M> {
         cancelled
     }
 
+    /// Stops the work that a call began, by its name. A call that began none is cancelled.
+    pub fn stop(
+        &mut self,
+        call: CallId,
+        cause: Cause,
+        now: Timestamp,
+        effects: &mut Effects<W, M>,
+    ) -> CancelOutcome {
+        self.now = now;
+        let stopped = self.stream.connection_mut().stop_call(call, cause, None, now);
+        self.follow(effects);
+        stopped
+    }
+
     /// Gives up the outcome of a call, and cancels it if it is in flight.
     pub fn drop_call(&mut self, call: Call, now: Timestamp, effects: &mut Effects<W, M>) {
         let (waiter, is_in_flight) = self.calls.forget(call);
@@ -171,36 +185,26 @@ impl<W, M> Endpoint<W, M> {
         params: Option<&RawValue>,
         effects: &mut Effects<W, M>,
     ) -> Result<(), Refusal> {
-        if !self.waiters.room.is_empty() && self.closed.is_none() {
+        self.notify_at(None, method, params, effects)
+    }
+
+    /// As [`try_notify`](Self::try_notify), from a place among those that wait for room. The host then
+    /// leaves that place, or waits on.
+    ///
+    /// # Errors
+    ///
+    /// As [`try_notify`](Self::try_notify).
+    pub fn notify_at(
+        &mut self,
+        place: Option<&Place>,
+        method: &str,
+        params: Option<&RawValue>,
+        effects: &mut Effects<W, M>,
+    ) -> Result<(), Refusal> {
+        if !self.waiters.room.is_first(place) && self.closed.is_none() {
             return Err(Refusal::OutboxFull);
         }
         self.send(|core| core.notify(method, params), effects)
-    }
-
-    /// Notifies the peer once there is room, behind everybody who waited before.
-    ///
-    /// Returns `None` while it has to wait: `waiter` stands at `place` then.
-    pub fn poll_notify(
-        &mut self,
-        method: &str,
-        params: Option<&RawValue>,
-        place: &mut Option<Place>,
-        waiter: &mut Option<W>,
-        effects: &mut Effects<W, M>,
-    ) -> Option<Result<(), Refusal>> {
-        if self.has_room(place.as_ref()) {
-            let sent = self.send(|core| core.notify(method, params), effects);
-            if sent != Err(Refusal::OutboxFull) {
-                if let Some(place) = place.take() {
-                    // Whoever is next finds room, or waits for more.
-                    self.waiters.room.leave(&place, effects);
-                    self.waiters.room.wake_first(effects);
-                }
-                return Some(sent);
-            }
-        }
-        self.waiters.room.wait(place, waiter);
-        None
     }
 
     /// Sends the dialect's cancel for a request whose id the host knows.

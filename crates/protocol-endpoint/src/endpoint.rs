@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 
 use protocol_core::{
     CallId, CallOptions, Cause, CloseReason, Dialect, Event, Outcome, Refusal, RequestHandle,
-    Shutdown, Timestamp,
+    Shutdown, Timestamp, WireId,
 };
 
 use crate::budget::{Cheap, OverBudget};
@@ -116,6 +116,7 @@ impl<W, M> Endpoint<W, M> {
     pub(crate) fn abandon_all(&mut self, now: Timestamp) {
         self.stream.connection_mut().shutdown(Shutdown::Abandon, now);
         self.output.staged.clear();
+        self.output.taken = 0;
         self.output.is_abandoned = true;
     }
 
@@ -124,24 +125,35 @@ impl<W, M> Endpoint<W, M> {
     /// Carries out what follows from a command or an input: takes the core's events, and wakes whoever
     /// waits for what has changed.
     pub(crate) fn follow(&mut self, effects: &mut Effects<W, M>) {
-        loop {
-            self.dispatch_queued(effects);
-            // Staging makes room, which is an event.
-            if !(self.is_corked() && self.stage_transmit(effects)) {
-                break;
-            }
+        self.dispatch_queued(effects);
+        if self.output.corks > 0 {
+            self.stage(effects);
         }
-        if !self.waiters.flushed.is_empty() && self.is_flushed() {
-            self.waiters.flushed.wake_all(effects);
-        }
+        self.wake_flushed(effects);
         // Mostly it is awake already.
         if self.output.writer.is_some() && (self.has_output() || self.is_over()) {
             effects.wake(self.output.writer.take());
         }
-        if self.output.timer.is_some()
-            && (self.due() != self.output.armed || self.lacks_patience() || self.is_over())
-        {
-            effects.wake(self.output.timer.take());
+        // A task that waits for both left one waiter.
+        let timer = self.output.timer.as_ref().or(self.output.writer.as_ref());
+        if timer.is_some() && self.is_timer_stale() {
+            let timer = self.output.timer.take();
+            effects.wake(timer.or_else(|| self.output.writer.take()));
+        }
+    }
+
+    pub(crate) fn wake_flushed(&mut self, effects: &mut Effects<W, M>) {
+        if !self.waiters.flushed.is_empty() && self.is_flushed() {
+            self.waiters.flushed.wake_all(effects);
+        }
+    }
+
+    /// Moves messages from the outbox to those that leave with the cork. That makes room, which is an
+    /// event.
+    #[cold]
+    fn stage(&mut self, effects: &mut Effects<W, M>) {
+        while self.is_corked() && self.stage_transmit(effects) {
+            self.dispatch_queued(effects);
         }
     }
 
@@ -153,6 +165,7 @@ impl<W, M> Endpoint<W, M> {
     }
 
     /// Carries out what follows from the bytes of one message. Noise goes to the host if it wants it.
+    #[inline]
     pub(crate) fn hear(
         &mut self,
         bytes: &[u8],
@@ -173,7 +186,9 @@ impl<W, M> Endpoint<W, M> {
     ///
     /// An event is large: it is passed on as it came and taken apart here, so that it is never moved.
     fn dispatch(&mut self, event: Option<Event<'_, u32>>, effects: &mut Effects<W, M>) {
-        self.show(event.as_ref(), effects);
+        if let (Some(event), true) = (&event, self.shows.verdicts || self.shows.responses) {
+            self.show(event, effects);
+        }
         self.charge(event.as_ref(), effects);
         match event {
             None => {}
@@ -199,7 +214,6 @@ impl<W, M> Endpoint<W, M> {
                 self.is_full = false;
                 self.waiters.arrival.wake_all(effects);
                 self.waiters.room.wake_all(effects);
-                self.waiters.flushed.wake_all(effects);
                 self.waiters.end.wake_all(effects);
             }
             Some(event) => {
@@ -212,14 +226,12 @@ impl<W, M> Endpoint<W, M> {
         }
     }
 
-    fn show(&self, event: Option<&Event<'_, u32>>, effects: &mut Effects<W, M>) {
-        let Some(event) = event else { return };
-        if self.shows.verdicts || self.shows.responses {
-            if let Some(verdict) = Verdict::of(event, self.core()) {
-                effects.show(Shown::Verdict(verdict, self.now));
-            } else if self.shows.responses && matches!(event, Event::Ready) {
-                effects.show(Shown::Room);
-            }
+    #[cold]
+    fn show(&self, event: &Event<'_, u32>, effects: &mut Effects<W, M>) {
+        if let Some(verdict) = Verdict::of(event, self.core()) {
+            effects.show(Shown::Verdict(verdict, self.now));
+        } else if self.shows.responses && matches!(event, Event::Ready) {
+            effects.show(Shown::Room);
         }
     }
 
@@ -302,6 +314,23 @@ impl<W, M> Endpoint<W, M> {
             self.note_cancelled(request, cause, effects);
         }
         self.follow(effects);
+    }
+
+    /// As [`cancel_request`](Self::cancel_request), for a request that the transport knows by its id. One that is not
+    /// in flight is ignored.
+    pub fn cancel_by_id(
+        &mut self,
+        id: &WireId,
+        cause: Cause,
+        now: Timestamp,
+        effects: &mut Effects<W, M>,
+    ) {
+        let machine = self.core().machine();
+        let is_named = |request: &RequestHandle| machine.request_id(*request) == Some(id);
+        let request = self.core().requests().map(|(request, _)| request).find(is_named);
+        if let Some(request) = request {
+            self.cancel_request(request, cause, now, effects);
+        }
     }
 
     /// Sets the marks of cancelled requests once the connection is closed, since the core has no events

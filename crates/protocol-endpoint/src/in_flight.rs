@@ -57,50 +57,45 @@ impl<W, M> Endpoint<W, M> {
     /// Lists at most `limit` calls and at most `limit` requests in flight, oldest first.
     #[must_use]
     pub fn in_flight(&self, limit: usize, now: Timestamp) -> Vec<InFlight> {
-        list(self, limit, now)
+        let core = self.core();
+        let machine = core.machine();
+        let calls = core.calls().take(limit).filter_map(|(call, row)| {
+            let row = self.calls.row(*row)?;
+            let phase = match machine.call_phase(call)? {
+                CallPhase::Queued => Phase::Queued,
+                CallPhase::Sent => Phase::Sent,
+                CallPhase::CancelQueued
+                | CallPhase::Cancelling
+                | CallPhase::AwaitingToken
+                | CallPhase::TokenCancelQueued
+                | CallPhase::AwaitingAcknowledgement => Phase::Cancelling,
+            };
+            Some(InFlight {
+                direction: Direction::Call,
+                number: u64::from(call.number()),
+                method: self.names.get(row.method).to_owned(),
+                age: now.since(row.since),
+                phase,
+                cause: machine.call_cause(call),
+            })
+        });
+        let requests = core.requests().take(limit).filter_map(|(request, entry)| {
+            let phase = match machine.request_phase(request)? {
+                RequestPhase::Running | RequestPhase::Operation => Phase::Running,
+                RequestPhase::Cancelled
+                | RequestPhase::Silenced
+                | RequestPhase::OperationCancelled => Phase::Cancelled,
+                RequestPhase::Responded => return None,
+            };
+            Some(InFlight {
+                direction: Direction::Request,
+                number: request.number(),
+                method: self.names.get(entry.method?).to_owned(),
+                age: now.since(entry.since),
+                phase,
+                cause: machine.request_cause(request),
+            })
+        });
+        calls.chain(requests).collect()
     }
-}
-
-/// Lists at most `limit` calls and at most `limit` requests, oldest first.
-pub(crate) fn list<W, M>(endpoint: &Endpoint<W, M>, limit: usize, now: Timestamp) -> Vec<InFlight> {
-    let core = endpoint.core();
-    let machine = core.machine();
-    let calls = core.calls().take(limit).filter_map(|(call, row)| {
-        let row = endpoint.calls.row(*row)?;
-        let phase = match machine.call_phase(call)? {
-            CallPhase::Queued => Phase::Queued,
-            CallPhase::Sent => Phase::Sent,
-            CallPhase::CancelQueued
-            | CallPhase::Cancelling
-            | CallPhase::AwaitingToken
-            | CallPhase::TokenCancelQueued
-            | CallPhase::AwaitingAcknowledgement => Phase::Cancelling,
-        };
-        Some(InFlight {
-            direction: Direction::Call,
-            number: u64::from(call.number()),
-            method: endpoint.names.get(row.method).to_owned(),
-            age: now.since(row.since),
-            phase,
-            cause: machine.call_cause(call),
-        })
-    });
-    let requests = core.requests().take(limit).filter_map(|(request, entry)| {
-        let phase = match machine.request_phase(request)? {
-            RequestPhase::Running | RequestPhase::Operation => Phase::Running,
-            RequestPhase::Cancelled | RequestPhase::Silenced | RequestPhase::OperationCancelled => {
-                Phase::Cancelled
-            }
-            RequestPhase::Responded => return None,
-        };
-        Some(InFlight {
-            direction: Direction::Request,
-            number: request.number(),
-            method: endpoint.names.get(entry.method?).to_owned(),
-            age: now.since(entry.since),
-            phase,
-            cause: machine.request_cause(request),
-        })
-    });
-    calls.chain(requests).collect()
 }

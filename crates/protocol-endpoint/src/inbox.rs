@@ -115,6 +115,11 @@ impl Inbox {
         self.queue.len()
     }
 
+    /// Returns the bytes that are held.
+    pub(crate) const fn bytes(&self) -> usize {
+        self.bytes
+    }
+
     /// Returns whether no arrival waits.
     #[must_use]
     pub fn is_empty(&self) -> bool {

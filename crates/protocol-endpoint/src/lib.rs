@@ -3,8 +3,8 @@
 //!
 //! [`protocol_core`] decides what a message means. An [`Endpoint`] keeps the state of a host beside it:
 //! arrivals, requests at work, waiting responses, outcomes of calls, waiters and the keep-alive. Each has a
-//! limit. A host puts the endpoint behind a lock, as `protocol-async` does, or runs it on one thread, as
-//! `protocol-blocking` does.
+//! limit. A host puts the endpoint behind a lock, as `rescind-async` does, or runs it on one thread, as
+//! `rescind-blocking` does.
 //!
 //! # Effects
 //!
@@ -41,6 +41,7 @@ extern crate alloc;
 #[cfg(any(test, feature = "std"))]
 extern crate std;
 
+mod account;
 mod at_work;
 mod budget;
 mod calls;
@@ -49,6 +50,7 @@ mod effects;
 mod endpoint;
 mod error;
 mod failure;
+mod grant;
 mod heart;
 mod in_flight;
 mod inbox;
@@ -70,6 +72,7 @@ mod transport;
 mod verdict;
 mod waiters;
 
+pub use account::{Account, AccountLimits, Grant, Member};
 pub use budget::{Bucket, Buckets, Budget, Budgets, Cheap, OverBudget, is_counted};
 pub use cancelled::Cancelled;
 pub use effects::{Effect, Effects, OperationEnd, Shown, Way};

@@ -23,8 +23,6 @@ pub(crate) struct Names {
     kept: Slab<Name>,
     keys: BTreeMap<Arc<str>, NameKey>,
     last: Option<NameKey>,
-    /// The number of rows of all names.
-    rows: usize,
 }
 
 #[derive(Debug)]
@@ -44,27 +42,46 @@ impl Names {
 
     /// Keeps a name for one more row. A long name is clipped, because a peer chose its length and it is kept
     /// for as long as the request is in flight.
+    #[inline]
     pub(crate) fn keep(&mut self, name: &str) -> NameKey {
-        let name = clip(name);
-        let last = self.last.filter(|last| &*self.kept[last.slot()].name == name);
-        let key = last.or_else(|| self.keys.get(name).copied()).unwrap_or_else(|| self.add(name));
-        self.rows += 1;
+        if let Some(last) = self.last {
+            let kept = &mut self.kept[last.slot()];
+            if &*kept.name == name {
+                kept.rows += 1;
+                return last;
+            }
+        }
+        self.keep_another(clip(name))
+    }
+
+    fn keep_another(&mut self, name: &str) -> NameKey {
+        let key = self.keys.get(name).copied().unwrap_or_else(|| self.add(name));
         self.kept[key.slot()].rows += 1;
         let before = self.last.replace(key).filter(|before| *before != key);
-        if let Some(before) = before {
-            self.release_unused(before);
+        if let Some(before) = before.filter(|before| self.kept[before.slot()].rows == 0) {
+            self.remove(before);
         }
         key
     }
 
     /// Releases the name of a row that is gone.
+    #[inline]
     pub(crate) fn release(&mut self, key: NameKey) {
-        self.rows -= 1;
-        self.kept[key.slot()].rows -= 1;
-        if self.rows == 0 && self.kept.capacity() > Self::KEPT {
-            *self = Self::default();
-        } else if self.last != Some(key) {
+        let kept = &mut self.kept[key.slot()];
+        kept.rows -= 1;
+        if kept.rows == 0 {
             self.release_unused(key);
+        }
+    }
+
+    fn release_unused(&mut self, key: NameKey) {
+        if self.last != Some(key) {
+            self.remove(key);
+        }
+        // The last name may be the only one.
+        let is_used = self.kept.len() > 1 || self.kept.iter().any(|(_, name)| name.rows > 0);
+        if self.kept.capacity() > Self::KEPT && !is_used {
+            *self = Self::default();
         }
     }
 
@@ -81,11 +98,9 @@ impl Names {
         key
     }
 
-    fn release_unused(&mut self, key: NameKey) {
-        if self.kept[key.slot()].rows == 0 {
-            let Name { name, .. } = self.kept.remove(key.slot());
-            self.keys.remove(&name);
-        }
+    fn remove(&mut self, key: NameKey) {
+        let Name { name, .. } = self.kept.remove(key.slot());
+        self.keys.remove(&name);
     }
 }
 

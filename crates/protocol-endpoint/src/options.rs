@@ -11,6 +11,8 @@ use crate::keep_alive::KeepAlive;
 pub const PIPE_BYTES: usize = 64 << 10;
 /// The default of [`Options::patience`]: 5 s.
 pub const PATIENCE: Duration = Duration::from_secs(5);
+/// The bytes of a message, and of unsent messages, over a socket: 4 MiB. Anybody may open many.
+const SOCKET_BYTES: usize = 4 << 20;
 
 /// The limits of an endpoint, and the configuration of its core.
 #[derive(Clone, Debug)]
@@ -83,6 +85,17 @@ impl Options {
             keep_alive: None,
             shows: Shows::default(),
         }
+    }
+
+    /// Returns the options of an endpoint that serves a socket, which anybody may open.
+    ///
+    /// One message has at most 4 MiB, and so have all unsent ones together. Lower limits of `config` stay.
+    #[must_use]
+    pub fn socket(mut config: Config) -> Self {
+        let limits = &mut config.limits;
+        limits.message_bytes = limits.message_bytes.min(SOCKET_BYTES);
+        limits.unsent_bytes = limits.unsent_bytes.min(SOCKET_BYTES);
+        Self::new(config)
     }
 }
 

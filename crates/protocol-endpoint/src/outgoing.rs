@@ -28,10 +28,10 @@ impl Messages {
         self.bytes.is_empty()
     }
 
-    /// Returns whether each message has been taken.
+    /// Returns the number of messages that were not taken.
     #[must_use]
-    pub fn all_taken(&self) -> bool {
-        self.taken == self.ends.len()
+    pub fn waiting(&self) -> usize {
+        self.ends.len() - self.taken
     }
 
     /// Takes the next message.
@@ -90,7 +90,7 @@ impl Messages {
 /// Omits the bytes, which hold secrets such as the tokens of operations.
 impl fmt::Debug for Messages {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (bytes, waiting) = (self.bytes.len(), self.ends.len() - self.taken);
+        let (bytes, waiting) = (self.bytes.len(), self.waiting());
         f.debug_struct("Messages").field("bytes", &bytes).field("waiting", &waiting).finish()
     }
 }
@@ -119,11 +119,11 @@ mod tests {
         }));
         assert_eq!(format!("{staged:?}"), "Messages { bytes: 5, waiting: 2 }", "F10");
         out.append(&mut staged);
-        assert!(staged.is_empty() && staged.all_taken());
+        assert!(staged.is_empty() && staged.waiting() == 0);
         let taken: Vec<Vec<u8>> =
             std::iter::from_fn(|| out.take_next().map(<[u8]>::to_vec)).collect();
         assert_eq!(taken, [&b"7"[..], b"[1]", b"{}"]);
-        assert!(out.all_taken() && !out.is_empty());
+        assert!(out.waiting() == 0 && !out.is_empty());
         out.clear();
         assert!(out.is_empty() && out.take_next().is_none());
     }

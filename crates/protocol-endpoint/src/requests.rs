@@ -7,6 +7,7 @@ use core::mem;
 use protocol_core::{BeforeStart, Cause, Refusal, RequestHandle, Response, Timestamp, code};
 use serde_json::value::RawValue;
 
+use crate::account::Grant;
 use crate::effects::{Effect, Effects, OperationEnd, Shown};
 use crate::inbox::Arrived;
 use crate::message::Notification;
@@ -41,6 +42,10 @@ impl<W, M> Endpoint<W, M> {
         }
         if self.responses.is_full() {
             return self.refuse(request, TOO_MUCH_WAITS, effects);
+        }
+        if self.grant > Grant::All {
+            let message = "The request was refused: this connection holds too much memory";
+            return self.refuse(request, message, effects);
         }
         if starts_operation {
             if let Some(row) = self.stream.connection_mut().request_data_mut(request) {
@@ -194,18 +199,10 @@ impl<W, M> Endpoint<W, M> {
         response: Response<'_>,
         effects: &mut Effects<W, M>,
     ) -> Option<M> {
-        if !self.leave_work(request, effects) {
+        if !self.leave_work(request, Some(response), effects) {
             return None;
         }
-        let mut mark = None;
-        if self.responses.is_empty() {
-            match self.try_respond(request, response, effects) {
-                Ok(released) => mark = released,
-                Err(NoRoom) => self.keep_response(request, response),
-            }
-        } else {
-            self.keep_response(request, response);
-        }
+        let mark = self.send_or_keep(request, response, effects);
         self.follow(effects);
         mark
     }
@@ -223,17 +220,18 @@ impl<W, M> Endpoint<W, M> {
         request: RequestHandle,
         effects: &mut Effects<W, M>,
     ) -> Option<M> {
-        if let Some(token) = self.core().operation(request) {
-            effects.push(Effect::EndOperation(token, OperationEnd::WorkerGone));
-        }
-        if self.cause(request).is_some() {
-            return self.respond(request, Response::Cancelled, effects);
+        if !self.leave_work(request, None, effects) {
+            return None;
         }
         let method = self.method(request).unwrap_or_default();
         let message = alloc::format!("no response from the handler of {}", clip(method));
-        let response =
-            Response::Error { code: code::INTERNAL_ERROR, message: &message, data: None };
-        self.respond(request, response, effects)
+        let response = match self.cause(request) {
+            Some(_) => Response::Cancelled,
+            None => Response::Error { code: code::INTERNAL_ERROR, message: &message, data: None },
+        };
+        let mark = self.send_or_keep(request, response, effects);
+        self.follow(effects);
+        mark
     }
 
     /// Ends a request of the client's without a response, if the dialect lets the server do that.
@@ -270,6 +268,23 @@ impl<W, M> Endpoint<W, M> {
         }
     }
 
+    /// Sends a response, or keeps it until there is room for it. Returns the mark of the request if it is
+    /// over now.
+    fn send_or_keep(
+        &mut self,
+        request: RequestHandle,
+        response: Response<'_>,
+        effects: &mut Effects<W, M>,
+    ) -> Option<M> {
+        if self.responses.is_empty() {
+            if let Ok(mark) = self.try_respond(request, response, effects) {
+                return mark;
+            }
+        }
+        self.keep_response(request, response);
+        None
+    }
+
     fn keep_response(&mut self, request: RequestHandle, response: Response<'_>) {
         let row = self.stream.connection_mut().request_data_mut(request);
         // A request that is over, or was abandoned, waits for nothing.
@@ -296,13 +311,20 @@ impl<W, M> Endpoint<W, M> {
             Ok(row) => Ok(self.release(row, effects)),
             Err(Refusal::OutboxFull) => Err(NoRoom),
             // No response fits under these limits.
-            Err(Refusal::TooLarge) => {
-                let released = self.stream.connection_mut().release_request(request);
-                Ok(released.ok().and_then(|row| self.release(row, effects)))
-            }
+            Err(Refusal::TooLarge) => Ok(self.release_unsent(request, effects)),
             // It has its response already.
             Err(_) => Ok(None),
         }
+    }
+
+    /// Releases a request whose response is never sent. Returns its mark.
+    pub(crate) fn release_unsent(
+        &mut self,
+        request: RequestHandle,
+        effects: &mut Effects<W, M>,
+    ) -> Option<M> {
+        let released = self.stream.connection_mut().release_request(request);
+        released.ok().and_then(|row| self.release(row, effects))
     }
 
     fn send_response(
@@ -311,17 +333,7 @@ impl<W, M> Endpoint<W, M> {
         response: Response<'_>,
         effects: &mut Effects<W, M>,
     ) -> Result<RequestRow<M>, Refusal> {
-        let token = self.core().operation(request);
-        let is_cancelled = token.is_some() && self.cause(request).is_some();
         let row = self.stream.connection_mut().respond(request, response)?;
-        if let Some(token) = token {
-            // Nobody else gets the result of a cancelled operation.
-            let result = match response {
-                Response::Result(result) if is_cancelled => Some(result.to_owned()),
-                _ => None,
-            };
-            effects.push(Effect::EndOperation(token, OperationEnd::Responded(result)));
-        }
         if self.shows.responses {
             let (outcome, code) = match response {
                 Response::Result(_) => ("result", None),
@@ -342,12 +354,29 @@ impl<W, M> Endpoint<W, M> {
         row.mark
     }
 
-    /// Takes a request out of those at work. Returns whether it has no response, sent or waiting.
-    fn leave_work(&mut self, request: RequestHandle, effects: &mut Effects<W, M>) -> bool {
+    /// Takes a request out of those at work, and reports the end of its operation. `None` stands for a
+    /// worker that is gone. Returns whether the request has no response, sent or waiting.
+    fn leave_work(
+        &mut self,
+        request: RequestHandle,
+        response: Option<Response<'_>>,
+        effects: &mut Effects<W, M>,
+    ) -> bool {
         let row = self.stream.connection_mut().request_data_mut(request);
         let Some(row) = row.filter(|row| row.work != Work::RESPONDED) else { return false };
         let work = mem::replace(&mut row.work, Work::IDLE);
         self.leave_state(work, effects);
+        if let Some(token) = self.core().operation(request) {
+            let end = match response {
+                None => OperationEnd::WorkerGone,
+                // Nobody else gets the result of a cancelled operation.
+                Some(Response::Result(result)) if self.cause(request).is_some() => {
+                    OperationEnd::Responded(Some(result.to_owned()))
+                }
+                Some(_) => OperationEnd::Responded(None),
+            };
+            effects.push(Effect::EndOperation(token, end));
+        }
         true
     }
 
@@ -382,12 +411,10 @@ impl<W, M> Endpoint<W, M> {
         response: Response<'_>,
         effects: &mut Effects<W, M>,
     ) {
-        if self.responses.is_empty() {
-            if let Ok(mark) = self.try_respond(request, response, effects) {
-                return effects.discard_mark(mark);
-            }
+        if self.leave_work(request, Some(response), effects) {
+            let mark = self.send_or_keep(request, response, effects);
+            effects.discard_mark(mark);
         }
-        self.keep_response(request, response);
     }
 }
 

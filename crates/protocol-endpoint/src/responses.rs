@@ -56,6 +56,11 @@ impl WaitingResponses {
         self.queue.len()
     }
 
+    /// Returns the bytes that are held.
+    pub(crate) const fn bytes(&self) -> usize {
+        self.bytes
+    }
+
     /// Returns whether more requests are not to be served, because their responses would not fit either.
     pub(crate) const fn is_full(&self) -> bool {
         self.is_full

@@ -25,6 +25,11 @@ impl Results {
         Self { bytes: 0, limit }
     }
 
+    /// Returns the bytes that are held.
+    pub(crate) const fn bytes(&self) -> usize {
+        self.bytes
+    }
+
     /// Enters an outcome, or replaces it by [`CallError::Untaken`] if it does not fit. One that is alone
     /// always fits.
     pub fn enter(&mut self, outcome: CallOutcome) -> CallOutcome {

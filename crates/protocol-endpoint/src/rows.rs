@@ -57,6 +57,11 @@ impl<W> Calls<W> {
         Self { rows: Slab::new(), results: Results::new(limit) }
     }
 
+    /// Returns the bytes of outcomes that nobody has taken.
+    pub(crate) const fn bytes(&self) -> usize {
+        self.results.bytes()
+    }
+
     /// Returns the row of a call in flight.
     pub(crate) fn row(&self, row: u32) -> Option<&Row<W>> {
         self.rows.get(row as usize)

@@ -6,6 +6,7 @@ use core::time::Duration;
 
 use protocol_core::{CloseReason, Connection, StreamConnection, Timestamp};
 
+use crate::account::Grant;
 use crate::at_work::AtWork;
 use crate::budget::{Buckets, OverBudget};
 use crate::inbox::Inbox;
@@ -52,6 +53,10 @@ pub struct Endpoint<W, M> {
     /// The time to wait for a peer that does not read.
     pub(crate) patience: Duration,
     pub(crate) shows: Shows,
+    /// The latest grant of an account.
+    pub(crate) grant: Grant,
+    /// The bytes of an unfinished message.
+    pub(crate) unfinished: usize,
     /// The latest time.
     pub(crate) now: Timestamp,
 }
@@ -77,6 +82,8 @@ pub(crate) struct OutputState<W> {
     /// The number of corks.
     pub(crate) corks: usize,
     pub(crate) writing: Writing,
+    /// The bytes of messages that are being written.
+    pub(crate) taken: usize,
     /// Messages are taken out of the outbox up to this many bytes ahead of writing. The others can be
     /// withdrawn.
     pub(crate) pipe_bytes: usize,
@@ -104,7 +111,13 @@ pub enum EndReason {
     OverBudget(OverBudget),
     /// The peer did not respond to the [`KeepAlive`](crate::KeepAlive).
     Unanswered(Unanswered),
+    /// The [`Account`](crate::Account) of all connections ran out, and this one held most of it and had
+    /// not read for longest.
+    Revoked,
 }
+
+const REVOKED: &str = "the memory for all connections ran out, and this one held most of it and had not \
+                       read for longest";
 
 impl<W, M> Endpoint<W, M> {
     /// Returns an endpoint that has received nothing.
@@ -132,6 +145,7 @@ impl<W, M> Endpoint<W, M> {
                 staged: Messages::default(),
                 corks: 0,
                 writing: Writing::Idle,
+                taken: 0,
                 pipe_bytes: options.pipe_bytes.max(1),
                 is_abandoned: false,
             },
@@ -142,6 +156,8 @@ impl<W, M> Endpoint<W, M> {
             muted: None,
             patience: options.patience,
             shows: options.shows,
+            grant: Grant::All,
+            unfinished: 0,
             now: Timestamp::ZERO,
         }
     }
@@ -153,6 +169,7 @@ impl fmt::Display for EndReason {
             Self::Transport(error) => f.write_str(error),
             Self::OverBudget(over) => over.fmt(f),
             Self::Unanswered(unanswered) => unanswered.fmt(f),
+            Self::Revoked => f.write_str(REVOKED),
         }
     }
 }
@@ -166,6 +183,7 @@ impl From<EndReason> for std::io::Error {
             EndReason::Unanswered(unanswered) => {
                 Self::new(std::io::ErrorKind::TimedOut, unanswered)
             }
+            EndReason::Revoked => Self::new(std::io::ErrorKind::OutOfMemory, REVOKED),
         }
     }
 }

@@ -50,6 +50,7 @@ impl<W, M> Endpoint<W, M> {
             }
             used += taken.consumed;
         }
+        self.unfinished = unread.len() - used;
         self.follow(effects);
         used
     }
@@ -113,31 +114,36 @@ impl<W, M> Endpoint<W, M> {
     /// They are framed as the dialect says.
     pub fn poll_output(&mut self, out: &mut Messages, effects: &mut Effects<W, M>) -> Output {
         let before = mem::replace(&mut self.output.writing, Writing::Idle);
-        let mut is_taken = self.take_output(out, effects);
-        // Everything may be written now, and a cork may have held something back.
-        if !is_taken && (before != Writing::Idle || self.output.corks > 0) {
+        self.output.taken = 0;
+        if self.output.corks > 0 || matches!(before, Writing::Busy { settled: Some(_) }) {
+            // A cork may hold back more than the limit then, and no patience ends any more.
             self.follow(effects);
-            // What a cork holds back may be more than the limit now.
-            is_taken = self.has_output() && self.take_output(out, effects);
         }
-        if is_taken {
+        if self.has_output() && self.take_output(out, effects) {
             self.output.writing = Writing::Busy { settled: None };
+            self.output.taken = out.len();
             // Taking messages out makes room for others.
             self.follow(effects);
             return Output::Write;
         }
+        self.wake_flushed(effects);
         if self.is_over() { Output::Over } else { Output::Idle }
     }
 
-    /// Notes that the peer took a part of what is being written, so the patience with it begins anew.
-    pub const fn note_progress(&mut self) {
-        if let Writing::Busy { settled } = &mut self.output.writing {
-            *settled = None;
+    /// Notes that the peer took a part of the bytes that are being written, so the patience with it begins anew.
+    ///
+    /// It wakes nobody: the timer finds that its time has moved when it fires.
+    pub fn note_progress(&mut self, now: Timestamp) {
+        if let Writing::Busy { settled: Some(since) } = &mut self.output.writing {
+            *since = now;
         }
     }
 
     /// Waits for output. `waiter` is woken once there is some, or nothing ever again; the one before is
     /// left in its place.
+    ///
+    /// It is also woken when the time of the next timer becomes an earlier one, unless somebody
+    /// [waits for that](Self::wait_for_timer).
     pub fn wait_for_output(&mut self, waiter: &mut Option<W>) {
         mem::swap(&mut self.output.writer, waiter);
     }
@@ -212,10 +218,11 @@ impl<W, M> Endpoint<W, M> {
     }
 
     /// Returns whether every message is written, or never will be.
+    ///
+    /// Responses that wait for room are no case of their own: an outbox without a message has room.
     pub fn is_flushed(&self) -> bool {
         let is_written = self.output.writing == Writing::Idle
             && self.output.staged.is_empty()
-            && self.responses.is_empty()
             && self.core().next_transmit_len().is_none();
         is_written || self.output.is_abandoned
     }
@@ -267,15 +274,18 @@ impl<W, M> Endpoint<W, M> {
         }
     }
 
-    /// Waits for the next timer. `waiter` is woken when its time changes; the one before is left in its
-    /// place. Returns the time.
+    /// Waits for the next timer. `waiter` is woken when its time becomes an earlier one; the one before is left in
+    /// its place. Returns the time, at which a later time may come to light.
+    ///
+    /// While nobody waits so, such a change wakes the waiter for output. A host that waits for both at once
+    /// leaves one waiter.
     pub fn wait_for_timer(&mut self, waiter: &mut Option<W>) -> Option<Timestamp> {
         mem::swap(&mut self.output.timer, waiter);
         self.output.armed = self.due();
         self.output.armed
     }
 
-    /// Has the waiter for the next timer wait for this time, which is that of [`due`](Self::due).
+    /// Notes that the host waits for this time, which is that of [`due`](Self::due).
     #[inline]
     pub fn arm_timer(&mut self, due: Option<Timestamp>) {
         self.output.armed = due;
@@ -284,6 +294,17 @@ impl<W, M> Endpoint<W, M> {
     /// Returns the waiter for the next timer.
     pub const fn waiting_for_timer(&self) -> Option<&W> {
         self.output.timer.as_ref()
+    }
+
+    /// Returns whether the keeper of the timers would wait for too long.
+    #[inline]
+    pub(crate) fn is_timer_stale(&self) -> bool {
+        let is_earlier = match (self.due(), self.output.armed) {
+            (Some(due), Some(armed)) => due < armed,
+            (due, None) => due.is_some(),
+            (None, Some(_)) => false,
+        };
+        is_earlier || self.lacks_patience() || self.is_over()
     }
 
     /// Returns the time of the next timer.

@@ -1,5 +1,6 @@
 //! Decisions of the core about messages, for logs and recordings.
 
+use crate::account::Grant;
 use crate::budget::OverBudget;
 use protocol_core::{
     CallId, Cause, CloseReason, Connection, Event, Outcome, Settlement, Violation, WireId,
@@ -38,6 +39,11 @@ pub enum Verdict {
     OverBudget {
         /// The act, and the budget for it.
         over: OverBudget,
+    },
+    /// An account of memory gave the connection another grant.
+    Granted {
+        /// The new grant.
+        grant: Grant,
     },
     /// The connection closed: nothing more comes in.
     Closed {

@@ -1,9 +1,13 @@
 //! F122: faults that the fuzz target `endpoint` found, in words.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use protocol_core::{Cause, Config, Dialect, RequestHandle, Response, Shutdown, Timestamp};
+use std::time::Duration;
+
+use protocol_core::{
+    CallOptions, Cause, Config, Dialect, RequestHandle, Response, Shutdown, Timestamp,
+};
 use protocol_endpoint::{
-    Arrived, Effect, Effects, Endpoint, Line, Messages, Options, Output, Request,
+    Arrived, Effect, Effects, Endpoint, Line, Messages, OperationEnd, Options, Output, Request,
 };
 use serde_json::value::RawValue;
 
@@ -205,4 +209,79 @@ fn f122_a_request_that_starts_no_operation_leaves_those_at_work() {
         let request = side.take().expect("nothing else is at work");
         assert!(side.endpoint.begin_operation(request, [7; 16], &mut side.effects).is_err());
     }
+}
+
+/// An operation that has begun, whose request was taken.
+fn operation(change: impl FnOnce(&mut Options)) -> (Side, RequestHandle) {
+    let mut side = Side::new(Dialect::ERLMCP, change);
+    side.request(1, "tool/call");
+    let Some(Effect::BeginOperation(request, _)) = side.effects.pop() else { panic!() };
+    side.endpoint.begin_operation(request, [7; 16], &mut side.effects).unwrap();
+    assert_eq!(side.take(), Some(request));
+    side.effects.drain().for_each(drop);
+    (side, request)
+}
+
+#[test]
+fn f122_the_end_of_an_operation_is_reported_once() {
+    for (is_worker_gone, is_full) in [(false, false), (false, true), (true, false), (true, true)] {
+        let (mut side, request) = operation(|options| {
+            options.config.limits.unsent_messages = 1;
+        });
+        side.written();
+        if is_full {
+            side.endpoint.try_notify("n", None, &mut side.effects).unwrap();
+        }
+        if is_worker_gone {
+            side.endpoint.respond_for_worker(request, &mut side.effects);
+        } else {
+            side.respond(request);
+        }
+        side.respond(request);
+        side.endpoint.respond_for_worker(request, &mut side.effects);
+        // Its response leaves once there is room for it.
+        side.written();
+        side.endpoint.stop_serving(&mut side.effects);
+        let ends: Vec<bool> = (side.effects.drain())
+            .filter_map(|effect| match effect {
+                Effect::EndOperation(token, end) => {
+                    assert_eq!(token, [7; 16]);
+                    Some(matches!(end, OperationEnd::WorkerGone))
+                }
+                _ => None,
+            })
+            .collect();
+        assert_eq!(ends, [is_worker_gone], "full: {is_full}");
+    }
+}
+
+#[test]
+fn f122_an_operation_that_nobody_serves_ends_once() {
+    let mut side = Side::new(Dialect::ERLMCP, |_| {});
+    side.request(1, "tool/call");
+    let Some(Effect::BeginOperation(request, _)) = side.effects.pop() else { panic!() };
+    side.endpoint.begin_operation(request, [7; 16], &mut side.effects).unwrap();
+    side.endpoint.stop_serving(&mut side.effects);
+    side.endpoint.respond_for_worker(request, &mut side.effects);
+    let is_end = |effect: &Effect<_, _>| matches!(effect, Effect::EndOperation([7, ..], _));
+    assert_eq!(side.effects.drain().filter(is_end).count(), 1);
+}
+
+#[test]
+fn g05_whoever_waits_for_output_is_woken_for_a_timer_that_nobody_else_waits_for() {
+    let mut side = Side::new(Dialect::ACP_V1, |_| {});
+    side.endpoint.arm_timer(None);
+    side.endpoint.wait_for_output(&mut Some("driver"));
+    // The cork holds the call back, so there is no output.
+    side.endpoint.cork();
+    let options = CallOptions::default().timeout(Duration::from_secs(1));
+    side.endpoint.call("slow", None, options, NOW, &mut side.effects).unwrap();
+    assert_eq!(side.woken(), ["driver"]);
+    assert_eq!(side.endpoint.due(), Some(NOW + Duration::from_secs(1)));
+    // A waiter for timers goes before.
+    side.endpoint.wait_for_output(&mut Some("writer"));
+    side.endpoint.wait_for_timer(&mut Some("timer"));
+    let options = CallOptions::default().timeout(Duration::from_millis(1));
+    side.endpoint.call("soon", None, options, NOW, &mut side.effects).unwrap();
+    assert_eq!(side.woken(), ["timer"]);
 }

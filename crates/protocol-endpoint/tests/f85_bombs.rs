@@ -7,7 +7,7 @@ use std::cell::Cell;
 use std::time::Duration;
 
 use protocol_core::{
-    CallOptions, Cause, Config, Dialect, RequestHandle, Response, Shutdown, Timestamp,
+    CallOptions, Cause, Config, Dialect, Refusal, RequestHandle, Response, Shutdown, Timestamp,
 };
 use protocol_endpoint::{
     Arrived, Call, Effect, Effects, Endpoint, Line, Messages, Options, Output, Place,
@@ -211,9 +211,11 @@ impl Side {
             return;
         }
         let (mut place, mut waiter) = (None, Some(Bomb::new()));
-        let sent =
-            inside(|| endpoint.poll_notify("n", Some(params), &mut place, &mut waiter, effects));
-        assert_eq!(sent.is_none(), place.is_some());
+        inside(|| {
+            if endpoint.notify_at(None, "n", Some(params), effects) == Err(Refusal::OutboxFull) {
+                endpoint.wait(Line::Room, &mut place, &mut waiter);
+            }
+        });
         self.places.extend(place.map(|place| (Line::Room, place)));
     }
 

@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use protocol_core::{
-    CallOptions, Cause, Config, Dialect, RequestHandle, Response, Shutdown, Timestamp,
+    CallOptions, Cause, Config, Dialect, Refusal, RequestHandle, Response, Shutdown, Timestamp,
 };
 use protocol_endpoint::{
     Arrived, Call, Effect, Effects, Endpoint, Line, Messages, Options, Output, Place,
@@ -160,10 +160,18 @@ impl World {
                 None => asleep.push(Who::Caller),
             },
             Move::Notify => {
-                let waiter = &mut Some(Who::Notifier);
-                match endpoint.poll_notify("n", None, &mut self.place, waiter, effects) {
-                    Some(sent) => self.notified = Some(sent.is_ok()),
-                    None => asleep.push(Who::Notifier),
+                let place = self.place.as_ref();
+                match endpoint.notify_at(place, "n", None, effects) {
+                    Err(Refusal::OutboxFull) => {
+                        endpoint.wait(Line::Room, &mut self.place, &mut Some(Who::Notifier));
+                        asleep.push(Who::Notifier);
+                    }
+                    sent => {
+                        self.notified = Some(sent.is_ok());
+                        if let Some(place) = self.place.take() {
+                            endpoint.leave(Line::Room, &place, effects);
+                        }
+                    }
                 }
             }
             Move::Write(side) => self.write(side),

@@ -58,7 +58,7 @@ impl fmt::Display for CancelReason {
 impl From<Cause> for CancelReason {
     fn from(cause: Cause) -> Self {
         match cause {
-            Cause::Peer | Cause::Caller => Self::ClientRequested,
+            Cause::Peer | Cause::Caller | Cause::Stopped => Self::ClientRequested,
             Cause::Deadline | Cause::IdleTimeout | Cause::HardCap => Self::Timeout,
             Cause::Shutdown => Self::ServerShutdown,
             other => Self::Error(other.as_str().into()),

@@ -47,5 +47,5 @@ fn g05_the_reason_on_the_wire_is_the_reason_in_the_registry() {
         assert_eq!(operations.info(operation, NOW).unwrap().reason, Some(&reason));
     }
     let requested = operations.metrics().cancelled_for(&CancelReason::ClientRequested);
-    assert_eq!((requested, operations.metrics().cancelled()), (2, 10));
+    assert_eq!((requested, operations.metrics().cancelled()), (3, 11));
 }

@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Write};
+use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
 /// A file that others take the place of when it is full.
@@ -11,7 +11,7 @@ pub(crate) struct Rotating {
     path: PathBuf,
     /// Bytes of one file; the line that passes them is still written.
     most: u64,
-    /// How many files are kept, the newest counted.
+    /// The number of files that are kept, the newest counted.
     keep: usize,
     /// `None` only while the next takes its place.
     file: Option<File>,
@@ -28,19 +28,72 @@ enum FileKind {
 
 impl Rotating {
     /// Begins a new file. One of that name which is there already becomes the first of the older ones.
+    ///
+    /// # Errors
+    ///
+    /// Another recorder writes that file, others can read it, or nobody reads it and it is a pipe.
     pub(crate) fn create(path: PathBuf, most: u64, keep: usize) -> io::Result<Self> {
         let kind = match fs::metadata(&path) {
             Ok(there) if !there.is_file() => FileKind::Device,
             _ => FileKind::Regular,
         };
         let mut rotating = Self { path, most, keep: keep.max(1), file: None, written: 0, kind };
-        match kind {
-            FileKind::Regular => rotating.next()?,
-            FileKind::Device => {
-                rotating.file = Some(OpenOptions::new().write(true).open(&rotating.path)?);
+        rotating.file = Some(match kind {
+            FileKind::Regular => rotating.begin()?,
+            FileKind::Device => device(&rotating.path)?,
+        });
+        Ok(rotating)
+    }
+
+    /// Takes the name for a new file, and locks that.
+    fn begin(&self) -> io::Result<File> {
+        loop {
+            match new(&self.path) {
+                Ok(file) => return lock(&file).map(|()| file),
+                Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+                Err(error) => return Err(error),
+            }
+            let older = match OpenOptions::new().write(true).open(&self.path) {
+                Err(error) if error.kind() == ErrorKind::NotFound => continue,
+                older => older?,
+            };
+            lock(&older)?;
+            // Another recorder may just have made it an older one, and ended.
+            if is_at(&older, &self.path)? {
+                check_readers(&older, &self.path)?;
+                return self.replace();
             }
         }
-        Ok(rotating)
+    }
+
+    /// Puts a new file, which is locked, in the place of the one that is there. That one becomes the first of the
+    /// older ones, and the oldest is removed. Only who has locked a file replaces it.
+    fn replace(&self) -> io::Result<File> {
+        for older in (2..self.keep).rev() {
+            let newer = self.older(older - 1);
+            if newer.exists() {
+                fs::rename(newer, self.older(older))?;
+            }
+        }
+        // The name is always somebody's, so that no other recorder can take it meanwhile.
+        let next = self.named("next");
+        let _ = fs::remove_file(&next);
+        let file = new(&next)?;
+        lock(&file)?;
+        if self.keep > 1 {
+            let older = self.older(1);
+            let _ = fs::remove_file(&older);
+            // Some file systems have no links.
+            fs::hard_link(&self.path, &older).or_else(|_| fs::rename(&self.path, &older))?;
+        }
+        fs::rename(next, &self.path)?;
+        Ok(file)
+    }
+
+    fn named(&self, suffix: &str) -> PathBuf {
+        let mut name = OsString::from(&self.path);
+        name.push(format!(".{suffix}"));
+        name.into()
     }
 
     /// Whether it is time for the next file.
@@ -48,19 +101,14 @@ impl Rotating {
         self.kind == FileKind::Regular && self.written >= self.most
     }
 
-    /// Begins the next file; the oldest is removed.
+    /// Begins the next file. The oldest is removed.
     pub(crate) fn next(&mut self) -> io::Result<()> {
-        // An open file can't be renamed everywhere.
-        self.file = None;
-        if self.path.exists() {
-            for older in (1..self.keep).rev() {
-                let newer = self.older(older - 1);
-                if newer.exists() {
-                    fs::rename(newer, self.older(older))?;
-                }
-            }
-        }
-        self.file = Some(private(&self.path)?);
+        // Its lock is held until the next one is there.
+        let before = self.file.take();
+        // An open file can't be replaced everywhere.
+        let before = before.filter(|_| cfg!(unix));
+        self.file = Some(self.replace()?);
+        drop(before);
         self.written = 0;
         Ok(())
     }
@@ -88,18 +136,92 @@ pub fn part(path: &Path, age: usize) -> PathBuf {
     name.into()
 }
 
-/// Opens a file that nobody else may read: messages may hold secrets.
-fn private(path: &Path) -> io::Result<File> {
+/// Makes a file that is not there yet, and that nobody else may read: messages may hold secrets.
+fn new(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
-    options.write(true).create(true).truncate(true);
+    options.write(true).create_new(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options.open(path)
+}
+
+/// Opens a terminal or a pipe. A pipe that nobody reads is not waited for.
+fn device(path: &Path) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.write(true);
     #[cfg(unix)]
     {
+        use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
         use std::os::unix::fs::OpenOptionsExt;
-        options.mode(0o600);
+
+        let nonblock = OFlags::NONBLOCK.bits() as i32;
+        let file = options.custom_flags(nonblock).open(path).map_err(|error| {
+            let is_unread = error.raw_os_error() == Some(rustix::io::Errno::NXIO.raw_os_error());
+            if is_unread { io::Error::new(error.kind(), "nobody reads it") } else { error }
+        })?;
+        // From then on the thread that writes may wait.
+        fcntl_setfl(&file, fcntl_getfl(&file)? - OFlags::NONBLOCK)?;
+        Ok(file)
     }
-    let file = options.open(path)?;
-    // One that was there keeps its mode.
-    #[cfg(unix)]
-    file.set_permissions(std::os::unix::fs::PermissionsExt::from_mode(0o600))?;
-    Ok(file)
+    #[cfg(not(unix))]
+    options.open(path)
+}
+
+/// The tries to lock a file. A recorder of ours that has just ended may leave its lock to a child for as long as that has not
+/// begun its own program.
+#[cfg(unix)]
+const LOCK_TRIES: u32 = 20;
+
+/// Keeps other recorders from a file for as long as it is open.
+#[cfg(unix)]
+fn lock(file: &File) -> io::Result<()> {
+    use rustix::fs::{FlockOperation, flock};
+    use rustix::io::Errno;
+
+    for _ in 0..LOCK_TRIES {
+        match flock(file, FlockOperation::NonBlockingLockExclusive) {
+            Err(Errno::WOULDBLOCK) => std::thread::sleep(std::time::Duration::from_millis(5)),
+            // Some file systems have no locks.
+            Err(Errno::NOTSUP | Errno::NOSYS | Errno::NOLCK) | Ok(()) => return Ok(()),
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Err(io::Error::new(ErrorKind::WouldBlock, "another program records into it"))
+}
+
+#[cfg(not(unix))]
+fn lock(_: &File) -> io::Result<()> {
+    Ok(())
+}
+
+/// Returns whether a file is still the one of that name.
+#[cfg(unix)]
+fn is_at(file: &File, path: &Path) -> io::Result<bool> {
+    use std::os::unix::fs::MetadataExt;
+
+    let there = file.metadata()?;
+    Ok(fs::metadata(path).is_ok_and(|now| (now.dev(), now.ino()) == (there.dev(), there.ino())))
+}
+
+#[cfg(not(unix))]
+fn is_at(_: &File, _: &Path) -> io::Result<bool> {
+    Ok(true)
+}
+
+/// Refuses a file that others can read. It would become an older one, and nobody's file is changed.
+#[cfg(unix)]
+fn check_readers(file: &File, path: &Path) -> io::Result<()> {
+    use std::os::unix::fs::PermissionsExt;
+
+    if file.metadata()?.permissions().mode() & 0o077 == 0 {
+        return Ok(());
+    }
+    let path = path.display().to_string().replace('\'', r"'\''");
+    let why = format!("it is there, and others can read it: chmod 600 '{path}' keeps them out");
+    Err(io::Error::new(ErrorKind::PermissionDenied, why))
+}
+
+#[cfg(not(unix))]
+fn check_readers(_: &File, _: &Path) -> io::Result<()> {
+    Ok(())
 }

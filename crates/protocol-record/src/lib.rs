@@ -27,6 +27,7 @@
 //! ```
 #![forbid(unsafe_code)]
 
+mod chart;
 mod file;
 pub mod line;
 mod queue;
@@ -36,6 +37,7 @@ mod shape;
 mod verdict;
 mod writer;
 
+pub use chart::{Mark, chart};
 pub use file::part;
 pub use line::Line;
 pub use read::{Reader, Unread};

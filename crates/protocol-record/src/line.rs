@@ -22,7 +22,7 @@ pub enum Line<'a> {
     Message(#[serde(borrow)] Message<'a>),
     /// The core of a relay was given something else than a message.
     Input(#[serde(borrow)] Input<'a>),
-    /// What was decided here about messages.
+    /// A decision about messages that this side made.
     Verdict(#[serde(borrow)] Verdict<'a>),
     /// A gap: there was no room for what happened here.
     Dropped(Dropped),
@@ -30,7 +30,7 @@ pub enum Line<'a> {
     End(End),
 }
 
-/// What is recorded, and how.
+/// The first line of a file: the recorded program and the settings.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Header<'a> {
     /// The version of the schema.
@@ -44,11 +44,11 @@ pub struct Header<'a> {
     /// The wall-clock time at microsecond 0, as RFC 3339 writes it.
     #[serde(borrow)]
     pub start: Cow<'a, str>,
-    /// Which file of the recording this is, from 1.
+    /// The number of this file within the recording, from 1.
     pub part: u64,
     /// Whether messages are kept whole.
     pub payloads: Payloads,
-    /// What whoever records needs to set the same thing up again, in its own words.
+    /// Settings of the recording program, in its own words, to set the same thing up again.
     #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
     pub setup: Option<&'a RawValue>,
     /// The connections that are open where the file begins.
@@ -75,14 +75,14 @@ pub struct Hop<'a> {
     /// Its name in the other lines.
     #[serde(borrow)]
     pub hop: Cow<'a, str>,
-    /// Which side of it records.
+    /// The side of the connection that records.
     pub role: Role,
     /// The dialect that it began with.
     #[serde(borrow)]
     pub dialect: Cow<'a, str>,
 }
 
-/// Which side of a connection records.
+/// The side of a connection that records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Role {
@@ -108,7 +108,7 @@ pub struct Message<'a> {
     pub at: Option<u64>,
     /// Its length without framing.
     pub bytes: u64,
-    /// What it says: one part, or one for each member of a batch.
+    /// The content: one part, or one for each member of a batch.
     #[serde(borrow)]
     pub parts: Vec<Part<'a>>,
     /// The whole message, if messages are kept and it is UTF-8.
@@ -117,12 +117,12 @@ pub struct Message<'a> {
     /// The whole message in base64, if messages are kept and it is not UTF-8.
     #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
     pub base64: Option<Cow<'a, str>>,
-    /// Why the message is not there, though messages are kept.
+    /// The reason that the message is absent, though messages are kept.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub withheld: Option<Withheld>,
 }
 
-/// Which way a message went, as the side that records sees it.
+/// The direction of a message, as the side that records sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Direction {
@@ -132,7 +132,7 @@ pub enum Direction {
     Received,
 }
 
-/// Why a message is not kept.
+/// The reason that a message is not kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -141,10 +141,10 @@ pub enum Withheld {
     OperationToken,
 }
 
-/// What one message says, without its payload.
+/// The content of one message, without its payload.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Part<'a> {
-    /// What it is.
+    /// The kind of the message.
     pub kind: Kind,
     /// Its id, as its sender wrote it.
     #[serde(borrow, default, deserialize_with = "token", skip_serializing_if = "Option::is_none")]
@@ -161,9 +161,49 @@ pub struct Part<'a> {
     /// The length of its params, result or error.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub payload: Option<u64>,
+    /// The news of work that it has, if any.
+    #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
+    pub work: Option<Work<'a>>,
 }
 
-/// What a message is.
+/// The longest id and name of work that is kept, in bytes: the longest that connections take by default.
+pub(crate) const ID_BYTES: usize = 256;
+
+/// The news that a message has of work: of a turn, a task or a progress.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Work<'a> {
+    /// The kind of work, as the dialect calls it.
+    #[serde(borrow)]
+    pub kind: Cow<'a, str>,
+    /// A hash of its name, for the name may be a secret. Absent if the message does not name the work.
+    #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<Cow<'a, str>>,
+    /// The step of the work that the message reports.
+    pub news: News,
+}
+
+/// The news of work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum News {
+    /// The request is the work: its response ends that.
+    Request,
+    /// The work began, and goes on until a message says that it ended.
+    Began,
+    /// The work is to stop.
+    Stop,
+    /// The request is made as a part of the work.
+    Nested,
+    /// The work ended.
+    Ended,
+    /// The work ended because it was stopped.
+    Stopped,
+    /// The result may speak of work.
+    Asked,
+}
+
+/// The kind of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -182,7 +222,7 @@ pub enum Kind {
     Unreadable,
 }
 
-/// What the core of a relay was given that is no message.
+/// An input of a relay's core that is no message.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Input<'a> {
     /// When, in microseconds.
@@ -192,9 +232,9 @@ pub struct Input<'a> {
     /// From which connection; nothing but the time comes from none.
     #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
     pub hop: Option<Cow<'a, str>>,
-    /// What it was.
+    /// The kind of the input.
     pub input: InputKind,
-    /// How many bytes there were that no message was found in.
+    /// The number of bytes in which no message was found.
     #[serde(default, skip_serializing_if = "is_none_left")]
     pub bytes: u64,
     /// Those bytes in base64, if messages are kept.
@@ -202,7 +242,7 @@ pub struct Input<'a> {
     pub base64: Option<Cow<'a, str>>,
 }
 
-/// What a core was given that is no message.
+/// The kind of a core's input that is no message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -222,7 +262,7 @@ const fn is_none_left(bytes: &u64) -> bool {
     *bytes == 0
 }
 
-/// What was decided about messages.
+/// A decision about messages.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Verdict<'a> {
     /// When, in microseconds.
@@ -230,19 +270,19 @@ pub struct Verdict<'a> {
     /// On which connection.
     #[serde(borrow)]
     pub hop: Cow<'a, str>,
-    /// What was decided.
+    /// The name of the decision.
     #[serde(borrow)]
     pub verdict: Cow<'a, str>,
     /// The id of the request that it is about.
     #[serde(borrow, default, deserialize_with = "token", skip_serializing_if = "Option::is_none")]
     pub id: Option<Id<'a>>,
-    /// How a request of ours settled.
+    /// The settlement of a request of ours.
     #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
     pub outcome: Option<Cow<'a, str>>,
-    /// Why it was cancelled, timed out or lost.
+    /// The reason that it was cancelled, timed out or lost.
     #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
     pub cause: Option<Cow<'a, str>>,
-    /// Which rule was broken, or why a message was not passed on or a connection closed.
+    /// The rule that was broken, or the reason that a message was not passed on or a connection closed.
     #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
     pub why: Option<Cow<'a, str>>,
 }
@@ -254,7 +294,7 @@ pub struct Dropped {
     pub t: u64,
     /// When it ended.
     pub until: u64,
-    /// How many lines are missing.
+    /// The number of missing lines.
     pub lines: u64,
     /// The bytes of their messages.
     pub bytes: u64,
@@ -265,9 +305,9 @@ pub struct Dropped {
 pub struct End {
     /// When, in microseconds.
     pub t: u64,
-    /// How many messages and verdicts the recording holds, in all of its files.
+    /// The number of messages and verdicts that the recording holds, in all of its files.
     pub lines: u64,
-    /// How many are missing.
+    /// The number of missing ones.
     pub dropped: u64,
 }
 

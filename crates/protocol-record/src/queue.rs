@@ -1,4 +1,4 @@
-//! What waits to be written: bounded, and never waited for by whoever is recorded.
+//! A bounded queue of lines to be written, which nobody who is recorded waits for.
 
 use std::mem;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -19,13 +19,13 @@ pub(crate) struct Queue {
 #[derive(Debug, Default)]
 struct State {
     waiting: Batch,
-    /// What the batch that is being written costs.
+    /// The cost of the batch that is being written.
     writing: usize,
     end: Ending,
     writer: Writer,
     /// Nothing can be written any more.
     is_broken: bool,
-    /// How many messages and verdicts there were, dropped or not.
+    /// The number of messages and verdicts, dropped or not.
     seen: u64,
 }
 
@@ -41,8 +41,8 @@ enum Writer {
     Sleeps,
 }
 
-/// How long the writer lets more come once there is something: so much is lost at most when the process is
-/// killed, and nobody wakes it more often than that.
+/// The time for which the writer lets more come once there is something. So much is lost at most when the
+/// process is killed, and nobody wakes it more often than that.
 const LINGER: Duration = Duration::from_millis(10);
 
 /// Whether more is to come.
@@ -64,7 +64,7 @@ pub(crate) struct Batch {
     /// The messages and lines of the entries, one after the other.
     pub(crate) bytes: Vec<u8>,
     pub(crate) gap: Option<Dropped>,
-    /// What is missing of connections that are not recorded at all. Others go on beside them.
+    /// The messages of connections that are not recorded at all. Others go on beside them.
     pub(crate) mute: Option<Dropped>,
     cost: usize,
 }
@@ -180,7 +180,7 @@ impl Queue {
         self.filled.notify_one();
     }
 
-    /// Whatever comes from now on is only counted, and what waits is forgotten.
+    /// Counts all that comes from now on, and forgets all that waits.
     pub(crate) fn give_up(&self) {
         let mut state = self.lock();
         state.is_broken = true;
@@ -191,7 +191,7 @@ impl Queue {
         self.lock().end != Ending::Open
     }
 
-    /// How many messages and verdicts there were.
+    /// Returns the number of messages and verdicts.
     pub(crate) fn seen(&self) -> u64 {
         self.lock().seen
     }

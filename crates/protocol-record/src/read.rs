@@ -1,12 +1,17 @@
 //! Reading a recording, line by line: no more of it than one line is in memory.
 
 use std::fmt;
-use std::io::{self, BufRead};
+use std::io::{self, BufRead, Read};
 use std::mem;
 
 use crate::line::{Line, VERSION};
 
-/// Reads the lines of one file.
+/// The longest line that is read. A message of 16 MiB fits, however it is escaped.
+const LINE_BYTES: usize = 128 << 20;
+/// The longest first line. The files of two dialects fit.
+const HEADER_BYTES: usize = 4 << 20;
+
+/// Reads the lines of one file. No line is longer than 128 MiB, and the first is no longer than 4 MiB.
 #[derive(Debug)]
 pub struct Reader<R> {
     input: R,
@@ -16,7 +21,7 @@ pub struct Reader<R> {
     number: u64,
 }
 
-/// What stands in place of a line.
+/// The reason that there is no line.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Unread {
@@ -28,14 +33,14 @@ pub enum Unread {
     Version(u32),
     /// The last line is not whole: whoever wrote it was stopped. Nothing before it is lost.
     Cut {
-        /// Which line that is, from 1.
+        /// The number of the line, from 1.
         line: u64,
     },
     /// A line is none of a recording. What follows can still be read.
     Line {
-        /// Which, from 1.
+        /// The number of the line, from 1.
         line: u64,
-        /// What is wrong with it.
+        /// The fault that was found in it.
         problem: String,
     },
 }
@@ -88,13 +93,25 @@ impl<R: BufRead> Reader<R> {
         if self.bytes.ends_with(b"\n") { self.give() } else { Ok(None) }
     }
 
-    /// Reads to the end of the line, or of the file.
+    /// Reads to the end of the line, or of the file. The rest of a line that is too long is skipped.
     fn fill(&mut self) -> Result<(), Unread> {
         if mem::take(&mut self.is_given) {
             self.bytes.clear();
         }
-        self.input.read_until(b'\n', &mut self.bytes).map_err(Unread::Io)?;
-        Ok(())
+        let most = if self.number == 0 { HEADER_BYTES } else { LINE_BYTES };
+        let room = most.saturating_sub(self.bytes.len()) as u64;
+        self.input.by_ref().take(room).read_until(b'\n', &mut self.bytes).map_err(Unread::Io)?;
+        if self.bytes.len() < most || self.bytes.ends_with(b"\n") {
+            return Ok(());
+        }
+        if self.number == 0 {
+            return Err(Unread::NoRecording);
+        }
+        (self.bytes, self.is_given) = (Vec::new(), true);
+        self.number += 1;
+        self.input.skip_until(b'\n').map_err(Unread::Io)?;
+        let problem = format!("it is longer than {} MiB", LINE_BYTES >> 20);
+        Err(Unread::Line { line: self.number, problem })
     }
 
     fn give(&mut self) -> Result<Option<Line<'_>>, Unread> {

@@ -6,23 +6,23 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{self, Receiver};
 use std::thread;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use protocol_async::{Options, Verdict, Way, relay};
-use protocol_core::{CancelRule, Config, Envelope, Role, Timestamp};
+use protocol_core::{Config, Envelope, Role, Timestamp};
 use protocol_relay::Side;
 use serde_json::value::RawValue;
 
 use crate::file::Rotating;
 use crate::line::{self, Direction, Id, InputKind, Line, Payloads};
 use crate::queue::{Entry, Opened, Queue, What};
-use crate::shape::Shape;
+use crate::shape::{Shape, has_digits};
 use crate::verdict::{because, named, token};
 use crate::writer::Writer;
 
-/// How to record.
+/// The options of a recording.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Settings {
@@ -32,17 +32,17 @@ pub struct Settings {
     pub payloads: Payloads,
     /// The program that is recorded.
     pub program: Option<String>,
-    /// What it takes to set the same thing up again, in the words of whoever records. It goes into the
-    /// header of each file.
+    /// The description that sets the same thing up again, in the words of whoever records. It goes into
+    /// the header of each file.
     pub setup: Option<Box<RawValue>>,
     /// Bytes of messages and verdicts that wait to be written, and of those that are being written;
     /// 32 MiB. What does not fit is dropped, and the recording says how much that is.
     pub buffer_bytes: usize,
     /// Bytes of one file; 64 MiB. Then another is begun.
     pub file_bytes: u64,
-    /// How many files are kept, the newest counted; 4. The oldest is removed.
+    /// The number of files that are kept, the newest counted; 4. The oldest is removed.
     pub files: usize,
-    /// How long the end waits for what is still to be written; 5 s.
+    /// The time that the end waits for the lines that are still to be written; 2 s.
     pub patience: Duration,
 }
 
@@ -58,7 +58,7 @@ impl Settings {
             buffer_bytes: 32 << 20,
             file_bytes: 64 << 20,
             files: 4,
-            patience: Duration::from_secs(5),
+            patience: Duration::from_secs(2),
         }
     }
 }
@@ -73,15 +73,15 @@ pub struct Recording {
     patience: Duration,
 }
 
-/// What became of a recording.
+/// The outcome of a recording.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Recorded {
-    /// How many messages and verdicts it holds.
+    /// The number of messages and verdicts that it holds.
     pub lines: u64,
-    /// How many are missing: there was no room for them, or they could not be written.
+    /// The number of those that are missing: there was no room for them, or they could not be written.
     pub dropped: u64,
-    /// What ended it early.
+    /// The error that ended it early.
     pub error: Option<io::Error>,
 }
 
@@ -99,7 +99,7 @@ impl Recording {
             by: format!("rescind {}", env!("CARGO_PKG_VERSION")),
             program,
             setup,
-            start: humantime::format_rfc3339_micros(SystemTime::now()).to_string(),
+            start: humantime::format_rfc3339_micros(SystemTime::now().max(UNIX_EPOCH)).to_string(),
             payloads,
             part: 1,
             hops: Default::default(),
@@ -164,7 +164,7 @@ struct Shared {
     queue: Queue,
     payloads: Payloads,
     begun: Instant,
-    /// How many connections there were.
+    /// The number of connections so far.
     opened: AtomicU64,
 }
 
@@ -247,12 +247,9 @@ impl Recorder {
             Role::Server => line::Role::Server,
         };
         let dialect = &config.dialect;
-        let opened = Opened {
-            name: name.into(),
-            role,
-            dialect: dialect.name.to_string(),
-            shape: Shape::of(dialect),
-        };
+        let shape = Shape::of(dialect);
+        let has_tokens = shape.has_tokens();
+        let opened = Opened { name: name.into(), role, dialect: dialect.name.to_string(), shape };
         let is_known = self.0.push(number, What::Opened(Box::new(opened)), &[]);
         HopRecorder {
             shared: self.0.clone(),
@@ -260,7 +257,7 @@ impl Recorder {
             is_mute: !is_known,
             name: name.into(),
             envelope: dialect.envelope,
-            has_tokens: matches!(dialect.cancel, CancelRule::Operation { .. }),
+            has_tokens,
         }
     }
 }
@@ -342,6 +339,7 @@ impl HopRecorder {
             Verdict::OverBudget { over } => {
                 self.decided(because("over_budget", None, over.what.as_str()));
             }
+            Verdict::Granted { grant } => self.decided(because("granted", None, grant)),
             _ => {}
         }
     }
@@ -349,6 +347,7 @@ impl HopRecorder {
     fn decided<'a>(&'a self, mut verdict: line::Verdict<'a>) {
         verdict.t = self.shared.now();
         verdict.hop = (&*self.name).into();
+        verdict.id = verdict.id.filter(|id| !self.has_tokens || !has_digits(id.token()));
         self.line(&Line::Verdict(verdict));
     }
 

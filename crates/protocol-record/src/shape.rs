@@ -1,4 +1,4 @@
-//! What a message says, without its payload: the form of it that may be kept.
+//! The content of a message, without its payload: the form of it that may be kept.
 
 use std::borrow::Cow;
 
@@ -6,17 +6,22 @@ use protocol_core::{CancelRule, Dialect, Envelope, code};
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
-use crate::line::{Id, Kind, Part};
+use crate::line::{ID_BYTES, Id, Kind, Part};
 
-/// What of a dialect it takes to tell what a message is.
+mod work;
+
+use work::Works;
+
+/// The part of a dialect that it takes to tell the kind of a message.
 #[derive(Clone, Debug)]
 pub struct Shape {
     envelope: Envelope,
     /// The methods of cancels, each with the member that holds the id; of every revision.
     cancels: Vec<Cancel>,
-    /// What stands in messages that hold the token of an operation: the member for it, and the method
-    /// that tells of a cancelled one, in quotes.
+    /// Quoted words found in messages that hold an operation's token. They are the member for the token
+    /// and the method that tells of a cancelled operation.
     tokens: Vec<String>,
+    works: Works,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,14 +35,19 @@ impl Shape {
     /// That of this dialect, in any of its revisions.
     #[must_use]
     pub fn of(dialect: &Dialect) -> Self {
-        let mut shape =
-            Self { envelope: dialect.envelope, cancels: Vec::new(), tokens: Vec::new() };
+        let mut shape = Self {
+            envelope: dialect.envelope,
+            cancels: Vec::new(),
+            tokens: Vec::new(),
+            works: Works::default(),
+        };
         shape.learn(dialect);
         dialect.revisions.iter().for_each(|(_, revision)| shape.learn(revision));
         shape
     }
 
     fn learn(&mut self, dialect: &Dialect) {
+        self.works.learn(dialect);
         let (method, member) = match &dialect.cancel {
             CancelRule::Notification { method, id, .. }
             | CancelRule::Request { method, id, .. } => (method, Some(id.to_string())),
@@ -53,7 +63,19 @@ impl Shape {
         }
     }
 
-    /// What it holds beside itself.
+    /// Returns whether messages may hold tokens of operations, in any revision.
+    pub(crate) fn has_tokens(&self) -> bool {
+        !self.tokens.is_empty()
+    }
+
+    /// Returns an id as it may be kept: what no protocol allows as one may be anything, and so may be a secret.
+    fn id<'m>(&self, raw: &'m RawValue) -> Option<Id<'m>> {
+        let is_id = raw.get().len() <= ID_BYTES && !raw.get().starts_with(['{', '[', 't', 'f']);
+        let is_token = self.has_tokens() && has_digits(raw.get());
+        (is_id && !is_token).then(|| Id::of(raw))
+    }
+
+    /// Returns the size of its heap data, in bytes.
     pub(crate) fn bytes(&self) -> usize {
         let cancel = |cancel: &Cancel| {
             size_of::<Cancel>()
@@ -63,6 +85,7 @@ impl Shape {
         let token = |token: &String| size_of::<String>() + token.len();
         self.cancels.iter().map(cancel).sum::<usize>()
             + self.tokens.iter().map(token).sum::<usize>()
+            + self.works.bytes()
     }
 
     /// Whether a message may hold the token of an operation. A name can be written with escapes, so any
@@ -73,7 +96,7 @@ impl Shape {
             && (self.tokens.iter().any(holds) || text.contains("\\u") || has_digits(text))
     }
 
-    /// What a message says: one part, or one for each member of a batch.
+    /// Returns the content of a message: one part, or one for each member of a batch.
     #[must_use]
     pub fn parts<'m>(&self, text: &'m str) -> Vec<Part<'m>> {
         if text.trim_start().starts_with('[') {
@@ -101,12 +124,13 @@ impl Shape {
         if let Some(method) = method {
             return Some(self.asked(id, method, params));
         }
-        let part = Part { id: id.map(Id::of), ..UNREADABLE };
+        let part = Part { id: id.and_then(|id| self.id(id)), ..UNREADABLE };
         if let Some(error) = error {
             let Code { code } = serde_json::from_str(error.get()).ok()?;
             return Some(Part { kind: Kind::Error, code: Some(code), payload: len(error), ..part });
         }
-        Some(Part { kind: Kind::Result, payload: len(result?), ..part })
+        let work = self.works.in_result(result?);
+        Some(Part { kind: Kind::Result, payload: len(result?), work, ..part })
     }
 
     fn asked<'m>(
@@ -116,13 +140,14 @@ impl Shape {
         params: Option<&'m RawValue>,
     ) -> Part<'m> {
         let payload = params.and_then(len);
-        let part = Part { id: id.map(Id::of), payload, ..UNREADABLE };
+        let work = self.works.in_params(id.is_some(), &method, params);
+        let part = Part { id: id.and_then(|id| self.id(id)), payload, work, ..UNREADABLE };
         let kind = if id.is_some() { Kind::Request } else { Kind::Notification };
         let Some(cancel) = self.cancels.iter().find(|cancel| cancel.method == method) else {
             return Part { kind, method: Some(method), ..part };
         };
         let member = cancel.member.as_deref();
-        let cancels = member.and_then(|name| member_of(params?, name)).map(Id::of);
+        let cancels = member.and_then(|name| member_of(params?, name)).and_then(|id| self.id(id));
         Part { kind: Kind::Cancel, method: Some(method), cancels, ..part }
     }
 
@@ -137,7 +162,7 @@ impl Shape {
         if kind.ends_with("-result") {
             let is = |member: Option<&RawValue>, word| member.is_some_and(|it| it.get() == word);
             let part = Part {
-                id: call.filter(|_| is_call).or(id).map(Id::of),
+                id: call.filter(|_| is_call).or(id).and_then(|id| self.id(id)),
                 payload: payload.and_then(len),
                 ..UNREADABLE
             };
@@ -165,8 +190,11 @@ impl Shape {
             "request" => Some(self.asked(seq, command?, arguments)),
             "event" => Some(self.asked(None, command?, body)),
             "response" => {
-                let part =
-                    Part { id: request_seq.map(Id::of), payload: body.and_then(len), ..UNREADABLE };
+                let part = Part {
+                    id: request_seq.and_then(|id| self.id(id)),
+                    payload: body.and_then(len),
+                    ..UNREADABLE
+                };
                 let is_cancelled = message.as_deref() == Some("cancelled");
                 let code = is_cancelled.then_some(code::REQUEST_CANCELLED);
                 Some(match success? {
@@ -179,7 +207,7 @@ impl Shape {
     }
 }
 
-/// What a message of the App-Browser Protocol that calls a capability is called.
+/// The method of an App-Browser Protocol message that calls a capability.
 const CAPABILITY: &str = "capabilities/call";
 
 pub(crate) const UNREADABLE: Part<'static> = Part {
@@ -189,10 +217,11 @@ pub(crate) const UNREADABLE: Part<'static> = Part {
     cancels: None,
     code: None,
     payload: None,
+    work: None,
 };
 
 /// Whether there are 32 hexadecimal digits in a row, as in a token.
-fn has_digits(text: &str) -> bool {
+pub(crate) fn has_digits(text: &str) -> bool {
     let mut run = 0;
     text.bytes().any(|byte| {
         run = if byte.is_ascii_hexdigit() { run + 1 } else { 0 };

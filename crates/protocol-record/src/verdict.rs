@@ -1,4 +1,4 @@
-//! What was decided, as a line tells it.
+//! Decisions, as a line tells them.
 
 use std::fmt::Display;
 
@@ -8,7 +8,7 @@ use protocol_relay::RelayEvent;
 use crate::line::{Id, Verdict};
 
 impl Verdict<'static> {
-    /// What happened in a relay, without the time and the connection.
+    /// Describes an event of a relay, without the time and the connection.
     #[must_use]
     pub fn of_relay(event: &RelayEvent) -> Self {
         match event {
@@ -36,7 +36,7 @@ impl Verdict<'static> {
         }
     }
 
-    /// What was done to a message on purpose, such as `drop cancel`.
+    /// Describes a fault that was done to a message on purpose, such as `drop cancel`.
     #[must_use]
     pub fn fault(id: Option<String>, what: &str) -> Self {
         let why = Some(what.to_owned().into());

@@ -27,7 +27,7 @@ pub(crate) struct Writer {
     pub(crate) setup: Option<Box<RawValue>>,
     pub(crate) start: String,
     pub(crate) payloads: Payloads,
-    /// How many files there were, this one counted.
+    /// The number of files so far, this one counted.
     pub(crate) part: u64,
     /// The connections that are open.
     pub(crate) hops: BTreeMap<u64, (u64, Opened)>,
@@ -156,7 +156,7 @@ impl<'m> Message<'m> {
         Self::shaped(at, &Shape::of(dialect), payloads, bytes)
     }
 
-    /// What a message says, and itself if that is asked for.
+    /// Returns the content of a message, with the message itself if that is asked for.
     fn shaped(
         (t, hop, dir): (u64, &'m str, Direction),
         shape: &Shape,

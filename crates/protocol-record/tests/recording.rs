@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use protocol_async::Way;
 use protocol_core::{Config, Dialect, Violation, WireId};
 use protocol_record::line::{Header, Payloads};
-use protocol_record::{HopRecorder, Line, Reader, Recorded, Recording, Settings, part};
+use protocol_record::{HopRecorder, Line, Reader, Recorded, Recording, Settings, Unread, part};
 
 /// An empty directory of this test's own.
 fn directory(name: &str) -> PathBuf {
@@ -200,6 +200,7 @@ fn f67_whoever_is_recorded_never_waits_and_the_gap_is_said() {
     let (path, mut reader) = pipe("slow");
     let mut settings = Settings::new(&path);
     settings.buffer_bytes = 1 << 20;
+    settings.patience = std::time::Duration::from_secs(30);
     let recording = Recording::start(settings).unwrap();
     let hop = open(&recording, "acp");
     const MESSAGES: u64 = 50_000;
@@ -267,4 +268,141 @@ fn f69_what_could_not_be_written_is_counted() {
     });
     assert_eq!((recorded.lines, recorded.dropped), (0, 100));
     assert_eq!(recorded.error.unwrap().kind(), std::io::ErrorKind::BrokenPipe);
+}
+
+#[cfg(unix)]
+#[test]
+fn f108_two_recorders_of_one_file_do_not_destroy_each_other() {
+    let path = directory("two").join("recording.jsonl");
+    let first = Recording::start(Settings::new(&path)).unwrap();
+    open(&first, "lsp").message(Way::Sent, REQUEST);
+    let refused = Recording::start(Settings::new(&path)).unwrap_err();
+    assert_eq!(refused.to_string(), "another program records into it");
+    first.finish();
+    assert!(fs::read_to_string(&path).unwrap().contains(r#"{"end":"#));
+    // One that has ended is kept as an older one.
+    Recording::start(Settings::new(&path)).unwrap().finish();
+    assert!(fs::read_to_string(part(&path, 1)).unwrap().contains(r#""kind":"request""#));
+}
+
+#[cfg(unix)]
+#[test]
+fn f108_a_recorder_that_rotates_keeps_its_name() {
+    let path = directory("rotates").join("recording.jsonl");
+    let settings = || {
+        let mut settings = Settings::new(&path);
+        settings.file_bytes = 1;
+        settings
+    };
+    let first = Recording::start(settings()).unwrap();
+    let hop = open(&first, "lsp");
+    let until = std::time::Instant::now() + std::time::Duration::from_secs(30);
+    while !part(&path, 3).exists() {
+        assert!(std::time::Instant::now() < until);
+        hop.message(Way::Sent, REQUEST);
+        assert!(Recording::start(settings()).is_err());
+    }
+    let recorded = first.finish();
+    assert!(recorded.error.is_none(), "{recorded:?}");
+}
+
+#[cfg(unix)]
+#[test]
+fn f108_a_file_that_others_can_read_is_refused_with_the_command_that_mends_it() {
+    use std::os::unix::fs::PermissionsExt;
+
+    let path = directory("readable").join("it's.jsonl");
+    fs::write(&path, "somebody's").unwrap();
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
+    let refused = Recording::start(Settings::new(&path)).unwrap_err().to_string();
+    let command = refused.split_once("chmod ").unwrap().1.rsplit_once(" keeps").unwrap().0;
+    assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o644);
+    assert_eq!(fs::read_to_string(&path).unwrap(), "somebody's");
+    let mended =
+        std::process::Command::new("sh").args(["-c", &format!("chmod {command}")]).status();
+    assert!(mended.unwrap().success());
+    Recording::start(Settings::new(&path)).unwrap().finish();
+    assert_eq!(fs::read_to_string(part(&path, 1)).unwrap(), "somebody's");
+}
+
+#[cfg(unix)]
+#[test]
+fn f108_a_pipe_that_nobody_reads_is_not_waited_for() {
+    let path = directory("fifo").join("fifo");
+    let made = std::process::Command::new("mkfifo").arg(&path).status();
+    assert!(made.unwrap().success());
+    let refused = Recording::start(Settings::new(&path)).unwrap_err();
+    assert_eq!(refused.to_string(), "nobody reads it");
+}
+
+const SECRET: &str = "0123456789abcdef0123456789ABCDEF";
+
+#[test]
+fn f108_an_id_that_no_protocol_allows_is_not_kept() {
+    let path = directory("ids").join("recording.jsonl");
+    record(Settings::new(&path), "lsp", |hop| {
+        let long = format!("\"{}\"", SECRET.repeat(9));
+        for id in [&*format!(r#"{{"secret":"{SECRET}"}}"#), &format!(r#"["{SECRET}"]"#), &long] {
+            let request = format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"m"}}"#);
+            hop.message(Way::Received, request.as_bytes());
+        }
+        hop.message(Way::Received, br#"{"jsonrpc":"2.0","id":"kept","method":"m"}"#);
+    });
+    let text = fs::read_to_string(&path).unwrap();
+    assert!(!text.contains(SECRET) && text.contains(r#""id":"kept""#), "{text}");
+}
+
+#[test]
+fn f108_a_token_is_in_no_id_and_in_no_verdict() {
+    for payloads in [Payloads::Redacted, Payloads::Kept] {
+        let path = directory("token").join(format!("{payloads:?}.jsonl"));
+        let mut settings = Settings::new(&path);
+        settings.payloads = payloads;
+        record(settings, "erlmcp", |hop| {
+            let request = format!(r#"{{"jsonrpc":"2.0","id":"{SECRET}","method":"m"}}"#);
+            hop.message(Way::Received, request.as_bytes());
+            let id = WireId::from_token(&format!("\"{SECRET}\""));
+            hop.verdict(&protocol_async::Verdict::Violation {
+                violation: Violation::UnknownResponse,
+                id,
+            });
+        });
+        let text = fs::read_to_string(&path).unwrap();
+        assert!(!text.contains(SECRET), "{text}");
+    }
+}
+
+/// A source without end, that counts what is read of it.
+struct Endless(u8, std::rc::Rc<std::cell::Cell<usize>>);
+
+impl std::io::Read for Endless {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        buffer.fill(self.0);
+        self.1.set(self.1.get() + buffer.len());
+        Ok(buffer.len())
+    }
+}
+
+#[test]
+fn f109_a_first_line_without_end_is_no_recording() {
+    let read = std::rc::Rc::new(std::cell::Cell::new(0));
+    let mut reader = Reader::new(std::io::BufReader::new(Endless(0, read.clone())));
+    assert!(matches!(reader.line(), Err(Unread::NoRecording)));
+    assert!(read.get() <= 5 << 20, "{} bytes", read.get());
+}
+
+#[test]
+fn f109_a_line_that_is_too_long_is_skipped_and_the_next_one_is_read() {
+    let path = directory("long").join("recording.jsonl");
+    record(Settings::new(&path), "lsp", |_| ());
+    let whole = fs::read_to_string(&path).unwrap();
+    let (header, rest) = whole.split_once('\n').unwrap();
+    let long = std::io::Read::take(Endless(b'x', Default::default()), 200 << 20);
+    let input = std::io::Read::chain(std::io::Cursor::new(format!("{header}\n")), long);
+    let input = std::io::Read::chain(input, std::io::Cursor::new(format!("\n{rest}")));
+    let mut reader = Reader::new(std::io::BufReader::new(input));
+    assert!(matches!(reader.line(), Ok(Some(Line::Recording(_)))));
+    let Err(Unread::Line { line: 2, problem }) = reader.line() else { panic!("it is too long") };
+    assert_eq!(problem, "it is longer than 128 MiB");
+    assert!(matches!(reader.line(), Ok(Some(Line::Opened(_)))));
 }

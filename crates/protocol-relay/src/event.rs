@@ -103,6 +103,12 @@ pub enum RelayEvent {
         /// The id of the request.
         id: WireId,
     },
+    /// The work that a request began was stopped by its name. The work is stopped on the other side, and its
+    /// response is awaited.
+    WorkStopped {
+        /// The id of the request.
+        id: WireId,
+    },
     /// A request took too long for its [`Guard`](crate::Guard). It was cancelled on the other side, and
     /// its response is an error.
     TimedOut {
@@ -144,6 +150,7 @@ impl fmt::Display for RelayEvent {
             Self::ResponseDropped { id } => {
                 write!(f, "id {id}: no response fits into the outbox (limits.unsent_bytes)")
             }
+            Self::WorkStopped { id } => write!(f, "id {id}: was stopped by the name of its work"),
             Self::TimedOut { id, cause } => {
                 write!(f, "id {id}: took too long ({cause}), and was cancelled")
             }

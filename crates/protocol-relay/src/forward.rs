@@ -4,9 +4,11 @@ use alloc::borrow::ToOwned;
 use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
+use core::mem;
+use core::time::Duration;
 
 use protocol_core::{
-    CallId, CancelOutcome, Cause, CloseReason, Envelope, ErrorObject, Outcome, Refusal,
+    CallId, CancelOutcome, Cause, CloseReason, Envelope, ErrorObject, News, Outcome, Refusal,
     RequestHandle, Response, Shutdown, code,
 };
 use serde_json::value::RawValue;
@@ -15,6 +17,9 @@ use crate::event::{RelayEvent, Side};
 use crate::params::{only_member, replace_member};
 use crate::relay::Relay;
 use crate::responses::{HOP_GONE, MALFORMED, NOT_A_METHOD, error, too_slow};
+
+/// The wait for a response to a nested request, such as a request for permission, once its work was stopped.
+const NESTED_GRACE: Duration = Duration::from_secs(1);
 
 impl Relay {
     // Requests and notifications
@@ -68,6 +73,9 @@ impl Relay {
         });
         if let Err(reason) = forwarded {
             self.report(side, RelayEvent::NotificationDropped { method: method.into(), reason });
+            if self.stops_work(side, method) {
+                self.cancel_unstopped(side);
+            }
         }
     }
 
@@ -126,6 +134,72 @@ impl Relay {
         }
     }
 
+    /// Forwards the stop of a request's work. The message that stopped it passes by itself to a side with the same
+    /// rules, and stops the call there. Otherwise the call is cancelled.
+    pub(crate) fn forward_stop(&mut self, side: Side, request: RequestHandle) {
+        let now = self.now;
+        let began_work = self.connection(side).machine().work_of_request(request).is_some();
+        if began_work {
+            let id = self.id_of(side, request);
+            self.report(side, RelayEvent::WorkStopped { id });
+            if self.dialect(side).work == self.dialect(side.other()).work {
+                return;
+            }
+        }
+        let data = self.connection_mut(side).request_data_mut(request);
+        if let Some(call) = data.and_then(|call| *call) {
+            let grace = (!began_work).then_some(NESTED_GRACE);
+            let far = self.connection_mut(side.other());
+            let _ = far.stop_call(call, Cause::Parent, grace, now);
+        }
+    }
+
+    /// Cancels the calls of stopped requests that the other side was not told to stop, because its outbox was full. A
+    /// cancel needs no room, and the stop follows once there is some.
+    fn cancel_unstopped(&mut self, side: Side) {
+        for request in self.unstopped(side) {
+            self.forward_cancel(side, request, None);
+            self.stops_wait[side as usize] = true;
+        }
+    }
+
+    fn stops_work(&self, side: Side, method: &str) -> bool {
+        let mut signs = self.dialect(side).work.iter().flat_map(|rule| rule.signs.iter());
+        signs.any(|sign| sign.news == News::Stop && sign.method == method)
+    }
+
+    /// Sends the stops that found no room, and returns whether any was sent.
+    pub(crate) fn send_waiting_stops(&mut self) -> bool {
+        let mut progressed = false;
+        for side in Side::BOTH {
+            if !mem::take(&mut self.stops_wait[side as usize]) {
+                continue;
+            }
+            let now = self.now;
+            for request in self.unstopped(side) {
+                let call = self.connection_mut(side).request_data_mut(request).and_then(|it| *it);
+                let far = self.connection_mut(side.other());
+                let work = call.and_then(|call| far.machine().work_of_call(call));
+                let sent = work.map(|work| far.stop(work, Cause::Parent, None, now));
+                self.stops_wait[side as usize] |= sent == Some(Err(Refusal::OutboxFull));
+                progressed |= sent == Some(Ok(()));
+            }
+        }
+        progressed
+    }
+
+    /// Returns the stopped requests of one side whose work goes on at the other side.
+    fn unstopped(&self, side: Side) -> Vec<RequestHandle> {
+        let (near, far) = (self.connection(side), self.connection(side.other()).machine());
+        let is_unstopped = |(request, call): &(RequestHandle, &Option<CallId>)| {
+            let stopped = near.machine().work_of_request(*request);
+            let work = call.and_then(|call| far.work_of_call(call));
+            stopped.is_some_and(|it| near.machine().is_stopping(it))
+                && work.is_some_and(|it| !far.is_stopping(it))
+        };
+        near.requests().filter(is_unstopped).map(|(request, _)| request).collect()
+    }
+
     /// Reports a cancel that was not obeyed, though it names a request in flight. The dialect does not
     /// let that peer cancel the request.
     fn report_if_ignored(&mut self, side: Side, params: Option<&RawValue>) {
@@ -167,6 +241,10 @@ impl Relay {
             Outcome::Result(result) => {
                 return self.forward_response(side, request, Response::Result(result));
             }
+            // The stop was sent as a cancel, or the server does not know what to respond to a stop.
+            Outcome::Cancelled { error: Some(_), .. } if self.is_stopped(side, request) => {
+                Response::Cancelled
+            }
             Outcome::Error(error) | Outcome::Cancelled { error: Some(error), .. } => {
                 return self.forward_response(side, request, self.forwarded_error(error));
             }
@@ -186,9 +264,18 @@ impl Relay {
                 self.report(side, RelayEvent::TimedOut { id, cause });
                 too_slow(cause)
             }
+            // The other side can't say any more that it stopped.
+            _ if self.is_stopped(side, request) => Response::Cancelled,
             _ => HOP_GONE,
         };
         self.queue_own_response(side, request, own);
+    }
+
+    fn is_stopped(&self, side: Side, request: RequestHandle) -> bool {
+        let machine = self.connection(side).machine();
+        let work = machine.work_of_request(request);
+        machine.request_cause(request) == Some(Cause::Stopped)
+            || work.is_some_and(|work| machine.is_stopping(work))
     }
 
     fn forward_response(&mut self, side: Side, request: RequestHandle, response: Response<'_>) {

@@ -4,8 +4,8 @@ use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
 use protocol_core::{
-    CallId, Config, Connection, Dialect, Event, Received, Refusal, RequestHandle, Response, Role,
-    Shutdown, StreamConnection, TimerReason, Timestamp, Transmit, WireId,
+    CallId, Cause, Config, Connection, Dialect, Event, Received, Refusal, RequestHandle, Response,
+    Role, Shutdown, StreamConnection, TimerReason, Timestamp, Transmit, WireId,
 };
 
 use crate::event::{RelayEvent, Side};
@@ -79,6 +79,8 @@ pub struct Relay {
     /// By side, the responses of the relay's own that wait for room in the outbox. Invariant: they wait
     /// behind something unsent.
     own_responses: [VecDeque<OwnResponse>; 2],
+    /// By side, whether stops of its requests wait for room on the other side.
+    pub(crate) stops_wait: [bool; 2],
     /// By side, the time that its requests may take.
     pub(crate) guards: [Guard; 2],
     /// The time of the latest input or command.
@@ -113,6 +115,7 @@ impl Relay {
         Self {
             streams,
             own_responses: Default::default(),
+            stops_wait: Default::default(),
             guards: Default::default(),
             now: Timestamp::ZERO,
             events: VecDeque::new(),
@@ -257,7 +260,7 @@ impl Relay {
                 self.dispatch(Side::Up, event);
             } else if let Some(event) = self.connection_mut(Side::Down).poll_event() {
                 self.dispatch(Side::Down, event);
-            } else if !self.flush_own_responses() {
+            } else if !self.flush_own_responses() && !self.send_waiting_stops() {
                 break;
             }
         }
@@ -272,6 +275,9 @@ impl Relay {
             }
             Event::Notification { method, params } => {
                 self.forward_notification(side, &method, params.as_deref());
+            }
+            Event::Cancelled { request, cause: Cause::Stopped, .. } => {
+                self.forward_stop(side, request);
             }
             Event::Cancelled { request, reason, .. } => {
                 self.forward_cancel(side, request, reason.as_deref());

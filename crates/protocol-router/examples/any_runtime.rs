@@ -1,6 +1,6 @@
 //! No runtime at all: an executor and a timer of one's own are enough.
 //!
-//! `cargo run -p protocol-router --example any_runtime`
+//! `cargo run -p rescind-router --example any_runtime`
 
 use std::future::{Future, pending};
 use std::pin::{Pin, pin};

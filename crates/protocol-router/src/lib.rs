@@ -62,7 +62,7 @@
 //!
 //! A handler that blocks its thread can't be interrupted. A runtime that looks for input only after
 //! many turns of its tasks should implement
-//! [`Timer::yield_now`](protocol_async::Timer::yield_now), as `protocol-tokio` does.
+//! [`Timer::yield_now`](protocol_async::Timer::yield_now), as `rescind-tokio` does.
 //!
 //! # More
 //!

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::{fmt, iter};
 
-use protocol_async::hooks::{clip, clip_to};
+use protocol_async::hooks::{clip, clip_to, is_standard_error_muted};
 use protocol_async::{CallError, Internal, InvalidParams, MethodName, Panicked, RpcError};
 use protocol_core::{Violation, WireId};
 
@@ -119,6 +119,9 @@ pub(crate) fn on_standard_error() -> Arc<OnTrouble> {
     const TOLD: usize = 100;
     let count = AtomicUsize::new(0);
     Arc::new(move |trouble| {
+        if is_standard_error_muted() {
+            return;
+        }
         let told = count.fetch_add(1, Ordering::Relaxed);
         let line = match told {
             0..TOLD => line(trouble),

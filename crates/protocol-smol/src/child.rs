@@ -9,13 +9,13 @@ use smol::Async;
 #[cfg(not(unix))]
 use smol::Unblock;
 
-use crate::SmolTimer;
+use crate::timer::SmolTimer;
 
 /// Spawns a command and connects to it, mostly as its client:
 /// [`Config::client`](protocol_core::Config::client).
 ///
-/// The process is ours until it is gone: it ends, with everything it started, when every handle is
-/// dropped, when it dies, and when this program ends. How is told in [`protocol_child`].
+/// The process is ours until it is gone. It ends, with everything it started, when every handle is
+/// dropped, when it dies, and when this program ends. [`protocol_child`] says how.
 ///
 /// # Errors
 ///

@@ -29,60 +29,20 @@
 #![forbid(unsafe_code)]
 
 mod child;
+#[cfg_attr(not(unix), path = "stdio_on_threads.rs")]
 mod stdio;
+mod timer;
 
-use std::future::Future;
 use std::io;
-use std::pin::Pin;
-use std::task::{Context, Poll};
-use std::time::Instant;
 
 use futures_io::{AsyncRead, AsyncWrite};
-use protocol_async::{Driver, Incoming, Options, Peer, RelayDriver, Timer};
-use protocol_core::Timestamp;
+use protocol_async::{Driver, Incoming, Options, Peer, RelayDriver};
 use smol::Task;
 
 pub use child::child;
 pub use protocol_child::{ChildCommand, ChildConnection, Process, Pushed, Stderr};
 pub use stdio::{Stdin, Stdout, stdin, stdout};
-
-/// A [`Timer`] that uses the clock of smol.
-#[derive(Clone, Copy, Debug)]
-pub struct SmolTimer {
-    start: Instant,
-}
-
-impl SmolTimer {
-    /// A clock that starts now.
-    #[must_use]
-    pub fn start() -> Self {
-        Self { start: Instant::now() }
-    }
-}
-
-impl Timer for SmolTimer {
-    type Sleep = Sleep;
-
-    fn now(&self) -> Timestamp {
-        Timestamp::ZERO + self.start.elapsed()
-    }
-
-    fn sleep_until(&self, due: Timestamp) -> Sleep {
-        Sleep(smol::Timer::at(self.start + due.since(Timestamp::ZERO)))
-    }
-}
-
-/// Ends at a time.
-#[derive(Debug)]
-pub struct Sleep(smol::Timer);
-
-impl Future for Sleep {
-    type Output = ();
-
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        Pin::new(&mut self.0).poll(cx).map(|_| ())
-    }
-}
+pub use timer::{Sleep, SmolTimer};
 
 /// A connection whose driver is a task of its own on smol's global executor.
 ///

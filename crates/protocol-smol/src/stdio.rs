@@ -1,32 +1,28 @@
-//! This process's standard input and output.
+//! The standard input and output of this process, which smol's reactor waits for.
 
-use std::io;
+use std::io::{self, ErrorKind, Read, Write};
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
 use futures_io::{AsyncRead, AsyncWrite};
-#[cfg(not(unix))]
-use smol::Unblock;
+use protocol_stdio::NonBlocking;
+use smol::{Async, Unblock};
 
-#[cfg(unix)]
-mod direct;
-mod thread;
-#[cfg(unix)]
-use self::direct::{Input, Output};
-
-/// A thread that blocks, which every system has.
-#[cfg(not(unix))]
-type Input = Unblock<io::Stdin>;
-#[cfg(not(unix))]
-type Output = Unblock<io::Stdout>;
-
-/// The standard input of this process, made by [`stdin`].
+/// The standard input of this process, opened by [`stdin`].
 #[derive(Debug)]
-pub struct Stdin(Input);
+pub struct Stdin(Stream<io::Stdin>);
 
-/// The standard output of this process, made by [`stdout`].
+/// The standard output of this process, opened by [`stdout`].
 #[derive(Debug)]
-pub struct Stdout(Output);
+pub struct Stdout(Stream<io::Stdout>);
+
+#[derive(Debug)]
+enum Stream<T> {
+    /// A pipe or a socket.
+    Direct(Async<NonBlocking>),
+    /// Anything else. A thread blocks in it.
+    Thread(Unblock<T>),
+}
 
 /// Opens standard input, as fast as the system lets it be read.
 ///
@@ -37,10 +33,7 @@ pub struct Stdout(Output);
 /// Bytes that [`std::io::stdin`] has buffered are not in it.
 #[must_use]
 pub fn stdin(pipe_bytes: usize) -> Stdin {
-    #[cfg(unix)]
-    return Stdin(Input::new(pipe_bytes));
-    #[cfg(not(unix))]
-    Stdin(thread::read_on_thread(pipe_bytes))
+    Stdin(Stream::new(NonBlocking::reader(io::stdin()), io::stdin(), pipe_bytes))
 }
 
 /// Opens standard output, which is written as [`stdin`] is read.
@@ -48,10 +41,22 @@ pub fn stdin(pipe_bytes: usize) -> Stdin {
 /// It stays open when this is dropped or closed, until the process ends.
 #[must_use]
 pub fn stdout(pipe_bytes: usize) -> Stdout {
-    #[cfg(unix)]
-    return Stdout(Output::new(pipe_bytes));
-    #[cfg(not(unix))]
-    Stdout(thread::write_on_thread(pipe_bytes))
+    Stdout(Stream::new(NonBlocking::writer(io::stdout()), io::stdout(), pipe_bytes))
+}
+
+impl<T> Stream<T> {
+    fn new(direct: Option<NonBlocking>, blocking: T, pipe_bytes: usize) -> Self {
+        match direct.and_then(|direct| Async::new_nonblocking(direct).ok()) {
+            Some(direct) => Self::Direct(direct),
+            None => Self::Thread(Unblock::with_capacity(pipe_bytes.max(1), blocking)),
+        }
+    }
+}
+
+/// Returns whether a call did something, or failed for good.
+fn is_done<T>(tried: &io::Result<T>) -> bool {
+    let kind = tried.as_ref().err().map(io::Error::kind);
+    !matches!(kind, Some(ErrorKind::WouldBlock | ErrorKind::Interrupted))
 }
 
 impl AsyncRead for Stdin {
@@ -60,7 +65,17 @@ impl AsyncRead for Stdin {
         cx: &mut Context<'_>,
         room: &mut [u8],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.0).poll_read(cx, room)
+        let direct = match &mut self.0 {
+            Stream::Direct(direct) => direct,
+            Stream::Thread(thread) => return Pin::new(thread).poll_read(cx, room),
+        };
+        loop {
+            let read = direct.get_ref().read(room);
+            if is_done(&read) {
+                return Poll::Ready(read);
+            }
+            ready!(direct.poll_readable(cx))?;
+        }
     }
 }
 
@@ -70,14 +85,27 @@ impl AsyncWrite for Stdout {
         cx: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.0).poll_write(cx, bytes)
+        let direct = match &mut self.0 {
+            Stream::Direct(direct) => direct,
+            Stream::Thread(thread) => return Pin::new(thread).poll_write(cx, bytes),
+        };
+        loop {
+            let written = direct.get_ref().write(bytes);
+            if is_done(&written) {
+                return Poll::Ready(written);
+            }
+            ready!(direct.poll_writable(cx))?;
+        }
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.0).poll_flush(cx)
+        match &mut self.0 {
+            Stream::Direct(_) => Poll::Ready(Ok(())),
+            Stream::Thread(thread) => Pin::new(thread).poll_flush(cx),
+        }
     }
 
-    fn poll_close(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.0).poll_close(cx)
+    fn poll_close(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.poll_flush(cx)
     }
 }

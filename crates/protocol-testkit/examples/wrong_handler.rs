@@ -2,7 +2,7 @@
 //! request is cancelled. The search finds it in six steps:
 //!
 //! ```sh
-//! cargo run -p protocol-testkit --example wrong_handler
+//! cargo run -p rescind-testkit --example wrong_handler
 //! ```
 
 use protocol_core::{Config, Dialect};

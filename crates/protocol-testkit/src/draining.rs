@@ -15,12 +15,12 @@ use crate::hostile::{Hostile, framed};
 use crate::model::{Told, cancel_member};
 use crate::operation::{Answering, Asked, Operation};
 
-/// Does the same operations to two equal connections, up to a shutdown, and drains them at different
-/// times: behind the operations whose places, modulo 32, are bits of the one number or of the other.
+/// Does the same operations to two equal connections, up to a shutdown, and drains them at different times. A
+/// bit of each number says whether its connection is drained behind the operation at that place, modulo 32.
 ///
-/// What left and what happened may differ only by the calls that one of them could still withdraw, and
-/// by the places of cancels, which overtake what waits; so may the cancels of calls whose answers came
-/// before the cancels had left.
+/// The two may differ only by calls that one of them could still withdraw, and by the places of cancels, which
+/// overtake waiting messages. A cancel may also be missing if the answer to its call came before the cancel had
+/// left.
 ///
 /// ```
 /// use protocol_core::{Config, Dialect};
@@ -34,7 +34,7 @@ use crate::operation::{Answering, Asked, Operation};
 ///
 /// # Errors
 ///
-/// G11, or G4 where a cancel overtakes its own request or is the second.
+/// G11. G4 if a cancel overtakes its own request, or is the second.
 pub fn judge_draining(
     config: &Config,
     drains: [u32; 2],
@@ -104,7 +104,8 @@ fn compare([one, other]: &[Host; 2]) -> Result<(), Broken> {
     })
 }
 
-/// What is not about a withdrawn call; nor that a tree has settled, which such a call may be of.
+/// Returns the lines that are not about a withdrawn call. If a call was withdrawn, those about settled trees go
+/// too: the call may be part of one.
 fn rest_of<'a>(lines: &'a [Line], withdrawn: &BTreeSet<Tag>) -> Vec<&'a str> {
     let is_other = |line: &&Line| match line.about {
         About::Call(tag) => !withdrawn.contains(&tag),
@@ -139,7 +140,7 @@ struct Host {
     cancels: BTreeSet<Tag>,
     /// The calls that were answered.
     answered: BTreeSet<Tag>,
-    /// What left, but the cancels of calls.
+    /// The messages that left, without the cancels of calls.
     wire: Vec<Line>,
     /// Everything that the host saw happen, in order.
     seen: Vec<Line>,
@@ -164,8 +165,8 @@ impl Host {
         self.calls.iter().position(|call| call.number() == number)
     }
 
-    /// What a host does or its peer writes; the line itself is not simulated. What is refused, because
-    /// it is not ours to do or too late, is refused by both.
+    /// Does what a host does or its peer writes. The line itself is not simulated. An operation that is too
+    /// late or not ours is refused by both connections.
     fn act(&mut self, operation: &Operation, now: Timestamp) {
         let conn = self.stream.connection_mut();
         match *operation {

@@ -33,7 +33,8 @@ impl Source<'_> {
     }
 }
 
-/// How often each kind is drawn, of 64: messages have to flow, or nothing happens.
+/// Draws an operation. Most of the 64 chances go to operations that keep messages flowing, or nothing would
+/// happen.
 fn operation(source: &mut Source<'_>) -> Option<Operation> {
     if source.0.is_empty() {
         return None;

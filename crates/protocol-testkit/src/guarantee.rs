@@ -11,7 +11,7 @@ pub enum Guarantee {
     G2,
     /// When a message was taken, every request that it cancels is marked.
     G3,
-    /// What has not left is withdrawn; no cancel overtakes its request; one cancel a call.
+    /// A message that has not left is withdrawn; no cancel overtakes its request; one cancel a call.
     G4,
     /// Every way to give up is one transition with a recorded cause.
     G5,
@@ -25,8 +25,8 @@ pub enum Guarantee {
     G9,
     /// The same inputs give the same outputs; an `Err` changed nothing.
     G10,
-    /// How bytes were split changes nothing. When outputs are drained changes only what can still be
-    /// withdrawn, and what a cancel overtakes.
+    /// The way in which bytes are split changes nothing. The time at which outputs are drained changes only
+    /// which calls are still withdrawn, and which messages a cancel overtakes.
     G11,
     /// Late, duplicate and unknown responses are told apart; a cancelled call waits for its answer
     /// or its grace.
@@ -62,7 +62,7 @@ impl fmt::Display for Guarantee {
 pub struct Broken {
     /// The guarantee that is broken.
     pub guarantee: Guarantee,
-    /// What happened, and what had to.
+    /// The event that happened, and the one that was due.
     pub what: String,
 }
 

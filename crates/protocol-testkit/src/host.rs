@@ -57,9 +57,9 @@ impl Host {
         }
     }
 
-    /// From now on its connection is wrong: what its host should be told by this guarantee is lost,
-    /// and so are answers (G2), cancels (G4), refused commands that change nothing (G10) and the
-    /// beginnings of messages (G11).
+    /// Breaks its connection from now on, in the way of one guarantee. The events of that guarantee are lost.
+    /// So are answers (G2), cancels (G4), refused commands that change nothing (G10), and the beginnings of
+    /// messages (G11).
     pub(crate) const fn plant(&mut self, breaks: Guarantee) {
         self.planted = Some(breaks);
     }
@@ -92,19 +92,19 @@ impl Host {
         answers.iter().copied().filter(is_of_use).take(most)
     }
 
-    /// What its connection must do.
+    /// Returns the reference model of its connection.
     #[must_use]
     pub const fn model(&self) -> &Model {
         &self.model
     }
 
-    /// How many calls it ever made.
+    /// Returns the number of calls that it ever made.
     #[must_use]
     pub fn calls(&self) -> usize {
         self.calls.len()
     }
 
-    /// How many requests ever reached it.
+    /// Returns the number of requests that ever reached it.
     #[must_use]
     pub fn requests(&self) -> usize {
         self.requests.len()
@@ -186,7 +186,7 @@ impl Host {
         Broken::unless(is_told, Guarantee::G8, || "a message was skipped in silence".into())
     }
 
-    /// What is read in pieces does what it does whole (G11).
+    /// Checks that bytes which are read in pieces have the effect of the whole message (G11).
     fn judge_pieces(&self, framed: &[u8], piece: usize, now: Timestamp) -> Judged {
         let read = |pieces: &mut dyn Iterator<Item = &[u8]>, forgets: bool| {
             let (mut stream, mut unread) = (self.stream.clone(), self.unread.clone());
@@ -256,7 +256,7 @@ impl Host {
         Ok(sent.map(|_| framed))
     }
 
-    /// What left is what must leave next.
+    /// Checks that the message that left is the one that had to leave next.
     fn judge_transmit(&mut self, transmit: Option<Transmit>, framed: &[u8]) -> Judged {
         let dialect = &self.stream.connection().config().dialect;
         let message = transmit.map(|transmit| transmit.message(framed));
@@ -442,7 +442,7 @@ impl Host {
         })
     }
 
-    /// What is left when everything is over.
+    /// Checks that nothing is left when everything is over.
     pub(crate) fn judge_end(&self) -> Judged {
         let connection = self.stream.connection();
         let machine = connection.machine();
@@ -456,7 +456,7 @@ impl Host {
     }
 }
 
-/// Which guarantee a wrong or missing event breaks.
+/// Returns the guarantee that a wrong or missing event breaks.
 fn broken_by(told: &Told) -> Guarantee {
     match told {
         Told::Cancelled { .. } => Guarantee::G3,
@@ -475,7 +475,7 @@ fn broken_by(told: &Told) -> Guarantee {
     }
 }
 
-/// What a connection decides from, and how much it has to send.
+/// Returns a hash of the connection's state, and the number of bytes that it has to send.
 fn fingerprint(stream: &StreamConnection<u32>) -> (u64, usize) {
     let connection = stream.connection();
     let mut state = DefaultHasher::new();
@@ -483,8 +483,8 @@ fn fingerprint(stream: &StreamConnection<u32>) -> (u64, usize) {
     (state.finish(), connection.unsent_bytes())
 }
 
-/// What tells two states of a host apart: what its connection decides from, what it has to send, and
-/// what it must do. What is over leaves no trace, but in the count of what there was.
+/// Two hosts are in the same state if their connections decide alike, have the same to send, and must do the
+/// same. Finished requests leave no trace but their number.
 impl Hash for Host {
     fn hash<H: Hasher>(&self, state: &mut H) {
         let connection = self.stream.connection();

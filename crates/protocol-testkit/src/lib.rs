@@ -3,13 +3,13 @@
 //!
 //! The bugs of request cancellation are orderings of two or three events. This crate finds them:
 //!
-//! - [`simulate`] runs **your own async handlers** against a scripted peer, on a virtual clock and a
-//!   simulated network: by seeds, by the bytes of a fuzzer, and in every order up to a bound. It draws
-//!   the shortest schedule that goes wrong as a sequence chart, and one line replays it.
+//! - [`simulate`] runs **your own async handlers** against a scripted peer, on a virtual clock and a simulated
+//!   network. It runs them by seeds, by the bytes of a fuzzer, and in every order up to a bound. It draws the
+//!   shortest schedule that goes wrong as a sequence chart, and one line replays it.
 //! - [`explore`] visits every state that some order of events leads to: two real connections
 //!   ([`explore::Orderings`]), and three peers with a relay ([`explore::Relayed`]).
-//! - [`Pair`] is two connections on a simulated line ([`Weather`]: latency, reordering between
-//!   independent streams, back-pressure, loss of the line) and a virtual clock, from a seed.
+//! - [`Pair`] is two connections on a simulated line and a virtual clock, from a seed. Its [`Weather`] is
+//!   latency, reordering between independent streams, back-pressure, and loss of the line.
 //! - [`World`] does [`Operation`]s on two connections and on their reference models ([`model`]), and
 //!   says which [`Guarantee`] does not hold. [`operations`] makes valid and hostile operations of any
 //!   bytes, for fuzzers and property tests alike. [`judge_draining`] does them to two equal connections
@@ -19,13 +19,13 @@
 //! run.
 #![forbid(unsafe_code)]
 
-mod chart;
 mod draining;
 pub mod explore;
 mod generate;
 mod guarantee;
 mod host;
 mod hostile;
+mod label;
 mod link;
 pub mod model;
 mod operation;
@@ -35,15 +35,16 @@ pub mod simulate;
 mod watch;
 mod world;
 
-pub use chart::{Mark, chart, label};
 pub use draining::judge_draining;
 pub use generate::operations;
 pub use guarantee::{Broken, Guarantee};
 pub use host::Host;
 pub use hostile::{Hostile, framed};
+pub use label::label;
 pub use link::Link;
 pub use operation::{Answering, Asked, Method, Operation, Patience};
 pub use pair::{Pair, Weather};
+pub use protocol_record::{Mark, chart};
 pub use random::Random;
 pub use watch::Watch;
 pub use world::{World, both_roles, small, tight};

@@ -7,7 +7,7 @@ use protocol_core::{MessageOrder, Timestamp};
 /// One direction of a line: whole framed messages on their way.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Link {
-    /// What is on its way, in the order it was sent.
+    /// The messages on their way, in the order in which they were sent.
     messages: VecDeque<(Timestamp, Vec<u8>)>,
     order: MessageOrder,
     capacity: usize,
@@ -54,7 +54,7 @@ impl Link {
         self.messages.get(place).filter(|_| is_next).map(|&(due, _)| due)
     }
 
-    /// How many messages may arrive next.
+    /// Returns the number of messages that may arrive next.
     #[must_use]
     pub fn choices(&self) -> usize {
         match self.order {
@@ -109,7 +109,7 @@ impl Link {
         self.state != State::Open
     }
 
-    /// What is on its way, in the order it was sent.
+    /// Returns the messages on their way, in the order in which they were sent.
     pub fn messages(&self) -> impl Iterator<Item = &[u8]> {
         self.messages.iter().map(|(_, message)| &**message)
     }

@@ -1,23 +1,24 @@
-//! What can happen to two connected hosts, as data.
+//! The events that can happen to two connected hosts, as data.
 
 use std::fmt;
 use std::time::Duration;
 
 use protocol_core::{CallOptions, Cause, Dialect, Envelope, Grace, Role, Shutdown};
 
-use crate::chart::Mark;
+use protocol_record::Mark;
+
 use crate::hostile::Hostile;
 
-/// One thing that happens to two connected hosts. `at` says to which. `call` counts the calls that
-/// this host made from 0, `request` the requests that reached it; a number that is too large wraps
-/// around, and without any the operation does nothing. So every sequence of operations is legal.
+/// One thing that happens to two connected hosts. `at` names the host. `call` counts the calls that this host
+/// made, from 0, and `request` the requests that reached it. A number that is too large wraps around, and
+/// without any call or request the operation does nothing. So every sequence of operations is legal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Operation {
     /// The host calls its peer.
     Call {
         /// The host to which it happens.
         at: Role,
-        /// What it asks for.
+        /// The call's options.
         asked: Asked,
     },
     /// The host cancels a call.
@@ -98,20 +99,20 @@ pub enum Operation {
     },
     /// A message, or the end of input, arrives.
     Arrive {
-        /// Which host reads it.
+        /// The host that reads it.
         at: Role,
-        /// Which of those that may arrive next.
+        /// The place of the message among those that may arrive next.
         place: u8,
         /// It is read in pieces of so many bytes; 0 means whole.
         piece: u8,
     },
     /// Somebody on the line writes what no well-behaved peer would.
     Hostile {
-        /// Which host will read it.
+        /// The host that will read it.
         to: Role,
         /// The message that it will read.
         message: Hostile,
-        /// Which of [`Hostile::IDS`] it holds.
+        /// The place in [`Hostile::IDS`] of the id that it holds.
         id: u8,
     },
     /// Time goes by, and due timers fire.
@@ -135,7 +136,7 @@ pub enum Operation {
     },
 }
 
-/// What a call asks for.
+/// The options of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Asked {
     /// Method and params.
@@ -148,13 +149,13 @@ pub struct Asked {
     pub idle: u8,
     /// Hard cap in milliseconds; 0 for none.
     pub hard_cap: u8,
-    /// What to do after a cancel.
+    /// The time to wait after a cancel.
     pub grace: Patience,
     /// The request that it is made for.
     pub parent: Option<u8>,
 }
 
-/// How long a call waits for its answer once it is cancelled.
+/// The time for which a call waits for its answer once it is cancelled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Patience {
     /// As the dialect has it.
@@ -184,7 +185,7 @@ pub enum Method {
     Discover,
 }
 
-/// How a host answers.
+/// The way in which a host answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Answering {
     /// With a result, which declares that we can be asked to cancel if it answers `initialize`.
@@ -199,8 +200,8 @@ pub enum Answering {
 }
 
 impl Answering {
-    /// What its result says, if it is one: that we can be asked to cancel, and perhaps the revision to
-    /// speak.
+    /// Returns the text of its result. The result declares that we can be asked to cancel, and may name the
+    /// revision to speak.
     pub(crate) fn result(self, dialect: &Dialect) -> String {
         let (Self::Revision(place), revisions @ [_, ..]) = (self, &*dialect.revisions) else {
             let declared = match dialect.envelope {
@@ -323,7 +324,7 @@ impl Operation {
         }
     }
 
-    /// What it is in a chart: nothing, if what leaves and arrives says it all.
+    /// Returns its mark in a chart; nothing if the messages show it already.
     pub(crate) fn mark(&self, lane: usize) -> Option<Mark> {
         let text = self.to_string();
         match self {

@@ -9,7 +9,7 @@ use crate::link::Link;
 use crate::operation::{ENDS, across};
 use crate::random::Random;
 
-/// What a simulated line is like, in both directions.
+/// The properties of a simulated line, in both directions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Weather {
     /// The shortest time that a message is on its way.
@@ -75,7 +75,7 @@ pub struct Pair<O, I = ()> {
     trace: u64,
 }
 
-/// What happens next.
+/// The next thing that happens.
 enum Next {
     Message(Role, usize),
     End(Role),
@@ -190,7 +190,7 @@ impl<O, I: Default> Pair<O, I> {
         }
     }
 
-    /// What can leave does.
+    /// Sends all messages for which a line has room.
     fn send(&mut self) {
         let span = self.weather.most_latency.saturating_sub(self.weather.least_latency);
         for at in ENDS {

@@ -10,8 +10,8 @@ use crate::guarantee::{Broken, Guarantee};
 use crate::model::reading::{self, Answered, Message};
 use crate::model::{Asked, Id, Origin, Rules};
 
-/// What a message means to whoever only watches. Ids are those of requests; in ABP those of calls are
-/// told from all others.
+/// The meaning of a message to an observer. Ids are those of requests. In ABP an observer tells those of calls
+/// from all others.
 #[derive(Default)]
 struct Seen {
     /// A request that wants an answer.
@@ -28,8 +28,8 @@ struct Seen {
 
 /// Judges a peer by its messages alone: any peer, also one that is not ours.
 ///
-/// It answers each request once (G2), and not at all after a cancel where the dialect wants silence;
-/// it cancels only what it asked for, once (G4).
+/// It answers each request once (G2), and not at all after a cancel if the dialect wants silence. It cancels
+/// only its own requests, each once (G4).
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Watch {
     /// Those of the dialect that is spoken now.
@@ -48,7 +48,7 @@ pub struct Watch {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 enum Asker {
-    /// Whoever is watched.
+    /// The watched side.
     Itself,
     /// The peer of the watched side.
     Other,
@@ -187,7 +187,7 @@ impl Watch {
         }
     }
 
-    /// What the members of a message ask, cancel and answer, by the ids of requests.
+    /// Returns the requests that each member of a message asks, cancels and answers, by their ids.
     pub(crate) fn meanings(
         &self,
         message: &[u8],
@@ -249,7 +249,7 @@ impl Watch {
     }
 }
 
-/// What a request is known by.
+/// Returns the id by which a request is known.
 fn name(id: &Value, origin: Option<Origin>) -> Id {
     match origin {
         None => id.to_string(),

@@ -5,10 +5,12 @@ use std::time::Duration;
 
 use protocol_core::{Config, Dialect, Role, Timestamp};
 
-use crate::chart::{Mark, label};
+use protocol_record::Mark;
+
 use crate::guarantee::{Broken, Guarantee};
 use crate::host::Host;
 use crate::hostile::framed;
+use crate::label::label;
 use crate::link::Link;
 use crate::operation::{Answering, Asked, ENDS, Method, Operation, across};
 
@@ -33,11 +35,11 @@ pub struct World {
     /// To the client, and to the server.
     links: [Link; 2],
     now: Timestamp,
-    /// What happened, if that is being recorded.
+    /// The events so far, if they are recorded.
     marks: Option<Vec<Mark>>,
 }
 
-/// What a client does first, where there are sessions.
+/// The first message of a client, in dialects with sessions.
 pub(crate) const OPEN_SESSION: Operation = Operation::Call {
     at: Role::Client,
     asked: Asked { method: Method::Initialize, ..Asked::work(1) },
@@ -68,7 +70,7 @@ pub fn small(dialect: Dialect) -> Config {
     config
 }
 
-/// As [`small`], with so little room for what waits to leave that it is refused again and again, and that
+/// Returns [`small`] with little room for messages that wait to leave. The room is refused again and again, and
 /// batches can't keep all of their answers back.
 #[must_use]
 pub fn tight(dialect: Dialect) -> Config {
@@ -94,8 +96,8 @@ impl World {
         Self { hosts: configs.map(Host::new), links, now: Timestamp::ZERO, marks: None }
     }
 
-    /// With an open session, where the dialect has sessions: the client asked for it and was answered,
-    /// and calls and requests are counted from then on.
+    /// Opens a session, if the dialect has sessions. The client asks for it and is answered. Calls and requests
+    /// are counted from then on.
     ///
     /// # Errors
     ///
@@ -115,7 +117,7 @@ impl World {
         self.hosts.iter_mut().for_each(|host| host.plant(breaks));
     }
 
-    /// What a host looks like now.
+    /// Returns a host as it is now.
     #[must_use]
     pub const fn host(&self, at: Role) -> &Host {
         &self.hosts[at as usize]
@@ -153,7 +155,7 @@ impl World {
         self.marks = Some(Vec::new());
     }
 
-    /// What happened since the last time, if it is recorded.
+    /// Takes the marks of everything that happened since the last time, if they are recorded.
     pub fn take_marks(&mut self) -> Vec<Mark> {
         self.marks.as_mut().map(std::mem::take).unwrap_or_default()
     }

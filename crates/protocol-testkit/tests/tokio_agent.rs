@@ -18,7 +18,7 @@ fn world(simulation: Simulation) {
     simulation.serve(client, async |incoming| acp_agent::serve(&incoming).await);
 }
 
-/// All of them: `SIM_SEEDS=100000 cargo test --release -p protocol-testkit --test tokio_agent`.
+/// All of them: `SIM_SEEDS=100000 cargo test --release -p rescind-testkit --test tokio_agent`.
 #[test]
 fn f51_the_tokio_agent_by_seeds() {
     simulate(0..100, world);

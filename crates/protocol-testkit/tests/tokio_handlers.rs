@@ -170,3 +170,38 @@ fn a_timer_of_tokio_that_is_due_after_an_hour_is_not_waited_for() {
     let ran = try_simulate(0..1, |simulation| clocks(simulation, &[3_600_001]));
     assert_eq!(ran.expect_err("it is not waited for").fault, Fault::WaitsForEver);
 }
+
+/// A request whose work is a task that need not be `Send`.
+fn local_world(simulation: Simulation, is_left: bool) {
+    world(simulation, move |cx: LocalContext| async move {
+        let shared = std::rc::Rc::new(());
+        let mut task = tokio::task::spawn_local(async move {
+            sleep(WORK).await;
+            drop(shared);
+            if is_left {
+                std::future::pending::<()>().await;
+            }
+        });
+        let worked = cx.cancellation().unless_cancelled(&mut task).await;
+        if !is_left {
+            task.abort();
+        }
+        worked?.expect("it ends");
+        Ok(())
+    });
+}
+
+#[test]
+fn f123_a_local_task_of_tokio_is_no_fault() {
+    let searched = try_every_order(Bound::steps(40), |simulation| local_world(simulation, false));
+    assert!(searched.unwrap_or_else(|failure| panic!("{failure}")).is_exhausted);
+    try_simulate(0..50, |simulation| local_world(simulation, false)).unwrap();
+}
+
+#[test]
+fn f123_a_local_task_of_tokio_that_is_left_is_found() {
+    let failure = try_simulate(0..50, |simulation| local_world(simulation, true));
+    let failure = failure.expect_err("it is left");
+    let kinds = [Fault::WaitsForEver, Fault::Unanswered];
+    assert!(kinds.contains(&failure.fault), "{failure}");
+}

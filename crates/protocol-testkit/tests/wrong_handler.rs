@@ -4,7 +4,8 @@
 #[expect(dead_code, reason = "its main is for people")]
 mod example;
 
-use protocol_testkit::simulate::{Fault, replay};
+use protocol_async::Way;
+use protocol_testkit::simulate::{Fault, Message, Seen, replay};
 
 const SHORTEST: [&str; 6] = [
     "peer sends request 1 rename",
@@ -37,5 +38,9 @@ fn f51_a_failure_is_replayed_from_its_line() {
     let again = replay(schedule, example::world).expect_err("the handler is wrong");
     assert_eq!((again.what, again.history), (failure.what, failure.history));
     let usual = replay("", example::world).expect("what is usual is right");
-    assert_eq!(usual.words().last().map(String::as_str), Some("writes answer 1 result"));
+    let responses = usual.responses(Way::Sent);
+    let [Seen { message: Message::Response { id, outcome }, .. }] = &responses[..] else {
+        panic!("there is one response: {responses:?}")
+    };
+    assert!(id == 1 && outcome.is_ok(), "{responses:?}");
 }

@@ -1,6 +1,6 @@
 //! An ACP agent: it answers a prompt with updates, one after another, until it is cancelled.
 //!
-//! `cargo run -p protocol-tokio --example acp_agent`, and then lines of JSON on standard input; or
+//! `cargo run -p rescind-tokio --example acp_agent`, and then lines of JSON on standard input; or
 //! see `acp_client.rs`.
 
 use std::time::Duration;
@@ -38,8 +38,8 @@ pub(crate) async fn serve(incoming: &Incoming) -> CloseReason {
                 }
                 Ok(json!({ "stopReason": "end_turn" }))
             };
-            // When the client cancels, the talk is dropped where it stands, and the request is
-            // answered with error -32800.
+            // When the client stops the turn with `session/cancel`, the talk is dropped where it stands, and the
+            // response is the stop reason `cancelled`. A `$/cancel_request` gets error -32800 instead.
             cx.cancellation().run_until_cancelled(talk).await
         });
     router.serve(incoming).await

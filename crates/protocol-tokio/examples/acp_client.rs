@@ -1,6 +1,6 @@
-//! An ACP client: it spawns an agent, prompts it, and cancels the prompt after the third update.
+//! An ACP client: it spawns an agent, prompts it, and stops the turn after the third update.
 //!
-//! `cargo run -p protocol-tokio --example acp_client -- AGENT [ARGUMENT...]`, where the agent may be
+//! `cargo run -p rescind-tokio --example acp_client -- AGENT [ARGUMENT...]`, where the agent may be
 //! `target/debug/examples/acp_agent`.
 
 use std::process::Command;
@@ -25,7 +25,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-/// Prompts, prints what comes, and cancels after the third update.
+/// Prompts, prints what comes, and stops the turn after the third update.
 pub(crate) async fn prompt(peer: &Peer, incoming: &Incoming) -> Result<Value, CallError> {
     peer.call::<Value>("initialize", json!({ "protocolVersion": 1 })).await?;
     let session: Value = peer.call("session/new", json!({ "cwd": "/", "mcpServers": [] })).await?;
@@ -43,7 +43,7 @@ pub(crate) async fn prompt(peer: &Peer, incoming: &Incoming) -> Result<Value, Ca
             println!("{}", update.params.as_deref().map_or("null", |params| params.get()));
             seen += 1;
             if seen == 3 {
-                handle.cancel();
+                handle.stop();
             }
         }
     };

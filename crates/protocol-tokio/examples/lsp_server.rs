@@ -1,6 +1,6 @@
 //! An LSP server: it looks for words in open documents, slowly, and stops when it is cancelled.
 //!
-//! `cargo run -p protocol-tokio --example lsp_server`, from an editor that speaks LSP on standard
+//! `cargo run -p rescind-tokio --example lsp_server`, from an editor that speaks LSP on standard
 //! input and output.
 
 use std::collections::HashMap;

@@ -1,7 +1,7 @@
 //! A proxy between an ACP client and an agent that it spawns. It passes everything on in both
 //! directions, with answers and cancels, and rewrites one method.
 //!
-//! `cargo run -p protocol-tokio --example proxy -- AGENT [ARGUMENT...]`
+//! `cargo run -p rescind-tokio --example proxy -- AGENT [ARGUMENT...]`
 
 use std::process::Command;
 

@@ -7,14 +7,13 @@ use protocol_child::{ChildCommand, ChildConnection, Spawned};
 use tokio::process::{ChildStdin, ChildStdout};
 use tokio_util::compat::{TokioAsyncReadCompatExt, TokioAsyncWriteCompatExt};
 
-use crate::TokioTimer;
+use crate::timer::TokioTimer;
 
 /// Spawns a command and connects to it, mostly as its client:
 /// [`Config::client`](protocol_core::Config::client).
 ///
-/// The process is ours until it is gone: it ends, with everything it started, when every handle is
-/// dropped, when it dies, and when the runtime or this program ends. How is told in
-/// [`protocol_child`].
+/// The process is ours until it is gone. It ends, with everything it started, when every handle is
+/// dropped, when it dies, and when the runtime or this program ends. [`protocol_child`] says how.
 ///
 /// ```no_run
 /// use protocol_core::{Config, Dialect};

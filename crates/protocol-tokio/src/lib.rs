@@ -26,62 +26,45 @@
 //! # Ok(())
 //! # }
 //! ```
+//!
+//! # Size and speed
+//!
+//! Link-time optimisation is worth its time in a release, as most of the work is spread over several crates:
+//!
+//! ```toml
+//! [profile.release]
+//! lto = "fat"
+//! codegen-units = 1
+//! strip = true
+//! ```
+//!
+//! A server of one method over standard streams has 1.25 MB with it and 1.68 MB without, both stripped. A
+//! request takes it 11,927 instructions with it and 14,313 without: 17 % fewer.
 #![forbid(unsafe_code)]
 
 mod child;
+#[cfg(unix)]
 mod stdio;
+mod timer;
 mod token;
 #[cfg(feature = "tower")]
 pub mod tower;
 
-use std::future::Future;
 use std::io;
-use std::pin::pin;
-use std::task::Context;
 
-use protocol_async::{Driver, Incoming, Options, Peer, RelayDriver, Timer};
-use protocol_core::Timestamp;
+use protocol_async::{Driver, Incoming, Options, Peer, RelayDriver};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::task::JoinHandle;
-use tokio::time::{Instant, Sleep};
 use tokio_util::compat::{Compat, TokioAsyncReadCompatExt, TokioAsyncWriteCompatExt};
 
 pub use child::child;
 pub use protocol_child::{ChildCommand, ChildConnection, Process, Pushed, Stderr};
+#[cfg(unix)]
 pub use stdio::{Stdin, Stdout, stdin, stdout};
+pub use timer::TokioTimer;
 pub use token::{marker_of, token_of};
-
-/// tokio's clock; it stands still where tokio's does.
-#[derive(Clone, Copy, Debug)]
-pub struct TokioTimer {
-    start: Instant,
-}
-
-impl TokioTimer {
-    /// A clock that starts now.
-    #[must_use]
-    pub fn start() -> Self {
-        Self { start: Instant::now() }
-    }
-}
-
-impl Timer for TokioTimer {
-    type Sleep = Sleep;
-
-    fn now(&self) -> Timestamp {
-        Timestamp::ZERO + self.start.elapsed()
-    }
-
-    fn sleep_until(&self, due: Timestamp) -> Sleep {
-        tokio::time::sleep_until(self.start + due.since(Timestamp::ZERO))
-    }
-
-    /// Has the scheduler look for input first, which it otherwise does after 61 tasks.
-    fn yield_now(cx: &mut Context<'_>) {
-        // It has called the waker, or arranged for that, when it returns.
-        let _ = pin!(tokio::task::yield_now()).poll(cx);
-    }
-}
+#[cfg(not(unix))]
+pub use tokio::io::{Stdin, Stdout, stdin, stdout};
 
 /// A connection whose driver is a task of its own.
 ///
@@ -165,12 +148,12 @@ pub fn unix(stream: tokio::net::UnixStream, options: impl Into<Options>) -> Conn
 
 /// A connection over this process's standard input and output.
 ///
-/// Whoever started this process is mostly the client, and this the server:
+/// Most often the process that started this one is the client, and this one the server:
 /// [`Config::server`](protocol_core::Config::server).
 ///
-/// Where the input is neither a pipe nor a socket, tokio reads it on a thread that nothing can interrupt: end the
-/// process with [`std::process::exit`], or drop the runtime with
-/// [`shutdown_background`](tokio::runtime::Runtime::shutdown_background), while the input is open.
+/// An input that is neither a pipe nor a socket is read by a thread that nothing can interrupt. While it is
+/// open, end the process with [`std::process::exit`], or drop the runtime with
+/// [`shutdown_background`](tokio::runtime::Runtime::shutdown_background).
 ///
 /// # Panics
 ///

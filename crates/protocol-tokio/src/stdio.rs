@@ -1,50 +1,47 @@
-//! This process's standard input and output.
+//! The standard input and output of this process, which the runtime itself waits for.
 
-use std::io;
+use std::io::{self, Read, Write};
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use protocol_stdio::NonBlocking;
+use tokio::io::unix::AsyncFd;
+use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
 
-#[cfg(unix)]
-mod direct;
-#[cfg(unix)]
-use self::direct::{Input, Output};
-
-/// What tokio has everywhere: a thread that blocks.
-#[cfg(not(unix))]
-type Input = tokio::io::Stdin;
-#[cfg(not(unix))]
-type Output = tokio::io::Stdout;
-
-/// This process's standard input: what [`stdin`] gives.
+/// The standard input of this process, opened by [`stdin`].
 #[derive(Debug)]
-pub struct Stdin(Input);
+pub struct Stdin(Stream<tokio::io::Stdin>);
 
-/// This process's standard output: what [`stdout`] gives.
+/// The standard output of this process, opened by [`stdout`].
 #[derive(Debug)]
-pub struct Stdout(Output);
+pub struct Stdout(Stream<tokio::io::Stdout>);
 
-/// Standard input, as fast as the system lets it be read.
+#[derive(Debug)]
+enum Stream<T> {
+    /// A pipe or a socket.
+    Direct(AsyncFd<NonBlocking>),
+    /// Anything else. A thread blocks in it.
+    Thread(T),
+}
+
+/// Opens standard input, as fast as the system lets it be read.
 ///
-/// A pipe (on Linux) and a stream socket (on every Unix) are read by the runtime itself, with no mode changed that others
-/// could notice who have the same pipe or socket. Anything else, such as a file or a terminal, is
+/// The runtime itself reads a pipe (on Linux) and a stream socket (on every Unix). No mode changes that
+/// others who share them could notice. Anything else, such as a file or a terminal, is
 /// [`tokio::io::stdin`], which reads on a thread that nothing can interrupt.
 ///
-/// What [`std::io::stdin`] holds already is not in it.
+/// Bytes that [`std::io::stdin`] has buffered are not in it.
 ///
 /// # Panics
 ///
 /// Outside a tokio runtime that does I/O.
 #[must_use]
 pub fn stdin() -> Stdin {
-    #[cfg(unix)]
-    return Stdin(Input::new());
-    #[cfg(not(unix))]
-    Stdin(tokio::io::stdin())
+    let direct = NonBlocking::reader(io::stdin());
+    Stdin(Stream::new(direct, Interest::READABLE, tokio::io::stdin))
 }
 
-/// Standard output, as fast as the system lets it be written; as [`stdin`] in everything.
+/// Opens standard output, which is written as [`stdin`] is read.
 ///
 /// It stays open when this is dropped or shut down, until the process ends.
 ///
@@ -53,10 +50,16 @@ pub fn stdin() -> Stdin {
 /// Outside a tokio runtime that does I/O.
 #[must_use]
 pub fn stdout() -> Stdout {
-    #[cfg(unix)]
-    return Stdout(Output::new());
-    #[cfg(not(unix))]
-    Stdout(tokio::io::stdout())
+    let direct = NonBlocking::writer(io::stdout());
+    Stdout(Stream::new(direct, Interest::WRITABLE, tokio::io::stdout))
+}
+
+impl<T> Stream<T> {
+    fn new(direct: Option<NonBlocking>, interest: Interest, thread: fn() -> T) -> Self {
+        #[allow(deprecated, reason = "it is for what may close its descriptor; this one does not")]
+        let direct = direct.and_then(|direct| AsyncFd::with_interest(direct, interest).ok());
+        direct.map_or_else(|| Self::Thread(thread()), Self::Direct)
+    }
 }
 
 impl AsyncRead for Stdin {
@@ -65,7 +68,22 @@ impl AsyncRead for Stdin {
         cx: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.0).poll_read(cx, buffer)
+        let direct = match &mut self.0 {
+            Stream::Direct(direct) => direct,
+            Stream::Thread(thread) => return Pin::new(thread).poll_read(cx, buffer),
+        };
+        let room = buffer.initialize_unfilled();
+        loop {
+            let mut ready = ready!(direct.poll_read_ready(cx))?;
+            let Ok(read) = ready.try_io(|direct| direct.get_ref().read(room)) else { continue };
+            let read = read?;
+            if read < room.len() {
+                // It is drained, and one call to find that out is saved.
+                ready.clear_ready();
+            }
+            buffer.advance(read);
+            return Poll::Ready(Ok(()));
+        }
     }
 }
 
@@ -75,14 +93,26 @@ impl AsyncWrite for Stdout {
         cx: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.0).poll_write(cx, bytes)
+        let direct = match &mut self.0 {
+            Stream::Direct(direct) => direct,
+            Stream::Thread(thread) => return Pin::new(thread).poll_write(cx, bytes),
+        };
+        loop {
+            let mut ready = ready!(direct.poll_write_ready(cx))?;
+            if let Ok(written) = ready.try_io(|direct| direct.get_ref().write(bytes)) {
+                return Poll::Ready(written);
+            }
+        }
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.0).poll_flush(cx)
+        match &mut self.0 {
+            Stream::Direct(_) => Poll::Ready(Ok(())),
+            Stream::Thread(thread) => Pin::new(thread).poll_flush(cx),
+        }
     }
 
-    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.0).poll_shutdown(cx)
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.poll_flush(cx)
     }
 }

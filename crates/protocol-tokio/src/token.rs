@@ -5,9 +5,10 @@ use protocol_core::Cause;
 use tokio::task::AbortHandle;
 use tokio_util::sync::CancellationToken;
 
-/// A token that is cancelled when the marker is set, for work that knows tokens only. The marker
-/// keeps the token until it is set or gone, so it should be one that ends with the work, such as that
-/// of a request.
+/// Returns a token that is cancelled when the marker is set, for work that knows tokens only.
+///
+/// The marker keeps the token until it is set or gone. So it should be one that ends with the work, such as
+/// that of a request.
 #[must_use]
 pub fn token_of(marker: &Cancellation) -> CancellationToken {
     let token = CancellationToken::new();
@@ -16,7 +17,7 @@ pub fn token_of(marker: &Cancellation) -> CancellationToken {
     token
 }
 
-/// A marker that is set, cause `internal`, when the token is cancelled.
+/// Returns a marker that is set, cause `internal`, when the token is cancelled.
 ///
 /// # Panics
 ///

@@ -1,6 +1,6 @@
 //! The middlewares of `tower` around the requests of a [`Router`](protocol_router::Router).
 //!
-//! Whatever makes one service of another is a layer of a router, by [`layer`]: a service of [`Request`]s, whose
+//! A layer of tower becomes a layer of a router by [`layer`]. Its services take [`Request`]s, and their
 //! responses are results as they are on the wire.
 //!
 //! ```
@@ -32,17 +32,18 @@ use tower_service::Service;
 
 /// A request on its way through middlewares.
 pub struct Request<S = ()> {
-    /// What it is: its method and params, its marker, the way back to the peer.
+    /// The context of the request: its method and params, its marker, the way back to the peer.
     pub cx: Context<S>,
     next: Next<S, Threads>,
 }
 
-/// What a middleware has inside: the other layers of the router, and then the handler. It is always ready.
+/// The service inside a middleware: the other layers of the router, and then the handler. It is always
+/// ready.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Inner;
 
-/// A [`Failure`] as an error, which middlewares ask for. As the error that comes out of a middleware it is
-/// that failure again; any other error is [`Failure::internal`], of which the peer is told nothing.
+/// A [`Failure`] as an error, which middlewares ask for. If it comes out of a middleware, it is that failure
+/// again. Any other error is [`Failure::internal`], of which the peer learns nothing.
 #[derive(Clone, Debug)]
 pub struct Failed(pub Failure);
 
@@ -50,10 +51,10 @@ type Work<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
 /// Makes a layer of a router, for [`layer`](protocol_router::RouterOf::layer), of a layer of `tower`.
 ///
-/// Each request has a clone of the service, as everywhere with `tower`: what they have in common, such as a
-/// limit, the service shares by itself. A request waits until its clone is ready; if it is cancelled
-/// meanwhile, it is answered so at once. Where a middleware drops its work, as a timeout does, that is the work
-/// of the handler, and the calls that this made are cancelled.
+/// Each request has a clone of the service, as everywhere with `tower`. The service shares by itself what
+/// clones have in common, such as a limit. A request waits until its clone is ready. If it is cancelled
+/// meanwhile, it gets that response at once. If a middleware drops its work, as a timeout does, the calls of
+/// the handler are cancelled.
 pub fn layer<S, L>(
     layer: L,
 ) -> impl FnOnce(Context<S>, Next<S, Threads>) -> Work<Answer> + Clone + Send + Sync

@@ -1,4 +1,4 @@
-//! Why a peer was sent away.
+//! The reasons for which a peer is sent away.
 
 use std::error::Error;
 use std::fmt;
@@ -6,8 +6,8 @@ use std::io;
 
 use tungstenite::protocol::frame::coding::CloseCode;
 
-/// Why a [`Listener`](crate::Listener) ended a connection: the peer kept something for longer, or more of
-/// it, than the [`ListenerLimits`](crate::ListenerLimits) allow.
+/// The reason for which a [`Listener`](crate::Listener) ended a connection. The peer kept something for longer,
+/// or more of it, than the [`ListenerLimits`](crate::ListenerLimits) allow.
 ///
 /// It is inside the error that [`Seat::serve`](crate::Seat::serve) ends with: [`Eviction::of`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,7 +20,7 @@ pub enum Eviction {
     /// A message was longer than one can be, or its frames announced that. Their headers count too, so that
     /// empty ones do.
     MessageTooLong,
-    /// What we sent did not leave in time, for the peer does not read, or hardly.
+    /// Our messages did not leave in time, because the peer reads nothing or hardly anything.
     Unread,
     /// Nothing came after a ping, not even its pong.
     Unanswered,
@@ -35,8 +35,8 @@ impl Eviction {
         error.get_ref()?.downcast_ref::<Self>().copied()
     }
 
-    /// What the peer is told, if anything: one that does not read is let go at once. The codes are those of RFC 6455
-    /// and its registry.
+    /// Returns the code that the peer gets. A peer that does not read gets none, and is released at once. The codes
+    /// are those of RFC 6455 and its registry.
     pub(crate) const fn close_code(self) -> Option<CloseCode> {
         match self {
             Self::UnfinishedMessage => Some(CloseCode::Policy),

@@ -1,4 +1,4 @@
-//! Where the frames of a client begin and end, for tungstenite says so only once one is whole.
+//! The limits of a client's frames. tungstenite reports a frame only once it is whole.
 
 /// The bytes of the longest header.
 const LONGEST_HEADER: usize = 14;
@@ -48,8 +48,8 @@ impl Frames {
         }
     }
 
-    /// What the unfinished message takes, with all that its last frame announces: tungstenite makes room for that
-    /// at once. A ping in the middle is counted while it comes.
+    /// Returns the bytes of the unfinished message and all that its last frame announces, because tungstenite makes
+    /// room for those at once. A ping in the middle is counted while it comes.
     pub(crate) fn unfinished(&self) -> usize {
         let frame = if self.left > 0 { self.frame } else { self.has };
         self.message.saturating_add(frame)
@@ -82,7 +82,7 @@ impl Frames {
         }
     }
 
-    /// What a whole header announces.
+    /// Returns the length that a whole header announces.
     fn payload_bytes(&self) -> usize {
         let length = &self.header[2..2 + self.length_bytes()];
         let long = length.iter().fold(0_u64, |length, byte| length << 8 | u64::from(*byte));

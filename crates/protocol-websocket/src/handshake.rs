@@ -1,4 +1,4 @@
-//! What a client asks for a WebSocket with, and what it is answered.
+//! The request of a client for a WebSocket, and its response.
 
 use std::error::Error as StdError;
 use std::fmt;
@@ -20,7 +20,7 @@ use tungstenite::http::{Response, StatusCode};
 /// Bytes of one read.
 const READ_BYTES: usize = 1_024;
 
-/// Why there was no WebSocket.
+/// The reason for which there is no WebSocket.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum HandshakeError {
@@ -162,7 +162,7 @@ fn judge(request: &Request, gate: impl Callback) -> Result<Vec<u8>, ErrorRespons
     }
 }
 
-/// What is said of a request that asks for no WebSocket, or not for one that is spoken here.
+/// Returns the status for a request that asks for no WebSocket, or not for one that is spoken here.
 fn status(error: &Error) -> StatusCode {
     match error {
         Error::Protocol(ProtocolError::WrongHttpMethod) => StatusCode::METHOD_NOT_ALLOWED,

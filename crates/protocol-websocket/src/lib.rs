@@ -69,6 +69,7 @@ mod socket;
 mod token;
 mod watch;
 mod watched;
+mod work;
 
 use futures_core::Stream;
 use futures_util::Sink;

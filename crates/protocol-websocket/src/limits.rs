@@ -1,8 +1,10 @@
-//! What a listener allows its clients.
+//! The limits that a listener has for its clients.
 
 use std::time::Duration;
 
-/// How many clients a [`Listener`](crate::Listener) has, and how long they may take.
+use protocol_async::AccountLimits;
+
+/// Limits of the clients of a [`Listener`](crate::Listener): their number and their time.
 ///
 /// What one connection may hold, and how often it may do what costs it nothing, is bounded by its own
 /// [`Limits`](protocol_core::Limits) and [`Options`](protocol_async::Options) beside these.
@@ -15,14 +17,14 @@ pub struct ListenerLimits {
     /// Connections of one address at the same time; 64. One more is answered 429. All addresses of an
     /// IPv6 network of 64 bits count as one: whoever has one of them has them all.
     pub connections_per_address: usize,
-    /// How long a client may take to ask for a WebSocket; 10 s. Then it is answered 408.
+    /// The longest time until a client asks for a WebSocket; 10 s. Then the response is 408.
     pub handshake_time: Duration,
     /// Bytes of what it asks with; 16 KiB. More is answered 431.
     pub handshake_bytes: usize,
-    /// How long a message may take from its first byte to its last; 60 s.
+    /// The longest time of a message from its first byte to its last; 60 s.
     pub message_time: Duration,
-    /// How long what waits in the write buffer, at most 256 KiB, may take to leave; 60 s. A client that reads
-    /// no faster, or not at all, is sent away, whatever it says meanwhile: what waits for it is memory.
+    /// The longest time that bytes stay in the write buffer of at most 256 KiB; 60 s. A client that reads no faster
+    /// is sent away, even if it goes on sending, because the buffer is memory.
     pub write_time: Duration,
     /// Bytes of unfinished messages, of all connections together; 256 MiB. A frame counts whole once its header
     /// announces it, for room is made for it then. The connection whose message would pass it is ended. The
@@ -31,9 +33,13 @@ pub struct ListenerLimits {
     /// message is more than that is ended. All connections of one address have a quarter, or one such message
     /// if that is more.
     pub unfinished_bytes: usize,
+    /// The pool of memory that all connections draw on; 256 MiB. When it runs out, connections that hold more
+    /// than their share get no new requests, then they are not read. At last the one ends that is large and
+    /// has not read for longest ([`Account`](protocol_async::Account)).
+    pub memory_bytes: usize,
     /// After so long without a byte a client is sent a ping; 30 s. `None`: never.
     pub ping_every: Option<Duration>,
-    /// How long it may be silent after that; 30 s.
+    /// The longest silence after that; 30 s.
     pub ping_time: Duration,
     /// After so long without a message either way, pings and pongs aside, a connection is ended; 1 hour.
     /// While a request or a call is in flight it is not, for that may take a person's time. `None`: never.
@@ -50,6 +56,7 @@ impl ListenerLimits {
         message_time: Duration::from_secs(60),
         write_time: Duration::from_secs(60),
         unfinished_bytes: 256 << 20,
+        memory_bytes: AccountLimits::DEFAULT.pool_bytes,
         ping_every: Some(Duration::from_secs(30)),
         ping_time: Duration::from_secs(30),
         idle_time: Some(Duration::from_secs(60 * 60)),

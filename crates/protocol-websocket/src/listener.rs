@@ -1,4 +1,4 @@
-//! Who may connect, and until when.
+//! The admission of clients, and its end.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -14,7 +14,7 @@ use std::time::Duration;
 use futures_io::{AsyncRead, AsyncWrite};
 use futures_util::AsyncReadExt;
 use futures_util::future::{Either, select};
-use protocol_async::{Cancellation, Canceller, Timer};
+use protocol_async::{Account, AccountLimits, Cancellation, Canceller, Timer};
 use protocol_core::Cause;
 use tungstenite::http::StatusCode;
 
@@ -66,10 +66,11 @@ pub struct Listener<T> {
     timer: T,
 }
 
-/// What a listener and its seats share.
+/// The state that a listener and its seats share.
 pub(crate) struct Shared {
     pub(crate) limits: ListenerLimits,
     pub(crate) unfinished: Arc<Unfinished>,
+    pub(crate) account: Account,
     seats: Mutex<Seats>,
     /// Set when the listener drains.
     draining: Canceller,
@@ -81,17 +82,17 @@ pub(crate) struct Shared {
     empty: Canceller,
 }
 
-/// How long, and how many of, those who were sent away are read on, as long as they are not silent.
+/// The longest time that the stream of a client that was sent away is read on while it is not silent.
 const LINGER: Duration = Duration::from_secs(10);
 const SILENCE: Duration = Duration::from_secs(1);
 const LINGERING: usize = 64;
-/// How long those may take to go whom nobody waits for any more: a turn of their tasks.
+/// The time that clients have to go once nobody waits for them: a turn of their tasks.
 const LAST: Duration = Duration::from_secs(1);
 
 /// A place among those who are read on.
 struct Lingering<'a>(&'a Shared);
 
-/// Who is there.
+/// The clients that are there.
 #[derive(Default)]
 struct Seats {
     all: usize,
@@ -109,7 +110,7 @@ struct Neighbours {
     unfinished: Arc<AtomicUsize>,
 }
 
-/// Why a stream was not admitted.
+/// The reason for which a stream was not admitted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Refused {
@@ -128,6 +129,8 @@ impl<T: Timer> Listener<T> {
         let shared = Shared {
             limits,
             unfinished: Unfinished::new(limits.unfinished_bytes),
+            // The rest is for the buffers of transports and the allocator, which the account does not know.
+            account: Account::new(AccountLimits::of(limits.memory_bytes / 8 * 5)),
             seats: Mutex::default(),
             draining: Canceller::new(),
             cancelling: Canceller::new(),
@@ -164,7 +167,7 @@ impl<T: Timer> Listener<T> {
         self.shared.linger(&mut stream, &self.timer).await
     }
 
-    /// How many there are.
+    /// Returns the number of clients that are there.
     #[must_use]
     pub fn connections(&self) -> usize {
         self.shared.seats().all
@@ -364,7 +367,7 @@ impl fmt::Display for Refused {
 
 impl std::error::Error for Refused {}
 
-/// Whose account an address is on: a network of 64 bits is one customer's.
+/// Returns the address that is charged. A network of 64 bits is one customer's.
 fn charged(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(address) => {

@@ -5,7 +5,7 @@ use std::io::{self, Read};
 use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
 use futures_io::{AsyncRead, AsyncWrite};
 use protocol_async::Canceller;
@@ -13,6 +13,7 @@ use protocol_async::Canceller;
 use crate::READ_BYTES;
 use crate::eviction::Eviction;
 use crate::frames::Frames;
+use crate::work::Work;
 
 /// Bytes of each unfinished message that are not counted: nearly all messages are no longer.
 const FREE: usize = 64 << 10;
@@ -36,15 +37,15 @@ impl Unfinished {
     }
 }
 
-/// What one connection has read, and what its unfinished message takes.
+/// The count of the bytes that one connection has read, and of those of its unfinished message.
 #[derive(Debug)]
 pub(crate) struct Meter {
     all: Arc<Unfinished>,
-    /// What is counted of its address.
+    /// The bytes that its address is charged.
     address: Arc<AtomicUsize>,
     read: AtomicUsize,
     unfinished: AtomicUsize,
-    /// What is counted among all.
+    /// The bytes that it is charged among all.
     counted: AtomicUsize,
     /// The most that can be of one message.
     most: usize,
@@ -110,7 +111,7 @@ impl Drop for Meter {
     }
 }
 
-/// Where the stream of a client that was sent away is left, so that it is read on a little (F47): one that is
+/// A place for the stream of a client that was sent away, so that it is read on a little (F47). A stream that is
 /// closed with unread bytes in it may take back the goodbye.
 pub(crate) struct Aside<S> {
     /// Set before a stream is let go that is to be left here.
@@ -136,20 +137,27 @@ impl<S> Aside<S> {
 pub(crate) struct Metered<S> {
     /// `None` once it is left aside.
     stream: Option<S>,
-    /// What was read of it before.
+    /// The bytes that were read of it before.
     read: VecDeque<u8>,
     aside: Arc<Aside<S>>,
     meter: Arc<Meter>,
+    work: Work,
     frames: Frames,
-    /// What was read since the last turn of others.
+    /// The bytes that were read since others had their turn.
     turn: usize,
 }
 
 impl<S> Metered<S> {
     /// A stream of which these bytes were read already, and which gives them first.
-    pub(crate) fn new(stream: S, read: Vec<u8>, aside: Arc<Aside<S>>, meter: Arc<Meter>) -> Self {
+    pub(crate) fn new(
+        stream: S,
+        read: Vec<u8>,
+        aside: Arc<Aside<S>>,
+        meter: Arc<Meter>,
+        work: Work,
+    ) -> Self {
         let (read, frames) = (read.into(), Frames::default());
-        Self { stream: Some(stream), read, aside, meter, frames, turn: 0 }
+        Self { stream: Some(stream), read, aside, meter, work, frames, turn: 0 }
     }
 }
 
@@ -178,6 +186,8 @@ impl<S: AsyncRead + Unpin> AsyncRead for Metered<S> {
             cx.waker().wake_by_ref();
             return Poll::Pending;
         }
+        // Its time runs on meanwhile, for only the bytes are not read.
+        ready!(self.work.poll_may_read(cx));
         let read = if self.read.is_empty() {
             self.stream().poll_read(cx, room)
         } else {
@@ -187,7 +197,9 @@ impl<S: AsyncRead + Unpin> AsyncRead for Metered<S> {
             Poll::Ready(Ok(bytes)) => {
                 self.turn += bytes;
                 self.frames.follow(&room[..*bytes]);
-                self.meter.add(*bytes, self.frames.unfinished())?;
+                let unfinished = self.frames.unfinished();
+                self.meter.add(*bytes, unfinished)?;
+                self.work.note_unfinished(unfinished);
             }
             _ => self.turn = 0,
         }

@@ -1,4 +1,4 @@
-//! Which web pages may connect.
+//! The web pages that may connect.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -6,7 +6,7 @@ use tungstenite::handshake::server::{Callback, ErrorResponse, Request, Response}
 use tungstenite::http::header::ORIGIN;
 use tungstenite::http::{StatusCode, Uri};
 
-/// Which web pages may connect to a server.
+/// The web pages that may connect to a server.
 ///
 /// A browser lets a page of any site open a WebSocket to any address, that of a server on the same
 /// machine too, and tells the server the page's origin. That is all that keeps strangers out.

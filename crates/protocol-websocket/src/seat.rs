@@ -25,7 +25,8 @@ use crate::meter::{Aside, Meter, Metered};
 use crate::settings;
 use crate::socket::Socket;
 use crate::watch::Watch;
-use crate::watched::{Watched, Work};
+use crate::watched::Watched;
+use crate::work::Work;
 
 /// The place of one client among those that a [`Listener`](crate::Listener) has admitted. It is given
 /// back when it is dropped, and when [`serve`](Self::serve) is over.
@@ -38,13 +39,13 @@ pub struct Seat<T> {
     timer: T,
 }
 
-/// Why serving a client ended, other than that it went or was drained.
+/// The reason for which serving a client ended, other than that it went or was drained.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum ServeError {
     /// There was no WebSocket.
     Handshake(HandshakeError),
-    /// What ended reading or writing, an [`Eviction`](crate::Eviction) perhaps.
+    /// Reading or writing ended with this error, which may be an [`Eviction`](crate::Eviction).
     Connection(io::Error),
     /// The grace of [`Listener::drain`](crate::Listener::drain) was over.
     Abandoned,
@@ -64,7 +65,8 @@ impl<T> Seat<T> {
 impl<T: Timer + Unpin> Seat<T> {
     /// Makes a WebSocket of a stream and serves it, until the conversation is over and all is written.
     /// Everything that the client may take its time for is bounded by the
-    /// [`ListenerLimits`](crate::ListenerLimits).
+    /// [`ListenerLimits`](crate::ListenerLimits). Unless the options have an account of their own, it draws
+    /// on the listener's.
     ///
     /// The gate is asked whether a client may connect, as [`Origins`](crate::Origins) and
     /// [`BearerToken`](crate::BearerToken) are; who asks for something else than a WebSocket is answered
@@ -88,7 +90,8 @@ impl<T: Timer + Unpin> Seat<T> {
         C: FnOnce(Peer, Incoming) -> W,
         W: Future<Output = ()>,
     {
-        let options = options.into();
+        let mut options = options.into();
+        options.account.get_or_insert_with(|| self.shared.account.clone());
         let tail = match self.open(&mut stream, gate).await {
             Ok(tail) => tail,
             Err(error) => {
@@ -193,7 +196,7 @@ impl<T: Timer + Unpin> Seat<T> {
     {
         let most = settings.max_message_size.unwrap_or(usize::MAX);
         let meter = Meter::new(&self.shared.unfinished, &self.unfinished, most);
-        let stream = Metered::new(stream, tail, aside.clone(), meter.clone());
+        let stream = Metered::new(stream, tail, aside.clone(), meter.clone(), work.clone());
         let socket = WebSocketStream::from_raw_socket(stream, Role::Server, Some(settings)).await;
         let watch = Watch::new(self.shared.limits, self.timer.now());
         let watched = Watched::new(socket, meter, watch, work.clone(), self.timer.clone());

@@ -31,14 +31,14 @@ pub(crate) const FRAME_BYTES: usize = 64 << 10;
 pub struct Socket<S, T> {
     /// `None` once it is let go.
     inner: Option<S>,
-    /// What is left of a message that leaves in several frames.
+    /// The rest of a message that leaves in several frames.
     rest: Bytes,
     /// A message that came whole, and is long: others have their turn before it is looked at.
     whole: Option<Bytes>,
     /// Whether pongs may be in the write buffer, beside what we have sent.
     owes_pongs: bool,
     has_said_goodbye: bool,
-    /// What pings and pongs are paid from, and when.
+    /// The budget of pings and pongs.
     buckets: Buckets,
     timer: T,
     /// Set when we end because the whole server does.
@@ -72,7 +72,7 @@ impl<S, T> Socket<S, T> {
         Self { sent_away: Some(sent_away), ..self }
     }
 
-    /// What is said in the end, if nothing went wrong.
+    /// Returns the code of a close without an error.
     fn farewell(&self) -> CloseCode {
         let goes_away = self.going_away.as_ref().is_some_and(Cancellation::is_cancelled);
         if goes_away { CloseCode::Away } else { CloseCode::Normal }
@@ -241,7 +241,7 @@ fn close(code: CloseCode) -> Message {
     Message::Close(Some(CloseFrame { code, reason: Utf8Bytes::default() }))
 }
 
-/// What a peer is told that is read no more. One that is gone is told nothing.
+/// Returns the code for a peer that is read no more. A peer that is gone gets none.
 fn goodbye(error: &Error) -> Option<CloseCode> {
     match error {
         Error::Io(error) => match Eviction::of(error) {

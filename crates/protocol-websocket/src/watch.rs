@@ -1,4 +1,4 @@
-//! What a connection's silence means: pure, so that it can be seen to be right.
+//! The meaning of a connection's silence. The decisions are pure, so that a test can see all of them.
 
 use std::time::Duration;
 
@@ -26,7 +26,7 @@ pub(crate) struct Watch {
     message: Timestamp,
 }
 
-/// What is to be done.
+/// A thing that is to be done about a silence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Due {
     Ping,
@@ -68,7 +68,7 @@ impl Watch {
         self.pinged = Some(now);
     }
 
-    /// What is due first, and when.
+    /// Returns the next thing that is due, and its time.
     pub(crate) fn due(&self) -> Option<(Timestamp, Due)> {
         let ListenerLimits { message_time, write_time, ping_every, ping_time, idle_time, .. } =
             self.limits;

@@ -1,35 +1,19 @@
 //! A WebSocket whose peer has limited time.
 
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use futures_core::Stream;
 use futures_util::Sink;
-use protocol_async::{Peer, Timer};
+use protocol_async::Timer;
 use protocol_core::Timestamp;
 use tungstenite::{Bytes, Error, Message};
 
 use crate::eviction::Eviction;
 use crate::meter::Meter;
 use crate::watch::{Due, Watch};
-
-/// What knows whether anything is in flight on a connection: nothing, before there is a connection. Clones are
-/// the same.
-#[derive(Clone, Default)]
-pub(crate) struct Work(Arc<Mutex<Option<Peer>>>);
-
-impl Work {
-    pub(crate) fn of(&self, peer: &Peer) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(peer.clone());
-    }
-
-    fn is_in_flight(&self) -> bool {
-        let peer = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        // All are looked at, for those whose answers wait to be written are counted and not listed.
-        peer.as_ref().is_some_and(|peer| !peer.in_flight(usize::MAX).is_empty())
-    }
-}
+use crate::work::Work;
 
 /// Pings a silent peer, and ends with an [`Eviction`] when its time is up.
 pub(crate) struct Watched<S, T: Timer> {
@@ -38,9 +22,9 @@ pub(crate) struct Watched<S, T: Timer> {
     watch: Watch,
     work: Work,
     timer: T,
-    /// What the timer was asked for last.
+    /// The time that the timer was asked for last, and its sleep.
     sleep: Option<(Timestamp, Pin<Box<T::Sleep>>)>,
-    /// What had been read when it was looked at last.
+    /// The bytes that had been read at the last look.
     read: usize,
     /// Whether there was no room for a frame when that was asked for last.
     is_full: bool,
@@ -217,7 +201,7 @@ mod tests {
     struct World {
         seconds: Arc<AtomicU32>,
         is_full: Arc<AtomicBool>,
-        /// What is sent does not leave, though there is room for more.
+        /// Bytes do not leave, though there is room for more.
         is_stuck: Arc<AtomicBool>,
     }
 

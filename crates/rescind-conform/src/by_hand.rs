@@ -1,4 +1,4 @@
-//! What tests make by hand: the record of a session, and a target that is never reached.
+//! Values that tests build by hand: the record of a session, and a target that is never reached.
 
 use std::io;
 use std::time::Duration;

@@ -1,10 +1,10 @@
-//! What a check is: data that one interpreter plays and one judge reads.
+//! A check is data that one interpreter plays and one judge reads.
 
 use std::fmt;
 
 use crate::family::Family;
 
-/// How much a clause asks for.
+/// The strength of a clause.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Level {
     /// The protocol demands it: a server that fails it breaks the protocol.
@@ -36,16 +36,16 @@ impl fmt::Display for Level {
     }
 }
 
-/// What some protocols ask for, in our words.
+/// Something that some protocols ask for, in our words.
 #[derive(Clone, Copy, Debug)]
 pub struct Clause {
     /// The protocols that ask for it.
     pub families: &'static [Family],
     /// The strength with which they ask.
     pub level: Level,
-    /// What they ask for.
+    /// The demand, in our words.
     pub text: &'static str,
-    /// Where that stands.
+    /// The place where that stands.
     pub source: &'static str,
 }
 
@@ -54,17 +54,17 @@ pub struct Clause {
 pub struct Check {
     /// Names it, for good.
     pub id: &'static str,
-    /// What holds if it passes.
+    /// The statement that holds if it passes.
     pub title: &'static str,
-    /// Who asks for that; to other protocols the check does not apply.
+    /// The protocols that ask for that; to others the check does not apply.
     pub clauses: &'static [Clause],
-    /// What it can't be done without.
+    /// The things that it can't be done without.
     pub needs: &'static [Need],
-    /// What is done, in order.
+    /// The steps, in order.
     pub steps: &'static [Step],
-    /// What is judged of the record, all of it.
+    /// The rules, all of which are judged.
     pub rules: &'static [Rule],
-    /// What makes sure that the server had its chance, or that something did happen.
+    /// The event that makes sure that the server had its chance, or that something did happen.
     pub witness: &'static str,
 }
 
@@ -76,19 +76,19 @@ impl Check {
     }
 }
 
-/// What a check can't be done without.
+/// A thing that a check can't be done without.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Need {
     /// A request that takes its time, and more than one read.
     Slow,
-    /// That, where a request that is done at once proves nothing: the protocol wants silence.
-    SlowIfSilent,
     /// That it reports progress.
     Progress,
     /// That the server reads other requests while it is at work.
     ReadsOn,
     /// A request that makes the server ask something of us.
     Reverse,
+    /// A turn of an agent that reports something before it ends.
+    Turn,
     /// A process, which can end and leave others behind; to what is none the check does not apply.
     Process,
 }
@@ -96,7 +96,7 @@ pub enum Need {
 /// The name of a request in a check.
 pub type Name = char;
 
-/// What the runner does.
+/// One step of the runner.
 #[derive(Clone, Copy, Debug)]
 pub enum Step {
     /// Sends these in one write.
@@ -109,15 +109,17 @@ pub enum Step {
     Answered(Name),
     /// Makes a request that is done at once, and waits for its answer.
     Next,
-    /// Waits until a cancelled request is over: it is answered, or the server has done the same work
-    /// from its beginning to its end since, and answered the next request.
+    /// Waits until a cancelled request is over. It is over once it is answered, or once the server has done the
+    /// same work in full since then and answered the next request.
     Settled(Name),
     /// Does the same slow work from its beginning to its end, without a cancel.
     Natural(Name),
-    /// Sends each malformed cancel, and the next request after each.
+    /// Sends each cancel that merely names nothing, and the next request after each.
     MalformedCancels(Name),
-    /// So many requests that are done at once, each followed by its cancel, in one write; then waits until
-    /// all are answered or the next request is.
+    /// Does the same with cancels whose params are not allowed, or can't be read by everybody.
+    UnreadableCancels,
+    /// Sends this many quick requests in one write, each followed by its cancel. Then waits until all are
+    /// answered, or the next request is.
     Burst(usize),
     /// So many requests that are done at once in one write, then cancels of half of them, chosen by the seed.
     HalfCancelled(usize),
@@ -135,6 +137,18 @@ pub enum Step {
     CancelTheirId,
     /// The server's input ends; waits until its output does.
     End,
+    /// Makes so many slow requests one after the other, and cancels each once it is at work.
+    EachCancelled(usize),
+    /// Sees how many slow requests the server takes at once, cancels so many, and sees it again.
+    Capacity(usize),
+    /// Waits until the server asks something of us for a request.
+    AskedFor(Name),
+    /// Waits until a turn is seen to run: the agent has sent an update in its session.
+    TurnStarted(Name),
+    /// Waits until a stopped turn is over: it is answered, or the agent has done another turn since.
+    TurnSettled(Name),
+    /// Answers every open request of the agent with the outcome `cancelled`.
+    AnswerAsCancelled,
     /// Makes the slow request several times, cancelled and not, and keeps how long each took.
     Compare,
     /// Does these steps again where nobody can ask for a request that takes long enough: a cancel may come too late for
@@ -142,7 +156,7 @@ pub enum Step {
     Rounds {
         /// The steps of a round.
         steps: &'static [Step],
-        /// What one round of them is enough for.
+        /// The rule that one round of them is enough for.
         until: Option<Rule>,
         /// A cancelled request, and one that was sent with its cancel: answered first, it says that the cancel
         /// was read in time. A round in which it is not says nothing against the server.
@@ -155,12 +169,18 @@ pub enum Step {
 pub enum Item {
     /// The request that takes its time.
     Slow(Name, Id),
-    /// The same, asked to take half as long; of a language server, about what it knows already.
-    SlowForHalf(Name),
+    /// The same, asked to take so many hundredths of the time; of a language server, about what it knows already.
+    SlowFor(Name, u64),
     /// A request that is done at once.
     Quick(Name, Id),
     /// A request that makes the server ask something of us.
     Reverse(Name),
+    /// A prompt, in a session of its own.
+    Turn(Name),
+    /// A prompt in the session of another.
+    TurnAfter(Name, Name),
+    /// The stop of the session that a turn is in, or will be in.
+    Stop(Name),
     /// The request that opens the session.
     Opening(Name),
     /// The cancel of a request.
@@ -184,8 +204,8 @@ pub enum Id {
     Token(&'static str),
 }
 
-/// What is judged of a record.
-#[derive(Clone, Copy, Debug)]
+/// A rule that is judged of a record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rule {
     /// A cancelled request ended as the protocol wants: one answer under its id, or none at all.
     Ended(Name),
@@ -235,6 +255,26 @@ pub enum Rule {
     TheirsCancelled,
     /// The server did not take our cancel for one of its own request: it asked on, and said nothing.
     TheirsUndisturbed,
+    /// Each of many cancelled requests ended as the first of them, and as the protocol wants.
+    EachAsFirst,
+    /// As many slow requests were taken at once as before the cancels, and done.
+    SameCapacity,
+    /// A request was answered before another, which was begun first and takes its time.
+    Before(Name, Name),
+    /// A request that the server made for one that was not cancelled was not cancelled.
+    TheirsKept(Name),
+    /// A request had no result when another, which was sent after it, was answered.
+    AtWorkUntil(Name, Name),
+    /// A stopped turn was answered once, and not with an error.
+    StopAnswered(Name),
+    /// The response to a stopped turn says that it was stopped.
+    StopHonoured(Name),
+    /// A turn that nobody stopped was answered once, with a result that does not say that it was stopped.
+    TurnEnded(Name),
+    /// Nothing was reported in the session of a turn after the response.
+    QuietAfter(Name),
+    /// Something under the id of a request says that it was cancelled.
+    SaysCancelled(Name),
     /// The server ended by itself after its input had.
     Exited,
     /// It left nothing running.

@@ -58,7 +58,7 @@ const LANGUAGES: &[Language] = &[
     },
 ];
 
-/// What servers may offer for a document, with what it takes, the costliest first.
+/// The capabilities that servers may offer for a document, each with its request. The costliest comes first.
 const PROVIDERS: &[(&str, &str)] = &[
     ("documentSymbolProvider", "textDocument/documentSymbol"),
     ("semanticTokensProvider", "textDocument/semanticTokens/full"),

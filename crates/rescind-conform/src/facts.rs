@@ -1,4 +1,4 @@
-//! What has to be known of a server before it can be tested, and how that is found out.
+//! The facts about a server that its checks need, and the runs that find them out.
 
 use std::time::{Duration, Instant};
 
@@ -6,24 +6,31 @@ use protocol_core::{CancelRule, Dialect};
 use serde_json::{Value, json};
 
 use crate::document::Document;
-use crate::family::{Family, NEWEST_MCP, Opening, Request};
+use crate::family::{Family, NEWEST_MCP, Opening, Request, SESSION, put};
 use crate::session::{Session, Waited};
+use crate::stop::TOO_LATE;
 use crate::suite::{Options, Unreached};
 use crate::target::Target;
 use crate::tools;
 use crate::wire::{Heard, Outcome, Wire};
 
-/// What is known of a server.
+/// The facts about a server.
 #[derive(Clone, Debug)]
 pub(crate) struct Facts {
     pub(crate) dialect: Dialect,
     pub(crate) opening: Vec<Opening>,
     /// A language server's document.
     pub(crate) document: Option<Document>,
-    /// What it answers at once.
+    /// A request that it answers at once.
     pub(crate) quick: Request,
     pub(crate) slow: Option<Slow>,
+    /// The reason why there is none.
+    pub(crate) no_slow: String,
     pub(crate) reverse: Option<Request>,
+    /// The prompt of an agent's turn that reports something before it ends.
+    pub(crate) turn: Option<Request>,
+    /// The reason why there is none.
+    pub(crate) no_turn: String,
     /// Whether it is a process of its own.
     pub(crate) is_process: bool,
     /// Its name and version, as it says.
@@ -34,7 +41,7 @@ pub(crate) struct Facts {
 #[derive(Clone, Debug)]
 pub(crate) struct Slow {
     pub(crate) request: Request,
-    /// How long it took, asked to take as long as the options say.
+    /// The time that it took, asked to take as long as the options say.
     pub(crate) natural: Duration,
     /// The same without the time in which the server, or we, waited for a processor: what is left on a machine that has
     /// nothing else to do.
@@ -46,7 +53,7 @@ pub(crate) struct Slow {
 }
 
 impl Slow {
-    /// How long it takes if it is asked to take so many milliseconds, and listens to that.
+    /// Returns the time that it takes when it is asked for this many milliseconds, if it heeds that.
     pub(crate) fn lasts(&self, ms: u64) -> Duration {
         let asks = |ms| self.request.lasting(ms);
         if asks(1) != asks(1000) {
@@ -59,11 +66,15 @@ impl Slow {
     }
 }
 
-/// How long a server may take to say that it does not know the newest opening.
+/// The reason why nothing is known that takes a server its time.
+const NO_SLOW: &str = "no request is known that takes its time (--slow METHOD PARAMS)";
+/// The reason why no turn is known.
+const NO_TURN: &str = "no turn is known that can be stopped (--slow session/prompt PARAMS)";
+/// The time that a server may take to say that it does not know the newest opening.
 const FALLBACK: Duration = Duration::from_secs(10);
-/// How much of a server's name is told.
+/// The characters of a server's name that are told.
 const NAME: usize = 80;
-/// How often a request is made that takes as long as it takes.
+/// The number of times that a request is made which takes as long as it takes.
 const ROUNDS: usize = 8;
 /// It takes too long if it did so often.
 const TOO_LONG: usize = 3;
@@ -73,7 +84,9 @@ const LEAST: u32 = 20;
 const LONGER: u128 = 400;
 /// and so often it is shortened or lengthened.
 const FITTINGS: usize = 3;
-/// How many tools are tried.
+/// The number of times that a request is measured again on a machine that is late.
+const LATE: usize = 5;
+/// The number of tools that are tried.
 const TOOLS: usize = 6;
 
 impl Facts {
@@ -84,7 +97,7 @@ impl Facts {
         facts.is_process = session.child().is_some();
         facts.quick = facts.find_quick(&mut session, options)?;
         let candidates = match &options.slow {
-            Some(slow) => vec![slow.clone()],
+            Some(slow) => [slow.clone()].into_iter().chain(slow.with_texts()).collect(),
             None => facts.candidates(&mut session, options),
         };
         drop(session);
@@ -141,16 +154,65 @@ impl Facts {
     ) -> Result<(), Unreached> {
         for candidate in candidates.into_iter().take(TOOLS) {
             let mut session = self.open(target, options.patience)?;
-            if let Some(slow) = self.measure(&mut session, &candidate, options) {
-                let is_better = self.slow.as_ref().is_none_or(|best| slow.is_better_than(best));
-                if is_better {
-                    self.slow = Some(slow);
+            let mut ms = options.slow_ms;
+            let mut measured = self.measure(&mut session, &candidate, ms);
+            for _ in 0..LATE {
+                match &measured {
+                    Err(why) if why == TOO_LATE => {
+                        ms += options.slow_ms;
+                        measured = self.measure(&mut session, &candidate, ms);
+                    }
+                    _ => break,
                 }
             }
-            if self.slow.as_ref().is_some_and(|slow| slow.has_progress) {
+            match measured {
+                Ok(slow) if self.slow.as_ref().is_none_or(|best| slow.is_better_than(best)) => {
+                    self.slow = Some(slow);
+                }
+                Err(why) if why == TOO_LATE => self.no_slow = why,
+                Err(why) if options.slow.is_some() && self.no_slow == NO_SLOW => {
+                    self.no_slow = format!("the request of --slow takes no time: {why}");
+                }
+                Ok(_) | Err(_) => {}
+            }
+            // Without a list, the first request that takes its time will do.
+            let is_enough = |slow: &Slow| slow.has_progress || !self.family().is_mcp();
+            if self.slow.as_ref().is_some_and(is_enough) {
                 break;
             }
         }
+        Ok(())
+    }
+
+    /// Finds a turn that an agent reports something of before it ends, and stops it.
+    pub(crate) fn find_turn(
+        &mut self,
+        target: &dyn Target,
+        options: &Options,
+    ) -> Result<(), Unreached> {
+        let own = options.slow.clone().filter(Request::is_in_session);
+        let turn = own.or_else(|| self.family().slow().into_iter().find(Request::is_in_session));
+        let Some(turn) = turn else { return Ok(()) };
+        let mut session = self.open(target, options.patience)?;
+        let Some(opened) = session.open_session() else {
+            self.no_turn = "no session is opened (session/new)".into();
+            return Ok(());
+        };
+        let id = session.id("turn");
+        let params = put(&turn.lasting(options.slow_ms), &[(SESSION, json!(opened))]);
+        let prompt = session.wire.request(&id, &turn.method, &params, "");
+        session.send(&[prompt], false);
+        session.wait(|it| it.updates_of(&opened).next().is_some() || it.is_answered(&id));
+        match session.answers_to(&id).next() {
+            Some((_, outcome)) if !outcome.is_result() => {
+                self.no_turn = format!("a turn is answered with {outcome}");
+            }
+            Some(_) => self.no_turn = "a turn ends before it can be stopped".into(),
+            None if session.updates_of(&opened).next().is_some() => self.turn = Some(turn),
+            None => self.no_turn = "nothing is reported of a turn".into(),
+        }
+        let stop = session.wire.stop(&opened);
+        session.send(&[stop], false);
         Ok(())
     }
 
@@ -215,10 +277,20 @@ impl Facts {
             document: None,
             quick: Request::new("", json!({})),
             slow: None,
+            no_slow: NO_SLOW.into(),
             reverse: None,
+            turn: None,
+            no_turn: NO_TURN.into(),
             is_process: false,
             name: String::new(),
         }
+    }
+
+    /// Returns what many checks need and is not known, if there is such a thing.
+    pub(crate) fn lacks(&self) -> Option<String> {
+        let has_cancels = !matches!(self.dialect.cancel, CancelRule::Local);
+        (self.slow.is_none() && has_cancels && self.family() != Family::Erlmcp)
+            .then(|| self.no_slow.clone())
     }
 
     pub(crate) fn family(&self) -> Family {
@@ -268,7 +340,7 @@ impl Facts {
                     Waited::Ended => {
                         format!("not answered: the server ended{}", session.how_it_ended())
                     }
-                    Waited::TimedOut | Waited::Talking => "not answered".to_owned(),
+                    Waited::TimedOut | Waited::Talking | Waited::Late => "not answered".to_owned(),
                 };
                 return Err(Unreached::Opening {
                     why: format!("{method} is {how}"),
@@ -304,7 +376,7 @@ impl Facts {
             return vec![document.quick()];
         }
         if !self.family().is_mcp() {
-            return vec![];
+            return self.family().slow();
         }
         let message = session.wire.request("\"tools\"", "tools/list", &json!({}), "");
         session.send(&[message], false);
@@ -316,14 +388,14 @@ impl Facts {
         }
     }
 
-    /// Lets a server do a request a few times. `None` if it does not take long enough.
+    /// Lets a server do a request a few times, and returns what was seen, or why it does not take long enough.
     ///
     /// The first does not count: it may be long because the server starts then what it works with. Of the others the
     /// shortest is how long it takes, and one that lets others pass is enough.
-    fn measure(&self, session: &mut Session, request: &Request, options: &Options) -> Option<Slow> {
-        self.measure_once(session, request, options, 1)?;
-        let most = Duration::from_millis(options.slow_ms);
-        let mut best = self.measure_once(session, request, options, 2)?;
+    fn measure(&self, session: &mut Session, request: &Request, ms: u64) -> Result<Slow, String> {
+        self.measure_once(session, request, ms)?;
+        let most = Duration::from_millis(ms);
+        let mut best = self.measure_once(session, request, ms)?;
         for round in 1..self.rounds() {
             // What takes too long, and not because the machine was busy for a moment, will be shortened, and is
             // measured then.
@@ -331,17 +403,16 @@ impl Facts {
             if is_certain {
                 break;
             }
-            let number = 2 + u64::try_from(round).unwrap_or(0);
-            let more = self.measure_once(session, request, options, number)?;
+            let more = self.measure_once(session, request, ms)?;
             best.natural = best.natural.min(more.natural);
             best.undelayed = best.undelayed.min(more.undelayed);
             best.has_progress |= more.has_progress;
             best.reads_on |= more.reads_on;
         }
-        Some(best)
+        Ok(best)
     }
 
-    /// How often it is tried to cancel a request in time: once, where it can be asked to take long.
+    /// Returns the number of attempts to cancel a request in time: once, where it can be asked to take long.
     pub(crate) fn rounds(&self) -> usize {
         if self.document.is_some() { ROUNDS } else { 1 }
     }
@@ -351,16 +422,20 @@ impl Facts {
         &self,
         session: &mut Session,
         request: &Request,
-        options: &Options,
-        round: u64,
-    ) -> Option<Slow> {
-        let ms = options.slow_ms;
+        ms: u64,
+    ) -> Result<Slow, String> {
+        session.measured += 1;
+        let round = session.measured;
         let slow = session.id(&format!("slow-{round}"));
         let quick = session.id(&format!("meanwhile-{round}"));
         let progress = format!("progress-{round}");
         let mut messages = Vec::new();
         messages.extend(self.change(session, 1 + round));
-        let params = request.lasting(ms);
+        let mut params = request.lasting(ms);
+        if request.is_in_session() {
+            let opened = session.open_session().ok_or("no session is opened (session/new)")?;
+            params = put(&params, &[(SESSION, json!(opened))]);
+        }
         messages.push(session.wire.request(&slow, &request.method, &params, &progress));
         // In one write: whether others pass is up to the server, not to how soon we write again.
         messages.push(session.wire.request(&quick, &self.quick.method, &self.quick.params, ""));
@@ -369,17 +444,30 @@ impl Facts {
         session.wait(|session| session.is_answered(&slow) && session.is_answered(&quick));
         let natural = begun.elapsed();
         let undelayed = natural.saturating_sub(delays.grown(&session.delays()));
-        let (at, outcome) = session.answers_to(&slow).next()?;
-        let is_done = matches!(outcome, Outcome::Result(result) if result["isError"] != true);
-        let is_slow = self.document.is_some() || natural >= Duration::from_millis(ms) / 2;
+        let (at, outcome) = session.answers_to(&slow).next().ok_or("it is not answered")?;
+        match outcome {
+            Outcome::Result(result) if result["isError"] != true => {}
+            refused => return Err(format!("it is answered with {refused}")),
+        }
         let has_progress = session.progress_of(&progress).next().is_some();
-        let reads_on =
-            session.answers_to(&quick).next().is_some_and(|(meanwhile, _)| meanwhile < at);
-        let request = request.clone();
-        (is_done && is_slow).then_some(Slow { request, natural, undelayed, has_progress, reads_on })
+        let meanwhile = session.answers_to(&quick).next().map(|(at, _)| at);
+        let reads_on = meanwhile.is_some_and(|meanwhile| meanwhile < at);
+        let least = Duration::from_millis(ms) / 2;
+        // On a machine that is late, it is slow by comparison with what was asked after it.
+        let alone = match meanwhile {
+            Some(meanwhile) if reads_on => session.between(meanwhile, at),
+            _ => undelayed,
+        };
+        if self.document.is_none() && alone < least {
+            return Err(match natural < least {
+                true => format!("it is answered after {} ms", natural.as_millis()),
+                false => TOO_LATE.into(),
+            });
+        }
+        Ok(Slow { request: request.clone(), natural, undelayed, has_progress, reads_on })
     }
 
-    /// What makes a language server look at its document anew.
+    /// Returns the message that makes a language server look at its document anew.
     pub(crate) fn change(&self, session: &Session, version: u64) -> Option<String> {
         let document = self.document.as_ref()?;
         Some(session.wire.notification("textDocument/didChange", &document.changed(version)))

@@ -32,7 +32,7 @@ pub enum Family {
 }
 
 impl Family {
-    /// Every one, in the order of the columns in docs/conformance.md.
+    /// Every one, in the order in which checks name them.
     pub const ALL: [Self; 11] = [
         Self::JsonRpc,
         Self::Acp,
@@ -89,7 +89,7 @@ impl Family {
         matches!(self, Self::McpUntil2025 | Self::Mcp2026)
     }
 
-    /// What every request carries in its `_meta`.
+    /// Returns the members that every request carries in its `_meta`.
     pub(crate) fn meta(self) -> Option<Value> {
         (self == Self::Mcp2026).then(|| {
             json!({
@@ -157,6 +157,25 @@ impl Family {
     }
 }
 
+impl Family {
+    /// Returns requests that may take a server its time, where nothing that it says of itself names one.
+    ///
+    /// `sleep` is what `rescind serve` calls it; a server that knows no such method refuses it at once. An agent is asked
+    /// for a turn, in a session of its own.
+    pub(crate) fn slow(self) -> Vec<Request> {
+        let sleep = Request::new("sleep", json!({ "ms": "$MS" }));
+        let text = "Count slowly from 1 to 30, one number a line.";
+        let prompt = json!({ "sessionId": SESSION, "prompt": [{ "type": "text", "text": text }] });
+        match self {
+            Self::Acp | Self::AcpV2 | Self::AcpDraft => {
+                vec![sleep, Request::new("session/prompt", prompt)]
+            }
+            Self::McpUntil2025 | Self::Mcp2026 => vec![],
+            _ => vec![sleep],
+        }
+    }
+}
+
 /// The revision of MCP that carries its opening in every request.
 pub(crate) const NEWEST_MCP: &str = "2026-07-28";
 
@@ -174,29 +193,91 @@ pub struct Request {
 }
 
 impl Request {
-    /// A request. In its params the text `"$MS"` stands for a number of milliseconds, and `"$S"` for one of
-    /// seconds: how long it is to take.
+    /// Creates a request. In its params `$MS` and `$S` stand for the milliseconds or seconds that it is to take.
+    ///
+    /// A text that is nothing else becomes a number. Within a text the digits take its place.
     #[must_use]
     pub fn new(method: impl Into<String>, params: Value) -> Self {
         Self { method: method.into(), params }
     }
 
-    /// The params with the numbers that they ask for.
+    /// Returns the params with the times that they ask for.
     pub(crate) fn lasting(&self, ms: u64) -> Value {
-        fn put(value: &mut Value, ms: u64) {
-            match value {
-                Value::String(text) if text == "$MS" => *value = json!(ms),
-                Value::String(text) if text == "$TENTH_MS" => *value = json!(ms / 10),
-                Value::String(text) if text == "$S" => *value = json!(ms.div_ceil(1000)),
-                Value::Array(items) => items.iter_mut().for_each(|item| put(item, ms)),
-                Value::Object(members) => members.values_mut().for_each(|item| put(item, ms)),
-                _ => {}
-            }
-        }
-        let mut params = self.params.clone();
-        put(&mut params, ms);
-        params
+        let seconds = ms.div_ceil(1000);
+        let text = |number: u64| json!(number.to_string());
+        put(
+            &self.params,
+            &[
+                ("$MS", json!(ms)),
+                ("$S", json!(seconds)),
+                ("$TENTH_MS", json!(ms / 10)),
+                ("$MS_TEXT", text(ms)),
+                ("$S_TEXT", text(seconds)),
+            ],
+        )
     }
+
+    /// Returns the same request with times that are texts, for a server that takes no numbers there. Returns `None` if
+    /// no text is a time and nothing else.
+    pub(crate) fn with_texts(&self) -> Option<Self> {
+        let texts = [("$MS", json!("$MS_TEXT")), ("$S", json!("$S_TEXT"))];
+        let params = put_alone(&self.params, &texts);
+        (params != self.params).then(|| Self { params, ..self.clone() })
+    }
+
+    /// Returns whether the params name a session of the Agent Client Protocol, which has to be opened before.
+    pub(crate) fn is_in_session(&self) -> bool {
+        put(&self.params, &[(SESSION, Value::Null)]) != self.params
+    }
+}
+
+/// The placeholder for the id of a session.
+pub(crate) const SESSION: &str = "$SESSION";
+
+/// Returns a value with these in place of texts that are a placeholder, and of placeholders within a text.
+pub(crate) fn put(value: &Value, values: &[(&str, Value)]) -> Value {
+    each_text(value, &|text| match values.iter().find(|(name, _)| *name == text) {
+        Some((_, value)) => value.clone(),
+        None => json!(put_within(text, values)),
+    })
+}
+
+/// Does the same for texts that are nothing but a placeholder.
+fn put_alone(value: &Value, values: &[(&str, Value)]) -> Value {
+    each_text(value, &|text| match values.iter().find(|(name, _)| *name == text) {
+        Some((_, value)) => value.clone(),
+        None => json!(text),
+    })
+}
+
+fn each_text(value: &Value, becomes: &dyn Fn(&str) -> Value) -> Value {
+    match value {
+        Value::String(text) => becomes(text),
+        Value::Array(items) => items.iter().map(|item| each_text(item, becomes)).collect(),
+        Value::Object(members) => {
+            let each = |(name, value): (&String, &Value)| (name.clone(), each_text(value, becomes));
+            Value::Object(members.iter().map(each).collect())
+        }
+        other => other.clone(),
+    }
+}
+
+/// A placeholder is as long as it can be: `$S` is none in `$SIZE`.
+fn put_within(text: &str, values: &[(&str, Value)]) -> String {
+    let (mut out, mut rest) = (String::new(), text);
+    while let Some(at) = rest.find('$') {
+        let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
+        let len = 1 + rest[at + 1..].find(|c| !is_name(c)).unwrap_or(rest.len() - at - 1);
+        let name = &rest[at..at + len];
+        out.push_str(&rest[..at]);
+        match values.iter().find(|(known, _)| *known == name) {
+            Some((_, Value::String(value))) => out.push_str(value),
+            Some((_, value)) => out.push_str(&value.to_string()),
+            None => out.push_str(name),
+        }
+        rest = &rest[at + len..];
+    }
+    out + rest
 }
 
 /// A message that opens a session.
@@ -219,5 +300,36 @@ impl Opening {
     #[must_use]
     pub fn notification(method: impl Into<String>, params: Value) -> Self {
         Self { message: Request::new(method, params), is_request: false }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lasting(params: Value) -> Value {
+        Request::new("work", params).lasting(1500)
+    }
+
+    #[test]
+    fn f120_a_time_is_a_number_alone_and_digits_within_a_text() {
+        assert_eq!(lasting(json!({ "ms": "$MS", "s": ["$S"] })), json!({ "ms": 1500, "s": [2] }));
+        let prompt = json!([{ "text": "sleep $MS ms, $S s: $SIZE, $" }]);
+        assert_eq!(lasting(prompt), json!([{ "text": "sleep 1500 ms, 2 s: $SIZE, $" }]));
+    }
+
+    #[test]
+    fn f120_a_time_is_a_text_for_a_server_that_takes_no_number() {
+        let texts =
+            Request::new("work", json!({ "s": "$S" })).with_texts().map(|it| it.lasting(1500));
+        assert_eq!(texts, Some(json!({ "s": "2" })));
+        assert_eq!(Request::new("work", json!({ "text": "for $S s" })).with_texts(), None);
+    }
+
+    #[test]
+    fn a_turn_is_in_a_session_of_its_own() {
+        let [sleep, turn] = &Family::Acp.slow()[..] else { panic!("there are two") };
+        assert_eq!((sleep.is_in_session(), turn.is_in_session()), (false, true));
+        assert_eq!(put(&turn.params, &[(SESSION, json!("s"))])["sessionId"], "s");
     }
 }

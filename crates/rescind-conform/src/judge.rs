@@ -7,17 +7,62 @@ use crate::check::{Name, Rule};
 use crate::family::Family;
 use crate::play::{Made, Play, is_cancel_read};
 use crate::session::What;
+use crate::stop::{Fault, TOO_LATE};
 use crate::wire::{Heard, Outcome};
+
+mod turn;
 
 /// Cancelled requests free the server if it is not busy for longer than this part of the time.
 pub(crate) const FREED: f64 = 0.5;
 
-/// What is wrong first, if anything is.
-pub(crate) fn judge(play: &Play<'_>, rules: &[Rule]) -> Option<String> {
-    rules.iter().find_map(|rule| breaks(play, *rule).err())
+/// Returns the first rule that is broken, or else the first that nothing can be said of.
+pub(crate) fn judge(play: &Play<'_>, rules: &[Rule]) -> Option<(Rule, Fault)> {
+    let faults = || rules.iter().filter_map(|rule| Some((*rule, breaks(play, *rule).err()?)));
+    let is_broken = |(_, fault): &(Rule, Fault)| matches!(fault, Fault::Broken(_));
+    faults().find(is_broken).or_else(|| faults().next())
 }
 
-fn breaks(play: &Play<'_>, rule: Rule) -> Result<(), String> {
+/// Returns whether a server that breaks this rule is excused by doing the same in the run without the cancels.
+///
+/// The other rules ask for an effect of the cancel, or are about something else.
+pub(crate) fn is_excused_by_control(play: &Play<'_>, rule: Rule) -> bool {
+    match rule {
+        Rule::Ended(_) => play.wants_answers(),
+        Rule::AnsweredAsCancelled(_)
+        | Rule::Undisturbed(_)
+        | Rule::AnsweredOnce(_)
+        | Rule::Before(..)
+        | Rule::SameCapacity
+        | Rule::OthersUndisturbed
+        | Rule::StopAnswered(_)
+        | Rule::TurnEnded(_)
+        | Rule::QuietAfter(_)
+        | Rule::NextAnswered
+        | Rule::NothingUnder(_)
+        | Rule::NothingUnderToken(_)
+        | Rule::MalformedUnanswered
+        | Rule::TheirsUndisturbed => true,
+        Rule::Honoured { .. }
+        | Rule::Whole { .. }
+        | Rule::NoProgressAfter(_)
+        | Rule::AllEnded
+        | Rule::EachAsFirst
+        | Rule::TheirsKept(_)
+        | Rule::SaysCancelled(_)
+        | Rule::StopHonoured(_)
+        | Rule::AtWorkUntil(..)
+        | Rule::Clean
+        | Rule::UnknownMethod(_)
+        | Rule::CancelRead(_)
+        | Rule::TheirsCancelled
+        | Rule::Exited
+        | Rule::NoOrphan
+        | Rule::Acknowledged(..)
+        | Rule::FreedSooner => false,
+    }
+}
+
+fn breaks(play: &Play<'_>, rule: Rule) -> Result<(), Fault> {
     match rule {
         Rule::Ended(name) => ended(play, made(play, name)?),
         Rule::AnsweredAsCancelled(name) => as_cancelled(play, made(play, name)?),
@@ -40,7 +85,9 @@ fn breaks(play: &Play<'_>, rule: Rule) -> Result<(), String> {
             let id = &made(play, name)?.id;
             match is_cancel_read(&play.session, id) {
                 true => Ok(()),
-                false => Err(format!("nothing says that the cancel of request {id} was read")),
+                false => {
+                    Err(format!("nothing says that the cancel of request {id} was read").into())
+                }
             }
         }
         Rule::TheirsCancelled => theirs_cancelled(play),
@@ -48,6 +95,24 @@ fn breaks(play: &Play<'_>, rule: Rule) -> Result<(), String> {
             Err(_) => Ok(()),
             Ok(()) => Err("the server has taken it for a cancel of its own request".into()),
         },
+        Rule::EachAsFirst => each_as_first(play),
+        Rule::SameCapacity => same_capacity(play),
+        Rule::Before(name, other) => before(play, made(play, name)?, made(play, other)?),
+        Rule::TheirsKept(name) => theirs_kept(play, name),
+        Rule::AtWorkUntil(name, other) => {
+            at_work_until(play, made(play, name)?, made(play, other)?)
+        }
+        Rule::StopAnswered(name) => turn::stop_answered(play, made(play, name)?),
+        Rule::StopHonoured(name) => turn::stop_honoured(play, made(play, name)?),
+        Rule::TurnEnded(name) => turn::ended(play, made(play, name)?),
+        Rule::QuietAfter(name) => turn::quiet_after(play, name),
+        Rule::SaysCancelled(name) => {
+            let id = &made(play, name)?.id;
+            match play.session.answers_to(id).any(|(_, outcome)| outcome.is_cancelled()) {
+                true => Ok(()),
+                false => Err(format!("nothing says that request {id} was cancelled").into()),
+            }
+        }
         Rule::Exited => match play.ended {
             Some(_) => Ok(()),
             None => Err("the server has not ended".into()),
@@ -63,23 +128,103 @@ fn breaks(play: &Play<'_>, rule: Rule) -> Result<(), String> {
         Rule::FreedSooner => match play.ratio {
             Some(ratio) if ratio <= FREED => Ok(()),
             Some(ratio) => {
-                Err(format!("it is busy for {ratio:.2} of the time that it is without a cancel"))
+                Err(format!("it is busy for {ratio:.2} of the time that it is without a cancel")
+                    .into())
             }
             None => Err("it was not timed".into()),
         },
     }
 }
 
-fn made<'p>(play: &'p Play<'_>, name: Name) -> Result<&'p Made, String> {
-    play.named.get(&name).ok_or_else(|| format!("request {name} was not made"))
+/// Of many cancelled requests, each ended as the first, and as the dialect wants.
+fn each_as_first(play: &Play<'_>) -> Result<(), Fault> {
+    let says_cancelled =
+        |made: &Made| answers(play, made).iter().all(|outcome| outcome.is_cancelled());
+    let is_first = play.crowd.first().is_some_and(says_cancelled);
+    for (number, made) in play.crowd.iter().enumerate() {
+        ended(play, made)?;
+        if is_first && !says_cancelled(made) {
+            in_time(play, made)?;
+            return Err(format!(
+                "cancel {} of as many requests is not honoured, and the first one was",
+                number + 1
+            )
+            .into());
+        }
+    }
+    Ok(())
 }
 
-fn said(outcome: &Outcome) -> String {
-    match outcome {
-        Outcome::Result(_) => "a result".into(),
-        Outcome::Error { code } => format!("error {code}"),
-        Outcome::Cancelled => "cancelled".into(),
+fn same_capacity(play: &Play<'_>) -> Result<(), Fault> {
+    let Some((before, after)) = &play.capacity else { return Err("it was not tried".into()) };
+    match (&before.refusal, &after.refusal) {
+        (None, Some(refusal)) => Err(format!(
+            "of {} slow requests one is answered with {refusal}, and before the cancels none was",
+            after.count + 1
+        )
+        .into()),
+        _ if after.before_short > before.before_short && after.was_late => {
+            Err(Fault::Unclear(TOO_LATE.into()))
+        }
+        _ if after.before_short > before.before_short => Err(format!(
+            "of {} slow requests at once {} are done before a short one, and before the cancels {}",
+            after.count, after.before_short, before.before_short
+        )
+        .into()),
+        _ => Ok(()),
     }
+}
+
+/// A request was answered before another that was at work when a cancel was sent.
+fn before(play: &Play<'_>, made: &Made, other: &Made) -> Result<(), Fault> {
+    let at = |made: &Made| play.session.answers_to(&made.id).next().map(|(at, _)| at);
+    let cancelled_at = play.named.values().find_map(|made| made.cancelled_at).unwrap_or(0);
+    match (at(made), at(other)) {
+        (Some(at), Some(other)) if at < other => Ok(()),
+        (_, Some(other_at)) if other_at < cancelled_at => {
+            Err(Fault::Unclear(format!("request {} was done before the cancel was sent", other.id)))
+        }
+        _ => Err(format!(
+            "request {} is answered after request {}, which was at work before the cancel",
+            made.id, other.id
+        )
+        .into()),
+    }
+}
+
+/// A request had no result yet when another was answered. Nothing is wrong if it had, but nothing was seen either.
+fn at_work_until(play: &Play<'_>, made: &Made, other: &Made) -> Result<(), Fault> {
+    let other_at = play.session.answers_to(&other.id).next().map_or(usize::MAX, |(at, _)| at);
+    let mut results = play.session.answers_to(&made.id).filter(|(_, outcome)| outcome.is_result());
+    match results.next() {
+        Some((at, _)) if at < other_at => {
+            Err(Fault::Unclear(format!("request {} was done too soon", made.id)))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// A request that was made of us for this one was not cancelled, and neither was the request.
+fn theirs_kept(play: &Play<'_>, name: Name) -> Result<(), Fault> {
+    let made = made(play, name)?;
+    let theirs = play.theirs_for.get(&name).ok_or("the server asked nothing of us")?;
+    let is_theirs =
+        |(_, heard): (usize, &Heard)| matches!(heard, Heard::Cancel { id } if id == theirs);
+    if play.session.heard().any(is_theirs) {
+        return Err(format!(
+            "the server cancels its request {theirs}, which is for request {}, and that was not cancelled",
+            made.id
+        )
+        .into());
+    }
+    match answers(play, made).iter().any(|outcome| outcome.is_cancelled()) {
+        false => Ok(()),
+        true => undisturbed(play, made),
+    }
+}
+
+fn made<'p>(play: &'p Play<'_>, name: Name) -> Result<&'p Made, Fault> {
+    play.named.get(&name).ok_or_else(|| format!("request {name} was not made").into())
 }
 
 fn answers<'p>(play: &'p Play<'_>, made: &'p Made) -> Vec<&'p Outcome> {
@@ -87,16 +232,19 @@ fn answers<'p>(play: &'p Play<'_>, made: &'p Made) -> Vec<&'p Outcome> {
 }
 
 /// Answered once, whatever the answer.
-fn once(play: &Play<'_>, made: &Made) -> Result<(), String> {
+fn once(play: &Play<'_>, made: &Made) -> Result<(), Fault> {
     match answers(play, made)[..] {
+        [outcome @ Outcome::Both] => {
+            Err(format!("request {} is answered with {outcome}", made.id).into())
+        }
         [_] => Ok(()),
-        [] => Err(format!("request {} is never answered{}", made.id, under_another_id(play, made))),
-        [first, second, ..] => Err(format!(
-            "request {} is answered twice: {}, then {}",
-            made.id,
-            said(first),
-            said(second)
-        )),
+        [] => {
+            Err(format!("request {} is never answered{}", made.id, under_another_id(play, made))
+                .into())
+        }
+        [first, second, ..] => {
+            Err(format!("request {} is answered twice: {}, then {}", made.id, first, second).into())
+        }
     }
 }
 
@@ -121,15 +269,15 @@ fn is_ours(play: &Play<'_>, id: &str) -> bool {
     play.ids.contains(id) || play.session.named.contains(id)
 }
 
-fn nothing_under(play: &Play<'_>, id: &str) -> Result<(), String> {
+fn nothing_under(play: &Play<'_>, id: &str) -> Result<(), Fault> {
     match play.session.answers_to(id).next() {
         None => Ok(()),
-        Some((_, outcome)) => Err(format!("under id {id} there is an answer: {}", said(outcome))),
+        Some((_, outcome)) => Err(format!("under id {id} there is an answer: {outcome}").into()),
     }
 }
 
 /// In these places of the record no answer is to anything but a request.
-fn stray(play: &Play<'_>, is_place: impl Fn(usize) -> bool) -> Result<(), String> {
+fn stray(play: &Play<'_>, is_place: impl Fn(usize) -> bool) -> Result<(), Fault> {
     let stray = play.session.heard().find_map(|(at, heard)| match heard {
         Heard::Answer { id, outcome } if is_place(at) && !is_ours(play, id) => Some((id, outcome)),
         _ => None,
@@ -137,55 +285,83 @@ fn stray(play: &Play<'_>, is_place: impl Fn(usize) -> bool) -> Result<(), String
     match stray {
         None => Ok(()),
         Some((id, outcome)) => {
-            Err(format!("under id {id}, of no request, there is an answer: {}", said(outcome)))
+            Err(format!("under id {id}, of no request, there is an answer: {outcome}").into())
         }
     }
 }
 
-fn undisturbed(play: &Play<'_>, made: &Made) -> Result<(), String> {
+fn undisturbed(play: &Play<'_>, made: &Made) -> Result<(), Fault> {
     once(play, made)?;
     match answers(play, made)[..] {
         [outcome, ..] if outcome.is_cancelled() => {
-            Err(format!("request {} was not cancelled, and is answered as cancelled", made.id))
+            Err(format!("request {} was not cancelled, and is answered as cancelled", made.id)
+                .into())
         }
         _ => Ok(()),
     }
 }
 
-/// A cancelled request has ended as the dialect wants.
-fn ended(play: &Play<'_>, made: &Made) -> Result<(), String> {
+/// Holds if a cancelled request ended as the dialect wants, and not before its cancel was read.
+fn ended(play: &Play<'_>, made: &Made) -> Result<(), Fault> {
     if play.wants_answers() {
-        return once(play, made);
+        once(play, made)?;
+        return in_time_if_it_reads_on(play, made);
     }
     match answers(play, made)[..] {
         [] => Ok(()),
         [outcome, ..] => {
-            Err(format!("request {} was cancelled, and is answered: {}", made.id, said(outcome)))
+            in_time(play, made)?;
+            Err(format!("request {} was cancelled, and is answered: {}", made.id, outcome).into())
         }
     }
 }
 
-fn as_cancelled(play: &Play<'_>, made: &Made) -> Result<(), String> {
+/// As [`in_time`], but a server that does one thing after the other is always done first.
+fn in_time_if_it_reads_on(play: &Play<'_>, made: &Made) -> Result<(), Fault> {
+    let reads_on = play.facts.slow.as_ref().is_some_and(|slow| slow.reads_on);
+    if reads_on { in_time(play, made) } else { Ok(()) }
+}
+
+/// Holds if a cancelled request was not answered before its cancel was read.
+///
+/// A request that was sent after the cancel and is answered is the witness of that.
+fn in_time(play: &Play<'_>, made: &Made) -> Result<(), Fault> {
+    let (Some(cancelled_at), Some((at, outcome))) =
+        (made.cancelled_at, play.session.answers_to(&made.id).next())
+    else {
+        return Ok(());
+    };
+    match play.read_at(cancelled_at) {
+        _ if outcome.is_cancelled() => Ok(()),
+        Some(read_at) if read_at < at => Ok(()),
+        _ => Err(Fault::Unclear(format!(
+            "request {} was answered before its cancel was seen to be read",
+            made.id
+        ))),
+    }
+}
+
+fn as_cancelled(play: &Play<'_>, made: &Made) -> Result<(), Fault> {
     once(play, made)?;
     match answers(play, made)[..] {
         [outcome, ..]
             if !says_it_ended(play, outcome) && !matches!(outcome, Outcome::Result(_)) =>
         {
-            Err(format!("request {} was cancelled, and is answered: {}", made.id, said(outcome)))
+            Err(format!("request {} was cancelled, and is answered: {}", made.id, outcome).into())
         }
         _ => Ok(()),
     }
 }
 
-/// Whether an answer says that the work was given up: since it was cancelled, or since the document changed meanwhile,
-/// which we do to it whenever we ask for work that is not done yet.
+/// Returns whether an answer says that the work was given up. The reason may be a cancel. It may also be a
+/// change of the document, since we change it each time we ask for unfinished work.
 fn says_it_ended(play: &Play<'_>, outcome: &Outcome) -> bool {
     let is_modified = play.facts.family() == Family::Lsp
         && matches!(outcome, Outcome::Error { code: code::CONTENT_MODIFIED });
     outcome.is_cancelled() || is_modified
 }
 
-fn honoured(play: &Play<'_>, cancelled: Name, before: Name) -> Result<(), String> {
+fn honoured(play: &Play<'_>, cancelled: Name, before: Name) -> Result<(), Fault> {
     let (cancelled, before) = (made(play, cancelled)?, made(play, before)?);
     let first = |made: &Made| {
         play.session.answers_to(&made.id).next().map(|(at, outcome)| (at, outcome.clone()))
@@ -195,8 +371,8 @@ fn honoured(play: &Play<'_>, cancelled: Name, before: Name) -> Result<(), String
         (Some((_, outcome @ Outcome::Error { .. })), _) => Err(format!(
             "request {} is answered with {}, which does not say that it was cancelled: whether the work was stopped can't be told (no protocol makes that a MUST)",
             cancelled.id,
-            said(&outcome)
-        )),
+            outcome
+        ).into()),
         // Both take as long as the document does, and either may be first; a part is a part.
         (Some((_, Outcome::Result(part))), Some((_, Outcome::Result(all))))
             if play.facts.document.is_some() && is_part(&part, &all) =>
@@ -206,23 +382,26 @@ fn honoured(play: &Play<'_>, cancelled: Name, before: Name) -> Result<(), String
         (Some((at, _)), Some((before, _))) if play.facts.document.is_none() && at < before => {
             Ok(())
         }
+        (Some(_), _) if in_time_if_it_reads_on(play, cancelled).is_err() => {
+            in_time_if_it_reads_on(play, cancelled)
+        }
         (Some((_, outcome)), _) if play.facts.document.is_some() => Err(format!(
             "request {} is answered with {}, all of it, and so is each that was tried",
             cancelled.id,
-            said(&outcome)
-        )),
+            outcome
+        ).into()),
         (Some((_, outcome)), _) => Err(format!(
             "request {} is answered with {}, after request {} that was asked first",
             cancelled.id,
-            said(&outcome),
+            outcome,
             before.id
-        )),
-        (None, _) => Err(format!("request {} is never answered", cancelled.id)),
+        ).into()),
+        (None, _) => Err(format!("request {} is never answered", cancelled.id).into()),
     }
 }
 
 /// A result is no part of what there is without a cancel.
-fn whole(play: &Play<'_>, cancelled: &Made, like: &Made) -> Result<(), String> {
+fn whole(play: &Play<'_>, cancelled: &Made, like: &Made) -> Result<(), Fault> {
     match (&answers(play, cancelled)[..], &answers(play, like)[..]) {
         ([Outcome::Result(part), ..], [Outcome::Result(all), ..]) if is_part(part, all) => {
             Err(format!(
@@ -230,9 +409,10 @@ fn whole(play: &Play<'_>, cancelled: &Made, like: &Made) -> Result<(), String> {
                 cancelled.id,
                 part.to_string().len(),
                 all.to_string().len()
-            ))
+            )
+            .into())
         }
-        _ => Ok(()),
+        _ => in_time_if_it_reads_on(play, cancelled),
     }
 }
 
@@ -242,7 +422,7 @@ fn is_part(result: &Value, all: &Value) -> bool {
 }
 
 /// Of all that were made, cancelled or not: none twice, and those once that have to be.
-fn all_ended(play: &Play<'_>) -> Result<(), String> {
+fn all_ended(play: &Play<'_>) -> Result<(), Fault> {
     let mut counts = std::collections::HashMap::new();
     for (_, heard) in play.session.heard() {
         if let Heard::Answer { id, .. } = heard {
@@ -257,63 +437,66 @@ fn all_ended(play: &Play<'_>) -> Result<(), String> {
                     "request {} is never answered{}",
                     made.id,
                     under_another_id(play, made)
-                ));
+                )
+                .into());
             }
             0 | 1 => {}
-            count => return Err(format!("request {} is answered {count} times", made.id)),
+            count => return Err(format!("request {} is answered {count} times", made.id).into()),
         }
     }
     Ok(())
 }
 
-fn next_answered(play: &Play<'_>) -> Result<(), String> {
+fn next_answered(play: &Play<'_>) -> Result<(), Fault> {
     for next in &play.nexts {
         match play.session.answers_to(&next.id).count() {
             1 => {}
-            0 => return Err(format!("the next request, {}, is not answered", next.id)),
+            0 => return Err(format!("the next request, {}, is not answered", next.id).into()),
             count => {
-                return Err(format!("the next request, {}, is answered {count} times", next.id));
+                return Err(
+                    format!("the next request, {}, is answered {count} times", next.id).into()
+                );
             }
         }
     }
     Ok(())
 }
 
-fn no_progress_after(play: &Play<'_>, made: &Made) -> Result<(), String> {
+fn no_progress_after(play: &Play<'_>, made: &Made) -> Result<(), Fault> {
     let cancelled_at = made.cancelled_at.unwrap_or(0);
-    let read_at = (play.nexts.iter())
-        .filter(|next| next.sent_at > cancelled_at)
-        .find_map(|next| play.session.answers_to(&next.id).next())
-        .map(|(at, _)| at)
-        .ok_or("no request after the cancel was answered")?;
+    let read_at = play.read_at(cancelled_at).ok_or("no request after the cancel was answered")?;
     match play.session.progress_of(&made.token).filter(|at| *at > read_at).count() {
-        0 => Ok(()),
+        0 => in_time(play, made),
         count => Err(format!(
             "after the cancel of request {} was read there is progress of it, {count} times",
             made.id
-        )),
+        )
+        .into()),
     }
 }
 
-fn clean(play: &Play<'_>) -> Result<(), String> {
+fn clean(play: &Play<'_>) -> Result<(), Fault> {
     play.session.record.iter().try_for_each(|entry| match &entry.what {
         What::Broken { violation } => {
-            Err(format!("what it wrote is no message that it may write: {violation}"))
+            Err(format!("what it wrote is no message that it may write: {violation}").into())
+        }
+        What::Got { heard: Heard::Answer { id, outcome: Outcome::Both }, .. } => {
+            Err(format!("request {id} is answered with {}", Outcome::Both).into())
         }
         _ => Ok(()),
     })
 }
 
-fn unknown_method(play: &Play<'_>, made: &Made) -> Result<(), String> {
+fn unknown_method(play: &Play<'_>, made: &Made) -> Result<(), Fault> {
     once(play, made)?;
     match answers(play, made)[..] {
         [Outcome::Error { code: -32601 }] => Ok(()),
-        [outcome, ..] => Err(format!("it is answered: {}", said(outcome))),
+        [outcome, ..] => Err(format!("it is answered: {outcome}").into()),
         [] => Ok(()),
     }
 }
 
-fn theirs_cancelled(play: &Play<'_>) -> Result<(), String> {
+fn theirs_cancelled(play: &Play<'_>) -> Result<(), Fault> {
     let theirs = play.theirs.as_deref().ok_or("the server asked nothing of us")?;
     let cancelled = play
         .session
@@ -326,18 +509,18 @@ fn theirs_cancelled(play: &Play<'_>) -> Result<(), String> {
     if cancelled || answered {
         Ok(())
     } else {
-        Err(format!("the server does not cancel its own request {theirs}"))
+        Err(format!("the server does not cancel its own request {theirs}").into())
     }
 }
 
-fn acknowledged(play: &Play<'_>, made: &Made, cancelled: bool) -> Result<(), String> {
+fn acknowledged(play: &Play<'_>, made: &Made, cancelled: bool) -> Result<(), Fault> {
     if play.session.wire.dialect.envelope == Envelope::Dap {
         // It does not say whether it has found something.
         let id = made.cancel_id.as_deref().ok_or("nothing was cancelled")?;
         return match play.session.answers_to(id).count() {
             1 => Ok(()),
-            0 => Err(format!("the cancel of {} is not answered", made.id)),
-            count => Err(format!("the cancel of {} is answered {count} times", made.id)),
+            0 => Err(format!("the cancel of {} is not answered", made.id).into()),
+            count => Err(format!("the cancel of {} is answered {count} times", made.id).into()),
         };
     }
     let all: Vec<bool> = (play.session.heard())
@@ -348,9 +531,11 @@ fn acknowledged(play: &Play<'_>, made: &Made, cancelled: bool) -> Result<(), Str
         .collect();
     match all[..] {
         [said] if said == cancelled => Ok(()),
-        [said] => Err(format!("the cancel of {} is acknowledged with cancelled: {said}", made.id)),
-        [] => Err(format!("the cancel of {} is not acknowledged", made.id)),
-        _ => Err(format!("the cancel of {} is acknowledged {} times", made.id, all.len())),
+        [said] => {
+            Err(format!("the cancel of {} is acknowledged with cancelled: {said}", made.id).into())
+        }
+        [] => Err(format!("the cancel of {} is not acknowledged", made.id).into()),
+        _ => Err(format!("the cancel of {} is acknowledged {} times", made.id, all.len()).into()),
     }
 }
 

@@ -1,4 +1,4 @@
-//! What is known to fail, and what fails now and then.
+//! The checks that are known to fail, or to fail now and then.
 
 use crate::checks::CHECKS;
 use crate::report::{Outcome, Verdict};
@@ -10,7 +10,7 @@ pub struct Known {
     flaky: Vec<String>,
 }
 
-/// What is expected of a check.
+/// The expectation about a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Expected {
     /// That it passes.

@@ -1,8 +1,8 @@
 //! A test suite for cancellation over JSON-RPC.
 //!
-//! It drives a server or a relay that it does not know, makes the same checks on a fresh one each, and says what holds,
-//! with what both sides said as evidence. `rescind conform` is the program; here is what it is made of, so
-//! that the tests of an SDK can run it on a server in their own process:
+//! It drives a server or a relay that it does not know, and makes each check on a fresh one. It reports each
+//! verdict, with the messages of both sides as evidence. `rescind conform` is the program. This library holds
+//! its parts, so that the tests of an SDK can run them on a server in their own process:
 //!
 //! ```no_run
 //! use std::net::TcpStream;
@@ -20,13 +20,13 @@
 //! # }
 //! ```
 //!
-//! - [`CHECKS`] is the table of checks: what each sends, what has to come, who asks for it, how it is seen.
-//! - [`run`] finds out what the server speaks and what takes it time, then plays every [`Check`].
+//! - [`CHECKS`] is the table of checks: the messages of each, its rules, and the page that asks for it.
+//! - [`run`] finds out the server's protocol and a request that takes it time, then plays every [`Check`].
 //! - [`run_client`] plays each [`ClientCheck`] of [`CLIENT_CHECKS`] with a client, and is its server.
-//! - [`run_relay`] does that with a relay between the two sides of the test, and [`RELAY_CHECKS`].
-//! - [`Report`] is what came of it: for people, as JSON, as `JUnit` XML, as a table, as a badge.
+//! - [`run_relay`] plays each check of [`RELAY_CHECKS`] with a relay between the two sides of the test.
+//! - [`Report`] is the outcome: for people, as JSON, as `JUnit` XML, as a table, as a badge.
 //!
-//! A check for another protocol is another [`Clause`] of the checks that hold there too, and rows of its own.
+//! To support another protocol, add a [`Clause`] to the checks that hold there too, and rows for the new ones.
 #![forbid(unsafe_code)]
 
 #[cfg(test)]
@@ -47,10 +47,12 @@ mod play;
 mod relay;
 mod report;
 mod session;
+mod stop;
 mod stopped;
 mod suite;
 mod target;
 mod tools;
+mod value;
 mod wire;
 
 pub use check::{Check, Clause, Id, Item, Level, Name, Need, Rule, Step};
@@ -67,5 +69,5 @@ pub use relay::{
     far, run_relay,
 };
 pub use report::{Line, Outcome, Report, Transcript, Verdict, Way, Whole, matrix};
-pub use suite::{Options, Unreached, run};
+pub use suite::{Options, Progress, Unreached, run};
 pub use target::{Child, InProcess, Link, Program, Target};

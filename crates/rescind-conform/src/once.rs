@@ -4,13 +4,14 @@ use std::time::Instant;
 
 use crate::check::{Clause, Level};
 use crate::known::Known;
-use crate::play::Stop;
 use crate::report::{Outcome, Transcript, Verdict};
+use crate::stop::Fault;
+use crate::stop::Stop;
 
 /// A check is run so often at most.
 const RUNS: usize = 3;
 
-/// What came of one run.
+/// The outcome of one run.
 pub(crate) struct Once {
     pub(crate) verdict: Verdict,
     /// Nothing was seen this time, and another run may see it.
@@ -26,20 +27,23 @@ impl Once {
     }
 
     /// A run in which the steps `stopped` short, or did not, and something was `broken`, or nothing.
-    pub(crate) fn of(stopped: Option<Stop>, broken: Option<String>) -> Self {
+    pub(crate) fn of(stopped: Option<Stop>, fault: Option<Fault>) -> Self {
+        let is_broken = matches!(fault, Some(Fault::Broken(_)));
         let is_missed = match &stopped {
             Some(Stop::Missed(_)) => true,
-            Some(Stop::Stuck(_)) => broken.is_none(),
-            _ => false,
+            Some(Stop::Stuck(_)) => !is_broken,
+            Some(Stop::NotExercised(_) | Stop::Ended(_)) => false,
+            None => matches!(fault, Some(Fault::Unclear(_))),
         };
-        let verdict = match (stopped, broken) {
+        let verdict = match (stopped, fault) {
             (Some(Stop::NotExercised(why) | Stop::Missed(why)), _) => Verdict::NotExercised { why },
-            (Some(Stop::Ended(why)), _) | (Some(Stop::Stuck(why)), Some(_)) => {
-                Verdict::Fail { why }
-            }
+            (Some(Stop::Ended(why)), _) => Verdict::Fail { why },
+            (Some(Stop::Stuck(why)), _) if is_broken => Verdict::Fail { why },
             // Nothing wrong was seen of what was not done: that is no pass.
-            (Some(Stop::Stuck(why)), None) => Verdict::NotExercised { why },
-            (None, Some(why)) => Verdict::Fail { why },
+            (Some(Stop::Stuck(why)), _) | (None, Some(Fault::Unclear(why))) => {
+                Verdict::NotExercised { why }
+            }
+            (None, Some(Fault::Broken(why))) => Verdict::Fail { why },
             (None, None) => Verdict::Pass,
         };
         Self { is_missed, ..Self::without(verdict) }
@@ -55,12 +59,12 @@ impl Once {
     }
 }
 
-/// Whether enough was seen: two runs that fail, or that miss what they look for, agree, and one in which all was seen
-/// needs another only if a run has failed.
+/// Returns whether enough was seen: two runs that fail agree, and one in which all was seen needs another only if a run has
+/// failed. What was missed is looked for again.
 fn is_certain(runs: &[Once]) -> bool {
     let failed = runs.iter().filter(|run| run.fails()).count();
     let missed = runs.iter().filter(|run| run.is_missed).count();
-    failed > 1 || missed > 1 || (failed == 0 && missed < runs.len())
+    failed > 1 || missed == RUNS || (failed == 0 && missed < runs.len())
 }
 
 /// The run that is told: the last that failed if two did; else the last that saw it hold, or, if there is none, that saw
@@ -76,22 +80,22 @@ fn told(mut runs: Vec<Once>) -> Once {
     runs.pop().expect("a check is run at least once")
 }
 
-/// A check as reports tell it.
+/// A check as it stands in reports.
 pub(crate) struct Told {
     pub(crate) id: &'static str,
     pub(crate) title: &'static str,
-    /// What the protocol asks for, if it does.
+    /// The clause of the protocol that asks for it, if there is one.
     pub(crate) clause: Option<&'static Clause>,
 }
 
 impl Told {
     /// Runs the check until its verdict is certain: a failure is one if two of three runs agree, and what was missed is looked
-    /// for once more. `run` is told whether it is the first.
-    pub(crate) fn outcome(self, known: &Known, mut run: impl FnMut(bool) -> Once) -> Outcome {
+    /// for twice more. `run` gets the number of runs before it.
+    pub(crate) fn outcome(self, known: &Known, mut run: impl FnMut(usize) -> Once) -> Outcome {
         let begun = Instant::now();
-        let mut made = vec![run(true)];
+        let mut made = vec![run(0)];
         while made.len() < RUNS && !is_certain(&made) {
-            made.push(run(false));
+            made.push(run(made.len()));
         }
         let runs = made.iter().map(|run| run.verdict.clone()).collect();
         let last = told(made);
@@ -103,6 +107,7 @@ impl Told {
             clause: clause.map_or("", |clause| clause.text),
             source: clause.map_or("", |clause| clause.source),
             known: known.of(id),
+            is_unclear: last.is_missed,
             verdict: last.verdict,
             runs,
             took: begun.elapsed(),

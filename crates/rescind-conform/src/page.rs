@@ -1,4 +1,4 @@
-//! The checks as pages of documentation.
+//! The checks as pages, which `rescind conform checks` prints.
 
 use std::fmt::{Debug, Write};
 
@@ -50,6 +50,7 @@ pub fn relay_page() -> String {
             let _ = writeln!(out, "Judged: {rule}.\n");
         }
         clauses(&mut out, check.clauses, check.witness);
+        out.push('\n');
     }
     out
 }
@@ -86,10 +87,10 @@ fn clauses(out: &mut String, clauses: &[Clause], witness: &str) {
             clause.text
         );
     }
-    let _ = writeln!(out, "\nWitness: {witness}\n");
+    let _ = writeln!(out, "\nWitness: {witness}");
 }
 
-/// What is played and judged, in the words of this crate: a line, for the page is long.
+/// Writes the needs, the steps and the rules in one line, in the words of this crate.
 fn data(out: &mut String, needs: &[impl Debug], steps: &[impl Debug], rules: &[impl Debug]) {
     let all = [("Needs", words(needs)), ("Steps", words(steps)), ("Rules", words(rules))];
     let said = all.iter().filter(|(_, words)| !words.is_empty());

@@ -1,16 +1,29 @@
-//! How long is waited for what is seen to work.
+//! The patience with what is seen to work.
 
 use std::time::{Duration, Instant};
 
 use crate::stopped::Delays;
 
-/// How many times as long something is waited for that is busy, or says something. Time in which it waited for a processor
-/// does not count,
+/// A target that is busy or says something gets this many times the patience. Time in which it waited for a
+/// processor does not count.
 const LONGER: u32 = 6;
-/// up to so many times as long: it may keep the processors busy itself.
+/// The whole wait lasts at most this many times as long: a target may keep the processors busy itself.
 const LONGEST: u32 = 5;
-/// Less than this part of the patience is not worth waiting for.
+/// The machine is late if there was no processor for the target in this part of the time, or more.
+const LATE: u32 = 4;
+/// A remaining wait below this part of the patience is dropped.
 const LEAST: u32 = 10;
+
+/// The decision about something that was waited for in vain, although there was work on it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum More {
+    /// It is waited for so much longer.
+    Wait(Duration),
+    /// It had all the time that it gets.
+    Over,
+    /// It is over, and for a good part of the time there was no processor for it.
+    Late,
+}
 
 /// One thing that is waited for.
 #[derive(Debug)]
@@ -26,14 +39,19 @@ impl Patience {
         Self { patience, begun: Instant::now(), delays: None }
     }
 
-    /// How much longer it is waited for, which did not come although there was work on it, if it is.
-    pub(crate) fn more(&mut self, now: Delays) -> Option<Duration> {
+    /// Decides how much longer it is waited for.
+    pub(crate) fn more(&mut self, now: Delays) -> More {
         let most = self.patience * LONGER;
         let elapsed = self.begun.elapsed();
         let delayed = self.delays.get_or_insert_with(|| now.clone()).grown(&now);
         let left = most.saturating_sub(elapsed.saturating_sub(delayed));
-        let is_over = left < self.patience / LEAST || elapsed >= most * LONGEST;
-        (!is_over).then(|| left.min(self.patience))
+        match () {
+            () if left >= self.patience / LEAST && elapsed < most * LONGEST => {
+                More::Wait(left.min(self.patience))
+            }
+            () if delayed > elapsed / LATE => More::Late,
+            () => More::Over,
+        }
     }
 }
 
@@ -50,13 +68,13 @@ mod tests {
             let mut patience = Patience { begun, ..Patience::begin(second) };
             patience.more(Delays::default())
         };
-        assert_eq!(after(1), Some(second));
-        assert!(after(5).is_some_and(|left| left < second), "what is left of six");
-        assert_eq!(after(6), None);
+        assert_eq!(after(1), More::Wait(second));
+        assert!(matches!(after(5), More::Wait(left) if left < second), "what is left of six");
+        assert_eq!(after(6), More::Over);
         assert_eq!(
             Patience { patience: Duration::ZERO, ..Patience::begin(second) }
                 .more(Delays::default()),
-            None
+            More::Over
         );
     }
 }

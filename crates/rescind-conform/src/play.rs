@@ -9,12 +9,18 @@ use serde_json::{Value, json};
 
 use crate::check::{Id, Item, Name, Step};
 use crate::facts::Facts;
+use crate::family::{SESSION, put};
 use crate::malformed;
 use crate::session::{Session, Waited};
+use crate::stop::{Stop, TOO_LATE};
 use crate::wire::Heard;
 
+mod capacity;
 mod crowd;
 mod rounds;
+mod turn;
+
+pub(crate) use capacity::Taken;
 
 /// A request that a check has made.
 #[derive(Clone, Debug)]
@@ -22,7 +28,7 @@ pub(crate) struct Made {
     /// Its id, as the token that was written, and the token of its progress.
     pub(crate) id: String,
     pub(crate) token: String,
-    /// Where its cancel stands in the record.
+    /// The place of its cancel in the record.
     pub(crate) cancelled_at: Option<usize>,
     /// The id that its first cancel has where that is a request.
     pub(crate) cancel_id: Option<String>,
@@ -35,19 +41,6 @@ pub(crate) struct Next {
     pub(crate) sent_at: usize,
 }
 
-/// Why the rest of the steps is not done.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Stop {
-    /// The check can't be done with this server.
-    NotExercised(String),
-    /// It can, and this time nothing was seen: what is looked at was over too soon, or the machine too slow for it.
-    Missed(String),
-    /// The server did not do for long what it has to.
-    Stuck(String),
-    /// The server ended, and was not asked to.
-    Ended(String),
-}
-
 /// A check as it is played.
 #[derive(Debug)]
 pub(crate) struct Play<'a> {
@@ -55,18 +48,37 @@ pub(crate) struct Play<'a> {
     pub(crate) facts: &'a Facts,
     pub(crate) named: BTreeMap<Name, Made>,
     pub(crate) nexts: Vec<Next>,
+    /// Other requests that are done at once.
+    reads: Vec<Next>,
     /// Requests without a name: cancelled or not.
     pub(crate) crowd: Vec<Made>,
     /// The id of what the server has asked of us.
     pub(crate) theirs: Option<String>,
+    /// The ids of what it has asked of us for each request.
+    pub(crate) theirs_for: BTreeMap<Name, String>,
+    /// The slow requests that the server takes at once, before many cancels and after them.
+    pub(crate) capacity: Option<(Taken, Taken)>,
     /// After the end of the input: whether the process ended, and left nothing.
     pub(crate) ended: Option<bool>,
-    /// How long the server was busy with a cancelled request, in parts of how long without the cancel.
+    /// The time for which the server was busy with a cancelled request, as a share of the time without the
+    /// cancel.
     pub(crate) ratio: Option<f64>,
     /// Every id that was used, or taken for use.
     pub(crate) ids: HashSet<String>,
-    /// Where in the record there are only notifications that name nothing, requests and their answers.
+    /// The part of the record in which we sent only malformed cancels, and quick requests beside them.
     pub(crate) silent: Range<usize>,
+    /// Whether the cancels are left out, to see what the server does without them.
+    pub(crate) is_control: bool,
+    /// The number of cancels that were sent.
+    pub(crate) cancels: usize,
+    /// Whether the document was changed in this write: once is enough, and a second change may end what the first began.
+    has_edited: bool,
+    /// Sessions that were opened and have had no turn yet.
+    sessions: Vec<String>,
+    /// The sessions of turns.
+    pub(crate) turns: BTreeMap<Name, String>,
+    /// The place of our responses to what a turn had to wait for.
+    pub(crate) held_until: usize,
     rng: Rng,
     next_id: u64,
     version: u64,
@@ -74,7 +86,7 @@ pub(crate) struct Play<'a> {
     patience: Duration,
 }
 
-/// How much later than all that was waited for an answer may come.
+/// The time in which a response comes that is owed when all others are there, on a machine that is not late.
 const LATE: Duration = Duration::from_secs(2);
 
 impl<'a> Play<'a> {
@@ -92,12 +104,21 @@ impl<'a> Play<'a> {
             facts,
             named: BTreeMap::new(),
             nexts: Vec::new(),
+            reads: Vec::new(),
             crowd: Vec::new(),
             theirs: None,
+            theirs_for: BTreeMap::new(),
+            capacity: None,
             ended: None,
             ratio: None,
             ids: HashSet::new(),
             silent: 0..0,
+            is_control: false,
+            cancels: 0,
+            has_edited: false,
+            sessions: Vec::new(),
+            turns: BTreeMap::new(),
+            held_until: 0,
             rng,
             next_id,
             version: 10,
@@ -124,17 +145,25 @@ impl<'a> Play<'a> {
                 return self.wait_for_answer(name);
             }
             Step::MalformedCancels(name) => return self.malformed_cancels(name),
+            Step::UnreadableCancels => return self.unreadable_cancels(),
             Step::Burst(count) => return self.burst(count),
             Step::HalfCancelled(count) => return self.half_cancelled(count),
             Step::AnyMoment => return self.any_moment(),
+            Step::EachCancelled(count) => return self.each_cancelled(count),
+            Step::Capacity(cancels) => return self.compare_capacity(cancels),
+            Step::AskedFor(name) => return self.wait_until_asked_for(name),
             Step::OutputFull(items) => return self.output_full(items),
             Step::HoldReverse => self.session.answers = false,
             Step::CancelRead(name) => return self.wait_until_cancel_read(name),
             Step::Asked => return self.wait_until_asked(),
+            Step::TurnStarted(name) => return self.wait_until_turn_started(name),
+            Step::TurnSettled(name) => return self.settle_turn(name),
+            Step::AnswerAsCancelled => self.answer_as_cancelled(),
             Step::CancelTheirId => {
                 let cancel =
                     self.session.wire.cancel(self.theirs.as_deref().unwrap_or("0"), "\"c\"");
-                self.session.send(&[cancel], false);
+                let cancel = self.unless_control(cancel);
+                self.write(vec![cancel], false);
             }
             Step::End => return self.end(),
             Step::Compare => return self.compare(),
@@ -185,9 +214,13 @@ impl<'a> Play<'a> {
     }
 
     /// The same about a document that has not changed since: what is known of it already.
-    fn slow_unchanged(&self, made: &Made, ms: u64) -> String {
+    fn slow_unchanged(&mut self, made: &Made, ms: u64) -> String {
         let Some(slow) = &self.facts.slow else { return self.quick(made) };
-        let params = slow.request.lasting(ms);
+        let mut params = slow.request.lasting(ms);
+        if slow.request.is_in_session() {
+            let session = self.sessions.pop().or_else(|| self.session.open_session());
+            params = put(&params, &[(SESSION, json!(session))]);
+        }
         self.session.wire.request(&made.id, &slow.request.method, &params, &made.token)
     }
 
@@ -201,27 +234,65 @@ impl<'a> Play<'a> {
         let own = self.fresh();
         let message = self.session.wire.cancel(&made.id, &own);
         made.cancel_id.get_or_insert(own);
-        message
+        self.unless_control(message)
+    }
+
+    /// Returns a cancel, or nothing in the run that goes without.
+    fn unless_control(&mut self, cancel: String) -> String {
+        if self.is_control {
+            return String::new();
+        }
+        self.cancels += 1;
+        cancel
+    }
+
+    /// Writes messages at once. Those that are empty are left out: a protocol without a cancel on the wire has none.
+    fn write(&mut self, mut messages: Vec<String>, in_one_read: bool) {
+        messages.retain(|message| !message.is_empty());
+        self.session.send(&messages, in_one_read);
+    }
+
+    /// Opens as many sessions as so many slow requests need, so that nothing is between these on the wire.
+    fn open_sessions(&mut self, count: usize) {
+        let is_needed = self.facts.slow.as_ref().is_some_and(|slow| slow.request.is_in_session());
+        while is_needed && self.sessions.len() < count {
+            let Some(session) = self.session.open_session() else { return };
+            self.sessions.push(session);
+        }
     }
 
     /// Writes some messages at once.
     fn send(&mut self, items: &[Item], in_one_read: bool) {
+        let is_slow = |item: &&Item| matches!(item, Item::Slow(..) | Item::SlowFor(..));
+        self.open_sessions(items.iter().filter(is_slow).count());
+        self.open_for_turns(items);
+        self.has_edited = false;
         let (mut messages, mut cancelled) = (Vec::new(), Vec::new());
         for item in items {
             let more = self.messages(*item);
-            if let Item::Cancel(name) | Item::CancelWithMore(name) = item {
-                cancelled.push((*name, self.session.record.len() + messages.len()));
+            match *item {
+                // A stop may come before its turn.
+                Item::Cancel(name) | Item::CancelWithMore(name) | Item::Stop(name)
+                    if self.named.contains_key(&name) =>
+                {
+                    cancelled.push((name, self.session.record.len() + messages.len()));
+                }
+                _ => {}
             }
             messages.extend(more);
+            if let Item::Quick(name, _) = item {
+                // A server that has answered it has read what came before it.
+                let sent_at = self.session.record.len() + messages.len() - 1;
+                let made = self.named.get(name);
+                self.reads.extend(made.map(|made| Next { id: made.id.clone(), sent_at }));
+            }
         }
-        // Where a protocol has no cancel on the wire, there is no message for one.
-        messages.retain(|message: &String| !message.is_empty());
         for (name, at) in cancelled {
             if let Some(made) = self.named.get_mut(&name) {
                 made.cancelled_at.get_or_insert(at);
             }
         }
-        self.session.send(&messages, in_one_read);
+        self.write(messages, in_one_read);
     }
 
     fn messages(&mut self, item: Item) -> Vec<String> {
@@ -229,13 +300,17 @@ impl<'a> Play<'a> {
         match item {
             Item::Slow(name, id) => {
                 let made = self.make(id);
-                let messages = self.slow(&made, self.slow_ms);
+                let messages = match self.has_edited {
+                    true => vec![self.slow_unchanged(&made, self.slow_ms)],
+                    false => self.slow(&made, self.slow_ms),
+                };
+                self.has_edited = true;
                 self.named.insert(name, made);
                 messages
             }
-            Item::SlowForHalf(name) => {
+            Item::SlowFor(name, hundredths) => {
                 let made = self.make(Id::Fresh);
-                let message = self.slow_unchanged(&made, self.slow_ms / 2);
+                let message = self.slow_unchanged(&made, self.slow_ms * hundredths / 100);
                 self.named.insert(name, made);
                 vec![message]
             }
@@ -256,6 +331,9 @@ impl<'a> Play<'a> {
                     None => vec![],
                 }
             }
+            Item::Turn(name) => vec![self.turn(name, name)],
+            Item::TurnAfter(name, before) => vec![self.turn(name, before)],
+            Item::Stop(name) => vec![self.stop(name)],
             Item::Request(name, method) => self.named_request(name, method, &json!({})),
             Item::Cancel(name) => {
                 let Some(mut made) = self.named.get(&name).cloned() else { return vec![] };
@@ -266,11 +344,13 @@ impl<'a> Play<'a> {
             Item::CancelWithMore(name) => {
                 let own = self.fresh();
                 let cancel = |made: &Made| wire.cancel_with_more(&made.id, &own);
-                self.named.get(&name).map(cancel).into_iter().collect()
+                let cancel = self.named.get(&name).map(cancel).unwrap_or_default();
+                vec![self.unless_control(cancel)]
             }
             Item::CancelId(token) => {
                 let own = self.fresh();
-                vec![wire.cancel(&self.token(token), &own)]
+                let cancel = wire.cancel(&self.token(token), &own);
+                vec![self.unless_control(cancel)]
             }
             Item::Notification(method) => vec![wire.notification(method, &json!({}))],
         }
@@ -297,6 +377,7 @@ impl<'a> Play<'a> {
             Waited::Talking => Err(Stop::Missed(format!(
                 "the server was still answering what was asked before {what}"
             ))),
+            Waited::Late => Err(Stop::Missed(format!("{TOO_LATE} before {what}"))),
         }
     }
 
@@ -358,14 +439,28 @@ impl<'a> Play<'a> {
         self.next().map(drop)
     }
 
-    /// Gives a server that answers out of order a moment for what it still owes.
-    pub(crate) fn wait_for_late_answers(&mut self) {
+    /// Waits for the responses that are owed, and reports the wait as missed if the machine was late.
+    pub(crate) fn wait_for_late_answers(&mut self) -> Result<(), Stop> {
         let wants_all = self.wants_answers();
         let owed: Vec<String> = (self.crowd.iter().chain(self.named.values()))
             .filter(|made| wants_all || made.cancelled_at.is_none())
             .map(|made| made.id.clone())
             .collect();
-        self.session.wait_for(LATE, &mut |session| owed.iter().all(|id| session.is_answered(id)));
+        let all_came = |session: &Session| owed.iter().all(|id| session.is_answered(id));
+        match self.session.wait_unless_late(LATE, all_came) {
+            Waited::Late => Err(Stop::Missed(TOO_LATE.into())),
+            _ => Ok(()),
+        }
+    }
+
+    /// Returns where the first response stands to a next request that was sent after this place of the record.
+    ///
+    /// A server reads in order, so it had read everything before.
+    pub(crate) fn read_at(&self, sent_at: usize) -> Option<usize> {
+        let all = self.nexts.iter().chain(&self.reads);
+        let later = all.filter(|next| next.sent_at > sent_at);
+        let answers = later.filter_map(|next| self.session.answers_to(&next.id).next());
+        answers.map(|(at, _)| at).min()
     }
 
     /// Whether the dialect wants an answer to a cancelled request.
@@ -375,23 +470,27 @@ impl<'a> Play<'a> {
 
     fn malformed_cancels(&mut self, name: Name) -> Result<(), Stop> {
         let id = self.made(name)?.id.clone();
-        let member = self.session.wire.cancel_member();
-        let (forms, more) = (malformed::plain(member, &id), malformed::refusable(member));
+        let forms = malformed::plain(self.session.wire.cancel_member(), &id);
         // A cancel that is a request is answered.
         if self.session.wire.cancels_by_notification() {
             self.silent = self.session.record.len()..usize::MAX;
         }
-        let plain = forms.len();
-        for (number, params) in forms.into_iter().chain(more).enumerate() {
-            if number == plain {
-                // An answer that is behind has one request more to come.
-                self.next()?;
-                self.silent.end = self.silent.end.min(self.session.record.len());
-            }
+        self.cancel_with_each(forms)?;
+        // An answer that is behind has one request more to come.
+        self.next().map(drop)
+    }
+
+    fn unreadable_cancels(&mut self) -> Result<(), Stop> {
+        self.cancel_with_each(malformed::refusable(self.session.wire.cancel_member()))
+    }
+
+    fn cancel_with_each(&mut self, forms: Vec<Option<String>>) -> Result<(), Stop> {
+        for (number, params) in forms.into_iter().enumerate() {
             self.session.note(format!("malformed cancel {}", number + 1));
             let own = self.fresh();
             let message = malformed::message(&self.session.wire, params.as_deref(), &own);
-            self.session.send(&[message], false);
+            let message = self.unless_control(message);
+            self.write(vec![message], false);
             let after = format!(
                 "after the malformed cancel with params {}",
                 params.as_deref().unwrap_or("(none)")
@@ -425,10 +524,31 @@ impl<'a> Play<'a> {
             self.waited(waited, "it asked something")?;
         }
         self.theirs = asked(&self.session);
-        match &self.theirs {
-            Some(_) => Ok(()),
-            None => Err(Stop::NotExercised("the server asked nothing of us".into())),
-        }
+        if self.theirs.is_some() { Ok(()) } else { Err(self.asked_nothing(&waited)) }
+    }
+
+    /// A server that is still at work may ask later: that is no evidence that it asks nothing.
+    fn asked_nothing(&self, waited: &Waited) -> Stop {
+        Stop::NotExercised(match waited {
+            Waited::Done | Waited::Ended => "the server asked nothing of us".into(),
+            _ => format!("{} s passed without a request of the server", self.patience.as_secs()),
+        })
+    }
+
+    fn wait_until_asked_for(&mut self, name: Name) -> Result<(), Stop> {
+        let known: Vec<String> = self.theirs_for.values().cloned().collect();
+        let asked = |session: &Session| {
+            session.heard().find_map(|(_, heard)| match heard {
+                Heard::Request { id, .. } if !known.contains(id) => Some(id.clone()),
+                _ => None,
+            })
+        };
+        let own = self.made(name)?.id.clone();
+        let waited =
+            self.session.wait(|session| asked(session).is_some() || session.is_answered(&own));
+        let theirs = asked(&self.session).ok_or_else(|| self.asked_nothing(&waited))?;
+        self.theirs_for.insert(name, theirs);
+        Ok(())
     }
 
     fn end(&mut self) -> Result<(), Stop> {

@@ -4,17 +4,19 @@ use std::collections::HashSet;
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
+use serde_json::json;
+
 use protocol_core::{Config, Envelope, Event, InputBuffer, StreamConnection, Timestamp, Violation};
 
-use crate::patience::Patience;
+use crate::patience::{More, Patience};
 use crate::stopped::Delays;
 use crate::target::{Child, Link, Told};
-use crate::wire::{Heard, Wire};
+use crate::wire::{Heard, Outcome, Wire};
 
 /// A server that says more than this in one check is not listened to any longer.
 const RECORD_BYTES: usize = 64 << 20;
 
-/// How long a write to a stopped process may take.
+/// The time that a write to a stopped process may take.
 const WRITTEN: Duration = Duration::from_secs(1);
 
 /// One line of a record.
@@ -31,7 +33,7 @@ pub(crate) enum What {
     Sent(String),
     /// The server wrote this, without framing.
     Got { message: Vec<u8>, heard: Heard },
-    /// What the server wrote is no message of its protocol, or not one that a server sends.
+    /// Something that is no message of its protocol, or not one that a server sends.
     Broken { violation: Violation },
     /// Its output ended.
     Ended,
@@ -39,7 +41,7 @@ pub(crate) enum What {
     Note(String),
 }
 
-/// Why waiting was over.
+/// The reason why waiting was over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Waited {
     /// For what was waited for.
@@ -50,6 +52,8 @@ pub(crate) enum Waited {
     TimedOut,
     /// Neither did it, but the server was saying other things all the time.
     Talking,
+    /// Neither did it, and the machine gave too little time to the server, or to us, to tell why.
+    Late,
 }
 
 /// A connection to one server.
@@ -68,6 +72,10 @@ pub(crate) struct Session {
     pub(crate) named: HashSet<String>,
     /// The number of our last message, where messages have numbers.
     number: u64,
+    /// The number of sessions of the Agent Client Protocol that were asked for.
+    opened: usize,
+    /// The number of measurements.
+    pub(crate) measured: u64,
     /// Whether the server's own requests are answered.
     pub(crate) answers: bool,
     has_ended: bool,
@@ -101,6 +109,8 @@ impl Session {
             bytes: 0,
             named: HashSet::new(),
             number: 0,
+            opened: 0,
+            measured: 0,
             answers: false,
             has_ended: false,
         }
@@ -121,6 +131,20 @@ impl Session {
         let id = self.next_number().unwrap_or_else(|| format!("\"{name}\""));
         self.named.insert(id.clone());
         id
+    }
+
+    /// Opens a session of the Agent Client Protocol, and returns its id. Returns `None` if it is refused.
+    pub(crate) fn open_session(&mut self) -> Option<String> {
+        self.opened += 1;
+        let id = self.id(&format!("session-{}", self.opened));
+        let params = json!({ "cwd": std::env::temp_dir(), "mcpServers": [] });
+        let message = self.wire.request(&id, "session/new", &params, "");
+        self.send(&[message], false);
+        self.wait(|session| session.is_answered(&id));
+        match self.answers_to(&id).next()? {
+            (_, Outcome::Result(result)) => result["sessionId"].as_str().map(str::to_owned),
+            _ => None,
+        }
     }
 
     /// The number of our next message, where messages have numbers.
@@ -174,7 +198,8 @@ impl Session {
         self.link.child.as_ref()
     }
 
-    /// How its process ended, if it is one, to be said after that it did.
+    /// Returns the exit status of its process in brackets, to follow "it ended". It is empty if there is no
+    /// process.
     pub(crate) fn how_it_ended(&self) -> String {
         self.child().map(Child::how_it_ended).unwrap_or_default()
     }
@@ -195,19 +220,36 @@ impl Session {
             let works =
                 talks || before.0 != self.busy() || self.child().is_some_and(Child::is_runnable);
             match (works, patience.more(self.delays())) {
-                (true, Some(more)) => next = more,
-                (true, None) if talks => return Waited::Talking,
+                (true, More::Wait(more)) => next = more,
+                (true, More::Over) if talks => return Waited::Talking,
+                (true, More::Late) => return Waited::Late,
                 _ => return Waited::TimedOut,
             }
         }
     }
 
-    /// How long its threads, and this one, have waited for a processor so far.
+    /// As [`wait_for`](Self::wait_for), and reports what did not come on a machine that was late as late.
+    pub(crate) fn wait_unless_late(
+        &mut self,
+        patience: Duration,
+        mut until: impl FnMut(&Self) -> bool,
+    ) -> Waited {
+        let (delays, busy) = (self.delays(), self.busy());
+        let waited = self.wait_for(patience, &mut until);
+        let was_late = || delays.grown(&self.delays()) > patience / 8;
+        let is_at_work = || self.child().is_some_and(Child::is_runnable) || busy != self.busy();
+        match waited {
+            Waited::TimedOut if was_late() && is_at_work() => Waited::Late,
+            other => other,
+        }
+    }
+
+    /// Returns the time for which its threads, and this one, have waited for a processor so far.
     pub(crate) fn delays(&self) -> Delays {
         Delays::until_now(self.child().map(Child::id))
     }
 
-    /// How much time its processes have used so far, where that is known.
+    /// Returns the time that its processes have used so far, where that is known.
     pub(crate) fn busy(&self) -> Option<u64> {
         self.child().and_then(Child::busy)
     }
@@ -285,7 +327,7 @@ impl Session {
         let asked = match &heard {
             Heard::Request { id, method } if self.answers => {
                 let own = self.next_number().unwrap_or_default();
-                Some(self.wire.answer(id, method, &own))
+                Some(self.wire.answer(id, method, &message, &own))
             }
             _ => None,
         };
@@ -300,7 +342,7 @@ impl Session {
         self.push(What::Ended);
     }
 
-    /// What the server wrote to its standard error.
+    /// Returns the last of its standard error.
     pub(crate) fn stderr(&self) -> String {
         self.link.child.as_ref().map(Child::stderr).unwrap_or_default()
     }
@@ -309,7 +351,7 @@ impl Session {
     pub(crate) fn answers_to<'a>(
         &'a self,
         id: &'a str,
-    ) -> impl Iterator<Item = (usize, &'a crate::wire::Outcome)> {
+    ) -> impl Iterator<Item = (usize, &'a Outcome)> {
         self.heard().filter_map(move |(at, heard)| match heard {
             Heard::Answer { id: theirs, outcome } if theirs == id => Some((at, outcome)),
             _ => None,
@@ -320,12 +362,25 @@ impl Session {
         self.answers_to(id).next().is_some()
     }
 
-    /// Where there was progress under a token.
+    /// Returns the places in the record with progress under a token.
     pub(crate) fn progress_of<'a>(&'a self, token: &'a str) -> impl Iterator<Item = usize> + 'a {
         self.heard().filter_map(move |(at, heard)| match heard {
             Heard::Progress { token: theirs } if theirs == token => Some(at),
             _ => None,
         })
+    }
+
+    /// Returns the places of an agent's updates in a session.
+    pub(crate) fn updates_of<'a>(&'a self, session: &'a str) -> impl Iterator<Item = usize> + 'a {
+        self.heard().filter_map(move |(at, heard)| match heard {
+            Heard::Update { session: theirs } if theirs == session => Some(at),
+            _ => None,
+        })
+    }
+
+    /// Returns the time between two places of the record.
+    pub(crate) fn between(&self, first: usize, second: usize) -> Duration {
+        self.record[second].at.saturating_sub(self.record[first].at)
     }
 
     /// Everything that was heard, with its place in the record.
@@ -337,7 +392,8 @@ impl Session {
     }
 }
 
-/// What a message breaks. We send by hand: which answers and ids are expected is judged by the rules.
+/// Returns the rule that a message breaks. We send by hand, so the checks judge which answers and ids are
+/// expected.
 fn broken(event: &Event<'_, ()>) -> Option<Violation> {
     match event {
         Event::Violation { violation, .. } => match violation {

@@ -66,7 +66,7 @@ fn group_states(group: i32) -> impl Iterator<Item = char> {
     group_stats(group).filter_map(|fields| fields.first()?.chars().next())
 }
 
-/// How much processor time the group of a process has used, in ticks.
+/// Returns the processor time that the group of a process has used, in ticks.
 #[cfg(target_os = "linux")]
 pub(crate) fn busy(process: u32) -> Option<u64> {
     const USER_AND_SYSTEM: std::ops::Range<usize> = 11..13;
@@ -84,8 +84,8 @@ pub(crate) fn is_runnable(process: u32) -> bool {
     group_threads(process).any(|path| stat(&path).is_some_and(|fields| fields[0] == "R"))
 }
 
-/// How long each thread in the group of a process has waited for a processor, and the thread that asks; nothing is known
-/// of them on other systems.
+/// The time for which each thread in the group of a process, and the asking thread, have waited for a
+/// processor. It is empty on systems other than Linux.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Delays {
     threads: HashMap<PathBuf, Duration>,
@@ -107,7 +107,7 @@ impl Delays {
         Self::default()
     }
 
-    /// How much longer it was later: for the thread that waited longest since, and the one that asks.
+    /// Returns the growth since then: of the thread that waited longest, and of the one that asks.
     pub(crate) fn grown(&self, later: &Self) -> Duration {
         let before = |path| self.threads.get(path).copied().unwrap_or_default();
         let grown = later.threads.iter().map(|(path, delay)| delay.saturating_sub(before(path)));
@@ -115,14 +115,14 @@ impl Delays {
     }
 }
 
-/// How long a thread has waited for a processor.
+/// Returns the time for which a thread has waited for a processor.
 #[cfg(target_os = "linux")]
 fn delay(thread: &std::path::Path) -> Option<Duration> {
     let statistics = std::fs::read_to_string(thread.join("schedstat")).ok()?;
     statistics.split(' ').nth(1)?.parse().ok().map(Duration::from_nanos)
 }
 
-/// Where the threads in the group of a process are.
+/// Returns the folders in `/proc` of the threads in the group of a process.
 #[cfg(target_os = "linux")]
 fn group_threads(process: u32) -> impl Iterator<Item = PathBuf> {
     let group = group_of(process).map(Pid::as_raw_pid);

@@ -8,18 +8,20 @@ use std::time::{Duration, Instant};
 
 use protocol_core::Dialect;
 
-use crate::check::{Check, Need, Step};
+use crate::check::{Check, Need, Rule, Step};
 use crate::checks::CHECKS;
 use crate::facts::Facts;
 use crate::family::{Opening, Request};
-use crate::judge::judge;
+use crate::judge::{is_excused_by_control, judge};
 use crate::known::Known;
 use crate::once::{Once, Told};
-use crate::play::{Play, Stop};
+use crate::play::Play;
 use crate::report::{Outcome, Report, Transcript, Verdict};
+use crate::stop::Fault;
+use crate::stop::{Stop, TOO_LATE};
 use crate::target::Target;
 
-/// What a run is told.
+/// The options of a run.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Options {
@@ -38,15 +40,15 @@ pub struct Options {
     pub allow_tools: bool,
     /// Chooses ids, and which requests are cancelled where any will do.
     pub seed: u64,
-    /// How long is waited for what has to come.
+    /// The time that is waited for what has to come.
     pub patience: Duration,
-    /// How long slow requests are asked to take, in milliseconds.
+    /// The time that slow requests are asked to take, in milliseconds.
     pub slow_ms: u64,
-    /// How many checks run at the same time.
+    /// The number of checks that run at the same time.
     pub jobs: usize,
     /// The checks to run, by their ids or the parts before the slash; all if there are none.
     pub only: Vec<String>,
-    /// What is known to fail.
+    /// The checks that are known to fail.
     pub known: Known,
 }
 
@@ -71,7 +73,7 @@ impl Options {
     }
 }
 
-/// Why nothing could be tested.
+/// The reason why nothing could be tested.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Unreached {
@@ -79,7 +81,7 @@ pub enum Unreached {
     Start(String),
     /// It did not open a session.
     Opening {
-        /// What went wrong.
+        /// The description of what went wrong.
         why: String,
         /// The last of its standard error.
         stderr: String,
@@ -103,17 +105,27 @@ impl std::fmt::Display for Unreached {
 
 impl std::error::Error for Unreached {}
 
-/// How long is waited for what has to come, unless options say otherwise. What is still at work is waited for longer.
+/// The time to wait for a message, unless options say otherwise. A target that is still at work gets more.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
 
-/// How many checks run at the same time, unless options say otherwise.
+/// The number of checks that run at the same time, unless options say otherwise.
 pub(crate) const JOBS: usize = 4;
 
-/// What failed or was missed is looked at again with slow requests that take so many times as long: what was a race between
-/// a cancel and the end of its request is none then.
+/// A check that failed or was missed runs again with slow requests that last this many times as long. No cancel
+/// then races with the end of its request.
 pub(crate) const AGAIN: u8 = 3;
 
-/// Runs the checks, and hands each outcome to `seen` in the order of the table.
+/// News of a run.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub enum Progress<'a> {
+    /// Something that many checks need is not known; it comes first.
+    Lacks(&'a str),
+    /// A check has its outcome. They come in the order of the table.
+    Checked(&'a Outcome),
+}
+
+/// Runs the checks on a server, and reports its progress to `seen`.
 ///
 /// # Errors
 ///
@@ -121,20 +133,29 @@ pub(crate) const AGAIN: u8 = 3;
 pub fn run(
     target: &dyn Target,
     options: &Options,
-    seen: impl FnMut(&Outcome),
+    mut seen: impl FnMut(Progress<'_>),
 ) -> Result<Report, Unreached> {
     let begun = Instant::now();
-    let facts = Facts::find(target, options)?;
+    let mut facts = Facts::find(target, options)?;
+    let lacks = facts.lacks();
+    if let Some(why) = &lacks {
+        seen(Progress::Lacks(why));
+    }
     let checks: Vec<&Check> = CHECKS.iter().filter(|check| runs(&options.only, check.id)).collect();
+    let stops = |check: &&Check| check.needs.contains(&Need::Turn);
+    if checks.iter().filter(|check| check.clause(facts.family()).is_some()).any(stops) {
+        facts.find_turn(target, options)?;
+    }
     let outcomes = in_order(
         &checks,
         options.jobs,
         |check| Case { target, options, facts: &facts, check }.run(),
-        seen,
+        |outcome| seen(Progress::Checked(outcome)),
     );
     let stale = options.known.stale(&outcomes);
     Ok(Report {
         facts: facts.describe(),
+        lacks,
         seed: options.seed,
         took: begun.elapsed(),
         outcomes,
@@ -197,34 +218,33 @@ impl Case<'_> {
         let Check { id, title, .. } = *self.check;
         let clause = self.check.clause(self.facts.family());
         let slow_ms = self.options.slow_ms;
-        Told { id, title, clause }.outcome(&self.options.known, |is_first| match self.lacks() {
+        Told { id, title, clause }.outcome(&self.options.known, |number| match self.lacks() {
             _ if clause.is_none() => Once::without(Verdict::NotApplicable),
             _ if self.check.needs.contains(&Need::Process) && !self.facts.is_process => {
                 Once::without(Verdict::NotApplicable)
             }
-            Some(why) => Once::without(Verdict::NotExercised { why: why.into() }),
-            None if is_first => self.once(self.facts, slow_ms),
-            None => self.once(&self.facts.longer(AGAIN), slow_ms * u64::from(AGAIN)),
+            Some(TOO_LATE) => Once::of(Some(Stop::Missed(TOO_LATE.into())), None),
+            Some(why) => Once::without(Verdict::NotExercised { why: why.to_owned() }),
+            None if number == 0 => self.once(self.facts, slow_ms),
+            // A document grows once: what takes as long as it takes gets too long for a server.
+            None => {
+                self.once(&self.facts.longer(AGAIN), slow_ms * u64::from(AGAIN).pow(times(number)))
+            }
         })
     }
 
-    /// What the check needs and this server does not have.
-    fn lacks(&self) -> Option<&'static str> {
+    /// Returns a thing that the check needs and this server does not have.
+    fn lacks(&self) -> Option<&str> {
         let slow = self.facts.slow.as_ref();
-        let is_silent = self.facts.dialect.response != protocol_core::ResponseRule::Required;
         self.check.needs.iter().find_map(|need| match need {
-            Need::Slow if slow.is_none() => {
-                Some("no request is known that takes its time (--slow)")
-            }
-            Need::SlowIfSilent if slow.is_none() && is_silent => {
-                Some("no request is known that takes its time (--slow)")
-            }
+            Need::Slow if slow.is_none() => Some(self.facts.no_slow.as_str()),
             Need::Progress if !slow.is_some_and(|slow| slow.has_progress) => {
                 Some("the request that takes its time reports no progress")
             }
             Need::ReadsOn if !slow.is_some_and(|slow| slow.reads_on) => {
                 Some("the server answers nothing else while it is at work")
             }
+            Need::Turn if self.facts.turn.is_none() => Some(&self.facts.no_turn),
             Need::Reverse if self.facts.reverse.is_none() => {
                 Some("no request is known that makes the server ask something (--reverse)")
             }
@@ -232,8 +252,28 @@ impl Case<'_> {
         })
     }
 
-    /// Plays the check once with a fresh server.
+    /// Plays the check once with a fresh server, and once more without its cancels if something may be their fault.
     fn once(&self, facts: &Facts, slow_ms: u64) -> Once {
+        let mut play = match self.start(facts, slow_ms) {
+            Ok(play) => play,
+            // It has opened others: nothing is seen of what the check is about.
+            Err(unreached) => return Once::of(Some(Stop::Missed(unreached.to_string())), None),
+        };
+        let mut seen = self.play(&mut play);
+        if let Some(same) = self.control(&play, &seen, facts, slow_ms) {
+            seen = Seen { stopped: Some(same), broken: None };
+        }
+        let once = Once::of(seen.stopped, seen.broken.map(|(_, fault)| fault));
+        let Play { mut session, .. } = play;
+        if once.fails() {
+            // Its last message is evidence too.
+            session.wait_for(Duration::from_millis(50), &mut |_| false);
+        }
+        once.with(Transcript::of(&session.record), session.stderr())
+    }
+
+    /// Starts a server for the check.
+    fn start<'f>(&self, facts: &'f Facts, slow_ms: u64) -> Result<Play<'f>, Unreached> {
         let patience = self.options.patience;
         let opens = matches!(
             self.check.steps.first(),
@@ -243,28 +283,89 @@ impl Case<'_> {
             true => facts.unopened(self.target, patience),
             false => facts.open(self.target, patience),
         };
-        let session = match open().or_else(|_| open()) {
-            Ok(session) => session,
-            // It has opened others: nothing is seen of what the check is about.
-            Err(unreached) => return Once::of(Some(Stop::Missed(unreached.to_string())), None),
-        };
+        let session = open().or_else(|_| open())?;
         let seed = case_seed(self.options.seed, self.check.id);
-        let mut play = Play::new(session, facts, seed, slow_ms, patience);
-        let stopped = play.perform(self.check.steps).err();
-        if stopped.is_none() && judge(&play, self.check.rules).is_some() {
-            play.wait_for_late_answers();
+        Ok(Play::new(session, facts, seed, slow_ms, patience))
+    }
+
+    /// Does the steps, and judges what came of them.
+    fn play(&self, play: &mut Play<'_>) -> Seen {
+        let mut stopped = play.perform(self.check.steps).err();
+        if stopped.is_none() && judge(play, self.check.rules).is_some() {
+            stopped = play.wait_for_late_answers().err();
         }
-        let once = Once::of(stopped, judge(&play, self.check.rules));
-        let Play { mut session, .. } = play;
-        if once.fails() {
-            // Whatever it said last is evidence too.
-            session.wait_for(Duration::from_millis(50), &mut |_| false);
+        Seen { stopped, broken: judge(play, self.check.rules) }
+    }
+
+    /// Does the same without the cancels, where something is wrong that they may be to blame for. Returns the reason why
+    /// nothing can be said, if the server does the same without them or can't be asked.
+    fn control(&self, play: &Play<'_>, seen: &Seen, facts: &Facts, slow_ms: u64) -> Option<Stop> {
+        if play.cancels == 0 || !seen.may_be_excused(play) {
+            return None;
         }
-        once.with(Transcript::of(&session.record), session.stderr())
+        let mut control = match self.start(facts, slow_ms) {
+            Ok(control) => control,
+            Err(unreached) => return Some(Stop::Missed(unreached.to_string())),
+        };
+        control.is_control = true;
+        let without = self.play(&mut control);
+        match (&without.stopped, &without.broken) {
+            (Some(Stop::Missed(why)), _) => {
+                Some(Stop::Missed(format!("without the cancel, {why}")))
+            }
+            _ if seen.is_same_as(&without) => {
+                let what = without.what().unwrap_or_default();
+                Some(Stop::NotExercised(format!("it is the same without the cancel: {what}")))
+            }
+            _ => None,
+        }
     }
 }
 
-/// What a check makes its choices by: the same with the same seed on every machine, and other ones than another check.
+/// The outcome of one play of a check.
+struct Seen {
+    stopped: Option<Stop>,
+    broken: Option<(Rule, Fault)>,
+}
+
+impl Seen {
+    /// Returns whether something is wrong for which the cancels may be to blame.
+    fn may_be_excused(&self, play: &Play<'_>) -> bool {
+        match (&self.stopped, &self.broken) {
+            (Some(Stop::Ended(_)), _) => true,
+            (Some(Stop::Missed(_) | Stop::NotExercised(_)), _) => false,
+            (_, Some((rule, Fault::Broken(_)))) => is_excused_by_control(play, *rule),
+            _ => false,
+        }
+    }
+
+    /// Returns whether another run went wrong in the same way.
+    fn is_same_as(&self, other: &Self) -> bool {
+        let broken = |seen: &Self| match &seen.broken {
+            Some((rule, Fault::Broken(_))) => Some(*rule),
+            _ => None,
+        };
+        match (&self.stopped, &other.stopped) {
+            (Some(Stop::Ended(_)), other) => matches!(other, Some(Stop::Ended(_))),
+            _ => broken(self).is_some() && broken(self) == broken(other),
+        }
+    }
+
+    /// Returns what went wrong.
+    fn what(&self) -> Option<&str> {
+        match (&self.stopped, &self.broken) {
+            (Some(Stop::Ended(why)), _) => Some(why),
+            (_, Some((_, Fault::Broken(why) | Fault::Unclear(why)))) => Some(why),
+            _ => None,
+        }
+    }
+}
+
+fn times(number: usize) -> u32 {
+    u32::try_from(number).unwrap_or(u32::MAX)
+}
+
+/// Returns the seed for the choices of one check. It is the same on every machine, and differs between checks.
 pub(crate) fn case_seed(seed: u64, id: &str) -> u64 {
     seed ^ hash(id)
 }

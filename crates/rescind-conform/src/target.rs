@@ -1,4 +1,4 @@
-//! What is tested: a program that is started anew for every check, or a server in this process.
+//! Targets: a program that is started anew for every check, or a server in this process.
 
 use std::ffi::OsString;
 use std::io::{self, Read, Write};
@@ -13,11 +13,11 @@ use protocol_child::{ChildCommand, Owner, Process, Pushed, Stderr, spawn};
 
 use crate::stopped;
 
-/// How long a server may take to end once its input is closed, before it is ended.
+/// The time that a server has to end after its input is closed. Then it is killed.
 const GRACE: Duration = Duration::from_secs(10);
-/// How long the status of a process may take to be known whose output has ended.
+/// The time within which the status of a process has to be known once its output has ended.
 const SOON: Duration = Duration::from_secs(2);
-/// How much of its standard error is kept.
+/// The bytes of its standard error that are kept.
 const STDERR_BYTES: usize = 16 << 10;
 /// Reads that wait to be looked at; a server that says more waits.
 const READS: usize = 64;
@@ -99,9 +99,9 @@ impl Drop for HalfClosed {
 /// The bytes to and from a server that was started.
 #[derive(Debug)]
 pub struct Link {
-    /// What it says, until it ends.
+    /// The bytes that the server writes, until it ends.
     pub(crate) output: Receiver<Vec<u8>>,
-    /// What it is told; dropped, its input ends.
+    /// The bytes for the server to read. Dropping this ends its input.
     pub(crate) input: Option<Sender<Told>>,
     /// Closed, nothing is read.
     pub(crate) gate: Arc<Gate>,
@@ -152,7 +152,7 @@ fn read(mut output: impl Read, said: &SyncSender<Vec<u8>>, gate: &Gate) {
     }
 }
 
-/// What a server is told in one write.
+/// The bytes of one write to a server.
 #[derive(Debug)]
 pub(crate) struct Told {
     pub(crate) bytes: Vec<u8>,
@@ -210,7 +210,7 @@ impl Child {
         stopped::while_stopped(self.process.id(), does)
     }
 
-    /// How much processor time its group has used, where that is known.
+    /// Returns the processor time that its group has used, if that is known.
     pub(crate) fn busy(&self) -> Option<u64> {
         stopped::busy(self.process.id())
     }
@@ -253,7 +253,8 @@ impl Child {
         told.recv_timeout(patience).ok()?.ok()
     }
 
-    /// How it ended, to be said after that it did; nothing if it has not, or nobody knows.
+    /// Returns its exit status in brackets, to follow "it ended". It is empty if it has not ended, or that is
+    /// unknown.
     pub(crate) fn how_it_ended(&self) -> String {
         self.status(SOON).map_or_else(String::new, in_brackets)
     }

@@ -4,7 +4,8 @@ use serde_json::{Map, Value, json};
 
 use crate::family::Request;
 
-/// What an argument with such a name is given, written small and without underscores. The first that fits.
+/// The value for an argument of such a name, in small letters and without underscores. The first that fits is
+/// taken.
 const ARGUMENTS: &[(&[&str], &str)] = &[
     (&["everyms", "intervalms"], "$TENTH_MS"),
     (&["ms", "millis", "delayms", "durationms", "sleepms", "waitms"], "$MS"),

@@ -1,23 +1,28 @@
 //! Messages as they are written and read. Raw on purpose: a check writes what no careful client would.
 
+use std::fmt;
+
 use protocol_core::{CancelRule, Dialect, Envelope, Framing};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use crate::family::Family;
+use crate::value::{by_value, member};
 
 pub(crate) mod dap;
 
-/// What a server has said, as far as checks ask.
+/// A message of the server, as far as checks ask.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Heard {
-    /// An answer to a request of ours, under this id, as the token that was written.
+    /// An answer to a request of ours, under this id, by its value.
     Answer { id: String, outcome: Outcome },
     /// ABP: whether a cancel found something to cancel.
     Acknowledged { id: String, cancelled: bool },
     /// Progress, under this token.
     Progress { token: String },
+    /// News of a turn, in this session.
+    Update { session: String },
     /// A request of its own.
     Request { id: String, method: String },
     /// A cancel of a request of its own.
@@ -26,7 +31,7 @@ pub(crate) enum Heard {
     Other,
 }
 
-/// How a request of ours was answered.
+/// The response to a request of ours.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Outcome {
     Result(Value),
@@ -35,12 +40,34 @@ pub(crate) enum Outcome {
     },
     /// ABP and DAP, where it has no code.
     Cancelled,
+    /// A result and an error at once, which is no response.
+    Both,
 }
 
 impl Outcome {
-    /// Whether it says that the request was cancelled.
+    /// Returns whether it says that the request was cancelled. A turn of an agent that was cancelled may have a result.
     pub(crate) fn is_cancelled(&self) -> bool {
-        matches!(self, Self::Cancelled | Self::Error { code: -32800 | -32802 })
+        match self {
+            Self::Cancelled | Self::Error { code: -32800 | -32802 } => true,
+            Self::Result(result) => result["stopReason"] == "cancelled",
+            Self::Error { .. } | Self::Both => false,
+        }
+    }
+
+    /// Returns whether it is a result.
+    pub(crate) fn is_result(&self) -> bool {
+        matches!(self, Self::Result(_))
+    }
+}
+
+impl fmt::Display for Outcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Result(_) => f.write_str("a result"),
+            Self::Error { code } => write!(f, "error {code}"),
+            Self::Cancelled => f.write_str("cancelled"),
+            Self::Both => f.write_str("a result and an error at once"),
+        }
     }
 }
 
@@ -197,8 +224,20 @@ impl Wire {
         self.cancel_with(&params, own)
     }
 
-    /// What we answer a request of the server's; `own` is the number of the answer, where it has one.
-    pub(crate) fn answer(&self, id: &str, method: &str, own: &str) -> String {
+    /// Returns the stop of the turn that a session runs.
+    pub(crate) fn stop(&self, session: &str) -> String {
+        self.notification("session/cancel", &json!({ "sessionId": session }))
+    }
+
+    /// Returns the response to an agent's request for permission in a turn that was stopped.
+    pub(crate) fn cancelled_outcome(&self, id: &str) -> String {
+        let result = json!({ "outcome": { "outcome": "cancelled" } });
+        format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{result}}}"#)
+    }
+
+    /// Returns our answer to a request of the server's. `own` is the number of the answer, if the protocol has
+    /// one.
+    pub(crate) fn answer(&self, id: &str, method: &str, message: &[u8], own: &str) -> String {
         if self.dialect.envelope == Envelope::Dap {
             return dap::refusal(id, method, own);
         }
@@ -210,6 +249,7 @@ impl Wire {
             "workspace/workspaceFolders" | "roots/list" => "null",
             "elicitation/create" => r#"{"action":"cancel"}"#,
             "ping" => "{}",
+            "session/request_permission" => &rejected(message),
             _ => {
                 return format!(
                     r#"{{"jsonrpc":"2.0","id":{id},"error":{{"code":-32601,"message":"Method not found"}}}}"#
@@ -219,7 +259,7 @@ impl Wire {
         format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{result}}}"#)
     }
 
-    /// What a message says.
+    /// Reads a message.
     pub(crate) fn read(&self, message: &[u8]) -> Heard {
         if self.dialect.envelope == Envelope::Dap {
             return dap::read(message);
@@ -227,7 +267,7 @@ impl Wire {
         let Ok(envelope) = serde_json::from_slice::<Envelopes<'_>>(message) else {
             return Heard::Other;
         };
-        let id = envelope.id.map(|id| id.get().to_owned());
+        let id = envelope.id.map(|id| by_value(id.get()));
         if self.dialect.envelope == Envelope::Abp {
             return read_abp(envelope.kind.as_deref().unwrap_or_default(), envelope.payload, id);
         }
@@ -236,8 +276,12 @@ impl Wire {
         match (envelope.method, id) {
             (Some(method), Some(id)) => Heard::Request { id, method },
             (Some(method), None) if self.dialect.cancel.has_method(&method) => {
-                let named = params().and_then(|params| params.get(self.cancel_member()).cloned());
-                Heard::Cancel { id: named.map_or_else(String::new, |id| id.to_string()) }
+                let named = envelope.params.and_then(|params| member(params, self.cancel_member()));
+                Heard::Cancel { id: named.unwrap_or_default() }
+            }
+            (Some(method), None) if method == "session/update" => {
+                let session = params().and_then(|it| it["sessionId"].as_str().map(str::to_owned));
+                session.map_or(Heard::Other, |session| Heard::Update { session })
             }
             (Some(method), None) => {
                 let rule = self.dialect.progress.iter().find(|rule| rule.method == method);
@@ -250,7 +294,8 @@ impl Wire {
             (None, id) => {
                 let id = id.unwrap_or_else(|| "(none)".into());
                 match (envelope.error, envelope.result) {
-                    (Some(error), _) => Heard::Answer {
+                    (Some(_), Some(_)) => Heard::Answer { id, outcome: Outcome::Both },
+                    (Some(error), None) => Heard::Answer {
                         id,
                         outcome: Outcome::Error { code: error["code"].as_i64().unwrap_or(0) },
                     },
@@ -263,11 +308,29 @@ impl Wire {
     }
 }
 
+/// The response to an agent that wants to do something: it may not.
+fn rejected(message: &[u8]) -> String {
+    let asked: Value = serde_json::from_slice(message).unwrap_or_default();
+    let options = asked["params"]["options"].as_array().into_iter().flatten();
+    let is_rejection =
+        |option: &&Value| option["kind"].as_str().is_some_and(|kind| kind.starts_with("reject"));
+    let outcome = match options.clone().find(is_rejection) {
+        Some(option) => json!({ "outcome": "selected", "optionId": option["optionId"] }),
+        None => json!({ "outcome": "cancelled" }),
+    };
+    json!({ "outcome": outcome }).to_string()
+}
+
 fn read_abp(kind: &str, payload: Option<&RawValue>, id: Option<String>) -> Heard {
     let payload: Value =
         payload.and_then(|it| serde_json::from_str(it.get()).ok()).unwrap_or_default();
-    let named =
-        || payload.get("callId").map(Value::to_string).or_else(|| id.clone()).unwrap_or_default();
+    let named = || {
+        payload
+            .get("callId")
+            .map(|id| by_value(&id.to_string()))
+            .or_else(|| id.clone())
+            .unwrap_or_default()
+    };
     match kind {
         "capabilities/cancel-result" => {
             Heard::Acknowledged { id: named(), cancelled: payload["cancelled"] == true }

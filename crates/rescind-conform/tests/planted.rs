@@ -8,6 +8,8 @@ mod server;
 
 use std::collections::BTreeSet;
 use std::env;
+use std::process::exit;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use libtest_mimic::{Arguments, Failed, Trial};
 use protocol_core::Dialect;
@@ -90,10 +92,10 @@ fn planted() -> Vec<(Fault, &'static str, Vec<&'static str>)> {
         (CannotCancelText, "mcp", vec!["cancel/id-text"]),
         (CannotCancelEmpty, "mcp", vec!["cancel/id-empty"]),
         (RoundsCancels, "mcp", vec!["cancel/id-large"]),
-        (EchoesZeroAsNull, "acp", vec!["id/zero", "cancel/id-zero"]),
-        (EchoesTextAsNumber, "acp", vec!["id/text", "cancel/id-text"]),
-        (EchoesEmptyAsNull, "acp", vec!["id/empty", "cancel/id-empty"]),
-        (RoundsIds, "acp", vec!["id/large", "cancel/id-large"]),
+        (EchoesZeroAsNull, "acp", vec!["id/zero"]),
+        (EchoesTextAsNumber, "acp", vec!["id/text"]),
+        (EchoesEmptyAsNull, "acp", vec!["id/empty"]),
+        (RoundsIds, "acp", vec!["id/large"]),
         (CancelsInitialize, "acp-draft", vec!["cancel/initialize"]),
         (ProgressGoesOn, "mcp", vec!["progress/after-cancel"]),
         (
@@ -118,6 +120,25 @@ fn planted() -> Vec<(Fault, &'static str, Vec<&'static str>)> {
         (LeavesAnOrphan, "acp", vec!["end/orphan"]),
         (AnswersAPart, "acp", vec!["honour/whole"]),
         (ReadsNoMoreWhileItAsks, "acp", vec!["load/asking"]),
+        (KeepsLateCancels, "acp", vec!["after/slow"]),
+        (KeepsLateCancels, "mcp", vec!["after/slow"]),
+        (HonoursTheFirst, "acp", vec!["after/every"]),
+        (AnswersEachEighth, "mcp", vec!["after/every"]),
+        (LosesPlaces, "acp", vec!["after/many"]),
+        (WorksInLineLater, "acp", vec!["after/many"]),
+        (PausesAfterCancels, "acp", vec!["after/reads-on"]),
+        (CancelsAllItAsked, "acp", vec!["after/nested"]),
+        (AnswersBoth, "acp", vec!["cancel/answer", "output/clean"]),
+        (ForgetsDuplicates, "acp", vec!["after/duplicate"]),
+        (AnswersAgainIfNearlyDone, "acp", vec!["cancel/any-moment"]),
+        (DiesOfUnreadableCancels, "acp", vec!["cancel/unreadable"]),
+        (StopsWithAnError, "acp", vec!["stop/answer", "stop/running", "stop/twice", "stop/nested"]),
+        (IgnoresStops, "acp", vec!["stop/running", "stop/nested"]),
+        (AnswersEachStop, "acp", vec!["stop/twice"]),
+        (ReportsAfterStops, "acp", vec!["stop/quiet"]),
+        (KeepsStops, "acp", vec!["stop/next", "stop/before"]),
+        (StopsAllSessions, "acp", vec!["stop/spares-others"]),
+        (WaitsAfterStops, "acp", vec!["stop/nested", "stop/answer", "stop/running", "stop/twice"]),
         (None, "dap", vec![]),
         (NeverAnswersCancelled, "dap", ended_in_dap(&["honour/one-read", "honour/running"])),
         (AnswersTwice, "dap", ended_in_dap(&[])),
@@ -165,7 +186,13 @@ fn finds(fault: Fault, dialect: &'static str, expected: &[&str]) -> Result<(), F
     let certain = |id: &&str| !depends_on_pace(fault, id);
     let found: BTreeSet<&str> =
         report.outcomes.iter().filter(failed).map(|outcome| outcome.id).filter(certain).collect();
-    let expected: BTreeSet<&str> = expected.iter().copied().filter(certain).collect();
+    // On a machine that is late a verdict may become one that nothing can be told of, and no other.
+    let is_unclear =
+        |id: &&str| report.outcomes.iter().any(|outcome| outcome.id == *id && outcome.is_unclear);
+    let all: Vec<&str> = expected.iter().copied().filter(certain).collect();
+    let expected: BTreeSet<&str> = all.iter().copied().filter(|id| !is_unclear(id)).collect();
+    JUDGED.fetch_add(expected.len(), Ordering::Relaxed);
+    UNCLEAR.fetch_add(all.len() - expected.len(), Ordering::Relaxed);
     if found == expected {
         return Ok(());
     }
@@ -177,6 +204,12 @@ fn finds(fault: Fault, dialect: &'static str, expected: &[&str]) -> Result<(), F
         .collect();
     Err(format!("expected {expected:?}\nfound {found:?}\n{}", why.join("\n")).into())
 }
+
+/// The number of faults that were judged, and of those that nothing could be told of.
+static JUDGED: AtomicUsize = AtomicUsize::new(0);
+static UNCLEAR: AtomicUsize = AtomicUsize::new(0);
+/// At least so many of a hundred are judged, however busy the machine is.
+const LEAST: usize = 70;
 
 /// Each check is the reason for a planted fault.
 fn every_check_has_a_fault() -> Result<(), Failed> {
@@ -212,5 +245,12 @@ fn main() {
     let mut arguments = Arguments::from_args();
     // As many as cargo gives the other tests.
     arguments.test_threads = arguments.test_threads.or(Some(8));
-    libtest_mimic::run(&arguments, trials).exit();
+    let conclusion = libtest_mimic::run(&arguments, trials);
+    let (judged, unclear) = (JUDGED.load(Ordering::Relaxed), UNCLEAR.load(Ordering::Relaxed));
+    println!("{judged} verdicts are clear, {unclear} are not");
+    if judged * 100 < (judged + unclear) * LEAST {
+        eprintln!("fewer than {LEAST} of a hundred verdicts are clear");
+        exit(1);
+    }
+    conclusion.exit();
 }

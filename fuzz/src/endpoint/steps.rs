@@ -1,7 +1,7 @@
 //! Steps of the host, which does anything in any order.
 
 use heap::aside;
-use protocol_core::{CallOptions, Cause, RequestHandle, Response, ResponseRule, Shutdown};
+use protocol_core::{CallOptions, Cause, Refusal, RequestHandle, Response, ResponseRule, Shutdown};
 use protocol_endpoint::{Arrived, Call, CallOutcome, Line};
 use serde_json::value::RawValue;
 
@@ -216,11 +216,12 @@ impl Scene {
             if waits {
                 let (mut place, waiter) = (None, host.waiter());
                 let (id, mut waiter) = (waiter.id, Some(waiter));
-                let params = Some(&*value);
-                let sent = inside(|| {
-                    endpoint.poll_notify("note", params, &mut place, &mut waiter, effects)
+                inside(|| {
+                    let sent = endpoint.notify_at(None, "note", Some(&value), effects);
+                    if sent == Err(Refusal::OutboxFull) {
+                        endpoint.wait(Line::Room, &mut place, &mut waiter);
+                    }
                 });
-                assert_eq!(sent.is_none(), place.is_some());
                 if let Some(place) = place {
                     host.places.push(Standing { line: Line::Room, place, asleep: Some(id) });
                 }

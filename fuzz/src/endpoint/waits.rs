@@ -2,6 +2,7 @@
 
 use std::mem;
 
+use protocol_core::Refusal;
 use protocol_endpoint::Line;
 
 use crate::bytes::Bytes;
@@ -39,15 +40,17 @@ impl Scene {
         if line == Line::Room {
             let Standing { place, asleep, .. } = host.places.remove(at);
             let had_room = endpoint.has_room(Some(&place));
-            let (mut place, value) = (Some(place), host.values[0].clone());
-            let params = Some(&*value);
-            let sent =
-                inside(|| endpoint.poll_notify("note", params, &mut place, &mut waiter, effects));
+            let value = host.values[0].clone();
+            let sent = inside(|| endpoint.notify_at(Some(&place), "note", Some(&value), effects));
             assert!(!had_room || asleep.is_none(), "there was room, and its waiter slept");
-            assert_eq!(sent.is_none(), place.is_some());
-            if let Some(place) = place {
+            if sent == Err(Refusal::OutboxFull) {
+                let mut place = Some(place);
+                inside(|| endpoint.wait(line, &mut place, &mut waiter));
                 assert_eq!(waiter.map(|waiter| waiter.id), asleep, "the one before comes back");
+                let place = place.expect("it waits");
                 host.places.insert(at, Standing { line, place, asleep: Some(id) });
+            } else {
+                inside(|| endpoint.leave(line, &place, effects));
             }
             return self.settle();
         }
@@ -82,7 +85,7 @@ impl Scene {
         match line {
             Line::Arrival => self.take(true) || self.endpoint.closed().is_some(),
             Line::Room => self.endpoint.has_room(None),
-            Line::Flushed => self.endpoint.is_flushed() || self.endpoint.closed().is_some(),
+            Line::Flushed => self.endpoint.is_flushed(),
             Line::End => self.endpoint.closed().is_some(),
         }
     }

@@ -3,6 +3,7 @@
 mod calls;
 mod endings;
 mod flow;
+mod forwarded;
 mod hostile;
 mod keep_alive;
 mod markers;

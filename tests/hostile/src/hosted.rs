@@ -1,15 +1,19 @@
 //! `hosted RUNTIME`: a server of the libraries on standard input and output, on the runtime that is named; `hosted RUNTIME
-//! listen`: behind a `Listener`, on a port that is said on standard error. It has the methods `echo` and `sleep`.
+//! listen`: behind a `Listener`, on a port that is said on standard error; `hosted RUNTIME default`: the same, with every default of
+//! a socket. It has the methods `echo` and `sleep`.
 
 use std::convert::identity;
 use std::future::pending;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::os::unix::net::UnixListener;
+use std::sync::Arc;
+use std::thread;
 use std::time::Duration;
 
 use futures_util::future::join;
 use futures_util::io::{AsyncRead, AsyncWrite};
-use protocol_async::Timer;
+use protocol_async::{Account, AccountLimits, Options, Timer};
 use protocol_blocking::single::{FdTransport, Host};
 use protocol_blocking::{Answer, Request, Responder, threaded};
 use protocol_router::{LocalRouter, Router};
@@ -48,7 +52,11 @@ fn answer(request: &Request, responder: &mut dyn Responder) -> Answer {
 
 fn main() -> io::Result<()> {
     let mut arguments = std::env::args().skip(1);
-    let (runtime, listens) = (arguments.next().unwrap_or_default(), arguments.next().is_some());
+    let (runtime, how) = (arguments.next().unwrap_or_default(), arguments.next());
+    let listens = how.is_some();
+    let is_default = how.as_deref() == Some("default");
+    let options =
+        move || if is_default { Options::socket(options().config.clone()) } else { options() };
     match (runtime.as_str(), listens) {
         ("tokio-current-thread", false) => {
             Builder::new_current_thread().enable_all().build()?.block_on(async {
@@ -101,31 +109,51 @@ fn main() -> io::Result<()> {
             Host::new(transport, options()).run(&answer)?;
         }
         ("tokio", true) => {
-            Builder::new_multi_thread().enable_all().build()?.block_on(listen_on_tokio())?;
+            Builder::new_multi_thread().enable_all().build()?.block_on(listen_on_tokio(options))?;
         }
-        ("smol", true) => block_on(listen_on_smol())?,
+        ("smol", true) => block_on(listen_on_smol(options))?,
+        ("threads", true) => listen_on_threads(options)?,
         _ => return Err(io::Error::other("there is no such runtime")),
     }
     Ok(())
 }
 
-async fn listen_on_tokio() -> io::Result<()> {
+async fn listen_on_tokio(options: impl Fn() -> Options) -> io::Result<()> {
     let bound = bind()?;
     bound.set_nonblocking(true)?;
     let bound = tokio::net::TcpListener::from_std(bound)?;
     let listener = Listener::new(limits(), TokioTimer::start());
     loop {
         let (stream, from) = bound.accept().await?;
-        tokio::spawn(seated(listener.clone(), stream.compat(), from));
+        tokio::spawn(seated(listener.clone(), stream.compat(), from, options()));
     }
 }
 
-async fn listen_on_smol() -> io::Result<()> {
+async fn listen_on_smol(options: impl Fn() -> Options) -> io::Result<()> {
     let bound = smol::Async::new(bind()?)?;
     let listener = Listener::new(limits(), SmolTimer::start());
     loop {
         let (stream, from) = bound.accept().await?;
-        smol::spawn(seated(listener.clone(), stream, from)).detach();
+        smol::spawn(seated(listener.clone(), stream, from, options())).detach();
+    }
+}
+
+/// Three threads for each connection, and all of them draw on one account.
+fn listen_on_threads(options: impl Fn() -> Options) -> io::Result<()> {
+    let path = std::env::temp_dir().join(format!("hosted-{}.sock", std::process::id()));
+    // One that a process with this number has left.
+    let _ = std::fs::remove_file(&path);
+    let bound = UnixListener::bind(&path)?;
+    eprintln!("listening on unix:{}", path.display());
+    // The rest is for the buffers of three threads each, and the allocator.
+    let account = Account::new(AccountLimits::of(AccountLimits::DEFAULT.pool_bytes / 4 * 3));
+    loop {
+        let mut options = options();
+        options.account = Some(account.clone());
+        let server = threaded::Server::new(options).workers(2);
+        // It is served until it ends, whoever holds it.
+        let served = server.unix(bound.accept()?.0, Arc::new(answer))?;
+        thread::spawn(move || served.wait());
     }
 }
 
@@ -143,7 +171,7 @@ fn limits() -> ListenerLimits {
     limits
 }
 
-async fn seated<S, T>(listener: Listener<T>, stream: S, from: SocketAddr)
+async fn seated<S, T>(listener: Listener<T>, stream: S, from: SocketAddr, options: Options)
 where
     S: AsyncRead + AsyncWrite + Unpin,
     T: Timer + Unpin,
@@ -155,7 +183,7 @@ where
     let gate = Origins::local();
     // Whoever attacks is sent away in the end.
     let _ = seat
-        .serve(stream, &gate, options(), async |_peer, incoming| {
+        .serve(stream, &gate, options, async |_peer, incoming| {
             router!(Router).serve(&incoming).await;
         })
         .await;

@@ -2,7 +2,7 @@
 // opens a server that has the tools of `rescind serve`, which has to speak that revision, and cancels.
 // It prints the name of each check that held, and exits 1 at the first that did not. That the server
 // is silent after a cancel is seen on the wire, by the tap in front of it. The checks that WITHOUT
-// names, with commas, are left out.
+// names, with commas, are left out. A command that is an address is a server over HTTP.
 import assert from "node:assert/strict";
 import { EventEmitter, once } from "node:events";
 
@@ -10,6 +10,7 @@ const LONG = 600_000;
 const TIMED_OUT = { 1: -32001, 2: "REQUEST_TIMEOUT" };
 
 const [major, revision, command, ...args] = process.argv.slice(2);
+const isHttp = command.startsWith("http://");
 const info = { name: "interop", version: "0" };
 
 // What becomes of the requests that the server makes of us.
@@ -31,7 +32,10 @@ const versions = {
     const sleep = z.object({ method: z.literal("sleep"), params: z.object({ ms: z.number() }) });
     client.setRequestHandler(sleep, (_, { signal }) => untilCancelled(signal));
     const call = (params, options) => client.callTool(params, undefined, options);
-    return { client, call, transport: new StdioClientTransport({ command, args }) };
+    if (!isHttp) return { client, call, transport: new StdioClientTransport({ command, args }) };
+    const { StreamableHTTPClientTransport } =
+      await import("@modelcontextprotocol/sdk/client/streamableHttp.js");
+    return { client, call, transport: new StreamableHTTPClientTransport(new URL(command)) };
   },
   async 2() {
     const { Client } = await import("@modelcontextprotocol/client");
@@ -41,14 +45,20 @@ const versions = {
     const params = z.object({ ms: z.number() });
     client.setRequestHandler("sleep", { params }, (_, { mcpReq }) => untilCancelled(mcpReq.signal));
     const call = (params, options) => client.callTool(params, options);
-    return { client, call, transport: new StdioClientTransport({ command, args }) };
+    if (!isHttp) return { client, call, transport: new StdioClientTransport({ command, args }) };
+    const { StreamableHTTPClientTransport } = await import("@modelcontextprotocol/client");
+    return { client, call, transport: new StreamableHTTPClientTransport(new URL(command)) };
   },
 };
 
 const { client, call, transport } = await versions[major]();
 // The negotiated version is told to transports; one of stdio has no use for it.
 let negotiated;
-transport.setProtocolVersion = (version) => (negotiated = version);
+const tell = transport.setProtocolVersion?.bind(transport);
+transport.setProtocolVersion = (version) => {
+  negotiated = version;
+  tell?.(version);
+};
 await client.connect(transport);
 
 const tool = (name, args, options) => call({ name, arguments: args }, options);

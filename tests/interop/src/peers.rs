@@ -27,7 +27,7 @@ pub fn rescind() -> &'static str {
 fn build() -> String {
     let manifest = Path::new(HERE).join("../../Cargo.toml");
     let output = Command::new(env!("CARGO"))
-        .args(["build", "--quiet", "--locked", "--package", "rescind", "--bin", "rescind"])
+        .args(["build", "--quiet", "--locked", "--package", "rescind-cli", "--bin", "rescind"])
         .args(["--message-format", "json", "--manifest-path"])
         .arg(manifest)
         .stderr(std::process::Stdio::inherit())

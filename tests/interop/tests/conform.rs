@@ -1,5 +1,5 @@
-//! `rescind conform` on real servers and relays: what it says of each is in docs/conformance-results.md and the pages that
-//! it leads to, which say how more peers than those of `tests/interop/install` are had.
+//! `rescind conform` on real servers and relays: its verdicts are in `recorded`. docs/conformance.md says how more peers
+//! than those of `tests/interop/install` are installed.
 //!
 //! `BLESS=1` rewrites the pages, for which all peers have to be there. The program `verdicts` says whether what is seen is
 //! always the same.

@@ -11,7 +11,7 @@ use serde_json::Value;
 
 /// The real sessions that are committed with the command line.
 const RECORDINGS: &str =
-    concat!(env!("CARGO_MANIFEST_DIR"), "/../../crates/rescind/tests/recordings");
+    concat!(env!("CARGO_MANIFEST_DIR"), "/../../crates/rescind-cli/tests/recordings");
 
 /// What `rescind` prints, for a file that is made of it.
 fn run(args: &[&str], recording: &Path) -> Vec<u8> {

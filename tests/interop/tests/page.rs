@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 /// The real sessions that are committed with the command line.
 const RECORDINGS: &str =
-    concat!(env!("CARGO_MANIFEST_DIR"), "/../../crates/rescind/tests/recordings");
+    concat!(env!("CARGO_MANIFEST_DIR"), "/../../crates/rescind-cli/tests/recordings");
 
 /// A directory of this test's own.
 fn directory(name: &str) -> PathBuf {

@@ -1,4 +1,4 @@
-//! The README's section on recordings, with the client and the server that it names: every command, as it stands there.
+//! The guide on recordings, with the client and the server that it names: every command, as it stands there.
 
 use std::env;
 use std::fs;
@@ -11,8 +11,9 @@ const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 
 /// The commands of the section, but those that install peers, or take another recording in their place.
 fn commands() -> String {
-    let readme = fs::read_to_string(Path::new(ROOT).join("README.md")).expect("it can be read");
-    let (_, section) = readme.split_once("## See what happened").expect("the section is there");
+    let guide =
+        fs::read_to_string(Path::new(ROOT).join("docs/guide/viewing.md")).expect("it can be read");
+    let (_, section) = guide.split_once("## See what happened").expect("the section is there");
     let (section, _) = section.split_once("\n## ").expect("another follows");
     let blocks = section.split("```sh\n").skip(1).filter_map(|block| block.split("```").next());
     let is_run = |line: &&str| *line != "tests/interop/install" && !line.starts_with("cp ");

@@ -16,6 +16,9 @@ mod endpoints;
 
 use alloc::vec::Vec;
 
+// Without features the facade needs no std either.
+use rescind as _;
+
 use protocol_core::{
     CallOptions, Cause, Config, Connection, Dialect, Event, Outcome, RequestHandle, Response,
     Timestamp, TransmitKind,

@@ -1,25 +1,17 @@
 //! The relay and its callbacks, as both sides use them.
 
-use std::time::Duration;
-
 use protocol_core::{Received, Timestamp, Violation};
 use protocol_endpoint::{Way, is_noise};
 use protocol_relay::{Relay, RelayEvent, Side};
 
-use super::options::{Input, Inputs, Observer, Trace, Wait, Waits};
+use super::options::{Input, Options, Wait};
 use super::till::{Till, Trail};
-use crate::options::Noise;
 
-/// The relay, and the callbacks that see what it does.
+/// The relay, and the options with the callbacks that see what it does.
 pub(super) struct Joint {
     pub(super) relay: Relay,
     pub(super) till: Till,
-    pub(super) patience: Duration,
-    pub(super) trace: Option<Trace>,
-    pub(super) inputs: Option<Inputs>,
-    pub(super) observer: Option<Observer>,
-    pub(super) noise: Option<Noise>,
-    pub(super) waits: Option<Waits>,
+    pub(super) options: Options,
 }
 
 fn is_too_large((_, event): &(Side, RelayEvent)) -> bool {
@@ -79,7 +71,7 @@ impl Joint {
     }
 
     pub(super) fn input(&mut self, input: Input<'_>, now: Timestamp) {
-        if let Some(inputs) = &mut self.inputs {
+        if let Some(inputs) = &mut self.options.inputs {
             inputs(input, now);
         }
     }
@@ -95,13 +87,13 @@ impl Joint {
     }
 
     pub(super) fn tell(&mut self, wait: Wait) {
-        if let Some(waits) = &mut self.waits {
+        if let Some(waits) = &mut self.options.waits {
             waits(wait);
         }
     }
 
     pub(super) fn trace(&mut self, side: Side, way: Way, message: &[u8]) {
-        if let Some(trace) = &mut self.trace {
+        if let Some(trace) = &mut self.options.trace {
             trace(side, way, message);
         }
     }
@@ -118,7 +110,7 @@ impl Joint {
         while let Some((side, event)) = next {
             self.till.charge(&self.relay, side, &event);
             let config = self.relay.connection(side).config();
-            match (&event, &mut self.noise, &mut self.observer) {
+            match (&event, &mut self.options.noise, &mut self.options.observer) {
                 (RelayEvent::Violation { violation, id }, Some(noise), _)
                     if is_noise(config, *violation, id.as_ref()) =>
                 {

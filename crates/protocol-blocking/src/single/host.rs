@@ -3,25 +3,26 @@
 use std::fmt;
 use std::io;
 use std::mem;
+use std::sync::{Arc, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use protocol_async::hub::Callbacks;
 use protocol_async::operations::{self, SharedOperations};
 use protocol_async::outside::Entropy;
 use protocol_async::{CallError, Options};
-use protocol_core::{CallId, CallOptions, CancelOutcome, Cause, InputBuffer, Refusal};
+use protocol_core::{CallOptions, CancelOutcome, Cause, InputBuffer, Refusal};
 use protocol_core::{RequestHandle, Shutdown, Timestamp};
-use protocol_endpoint::{Effect, Messages, OperationEnd, Output};
+use protocol_endpoint::{Call, Effect, Messages, OperationEnd, Output};
 use serde_json::value::RawValue;
 
-use super::call::{OwnCall, OwnCalls};
+use super::call::{Dropped, OwnCall};
 use super::transport::{Readiness, Ready, Transport, is_transient};
 use crate::clock::Clock;
 
-/// An endpoint that hands the outcome of a call over by its id. A handler asks for the cause of its
-/// request, so there are no marks.
-pub(super) type Endpoint = protocol_endpoint::Endpoint<CallId, ()>;
-type Effects = protocol_endpoint::Effects<CallId, ()>;
+/// An endpoint that nobody waits for. A handler asks for the cause of its request, so there are no
+/// marks.
+pub(super) type Endpoint = protocol_endpoint::Endpoint<(), ()>;
+type Effects = protocol_endpoint::Effects<(), ()>;
 
 /// A connection on one thread: everything happens inside the methods of this type.
 pub struct Host<T> {
@@ -37,7 +38,7 @@ pub struct Host<T> {
     error: Option<io::Error>,
     /// The error of waiting for the transport.
     pub(super) failure: Option<io::Error>,
-    own: OwnCalls,
+    dropped: Dropped,
     callbacks: Callbacks,
     entropy: Entropy,
     operations: Option<SharedOperations>,
@@ -58,7 +59,7 @@ impl<T: Transport> Host<T> {
             written: 0,
             error: None,
             failure: None,
-            own: OwnCalls::new(options.result_bytes),
+            dropped: Dropped::default(),
             endpoint: Endpoint::new(options.endpoint),
             callbacks,
             entropy: options.entropy,
@@ -86,15 +87,15 @@ impl<T: Transport> Host<T> {
         let mut call = self.start_call(method, params, options)?;
         loop {
             self.settle();
-            if let Some(outcome) = call.take() {
+            if let Some(outcome) = self.take_outcome(&mut call) {
                 return outcome;
             }
             self.turn(Reading::MayBlock, None);
         }
     }
 
-    /// Calls the peer without waiting: the outcome is there after some [`tick`](Self::tick) or in some
-    /// handler of [`run`](Self::run).
+    /// Calls the peer without waiting. [`take_outcome`](Self::take_outcome) has the outcome after some
+    /// [`tick`](Self::tick).
     ///
     /// # Errors
     ///
@@ -105,20 +106,31 @@ impl<T: Transport> Host<T> {
         params: Option<&RawValue>,
         options: CallOptions,
     ) -> Result<OwnCall, Refusal> {
-        let own = self.own.clone();
-        self.at(|endpoint, now, effects| {
-            let call = endpoint.call(method, params, options, now, effects)?;
-            if let Err((id, outcome)) = endpoint.hand_over(call, call.id, effects) {
-                own.settle(id, outcome);
-            }
-            Ok(own.handle(call))
-        })
+        let dropped = Some(self.dropped.clone());
+        self.at(|endpoint, now, effects| endpoint.call(method, params, options, now, effects))
+            .map(|call| OwnCall { call, dropped })
+    }
+
+    /// Takes the outcome of a call once it is there. After that it returns `None`, as it does for a call
+    /// of another host.
+    pub fn take_outcome(&mut self, call: &mut OwnCall) -> Option<Result<Box<RawValue>, CallError>> {
+        call.dropped.as_ref().filter(|dropped| Arc::ptr_eq(dropped, &self.dropped))?;
+        let outcome = self.endpoint.poll_outcome(call.call, &mut None)?;
+        call.dropped = None;
+        Some(outcome.map_err(|error| *error))
     }
 
     /// Cancels a call. Its outcome comes all the same.
     pub fn cancel(&mut self, call: &OwnCall) -> CancelOutcome {
         let id = call.id();
         self.at(|endpoint, now, effects| endpoint.cancel(id, Cause::Caller, None, now, effects))
+    }
+
+    /// Stops the work that a call began, by its name: `session/cancel` for a prompt of ACP. Any other call is
+    /// cancelled. Its outcome comes all the same.
+    pub fn stop(&mut self, call: &OwnCall) -> CancelOutcome {
+        let id = call.id();
+        self.at(|endpoint, now, effects| endpoint.stop(id, Cause::Caller, now, effects))
     }
 
     /// Queues a notification to the peer.
@@ -191,7 +203,7 @@ impl<T: Transport> Host<T> {
     fn has_work(&self, now: Timestamp) -> bool {
         let is_due = self.endpoint.due().is_some_and(|due| due <= now);
         let is_over = self.failure.is_some() || self.endpoint.is_over();
-        self.can_serve() || is_due || is_over || self.own.has_dropped()
+        self.can_serve() || is_due || is_over || !self.dropped().is_empty()
     }
 
     /// Returns whether the turn of the next arrival has come. While a response waits for room, it has not.
@@ -199,6 +211,10 @@ impl<T: Transport> Host<T> {
     pub(super) fn can_serve(&self) -> bool {
         let is_held_up = self.endpoint.owes_response() && self.endpoint.closed().is_none();
         self.endpoint.arrivals() > 0 && !is_held_up
+    }
+
+    fn dropped(&self) -> MutexGuard<'_, Vec<Call>> {
+        self.dropped.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     // The endpoint
@@ -225,9 +241,8 @@ impl<T: Transport> Host<T> {
         self.with(|endpoint, effects| command(endpoint, now, effects))
     }
 
-    fn carry_out(&mut self, effect: Effect<CallId, ()>) {
+    fn carry_out(&mut self, effect: Effect<(), ()>) {
         match effect {
-            Effect::HandOver(call, outcome) => self.own.settle(call, outcome),
             Effect::BeginOperation(request, method) => self.begin_operation(request, &method),
             Effect::CancelOperation(token, cause) => {
                 if let Some(operations) = &self.operations {
@@ -235,7 +250,7 @@ impl<T: Transport> Host<T> {
                 }
             }
             Effect::EndOperation(token, end) => self.end_operation(token, end),
-            // Nobody waits on this thread, and ids own nothing.
+            // Nobody waits on this thread.
             _ => {}
         }
     }
@@ -282,7 +297,8 @@ impl<T: Transport> Host<T> {
     ///
     /// A caller that waits for something looks for it between this and [`turn`](Self::turn).
     pub(super) fn settle(&mut self) {
-        for call in self.own.take_dropped() {
+        let dropped = mem::take(&mut *self.dropped());
+        for call in dropped {
             self.at(|endpoint, now, effects| endpoint.drop_call(call, now, effects));
         }
         self.fire_timers();
@@ -387,7 +403,7 @@ impl<T: Transport> Host<T> {
         match self.transport.write(&self.output.bytes()[self.written..]) {
             Ok(written) if written > 0 => {
                 self.written += written;
-                self.endpoint.note_progress();
+                self.at(|endpoint, now, _| endpoint.note_progress(now));
             }
             Err(error) if is_transient(&error) => {}
             ended => {

@@ -1,8 +1,8 @@
 //! The most memory that a host on one thread may hold.
 
 use protocol_async::{Memory, Options, Request};
+use protocol_endpoint::Call;
 
-use super::call::OwnCalls;
 use super::host::Endpoint;
 
 /// Returns the most bytes of heap that a [`Host`](super::Host) with these options holds at any moment.
@@ -18,7 +18,8 @@ use super::host::Endpoint;
 pub fn memory(options: &Options) -> Memory {
     let limits = &options.config.limits;
     let mut memory = Endpoint::memory(&options.endpoint);
-    let own = OwnCalls::FIXED.saturating_add(limits.calls.saturating_mul(OwnCalls::ROW));
+    // The list of dropped calls, which grows.
+    let own = limits.calls.saturating_add(4).saturating_mul(3 * size_of::<Call>());
     memory.handles = memory.handles.saturating_add(own);
     let message = limits.message_bytes.saturating_add(limits.header_bytes);
     memory.work = message.saturating_add(size_of::<Request>());

@@ -83,24 +83,17 @@ impl<R: std::os::fd::AsFd, W: std::os::fd::AsFd> Transport for FdTransport<R, W>
     fn wait(&mut self, interest: Ready, timeout: Option<Duration>) -> io::Result<Ready> {
         use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-        let flags = |wanted, flag| if wanted { flag } else { PollFlags::empty() };
-        let read = PollFd::new(&self.reader, flags(interest.read, PollFlags::IN));
-        let write = PollFd::new(&self.writer, flags(interest.write, PollFlags::OUT));
+        let read = PollFd::new(&self.reader, PollFlags::IN);
+        let fds = &mut [read, PollFd::new(&self.writer, PollFlags::OUT)];
         // A descriptor that nobody is interested in must not wake us with its hang-up.
-        let mut fds = match interest {
-            Ready { read: true, write: true } => vec![read, write],
-            Ready { read: true, write: false } => vec![read],
-            Ready { read: false, write: true } => vec![write],
-            Ready { read: false, write: false } => vec![],
-        };
+        let of_interest = usize::from(!interest.read)..1 + usize::from(interest.write);
         let timeout = timeout.and_then(|timeout| Timespec::try_from(timeout).ok());
-        match poll(&mut fds, timeout.as_ref()) {
-            Ok(_) => {}
-            Err(rustix::io::Errno::INTR) => return Ok(Ready::default()),
+        match poll(&mut fds[of_interest], timeout.as_ref()) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
             Err(error) => return Err(error.into()),
         }
-        let ready = |index: usize| !fds[index].revents().is_empty();
-        Ok(Ready { read: interest.read && ready(0), write: interest.write && ready(fds.len() - 1) })
+        let [read, write] = fds.each_ref().map(|fd| !fd.revents().is_empty());
+        Ok(Ready { read, write })
     }
 
     fn read(&mut self, room: &mut [u8]) -> io::Result<usize> {

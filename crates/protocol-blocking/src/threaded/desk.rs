@@ -3,34 +3,37 @@
 use std::collections::HashSet;
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
 use protocol_async::{Arrival, Incoming};
-use protocol_core::{BeforeStart, CloseReason};
+use protocol_core::BeforeStart;
 
-use super::work::{AtDesk, serve};
+use super::work::AtWork;
 use crate::handler::{Handler, Notification};
-use crate::park::Parker;
 
 /// The responses of the reading thread that are held back for one write.
 const AT_ONCE: usize = 32;
 
-/// The place where the thread that reads leaves what is for workers.
+/// The place where the thread that reads leaves arrivals for workers.
 pub(super) struct Desk {
     incoming: Incoming,
     handler: Arc<dyn Handler + Send + Sync>,
     immediate: HashSet<Box<str>>,
     rule: BeforeStart,
     board: Mutex<Board>,
+    /// Wakes a worker that sleeps.
+    left: Condvar,
 }
 
 #[derive(Default)]
 struct Board {
     /// The oldest arrival, which no worker has yet. All others stay in the inbox.
     waiting: Option<Arrival>,
-    /// The workers that sleep.
-    idle: Vec<Waker>,
+    /// The number of workers that sleep.
+    idle: usize,
+    /// Nothing will arrive.
+    is_closed: bool,
 }
 
 impl Desk {
@@ -40,26 +43,21 @@ impl Desk {
         immediate: HashSet<Box<str>>,
         rule: BeforeStart,
     ) -> Self {
-        Self { incoming, handler, immediate, rule, board: Mutex::default() }
+        let (board, left) = Default::default();
+        Self { incoming, handler, immediate, rule, board, left }
     }
 
-    /// Serves as a worker, until the connection is closed.
+    /// Serves as a worker, until nothing can arrive.
     pub(super) fn work(&self) {
-        let (parker, peer) = (Parker::new(), self.incoming.peer());
-        let mut closed = peer.closed();
-        loop {
-            match self.take(parker.waker()) {
-                Poll::Ready(Ok(arrival)) => self.serve(arrival, None),
-                Poll::Ready(Err(_)) => return,
-                Poll::Pending => {
-                    // The hub wakes it for the end, and whoever leaves something here for the rest.
-                    let mut context = Context::from_waker(parker.waker());
-                    if Pin::new(&mut closed).poll(&mut context).is_pending() {
-                        parker.park(None);
-                    }
-                }
-            }
+        while let Some(arrival) = self.next() {
+            self.serve(arrival, &mut || ());
         }
+    }
+
+    /// Ends the workers that sleep.
+    pub(super) fn close(&self) {
+        self.lock().is_closed = true;
+        self.left.notify_all();
     }
 
     fn lock(&self) -> MutexGuard<'_, Board> {
@@ -67,9 +65,42 @@ impl Desk {
     }
 
     /// Takes the next arrival out of the inbox, without waiting.
-    fn poll(&self) -> Poll<Result<Arrival, CloseReason>> {
+    fn poll(&self) -> Option<Arrival> {
         let mut next = self.incoming.receive();
-        Pin::new(&mut next).poll(&mut Context::from_waker(Waker::noop()))
+        match Pin::new(&mut next).poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(arrival) => arrival.ok(),
+            Poll::Pending => None,
+        }
+    }
+
+    /// Leaves an arrival for a worker, and wakes one that sleeps once it can have the board.
+    fn leave(&self, mut board: MutexGuard<'_, Board>, arrival: Option<Arrival>) {
+        let wakes = arrival.is_some() && board.idle > 0;
+        board.waiting = arrival;
+        drop(board);
+        if wakes {
+            self.left.notify_one();
+        }
+    }
+
+    /// Takes the next arrival for a worker, and wakes another one if there is more to do.
+    fn next(&self) -> Option<Arrival> {
+        let mut board = self.lock();
+        loop {
+            if let Some(arrival) = board.waiting.take().or_else(|| self.poll()) {
+                if board.idle > 0 {
+                    let more = self.poll();
+                    self.leave(board, more);
+                }
+                return Some(arrival);
+            }
+            if board.is_closed {
+                return None;
+            }
+            board.idle += 1;
+            board = self.left.wait(board).unwrap_or_else(PoisonError::into_inner);
+            board.idle -= 1;
+        }
     }
 
     fn is_immediate(&self, arrival: &Arrival) -> bool {
@@ -81,50 +112,23 @@ impl Desk {
     }
 
     /// Takes the next arrival if the calling thread, which reads, is to serve it. Else the arrival is
-    /// left to a worker, and one that sleeps is woken.
+    /// left to a worker.
     fn take_immediate(&self) -> Option<Arrival> {
-        let mut board = self.lock();
+        let board = self.lock();
         // A worker is on its way to it, or all are busy.
         if board.waiting.is_some() {
             return None;
         }
-        let Poll::Ready(Ok(arrival)) = self.poll() else { return None };
-        if self.is_immediate(&arrival) {
-            return Some(arrival);
+        let arrival = self.poll();
+        if arrival.as_ref().is_some_and(|arrival| self.is_immediate(arrival)) {
+            return arrival;
         }
-        board.waiting = Some(arrival);
-        let worker = board.idle.pop();
-        drop(board);
-        worker.into_iter().for_each(Waker::wake);
+        self.leave(board, arrival);
         None
     }
 
-    /// Takes the next arrival for a worker, and wakes another one if there is more to do.
-    fn take(&self, waker: &Waker) -> Poll<Result<Arrival, CloseReason>> {
-        let mut board = self.lock();
-        board.idle.retain(|idle| !idle.will_wake(waker));
-        let taken = match board.waiting.take() {
-            Some(arrival) => Poll::Ready(Ok(arrival)),
-            None => self.poll(),
-        };
-        let mut next = None;
-        match &taken {
-            Poll::Pending => board.idle.push(waker.clone()),
-            Poll::Ready(Ok(_)) if !board.idle.is_empty() => {
-                if let Poll::Ready(Ok(arrival)) = self.poll() {
-                    board.waiting = Some(arrival);
-                    next = board.idle.pop();
-                }
-            }
-            Poll::Ready(_) => {}
-        }
-        drop(board);
-        next.into_iter().for_each(Waker::wake);
-        taken
-    }
-
     /// Takes a notification ahead of its turn, the oldest of its method.
-    fn take_notification(&self, method: &str) -> Option<Notification> {
+    pub(super) fn take_notification(&self, method: &str) -> Option<Notification> {
         let mut board = self.lock();
         match board.waiting.take() {
             Some(Arrival::Notification(told)) if told.method == method => Some(told),
@@ -150,16 +154,17 @@ impl Desk {
                 (cork, has_let) = (None, true);
                 let_read();
             };
-            self.serve(arrival, Some(&mut let_read));
+            self.serve(arrival, &mut let_read);
             if has_let {
                 return;
             }
         }
     }
 
-    fn serve(&self, arrival: Arrival, let_read: Option<&mut (dyn FnMut() + '_)>) {
-        let take_notification = |method: &str| self.take_notification(method);
-        let at_desk = Some(AtDesk { take_notification: &take_notification, let_read });
-        serve(&self.incoming, arrival, &*self.handler, self.rule, at_desk);
+    fn serve(&self, arrival: Arrival, let_read: &mut (dyn FnMut() + '_)) {
+        let Self { incoming, handler, rule, .. } = self;
+        let take_notification = &|method: &str| self.take_notification(method);
+        let work = AtWork { incoming, take_notification, let_read, responder: None };
+        work.serve(arrival, &**handler, *rule);
     }
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
+use parking::Parker;
 use protocol_async::hub::Hub;
 use protocol_core::InputBuffer;
 
@@ -12,84 +13,88 @@ use super::desk::Desk;
 use crate::handler;
 
 /// The right to read, and all that it takes: the thread that has it reads.
-pub(super) struct Reading<R> {
-    hub: Arc<Hub>,
-    reader: R,
+pub(super) struct Reading {
+    pub(super) hub: Arc<Hub>,
+    pub(super) reader: Box<dyn Read + Send>,
     /// The bytes asked for in one read.
-    room: usize,
-    input: InputBuffer,
+    pub(super) room: usize,
+    pub(super) input: InputBuffer,
     /// The server of immediate methods, if there are any.
-    desk: Option<Arc<Desk>>,
-    pause: Pause,
+    pub(super) desk: Option<Arc<Desk>>,
+    pub(super) pause: Pause,
 }
 
-impl<R: Read + Send + 'static> Reading<R> {
-    pub(super) fn new(hub: Arc<Hub>, reader: R, room: usize, desk: Option<Arc<Desk>>) -> Self {
-        let (input, pause) = (InputBuffer::new(), Pause::default());
-        Self { hub, reader, room, input, desk, pause }
-    }
-
+impl Reading {
     /// Reads until the input ends, or another thread does. It never waits for workers or for writing
     /// (G3).
-    pub(super) fn run(self) {
-        let mut reading = self;
+    pub(super) fn run(mut self) {
         loop {
-            if let Some(desk) = reading.desk.clone() {
-                let mut own = Some(reading);
+            if let Some(desk) = self.desk.clone() {
+                let mut own = Some(self);
                 desk.serve_immediate(|| {
                     if let Some(reading) = own.take() {
                         thread::spawn(move || reading.run());
                     }
                 });
                 let Some(kept) = own else { return };
-                reading = kept;
+                self = kept;
             }
-            if reading.hub.is_closed() || !reading.read() {
+            self.wait_for_memory();
+            if self.hub.is_closed() || !self.read() {
                 return;
             }
+        }
+    }
+
+    /// Waits until the account of memory lets the connection read, or ends it.
+    fn wait_for_memory(&self) {
+        if self.hub.may_read() {
+            return;
+        }
+        let parker = Parker::new();
+        let waker = parker.unparker().into();
+        while !self.hub.poll_may_read(&waker) && !self.hub.is_closed() {
+            parker.park();
         }
     }
 
     /// Reads once, and reports whether there may be more.
     fn read(&mut self) -> bool {
         let Self { hub, reader, room, input, pause, .. } = self;
-        match input.fill(*room, |room| unless_it_panics(|| reader.read(room))) {
+        let read = input.fill(*room, |room| unless_it_panics(|| reader.read(room)));
+        match read {
             Err(error) if is_transient(&error) => pause.take(),
-            Err(error) => {
-                hub.finish(input, Some(&error));
-                return false;
-            }
-            Ok(0) => {
-                hub.finish(input, None);
-                return false;
-            }
-            Ok(_) => {
+            Ok(1..) => {
                 *pause = Pause::default();
                 let _ = hub.receive(input);
+            }
+            ended => {
+                hub.finish(input, ended.err().as_ref());
+                return false;
             }
         }
         true
     }
 }
 
-/// Whether to try again: a stream with a timeout, or one that some other process made non-blocking, has
-/// not ended.
+/// Returns whether to try again: a stream with a timeout, or one that another process made non-blocking,
+/// has not ended.
 pub(super) fn is_transient(error: &io::Error) -> bool {
     use ErrorKind::{Interrupted, TimedOut, WouldBlock};
     matches!(error.kind(), Interrupted | TimedOut | WouldBlock)
 }
 
-/// As the stream's own error if it panics: the connection must end then, too.
+/// Makes a panic of a stream its error: the connection must end then, too.
 pub(super) fn unless_it_panics<T>(work: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
     handler::unless_it_panics(work).unwrap_or_else(|| Err(io::Error::other("the stream panicked")))
 }
 
-/// Between two tries of a stream that does not block, longer each time.
+/// The time between two tries of a stream that does not block, longer each time.
 #[derive(Default)]
 pub(super) struct Pause(Duration);
 
 impl Pause {
-    const LONGEST: Duration = Duration::from_millis(20);
+    pub(super) const LONGEST: Duration = Duration::from_millis(20);
 
     pub(super) fn take(&mut self) {
         thread::sleep(self.0);

@@ -8,8 +8,7 @@ use std::thread::{self, JoinHandle};
 use protocol_async::{Closed, Options, Peer};
 
 use super::desk::Desk;
-use super::sink::Sink;
-use super::start::start;
+use super::threads::{Streams, Threads};
 use crate::handler::Handler;
 use crate::park::block_on;
 
@@ -83,12 +82,12 @@ impl Server {
         writer: impl Write + Send + 'static,
         handler: Arc<impl Handler + Send + Sync + 'static>,
     ) -> Served {
-        self.start(reader, Sink::Blocks(Box::new(writer)), handler, || ())
+        self.start(Streams::any(reader, writer), handler)
     }
 
     /// Serves on this process's standard input and output.
     pub fn stdio(self, handler: Arc<impl Handler + Send + Sync + 'static>) -> Served {
-        self.start(std::io::stdin(), Sink::stdout(), handler, || ())
+        self.start(Streams::stdio(), handler)
     }
 
     /// Serves on a Unix socket; as [`unix`](super::unix()) in what it does with it.
@@ -102,26 +101,15 @@ impl Server {
         stream: std::os::unix::net::UnixStream,
         handler: Arc<impl Handler + Send + Sync + 'static>,
     ) -> std::io::Result<Served> {
-        let (reader, sink) = (stream.try_clone()?, Sink::of(stream.try_clone()?));
-        Ok(self.start(reader, sink, handler, move || {
-            // It may be down already.
-            let _ = stream.shutdown(std::net::Shutdown::Both);
-        }))
+        Ok(self.start(Streams::unix(stream)?, handler))
     }
 
-    fn start(
-        self,
-        reader: impl Read + Send + 'static,
-        sink: Sink,
-        handler: Arc<impl Handler + Send + Sync + 'static>,
-        end: impl FnOnce() + Send + 'static,
-    ) -> Served {
+    fn start(self, streams: Streams, handler: Arc<dyn Handler + Send + Sync>) -> Served {
         let Self { options, workers, immediate } = self;
         let rule = options.config.dialect.before_start;
-        let (peer, desk) = start(reader, sink, options, end, |incoming| {
-            let desk = Arc::new(Desk::new(incoming, handler, immediate, rule));
-            (desk.clone(), Some(desk))
-        });
+        let (threads, peer, incoming) = Threads::new(streams, options);
+        let desk = Arc::new(Desk::new(incoming, handler, immediate, rule));
+        threads.start(Some(desk.clone()));
         let work = |_| {
             let desk = desk.clone();
             thread::spawn(move || desk.work())

@@ -279,7 +279,7 @@ impl Handler for Methods {
         }
     }
 
-    fn notification(&self, notification: &Notification) -> ControlFlow<()> {
+    fn notification(&self, notification: &Notification, _: &mut dyn Responder) -> ControlFlow<()> {
         match notification.method.as_str() {
             "exit" => ControlFlow::Break(()),
             "panic" => panic!("as the test wants"),

@@ -12,6 +12,7 @@ use crate::cause::Cause;
 use crate::config::{Config, Shutdown};
 use crate::dialect::CancelRule;
 use crate::dialect::facts::RequestHead;
+use crate::dialect::signs::Carrier;
 use crate::envelope::{Addressee, Context, OutgoingMessage};
 use crate::error::{Refusal, SendError};
 use crate::event::{Response, TransmitKind};
@@ -45,13 +46,14 @@ impl<O, I: Default> Connection<O, I> {
         now: Timestamp,
     ) -> Result<CallId, SendError<O>> {
         let Self { machine, unsent, .. } = self;
-        let Config { dialect, role: by, .. } = machine.config();
+        let Config { dialect, role: by, limits, .. } = machine.config();
         let kind = dialect.envelope.kind_of(method);
         let Ok(params) = kind.params(params) else {
             return Err(SendError { reason: Refusal::InvalidParams, data });
         };
         let tokens_up_to = options.idle_timeout.map(|_| usize::MAX);
-        let head = RequestHead { by: *by, kind, method, params, tokens_up_to };
+        let names_up_to = limits.id_bytes;
+        let head = RequestHead { by: *by, kind, method, params, tokens_up_to, names_up_to };
         let (permit, ticket) = match send_request(machine, unsent, &head, &options, now) {
             Ok(sent) => sent,
             Err(reason) => return Err(SendError { reason, data }),
@@ -156,11 +158,17 @@ impl<O, I: Default> Connection<O, I> {
         if self.machine.withholds_progress(|| dialect.progress_token(method, params)) {
             return Err(Refusal::Withheld);
         }
+        let (carrier, limit) = (Carrier::Notification, self.config().limits.id_bytes);
+        let part = dialect.work_in(carrier, method, params, limit);
         let message = OutgoingMessage::Notification { method, params: params.map(Value::Raw) };
         let context = Context::of(&self.machine);
         self.unsent.send(&context, &message, TransmitKind::Notification, None)?;
         self.take_sequence_number();
         declare_anew(&mut self.machine, true, method, params);
+        if let Some(part) = part {
+            self.machine.report_work(&part, true);
+            self.run_cascade();
+        }
         Ok(())
     }
 
@@ -182,7 +190,7 @@ impl<O, I: Default> Connection<O, I> {
         request: RequestHandle,
         response: Response<'_>,
     ) -> Result<I, Refusal> {
-        let permit = self.machine.respond(request)?;
+        let mut permit = self.machine.respond(request)?;
         let extras = permit.extras();
         let batch = batch_of(extras);
         let response = match permit.step() {
@@ -193,12 +201,29 @@ impl<O, I: Default> Connection<O, I> {
             RequestStep::SendCancelled => Response::Cancelled,
             _ => response,
         };
-        let message = OutgoingMessage::Response { to: addressee(&permit, extras), response };
+        let to = addressee(&permit, extras);
         let (is_plain, handshake) = (extras.is_none(), extras.and_then(|it| it.facts.handshake));
-        let sent = send_response(&mut self.unsent, permit.machine(), &message, batch)?;
+        let has_work = extras.is_some_and(|it| it.facts.work.is_some());
+        let stopped = if has_work { permit.stopped(&response) } else { None };
+        let sent = match stopped {
+            None => {
+                let message = OutgoingMessage::Response { to, response };
+                send_response(&mut self.unsent, permit.machine(), &message, batch)?
+            }
+            Some(mark) => mark.with_members(|members| {
+                let message = OutgoingMessage::Result { to, members };
+                send_response(&mut self.unsent, permit.machine(), &message, batch)
+            })?,
+        };
+        if has_work {
+            permit.respond_for_work(&response);
+        }
         let data = permit.commit();
         // Most responses concern neither the connection nor a batch, and take no number.
         if !is_plain {
+            if let (true, Response::Result(result)) = (has_work, response) {
+                self.work_in_result(result, true);
+            }
             let negotiated = match (response, handshake) {
                 (Response::Result(result), Some(handshake)) => {
                     Negotiated::read(&mut self.machine, handshake, false, result)

@@ -3,7 +3,7 @@
 use alloc::borrow::Cow;
 use alloc::vec::Vec;
 
-use protocol_json::{Members, Value, member};
+use protocol_json::Value;
 use serde_json::value::RawValue;
 
 use super::Connection;
@@ -170,8 +170,9 @@ impl<O, I: Default> Connection<O, I> {
     ) -> Option<Event<'m, O>> {
         let Config { dialect, role, limits, .. } = self.config();
         let has_silence = dialect.response == ResponseRule::SilentWithProgress;
+        let (by, names_up_to) = (role.other(), limits.id_bytes);
         let tokens_up_to = has_silence.then_some(limits.id_bytes);
-        let head = RequestHead { by: role.other(), kind, method: &method, params, tokens_up_to };
+        let head = RequestHead { by, kind, method: &method, params, tokens_up_to, names_up_to };
         let mut extras = RequestExtras { facts: dialect.facts(&head), origin, batch };
         let is_cancel = dialect.cancels_are_requests() && dialect.cancel.has_method(&method);
         let is_handled_here = is_cancel && !self.is_for_host(params);
@@ -251,7 +252,7 @@ impl<O, I: Default> Connection<O, I> {
         method: Cow<'m, str>,
         params: Option<&'m RawValue>,
     ) -> Option<Event<'m, O>> {
-        let (target, reason) = self.read_cancel(params);
+        let (target, reason) = self.config().dialect.cancel.read(params);
         let dialect = &self.config().dialect;
         let token = target.map(RawValue::get).filter(|token| dialect.ids.allows(token));
         let number = || dialect.envelope.number_of(token?);
@@ -296,7 +297,7 @@ impl<O, I: Default> Connection<O, I> {
         let shares_ids = dialect.envelope.cancels_share_ids();
         let names_operation = dialect.has_operations();
         let id = self.machine.receive_cancel_request(id, &extras.facts, shares_ids)?;
-        let (target, reason) = self.read_cancel(params);
+        let (target, reason) = self.config().dialect.cancel.read(params);
         let target = target.ok_or(Violation::MalformedCancel)?;
         let name = if names_operation { token_id(target) } else { self.readable(target.get()) };
         let step = match name {
@@ -314,27 +315,11 @@ impl<O, I: Default> Connection<O, I> {
         Ok(())
     }
 
-    /// Reads the target and the reason of a cancel with these params.
-    #[inline(always)]
-    fn read_cancel<'m>(
-        &self,
-        params: Option<&'m RawValue>,
-    ) -> (Option<&'m RawValue>, Option<Cow<'m, str>>) {
-        let Some((_, id, place)) = self.config().dialect.cancel.members() else {
-            return (None, None);
-        };
-        let Some(place) = place else {
-            return (params.and_then(|params| member(params, id)), None);
-        };
-        let members = Members::within(params, &[id, place]);
-        (members.raw(0), members.string(1))
-    }
-
     /// Returns whether the host responds to this cancel: it names an operation of another connection, or
     /// something that is no request.
     fn is_for_host(&self, params: Option<&RawValue>) -> bool {
         let Config { dialect, deliver_unknown_operations, .. } = self.config();
-        let (target, _) = self.read_cancel(params);
+        let (target, _) = self.config().dialect.cancel.read(params);
         // The token of another server need not look like ours.
         let is_unknown = |token| self.machine.is_unknown_operation(token_id(token).as_ref());
         dialect.envelope.cancel_is_for_host(target, params)
@@ -362,7 +347,7 @@ impl<O, I: Default> Connection<O, I> {
         if !self.config().dialect.envelope.host_cancel_still_applies() {
             return;
         }
-        let (target, _) = self.read_cancel(params);
+        let (target, _) = self.config().dialect.cancel.read(params);
         if let Some(id) = target.and_then(|target| self.readable(target.get())) {
             self.apply_cancel(&id, None);
         }
@@ -419,6 +404,11 @@ impl<O, I: Default> Connection<O, I> {
             }
         }
         declare_anew(&mut self.machine, false, &method, params);
+        if self.receive_work(&method, params) {
+            // The marks come first (G3).
+            self.push_event(Event::notification(method, params).into_owned());
+            return None;
+        }
         Some(Event::notification(method, params))
     }
 
@@ -432,6 +422,9 @@ impl<O, I: Default> Connection<O, I> {
         let number = id
             .and_then(|id| self.config().dialect.envelope.number_of(id))
             .filter(|&number| kind.is_none_or(|kind| self.machine.matches_kind(number, kind)));
+        if self.machine.has_begun_work() {
+            self.confirm_stop(number, &body);
+        }
         let token = self.operation_token_in(&body);
         let kind = response_kind(&body, token.is_some());
         let (action, stray) = number.map_or((None, Some(Violation::UnknownResponse)), |number| {
@@ -453,6 +446,9 @@ impl<O, I: Default> Connection<O, I> {
                 // The cancel of an operation follows, now that the response brings its token.
                 if let (Some(Action::SendCancel { call, number }), Some(token)) = (action, token) {
                     self.send_cancel(Value::Token(token.get()), call, number, None);
+                }
+                if violation.is_none() {
+                    self.receive_response_to_stop(number, &body);
                 }
                 self.run_cascade();
                 return None;

@@ -7,6 +7,7 @@ use serde_json::value::RawValue;
 use super::unsent::Batch;
 use super::{Connection, Outgoing};
 use crate::dialect::Dialect;
+use crate::dialect::signs::WorkPart;
 use crate::envelope::{ABP_RESULT, Origin};
 use crate::event::Event;
 use crate::id::WireId;
@@ -28,10 +29,12 @@ impl<O, I: Default> Connection<O, I> {
     /// holds half as much beside that while it grows.
     pub fn memory(limits: &Limits) -> usize {
         // A place of a table is no larger than its row: each row has values to spare that mark a free place.
-        let [call, call_extras, request, request_extras] = Machine::<Outgoing<O>, I>::ROWS;
+        let [call, call_extras, request, request_extras, work, part] =
+            Machine::<Outgoing<O>, I>::ROWS;
         let sum = Sum { held: size_of::<Dialect>(), moved: 0 };
         let sum = calls(sum, limits, call, call_extras);
         let sum = requests(sum, limits, request, request_extras);
+        let sum = works(sum, limits, work, part);
         let sum = remembered(unsent(sum, limits), limits);
         let (action, event) = (size_of::<Action<Outgoing<O>>>(), size_of::<Event<'_, O>>());
         let Sum { held, moved } = reading(sum, limits, action, event);
@@ -84,6 +87,17 @@ fn requests(sum: Sum, limits: &Limits, row: usize, extras: usize) -> Sum {
         .doubling(requests, size_of::<[u64; 2]>())
 }
 
+/// Adds the work in progress, and the requests and calls that are a part of it. Each has the name in its row and in
+/// its trees.
+fn works(sum: Sum, limits: &Limits, run: usize, part: usize) -> Sum {
+    let (works, name) = (limits.works, id_bytes(limits));
+    let parts = limits.calls.saturating_add(limits.requests).saturating_add(1);
+    sum.tree(works, run)
+        .tree(works, part)
+        .each(works, name.saturating_mul(3))
+        .each(parts, name.saturating_add(size_of::<WorkPart>()))
+}
+
 /// Adds messages that wait to be sent, and the room in which they are written.
 fn unsent(sum: Sum, limits: &Limits) -> Sum {
     let Limits { requests, unsent_bytes, unsent_messages, .. } = *limits;
@@ -126,13 +140,15 @@ fn reading(sum: Sum, limits: &Limits, action: usize, event: usize) -> Sum {
     let Limits { calls, requests, message_bytes, .. } = *limits;
     let members = limits.batch_members.saturating_add(1);
     let all = calls.saturating_mul(2).saturating_add(requests).saturating_add(members);
+    // Work is stopped and ends, and each member of a batch may begin some.
+    let all = all.saturating_add(limits.works.saturating_mul(2)).saturating_add(members);
     // A call has an outcome and may end the tree of a request that had its response. A request is cancelled. A
     // member of a batch is an event, and its response may be dropped. The end and room are told once.
     let events = all.saturating_add(members).saturating_add(2);
     sum.doubling(all.saturating_add(1), action)
         .doubling(events, event)
         .doubling(members, size_of::<&RawValue>())
-        .each(members, id_bytes(limits).saturating_mul(2))
+        .each(members, id_bytes(limits).saturating_mul(3))
         // A text with escapes is decoded, and a member of a batch is copied. A cancel is copied whole
         // beside its reason.
         .each(2, message_bytes)

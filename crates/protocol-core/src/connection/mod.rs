@@ -5,6 +5,7 @@ mod inputs;
 mod memory;
 mod negotiation;
 mod unsent;
+mod work;
 
 use alloc::borrow::Cow;
 use alloc::collections::VecDeque;
@@ -222,12 +223,19 @@ impl<O, I: Default> Connection<O, I> {
     // Carrying out
 
     /// Carries out the decisions that follow from the latest command or input.
-    #[inline]
+    #[inline(always)]
     fn run_cascade(&mut self) {
+        if self.machine.may_have_actions() {
+            self.run_actions();
+        }
+        self.emit_ready_if_room();
+    }
+
+    #[inline(never)]
+    fn run_actions(&mut self) {
         while let Some(action) = self.machine.poll_action() {
             self.carry_out(action, None);
         }
-        self.emit_ready_if_room();
     }
 
     /// Carries out a decision. A cancel states the reason, if there is one and a place for it.
@@ -244,6 +252,14 @@ impl<O, I: Default> Connection<O, I> {
             Action::Complete(done) => self.complete(done),
             Action::MarkCancelled { request, cause } => self.report_cancelled(request, cause, None),
             Action::TreeSettled { request } => self.push_event(Event::TreeSettled { request }),
+            Action::WorkBegan { work } => self.report_work_began(work),
+            Action::WorkStopped { work, cause } => {
+                self.push_work_event(Event::WorkStopped { work, cause });
+            }
+            Action::WorkResumed { work } => self.push_work_event(Event::WorkResumed { work }),
+            Action::WorkEnded { work, outcome, cause } => {
+                self.push_work_event(Event::WorkEnded { work, outcome, cause });
+            }
             Action::Close { reason } => {
                 self.push_event(Event::Closed { reason });
                 self.closed_queued = true;
@@ -299,6 +315,9 @@ impl<O, I: Default> Connection<O, I> {
             if let Some(negotiated) = Negotiated::read(&mut self.machine, handshake, true, result) {
                 negotiated.apply(&mut self.machine);
             }
+        }
+        if let (ResponseBody::Result(result), true) = (&body, done.has_work) {
+            self.work_in_result(result, false);
         }
         self.run_cascade();
         let outcome = outcome(done.settlement, done.cause, Some(body));

@@ -1,10 +1,12 @@
 //! The facts of one message: everything that its dialect has to say about it.
 
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 use protocol_json::{member, path};
 use serde_json::value::RawValue;
 
+use super::signs::{Carrier, WorkPart};
 use super::{Cancellers, CapabilityRule, Dialect, RequestKind, Role, Text};
 use crate::error::CancelRefusal;
 use crate::id::WireId;
@@ -28,15 +30,17 @@ pub struct Facts {
     pub handshake: Option<Handshake>,
     /// The tokens under which its progress comes, if they were asked for.
     pub progress_tokens: Vec<WireId>,
+    /// The part that it has in some work, if any.
+    pub work: Option<Box<WorkPart>>,
 }
 
 impl Facts {
     /// Returns whether there is nothing to keep but the refusal, as for most requests.
     pub(crate) fn is_plain(&self) -> bool {
-        let Self { refusal: _, kind, server_may_end, starts_operation, handshake, progress_tokens } =
-            self;
+        let Self { refusal: _, kind, server_may_end, starts_operation, .. } = self;
+        let Self { handshake, progress_tokens, work, .. } = self;
         let has_flag = *server_may_end || *starts_operation || *kind == RequestKind::Typed;
-        !has_flag && handshake.is_none() && progress_tokens.is_empty()
+        !has_flag && handshake.is_none() && progress_tokens.is_empty() && work.is_none()
     }
 }
 
@@ -64,6 +68,8 @@ pub(crate) struct RequestHead<'a> {
     /// The length in bytes up to which the tokens of its progress are read, or `None` if they are not
     /// needed. Longer ones are never copied.
     pub(crate) tokens_up_to: Option<usize>,
+    /// The length in bytes up to which a name of work is read.
+    pub(crate) names_up_to: usize,
 }
 
 impl Dialect {
@@ -85,6 +91,8 @@ impl Dialect {
             facts.server_may_end = head.by == Role::Client && lists(server_may_end);
         }
         facts.handshake = self.handshake(head.method);
+        let work = self.work_in(Carrier::Request, head.method, head.params, head.names_up_to);
+        facts.work = work.map(Box::new);
         let names_paths = !self.uncancellable.params.is_empty() || facts.handshake.is_some();
         if let Some(params) = head.params.filter(|_| names_paths || head.tokens_up_to.is_some()) {
             self.read_params(params, head.tokens_up_to, &mut facts);

@@ -1,25 +1,31 @@
 //! Protocols as data. `presets.rs` has the protocols that are in use, and `revision.rs` applies the
 //! revision that two peers agreed on.
 
+/// A constant list of texts.
+macro_rules! list {
+    ($($text:expr),*) => { Borrowed(&[$(Borrowed($text)),*]) };
+}
+
+mod data;
 pub(crate) mod facts;
+mod kinds;
 mod presets;
 mod revision;
+pub(crate) mod signs;
+mod work;
 
 use alloc::borrow::Cow;
 use core::time::Duration;
 
-use protocol_json::{Member, Value, member};
+use protocol_json::{Member, Members, Value, member};
 use serde_json::value::RawValue;
 
+use self::data::List;
+pub(crate) use self::data::Text;
+use self::signs::WorkRule;
 use crate::cause::{Cause, CloseReason};
 use crate::frame::Framing;
 use crate::id::{IdRule, WireId};
-
-/// A text of a dialect: a constant of a preset, or one that was read at run time.
-pub(crate) type Text = Cow<'static, str>;
-
-/// A list of a dialect: a constant of a preset, or one that was read at run time.
-type List<T> = Cow<'static, [T]>;
 
 /// The rules of one protocol for requests and their cancellation, as data.
 ///
@@ -65,6 +71,8 @@ pub struct Dialect {
     pub batches: Option<List<Text>>,
     /// The notifications that are progress of a call, and so restart its idle timeout.
     pub progress: List<ProgressRule>,
+    /// The kinds of work that go on under a name of their own, and can be stopped by it.
+    pub work: List<WorkRule>,
     /// The error code that refuses a request over a limit, or during shutdown.
     pub overload_code: i64,
     /// The requests that can't be cancelled.
@@ -322,6 +330,20 @@ impl CancelRule {
         let (method, id, place) = self.members()?;
         let reason = place.and(reason).map(Value::Text);
         Some((method, [(id, Some(target)), (place.unwrap_or_default(), reason)]))
+    }
+
+    /// Reads the target and the reason of a cancel with these params.
+    #[inline(always)]
+    pub(crate) fn read<'m>(
+        &self,
+        params: Option<&'m RawValue>,
+    ) -> (Option<&'m RawValue>, Option<Cow<'m, str>>) {
+        let Some((_, id, place)) = self.members() else { return (None, None) };
+        let Some(place) = place else {
+            return (params.and_then(|params| member(params, id)), None);
+        };
+        let members = Members::within(params, &[id, place]);
+        (members.raw(0), members.string(1))
     }
 
     /// Returns the method of a cancel, the member that names its target, and the member for a reason.

@@ -1,12 +1,12 @@
 //! The dialects that are in use. `docs/dialects.md` names the source of each value.
 
 use alloc::borrow::Cow::Borrowed;
-use core::mem;
 use core::time::Duration;
 
+use super::data::put;
 use super::{
     BeforeStart, CancelRule, Cancellers, CapabilityRule, Dialect, Envelope, Grace, MessageOrder,
-    ProgressRule, ResponseRule, Text, Uncancellable, code,
+    ProgressRule, ResponseRule, Text, Uncancellable, code, kinds,
 };
 use crate::cause::Cause;
 use crate::frame::Framing;
@@ -20,16 +20,6 @@ macro_rules! preset {
         $(put(&mut preset.$field, $value);)*
         preset
     }};
-}
-
-/// Replaces a value without dropping it. The old value is a constant and owns no memory.
-const fn put<T>(place: &mut T, value: T) {
-    mem::forget(mem::replace(place, value));
-}
-
-/// A constant list of texts.
-macro_rules! list {
-    ($($text:expr),*) => { Borrowed(&[$(Borrowed($text)),*]) };
 }
 
 /// The one progress rule of a dialect: the notification's method, its token member, and the paths to
@@ -77,6 +67,7 @@ impl Dialect {
         partial_results: true,
         batches: Some(list![]),
         progress: Borrowed(&[]),
+        work: Borrowed(&[]),
         overload_code: code::INTERNAL_ERROR,
         uncancellable: Uncancellable { methods: list![], params: list![] },
         cancellers: Cancellers::Both,
@@ -105,19 +96,25 @@ impl Dialect {
         ids: IdRule::IntegerStringOrNull,
         cancel: notified("$/cancel_request", "requestId", None),
         progress: progress!("session/update", "sessionId", ["sessionId"]),
+        work: Borrowed(kinds::TURN_V1),
         overload_code: code::REQUEST_CANCELLED,
         ..Self::AWAITED
     });
 
     /// Agent Client Protocol, version 2: as version 1, but ids are never null.
-    pub const ACP_V2: Self =
-        preset!(Self { name: Borrowed("acp-v2"), ids: IdRule::IntegerOrString, ..Self::ACP_V1 });
+    pub const ACP_V2: Self = preset!(Self {
+        name: Borrowed("acp-v2"),
+        ids: IdRule::IntegerOrString,
+        work: Borrowed(kinds::TURN_V2),
+        ..Self::ACP_V1
+    });
 
     /// The first draft of cancellation in the Agent Client Protocol: `$/cancelRequest {id}`.
     ///
     /// A cancel is sent only to a side that declared its support, and never for `initialize`.
     pub const ACP_DRAFT: Self = preset!(Self {
         name: Borrowed("acp-draft"),
+        work: Borrowed(kinds::TURN_V1),
         cancel: notified("$/cancelRequest", "id", None),
         cancelled_message: Borrowed("Cancelled"),
         uncancellable: Uncancellable { methods: list!["initialize"], params: list![] },
@@ -137,6 +134,7 @@ impl Dialect {
         ids: IdRule::Int32OrString,
         cancel: notified("$/cancelRequest", "id", None),
         progress: progress!("$/progress", "token", ["workDoneToken"], ["partialResultToken"]),
+        work: Borrowed(kinds::PROGRESS_OF_LSP),
         ..Self::AWAITED
     });
 
@@ -169,6 +167,7 @@ impl Dialect {
     pub const MCP_2025_11_25: Self = preset!(Self {
         name: Borrowed("mcp-2025-11-25"),
         uncancellable: Uncancellable { methods: list!["initialize"], params: list!["task"] },
+        work: Borrowed(kinds::TASK),
         ..Self::MCP_2024_11_05
     });
 
@@ -246,6 +245,7 @@ impl Dialect {
             later: Some((Borrowed("capabilities"), list!["capabilities", "supportsCancelRequest"])),
         },
         session: Some(Borrowed("initialize")),
+        work: Borrowed(kinds::PROGRESS_OF_DAP),
         ..Self::AWAITED
     });
 

@@ -1,10 +1,10 @@
 //! The machine's decisions, as values.
 
 use super::table::CallInput;
-use crate::cause::{Cause, CloseReason, Settlement};
+use crate::cause::{Cause, CloseReason, Settlement, WorkOutcome};
 use crate::dialect::facts::Handshake;
 use crate::error::CancelRefusal;
-use crate::handle::{CallId, RequestHandle};
+use crate::handle::{CallId, RequestHandle, WorkId};
 use crate::slot::Slot;
 
 /// One thing to do, in the order the machine decided it.
@@ -40,6 +40,32 @@ pub enum Action<C> {
         /// The request, whose row is gone.
         request: RequestHandle,
     },
+    /// Report that work began.
+    WorkBegan {
+        /// The work, whose row is there.
+        work: WorkId,
+    },
+    /// Report that work was stopped.
+    WorkStopped {
+        /// The work, which may have ended.
+        work: WorkId,
+        /// The reason of the stop.
+        cause: Cause,
+    },
+    /// Report that work goes on, because its stop was refused or never sent.
+    WorkResumed {
+        /// The work, which may have ended.
+        work: WorkId,
+    },
+    /// Report that work ended.
+    WorkEnded {
+        /// The work, whose row is gone.
+        work: WorkId,
+        /// The kind of end.
+        outcome: WorkOutcome,
+        /// The reason of its stop, if it was stopped.
+        cause: Option<Cause>,
+    },
     /// Report that the connection is closed.
     Close {
         /// The reason of the end.
@@ -62,6 +88,8 @@ pub struct Completion<C> {
     pub(super) parent: Option<Slot>,
     /// The role of its result in a handshake, if it has one.
     pub(crate) handshake: Option<Handshake>,
+    /// Whether it has a part in some work.
+    pub(crate) has_work: bool,
 }
 
 /// The effect of [`Connection::cancel`](crate::Connection::cancel).

@@ -13,8 +13,8 @@ use super::table::CallPhase;
 use super::timers::TimerReason;
 use super::tokens::Tokens;
 use crate::cause::{Cause, Settlement};
-use crate::dialect::Grace;
 use crate::dialect::facts::{Facts, Handshake};
+use crate::dialect::{Grace, RequestKind};
 use crate::error::CancelRefusal;
 use crate::handle::{self, CallId};
 use crate::index::Index;
@@ -53,6 +53,9 @@ pub(super) struct CallExtras {
     pub(super) cancel_number: Option<u32>,
     pub(super) facts: Facts,
 }
+
+/// The facts of a call that matter at its end: its handshake, and whether it has a part in some work.
+type Ending = (Option<Handshake>, bool);
 
 /// An idle timeout.
 #[derive(Clone, Copy, Debug, Hash)]
@@ -239,18 +242,19 @@ impl<C> Calls<C> {
 
     /// Removes a row, its number and its timers. The number of its cancel was released before.
     #[inline]
-    pub(super) fn remove(&mut self, RowKey(slot): RowKey) -> (Call<C>, Option<Handshake>) {
+    pub(super) fn remove(&mut self, RowKey(slot): RowKey) -> (Call<C>, Ending) {
         let mut row = self.rows.remove(slot);
         self.by_number.remove(&row.id.number(), slot as u32, numbers(&self.rows));
-        let handshake = row.extras.take().and_then(|extras| self.recycle(row.id, extras));
+        let extras = row.extras.take();
+        let ending = extras.map_or((None, false), |extras| self.recycle(row.id, extras));
         if slot::give_back(&mut self.rows) {
             self.by_number = Index::new();
         }
-        (row, handshake)
+        (row, ending)
     }
 
     /// Releases the timers and tokens of a settled call, and keeps the box for the next call.
-    fn recycle(&mut self, call: CallId, mut extras: Box<CallExtras>) -> Option<Handshake> {
+    fn recycle(&mut self, call: CallId, mut extras: Box<CallExtras>) -> Ending {
         debug_assert!(extras.cancel_number.is_none(), "its number would lead to another row");
         if let Some((due, reason)) = extras.next_timer() {
             self.timers.remove(&(due, call, reason));
@@ -258,18 +262,48 @@ impl<C> Calls<C> {
         self.peer_may_end -= usize::from(extras.facts.server_may_end);
         let tokens = &extras.facts.progress_tokens;
         tokens.iter().for_each(|token| self.tokens.release(token, false));
-        let handshake = extras.facts.handshake;
+        let ending = (extras.facts.handshake, extras.facts.work.is_some());
         if self.spare.len() < Self::SPARE {
             *extras = CallExtras::default();
             self.spare.push(extras);
         }
-        handshake
+        ending
     }
 
     /// Returns the extras of a call, which are made if it had none.
     pub(super) fn extras(&mut self, key: RowKey) -> &mut CallExtras {
         let spare = &mut self.spare;
         self.rows[key.0].extras.get_or_insert_with(|| spare.pop().unwrap_or_default())
+    }
+
+    /// Returns whether the message of ours with this number is of the kind that a response names.
+    pub(super) fn matches_kind(&self, number: u32, kind: RequestKind) -> bool {
+        match self.owner_of(number) {
+            Some(NumberOwner::Call(key)) => {
+                let extras = self.row(key).extras.as_ref();
+                extras.map_or(RequestKind::Ordinary, |extras| extras.facts.kind) == kind
+            }
+            // A cancel is a message of a type of its own.
+            Some(NumberOwner::CancelOf(_)) => kind == RequestKind::Typed,
+            None => {
+                let fate = self.settled_numbers.get(&number);
+                let is_cancel = matches!(fate, Some(Fate::CancelQueued | Fate::CancelSent));
+                !is_cancel || kind == RequestKind::Typed
+            }
+        }
+    }
+
+    /// Returns whether a response with this number could be one to a call in flight or to its cancel,
+    /// because that message has left.
+    pub(super) fn expects_response(&self, number: u32) -> bool {
+        match self.owner_of(number) {
+            Some(NumberOwner::Call(key)) => self.row(key).phase != CallPhase::Queued,
+            Some(NumberOwner::CancelOf(key)) => matches!(
+                self.row(key).phase,
+                CallPhase::Cancelling | CallPhase::AwaitingAcknowledgement
+            ),
+            None => false,
+        }
     }
 
     /// Returns every call in flight, in the order they were made.

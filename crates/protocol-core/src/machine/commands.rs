@@ -1,9 +1,10 @@
 //! The commands of the host, and what it reads.
 
 use alloc::collections::VecDeque;
+use core::time::Duration;
 
 use super::action::{Action, CancelOutcome};
-use super::calls::{self, Call, Calls, Fate, NumberOwner};
+use super::calls::{self, Call, Calls, Fate, NumberOwner, RowKey};
 use super::permits::{NewCall, NewOperation, Responding};
 use super::requests::{self, Request, RequestExtras, Requests};
 use super::state::Machine;
@@ -12,6 +13,7 @@ use super::table::{
     RequestStep, Transition,
 };
 use super::timers::TimerReason;
+use super::works::Works;
 use crate::cause::{Cause, CloseReason, Settlement};
 use crate::config::{Config, Shutdown};
 use crate::dialect::{CancelRule, Cancellers, CapabilityRule, Dialect, Grace, ResponseRule, Role};
@@ -23,12 +25,14 @@ use crate::time::Timestamp;
 
 impl<C, R: Default> Machine<C, R> {
     /// The bytes of a call's row, of the extras that few calls have, of a request's row and of the extras
-    /// that few requests have.
-    pub(crate) const ROWS: [usize; 4] = [
+    /// that few requests have. Then those of a run of work, and of a request or call that is a part of it.
+    pub(crate) const ROWS: [usize; 6] = [
         size_of::<calls::Call<C>>(),
         size_of::<calls::CallExtras>(),
         size_of::<requests::Request<R>>(),
         size_of::<RequestExtras>(),
+        Works::ROWS[0],
+        Works::ROWS[1],
     ];
 
     /// Creates a machine with nothing in flight.
@@ -42,6 +46,7 @@ impl<C, R: Default> Machine<C, R> {
             requests: Requests::new(config.connection),
             cancel_refusal: needs_consent.then_some(CancelRefusal::BeforeExchange),
             peer_may_cancel: !needs_consent,
+            works: Works::new(config.connection),
             cascade: VecDeque::new(),
             config,
         }
@@ -108,11 +113,15 @@ impl<C, R: Default> Machine<C, R> {
     /// Speaks another dialect from now on: the revision of the family that was negotiated.
     ///
     /// A revision with another rule of consent begins without any. Facts of requests in flight stay.
+    /// Work is no longer watched if the other revision has other rules for it.
     pub fn speak(&mut self, dialect: Dialect) {
         if dialect.capability != self.config.dialect.capability {
             let needs_consent = dialect.capability != CapabilityRule::NotNeeded;
             self.cancel_refusal = needs_consent.then_some(CancelRefusal::BeforeExchange);
             self.peer_may_cancel = !needs_consent;
+        }
+        if dialect.work != self.config.dialect.work {
+            self.forget_work();
         }
         self.config.dialect = dialect;
     }
@@ -154,28 +163,22 @@ impl<C, R: Default> Machine<C, R> {
         let Some(key) = self.calls.find(call) else {
             return (CancelOutcome::AlreadySettled, None);
         };
-        let longest = self.config.abandoned_grace;
         let row = self.calls.row(key);
         let refusal = row.refusal.or_else(|| self.refusal());
-        let grace = row.extras.as_ref().and_then(|extras| extras.grace);
-        let is_awaited = !matches!(cause, Cause::Dropped | Cause::Shutdown);
         let input = self.cancel_input(refusal);
         if let (Some(why), CallStep::Refuse) = (refusal, row.phase.on(input).step) {
-            if !is_awaited {
+            if !cause.is_awaited() {
                 // Nobody waits for it, so it is released after a grace all the same.
                 self.calls.record_ending(key, Settlement::Cancelled, cause);
-                self.shorten_grace(key, longest);
+                self.shorten_grace(key, self.config.abandoned_grace);
             }
             return (CancelOutcome::Refused(why), None);
         }
-        let chosen = match grace.unwrap_or(self.config.dialect.grace) {
-            Grace::Await => None,
-            Grace::Settle(grace) => Some(grace),
-        };
+        let grace = self.grace_of(key, cause);
         self.calls.record_ending(key, Settlement::Cancelled, cause);
         let (mut step, mut action) = self.step_call(key, input, None);
         let is_settled = matches!(action, Some(Action::Withdraw(_) | Action::Complete(_)));
-        match table::grace(chosen, longest, is_awaited).filter(|_| !is_settled) {
+        match grace.filter(|_| !is_settled) {
             None => {}
             Some(grace) if !grace.is_zero() => self.shorten_grace(key, grace),
             Some(_) if action.is_some() => self.cascade_step(key, CallInput::Forget),
@@ -189,6 +192,16 @@ impl<C, R: Default> Machine<C, R> {
             _ => CancelOutcome::AlreadySent,
         };
         (outcome, action)
+    }
+
+    /// Returns how long a call that is cancelled for this cause waits for its response; `None` is for ever.
+    pub(super) fn grace_of(&self, key: RowKey, cause: Cause) -> Option<Duration> {
+        let grace = self.calls.row(key).extras.as_ref().and_then(|extras| extras.grace);
+        let chosen = match grace.unwrap_or(self.config.dialect.grace) {
+            Grace::Await => None,
+            Grace::Settle(grace) => Some(grace),
+        };
+        table::grace(chosen, self.config.abandoned_grace, cause.is_awaited())
     }
 
     /// Gives up interest in a call without cancelling it.
@@ -323,6 +336,12 @@ impl<C, R: Default> Machine<C, R> {
 
     // Outputs
 
+    /// Returns whether [`poll_action`](Self::poll_action) may have a decision.
+    #[inline]
+    pub(crate) fn may_have_actions(&self) -> bool {
+        !self.cascade.is_empty() || self.life == Life::Draining
+    }
+
     /// Returns the next decision about others. To be called after every command and input, until there is
     /// none. It also closes a connection that drains, once nothing is in flight.
     #[inline]
@@ -339,7 +358,11 @@ impl<C, R: Default> Machine<C, R> {
     ///
     /// The time of an idle timeout may be too early: progress moves the timer when it is looked at.
     pub fn poll_timeout(&self) -> Option<(Timestamp, TimerReason)> {
-        self.calls.next_timer()
+        let work = self.works.next_due().map(|due| (due, TimerReason::Grace));
+        match (self.calls.next_timer(), work) {
+            (Some(call), Some(work)) => Some(call.min(work)),
+            (call, work) => call.or(work),
+        }
     }
 
     // Getters

@@ -12,6 +12,7 @@ use super::table::{
     CallInput, CallPhase, CallStep, LifeInput, LifeStep, RequestInput, RequestStep, Transition,
 };
 use super::timers::TimerReason;
+use super::works::Part;
 use crate::cause::{Cause, CloseReason, Settlement};
 use crate::dialect::facts::Facts;
 use crate::dialect::{MessageOrder, RequestKind};
@@ -96,7 +97,13 @@ impl<C, R: Default> Machine<C, R> {
         if self.requests.awaiting() >= self.config.limits.requests {
             return Err(Violation::TooManyRequests);
         }
+        // A cancel that names this id means this request from now on.
+        self.requests.finished.take(&id);
+        let part = extras.facts.work.clone();
         let request = self.requests.insert(id, extras);
+        if let Some(part) = part {
+            self.join_work(&part, Part::Request(request));
+        }
         if is_cancelled_early {
             self.cascade_mark(request, self.peer_cancel_input(request), Cause::Peer);
         }
@@ -209,32 +216,12 @@ impl<C, R: Default> Machine<C, R> {
 
     /// Returns whether the message of ours with this number is of the kind that a response names.
     pub fn matches_kind(&self, number: u32, kind: RequestKind) -> bool {
-        match self.calls.owner_of(number) {
-            Some(NumberOwner::Call(key)) => {
-                let extras = self.calls.row(key).extras.as_ref();
-                extras.map_or(RequestKind::Ordinary, |extras| extras.facts.kind) == kind
-            }
-            // A cancel is a message of a type of its own.
-            Some(NumberOwner::CancelOf(_)) => kind == RequestKind::Typed,
-            None => {
-                let fate = self.calls.settled_numbers.get(&number);
-                let is_cancel = matches!(fate, Some(Fate::CancelQueued | Fate::CancelSent));
-                !is_cancel || kind == RequestKind::Typed
-            }
-        }
+        self.calls.matches_kind(number, kind)
     }
 
-    /// Returns whether a response with this number could be one to a call in flight or to its cancel,
-    /// because that message has left.
+    /// Returns whether a response with this number could be one to a call in flight or to its cancel.
     pub fn expects_response(&self, number: u32) -> bool {
-        match self.calls.owner_of(number) {
-            Some(NumberOwner::Call(key)) => self.calls.row(key).phase != CallPhase::Queued,
-            Some(NumberOwner::CancelOf(key)) => matches!(
-                self.calls.row(key).phase,
-                CallPhase::Cancelling | CallPhase::AwaitingAcknowledgement
-            ),
-            None => false,
-        }
+        self.calls.expects_response(number)
     }
 
     /// Takes the peer's response to the message of ours with this number.
@@ -321,9 +308,10 @@ impl<C, R: Default> Machine<C, R> {
         self.calls.tokens.progress(token, self.now);
     }
 
-    /// Fires every timer that is due, in the order of their times.
+    /// Fires every timer that is due: first those of stopped work, and then those of calls in the order of their times.
     pub fn handle_timeout(&mut self, now: Timestamp) {
         let now = self.advance_clock(now);
+        self.expire_work();
         while let Some((key, reason)) = self.calls.due_timer(now) {
             let row = self.calls.row(key);
             let (call, refusal) = (row.id, row.refusal.or_else(|| self.refusal()));
@@ -354,9 +342,14 @@ impl<C, R: Default> Machine<C, R> {
         input: CallInput,
         response: Option<Settlement>,
     ) -> (CallStep, Option<Action<C>>) {
+        let part = self.works.may_have_parts().then(|| self.part_of_call(key)).flatten();
         let (step, action) = self.calls.step(key, input, response, &self.config);
         if let Some(Action::Withdraw(done) | Action::Complete(done)) = &action {
             self.leave_tree(done.call, done.parent);
+            if let Some(part) = part {
+                let is_silent = response.is_none() && matches!(action, Some(Action::Complete(_)));
+                self.leave_work_of_call(&part, done.call, done.settlement, is_silent);
+            }
         }
         (step, action)
     }
@@ -399,6 +392,7 @@ impl<C, R: Default> Machine<C, R> {
             self.calls.row_mut(key).ending = Some((Settlement::ConnectionLost, cause));
             self.cascade_step(key, CallInput::Forget);
         }
+        self.lose_work();
     }
 
     // Steps of requests
@@ -421,7 +415,12 @@ impl<C, R: Default> Machine<C, R> {
         step
     }
 
-    fn cascade_mark(&mut self, request: RequestHandle, input: RequestInput, cause: Cause) {
+    pub(super) fn cascade_mark(
+        &mut self,
+        request: RequestHandle,
+        input: RequestInput,
+        cause: Cause,
+    ) {
         self.queue_before_effects(|it| {
             let step = it.mark(request, input, cause);
             (step == RequestStep::MarkCancelled).then_some(Action::MarkCancelled { request, cause })
@@ -441,7 +440,9 @@ impl<C, R: Default> Machine<C, R> {
         let (before, id, data) = self.requests.end(request.slot);
         let ends_in_silence = matches!(step, RequestStep::Withhold | RequestStep::SendEnd);
         let limit = ends_in_silence.then_some(remembered);
-        self.requests.end_extras(request.slot, before, limit);
+        if let Some(part) = self.requests.end_extras(request.slot, before, limit) {
+            self.leave_work_of_request(&part, request, step);
+        }
         if let Some(id) = id.filter(|_| self.cancels_are_acknowledged() && !before.is_operation()) {
             self.requests.finished.insert(id, before, remembered);
         }
@@ -486,7 +487,7 @@ impl<C, R: Default> Machine<C, R> {
                     self.cancel_requests(self.mark_input(cause), cause);
                 }
             }
-            Close => {}
+            Close => self.lose_work(),
         }
         self.cascade.push_back(Action::Close { reason });
     }

@@ -22,6 +22,8 @@ mod table;
 mod tests;
 mod timers;
 mod tokens;
+mod work;
+mod works;
 
 pub use action::{Action, CancelOutcome, Completion, ResponseKind};
 pub use permits::{NewCall, NewOperation, Responding};
@@ -29,3 +31,4 @@ pub use requests::RequestExtras;
 pub use state::Machine;
 pub use table::{CallPhase, RequestPhase, RequestStep};
 pub use timers::TimerReason;
+pub use works::WorkName;

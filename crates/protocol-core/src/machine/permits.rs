@@ -4,8 +4,11 @@ use super::calls::Idle;
 use super::requests::RequestExtras;
 use super::state::Machine;
 use super::table::{RequestPhase, RequestStep};
-use crate::cause::Cause;
+use super::works::Part;
+use crate::cause::{Cause, WorkOutcome};
 use crate::dialect::facts::Facts;
+use crate::dialect::signs::{Mark, News};
+use crate::event::Response;
 use crate::handle::{CallId, RequestHandle};
 use crate::id::WireId;
 use crate::options::CallOptions;
@@ -37,6 +40,7 @@ impl<C, R: Default> NewCall<'_, C, R> {
         let now = machine.advance_clock(now);
         let parent = options.parent.map(|parent| parent.slot);
         let key = machine.calls.insert(id, parent, facts.refusal, data);
+        let part = facts.work.clone();
         if options.needs_extras() || !facts.is_plain() {
             machine.calls.peer_may_end += usize::from(facts.server_may_end);
             facts.progress_tokens.iter().for_each(|token| machine.calls.tokens.claim(token));
@@ -47,6 +51,9 @@ impl<C, R: Default> NewCall<'_, C, R> {
                 extras.idle = options.idle_timeout.map(|after| Idle { after, since: now });
                 extras.hard_cap = options.hard_cap.map(|cap| now + cap);
             });
+        }
+        if let Some(part) = part {
+            machine.join_work(&part, Part::Call(id));
         }
         if let Some(parent) = options.parent {
             machine.requests.add_child(parent, id);
@@ -88,6 +95,38 @@ impl<C, R: Default> Responding<'_, C, R> {
     pub(crate) fn extras(&self) -> Option<&RequestExtras> {
         let requests = &self.machine.requests;
         requests.extras(requests.get(self.request)?)
+    }
+
+    /// Returns the mark that is sent in place of error -32800, if the request is a part of stopped work.
+    #[cold]
+    pub(crate) fn stopped(&self, response: &Response<'_>) -> Option<&Mark> {
+        if !matches!(response, Response::Cancelled) {
+            return None;
+        }
+        let part = self.extras()?.facts.work.as_deref()?;
+        let is_stopped = self.machine.is_stopped(self.request, part);
+        self.machine.config.dialect.mark_of(part).filter(|_| is_stopped)
+    }
+
+    /// Takes what the response says of the work. An error ends work that the request began, and refuses a stop.
+    #[cold]
+    pub(crate) fn respond_for_work(&mut self, response: &Response<'_>) {
+        let Some(part) = self.extras().and_then(|extras| extras.facts.work.clone()) else { return };
+        let work = self.machine.work_of_request(self.request);
+        let mark = self.machine.config.dialect.mark_of(&part);
+        match (response, work) {
+            (Response::Result(result), Some(work)) => {
+                let is_there = mark.is_some_and(|mark| mark.is_in(result));
+                self.machine.confirm_end(work, is_there);
+            }
+            (Response::Result(_), None) => {}
+            (_, None) if part.news == News::Stop => self.machine.resume_work(&part.named(true)),
+            (Response::Cancelled, Some(work)) if self.machine.is_stopping(work) => {
+                self.machine.end_work(work, WorkOutcome::Stopped);
+            }
+            (_, Some(work)) => self.machine.end_work(work, WorkOutcome::Failed),
+            (_, None) => {}
+        }
     }
 
     /// Settles the request, and returns the host's data.

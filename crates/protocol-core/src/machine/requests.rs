@@ -14,6 +14,7 @@ use super::table::{RequestInput, RequestPhase, RequestStep, Transition};
 use super::tokens::Tokens;
 use crate::cause::Cause;
 use crate::dialect::facts::Facts;
+use crate::dialect::signs::WorkPart;
 use crate::envelope::message::Origin;
 use crate::error::CancelRefusal;
 use crate::handle::{self, CallId, RequestHandle};
@@ -223,9 +224,14 @@ impl<R: Default> Requests<R> {
     }
 
     /// Removes the extras of a request that ended in this phase. Progress of one that ended in silence stays
-    /// withheld: `limit` is then how many tokens are remembered.
-    pub(super) fn end_extras(&mut self, slot: Slot, before: RequestPhase, limit: Option<usize>) {
-        let Some(slot) = self.rows[slot.get()].extras.take() else { return };
+    /// withheld: `limit` is then how many tokens are remembered. Returns the part that it had in some work.
+    pub(super) fn end_extras(
+        &mut self,
+        slot: Slot,
+        before: RequestPhase,
+        limit: Option<usize>,
+    ) -> Option<Box<WorkPart>> {
+        let slot = self.rows[slot.get()].extras.take()?;
         let extras = self.extras.remove(slot.get());
         slot::give_back(&mut self.extras);
         for token in extras.facts.progress_tokens {
@@ -234,6 +240,7 @@ impl<R: Default> Requests<R> {
                 self.silenced_tokens.insert(token, (), limit);
             }
         }
+        extras.facts.work
     }
 
     /// Removes the row of a request that has its response and no calls in flight. Returns whether the

@@ -75,14 +75,14 @@ impl<C> Calls<C> {
                 self.settled_numbers.insert(cancel, fate, limit);
             }
         }
-        let (row, handshake) = self.remove(key);
+        let (row, (handshake, has_work)) = self.remove(key);
         let (ending, cause) = row.ending.unzip();
         let settlement =
             response.or(ending).expect("an ending is recorded before a call is settled");
         // A response has no cause, unless it confirms our cancel.
         let cause = cause.filter(|_| response.is_none_or(|it| it == Settlement::Cancelled));
         let (call, data, parent) = (row.id, row.data, row.parent);
-        Completion { call, settlement, cause, data, parent, handshake }
+        Completion { call, settlement, cause, data, parent, handshake, has_work }
     }
 }
 

@@ -7,6 +7,7 @@ use super::action::Action;
 use super::calls::Calls;
 use super::requests::Requests;
 use super::table::Life;
+use super::works::Works;
 use crate::config::Config;
 use crate::error::CancelRefusal;
 use crate::time::Timestamp;
@@ -36,6 +37,8 @@ pub struct Machine<C, R> {
     pub(super) cancel_refusal: Option<CancelRefusal>,
     /// Whether the peer may cancel, as far as capabilities were declared.
     pub(super) peer_may_cancel: bool,
+    /// The work in progress.
+    pub(super) works: Works,
     /// Decisions about others than the call or request of the latest input.
     pub(super) cascade: VecDeque<Action<C>>,
 }
@@ -49,6 +52,6 @@ impl<C, R> Hash for Machine<C, R> {
     fn hash<H: Hasher>(&self, state: &mut H) {
         self.config.dialect.name.hash(state);
         (self.life, self.in_batch, self.cancel_refusal, self.peer_may_cancel).hash(state);
-        (&self.calls, &self.requests, self.cascade.len()).hash(state);
+        (&self.calls, &self.requests, &self.works, self.cascade.len()).hash(state);
     }
 }

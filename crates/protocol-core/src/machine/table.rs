@@ -83,6 +83,8 @@ pub(super) enum CallInput {
     CancelFailed,
     /// The peer ended it, as the dialect allows for such a call.
     PeerEnds,
+    /// The work that it began was stopped by its name.
+    Stop,
 }
 
 /// The step that a transition of a call asks for.
@@ -130,21 +132,24 @@ impl CallPhase {
             (Queued, Transmitted) => to(Sent, Nothing),
             (CancelQueued, Transmitted) => to(Cancelling, Nothing),
             (TokenCancelQueued, Transmitted) => to(AwaitingAcknowledgement, Nothing),
-
             // Nothing of the call has left, so it can be taken back, however it is cancelled.
-            (Queued, Cancel | CancelOperation | CancelRefused | Forget) => end(Withdraw),
+            (Queued, Cancel | CancelOperation | CancelRefused | Forget | Stop) => end(Withdraw),
             // The first cancel of a call that has left goes out now, or with the token.
             (Sent, Cancel) => to(CancelQueued, SendCancel),
             (Sent, CancelOperation) => to(AwaitingToken, AwaitToken),
+            // A stop is a cancel that names the work, and leaves by itself.
+            (Sent, Stop) => to(Cancelling, Nothing),
             // A cancel that is ruled out changes nothing.
             (Sent, CancelRefused) => to(Sent, Refuse),
             // There is never a second cancel.
             (
                 CancelQueued | Cancelling | TokenCancelQueued | AwaitingAcknowledgement,
-                Cancel | CancelOperation | CancelRefused,
+                Cancel | CancelOperation | CancelRefused | Stop,
             ) => to(self, Nothing),
             // There is still nothing that a cancel could name.
-            (AwaitingToken, Cancel | CancelOperation | CancelRefused) => to(self, AwaitToken),
+            (AwaitingToken, Cancel | CancelOperation | CancelRefused | Stop) => {
+                to(self, AwaitToken)
+            }
 
             // Nobody waits any more. A cancel on its way stays on its way.
             (
@@ -153,7 +158,6 @@ impl CallPhase {
             ) => end(Settle),
             // The operation is cancelled all the same, once its token is known.
             (AwaitingToken, Forget) => end(AwaitTokenAndSettle),
-
             // No response to a message that has not left can be genuine.
             (Queued, Response | TokenResponse | CancelledResponse) => to(Queued, Stray),
             // The first response settles the call. We did not cancel, so -32800 is an error too.
@@ -173,7 +177,6 @@ impl CallPhase {
                 TokenCancelQueued | AwaitingAcknowledgement,
                 Response | TokenResponse | CancelledResponse,
             ) => to(self, Duplicate),
-
             // The cancel has not left, so the peer guessed its number.
             (CancelQueued | TokenCancelQueued, Acknowledged | CancelFailed) => to(self, Stray),
             // The call's own response has the last word.
@@ -181,7 +184,6 @@ impl CallPhase {
             // The acknowledgement has the last word on an operation.
             (AwaitingAcknowledgement, Acknowledged) => end(CompleteCancelled),
             (AwaitingAcknowledgement, CancelFailed) => end(Complete),
-
             // The peer can't know of a request that has not left.
             (Queued, PeerEnds) => to(Queued, Nothing),
             // The peer may end such a call at any time.
@@ -194,7 +196,6 @@ impl CallPhase {
                 | AwaitingAcknowledgement,
                 PeerEnds,
             ) => end(Settle),
-
             // No message of the call waits, or none of its cancels has a number.
             (Sent | Cancelling | AwaitingToken | AwaitingAcknowledgement, Transmitted)
             | (Queued | Sent | AwaitingToken, Acknowledged | CancelFailed) => to(self, Impossible),
@@ -303,7 +304,6 @@ impl RequestPhase {
             // The acknowledgement of a late cancel depends on what the request had come to.
             (Running, LateCancel) => to(self, Completed),
             (Cancelled | Silenced, LateCancel) => to(self, CancelledBefore),
-
             // The token is the response. A cancel has to show it from now on.
             (Running, BeginOperation) => to(Operation, SendToken),
             (Cancelled, BeginOperation) => to(OperationCancelled, SendToken),

@@ -3,7 +3,7 @@
 //! `N` programs run, from the seed `FROM` on:
 //!
 //! ```sh
-//! N=1000000 FROM=1 cargo test --release -p protocol-core --test random_dialects
+//! N=1000000 FROM=1 cargo test --release -p rescind-core --test random_dialects
 //! ```
 
 mod program;

@@ -110,3 +110,44 @@ fn capabilities_are_called_by_their_names() {
         assert_eq!(shape(&Dialect::ABP, message), said, "{message}");
     }
 }
+
+#[test]
+fn w01_a_message_has_news_of_work_and_its_name_is_a_hash() {
+    let cases = [
+        (
+            r#"{"id":1,"method":"session/prompt","params":{"sessionId":"s","prompt":[]}}"#,
+            r#""news":"request""#,
+        ),
+        (r#"{"method":"session/cancel","params":{"sessionId":"s"}}"#, r#""news":"stop""#),
+        (
+            r#"{"id":1,"method":"session/request_permission","params":{"sessionId":"s"}}"#,
+            r#""news":"nested""#,
+        ),
+    ];
+    for (message, news) in cases {
+        let said = shape(&Dialect::ACP_V1, message);
+        let work = format!(r#""work":{{"kind":"turn","name":"c9ce0040",{news}}}"#);
+        assert!(said.contains(&work), "{said}");
+        assert!(!said.contains("\"s\""), "{said}");
+    }
+    let stopped = shape(&Dialect::ACP_V1, r#"{"id":1,"result":{"stopReason":"cancelled"}}"#);
+    assert!(stopped.contains(r#""work":{"kind":"turn","news":"stopped"}"#), "{stopped}");
+    let ended = shape(&Dialect::ACP_V1, r#"{"id":1,"result":{"stopReason":"end_turn"}}"#);
+    assert!(!ended.contains("work"), "{ended}");
+}
+
+#[test]
+fn w01_work_that_outlives_its_request_begins_and_ends_by_news_of_its_own() {
+    let lsp = |kind: &str| {
+        let message = format!(
+            r#"{{"method":"$/progress","params":{{"token":1,"value":{{"kind":"{kind}"}}}}}}"#
+        );
+        shape(&Dialect::LSP_3_17, &message)
+    };
+    assert!(lsp("begin").contains(r#""news":"began""#), "{}", lsp("begin"));
+    assert!(!lsp("report").contains("work"), "{}", lsp("report"));
+    assert!(lsp("end").contains(r#""news":"ended""#), "{}", lsp("end"));
+    let task = Dialect::named("mcp").unwrap();
+    let begun = shape(&task, r#"{"id":1,"result":{"task":{"taskId":"t","status":"working"}}}"#);
+    assert!(begun.contains(r#""kind":"task""#) && begun.contains(r#""news":"began""#), "{begun}");
+}

@@ -14,4 +14,5 @@ mod reasons;
 mod requests;
 mod schedules;
 mod sides;
+mod stops;
 mod tiny;

@@ -1,61 +1,31 @@
 //! The ordering search: every state that some order of events leads to, nearest first.
 //!
-//! Breadth first, so that the first failure found has a shortest history. States are told apart by
-//! a fingerprint of 64 bits without their history: two of a million states are taken for one with a
+//! The search is breadth first, so that the first failure found has a shortest history. A fingerprint of 64
+//! bits tells states apart, without their history. Two of a million states are mistaken for one with a
 //! probability of about 1 in 40 million.
 
 mod liveness;
 mod orderings;
 mod relayed;
+mod system;
+mod turns;
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use crate::chart::{Mark, chart};
+use protocol_record::chart;
+
 use crate::guarantee::{Broken, Guarantee};
 use liveness::FairSteps;
 
 pub use orderings::{Orderings, Scenario};
 pub use relayed::{Relayed, RelayedChoice};
+pub use system::System;
+pub use turns::{TurnChoice, Turns};
 
-/// Something whose orderings can be searched: it is in a state, and has choices.
-pub trait System: Clone {
-    /// One thing that can happen next. Its words tell it from all other choices of that state.
-    type Choice: fmt::Display;
-
-    /// The names of its peers, for charts.
-    const LANES: &'static [&'static str];
-
-    /// What can happen next, in an order that depends on the state alone.
-    fn choices(&self) -> Vec<Self::Choice>;
-
-    /// Whether fairness makes it happen sooner or later: delivery and answers, and nothing that
-    /// anybody may leave undone.
-    fn is_fair(&self, choice: &Self::Choice) -> bool;
-
-    /// It happens.
-    ///
-    /// # Errors
-    ///
-    /// The guarantee that does not hold then.
-    fn take(&mut self, choice: &Self::Choice) -> Result<(), Broken>;
-
-    /// What waits for ever if nothing but unfair choices are left, if anything does.
-    fn unsettled(&self) -> Option<Broken>;
-
-    /// Tells this state from others, without its history.
-    fn fingerprint(&self) -> u64;
-
-    /// From now on keeps what happens, for a chart.
-    fn record(&mut self);
-
-    /// What happened since the last time.
-    fn take_marks(&mut self) -> Vec<Mark>;
-}
-
-/// What a search found.
+/// The outcome of a search.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Report {
     /// The number of distinct states.
@@ -71,7 +41,7 @@ pub struct Report {
 /// A guarantee that does not hold, and how to get there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
-    /// What does not hold.
+    /// The guarantee that does not hold.
     pub broken: Broken,
     /// The choices that lead there, in words.
     pub history: Vec<String>,
@@ -95,7 +65,7 @@ impl fmt::Display for Failure {
     }
 }
 
-/// How a state was reached first.
+/// The first way in which a state was reached.
 struct Step {
     from: u32,
     choice: u16,
@@ -106,9 +76,9 @@ const EVERY: usize = 16;
 
 /// Visits every state that can be reached from `start`, up to `most` states.
 ///
-/// Checks on the way that every choice keeps the guarantees and does the same each time (G10), and
-/// that nothing panics (G9). Liveness is found by search as well: a state whose fair choices are
-/// used up with something unsettled, or a circle of fair choices, is a failure.
+/// Checks on the way that every choice keeps the guarantees and does the same each time (G10), and that nothing
+/// panics (G9). Liveness is found by search as well. It fails at a state that has no fair choice left and
+/// something unsettled, and at a circle of fair choices.
 pub fn search<S: System>(start: &S, most: usize) -> Report {
     let mut steps = vec![Step { from: 0, choice: 0 }];
     let mut seen = HashMap::from([(start.fingerprint(), 0_u32)]);

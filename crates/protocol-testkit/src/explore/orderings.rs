@@ -7,8 +7,9 @@ use std::time::Duration;
 use protocol_core::machine::CallPhase;
 use protocol_core::{CancelRule, Config, ResponseRule, Role};
 
-use super::System;
-use crate::chart::Mark;
+use super::system::System;
+use protocol_record::Mark;
+
 use crate::guarantee::{Broken, Guarantee};
 use crate::hostile::Hostile;
 use crate::operation::{Answering, ENDS, Method, Operation};
@@ -17,14 +18,14 @@ use crate::world::World;
 /// Messages are read in pieces of so many bytes; the reference model reads them whole (G11).
 const PIECE: u8 = 40;
 
-/// What may happen in a search, beside delivery and answers, and how often.
+/// The events of a search beside delivery and answers, and their numbers.
 #[derive(Clone, Copy, Debug)]
 pub struct Scenario {
     /// The name of the search in the file of counts.
     pub name: &'static str,
-    /// What may happen so many times each, at any moment where it does something.
+    /// Operations that may each happen this many times, at any moment at which they do something.
     pub budget: &'static [(Operation, u8)],
-    /// How hosts may answer.
+    /// The ways in which hosts may answer.
     pub answers: &'static [Answering],
     /// Whether time may go by until the next timer fires.
     pub timers: bool,
@@ -143,8 +144,8 @@ impl Orderings {
         calls.any(|(_, phase)| !matches!(phase, CallPhase::Queued | CallPhase::Sent))
     }
 
-    /// What fairness makes happen: everything leaves, arrives and is answered, and who is done hangs
-    /// up.
+    /// Adds the choices that fairness makes happen: everything leaves, arrives and is answered, and a host that
+    /// is done hangs up.
     fn fair_choices(&self, choices: &mut Vec<Operation>) {
         for at in ENDS {
             let host = self.world.host(at);
@@ -226,7 +227,7 @@ impl System for Orderings {
         })
     }
 
-    /// Where the two ends are alike, a state and its mirror image are one.
+    /// Takes a state and its mirror image for one, if the two ends are alike.
     fn fingerprint(&self) -> u64 {
         let print = self.print(Role::Client, &|place| place);
         match &self.rules.mirror {
@@ -244,7 +245,7 @@ impl System for Orderings {
     }
 }
 
-/// How long until the next timer of either host.
+/// The time until the next timer of either host.
 impl World {
     fn next_timer(&self) -> Option<Duration> {
         let timers = ENDS.map(|at| self.host(at).model().next_timer());

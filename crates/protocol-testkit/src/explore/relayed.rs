@@ -8,18 +8,20 @@ use protocol_core::{Config, RequestPhase, Role, Timestamp};
 use protocol_relay::{Relay, Side};
 
 use super::{Scenario, System};
-use crate::chart::{Mark, label};
+use protocol_record::Mark;
+
 use crate::guarantee::{Broken, Guarantee};
 use crate::host::Host;
 use crate::hostile::{Hostile, framed, unframed};
+use crate::label::label;
 use crate::link::Link;
 use crate::operation::{ENDS, Operation, end};
 use crate::watch::Watch;
 use crate::world::{OPEN_SESSION, both_roles};
 
-/// Every ordering of a [`Scenario`] between a client and a server with a real [`Relay`] between
-/// them. The hosts are judged by their reference models, the relay by what it writes on either side
-/// and by how its two connections hang together (G6).
+/// Every ordering of a [`Scenario`] between a client and a server with a real [`Relay`] between them. The hosts
+/// are judged by their reference models. The relay is judged by its messages on either side, and by the
+/// agreement of its two connections (G6).
 ///
 /// The operations are the hosts' own; time stands still.
 #[derive(Clone, Debug)]
@@ -37,7 +39,7 @@ pub struct Relayed {
     marks: Option<Vec<Mark>>,
 }
 
-/// What can happen next to three peers.
+/// A choice for the next step of three peers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RelayedChoice {
     /// A host does something.
@@ -239,7 +241,7 @@ impl Relayed {
         while self.relay.poll_event().is_some() {}
     }
 
-    /// What the relay has written for this host and what has not left yet.
+    /// Returns the messages of the relay for this host that have not left yet.
     fn unsent(&self, to: Role) -> Vec<Vec<u8>> {
         if self.relay.connection(side(to)).next_transmit_len().is_none() {
             return Vec::new();

@@ -1,4 +1,4 @@
-//! What a host does by itself, and what its model makes of it.
+//! The commands of a host, and their effect on its model.
 
 use protocol_core::{
     Cause, Envelope, Refusal, RequestHandle, Response, Shutdown, StreamConnection, Timestamp,

@@ -9,7 +9,7 @@ use super::seen::Id;
 const CALL: &str = "capabilities/call";
 const PROGRESS: &str = "capabilities/progress";
 
-/// Where the answer to a request goes.
+/// The destination of the answer to a request.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Origin {
     /// The id of its message, which is not that of a call.
@@ -17,7 +17,7 @@ pub(crate) struct Origin {
     pub(crate) asked: Asked,
 }
 
-/// What a message asks for, as the type of its answer tells.
+/// The kind of request, which the type of its answer tells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Asked {
     /// A capability: it has a call id.
@@ -29,7 +29,7 @@ pub(crate) enum Asked {
 }
 
 impl Asked {
-    /// What a request of ours asks for: types of messages are `initialize` and what has a `/`.
+    /// Returns the kind of a request of ours. `initialize` and methods with a `/` are types of messages.
     pub(super) fn by(method: &str) -> Self {
         if method == "initialize" || method.contains('/') { Self::Other } else { Self::Capability }
     }
@@ -93,7 +93,7 @@ fn response<'v>(asked: Asked, id: Option<&'v Value>, payload: &'v Value) -> Mess
     }
 }
 
-/// What the payload of a response says. That of a call says `success`; any other is the result
+/// Reads the payload of a response. The payload of a call has a `success`. Any other payload is the result
 /// itself, unless it says that there is none.
 fn outcome(asked: Asked, payload: &Value) -> Option<Answered<'_>> {
     let is_call = asked == Asked::Capability;
@@ -121,7 +121,7 @@ fn code_of(word: &str) -> i64 {
     }
 }
 
-/// What is left of a code once it has been written in this envelope.
+/// Returns the code that remains after it has been written in this envelope.
 pub(super) const fn as_written(code: i64) -> i64 {
     match code {
         code::REQUEST_CANCELLED | code::SERVER_NOT_INITIALIZED => code,

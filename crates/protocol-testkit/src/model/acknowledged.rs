@@ -111,7 +111,7 @@ impl Model {
 
     // Operations of the peer's requests
 
-    /// Why this request can't go on as an operation with this token, if it can't.
+    /// Returns the reason that this request can't go on as an operation with this token.
     #[must_use]
     pub fn begin_refusal(&self, request: u64, token: &Id) -> Option<Refusal> {
         match self.requests.get(&request).filter(|_| self.awaits_response(request)) {
@@ -194,7 +194,7 @@ impl Model {
         Sent::CancelRequest { number, names }
     }
 
-    /// Why the host may send no cancel of this id, or of this token, if it may not.
+    /// Returns the reason that the host may send no cancel of this id or this token.
     #[must_use]
     pub fn send_cancel_refusal(&self, names: &Value) -> Option<Refusal> {
         let number = reading::our_number(names, self.config.dialect.envelope);
@@ -219,7 +219,7 @@ impl Model {
         self.queue(cancel);
     }
 
-    /// What the message of ours with this number asked for, if it waits for an answer.
+    /// Returns the kind of our message with this number, if it waits for an answer.
     pub(super) fn asked_by(&self, number: u32) -> Option<Asked> {
         let is_cancel = self.cancelled_by(number).is_some()
             || matches!(self.fate(number), Some(Fate::CancelQueued | Fate::CancelSent));

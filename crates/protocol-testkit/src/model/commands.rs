@@ -1,4 +1,4 @@
-//! What the host asks of a connection.
+//! The commands of the host.
 
 use protocol_core::machine::CallPhase;
 use protocol_core::{
@@ -16,14 +16,14 @@ pub struct Making<'a> {
     pub method: &'a str,
     /// The params that it is sent with.
     pub params: &'a Value,
-    /// What it asks for, but for its parent.
+    /// The options of the call, without its parent.
     pub options: CallOptions,
     /// The request that it is made for, counted from 1.
     pub parent: Option<u64>,
 }
 
 impl Model {
-    /// Why this call must be refused, if it must. Any of these reasons may be given.
+    /// Returns the reasons to refuse this call. The connection may give any of them.
     #[must_use]
     pub fn call_refusals(&self, parent: Option<u64>) -> Vec<Refusal> {
         let is_for_a_request = parent.is_some_and(|parent| self.awaits_response(parent));
@@ -106,8 +106,8 @@ impl Model {
         }
     }
 
-    /// Whether what the host answers to a request is not sent: it must be withheld, or the request
-    /// goes on as an operation, and its token was the answer.
+    /// Returns whether the host's answer to this request is not sent. Either it must be withheld, or the
+    /// request goes on as an operation and its token was the answer.
     #[must_use]
     pub fn withholds(&self, request: u64) -> bool {
         let request = self.requests.get(&request);
@@ -159,7 +159,7 @@ impl Model {
         self.finish_drain();
     }
 
-    /// Why this request can't be ended by us, if it can't.
+    /// Returns the reason that we can't end this request.
     #[must_use]
     pub fn end_refusal(&self, request: u64) -> Option<Refusal> {
         match self.requests.get(&request).filter(|_| self.awaits_response(request)) {
@@ -193,7 +193,7 @@ impl Model {
         self.finish_drain();
     }
 
-    /// Why this notification must be refused, if it must.
+    /// Returns the reasons to refuse this notification.
     #[must_use]
     pub fn notify_refusals(&self, method: &str, params: &Value) -> Vec<Refusal> {
         let token = reading::token(&self.config.dialect, method, params);

@@ -1,4 +1,4 @@
-//! What comes in: messages, time, the end.
+//! The inputs of a connection: messages, time, and the end.
 
 use std::time::Duration;
 
@@ -437,7 +437,7 @@ impl Model {
     }
 }
 
-/// What a cancel of the peer's names, rightly or not.
+/// The thing that a cancel of the peer's names, rightly or not.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Named {
     Request,

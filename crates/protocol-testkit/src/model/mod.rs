@@ -1,12 +1,11 @@
-//! The reference model: what a connection must do, as the simplest program that says so.
+//! The reference model: the duties of a connection, as the simplest program that states them.
 //!
-//! Written from the rules of the protocols and from the guarantees. It keeps maps and lists, looks
-//! through all of them each time, and knows nothing of tables, slots or timer queues. After an
-//! operation it says what the host must have been told ([`Told`]) and what must leave, in which
-//! order ([`Sent`]); whatever else happens breaks a [`Guarantee`](crate::Guarantee).
+//! It is written from the rules of the protocols and from the guarantees. It keeps maps and lists, looks
+//! through all of them each time, and knows nothing of tables, slots or timer queues. After an operation it
+//! lists the events for the host ([`Told`]), and the messages that leave ([`Sent`]) in their order. Anything
+//! else that happens breaks a [`Guarantee`](crate::Guarantee).
 //!
-//! What it leaves open is how long messages are: whether one fits under a limit is judged by its
-//! caller.
+//! It leaves the length of messages open. Its caller judges whether one fits under a limit.
 
 mod abp;
 mod acknowledged;
@@ -34,7 +33,7 @@ pub(crate) use revision::Rules;
 pub use seen::{Acknowledged, Answer, Id, Sent, Told};
 pub(crate) use seen::{cancel_member, token_member};
 
-/// What one connection must do. See the [module](self).
+/// The duties of one connection. See the [module](self).
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Model {
     config: Rules,
@@ -44,9 +43,8 @@ pub struct Model {
     /// The numbers up to this one were issued: to calls and to cancels that are requests, and in DAP to
     /// all messages.
     issued: u32,
-    /// Numbers of ours that belong to no call in flight and may still be answered, or were withdrawn,
-    /// the oldest first: of calls that ended without an answer, and of cancels that are requests;
-    /// bounded.
+    /// Our numbers that belong to no call in flight, the oldest first; bounded. They may still be answered, or
+    /// were withdrawn. They are those of calls that ended without an answer, and of cancels that are requests.
     past: VecDeque<(u32, Fate)>,
     /// The peer's requests, counted from 1, until they and the calls made for them are over.
     requests: BTreeMap<u64, Request>,
@@ -58,7 +56,7 @@ pub struct Model {
     /// The last requests that were answered, and whether they were cancelled, where an
     /// acknowledgement says so; bounded.
     finished: VecDeque<(Id, bool)>,
-    /// What has to leave: cancels first.
+    /// The cancels that have to leave. They leave before everything else.
     cancels: VecDeque<Leaving>,
     bulk: VecDeque<Leaving>,
     /// By number: the batches that are not answered yet.
@@ -66,7 +64,7 @@ pub struct Model {
     opened: u64,
     /// Progress tokens of requests that ended in silence; bounded.
     retired: VecDeque<Id>,
-    /// What the host must be told and has not been.
+    /// The events that the host has not had yet.
     told: VecDeque<Told>,
     is_told_closed: bool,
 }
@@ -82,9 +80,9 @@ enum Life {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Call {
     phase: CallPhase,
-    /// How it ends if nobody answers: the first cancel says.
+    /// The end of the call if nobody answers. The first cancel decides it.
     ending: Option<(Settlement, Cause)>,
-    /// What its caller wants after a cancel, if that was said; otherwise the dialect says it.
+    /// The caller's wish for the time after a cancel. Without one the dialect decides.
     patience: Option<Grace>,
     deadline: Option<Timestamp>,
     idle: Option<(Duration, Timestamp)>,
@@ -93,9 +91,9 @@ struct Call {
     /// The progress tokens that reset its idle time.
     tokens: Vec<Id>,
     parent: Option<u64>,
-    /// Why it can't be cancelled on the wire, if it can't.
+    /// The reason that it can't be cancelled on the wire.
     uncancellable: Option<CancelRefusal>,
-    /// What it declares, if it is the exchange of capabilities.
+    /// The declaration that it makes, if it is the exchange of capabilities.
     declares: Option<bool>,
     peer_may_end: bool,
     asked: Asked,
@@ -106,7 +104,7 @@ struct Call {
     cancel: Option<u32>,
 }
 
-/// What became of a message of ours that no call in flight accounts for.
+/// The fate of a message of ours that no call in flight accounts for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Fate {
     /// It never leaves.
@@ -126,7 +124,7 @@ enum Fate {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Request {
     id: Id,
-    /// Where its answer goes, if the envelope says more than an id.
+    /// The destination of its answer, if the envelope says more than an id.
     origin: Option<Origin>,
     /// Whether it may go on as an operation.
     may_begin: bool,
@@ -170,11 +168,11 @@ struct Batch {
     unanswered: usize,
     answers: Vec<Answer>,
     is_read: bool,
-    /// What holds once its answers leave.
+    /// The facts about cancels that hold once its answers leave.
     concludes: Option<Conclusion>,
 }
 
-/// What our answer to an exchange settles about cancels, as soon as it is on its way.
+/// The facts about cancels that our answer to an exchange settles, as soon as it is on its way.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Conclusion {
     /// Whether we declared that we can be asked to cancel, and whether the peer did.
@@ -215,7 +213,7 @@ impl Model {
         }
     }
 
-    /// What the host must be told next.
+    /// Returns the event that the host must get next.
     #[must_use]
     pub fn next_told(&self) -> Option<&Told> {
         self.told.front()
@@ -226,7 +224,7 @@ impl Model {
         self.told.pop_front()
     }
 
-    /// What must leave next. Says so to the call that it is about, or to the cancel that it is.
+    /// Takes the message that must leave next, and notes that with its call or its cancel.
     pub fn transmit(&mut self) -> Option<Sent> {
         let Leaving { message, call, .. } =
             self.cancels.pop_front().or_else(|| self.bulk.pop_front())?;
@@ -246,8 +244,8 @@ impl Model {
         Some(message)
     }
 
-    /// There was no room for an answer that the connection gives by itself, and it said so; if it is
-    /// one to a batch, to this.
+    /// Forgets an answer of the connection's own for which there was no room, as it has reported. `batch` is
+    /// the batch that the answer belongs to.
     pub fn drop_answer(&mut self, id: Option<&Id>, batch: Option<u64>) {
         let id = id.map_or("null", |id| id);
         let is_it = |answer: &Answer| answer.call.as_ref().unwrap_or(&answer.id) == id;
@@ -277,13 +275,13 @@ impl Model {
         self.issued -= u32::from(self.counts_all());
     }
 
-    /// What must leave next, if no answers leave early.
+    /// Returns the message that must leave next, if no answers leave early.
     #[must_use]
     pub fn next_to_leave(&self) -> Option<&Sent> {
         self.cancels.front().or(self.bulk.front()).map(|leaving| &leaving.message)
     }
 
-    /// How many messages wait to leave.
+    /// Returns the number of messages that wait to leave.
     #[must_use]
     pub fn waiting(&self) -> usize {
         self.cancels.len() + self.bulk.len()
@@ -331,7 +329,7 @@ impl Model {
         self.requests.iter().map(|(&number, request)| (number, request.phase))
     }
 
-    /// How many requests wait for an answer.
+    /// Returns the number of requests that wait for an answer.
     #[must_use]
     pub fn unanswered(&self) -> usize {
         self.requests().filter(|(_, phase)| *phase != RequestPhase::Responded).count()

@@ -1,11 +1,11 @@
-//! What is remembered of our messages that no call in flight accounts for (G12).
+//! The memory of our messages that no call in flight accounts for (G12).
 
 use protocol_core::machine::CallPhase;
 
 use super::{Fate, Model};
 
 impl Model {
-    /// What became of the message of ours with this number, as far as that is remembered.
+    /// Returns the fate of our message with this number, if it is remembered.
     pub(super) fn fate_mut(&mut self, number: u32) -> Option<&mut Fate> {
         self.past.iter_mut().find(|(other, _)| *other == number).map(|(_, fate)| fate)
     }
@@ -48,8 +48,8 @@ impl Model {
         self.remember_number(cancel, fate);
     }
 
-    /// What a response to none of our calls in flight is (G12, B19): late, a duplicate, or to nothing
-    /// that was ever asked.
+    /// Names the rule that a response to none of our calls in flight breaks (G12, B19). It is late, a
+    /// duplicate, or answers a request that never was.
     pub(super) fn stray(&mut self, number: u32) -> &'static str {
         let is_unsent = self.calls.contains_key(&number);
         if number == 0 || number > self.issued || is_unsent {

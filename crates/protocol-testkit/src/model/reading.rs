@@ -1,4 +1,4 @@
-//! What a message is, read the slow way.
+//! Reads messages the slow way.
 
 use std::borrow::Cow;
 
@@ -16,7 +16,7 @@ pub(crate) enum Message<'v> {
         id: &'v Value,
         method: &'v str,
         params: &'v Value,
-        /// Where its answer goes, if the envelope says more than an id.
+        /// The destination of its answer, if the envelope says more than an id.
         origin: Option<Origin>,
     },
     Notification {
@@ -25,7 +25,7 @@ pub(crate) enum Message<'v> {
     },
     Response {
         id: &'v Value,
-        /// What it answers, if the envelope says so.
+        /// The kind of request that it answers, if the envelope says so.
         asked: Option<Asked>,
         /// `None` if the response is malformed.
         answer: Option<Answered<'v>>,

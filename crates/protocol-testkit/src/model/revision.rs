@@ -8,8 +8,8 @@ use std::sync::Arc;
 use protocol_core::Config;
 use serde_json::Value;
 
-/// What the host chose, in the dialect that is spoken now. Only the dialect can change, to another
-/// revision: its name tells states apart.
+/// The host's choices, in the dialect that is spoken now. Only the dialect can change, to another revision: its
+/// name tells states apart.
 #[derive(Clone, Debug)]
 pub(crate) struct Rules(Arc<Config>);
 

@@ -1,4 +1,4 @@
-//! What is seen of a connection from outside, without payloads.
+//! The outside view of a connection, without payloads.
 
 use protocol_core::{
     CancelRule, Cause, CloseReason, Dialect, Envelope, Event, Settlement, TransmitKind, code,
@@ -11,7 +11,7 @@ use super::reading::{self, Answered, Message};
 /// An id on the wire, as compact JSON: one spelling for what can be written in many.
 pub type Id = String;
 
-/// What a host is told: an event without its payload.
+/// An event for a host, without its payload.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Told {
     /// The peer asks. Requests are counted from 1.
@@ -37,9 +37,9 @@ pub enum Told {
     Settled {
         /// Its number on the wire.
         call: u32,
-        /// How it ended.
+        /// The way in which it ended.
         settlement: Settlement,
-        /// Why, if nobody answered.
+        /// The cause, if nobody answered.
         cause: Option<Cause>,
     },
     /// A request and all calls made for it are over.
@@ -49,7 +49,7 @@ pub enum Told {
     },
     /// The peer broke a rule.
     Violation {
-        /// Which rule, as [`Violation::as_str`](protocol_core::Violation::as_str) names it.
+        /// The rule, as [`Violation::as_str`](protocol_core::Violation::as_str) names it.
         rule: &'static str,
         /// The id of the message.
         id: Option<Id>,
@@ -83,7 +83,7 @@ pub enum Sent {
     Acknowledgement {
         /// The id of the cancel.
         id: Id,
-        /// What it says.
+        /// The outcome of the cancel.
         says: Acknowledged,
     },
     /// The answer to a request that goes on as an operation.
@@ -106,16 +106,16 @@ pub enum Sent {
     Answers(Vec<Answer>),
 }
 
-/// What a cancel is told that it met.
+/// The outcome of a cancel, as the answer to it tells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Acknowledged {
-    /// What it names is cancelled, or was before.
+    /// The target is cancelled, or was before.
     Cancelled,
-    /// That was answered already.
+    /// The target was answered already.
     Completed,
-    /// There is no such thing.
+    /// There is no such target.
     NotFound,
-    /// That may not be cancelled, or not by that side.
+    /// The target may not be cancelled, or not by that side.
     NotAllowed,
 }
 
@@ -131,7 +131,7 @@ pub struct Answer {
 }
 
 impl Told {
-    /// What this event tells; `None` for kinds of events that no model knows.
+    /// Returns the model's form of an event; `None` for kinds of events that no model knows.
     #[must_use]
     pub fn of<O>(event: &Event<'_, O>) -> Option<Self> {
         Some(match event {
@@ -171,7 +171,7 @@ impl Sent {
         )
     }
 
-    /// What this message is; `None` if it is nothing that a connection may send.
+    /// Returns the model's form of a message; `None` if no connection may send it.
     #[must_use]
     pub fn of(kind: TransmitKind, message: &[u8], dialect: &Dialect) -> Option<Self> {
         let message: Value = serde_json::from_slice(message).ok()?;
@@ -283,7 +283,7 @@ impl Acknowledged {
 }
 
 impl Answer {
-    /// What this response says; `None` if it is none.
+    /// Returns the model's form of a response; `None` if the message is none.
     #[must_use]
     pub fn of(message: &Value, envelope: Envelope) -> Option<Self> {
         let Message::Response { id, asked, answer } = reading::message(message, envelope) else {

@@ -1,4 +1,4 @@
-//! What commands and inputs have in common.
+//! The steps that commands and inputs share.
 
 use std::borrow::Cow;
 use std::time::Duration;
@@ -49,7 +49,7 @@ impl Model {
         !matches!(self.config.dialect.cancel, CancelRule::Local | CancelRule::ClosedStream)
     }
 
-    /// Why no cancel of ours may be sent, if none may.
+    /// Returns the reason that we may send no cancel at all.
     pub(super) fn refusal(&self) -> Option<CancelRefusal> {
         let is_client_only = matches!(self.config.dialect.cancellers, Cancellers::Client { .. });
         match self.exchange {
@@ -295,7 +295,7 @@ impl Model {
         self.queue_concluding(message, None);
     }
 
-    /// What an answer concludes holds as soon as it is on its way.
+    /// Queues a message. The facts about cancels that it settles hold as soon as it is on its way.
     fn queue_concluding(&mut self, message: Sent, concludes: Option<Conclusion>) {
         let has_number = matches!(message, Sent::Request(_) | Sent::CancelRequest { .. });
         if self.counts_all() && !has_number {
@@ -348,7 +348,7 @@ impl Model {
         self.config.dialect.session.as_deref() == Some(method)
     }
 
-    /// What a request of ours or of the peer's declares about its client, if it is the exchange.
+    /// Returns the declaration that a request of either side makes about its client, if it is the exchange.
     pub(super) fn client_declares(&self, method: &str, params: &Value) -> Option<bool> {
         match &self.config.dialect.capability {
             CapabilityRule::Declared { exchange, client, .. } if exchange == method => {
@@ -382,7 +382,7 @@ impl Model {
         }
     }
 
-    /// Why requests with this method and these params can't be cancelled, if they can't.
+    /// Returns the reason that requests with this method and these params can't be cancelled.
     pub(super) fn uncancellable(
         &self,
         asked: Asked,

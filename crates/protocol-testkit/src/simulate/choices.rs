@@ -1,27 +1,63 @@
-//! Where everything that could be otherwise is decided.
+//! All choices of a run are decided here.
 
 use std::collections::VecDeque;
 
 use crate::random::Random;
 
-/// What decides. Two kinds of questions are asked: what happens next, and what the weather of the
-/// network is like. A search asks the first in every way, and has no weather.
+/// The source of decisions. It is asked two kinds of questions: which event comes next, and which weather the
+/// network has. A search asks the first in every way, and has no weather.
 #[derive(Clone, Debug)]
 pub(super) enum Choices {
-    /// A seed decides both.
-    Seed(Random),
+    /// A tape decides both, which a seed may go on with.
+    Tape(Tape),
     /// The bytes of a fuzzer decide both. When there are no more, nothing unusual happens.
     Bytes(VecDeque<u8>),
     /// A search decides what happens; the weather is calm.
     Path(Path),
 }
 
+/// Answers to all questions in turn, where 0 is the usual, and the calmest.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Tape {
+    /// The choices that are decided already, in their order.
+    given: Vec<u64>,
+    /// The choices that were taken.
+    taken: Vec<u64>,
+    /// Beyond what is given: the usual, or what this draws.
+    random: Option<Random>,
+}
+
+impl Tape {
+    /// A tape after which nothing unusual happens.
+    pub(super) fn of(given: Vec<u64>) -> Self {
+        Self { given, ..Self::default() }
+    }
+
+    /// Returns what was decided, without what is usual at the end.
+    pub(super) fn decided(mut self) -> Vec<u64> {
+        while self.taken.last() == Some(&0) {
+            self.taken.pop();
+        }
+        self.taken
+    }
+
+    /// Takes a choice whose usual is `usual`, the first or the last of so many.
+    fn take(&mut self, among: u64, usual: u64) -> u64 {
+        let last = among.saturating_sub(1);
+        let given = self.given.get(self.taken.len()).map(|given| usual.abs_diff(*given.min(&last)));
+        let drawn = |random: &mut Random| random.below(among);
+        let choice = given.or_else(|| self.random.as_mut().map(drawn)).unwrap_or(usual);
+        self.taken.push(usual.abs_diff(choice));
+        choice
+    }
+}
+
 /// One way through all that could happen.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Path {
-    /// What is decided already, in its order.
+    /// The choices that are decided already, in their order.
     pub(super) given: Vec<u32>,
-    /// What was decided, and among how many.
+    /// The choices that were taken, each with the number of possible ones.
     pub(super) taken: Vec<(u32, u32)>,
     /// Beyond what is given: the first, or what this draws.
     pub(super) random: Option<Random>,
@@ -57,7 +93,7 @@ impl Path {
         choice
     }
 
-    /// Where the next path begins, in the order of choices; `None` after the last.
+    /// Returns the beginning of the next path, in the order of choices; `None` after the last.
     pub(super) fn next(mut self) -> Option<Vec<u32>> {
         while let Some((choice, among)) = self.taken.pop() {
             if choice + 1 < among {
@@ -84,23 +120,23 @@ fn small(number: u64) -> u32 {
 
 impl Choices {
     pub(super) fn seed(seed: u64) -> Self {
-        Self::Seed(Random::new(seed))
+        Self::Tape(Tape { random: Some(Random::new(seed)), ..Tape::default() })
     }
 
-    /// What happens, among so many; the first is the usual.
+    /// Chooses the next event among so many. The first is the usual.
     pub(super) fn choose(&mut self, among: u64) -> u64 {
         match self {
             _ if among < 2 => 0,
-            Self::Seed(random) => random.below(among),
+            Self::Tape(tape) => tape.take(among, 0),
             Self::Bytes(bytes) => take(bytes, among).unwrap_or(0),
             Self::Path(path) => path.choose(small(among)).into(),
         }
     }
 
-    /// What the weather is like, among so many; the last is the calmest.
+    /// Chooses the weather among so many. The last is the calmest.
     pub(super) fn weather(&mut self, among: u64) -> u64 {
         match self {
-            Self::Seed(random) => random.below(among),
+            Self::Tape(tape) => tape.take(among, among.saturating_sub(1)),
             Self::Bytes(bytes) => take(bytes, among).unwrap_or(among.saturating_sub(1)),
             Self::Path(_) => among.saturating_sub(1),
         }

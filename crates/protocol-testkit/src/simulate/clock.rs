@@ -12,7 +12,7 @@ pub(super) trait Clock {
     /// Lets time pass until a task of the world can go on, but no longer than that. Says how long.
     fn pass(&self, most: Duration) -> Duration;
 
-    /// How many tasks of its own it has.
+    /// Returns the number of tasks of its own.
     fn tasks(&self) -> usize;
 }
 

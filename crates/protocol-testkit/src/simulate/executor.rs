@@ -36,12 +36,15 @@ pub(super) type Invariant = Box<dyn FnMut() -> Result<(), String>>;
 /// Looks at everything that happened.
 pub(super) type Check = Box<dyn FnOnce(&Trace) -> Result<(), String>>;
 
+/// By what was looked for, whether it was found.
+pub(super) type LookedFor = BTreeMap<String, bool>;
+
 pub(super) struct World {
     /// Tells its wakers from those of worlds before it.
     number: u64,
     pub(super) choices: Choices,
     pub(super) now: Timestamp,
-    /// Who can go on, each once, whoever was woken first first.
+    /// The tasks that can go on, each once, in the order in which they were woken.
     pub(super) ready: VecDeque<usize>,
     /// The same of tasks that run as soon as they can, in nobody's order.
     pub(super) prompt: VecDeque<usize>,
@@ -49,7 +52,7 @@ pub(super) struct World {
     timers_made: u64,
     /// The clock of a runtime, which moves with this world's.
     pub(super) clock: Option<Rc<dyn Clock>>,
-    /// Whoever waits, with that clock, until a task can go on.
+    /// The waker of the task that waits, with that clock, until another can go on.
     pub(super) passing: Option<Waker>,
     /// New tasks, which the executor has not taken yet.
     pub(super) spawned: Vec<Task>,
@@ -61,10 +64,12 @@ pub(super) struct World {
     pub(super) invariants: Vec<Invariant>,
     pub(super) checks: Vec<Check>,
     pub(super) trace: Trace,
-    /// What two runs must have in common (G10).
+    /// A hash of everything that must be the same in two runs (G10).
     pub(super) fingerprint: DefaultHasher,
     pub(super) is_excused: bool,
-    /// What is wrong, where it was found out of order.
+    /// The things that checks looked for by name, and whether they were there.
+    pub(super) looked_for: LookedFor,
+    /// A fault that was found out of order.
     pub(super) problem: Option<Problem>,
 }
 
@@ -94,6 +99,7 @@ impl World {
             trace: Trace::default(),
             fingerprint: DefaultHasher::new(),
             is_excused: false,
+            looked_for: LookedFor::new(),
             problem: None,
         }
     }
@@ -123,9 +129,17 @@ pub(super) fn with<T>(look: impl FnOnce(&mut World) -> T) -> T {
     WORLD.with_borrow_mut(|world| look(world.as_mut().expect("a simulation runs on this thread")))
 }
 
+/// Records that a check looked for something. After a run nobody listens.
+pub(super) fn looked_for(what: String, is_found: bool) {
+    WORLD.with_borrow_mut(|world| {
+        if let Some(world) = world {
+            *world.looked_for.entry(what).or_default() |= is_found;
+        }
+    });
+}
+
 impl Simulation {
-    /// What is left open, as a number below `bound`: a seed draws it, a search tries each. 0 if
-    /// `bound` is 0.
+    /// Chooses a number below `bound`. A seed draws it, and a search tries each. It is 0 if `bound` is 0.
     #[must_use]
     pub fn choose(self, bound: u64) -> u64 {
         with(|world| world.choices.choose(bound))
@@ -147,7 +161,7 @@ impl Simulation {
         Duration::from_millis(self.choose(millis))
     }
 
-    /// What the network does, among so many; the last is the calmest.
+    /// Chooses the network's behaviour, among so many. The last is the calmest.
     pub(super) fn weather(self, among: u64) -> u64 {
         with(|world| world.choices.weather(among))
     }
@@ -204,7 +218,10 @@ impl Simulation {
         with(|world| world.checks.push(Box::new(holds)));
     }
 
-    /// This run is not judged further: what it met is not what is tested.
+    /// Ends the judging of this run, which met what is not tested.
+    ///
+    /// [`Simulated::excused`](super::Simulated::excused) counts these runs, and a simulation in which all
+    /// of them are excused fails.
     pub fn excuse(self) {
         with(|world| world.is_excused = true);
     }

@@ -84,7 +84,7 @@ pub(super) struct Far {
     cancels: usize,
     hostile: usize,
     life: Life,
-    /// What the handler answered and should not have.
+    /// An answer of the handler's that it should not have given.
     wrong: Option<String>,
 }
 
@@ -116,7 +116,7 @@ impl Far {
         self.wrong.take()
     }
 
-    /// What it is going to do, in some order.
+    /// Returns the moves that it makes for certain, in some order.
     pub(super) fn due(&self) -> Vec<Move> {
         let mut moves = Vec::new();
         if self.life != Life::Open {
@@ -135,7 +135,7 @@ impl Far {
         moves
     }
 
-    /// What it may do, or leave.
+    /// Returns the moves that it may make or leave.
     pub(super) fn possible(&self) -> Vec<Move> {
         let mut moves = Vec::new();
         if self.life != Life::Open || self.said == 0 || self.is_opening() {
@@ -234,7 +234,7 @@ impl Far {
         };
     }
 
-    /// What the script says about a call; `None` if it is answered as cancelled.
+    /// Returns the script's answer to a call; `None` if it is answered as cancelled.
     fn scripted(&self, number: usize, answering: Answering) -> Option<&PeerAnswer> {
         match answering {
             Answering::Scripted(place) => {
@@ -366,7 +366,7 @@ fn poll_carry(
         (*reader, *writer) = (None, None);
         return Poll::Ready(());
     }
-    let now = super::Simulation.now();
+    let now = super::executor::Simulation.now();
     far.waker = Some(cx.waker().clone());
     let mut room = [0; 4_096];
     while let Some(end) = reader {

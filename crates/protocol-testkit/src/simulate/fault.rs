@@ -1,13 +1,13 @@
-//! What can be wrong with a handler.
+//! The faults that a handler can have.
 
 use std::fmt;
 
-/// What kind of fault a run met.
+/// The kind of fault that a run met.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum Fault {
-    /// A message that must not have been: a second answer, an answer to nothing or where the dialect
-    /// wants silence, a second cancel.
+    /// A message that is forbidden: a second answer, an answer to nothing, an answer although the dialect wants
+    /// silence, or a second cancel.
     Wire,
     /// A request is never answered.
     Unanswered,
@@ -15,10 +15,10 @@ pub enum Fault {
     IgnoredCancel,
     /// A request was cancelled, and a call that was made for it was not.
     OrphanedCall,
-    /// Something waits for what never comes: when nothing happens any more and the peer has hung up,
-    /// every task must have ended.
+    /// Something waits for ever. When nothing happens any more and the peer has hung up, every task must have
+    /// ended.
     WaitsForEver,
-    /// Somebody goes on and on and nothing comes of it.
+    /// Tasks go on and on, and nothing comes of it.
     BusyLoop,
     /// A panic, also one that was caught and answered.
     Panicked,
@@ -26,10 +26,13 @@ pub enum Fault {
     Leak,
     /// An answer that differs from that of the [reference](super::Script::reference).
     Difference,
-    /// What was to hold [always](super::Simulation::always) does not.
+    /// A condition that must [always](super::Simulation::always) hold does not.
     Invariant,
-    /// What was [checked](super::Simulation::check) in the end does not hold.
+    /// A condition that is [checked](super::Simulation::check) in the end does not hold.
     Check,
+    /// A check looked for something by name, and no run had it; or every run was
+    /// [excused](super::Simulation::excuse).
+    Unmatched,
 }
 
 /// A fault and its particulars.
@@ -59,6 +62,7 @@ impl fmt::Display for Fault {
             Self::Difference => "difference",
             Self::Invariant => "invariant",
             Self::Check => "check",
+            Self::Unmatched => "unmatched",
         })
     }
 }

@@ -1,4 +1,4 @@
-//! What must hold of a handler, whatever it does: judged by its messages, and by what is in flight.
+//! The rules for every handler, judged by its messages and by the requests in flight.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -12,8 +12,7 @@ use super::fault::{Fault, Problem};
 use super::script::Script;
 use crate::watch::Watch;
 
-/// What is in flight on a handler's side: requests and calls by their numbers, and whether each was
-/// cancelled.
+/// The requests and the calls in flight on a handler's side, by their numbers, and whether each was cancelled.
 #[derive(Debug, Default)]
 pub(super) struct Rows {
     pub(super) requests: BTreeMap<u64, bool>,
@@ -21,7 +20,7 @@ pub(super) struct Rows {
 }
 
 impl Rows {
-    /// What the connection's own tables say.
+    /// Reads the connection's own tables.
     pub(super) fn of(peer: &Peer) -> Self {
         let mut rows = Self::default();
         for row in peer.in_flight(usize::MAX) {
@@ -35,7 +34,7 @@ impl Rows {
     }
 }
 
-/// What is in flight by the messages alone: for handlers on a connection that is not ours.
+/// The requests in flight by the messages alone, for handlers on a connection that is not ours.
 #[derive(Debug, Default)]
 pub(super) struct Wire {
     rows: Rows,
@@ -57,7 +56,7 @@ pub(super) struct Judge {
     ending: BTreeMap<u64, Timestamp>,
     /// Requests that were ever cancelled.
     cancelled: BTreeSet<u64>,
-    /// What was in flight the last time.
+    /// The requests in flight the last time.
     last: Rows,
     /// By call, the requests that were in flight when it was made, and not cancelled.
     made_for: BTreeMap<u64, BTreeSet<u64>>,
@@ -112,7 +111,7 @@ impl Judge {
         Ok(())
     }
 
-    /// What is in flight by the messages, unless the connection says it.
+    /// Takes the requests in flight by the messages, unless the connection has tables.
     pub(super) fn take_wire(&mut self) -> Option<Rows> {
         let Wire { rows, .. } = self.wire.as_ref()?;
         Some(Rows { requests: rows.requests.clone(), calls: rows.calls.clone() })

@@ -1,4 +1,4 @@
-//! Your own async handlers, in every order: what [`protocol_async`] serves, on a virtual clock and a
+//! Runs your own async handlers in every order, as [`protocol_async`] serves them, on a virtual clock and a
 //! simulated network, with a scripted peer.
 //!
 //! ```
@@ -28,31 +28,32 @@
 //! assert!(searched.schedules > 100);
 //! ```
 //!
-//! - [`simulate`] runs a world once a seed. The seed chooses what happens next: which task goes on, what
-//!   the peer does, when time passes; and what the network does to the bytes. It is late, narrow, in
-//!   pieces, and cut at any byte.
-//! - [`every_order`] runs it in every order, up to a [`Bound`]: of deliveries, of cancels, of timers, of
-//!   the wake-ups of tasks, and of the peer's answers. Each run begins anew, so nothing need be `Clone`.
-//!   It stops at the failure with the fewest steps.
+//! - [`simulate`] runs a world once a seed. The seed chooses each next event: the task that goes on, the peer's
+//!   move, or the passing of time. It also chooses the network's behaviour, which is late, narrow, in pieces, and
+//!   cut at any byte.
+//! - [`every_order`] runs it in every order, up to a [`Bound`]. The order is that of deliveries, cancels,
+//!   timers, wake-ups of tasks, and the peer's answers. Each run begins anew, so nothing need be `Clone`. It
+//!   stops at the failure with the fewest steps.
 //! - [`fuzz`] runs it as the bytes of a fuzzer, or of proptest, say.
 //!
 //! Tasks take no time; the network and the peer take any. Time passes only when no task can go on.
 //!
 //! # What is checked
 //!
-//! Without a line of yours, in every run, each a [`Fault`]:
+//! Every run checks these rules without a line of yours. A breach of each is a [`Fault`]:
 //!
 //! - every request is answered once, or not at all where the dialect wants silence, and nothing is
 //!   answered twice;
 //! - a request that was cancelled ends within [`Script::cancel_within`], unless the peer keeps it waiting
 //!   for the answer to a call that was cancelled too;
 //! - a call that was made while a request was served is cancelled with it;
-//! - when nothing happens any more the peer hangs up: then every task ends, nothing is in flight, and
-//!   nothing of the connection is left in memory;
+//! - when nothing happens any more the peer hangs up. Then every task ends, nothing is in flight, and nothing
+//!   of the connection is left in memory;
 //! - nobody spins, and nobody panics, also where the panic is caught and answered.
 //!
-//! What you add: [`Simulation::always`] looks at something after every step, [`Simulation::check`] at all
-//! messages and notes in the end, and [`Script::reference`] says what answers must be.
+//! You can add your own. [`Simulation::always`] looks at something after every step. [`Simulation::check`]
+//! looks at all messages and notes in the end. [`Script::reference`] says which answers are right. A check that
+//! looks for something by name and never finds it is a fault too, [`Fault::Unmatched`].
 //!
 //! # What a handler must do
 //!
@@ -73,8 +74,11 @@ mod report;
 mod run;
 mod script;
 mod search;
+mod seen;
 mod serve;
+mod shorten;
 mod socket;
+mod tally;
 #[cfg(feature = "tokio")]
 mod tokio;
 mod trace;
@@ -88,23 +92,25 @@ pub use network::{Reader, Writer};
 pub use report::Failure;
 pub use script::{PeerAnswer, Script};
 pub use search::{Bound, Searched, try_every_order};
+pub use seen::{Message, Seen};
 pub use socket::Socket;
 pub use trace::{Happening, Trace};
 
-use choices::{Choices, Path};
-use report::{SCHEDULE, SEED, asked, show};
+use choices::Choices;
+use report::{REPEATED, SCHEDULE, SEED, Schedule, asked, show};
 use run::{Limits, run};
+use tally::Tally;
 
-/// What a failure that is not met again means.
-const REPEATED: &str = "the same choices lead to the same failure; they do not, so something in this world is \
-    left to chance: another clock, another thread, or `tokio::select!` without `biased`";
 const WHOLE: Limits = Limits { open: usize::MAX, most: usize::MAX, is_told: false };
 
-/// What runs without a failure did.
+/// The account of runs without a failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Simulated {
-    /// How many there were.
+    /// The number of runs.
     pub runs: u64,
+    /// The number of runs that were [excused](Simulation::excuse), and say nothing.
+    pub excused: u64,
     /// A hash of everything that happened in the runs.
     ///
     /// The same seeds give the same hash (G10).
@@ -113,46 +119,73 @@ pub struct Simulated {
 
 /// Runs a world once a seed, for a test.
 ///
-/// In the environment, `SIM_SEED=17` runs that seed alone and shows it, and `SIM_SEEDS=100000` so many
-/// instead of those asked for.
+/// Three environment variables change the run. `SIM_SEED=17` runs that seed alone and shows it.
+/// `SIM_SCHEDULE=weather.0.2.1` runs that schedule alone and shows it. `SIM_SEEDS=100000` runs so many seeds
+/// instead of those in the code.
 ///
 /// # Panics
 ///
-/// At the first seed that fails, with a sequence chart, a recording in JSON Lines, and the line that
-/// replays it.
+/// At the first seed that fails, with its steps, a sequence chart, a recording in JSON Lines, and the
+/// line that replays it. The schedule is shortened first.
 #[track_caller]
 pub fn simulate(seeds: Range<u64>, world: impl Fn(Simulation)) -> Simulated {
     let number = |variable| {
         let value = asked(variable)?;
         Some(value.parse().unwrap_or_else(|_| panic!("{variable} is a number, not {value:?}")))
     };
+    if let Some(schedule) = asked(SCHEDULE) {
+        return replay_shown(Schedule::read(&schedule).choices(), &world).as_simulated();
+    }
     if let Some(seed) = number(SEED) {
-        if let Some(failure) = Failure::of_seed(seed, 1, &world) {
-            failure.fail();
+        let ran = run(Choices::seed(seed), WHOLE, &world);
+        if ran.problem.is_some() {
+            Failure::of_seed(ran, 1, &world).expect(REPEATED).fail();
         }
-        show(&run(Choices::seed(seed), WHOLE, &world).trace);
-        return try_simulate(seed..seed + 1, world).unwrap_or_else(|failure| failure.fail());
+        show(&ran.trace);
+        return ran.as_simulated();
     }
     let end = number("SIM_SEEDS").map_or(seeds.end, |seeds_asked: u64| seeds.start + seeds_asked);
-    try_simulate(seeds.start..end, world).unwrap_or_else(|failure| failure.fail())
+    let simulated = try_simulate(seeds.start..end, world).unwrap_or_else(|failure| failure.fail());
+    Tally::report(simulated.runs, simulated.excused);
+    simulated
 }
 
 /// As [`simulate`], whatever the environment says.
 ///
 /// # Errors
 ///
-/// The first seed that fails.
+/// The first seed that fails, or [`Fault::Unmatched`].
 pub fn try_simulate(seeds: Range<u64>, world: impl Fn(Simulation)) -> Result<Simulated, Failure> {
-    let (mut fingerprint, mut runs) = (DefaultHasher::new(), 0);
+    let (mut fingerprint, mut tally) = (DefaultHasher::new(), Tally::default());
     for seed in seeds {
         let ran = run(Choices::seed(seed), WHOLE, &world);
-        runs += 1;
+        tally.add(&ran);
         if ran.problem.is_some() {
-            return Err(Failure::of_seed(seed, runs, &world).expect(REPEATED));
+            return Err(Failure::of_seed(ran, tally.runs, &world).expect(REPEATED));
         }
         ran.fingerprint.hash(&mut fingerprint);
     }
-    Ok(Simulated { runs, fingerprint: fingerprint.finish() })
+    tally.judge()?;
+    let Tally { runs, excused, .. } = tally;
+    Ok(Simulated { runs, excused, fingerprint: fingerprint.finish() })
+}
+
+impl run::Ran {
+    fn as_simulated(&self) -> Simulated {
+        let (excused, fingerprint) = (u64::from(self.is_excused), self.fingerprint);
+        Simulated { runs: 1, excused, fingerprint }
+    }
+}
+
+/// Runs a world once, and shows what happened.
+#[track_caller]
+fn replay_shown(choices: Choices, world: &dyn Fn(Simulation)) -> run::Ran {
+    let ran = run(choices, report::TOLD, world);
+    if ran.problem.is_some() {
+        Failure::of_replay(ran).fail();
+    }
+    show(&ran.trace);
+    ran
 }
 
 /// Runs a world in every order of its events, up to a bound, for a test.
@@ -170,16 +203,16 @@ pub fn try_simulate(seeds: Range<u64>, world: impl Fn(Simulation)) -> Result<Sim
 #[track_caller]
 pub fn every_order(bound: Bound, world: impl Fn(Simulation)) -> Searched {
     if let Some(schedule) = asked(SCHEDULE) {
-        match replay(&schedule, &world) {
-            Ok(trace) => show(&trace),
-            Err(failure) => failure.fail(),
-        }
-        return Searched { schedules: 1, of: 1.0, is_exhausted: false };
+        let ran = replay_shown(Schedule::read(&schedule).choices(), &world);
+        let excused = u64::from(ran.is_excused);
+        return Searched { schedules: 1, of: 1.0, is_exhausted: false, excused };
     }
-    try_every_order(bound, world).unwrap_or_else(|failure| failure.fail())
+    let searched = try_every_order(bound, world).unwrap_or_else(|failure| failure.fail());
+    Tally::report(searched.schedules, searched.excused);
+    searched
 }
 
-/// Runs a world once, as the schedule of a [`Failure`] says: `"0.2.1"`. Gives what happened.
+/// Runs a world once, as the schedule of a [`Failure`] says: `"0.2.1"`. Returns what happened.
 ///
 /// # Errors
 ///
@@ -189,13 +222,13 @@ pub fn every_order(bound: Bound, world: impl Fn(Simulation)) -> Searched {
 ///
 /// If it is no schedule.
 pub fn replay(schedule: &str, world: impl Fn(Simulation)) -> Result<Trace, Failure> {
-    let given = report::schedule(schedule);
-    let failure = Failure::of_schedule(&given, 1, &world);
-    failure.map_or_else(|| Ok(run(Choices::Path(Path::only(given)), WHOLE, &world).trace), Err)
+    let schedule = Schedule::read(schedule);
+    let failure = Failure::of_schedule(&schedule, 1, &world);
+    failure.map_or_else(|| Ok(run(schedule.choices(), WHOLE, &world).trace), Err)
 }
 
-/// Runs a world once, as bytes say: those of a fuzzer, or of a property test, which makes the ones that
-/// fail as few as it can.
+/// Runs a world once, as the bytes of a fuzzer or of a property test decide. A property test then shortens the
+/// bytes that fail.
 ///
 /// # Panics
 ///

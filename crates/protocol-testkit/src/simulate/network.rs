@@ -15,7 +15,7 @@ use protocol_core::Timestamp;
 
 use super::executor::{Simulation, Sleep};
 
-/// How long a pipe holds everything up, now and then.
+/// The time for which a pipe holds everything up, now and then.
 const STALL: Duration = Duration::from_secs(1);
 
 /// Both pipes, and what cuts both.

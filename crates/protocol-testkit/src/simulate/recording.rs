@@ -1,4 +1,4 @@
-//! What happened in a run, as a recording that `rescind view` opens.
+//! A run as a recording that `rescind view` opens.
 
 use std::time::Duration;
 

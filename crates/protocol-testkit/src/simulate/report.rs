@@ -4,19 +4,20 @@ use std::env;
 use std::fmt;
 use std::path::PathBuf;
 
-use super::choices::{Choices, Path};
+use super::choices::{Choices, Path, Tape};
 use super::executor::Simulation;
 use super::fault::{Fault, Problem};
 use super::run::{Limits, Ran, run};
+use super::shorten::shorten;
 use super::trace::Trace;
 
 /// A run that failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Failure {
-    /// What kind of fault it is.
+    /// The kind of fault.
     pub fault: Fault,
-    /// What happened, in a sentence.
+    /// The event, in a sentence.
     pub what: String,
     /// Every step, in words.
     pub history: Vec<String>,
@@ -24,33 +25,43 @@ pub struct Failure {
     pub trace: Trace,
     /// The run that failed was the one of this number, counted from 1.
     pub runs: u64,
-    /// The environment variable that replays it, as `SIM_SEED=17`; empty for the bytes of a fuzzer.
+    /// The environment variable that replays it, as `SIM_SCHEDULE=0.2.1`; empty for the bytes of a fuzzer,
+    /// and where no single run failed.
     pub replay: String,
 }
+
+/// The meaning of a failure that is not met again.
+pub(super) const REPEATED: &str = "the same choices lead to the same failure; they do not, so something in this world is \
+    left to chance: another clock, another thread, or `tokio::select!` without `biased`";
 
 /// The environment variable of the one seed that is to be run.
 pub(super) const SEED: &str = "SIM_SEED";
 /// The environment variable of the one schedule that is to be run.
 pub(super) const SCHEDULE: &str = "SIM_SCHEDULE";
 
-const TOLD: Limits = Limits { open: usize::MAX, most: usize::MAX, is_told: true };
+pub(super) const TOLD: Limits = Limits { open: usize::MAX, most: usize::MAX, is_told: true };
 
 impl Failure {
-    /// The failure of a seed, if it fails.
-    pub(super) fn of_seed(seed: u64, runs: u64, world: &dyn Fn(Simulation)) -> Option<Self> {
-        Self::of(run(Choices::seed(seed), TOLD, world), runs, format!("{SEED}={seed}"))
+    /// The failure of a seed, made as short as it can be.
+    pub(super) fn of_seed(ran: Ran, runs: u64, world: &dyn Fn(Simulation)) -> Option<Self> {
+        let Ran { problem, choices: Choices::Tape(tape), .. } = ran else { return None };
+        let tape = shorten(tape.decided(), problem?.fault, world);
+        Self::of_schedule(&Schedule::Drawn(tape), runs, world)
     }
 
     /// The failure of a schedule, if it fails.
     pub(super) fn of_schedule(
-        given: &[u32],
+        schedule: &Schedule,
         runs: u64,
         world: &dyn Fn(Simulation),
     ) -> Option<Self> {
-        let words: Vec<_> = given.iter().map(u32::to_string).collect();
-        let path = Path::only(given.to_vec());
-        let replay = format!("{SCHEDULE}={}", words.join("."));
-        Self::of(run(Choices::Path(path), TOLD, world), runs, replay)
+        let replay = format!("{SCHEDULE}={schedule}");
+        Self::of(run(schedule.choices(), TOLD, world), runs, replay)
+    }
+
+    /// The failure of a run that was asked for. Whoever did knows how to replay it.
+    pub(super) fn of_replay(ran: Ran) -> Self {
+        Self::of(ran, 1, String::new()).expect("it failed")
     }
 
     /// The failure of a fuzzer's bytes, if they fail.
@@ -100,6 +111,9 @@ const LAST: usize = 10;
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { fault, what, history, trace, runs, replay } = self;
+        if replay.is_empty() && history.is_empty() {
+            return write!(f, "{fault}: {what}");
+        }
         for (number, step) in history.iter().enumerate() {
             match number {
                 FIRST if history.len() > FIRST + LAST => writeln!(f, "      …")?,
@@ -132,19 +146,58 @@ pub(super) fn show(trace: &Trace) {
     println!("{}nothing is wrong there", trace.chart());
 }
 
-/// What an environment variable says, if it is set.
+/// Returns the value of an environment variable, if it is set.
 pub(super) fn asked(variable: &str) -> Option<String> {
     env::var(variable).ok().filter(|value| !value.is_empty())
 }
 
-/// The choices of a schedule, as they are written.
-///
-/// # Panics
-///
-/// If they are none.
-pub(super) fn schedule(words: &str) -> Vec<u32> {
-    let read = |word: &str| {
-        word.parse().unwrap_or_else(|_| panic!("{SCHEDULE} is numbers with dots, not {words:?}"))
-    };
-    words.split('.').filter(|word| !word.is_empty()).map(read).collect()
+/// The choices that lead to one run.
+pub(super) enum Schedule {
+    /// Those of a search.
+    Searched(Vec<u32>),
+    /// Those of a seed, made shorter, with the weather of the network.
+    Drawn(Vec<u64>),
+}
+
+/// The beginning of a schedule with weather.
+const WEATHER: &str = "weather";
+
+impl Schedule {
+    /// Reads a schedule, as it is written.
+    ///
+    /// # Panics
+    ///
+    /// If it is none.
+    pub(super) fn read(words: &str) -> Self {
+        fn numbers<N: std::str::FromStr>(words: &str) -> Vec<N> {
+            let read = |word: &str| {
+                word.parse()
+                    .unwrap_or_else(|_| panic!("{SCHEDULE} is numbers with dots, not {words:?}"))
+            };
+            words.split('.').filter(|word| !word.is_empty()).map(read).collect()
+        }
+        match words.strip_prefix(WEATHER) {
+            Some(words) => Self::Drawn(numbers(words)),
+            None => Self::Searched(numbers(words)),
+        }
+    }
+
+    pub(super) fn choices(&self) -> Choices {
+        match self {
+            Self::Searched(path) => Choices::Path(Path::only(path.clone())),
+            Self::Drawn(tape) => Choices::Tape(Tape::of(tape.clone())),
+        }
+    }
+}
+
+impl fmt::Display for Schedule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let words: Vec<_> = match self {
+            Self::Searched(path) => path.iter().map(u32::to_string).collect(),
+            Self::Drawn(tape) => {
+                std::iter::once(WEATHER.to_owned()).chain(tape.iter().map(u64::to_string)).collect()
+            }
+        };
+        f.write_str(&words.join("."))
+    }
 }

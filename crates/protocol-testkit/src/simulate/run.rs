@@ -8,9 +8,11 @@ use std::sync::{Arc, Once};
 use std::task::Context;
 use std::time::Duration;
 
+use protocol_async::hooks::mute_standard_error;
+
 use super::choices::Choices;
 use super::clock::in_context;
-use super::executor::{NETWORK, Simulation, Task, World, index, replace, with};
+use super::executor::{LookedFor, NETWORK, Simulation, Task, World, index, replace, with};
 use super::far::Move;
 use super::fault::{Fault, Problem};
 use super::serve::Served;
@@ -20,10 +22,10 @@ use super::trace::Trace;
 const POLLS: usize = 10_000;
 /// Timers in a row without the peer doing anything: what fires for ever is not waited for.
 const TICKS: usize = 1_000;
-/// How long a clock that can't say when its next timer is due is waited for.
+/// The wait for a clock that can't say when its next timer is due.
 const HORIZON: Duration = Duration::from_secs(3_600);
 
-/// How a run is run.
+/// The limits of a run.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Limits {
     /// Beyond so many steps only what is usual happens.
@@ -34,12 +36,14 @@ pub(super) struct Limits {
     pub(super) is_told: bool,
 }
 
-/// What became of a run.
+/// The outcome of a run.
 pub(super) struct Ran {
     pub(super) problem: Option<Problem>,
     pub(super) steps: usize,
     /// Whether another run does the same in fewer steps.
     pub(super) is_redundant: bool,
+    pub(super) is_excused: bool,
+    pub(super) looked_for: LookedFor,
     pub(super) fingerprint: u64,
     pub(super) trace: Trace,
     pub(super) history: Vec<String>,
@@ -75,6 +79,7 @@ struct Run {
 pub(super) fn run(choices: Choices, limits: Limits, begin: &dyn Fn(Simulation)) -> Ran {
     keep_panics();
     PANIC.take();
+    let was_muted = mute_standard_error(!limits.is_told);
     replace(Some(World::new(choices)));
     let mut run = Run::new(limits);
     let ended = contain(|| {
@@ -92,16 +97,27 @@ pub(super) fn run(choices: Choices, limits: Limits, begin: &dyn Fn(Simulation)) 
         drop(with(|world| world.clock.take()));
         leaks(&with(|world| std::mem::take(&mut world.served)))
     });
+    mute_standard_error(was_muted);
     let world = replace(None).expect("it was put there");
-    let World { trace, choices, fingerprint, is_excused, problem: met, .. } = world;
+    let World { trace, choices, fingerprint, is_excused, looked_for, problem: met, .. } = world;
     let problem = problem.and(left.and_then(|left| left)).err();
     let problem = met.or(problem).filter(|_| !is_excused);
     let Run { steps, is_redundant, history, .. } = run;
     let fingerprint = fingerprint.finish();
-    Ran { problem, steps, is_redundant, fingerprint, trace, history, choices }
+    Ran {
+        problem,
+        steps,
+        is_redundant,
+        is_excused,
+        looked_for,
+        fingerprint,
+        trace,
+        history,
+        choices,
+    }
 }
 
-/// How many tasks the runtime has of its own, if this world has one.
+/// Returns the number of tasks that the runtime has of its own, if this world has one.
 fn tasks_of_clock() -> usize {
     with(|world| world.clock.as_ref().map_or(0, |clock| clock.tasks()))
 }
@@ -387,7 +403,7 @@ impl Run {
 }
 
 thread_local! {
-    /// What panicked last in the simulation of this thread.
+    /// The message of the last panic in the simulation of this thread.
     static PANIC: RefCell<Option<String>> = const { RefCell::new(None) };
     /// Whether what runs is to be contained.
     static KEEPS: Cell<bool> = const { Cell::new(false) };

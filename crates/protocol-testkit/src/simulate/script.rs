@@ -1,4 +1,4 @@
-//! What a scripted peer says, and what it may do besides.
+//! The script of a peer: its messages, and the moves that it may make besides.
 
 use std::fmt;
 use std::rc::Rc;
@@ -9,8 +9,8 @@ use serde_json::{Value, to_value};
 
 use super::recording::START;
 
-/// The peer at the other end of a handler's connection: what it says, in this order but at any time,
-/// and what else it may do.
+/// The peer at the other end of a handler's connection. It sends its messages in this order but at any time,
+/// and may make other moves.
 ///
 /// ```
 /// use protocol_core::{Config, Dialect};
@@ -42,7 +42,7 @@ pub struct Script {
     pub(super) reference: Option<Rc<Reference>>,
 }
 
-/// What a request that is not cancelled must be answered with: a result, or an error of this code.
+/// The right answer to a request that is not cancelled: a result, or an error of this code.
 pub(super) type Reference = dyn Fn(&str, &Value) -> Result<Value, i64>;
 
 /// One thing to be said.
@@ -53,8 +53,8 @@ pub(super) struct Said {
     pub(super) is_request: bool,
 }
 
-/// What a peer may do about a call of the handler's. Whatever a script says, a call that was cancelled
-/// may also be answered as that is done in the dialect.
+/// A peer's possible answer to a call of the handler's. Whatever a script says, the peer may also answer a
+/// cancelled call as its dialect answers one.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum PeerAnswer {
@@ -176,24 +176,24 @@ impl Script {
         ])
     }
 
-    /// By when the handler must have ended a request that it was told to cancel, unless it waits for
-    /// the answer to a call that it cancelled too; 1 s.
+    /// Limits the time in which the handler must end a request that the peer has cancelled; 1 s by default. The
+    /// handler may wait longer for the answer to a call that it cancelled too.
     #[must_use]
     pub fn cancel_within(mut self, time: Duration) -> Self {
         self.cancel_within = time;
         self
     }
 
-    /// The handler makes calls that are on behalf of no request: a call may outlive every request
-    /// that was in flight when it was made, though they were cancelled.
+    /// Allows the handler calls that are on behalf of no request. Such a call may outlive every request that
+    /// was in flight when it was made, though they were cancelled.
     #[must_use]
     pub fn calls_by_itself(mut self) -> Self {
         self.calls_by_itself = true;
         self
     }
 
-    /// What each request must be answered with, unless it is cancelled: a result, or an error of this
-    /// code. A request that is cancelled may have this answer too, or any error, or none.
+    /// Gives the right answer to each request that is not cancelled: a result, or an error of this code. A
+    /// request that is cancelled may have this answer too, or any error, or none.
     #[must_use]
     pub fn reference(
         mut self,
@@ -203,7 +203,8 @@ impl Script {
         self
     }
 
-    /// What the peer's own connection is made from, on a line of bytes that the handler's side reads so.
+    /// Returns the configuration of the peer's own connection, on a line with the framing of the handler's
+    /// side.
     pub(super) fn far_config(&self, framing: Framing) -> Config {
         let mut config = self.config.clone();
         config.role = match config.role {

@@ -1,13 +1,13 @@
 //! Every order of a world's events, up to a bound.
 
-use super::REPEATED;
 use super::choices::{Choices, Path};
 use super::executor::Simulation;
-use super::report::Failure;
+use super::report::{Failure, REPEATED, Schedule};
 use super::run::{Limits, Ran, run};
+use super::tally::Tally;
 use crate::random::Random;
 
-/// How much is searched.
+/// The size of a search.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub struct Bound {
@@ -29,7 +29,7 @@ impl Bound {
     }
 }
 
-/// What a search without a failure did.
+/// The figures of a search without a failure.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Searched {
     /// The number of different runs.
@@ -37,8 +37,11 @@ pub struct Searched {
     /// Of so many: exactly, if every order was tried; else an estimate, by the number of choices
     /// along a few random runs.
     pub of: f64,
-    /// Whether every order was tried, to the end. Only then is "no failure" a proof.
+    /// Whether every order was tried, to the end. Only then is "no failure" a proof, of the runs that
+    /// were not excused.
     pub is_exhausted: bool,
+    /// The number of runs that were [excused](Simulation::excuse).
+    pub excused: u64,
 }
 
 /// The number of random runs that the number of schedules is estimated by.
@@ -50,7 +53,8 @@ const PROBES: u64 = 100;
 ///
 /// The failure with the fewest steps, if the bound leaves enough runs to find it; else a longer one.
 pub fn try_every_order(bound: Bound, world: impl Fn(Simulation)) -> Result<Searched, Failure> {
-    let mut search = Search { world: &world, left: bound.schedules, failure: None };
+    let tally = Tally::default();
+    let mut search = Search { world: &world, left: bound.schedules, failure: None, tally };
     // A few steps first: what fails there fails soon, and nothing longer is of interest then.
     let mut open = bound.steps.min(8);
     loop {
@@ -63,15 +67,23 @@ pub fn try_every_order(bound: Bound, world: impl Fn(Simulation)) -> Result<Searc
                 open = shorter;
                 continue;
             }
-            return Err(Failure::of_schedule(given, runs, &world).expect(REPEATED));
+            let schedule = Schedule::Searched(given.clone());
+            return Err(Failure::of_schedule(&schedule, runs, &world).expect(REPEATED));
         }
         match level {
             Level::Whole(schedules) => {
-                return Ok(Searched { schedules, of: schedules as f64, is_exhausted: true });
+                let excused = search.judge()?;
+                return Ok(Searched {
+                    schedules,
+                    of: schedules as f64,
+                    is_exhausted: true,
+                    excused,
+                });
             }
             Level::Cut(schedules) if open >= bound.steps || search.left == 0 => {
                 let of = estimate(&world).max(schedules as f64);
-                return Ok(Searched { schedules, of, is_exhausted: false });
+                let excused = search.judge()?;
+                return Ok(Searched { schedules, of, is_exhausted: false, excused });
             }
             Level::Cut(_) => open = bound.steps.min(open * 2),
         }
@@ -84,6 +96,7 @@ struct Search<'a> {
     left: u64,
     /// The shortest failure so far, and its choices.
     failure: Option<(usize, Vec<u32>)>,
+    tally: Tally,
 }
 
 /// The runs of a level, and whether they were all that there are.
@@ -93,6 +106,11 @@ enum Level {
 }
 
 impl Search<'_> {
+    /// Returns how many runs were excused.
+    fn judge(&self) -> Result<u64, Failure> {
+        self.tally.judge().map(|()| self.tally.excused)
+    }
+
     /// Every order of the first so many steps, depth first. Once something fails, only what is shorter
     /// is of interest.
     fn level(&mut self, open: usize) -> Level {
@@ -104,8 +122,9 @@ impl Search<'_> {
             (self.left, schedules) = (self.left - 1, schedules + 1);
             let shorter = self.failure.as_ref().map(|(steps, _)| steps.saturating_sub(1));
             let limits = Limits { open, most: shorter.unwrap_or(usize::MAX), is_told: false };
-            let Ran { problem, steps, is_redundant, choices, .. } =
-                run(Choices::Path(Path::of(given)), limits, self.world);
+            let ran = run(Choices::Path(Path::of(given)), limits, self.world);
+            self.tally.add(&ran);
+            let Ran { problem, steps, is_redundant, choices, .. } = ran;
             schedules -= u64::from(is_redundant);
             let Choices::Path(path) = choices else { unreachable!("a run keeps its kind") };
             if problem.is_some() {

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use protocol_async::{Incoming, Options, Peer, Way, connect, connect_messages};
 use protocol_core::Framing;
 
-use super::executor::{Simulation, with};
+use super::executor::{Simulation, index, with};
 use super::far::{Far, carry};
 use super::judge::{Judge, Rows};
 use super::network::{Reader, Writer};
@@ -89,6 +89,11 @@ impl Simulation {
 }
 
 fn served(script: &Script, framing: Framing, is_ours: bool) -> (usize, Rc<Served>) {
+    let mut script = script.clone();
+    // A cancel that may come at each step comes nearly always: a seed draws how many there may be.
+    let most = script.cancels as u64;
+    script.cancels = index(Simulation.weather(most.saturating_add(1)));
+    let script = &script;
     let served = Rc::new(Served {
         far: Rc::new(RefCell::new(Far::new(script.clone(), framing))),
         judge: RefCell::new(Judge::new(script, is_ours)),

@@ -6,26 +6,26 @@ use std::rc::Rc;
 use std::task::{Poll, Waker};
 use std::time::Duration;
 
-use tokio::runtime::{Builder, Runtime};
+use tokio::runtime::{Builder, LocalOptions, LocalRuntime};
 use tokio::time::{Instant, timeout};
 
 use super::clock::Clock;
 use super::executor::{Simulation, with};
 
 thread_local! {
-    /// Whoever waits until no task of the runtime can go on.
+    /// The waker of the task that waits until no task of the runtime can go on.
     static RESTING: Cell<Option<Waker>> = const { Cell::new(None) };
 }
 
 impl Simulation {
-    /// Lets the tasks of this world use tokio: its `sleep`, `timeout` and `interval`, on a paused clock
-    /// that is this world's; its `spawn`; and everything that needs no runtime.
+    /// Lets the tasks of this world use tokio: its `sleep`, `timeout` and `interval`, on a paused clock that is
+    /// this world's. Its `spawn`, its `spawn_local` and everything that needs no runtime work too.
     ///
-    /// The tasks of this world go on in the order that a seed or a search chooses. What `tokio::spawn`
-    /// starts goes on as soon as it can, in tokio's own order; one that never waits hangs the run. `select!`
-    /// takes its branches in an order that tokio draws, unless it is `biased`: only where tokio is built with
-    /// `RUSTFLAGS="--cfg tokio_unstable"` is that order the seed's. Sockets, files, and `spawn_blocking`
-    /// are of other threads, and no order of theirs is the same twice.
+    /// The tasks of this world go on in the order that a seed or a search chooses. A task of `tokio::spawn` or
+    /// `spawn_local` goes on as soon as it can, in tokio's own order. One that never waits hangs the run.
+    /// `select!` takes its branches in an order that tokio draws, unless it is `biased`. The seed draws that
+    /// order only if tokio is built with `RUSTFLAGS="--cfg tokio_unstable"`. Sockets, files, and
+    /// `spawn_blocking` are of other threads, so their order differs from run to run.
     ///
     /// # Panics
     ///
@@ -42,12 +42,13 @@ impl Simulation {
             let seed = self.weather(u64::MAX).to_le_bytes();
             builder.rng_seed(tokio::runtime::RngSeed::from_bytes(&seed));
         }
-        let runtime = builder.build().expect("a clock needs nothing of the system");
+        let runtime = builder.build_local(LocalOptions::default());
+        let runtime = runtime.expect("a clock needs nothing of the system");
         with(|world| world.clock = Some(Rc::new(runtime)));
     }
 }
 
-impl Clock for Runtime {
+impl Clock for LocalRuntime {
     fn run(&self, work: &mut dyn FnMut()) {
         let mut is_done = false;
         self.block_on(poll_fn(|cx| {

@@ -1,13 +1,15 @@
-//! What happened in a run: for checks, as a chart, and as a recording.
+//! The events of a run: for checks, as a chart, and as a recording.
 
 use std::sync::Arc;
 
 use protocol_core::Timestamp;
 
-use super::recording::Hop;
-use crate::chart::{Mark, chart, label};
+use protocol_record::{Mark, chart};
 
-/// What happened in a run, in its order.
+use super::recording::Hop;
+use crate::label::label;
+
+/// The events of a run, in their order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Trace {
     moments: Vec<(Timestamp, Happening)>,
@@ -37,17 +39,6 @@ pub enum Happening {
     Noted(String),
 }
 
-/// The happening in a few words: `reads request 1 work`, `writes answer 1 result`, or the note.
-impl std::fmt::Display for Happening {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Read { message, .. } => write!(f, "reads {}", label(message)),
-            Self::Wrote { message, .. } => write!(f, "writes {}", label(message)),
-            Self::Noted(note) => f.write_str(note),
-        }
-    }
-}
-
 impl Trace {
     pub(super) fn add(&mut self, at: Timestamp, what: Happening) {
         self.moments.push((at, what));
@@ -56,13 +47,6 @@ impl Trace {
     /// Everything, with its virtual time.
     pub fn moments(&self) -> impl Iterator<Item = (Timestamp, &Happening)> {
         self.moments.iter().map(|(at, what)| (*at, what))
-    }
-
-    /// Everything in a few words each, as [`Happening`] is displayed: `reads request 1 work`,
-    /// `reads cancelRequest 1`, `writes answer 1 error -32800`, and notes as they are.
-    #[must_use]
-    pub fn words(&self) -> Vec<String> {
-        self.moments.iter().map(|(_, what)| what.to_string()).collect()
     }
 
     /// A sequence chart. Each message is drawn where the handler's side reads or writes it.
@@ -90,7 +74,7 @@ impl Trace {
         chart(&lanes, &marks)
     }
 
-    /// What the peers are called.
+    /// Returns the names of the peers.
     pub(super) fn peers(&self) -> Vec<String> {
         match self.hops.len() {
             1 => vec!["peer".into()],

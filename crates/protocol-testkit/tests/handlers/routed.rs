@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use futures_util::future::{Either, select};
 use futures_util::lock::Mutex;
-use protocol_async::{Canceller, Failure, Incoming, Peer, SentRequest};
+use protocol_async::{Canceller, Failure, Incoming, Peer, SentRequest, Way};
 use protocol_core::Cause;
 use protocol_router::{LocalContext, LocalRouter};
 use protocol_testkit::simulate::{PeerAnswer, Simulation, Trace};
@@ -299,10 +299,11 @@ pub(crate) fn writes_when_cancelled(simulation: Simulation, is_wrong: bool) {
         serve(incoming, LocalRouter::new().request("work", work_on))
     });
     simulation.check(|trace: &Trace| {
-        let words = trace.words();
-        let place = |what: &str| words.iter().position(|word| word.starts_with(what));
-        match (place("reads cancel"), place("write"), place("writes answer")) {
-            (Some(cancel), Some(write), Some(answer)) if cancel < write && write < answer => {
+        let (cancels, responses) = (trace.cancels(Way::Received), trace.responses(Way::Sent));
+        match (cancels.first(), trace.notes("write").first(), responses.first()) {
+            (Some(cancel), Some(&write), Some(response))
+                if cancel.place < write && write < response.place =>
+            {
                 Err("it writes between the cancel and its answer".into())
             }
             _ => Ok(()),

@@ -1,7 +1,7 @@
-//! What a cancel does to its request, and what it leaves alone.
+//! Cancels: the request that one ends, and the others that it leaves alone.
 
+use super::base::{BASE, END_OF_A, SLOW_A, SLOW_B};
 use super::clauses::*;
-use super::{BASE, END_OF_A, SLOW_A, SLOW_B};
 use crate::check::{Check, Id, Item, Level, Need, Rule, Step};
 use crate::family::Family::{Abp, AcpDraft, Dap, Lsp, Mcp2026, McpUntil2025};
 
@@ -11,7 +11,7 @@ macro_rules! cancel_by_id {
             id: $id,
             title: $title,
             clauses: $families,
-            needs: &[Need::SlowIfSilent],
+            needs: &[Need::Slow],
             steps: &[
                 Step::OneRead(&[Item::Slow('a', Id::Token($token)), Item::Cancel('a')]),
                 Step::Settled('a'),
@@ -27,7 +27,7 @@ pub(super) const CANCEL: &[Check] = &[
     Check {
         id: "cancel/one-read",
         title: "a request and its cancel that wait in one read: the request ends as the protocol wants",
-        needs: &[Need::SlowIfSilent],
+        needs: &[Need::Slow],
         steps: &[Step::OneRead(&[SLOW_A, Item::Cancel('a')]), Step::Settled('a')],
         rules: END_OF_A,
         ..BASE
@@ -68,7 +68,7 @@ pub(super) const CANCEL: &[Check] = &[
     Check {
         id: "cancel/twice",
         title: "two cancels of one request: it ends once",
-        needs: &[Need::SlowIfSilent],
+        needs: &[Need::Slow],
         steps: &[
             Step::OneRead(&[SLOW_A, Item::Cancel('a'), Item::Cancel('a')]),
             Step::Settled('a'),
@@ -98,18 +98,30 @@ pub(super) const CANCEL: &[Check] = &[
     },
     Check {
         id: "cancel/malformed",
-        title: "twenty malformed cancels: none ends the connection, no request is cancelled by one, and none that is a notification which merely names nothing is answered",
+        title: "fourteen cancels that name nothing: none ends the connection, cancels a request or, as a notification, is answered",
         clauses: MALFORMED,
         steps: &[Step::Send(&[SLOW_A]), Step::MalformedCancels('a'), Step::Answered('a')],
         rules: &[Rule::Undisturbed('a'), Rule::MalformedUnanswered, Rule::NextAnswered],
-        witness: "After each of them the next request is answered; one whose params are no object and no array, or hold what not everybody can read, may be refused.",
+        witness: "After each of them the next request is answered.",
+        ..BASE
+    },
+    Check {
+        id: "cancel/unreadable",
+        title: "six cancels whose params are not allowed, or too large to read: none ends the connection",
+        clauses: &[
+            clause(CANCELLING, Level::Should, "One bad message ends no connection.", OURS),
+            clause(&[Dap], Level::Should, "One bad message ends no connection.", OURS),
+        ],
+        steps: &[Step::UnreadableCancels, Step::Next],
+        rules: &[Rule::NextAnswered],
+        witness: "After each of them the next request is answered. They may be refused.",
         ..BASE
     },
     Check {
         id: "cancel/other-type",
         title: "7 is in flight and \"7\" is cancelled: 7 goes on",
         clauses: NOT_NAMED_BY_TYPE,
-        needs: &[Need::SlowIfSilent],
+        needs: &[Need::Slow],
         steps: &[
             Step::OneRead(&[Item::Slow('a', Id::Token("7")), Item::CancelId("\"7\"")]),
             Step::Next,
@@ -122,6 +134,7 @@ pub(super) const CANCEL: &[Check] = &[
         id: "cancel/spares-others",
         title: "one of three requests is cancelled: the other two are answered",
         clauses: NOT_NAMED,
+        needs: &[Need::Slow],
         steps: &[
             Step::OneRead(&[SLOW_B, SLOW_A, Item::Slow('c', Id::Fresh), Item::Cancel('a')]),
             Step::Answered('b'),
@@ -129,7 +142,6 @@ pub(super) const CANCEL: &[Check] = &[
         ],
         rules: &[Rule::Undisturbed('b'), Rule::Undisturbed('c')],
         witness: "Both answers.",
-        ..BASE
     },
     Check {
         id: "cancel/before-request",
@@ -152,7 +164,7 @@ pub(super) const CANCEL: &[Check] = &[
     Check {
         id: "cancel/more-members",
         title: "a cancel with members that the server does not know is a cancel",
-        needs: &[Need::SlowIfSilent],
+        needs: &[Need::Slow],
         steps: &[Step::OneRead(&[SLOW_A, Item::CancelWithMore('a')]), Step::Settled('a')],
         rules: END_OF_A,
         ..BASE
@@ -176,13 +188,14 @@ pub(super) const CANCEL: &[Check] = &[
                 DAP,
             ),
         ],
+        needs: &[Need::Slow],
         steps: &[Step::OneRead(&[SLOW_A, Item::Cancel('a')]), Step::Settled('a')],
         rules: &[Rule::AnsweredAsCancelled('a')],
         ..BASE
     },
     Check {
         id: "cancel/any-moment",
-        title: "twenty requests, cancelled at 0, 25, 50, 75 and 110 % of the time they take: each ends once",
+        title: "twenty-eight requests, cancelled at 0, 25, 50, 75, 88, 94 and 110 % of the time they take: each ends once",
         clauses: &[
             clause(
                 WITH_ACP,
@@ -221,6 +234,7 @@ pub(super) const CANCEL: &[Check] = &[
                 DAP,
             ),
         ],
+        needs: &[Need::Slow],
         steps: &[Step::AnyMoment, Step::Next],
         rules: &[Rule::AllEnded, Rule::NextAnswered],
         ..BASE
@@ -229,6 +243,7 @@ pub(super) const CANCEL: &[Check] = &[
         id: "cancel/output-full",
         title: "a cancel while nobody reads the server's output: it is read, and the connection lives on",
         clauses: LIVES_ON,
+        needs: &[Need::Slow],
         steps: &[Step::OutputFull(&[SLOW_A, Item::Cancel('a')]), Step::Settled('a')],
         rules: &[Rule::AllEnded, Rule::NextAnswered],
         ..BASE

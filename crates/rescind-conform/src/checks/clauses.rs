@@ -1,4 +1,4 @@
-//! Who asks for what: the clauses that several checks share, and where they stand.
+//! The clauses that several checks share: the protocol that asks for them, and the page where they stand.
 
 use crate::check::{Clause, Level};
 use crate::family::Family::{
@@ -27,7 +27,7 @@ pub(crate) const DAP_BASE: &str =
     "https://microsoft.github.io/debug-adapter-protocol/specification#Base_Protocol";
 pub(crate) const DAP_PROGRESS: &str =
     "https://microsoft.github.io/debug-adapter-protocol/specification#Events_ProgressStart";
-pub(crate) const OURS: &str = "docs/conformance.md, what users need";
+pub(crate) const OURS: &str = "docs/conformance.md, needs of users";
 
 pub(crate) const CANCELLING: &[Family] = &[Acp, AcpV2, AcpDraft, Lsp, McpUntil2025, Mcp2026, Abp];
 pub(crate) const WITH_ACP: &[Family] = &[Acp, AcpV2, AcpDraft];
@@ -77,7 +77,7 @@ pub(crate) const ENDED_IN_DAP: Clause = clause(
     DAP,
 );
 
-/// What each protocol wants of a request that was cancelled.
+/// The demand of each protocol on a request that was cancelled.
 pub(crate) const ENDED: &[Clause] = &[
     ENDED_IN_ACP,
     ENDED_IN_LSP,

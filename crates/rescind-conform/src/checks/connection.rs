@@ -1,7 +1,7 @@
 //! Ids, requests of the server's own, and the connection as a whole.
 
+use super::base::{BASE, SLOW_A, SLOW_B};
 use super::clauses::*;
-use super::{BASE, SLOW_A, SLOW_B};
 use crate::check::{Check, Id, Item, Level, Need, Rule, Step};
 use crate::family::Family::{
     Abp, Acp, AcpDraft, AcpV2, Dap, DapPlain, Erlmcp, JsonRpc, Lsp, Mcp2026, McpUntil2025,
@@ -36,13 +36,19 @@ pub(super) const CONNECTION: &[Check] = &[
             "Such a client is wrong; a server refuses the second, and the first goes on.",
             OURS,
         )],
+        needs: &[Need::Slow, Need::ReadsOn],
         steps: &[
-            Step::OneRead(&[Item::Slow('a', Id::Token("51")), Item::Slow('b', Id::Token("51"))]),
+            Step::OneRead(&[
+                Item::Slow('a', Id::Token("51")),
+                Item::Slow('b', Id::Token("51")),
+                Item::Quick('q', Id::Fresh),
+            ]),
             Step::Answered('a'),
+            Step::Answered('q'),
             Step::Next,
         ],
-        rules: &[Rule::NextAnswered],
-        ..BASE
+        rules: &[Rule::AtWorkUntil('a', 'q'), Rule::NextAnswered],
+        witness: "A request that comes after both is answered before either has a result.",
     },
     Check {
         id: "id/both-directions",

@@ -1,32 +1,30 @@
 //! The table of checks, in the order in which they are made and reported.
 
+mod after;
+mod base;
 mod cancel;
 pub(crate) mod clauses;
 mod connection;
+mod stop;
 mod work;
 
-use crate::check::{Check, Id, Item, Rule};
-use clauses::ENDED;
+use crate::check::Check;
+use base::BASE;
 
-const SLOW_A: Item = Item::Slow('a', Id::Fresh);
-const SLOW_B: Item = Item::Slow('b', Id::Fresh);
-const END_OF_A: &[Rule] = &[Rule::Ended('a'), Rule::NextAnswered];
+const PARTS: [&[Check]; 5] =
+    [cancel::CANCEL, work::WORK, stop::STOPS, after::AFTER, connection::CONNECTION];
 
-const BASE: Check = Check {
-    id: "",
-    title: "",
-    clauses: ENDED,
-    needs: &[],
-    steps: &[],
-    rules: &[],
-    witness: "The next request, sent after the cancel, is answered; where silence is wanted, the same work has been done anew from its beginning to its end, twice.",
+const COUNT: usize = {
+    let (mut count, mut part) = (0, 0);
+    while part < PARTS.len() {
+        (count, part) = (count + PARTS[part].len(), part + 1);
+    }
+    count
 };
-
-const PARTS: [&[Check]; 3] = [cancel::CANCEL, work::WORK, connection::CONNECTION];
 
 /// The table of all checks of servers.
 pub const CHECKS: &[Check] = &{
-    let mut all = [BASE; PARTS[0].len() + PARTS[1].len() + PARTS[2].len()];
+    let mut all = [BASE; COUNT];
     let (mut part, mut from, mut to) = (0, 0, 0);
     while to < all.len() {
         if from == PARTS[part].len() {

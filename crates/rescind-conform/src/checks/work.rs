@@ -1,12 +1,12 @@
 //! Whether work that was cancelled ends, and what many cancels do.
 
+use super::base::{BASE, SLOW_A};
 use super::clauses::*;
-use super::{BASE, SLOW_A};
 use crate::check::{Check, Id, Item, Level, Need, Rule, Step};
 use crate::family::Family::{Abp, Acp, AcpDraft, AcpV2, Dap, Lsp, Mcp2026, McpUntil2025};
 
 const BEFORE_B: Rule = Rule::Honoured { cancelled: 'a', before: 'b' };
-const STOPPED: &str = "The answer says cancelled, or comes before that to a request that was asked first and is done in half the time. Where nobody can ask for a time, as of a language server, it says cancelled or is a part of the result, for one of up to eight requests; if it is for none, a request that was sent with the cancel was answered first.";
+const STOPPED: &str = "The server's word, or the order: the answer says cancelled, or comes before that to a request that was asked first and is done in half the time. Where nobody can ask for a time, as of a language server, it says cancelled or is a part of the result, for one of up to eight requests; if it is for none, a request that was sent with the cancel was answered first.";
 
 /// In their order.
 pub(super) const WORK: &[Check] = &[
@@ -36,12 +36,17 @@ pub(super) const WORK: &[Check] = &[
     },
     Check {
         id: "honour/one-read",
-        title: "a request that is cancelled before its turn is not worked on to its end",
+        title: "a request that is cancelled before its turn says so, or is answered before what was asked first",
         clauses: HONOUR,
         needs: &[Need::Slow],
         steps: &[Step::Rounds {
             steps: &[
-                Step::OneRead(&[Item::SlowForHalf('b'), SLOW_A, Item::Cancel('a')]),
+                Step::OneRead(&[
+                    Item::SlowFor('b', 50),
+                    SLOW_A,
+                    Item::Cancel('a'),
+                    Item::Quick('q', Id::Fresh),
+                ]),
                 Step::Answered('b'),
                 Step::Answered('a'),
             ],
@@ -53,12 +58,12 @@ pub(super) const WORK: &[Check] = &[
     },
     Check {
         id: "honour/running",
-        title: "a request that is cancelled at work is not worked on to its end",
+        title: "a request that is cancelled at work says so, or is answered before what was asked first",
         clauses: HONOUR,
         needs: &[Need::Slow, Need::ReadsOn],
         steps: &[Step::Rounds {
             steps: &[
-                Step::Send(&[Item::SlowForHalf('b'), SLOW_A]),
+                Step::Send(&[Item::SlowFor('b', 50), SLOW_A]),
                 Step::Started('a'),
                 Step::Send(&[Item::Cancel('a'), Item::Quick('q', Id::Fresh)]),
                 Step::Answered('b'),

@@ -1,4 +1,4 @@
-//! What a check of a client is: data that one interpreter plays and one judge reads.
+//! A check of a client is data that one interpreter plays and one judge reads.
 
 use crate::check::{Clause, Id, Name};
 use crate::family::Family;
@@ -8,17 +8,17 @@ use crate::family::Family;
 pub struct ClientCheck {
     /// Names it, for good.
     pub id: &'static str,
-    /// What holds if it passes.
+    /// The statement that holds if it passes.
     pub title: &'static str,
-    /// Who asks for that; to other protocols the check does not apply.
+    /// The protocols that ask for that; to others the check does not apply.
     pub clauses: &'static [Clause],
-    /// What it can't be done without.
+    /// The things that it can't be done without.
     pub needs: &'static [ClientNeed],
-    /// What is done, in order.
+    /// The steps, in order.
     pub steps: &'static [ClientStep],
-    /// What is judged of the record, all of it.
+    /// The rules, all of which are judged.
     pub rules: &'static [ClientRule],
-    /// What makes sure that the client had its chance, or that something did happen.
+    /// The event that makes sure that the client had its chance, or that something did happen.
     pub witness: &'static str,
 }
 
@@ -30,7 +30,7 @@ impl ClientCheck {
     }
 }
 
-/// What a check can't be done without.
+/// A thing that a check can't be done without.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ClientNeed {
     /// That the client cancels the held request, by itself or when it is triggered.
@@ -47,7 +47,7 @@ pub enum ClientNeed {
     Process,
 }
 
-/// What we do, as the server.
+/// One step of ours, as the server.
 #[derive(Clone, Copy, Debug)]
 pub enum ClientStep {
     /// From the beginning on the request that opens the session is held.
@@ -73,13 +73,13 @@ pub enum ClientStep {
     NextOrEnd,
     /// Waits until one of our requests is answered.
     Answered(Name),
-    /// Waits until a cancelled request of ours is over: it is answered, or the client has done the same
-    /// work from its beginning to its end since, and answered the next request.
+    /// Waits until a cancelled request of ours is over. It is over once it is answered, or once the client has
+    /// done the same work in full since then and answered the next request.
     Settled(Name),
-    /// Sends each malformed cancel, and the next request after each.
+    /// Sends each cancel that merely names nothing, and the next request after each.
     MalformedCancels(Name),
-    /// So many requests that are done at once, each followed by its cancel, in one write; then waits until
-    /// all are answered or the next request is.
+    /// Sends this many quick requests in one write, each followed by its cancel. Then waits until all are
+    /// answered, or the next request is.
     Burst(usize),
     /// Stops reading, asks for more than fits into what is between the two; reads again.
     OutputFull,
@@ -110,7 +110,7 @@ pub enum ClientItem {
     Notification(&'static str),
 }
 
-/// How we answer.
+/// A response of ours.
 #[derive(Clone, Copy, Debug)]
 pub enum Reply {
     /// The held request, with its result.
@@ -127,7 +127,7 @@ pub enum Reply {
     NoId,
 }
 
-/// What is judged of a record.
+/// A rule that is judged of a record.
 #[derive(Clone, Copy, Debug)]
 pub enum ClientRule {
     /// No request was cancelled twice.

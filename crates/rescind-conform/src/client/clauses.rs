@@ -1,4 +1,5 @@
-//! Who asks clients for what: the clauses that several checks share, and where they stand.
+//! The clauses about clients that several checks share: the protocol that asks for them, and the page where
+//! they stand.
 
 use crate::check::{Clause, Level};
 use crate::family::Family::{
@@ -20,7 +21,7 @@ const BOTH_WAYS: &[Family] = &[Acp, AcpV2, Lsp, McpUntil2025];
 /// Those whose clients are asked something.
 const ASKED: &[Family] = &[JsonRpc, Acp, AcpV2, AcpDraft, Lsp, McpUntil2025, Erlmcp];
 
-/// What a cancel has to name.
+/// A cancel has to name a request that is in flight.
 pub(super) const NAMES: &[Clause] = &[
     clause(
         &[McpUntil2025],
@@ -68,7 +69,7 @@ pub(super) const RESULT_ALL_THE_SAME: &[Clause] = &[
     ),
 ];
 
-/// What becomes of an answer that nobody waits for any more.
+/// An answer to a request that the client has cancelled is ignored.
 pub(super) const LATE: &[Clause] = &[
     clause(
         &[McpUntil2025],
@@ -115,7 +116,7 @@ pub(super) const OTHER_DIRECTION: &[Clause] = &[clause(
     JSON_RPC,
 )];
 
-/// What each protocol wants of a request of ours that we cancelled.
+/// A request of ours that we cancelled has to end as each protocol wants.
 pub(super) const ENDED: &[Clause] = &[
     clause(
         &[Acp, AcpV2],

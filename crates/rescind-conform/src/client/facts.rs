@@ -1,4 +1,4 @@
-//! What has to be known of a client before it can be tested: three runs in which nothing is wrong say it.
+//! The facts about a client that its checks need. Three runs in which nothing is wrong show them.
 
 use std::process::ExitStatus;
 use std::thread;
@@ -11,13 +11,13 @@ use super::check::{ClientItem, ClientStep, Reply};
 use super::play::{End, Play};
 use super::suite::ClientOptions;
 use crate::family::{Family, NEWEST_MCP, Request};
-use crate::play::Stop;
 use crate::session::{Session, Waited};
+use crate::stop::Stop;
 use crate::suite::Unreached;
 use crate::target::Target;
 use crate::wire::{Outcome, Wire};
 
-/// What is known of a client.
+/// The facts about a client.
 #[derive(Clone, Debug)]
 pub(super) struct ClientFacts {
     pub(super) dialect: Dialect,
@@ -31,17 +31,17 @@ pub(super) struct ClientFacts {
     pub(super) answers: bool,
     /// Whether it has declared that its own work can be cancelled.
     pub(super) declares: bool,
-    /// How long after its request, or after the trigger, it cancels; `None` if it does not.
+    /// The time after its request, or after the trigger, at which it cancels; `None` if it does not.
     pub(super) cancels: Option<Duration>,
     /// Whether what we ask takes it time, and it answers others meanwhile.
     pub(super) ask_is_slow: bool,
     /// Whether it ends when its request is not answered for long.
     pub(super) gives_up: bool,
-    /// How it ends by itself after a result, an error and a cancel, where it does.
+    /// The way it ends by itself after a result, an error and a cancel.
     ends: Vec<(End, Ended)>,
 }
 
-/// How a client ended by itself.
+/// The way a client ended by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Ended {
     /// With this status, if it is a process.
@@ -50,7 +50,7 @@ enum Ended {
     WithUs,
 }
 
-/// How long a client may take to end after its request was answered, to count as one that ends by itself.
+/// A client ends by itself if it does so within this time after the answer to its request.
 const END: Duration = Duration::from_secs(5);
 
 impl ClientFacts {
@@ -72,7 +72,7 @@ impl ClientFacts {
             facts.cancels = facts.cancels.or(seen.cancelled);
             facts.gives_up |= seen.gave_up;
         }
-        if let Some(ask) = &options.ask {
+        if let Some(ask) = options.ask.as_ref().filter(|_| facts.answers) {
             facts.ask_is_slow = facts.measure(ask, target, options)?;
         }
         Ok(facts)
@@ -98,7 +98,7 @@ impl ClientFacts {
         Family::of(&self.dialect)
     }
 
-    /// What every client answers at once.
+    /// A request that every client answers at once.
     pub(super) fn quick(&self) -> Request {
         match self.family() {
             Family::McpUntil2025 => Request::new("ping", json!({})),
@@ -158,7 +158,7 @@ impl ClientFacts {
         }
     }
 
-    /// What it says of itself, and whether it answers us.
+    /// Finds out the name that it gives, and whether it answers us.
     fn meet(&self, target: &dyn Target, options: &ClientOptions) -> Result<Self, Unreached> {
         let mut play = self.held(target, options)?;
         let mut facts = self.clone();
@@ -255,7 +255,7 @@ impl ClientFacts {
     }
 }
 
-/// What was seen of a client in one run.
+/// The behaviour of a client in one run.
 struct Seen {
     cancelled: Option<Duration>,
     gave_up: bool,

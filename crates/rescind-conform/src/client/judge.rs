@@ -8,7 +8,7 @@ use crate::play::Made;
 use crate::session::What;
 use crate::wire::{Heard, Outcome};
 
-/// What is wrong first, if anything is.
+/// Returns the first thing that is wrong.
 pub(super) fn judge(play: &Play<'_>, rules: &[ClientRule]) -> Option<String> {
     rules.iter().find_map(|rule| breaks(play, *rule).err())
 }
@@ -38,7 +38,7 @@ fn breaks(play: &Play<'_>, rule: ClientRule) -> Result<(), String> {
         ClientRule::NextAnswered => next_answered(play),
         ClientRule::NothingUnder(id) => match answers(play, id)[..] {
             [] => Ok(()),
-            [outcome, ..] => Err(format!("under id {id} there is an answer: {}", said(outcome))),
+            [outcome, ..] => Err(format!("under id {id} there is an answer: {outcome}")),
         },
         ClientRule::MalformedUnanswered => stray(play, |at| play.silent.contains(&at)),
         ClientRule::Clean => clean(play).and_then(|()| stray(play, |_| true)),
@@ -91,7 +91,8 @@ fn as_written(play: &Play<'_>, id: &str) -> Result<(), String> {
     }
 }
 
-/// Where in the record the client had read the answer to the held request; the end, if that was not seen.
+/// Returns the place in the record at which the client had read the answer to the held request. It is the end
+/// of the record if that was not seen.
 fn answer_read_at(play: &Play<'_>) -> usize {
     let answered_at = play.held.as_ref().and_then(|held| held.answered_at).unwrap_or(0);
     let next = play.nexts.iter().find(|next| next.sent_at > answered_at);
@@ -139,14 +140,6 @@ fn made<'p>(play: &'p Play<'_>, name: Name) -> Result<&'p Made, String> {
     play.named.get(&name).ok_or_else(|| format!("request {name} was not made"))
 }
 
-fn said(outcome: &Outcome) -> String {
-    match outcome {
-        Outcome::Result(_) => "a result".into(),
-        Outcome::Error { code } => format!("error {code}"),
-        Outcome::Cancelled => "cancelled".into(),
-    }
-}
-
 fn answers<'p>(play: &'p Play<'_>, id: &'p str) -> Vec<&'p Outcome> {
     play.session.answers_to(id).map(|(_, outcome)| outcome).collect()
 }
@@ -156,12 +149,9 @@ fn once(play: &Play<'_>, made: &Made) -> Result<(), String> {
     match answers(play, &made.id)[..] {
         [_] => Ok(()),
         [] => Err(format!("our request {} is never answered", made.id)),
-        [first, second, ..] => Err(format!(
-            "our request {} is answered twice: {}, then {}",
-            made.id,
-            said(first),
-            said(second)
-        )),
+        [first, second, ..] => {
+            Err(format!("our request {} is answered twice: {}, then {}", made.id, first, second))
+        }
     }
 }
 
@@ -182,11 +172,9 @@ fn ended(play: &Play<'_>, made: &Made) -> Result<(), String> {
     }
     match answers(play, &made.id)[..] {
         [] => Ok(()),
-        [outcome, ..] => Err(format!(
-            "our request {} was cancelled, and is answered: {}",
-            made.id,
-            said(outcome)
-        )),
+        [outcome, ..] => {
+            Err(format!("our request {} was cancelled, and is answered: {}", made.id, outcome))
+        }
     }
 }
 
@@ -194,7 +182,7 @@ fn unknown_method(play: &Play<'_>, made: &Made) -> Result<(), String> {
     once(play, made)?;
     match answers(play, &made.id)[..] {
         [Outcome::Error { code: -32601 }] | [] => Ok(()),
-        [outcome, ..] => Err(format!("it is answered: {}", said(outcome))),
+        [outcome, ..] => Err(format!("it is answered: {outcome}")),
     }
 }
 
@@ -235,7 +223,7 @@ fn stray(play: &Play<'_>, is_place: impl Fn(usize) -> bool) -> Result<(), String
     match stray {
         None => Ok(()),
         Some((id, outcome)) => {
-            Err(format!("under id {id}, of no request, there is an answer: {}", said(outcome)))
+            Err(format!("under id {id}, of no request, there is an answer: {outcome}"))
         }
     }
 }

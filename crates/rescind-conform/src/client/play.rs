@@ -14,8 +14,9 @@ use super::suite::ClientOptions;
 use crate::check::{Id, Name};
 use crate::family::Family;
 use crate::malformed;
-use crate::play::{Made, Next, Stop};
+use crate::play::{Made, Next};
 use crate::session::{Session, Waited, What};
+use crate::stop::{Stop, TOO_LATE};
 use crate::target::in_brackets;
 use crate::wire::{Heard, dap};
 
@@ -23,13 +24,13 @@ use crate::wire::{Heard, dap};
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Held {
     pub(super) asked: Asked,
-    /// Where it stands in the record.
+    /// Its place in the record.
     pub(super) at: usize,
-    /// Where its answer stands, once there is one.
+    /// The place of its response, once there is one.
     pub(super) answered_at: Option<usize>,
 }
 
-/// How the held request came to its end, as far as we know.
+/// The response that ended the held request, as far as we know.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum End {
     Result,
@@ -54,13 +55,13 @@ pub(super) struct Play<'a> {
     pub(super) ended: Option<bool>,
     /// Every id that was used, or taken for use.
     pub(super) ids: HashSet<String>,
-    /// Where in the record there are only notifications that name nothing, requests and their answers.
+    /// The part of the record in which we sent only malformed cancels, and quick requests beside them.
     pub(super) silent: Range<usize>,
-    /// How the held request was answered.
+    /// The kind of response that the held request got.
     end: Option<End>,
     holds_opening: bool,
     declares: bool,
-    /// How much of the record was looked at for requests.
+    /// The part of the record that was looked at for requests.
     looked: usize,
     next_id: u64,
     ask_ms: u64,
@@ -249,7 +250,7 @@ impl<'a> Play<'a> {
         self.cancels().any(|(_, id)| !is_other(id))
     }
 
-    /// What makes the client cancel, if that does not do it by itself.
+    /// Sends the message that makes the client cancel, if the options have one.
     fn pull_trigger(&mut self) {
         if let Some(trigger) = &self.options.trigger {
             let message = self.session.wire.notification(&trigger.method, &trigger.params);
@@ -290,6 +291,7 @@ impl<'a> Play<'a> {
                 "the client ended before {what}{}",
                 self.status().map_or_else(String::new, in_brackets)
             ))),
+            Waited::Late => Err(Stop::Missed(format!("{TOO_LATE} before {what}"))),
             Waited::TimedOut | Waited::Talking => Err(Stop::Stuck(format!(
                 "{} s passed without {what}",
                 self.options.patience.as_secs()
@@ -297,7 +299,7 @@ impl<'a> Play<'a> {
         }
     }
 
-    /// How the process has ended, if it is one.
+    /// Returns the status of the process, if it is one.
     pub(super) fn status(&self) -> Option<ExitStatus> {
         self.session.child()?.status(self.options.patience)
     }
@@ -415,16 +417,16 @@ impl<'a> Play<'a> {
                     let why = format!("its id {id} looks like none of another type");
                     return Err(Stop::NotExercised(why));
                 };
-                let other = Asked { id, ..held.asked.clone() };
+                let other = held.asked.under(&id);
                 let result = reply::result(self.options, &other);
                 return Ok(Some(reply::answer(&wire, &other, &result, &own)));
             }
             Reply::Unknown(id) => {
-                let unknown = Asked { id: id.into(), ..held.asked.clone() };
+                let unknown = held.asked.under(id);
                 return Ok(Some(reply::answer(&wire, &unknown, &serde_json::json!({}), &own)));
             }
             Reply::NoId => {
-                let nobodys = Asked { id: "null".into(), ..held.asked.clone() };
+                let nobodys = held.asked.under("null");
                 return Ok(Some(reply::error(&wire, &nobodys, -32600, &own)));
             }
         };
@@ -490,20 +492,15 @@ impl<'a> Play<'a> {
     fn malformed_cancels(&mut self, name: Name) -> Result<(), Stop> {
         let id = self.named.get(&name).map(|made| made.id.clone()).unwrap_or_default();
         let member = self.session.wire.cancel_member();
-        let (forms, more) = (malformed::plain(member, &id), malformed::refusable(member));
+        let forms = malformed::plain(member, &id);
         self.silent = self.session.record.len()..usize::MAX;
-        let plain = forms.len();
-        for (number, params) in forms.into_iter().chain(more).enumerate() {
-            if number == plain {
-                self.next()?;
-                self.silent.end = self.session.record.len();
-            }
+        for (number, params) in forms.into_iter().enumerate() {
             self.session.note(format!("malformed cancel {}", number + 1));
             let message = malformed::message(&self.session.wire, params.as_deref(), "\"c\"");
             self.session.send(&[message], false);
             self.next()?;
         }
-        Ok(())
+        self.next()
     }
 
     fn burst(&mut self, count: usize) -> Result<(), Stop> {

@@ -1,4 +1,4 @@
-//! What a server says: what every client may expect of one, and what is said of the held request.
+//! The messages of our server: the usual answers that a client may expect, and the answer to the held request.
 
 use protocol_core::{CancelRule, Envelope};
 use serde::Deserialize;
@@ -7,13 +7,16 @@ use serde_json::{Value, json};
 
 use super::suite::ClientOptions;
 use crate::family::{Family, NEWEST_MCP};
+use crate::value::by_value;
 use crate::wire::{Wire, dap};
 
 /// A request of the client's.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Asked {
-    /// Its id, as the token that was written.
+    /// Its id, by its value.
     pub(super) id: String,
+    /// Its id as it was written, which is how it is answered.
+    pub(super) token: String,
     pub(super) method: String,
     pub(super) params: Value,
 }
@@ -39,24 +42,34 @@ impl Asked {
         let message: Message<'_> = serde_json::from_slice(message).ok()?;
         if wire.dialect.envelope == Envelope::Dap {
             let params = message.arguments.unwrap_or_default();
-            return Some(Self { id: message.seq?.get().into(), method: message.command?, params });
+            return Some(Self::new(message.seq?.get(), message.command?, params));
         }
-        let id = message.id?.get().to_owned();
+        let id = message.id?.get();
         if wire.dialect.envelope != Envelope::Abp {
             let params = message.params.unwrap_or_default();
-            return Some(Self { id, method: message.method?, params });
+            return Some(Self::new(id, message.method?, params));
         }
         let payload = message.payload.unwrap_or_default();
         match message.kind?.as_str() {
             "capabilities/call" => {
                 let call = payload["options"].get("callId").or(payload.get("callId"));
-                let id = call.map_or(id, Value::to_string);
+                let call = call.map(Value::to_string);
+                let id = call.as_deref().unwrap_or(id);
                 let method = payload["capability"].as_str().unwrap_or_default().to_owned();
-                Some(Self { id, method, params: payload["params"].clone() })
+                Some(Self::new(id, method, payload["params"].clone()))
             }
             kind if kind.ends_with("-result") || kind.ends_with("/progress") => None,
-            kind => Some(Self { id, method: kind.to_owned(), params: payload }),
+            kind => Some(Self::new(id, kind.to_owned(), payload)),
         }
+    }
+
+    pub(super) fn new(token: &str, method: String, params: Value) -> Self {
+        Self { id: by_value(token), token: token.to_owned(), method, params }
+    }
+
+    /// Returns the same under another id.
+    pub(super) fn under(&self, token: &str) -> Self {
+        Self::new(token, self.method.clone(), self.params.clone())
     }
 
     /// Whether it opens the session.
@@ -71,7 +84,7 @@ impl Asked {
             && rule.has_method(&self.method)
     }
 
-    /// Who it says that it is, and whether it lets its own work be cancelled.
+    /// Returns the name that the client gives, and whether its own work can be cancelled.
     pub(super) fn client(&self) -> (String, bool) {
         let said = ["clientInfo", "agent"].iter().find_map(|member| self.params.get(member));
         let said = said.or_else(|| self.params["_meta"].get("io.modelcontextprotocol/clientInfo"));
@@ -98,7 +111,7 @@ pub(super) fn prompt(options: &ClientOptions, asked: &Asked, declares: bool) -> 
     Some(told.or_else(|| common(asked)).unwrap_or_else(|| result(options, asked)))
 }
 
-/// What servers are asked beside what they are for.
+/// Answers the requests that any server gets besides its real work.
 fn common(asked: &Asked) -> Option<Value> {
     Some(match asked.method.as_str() {
         "ping" | "authenticate" | "session/load" | "logging/setLevel" => json!({}),
@@ -118,7 +131,7 @@ fn common(asked: &Asked) -> Option<Value> {
     })
 }
 
-/// What opens the session.
+/// The result that opens the session.
 fn opened(options: &ClientOptions, asked: &Asked, declares: bool) -> Value {
     let server = json!({ "name": "rescind conform", "version": env!("CARGO_PKG_VERSION") });
     let asked_for = &asked.params["protocolVersion"];
@@ -172,7 +185,7 @@ pub(super) fn result(options: &ClientOptions, asked: &Asked) -> Value {
 
 /// An answer with a result; `own` is its number, where it has one.
 pub(super) fn answer(wire: &Wire, asked: &Asked, result: &Value, own: &str) -> String {
-    let (id, method) = (&asked.id, &asked.method);
+    let (id, method) = (&asked.token, &asked.method);
     if wire.dialect.envelope == Envelope::Dap {
         return dap::response(id, method, &format!(r#""success":true,"body":{result}"#), own);
     }
@@ -189,7 +202,7 @@ pub(super) fn answer(wire: &Wire, asked: &Asked, result: &Value, own: &str) -> S
 
 /// An answer with an error.
 pub(super) fn error(wire: &Wire, asked: &Asked, code: i64, own: &str) -> String {
-    let id = &asked.id;
+    let id = &asked.token;
     if wire.dialect.envelope == Envelope::Dap {
         let members = r#""success":false,"message":"it is only a test""#;
         return dap::response(id, &asked.method, members, own);
@@ -206,7 +219,7 @@ pub(super) fn error(wire: &Wire, asked: &Asked, code: i64, own: &str) -> String 
 
 /// The answer to a cancelled request, where the protocol wants one.
 pub(super) fn cancelled(wire: &Wire, asked: &Asked, own: &str) -> Option<String> {
-    let id = &asked.id;
+    let id = &asked.token;
     match (&wire.dialect.envelope, wire.dialect.response) {
         (Envelope::Dap, _) => {
             let members = r#""success":false,"message":"cancelled""#;
@@ -218,9 +231,9 @@ pub(super) fn cancelled(wire: &Wire, asked: &Asked, own: &str) -> Option<String>
     }
 }
 
-/// What a cancel that is a request is told.
+/// The response to a cancel that is a request.
 pub(super) fn acknowledgement(wire: &Wire, asked: &Asked, own: &str) -> String {
-    let id = &asked.id;
+    let id = &asked.token;
     if wire.dialect.envelope == Envelope::Dap {
         return dap::response(id, &asked.method, r#""success":true"#, own);
     }

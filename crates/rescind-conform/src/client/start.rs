@@ -1,4 +1,4 @@
-//! How a client is started: it speaks on its standard streams, or starts a server, which is us.
+//! Starts a client, which speaks on its standard streams or starts its own server. That server is us.
 
 use std::ffi::{OsStr, OsString};
 use std::io::{self, Read, Write};
@@ -16,13 +16,13 @@ use crate::target::{Child, HalfClosed, Link, Target, in_brackets};
 /// This word in a client's command stands for the command of the server that it is to start.
 pub const SERVER: &str = "{server}";
 
-/// How long a client may take to start its server, or to connect.
+/// The time that a client has to start its server, or to connect.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// How long a client may take to end once its server is gone, before it is ended.
+/// The time that a client has to end after its server is gone. Then it is killed.
 const GRACE: Duration = Duration::from_secs(10);
-/// How much of its standard error is kept.
+/// The bytes of its standard error that are kept.
 const STDERR_BYTES: usize = 16 << 10;
-/// How often it is looked whether there is a connection.
+/// The time between two looks for a connection.
 const TICK: Duration = Duration::from_millis(2);
 
 /// A program that is a client, started anew for each check.
@@ -35,9 +35,9 @@ pub struct ClientProgram {
 impl ClientProgram {
     /// A program and its arguments.
     ///
-    /// It speaks to its server on its standard output and input. If [`SERVER`] is among the arguments, or
-    /// part of one, it starts its server itself, and that is this `bridge` with an address as its last
-    /// argument: a program that calls [`bridge`] with it.
+    /// It speaks to its server on its standard output and input. If [`SERVER`] is among the arguments, or part
+    /// of one, the client starts its server itself. The command of that server is `bridge` with an address as
+    /// its last argument: a program that calls [`bridge`] with it.
     #[must_use]
     pub fn new(command: Vec<OsString>, bridge: Vec<OsString>) -> Self {
         Self { command, bridge }
@@ -76,7 +76,7 @@ impl Target for ClientProgram {
     }
 }
 
-/// Where tested clients connect that find their server at an address.
+/// Accepts clients that find their server at an address.
 pub trait ClientListener: Sync {
     /// The address of the next client's server.
     fn address(&self) -> String;

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use protocol_core::Dialect;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::check::{ClientCheck, ClientNeed};
 use super::checks::CLIENT_CHECKS;
@@ -13,12 +13,13 @@ use super::play::Play;
 use crate::family::Request;
 use crate::known::Known;
 use crate::once::{Once, Told};
-use crate::play::Stop;
 use crate::report::{Outcome, Report, Transcript, Verdict};
+use crate::stop::Fault;
+use crate::stop::Stop;
 use crate::suite::{AGAIN, JOBS, PATIENCE, Unreached, case_seed, in_order, runs};
 use crate::target::Target;
 
-/// What a run on a client is told.
+/// The options of a run on a client.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct ClientOptions {
@@ -30,19 +31,19 @@ pub struct ClientOptions {
     pub answers: Vec<(String, Value)>,
     /// A notification of ours that makes the client cancel what is held; by itself, if there is none.
     pub trigger: Option<Request>,
-    /// A request of ours that takes the client its time.
+    /// A request of ours that takes the client its time; `sleep`, as `rescind call` knows it, if there is none.
     pub ask: Option<Request>,
     /// Chooses the ids of our requests.
     pub seed: u64,
-    /// How long is waited for what has to come.
+    /// The time that is waited for what has to come.
     pub patience: Duration,
-    /// How long that request of ours is asked to take, in milliseconds.
+    /// The time that this request of ours is asked to take, in milliseconds.
     pub ask_ms: u64,
-    /// How many checks run at the same time.
+    /// The number of checks that run at the same time.
     pub jobs: usize,
     /// The checks to run, by their ids or the parts before the slash; all if there are none.
     pub only: Vec<String>,
-    /// What is known to fail.
+    /// The checks that are known to fail.
     pub known: Known,
 }
 
@@ -77,6 +78,8 @@ pub fn run_client(
     seen: impl FnMut(&Outcome),
 ) -> Result<Report, Unreached> {
     let begun = Instant::now();
+    let sleep = Request::new("sleep", json!({ "ms": "$MS" }));
+    let options = &ClientOptions { ask: options.ask.clone().or(Some(sleep)), ..options.clone() };
     let facts = ClientFacts::find(target, options)?;
     let checks: Vec<_> =
         CLIENT_CHECKS.iter().filter(|check| runs(&options.only, check.id)).collect();
@@ -85,6 +88,7 @@ pub fn run_client(
     let stale = options.known.stale(&outcomes);
     Ok(Report {
         facts: facts.describe(),
+        lacks: None,
         seed: options.seed,
         took: begun.elapsed(),
         outcomes,
@@ -105,14 +109,14 @@ impl Case<'_> {
         let ClientCheck { id, title, .. } = *self.check;
         let clause = self.check.clause(self.facts.family());
         let ask_ms = self.options.ask_ms;
-        Told { id, title, clause }.outcome(&self.options.known, |is_first| match self.lacks() {
+        Told { id, title, clause }.outcome(&self.options.known, |number| match self.lacks() {
             _ if clause.is_none() => Once::without(Verdict::NotApplicable),
             Some(why) => Once::without(Verdict::NotExercised { why: why.into() }),
-            None => self.once(if is_first { ask_ms } else { ask_ms * u64::from(AGAIN) }),
+            None => self.once(if number == 0 { ask_ms } else { ask_ms * u64::from(AGAIN) }),
         })
     }
 
-    /// What the check needs and this client does not have.
+    /// Returns a thing that the check needs and this client does not have.
     fn lacks(&self) -> Option<&'static str> {
         let facts = self.facts;
         let no_ask = "no request of ours is known that takes the client its time (--ask)";
@@ -143,7 +147,7 @@ impl Case<'_> {
         let seed = case_seed(self.options.seed, self.check.id);
         let mut play = Play::new(session, self.facts, self.options, seed, ask_ms);
         let stopped = play.perform(self.check.steps).err();
-        let once = Once::of(stopped, judge(&play, self.check.rules));
+        let once = Once::of(stopped, judge(&play, self.check.rules).map(Fault::Broken));
         let session = &play.session;
         once.with(Transcript::of(&session.record), session.stderr())
     }

@@ -11,6 +11,7 @@ use crate::check::Rule;
 use crate::facts::Facts;
 use crate::play::{Made, Next, Play};
 use crate::session::{Session, What};
+use crate::stop::Fault;
 use crate::target::Link;
 use crate::wire::Wire;
 
@@ -28,7 +29,10 @@ fn broken(dialect: &str, rule: Rule, record: &str) -> Option<String> {
     for entry in record.split(';') {
         add(&mut play, entry.trim());
     }
-    judge(&play, &[rule])
+    judge(&play, &[rule]).map(|(_, fault)| match fault {
+        Fault::Broken(why) => why,
+        Fault::Unclear(why) => format!("unclear: {why}"),
+    })
 }
 
 fn add(play: &mut Play<'_>, entry: &str) {
@@ -513,5 +517,48 @@ fn a_cancel_frees_a_server_in_half_of_the_time() {
             ("ratio 0.8", "it is busy for 0.80 of the time that it is without a cancel"),
             ("next 7", "it was not timed"),
         ],
+    );
+}
+
+#[test]
+fn f118_a_response_that_came_before_its_cancel_was_read_says_nothing() {
+    let unclear = "unclear: request 7 was answered before its cancel was seen to be read";
+    // A request that was sent after the cancel and is answered is the witness.
+    let answered = "request 7 was cancelled, and is answered: a result";
+    breaks(
+        "mcp",
+        A,
+        &[
+            ("ask a 7; cancel 7; result 7; next 8; result 8", unclear),
+            ("ask a 7; next 8; cancel 7; result 8; result 7", unclear),
+            ("ask a 7; cancel 7; next 8; result 8; result 7", answered),
+        ],
+    );
+    // A server that was not seen to read on is always done first.
+    holds("acp", A, &["ask a 7; cancel 7; result 7; next 8; result 8"]);
+}
+
+#[test]
+fn f115_a_turn_that_was_cancelled_may_say_so_in_its_result() {
+    let result = r#"ask a 7; cancel 7; {"id":7,"result":{"stopReason":"cancelled"}}"#;
+    holds("acp", Rule::AnsweredAsCancelled('a'), &[result]);
+    let why = "request 7 was not cancelled, and is answered as cancelled";
+    breaks("acp", Rule::Undisturbed('a'), &[(result, why)]);
+}
+
+#[test]
+fn f117_ids_are_compared_by_their_value() {
+    holds(
+        "acp",
+        A,
+        &[r#"ask a "réq"; cancel "réq"; error "r\u00e9q" -32800"#, "ask a 7; result 7.0"],
+    );
+    breaks(
+        "acp",
+        A,
+        &[(
+            r#"ask a 7; result "7""#,
+            r#"request 7 is never answered; there is an answer under id "7""#,
+        )],
     );
 }

@@ -4,19 +4,24 @@ use super::{Once, Told};
 use crate::check::{Clause, Level};
 use crate::family::Family;
 use crate::known::{Expected, Known};
-use crate::play::Stop;
 use crate::report::Verdict::{self, Fail, NotApplicable, NotExercised, Pass};
+use crate::stop::Fault;
+use crate::stop::Stop;
 
 fn why() -> String {
     "why".into()
 }
 
+fn broken() -> Fault {
+    Fault::Broken(why())
+}
+
 #[test]
 fn a_run_fails_by_what_is_broken_or_by_an_end_that_nobody_asked_for() {
     let verdict = |stopped, broken| Once::of(stopped, broken).verdict;
-    let other = || Some("other".to_owned());
+    let other = || Some(Fault::Broken("other".to_owned()));
     assert_eq!(verdict(None, None), Pass);
-    assert_eq!(verdict(None, Some(why())), Fail { why: why() });
+    assert_eq!(verdict(None, Some(broken())), Fail { why: why() });
     assert_eq!(verdict(Some(Stop::Ended(why())), None), Fail { why: why() });
     assert_eq!(verdict(Some(Stop::Ended(why())), other()), Fail { why: why() });
     assert_eq!(verdict(Some(Stop::Stuck(why())), other()), Fail { why: why() });
@@ -24,7 +29,9 @@ fn a_run_fails_by_what_is_broken_or_by_an_end_that_nobody_asked_for() {
 
 #[test]
 fn a_run_that_stops_short_without_anything_broken_is_no_pass() {
-    let broken = || Some("what was not tried can't be broken".to_owned());
+    let broken = || Some(Fault::Broken("what was not tried can't be broken".to_owned()));
+    let unclear = Once::of(None, Some(Fault::Unclear(why())));
+    assert_eq!((unclear.verdict, unclear.is_missed), (NotExercised { why: why() }, true));
     for (stopped, broken, is_missed) in [
         (Stop::Stuck(why()), None, true),
         (Stop::Missed(why()), None, true),
@@ -50,8 +57,8 @@ fn after(runs: Vec<Once>) -> (Verdict, usize) {
     let mut runs = runs.into_iter();
     let mut made = 0;
     let told = Told { id: "cancel/late", title: "title", clause: Some(&CLAUSE) };
-    let outcome = told.outcome(&Known::default(), |is_first| {
-        assert_eq!(is_first, made == 0);
+    let outcome = told.outcome(&Known::default(), |number| {
+        assert_eq!(number, made);
         made += 1;
         runs.next().expect("a run that says more")
     });
@@ -76,12 +83,13 @@ fn a_failure_is_one_if_two_of_three_runs_agree() {
 }
 
 #[test]
-fn what_was_missed_is_looked_for_once_more() {
+fn what_was_missed_is_looked_for_twice_more() {
     let missed = || Once::of(Some(Stop::Missed(why())), None);
     let passes = || Once::without(Pass);
-    let fails = || Once::of(None, Some(why()));
+    let fails = || Once::of(None, Some(broken()));
     let (fail, not) = (|| Fail { why: why() }, || NotExercised { why: why() });
-    assert_eq!(after(vec![missed(), missed()]), (not(), 2));
+    assert_eq!(after(vec![missed(), missed(), missed()]), (not(), 3));
+    assert_eq!(after(vec![missed(), missed(), passes()]), (Pass, 3));
     assert_eq!(after(vec![missed(), passes()]), (Pass, 2));
     assert_eq!(after(vec![missed(), fails(), fails()]), (fail(), 3));
     assert_eq!(after(vec![missed(), fails(), passes()]), (Pass, 3));

@@ -2,19 +2,20 @@
 
 use std::time::{Duration, Instant};
 
-use super::{Play, Stop};
-use crate::check::{Id, Item};
-use crate::judge::FREED;
+use super::Play;
+use crate::check::{Id, Item, Rule};
+use crate::judge::{FREED, judge};
+use crate::stop::{Stop, TOO_LATE};
 use crate::wire::Heard;
 
 /// The parts of its time after which `Step::AnyMoment` cancels a request, in hundredths.
-const MOMENTS: [u32; 5] = [0, 25, 50, 75, 110];
+const MOMENTS: [u32; 7] = [0, 25, 50, 75, 88, 94, 110];
 /// Requests for each of them.
 const EACH_MOMENT: usize = 4;
 /// Requests that `Step::OutputFull` makes: their answers fill any pipe.
 const FILLING: usize = 5000;
 /// Pairs that `Step::Compare` times.
-const PAIRS: usize = 3;
+const PAIRS: usize = 5;
 /// Requests that it cancels at a time, or not: four of them take four times as long as one.
 const CANCELLED: usize = 3;
 /// Between half the time and this part of it nothing can be told.
@@ -26,7 +27,7 @@ impl Play<'_> {
     }
 
     /// The same for one of those without a name.
-    fn cancel_of_crowd(&mut self, at: usize) -> String {
+    pub(super) fn cancel_of_crowd(&mut self, at: usize) -> String {
         let mut made = self.crowd[at].clone();
         let message = self.cancel(&mut made);
         self.crowd[at] = made;
@@ -42,7 +43,7 @@ impl Play<'_> {
             messages.push(self.cancel(&mut made));
             self.crowd.push(made);
         }
-        self.session.send(&messages, false);
+        self.write(messages, false);
         self.wait_for_crowd()
     }
 
@@ -60,12 +61,12 @@ impl Play<'_> {
             self.crowd[chosen].cancelled_at = Some(self.session.record.len() + messages.len());
             messages.push(cancel);
         }
-        self.session.send(&messages, true);
+        self.write(messages, true);
         self.wait_for_crowd()
     }
 
     /// Waits until everything is answered, or, where some need not be, the next request is.
-    fn wait_for_crowd(&mut self) -> Result<(), Stop> {
+    pub(super) fn wait_for_crowd(&mut self) -> Result<(), Stop> {
         let wants_all = self.wants_answers();
         let owed: Vec<String> = (self.crowd.iter())
             .filter(|made| wants_all || made.cancelled_at.is_none())
@@ -97,16 +98,18 @@ impl Play<'_> {
             self.session.send(&messages, false);
             self.crowd.push(made);
         }
-        let begun = Instant::now();
+        let (begun, mut too_late) = (Instant::now(), 0);
         let mut order: Vec<usize> = (0..self.crowd.len()).collect();
         self.rng.shuffle(&mut order);
         for (moment, chosen) in MOMENTS.iter().zip(order.chunks(EACH_MOMENT)) {
             let until = (begun + natural * *moment / 100).saturating_duration_since(Instant::now());
             self.session.wait_for(until, &mut |_| false);
+            let is_done = |at: &usize| self.session.is_answered(&self.crowd[*at].id);
+            too_late += usize::from(*moment < 100 && chosen.iter().all(is_done));
             for &chosen in chosen {
                 let cancel = self.cancel_of_crowd(chosen);
                 self.crowd[chosen].cancelled_at = Some(self.session.record.len());
-                self.session.send(&[cancel], false);
+                self.write(vec![cancel], false);
             }
         }
         if self.facts.slow.as_ref().is_some_and(|slow| !slow.reads_on) {
@@ -123,7 +126,13 @@ impl Play<'_> {
             let waited = self.session.wait(|session| ids.iter().all(|id| session.is_answered(id)));
             self.waited(waited, "an answer to all of them")?;
         }
-        self.settle_all(&ids)
+        self.settle_all(&ids)?;
+        // Nobody can ask a language server to take its time, and so nobody knows when it is nearly done.
+        if too_late > 0 && self.is_adjustable() && judge(self, &[Rule::AllEnded]).is_none() {
+            let why = "requests were done before their cancels were sent";
+            return Err(Stop::Missed(why.into()));
+        }
+        Ok(())
     }
 
     pub(super) fn output_full(&mut self, items: &[Item]) -> Result<(), Stop> {
@@ -141,7 +150,7 @@ impl Play<'_> {
                     messages.extend(more);
                 }
             }
-            self.session.send(&messages, false);
+            self.write(messages, false);
         }
         let at = self.session.record.len();
         self.named.values_mut().for_each(|made| made.cancelled_at = Some(at));
@@ -171,8 +180,11 @@ impl Play<'_> {
         // A machine that is busy makes them longer, never shorter: the shortest of each says most.
         let (mut with, mut without) = (Duration::MAX, Duration::MAX);
         for _ in 0..PAIRS {
-            with = with.min(self.time_until_free(true)?);
-            without = without.min(self.time_until_free(false)?);
+            with = with.min(self.time_until_free(true)?.unwrap_or(with));
+            without = without.min(self.time_until_free(false)?.unwrap_or(without));
+        }
+        if with.max(without) == Duration::MAX {
+            return Err(Stop::Missed(TOO_LATE.into()));
         }
         let ratio = with.as_secs_f64() / without.as_secs_f64().max(1e-6);
         self.session.note(format!(
@@ -187,8 +199,9 @@ impl Play<'_> {
         Ok(())
     }
 
-    /// How long until the server has answered a request like those that it was asked before.
-    fn time_until_free(&mut self, cancelled: bool) -> Result<Duration, Stop> {
+    /// Returns how long it takes until the server has answered a request like those that it was asked before, or nothing if
+    /// the machine was late.
+    fn time_until_free(&mut self, cancelled: bool) -> Result<Option<Duration>, Stop> {
         let ms = self.slow_ms / 5;
         let mut messages = Vec::new();
         for _ in 0..CANCELLED {
@@ -200,12 +213,13 @@ impl Play<'_> {
         }
         let last = self.make(Id::Fresh);
         messages.extend(self.slow(&last, ms));
-        let begun = Instant::now();
-        self.session.send(&messages, false);
+        let (begun, delays) = (Instant::now(), self.session.delays());
+        self.write(messages, false);
         let waited = self.session.wait(|session| session.is_answered(&last.id));
         self.waited(waited, &format!("an answer to request {}", last.id))?;
         let took = begun.elapsed();
+        let was_late = delays.grown(&self.session.delays()) > took / 4;
         self.next()?;
-        Ok(took)
+        Ok((!was_late).then_some(took))
     }
 }

@@ -1,8 +1,9 @@
 //! Steps that are done again until they show something.
 
-use super::{Play, Stop};
+use super::Play;
 use crate::check::{Name, Rule, Step};
 use crate::judge::judge;
+use crate::stop::Stop;
 
 impl Play<'_> {
     /// Does these steps in rounds. What is judged in the end is the last round that says something.

@@ -13,7 +13,7 @@ use super::message::{Message, Protocol, Request};
 use super::target::Ends;
 use super::work::Work;
 use crate::family::{Family, NEWEST_MCP, Opening};
-use crate::patience::Patience;
+use crate::patience::{More, Patience};
 use crate::report::{Line, Transcript, Way};
 use crate::stopped::Delays;
 use crate::target::{Child, Link, Told};
@@ -40,7 +40,7 @@ impl Side {
         }
     }
 
-    /// What we are there.
+    /// Returns our role on that side.
     pub(super) const fn role(self) -> &'static str {
         match self {
             Self::Near => "client",
@@ -90,7 +90,9 @@ pub(super) struct Bench {
     /// Notifications of the opening; they may arrive late.
     opening: Vec<String>,
     is_open: bool,
-    /// How many messages have got a number that a scenario did not choose.
+    /// Whether something was waited for in vain while the machine had no processor for it.
+    pub(super) was_late: bool,
+    /// The number of messages that got a number which no scenario chose.
     numbered: Cell<u64>,
 }
 
@@ -140,6 +142,7 @@ impl Bench {
             reaches: [Some(Work::Unknown); 2],
             log,
             opening: notifications,
+            was_late: false,
             is_open: false,
             numbered: Cell::new(0),
         };
@@ -243,7 +246,15 @@ impl Bench {
                 // A relay that is busy is waited for: the machine may be slow.
                 Taken::Nothing if before == self.busy() => return None,
                 Taken::Nothing => {
-                    next = patience.more(Delays::until_now(self.child.as_ref().map(Child::id)))?;
+                    let delays = Delays::until_now(self.child.as_ref().map(Child::id));
+                    match patience.more(delays) {
+                        More::Wait(more) => next = more,
+                        More::Over => return None,
+                        More::Late => {
+                            self.was_late = true;
+                            return None;
+                        }
+                    }
                 }
             }
         }
@@ -305,7 +316,7 @@ impl Bench {
         self.log.iter().any(|entry| entry.side == side && matches!(entry.what, What::Ended(_)))
     }
 
-    /// What is spoken on that side.
+    /// Returns the protocol that is spoken on that side.
     pub(super) fn protocol(&self, side: Side) -> Protocol {
         match side {
             Side::Near => self.near.protocol,
@@ -329,7 +340,7 @@ impl Bench {
         self.child.as_ref().map(Child::stderr).unwrap_or_default()
     }
 
-    /// What was said, each line with whom we were then.
+    /// Returns the messages of both sides. Each line names the role that we had in it.
     pub(super) fn transcript(&self) -> Transcript {
         let lines = self.log.iter().map(|entry| {
             let role = entry.side.role();
@@ -348,7 +359,7 @@ impl Bench {
     }
 }
 
-/// What came next.
+/// The next thing that came.
 enum Taken {
     Message(Side, Message),
     /// A side's end.
@@ -387,7 +398,7 @@ impl End {
     }
 }
 
-/// What a relay said, as a stream of bytes again.
+/// The bytes that a relay wrote, as a stream again.
 struct Chunks {
     chunks: Receiver<Vec<u8>>,
     unread: Vec<u8>,
@@ -427,7 +438,7 @@ fn text_of(protocol: Protocol, step: &Opening, number: usize) -> String {
     }
 }
 
-/// What a server answers who is asked to open a session.
+/// Returns a server's answer to the request that opens a session.
 fn welcome(family: Family, params: &Value) -> Value {
     let info = json!({ "name": "rescind conform", "version": env!("CARGO_PKG_VERSION") });
     match family {

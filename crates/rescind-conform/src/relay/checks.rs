@@ -14,13 +14,13 @@ use crate::check::Clause;
 pub struct RelayCheck {
     /// Names it, for good.
     pub id: &'static str,
-    /// What holds if it passes.
+    /// The statement that holds if it passes.
     pub title: &'static str,
-    /// Who asks for that; to other protocols the check does not apply.
+    /// The protocols that ask for that; to others the check does not apply.
     pub clauses: &'static [Clause],
-    /// What is judged of the conversation, beside what is judged of every one ([`RelayCheck::ALWAYS`]).
+    /// The rules for this conversation, in addition to those for every one ([`RelayCheck::ALWAYS`]).
     pub rules: &'static [Rule],
-    /// What makes sure that the relay had its chance.
+    /// The evidence that the relay had its chance to break them.
     pub witness: &'static str,
     pub(super) only: fn(Protocol) -> bool,
     /// The conversation. `None` if it came to a halt.
@@ -28,7 +28,7 @@ pub struct RelayCheck {
 }
 
 impl RelayCheck {
-    /// What is judged of every conversation: without it there is no relay.
+    /// The rules for every conversation. A program that breaks them is no relay.
     pub const ALWAYS: [Rule; 5] = [
         Rule::ForwardedOnce,
         Rule::OwnIds,

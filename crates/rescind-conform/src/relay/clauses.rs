@@ -1,4 +1,4 @@
-//! Who asks what of a relay, and where that stands.
+//! The clauses about relays: the protocol that asks for them, and the page where they stand.
 
 use crate::check::{Clause, Level};
 use crate::checks::clauses::{

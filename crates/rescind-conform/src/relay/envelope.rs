@@ -1,4 +1,4 @@
-//! How messages are written and read in each envelope. JSON-RPC's are read in `message.rs`.
+//! Messages are written and read here in each envelope. Those of JSON-RPC are read in `message.rs`.
 
 use serde_json::{Value, json};
 
@@ -7,7 +7,7 @@ use super::message::{Message, Protocol, Request, tag};
 /// The code of an answer that says that its request was cancelled, in whatever envelope.
 pub(super) const CANCELLED: i64 = -32800;
 
-/// How messages are written.
+/// The form in which messages are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Envelope {
     /// `{"jsonrpc": "2.0", …}`.
@@ -16,8 +16,8 @@ pub(super) enum Envelope {
     Dap,
 }
 
-/// What we write. `number` is that of a message which is no request with an id of its own, where messages have
-/// numbers.
+/// The messages that we write. `number` is the sequence number of a message that is no request with an id of
+/// its own, if the protocol numbers its messages.
 impl Protocol {
     /// Whether a request can have this id.
     pub(super) fn has_id(self, id: &Value) -> bool {

@@ -1,4 +1,4 @@
-//! What goes over the wire, read without any of the code that may be under test.
+//! The messages on the wire, read without any of the code that may be under test.
 
 use std::io::{self, BufRead, Read};
 
@@ -7,34 +7,35 @@ use serde_json::Value;
 
 use super::envelope::{self, Envelope};
 use crate::family::Family;
+use crate::value::integer;
 
 /// A longer message is not read.
 const MESSAGE_BYTES: usize = 64 << 20;
 
-/// What has to be known of a protocol.
+/// The properties of a protocol that the rules depend on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Protocol {
-    /// Whose clauses hold.
+    /// The family whose clauses hold.
     pub(super) family: Family,
-    /// How messages are told apart.
+    /// The framing, which tells messages apart.
     pub(super) framing: Framing,
-    /// How they are written.
+    /// The form in which messages are written.
     pub(super) envelope: Envelope,
     /// The method of its cancel.
     pub(super) cancel: &'static str,
     /// The member of the cancel's params that names the request.
     pub(super) target: &'static str,
-    /// What a cancelled request still gets.
+    /// The messages that a cancelled request still gets.
     pub(super) cancelled: Cancelled,
     /// Methods of requests that can't be cancelled.
     pub(super) uncancellable: &'static [&'static str],
-    /// Who may cancel.
+    /// The sides that may cancel.
     pub(super) cancellers: Cancellers,
     /// Whether it has batches.
     pub(super) batches: bool,
 }
 
-/// What a cancelled request still gets.
+/// The messages that a cancelled request still gets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Cancelled {
     /// Its answer, as any other.
@@ -45,7 +46,7 @@ pub(super) enum Cancelled {
     Silence,
 }
 
-/// Who may cancel.
+/// The sides that may cancel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Cancellers {
     /// The client and the server.
@@ -121,7 +122,7 @@ impl Protocol {
     }
 }
 
-/// How messages are told apart in a stream of bytes.
+/// The way in which messages are told apart in a stream of bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Framing {
     /// One message a line.
@@ -182,7 +183,7 @@ pub(super) enum Message {
     },
     /// A cancel, well-formed or not.
     Cancel {
-        /// What it names.
+        /// The request that it names.
         target: CancelTarget,
         /// Its own id, where it is a request.
         own: Option<Value>,
@@ -200,7 +201,7 @@ pub(super) enum Message {
 pub(super) struct Request {
     /// The id that its sender gave it.
     pub(super) id: Value,
-    /// What we marked it with.
+    /// The mark that we gave it.
     pub(super) tag: Option<u64>,
     /// Its method and params.
     pub(super) method: String,
@@ -208,7 +209,7 @@ pub(super) struct Request {
     pub(super) params: Value,
 }
 
-/// Which request a cancel names.
+/// The request that a cancel names.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum CancelTarget {
     /// The request of this id.
@@ -233,7 +234,7 @@ impl Message {
     }
 
     fn of_json_rpc(protocol: Protocol, value: Value) -> Self {
-        let id = value.get("id").cloned();
+        let id = value.get("id").cloned().map(integer);
         let Some(method) = value.get("method").and_then(Value::as_str) else {
             let mut answer = value.clone();
             let members = answer.as_object_mut();
@@ -266,7 +267,7 @@ impl Message {
     /// A cancel that names this, if that could be a request.
     pub(super) fn cancel(named: Option<&Value>, whole: &Value, own: Option<Value>) -> Self {
         let target = match named {
-            Some(id) => CancelTarget::Id(id.clone()),
+            Some(id) => CancelTarget::Id(integer(id.clone())),
             None => CancelTarget::Malformed(whole.clone()),
         };
         Self::Cancel { target, own }

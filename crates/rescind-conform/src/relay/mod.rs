@@ -25,8 +25,9 @@ use serde_json::json;
 use crate::family::{Family, Opening};
 use crate::known::Known;
 use crate::once::{Once, Told};
-use crate::play::Stop;
 use crate::report::{Outcome, Report, Verdict};
+use crate::stop::Fault;
+use crate::stop::{Stop, TOO_LATE};
 use crate::suite::{PATIENCE, Unreached, in_order, runs};
 
 pub use checks::{RELAY_CHECKS, RelayCheck};
@@ -39,32 +40,32 @@ use play::Play;
 use rules::Checks;
 use work::Work;
 
-/// How long nothing has to come for, once both sides have hung up, until a relay that goes on is let alone.
+/// A relay that goes on after both sides have hung up is left alone once it has sent nothing for this time.
 const QUIET: Duration = Duration::from_millis(500);
 
-/// What a run on a relay is told.
+/// The options of a run on a relay.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct RelayOptions {
-    /// What the relay speaks with its client.
+    /// The dialect that the relay speaks with its client.
     pub near: Dialect,
-    /// What it speaks with its server.
+    /// The dialect that it speaks with its server.
     pub far: Dialect,
     /// The messages that open a session, instead of the near dialect's own.
     pub open: Option<Vec<Opening>>,
     /// Shifts the ids.
     pub seed: u64,
-    /// How long to wait for a message before it counts as lost.
+    /// The time to wait for a message before it counts as lost.
     pub patience: Duration,
-    /// How many checks run at the same time.
+    /// The number of checks that run at the same time.
     pub jobs: usize,
     /// The checks to run, by their ids or the parts before the slash; all if there are none.
     pub only: Vec<String>,
-    /// What is known to fail.
+    /// The checks that are known to fail.
     pub known: Known,
 }
 
-/// How many checks run at the same time, unless options say otherwise: most of their time they wait.
+/// The number of checks that run at the same time, unless options say otherwise: most of their time they wait.
 const JOBS: usize = 8;
 
 impl RelayOptions {
@@ -122,7 +123,7 @@ pub fn run_relay(
         (near, far) => format!("{near} to {far}"),
     };
     let facts = json!({ "dialect": dialect, "near": options.near.name, "far": options.far.name });
-    Ok(Report { facts, seed: options.seed, took: begun.elapsed(), outcomes, stale })
+    Ok(Report { facts, lacks: None, seed: options.seed, took: begun.elapsed(), outcomes, stale })
 }
 
 fn unreached(why: String, stderr: String) -> Unreached {
@@ -209,16 +210,22 @@ impl Runner<'_> {
         play.finish(QUIET.min(self.options.patience));
         let mut checks = Checks::default();
         rules::check(&bench.log, self.protocols, &mut checks);
-        outcome(check, &checks, played, caller).with(bench.transcript(), bench.stderr())
+        let once = match outcome(check, &checks, played, caller) {
+            once if bench.was_late && once.verdict != Verdict::Pass => {
+                Once::of(Some(Stop::Missed(TOO_LATE.into())), None)
+            }
+            once => once,
+        };
+        once.with(bench.transcript(), bench.stderr())
     }
 }
 
-/// What is added to the ids. With the seed of 1, which is the default, they are those of the scenarios.
+/// Returns the number that is added to the ids. The default seed, 1, adds nothing.
 fn shift(seed: u64) -> u64 {
     seed.wrapping_sub(1) % 1_000 * 1_000
 }
 
-/// What a conversation says that was played to its end or came to a halt.
+/// Returns the outcome of a conversation that was played to its end or came to a halt.
 fn outcome(check: &RelayCheck, checks: &Checks, played: Option<()>, caller: Side) -> Once {
     let by = caller.role();
     let is_judged = || check.rules.iter().any(|rule| checks.made(*rule) > 0);
@@ -233,7 +240,7 @@ fn outcome(check: &RelayCheck, checks: &Checks, played: Option<()>, caller: Side
         }
         Some(()) => None,
     };
-    Once::of(stopped, broken)
+    Once::of(stopped, broken.map(Fault::Broken))
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! What the scenarios are written with.
+//! The steps from which the scenarios are built.
 
 use std::time::Duration;
 
@@ -24,7 +24,7 @@ impl<'a> Play<'a> {
         Self { bench, caller, tags: 0, shift }
     }
 
-    /// What the caller speaks.
+    /// Returns the protocol that the caller speaks.
     pub(super) fn protocol(&self) -> Protocol {
         self.bench.protocol(self.caller)
     }
@@ -61,7 +61,7 @@ impl<'a> Play<'a> {
         self.tags
     }
 
-    /// What the caller asks for.
+    /// Returns the kind of request that the caller makes.
     fn work(&self) -> Work {
         self.bench.reaches[self.caller as usize].unwrap_or(Work::Unknown)
     }
@@ -228,7 +228,7 @@ impl<'a> Play<'a> {
         play.answered(&id)
     }
 
-    /// Which requests of this side arrive on the other, so that their answers come back.
+    /// Finds the kind of request that this side can make through the relay, so that the answers come back.
     pub(super) fn reaches(&mut self, caller: Side, works: &[Work]) -> Option<Work> {
         works.iter().copied().find(|work| {
             self.bench.reaches[caller as usize] = Some(*work);

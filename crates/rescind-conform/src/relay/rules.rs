@@ -13,40 +13,40 @@ use super::envelope::{CANCELLED, Envelope};
 use super::message::{CancelTarget, Cancelled, Message, Protocol, Request, tag};
 use notes::Notes;
 
-/// What a relay owes to both sides.
+/// A duty that a relay has to both sides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Rule {
-    /// Unless it was cancelled before it left.
+    /// Each request is forwarded once, unless it was cancelled before it left.
     ForwardedOnce,
-    /// Its method and params.
+    /// The method and the params of a request arrive as they were.
     RequestUnchanged,
-    /// No two requests in flight share one.
+    /// No two requests in flight share an id on the other side.
     OwnIds,
-    /// Under its own id, of the JSON type that it had.
+    /// Each request is answered once, under its own id and with that id's JSON type.
     AnsweredOnce,
-    /// As the other side gave it, for what was not cancelled.
+    /// The answer is that of the other side, if the request was not cancelled.
     AnswerUnchanged,
-    /// The same for what was.
+    /// The answer to a cancelled request is that of the other side, too.
     CancelledAnswer,
-    /// Once, naming the id that the request has on that side.
+    /// Each cancel of a live request arrives once, and names the id that the request has on that side.
     CancelForwarded,
-    /// Of one that can't be cancelled neither.
+    /// No cancel hits another request. A cancel of an uncancellable one does not arrive either.
     CancelOfAnother,
-    /// Unknown ids, answered requests, ids of another side or type.
+    /// No cancel arrives of an unknown id, an answered request, or an id of another side or type.
     CancelOfNothing,
-    /// Where a cancel is a request: under its own id, whatever became of what it names.
+    /// Each cancel that is a request is answered under its own id, whatever became of its target.
     Acknowledged,
-    /// Where the protocol wants that: no answer, nor progress if it wants none.
+    /// A cancelled request gets no answer if the protocol wants that, and no progress if it wants none.
     Silence,
-    /// Not in any form.
+    /// No malformed cancel arrives in any form.
     MalformedCancel,
-    /// Nor are its members, where the protocol has no batches.
+    /// Neither a batch nor its members arrive, if the protocol has no batches.
     Batch,
-    /// Once each, in order, their tokens untouched.
+    /// Each notification arrives once, in order, and its token is untouched.
     Notifications,
-    /// What every peer can read.
+    /// Each message has a form that every peer can read.
     Form,
-    /// A side that is gone leaves nobody waiting, and nobody working.
+    /// If one side is gone, no request of the other waits for it, and no work goes on for it.
     Ends,
 }
 
@@ -99,7 +99,7 @@ impl fmt::Display for Rule {
     }
 }
 
-/// What was checked, and what did not hold.
+/// The rules that were checked, and those that did not hold.
 #[derive(Debug, Default)]
 pub(super) struct Checks {
     made: BTreeMap<Rule, usize>,
@@ -145,12 +145,12 @@ pub(super) fn check(log: &[Entry], protocols: [Protocol; 2], checks: &mut Checks
     }
 }
 
-/// What one side asked, and what became of it on the other.
+/// The requests of one side, and their fate on the other.
 struct Direction<'a> {
     caller: Side,
-    /// What the caller speaks.
+    /// The protocol of the caller.
     protocol: Protocol,
-    /// What the callee speaks.
+    /// The protocol of the callee.
     callee: Protocol,
     notes: &'a Notes,
     checks: &'a mut Checks,
@@ -178,7 +178,7 @@ struct Asked {
     /// The cancel crossed its answer.
     answered_before_cancel: bool,
     forwarded: Vec<Value>,
-    /// What the callee answered first.
+    /// The first answer of the callee.
     given: Option<Value>,
     cancels: usize,
     answers: Vec<Value>,
@@ -526,8 +526,8 @@ fn well_formed(answer: &Value) -> bool {
     }
 }
 
-/// What every peer understands: the members that the envelope wants, ids that fit 31 bits or plain strings, and no
-/// `params: null`.
+/// Checks that every peer can read a message. It has the members of its envelope, its id fits 31 bits or is a
+/// plain string, and `params` is not null.
 fn form(protocol: Protocol, message: &Message, text: &str, checks: &mut Checks) {
     let value: Value = serde_json::from_str(text).unwrap_or_default();
     let what = || format!("{text:.200}");

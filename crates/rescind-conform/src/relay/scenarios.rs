@@ -194,7 +194,8 @@ pub(super) fn cancel_in_the_same_write(play: &mut Play<'_>) -> Option<()> {
     play.answered(&id)
 }
 
-/// What is cancelled in the same write may be withdrawn, and then never arrives.
+/// Confirms the cancel of a request that was forwarded. The relay may withdraw a request that is cancelled in
+/// the same write.
 fn settle_if_forwarded(play: &mut Play<'_>, tag: u64) -> Option<()> {
     play.barrier()?;
     if let Some(far) = play.arrived(tag) {

@@ -1,4 +1,4 @@
-//! What is tested: a relay's program, with our far end as the server that it starts, or a relay in this process.
+//! The relay under test: a program that starts our far end as its server, or a relay in this process.
 
 use std::ffi::{OsStr, OsString};
 use std::fmt;
@@ -14,7 +14,7 @@ use crate::target::{HalfClosed, Link, Program, Target, in_brackets};
 
 /// In a relay's command, where its server's command goes.
 const SERVER: &str = "{server}";
-/// How long the far end may take to say who it is.
+/// The time that the far end has to introduce itself.
 const HELLO: Duration = Duration::from_secs(10);
 
 /// Starts the relay that is tested, once for every case.

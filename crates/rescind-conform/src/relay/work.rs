@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::bench::Side;
 use crate::family::Family::{self, *};
 
-/// Which requests those are.
+/// The kind of request that is made through a relay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Work {
     /// One that the protocol has: a relay that knows its methods passes it on.
@@ -69,7 +69,7 @@ impl Work {
         (method, params)
     }
 
-    /// What such a request is answered, with the id that it has there.
+    /// Returns the answer to such a request. It holds the id that the request has on the far side.
     pub(super) fn result(self, family: Family, caller: Side, far: &Value) -> Value {
         let meta = json!({ "far": far });
         let content = json!({ "type": "text", "text": "é" });

@@ -12,6 +12,7 @@ impl Report {
         json!({
             "verdict": self.whole().as_str(),
             "facts": self.facts,
+            "lacks": self.lacks,
             "seed": self.seed,
             "took_ms": milliseconds(self.took),
             "checks": self.outcomes.iter().map(Outcome::to_json).collect::<Vec<_>>(),
@@ -30,6 +31,7 @@ impl Outcome {
             "source": self.source,
             "verdict": self.verdict.as_str(),
             "why": self.verdict.why(),
+            "unclear": self.is_unclear,
             "known": match self.known {
                 Expected::Pass => Value::Null,
                 Expected::Failing => json!("failing"),

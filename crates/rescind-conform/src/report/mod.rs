@@ -1,4 +1,4 @@
-//! What came of a run, for people and for programs.
+//! Reports of a run, for people and for programs.
 
 mod badge;
 mod json;
@@ -16,14 +16,14 @@ use crate::known::Expected;
 pub use markdown::matrix;
 pub use transcript::{Line, Transcript, Way};
 
-/// What came of a check.
+/// The outcome of a check.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// What has to hold was seen to hold.
+    /// The rules were seen to hold.
     Pass,
     /// It was seen not to.
     Fail {
-        /// What was seen.
+        /// The evidence, in words.
         why: String,
     },
     /// It could not be tried on this server, or nothing was seen either way.
@@ -47,7 +47,7 @@ impl Verdict {
         }
     }
 
-    /// What was seen, or why nothing was.
+    /// Returns the evidence, or the reason why there is none.
     #[must_use]
     pub fn why(&self) -> Option<&str> {
         match self {
@@ -62,23 +62,25 @@ impl Verdict {
 pub struct Outcome {
     /// The id of the check.
     pub id: &'static str,
-    /// What holds if it passes.
+    /// The statement that holds if it passes.
     pub title: &'static str,
-    /// How much the protocol asks for it.
+    /// The strength with which the protocol asks for it.
     pub level: Level,
-    /// What the protocol asks for, in our words.
+    /// The demand of the protocol, in our words.
     pub clause: &'static str,
-    /// Where that stands.
+    /// The place where that stands.
     pub source: &'static str,
-    /// What was expected.
+    /// The expectation about the check.
     pub known: Expected,
-    /// What came of it.
+    /// The verdict after all runs.
     pub verdict: Verdict,
-    /// What each run said: one, or where the first failed the verdict that two agree on.
+    /// Whether it is not exercised because nothing could be told this time, and another run may tell.
+    pub is_unclear: bool,
+    /// The verdict of each run. There is one run, or if that failed as many as it takes for two to agree.
     pub runs: Vec<Verdict>,
-    /// How long all runs took.
+    /// The time that all runs took.
     pub took: Duration,
-    /// What both sides said in the run that the verdict is from.
+    /// The messages of both sides in the run that the verdict is from.
     pub transcript: Transcript,
     /// The last of what the server wrote to its standard error.
     pub stderr: String,
@@ -94,14 +96,16 @@ impl Outcome {
     }
 }
 
-/// What came of a run.
+/// The outcome of a run.
 #[derive(Clone, Debug)]
 pub struct Report {
-    /// What was found out about the server.
+    /// The facts about the server.
     pub facts: Value,
+    /// Something that many checks need and that is not known, if there is such a thing.
+    pub lacks: Option<String>,
     /// Runs the same again.
     pub seed: u64,
-    /// How long it took.
+    /// The time that it took.
     pub took: Duration,
     /// Every check, in the order of the table.
     pub outcomes: Vec<Outcome>,
@@ -109,14 +113,14 @@ pub struct Report {
     pub stale: Vec<String>,
 }
 
-/// What a run says in one word.
+/// The verdict of a whole run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Whole {
     /// Everything that was tried holds, and every MUST was tried.
     Pass,
     /// Something does not hold, or the list of what is known to fail is stale.
     Fail,
-    /// What was tried holds, but not every MUST was tried.
+    /// All checks that were tried hold, but not every MUST was tried.
     Incomplete,
 }
 
@@ -133,7 +137,7 @@ impl Whole {
 }
 
 impl Report {
-    /// What the run says as a whole.
+    /// Returns the verdict of the whole run.
     #[must_use]
     pub fn whole(&self) -> Whole {
         let unexercised = |outcome: &Outcome| {
@@ -148,13 +152,13 @@ impl Report {
         }
     }
 
-    /// How many checks ended so.
+    /// Counts the checks with this verdict.
     #[must_use]
     pub fn count(&self, verdict: &str) -> usize {
         self.outcomes.iter().filter(|outcome| outcome.verdict.as_str() == verdict).count()
     }
 
-    /// How many checks pass, fail, and so on, in one line.
+    /// Returns the number of checks that pass, that fail and so on, in one line.
     #[must_use]
     pub fn summary(&self) -> String {
         format!(

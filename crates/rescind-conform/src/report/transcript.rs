@@ -1,4 +1,4 @@
-//! What both sides said.
+//! The messages of both sides.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ const MESSAGE: usize = 2048;
 /// A longer transcript keeps its beginning and its end.
 const LINES: usize = 400;
 
-/// Who said something.
+/// The speaker of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Way {
@@ -28,13 +28,13 @@ pub enum Way {
 pub struct Line {
     /// Microseconds since the server was started.
     pub at_us: u64,
-    /// Who said it.
+    /// The speaker of the line.
     pub way: Way,
-    /// What was said. A server may have written anything: make it harmless before it is printed.
+    /// The text of the message. A server may have written anything: make it harmless before it is printed.
     pub text: String,
 }
 
-/// What both sides said, cut where it is long.
+/// The messages of both sides. Long ones are cut.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(transparent)]
 pub struct Transcript {

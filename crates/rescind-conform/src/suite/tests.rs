@@ -50,9 +50,8 @@ fn lacks(need: Need, dialect: &str, why: &str, known: impl FnOnce(&mut Facts)) {
 
 #[test]
 fn what_a_server_lacks_is_said_and_is_no_verdict() {
-    let no_slow = "no request is known that takes its time (--slow)";
+    let no_slow = "no request is known that takes its time (--slow METHOD PARAMS)";
     lacks(Need::Slow, "acp", no_slow, |_| {});
-    lacks(Need::SlowIfSilent, "mcp", no_slow, |_| {});
     let no_progress = "the request that takes its time reports no progress";
     lacks(Need::Progress, "acp", no_progress, |_| {});
     lacks(Need::Progress, "acp", no_progress, |facts| facts.slow = slow(false, true));
@@ -65,17 +64,12 @@ fn what_a_server_lacks_is_said_and_is_no_verdict() {
 
 #[test]
 fn a_check_is_played_with_a_server_that_has_what_it_needs() {
-    for (need, dialect) in [(Need::Slow, "acp"), (Need::SlowIfSilent, "mcp")] {
-        assert!(is_played(&said(need, dialect, |facts| facts.slow = slow(false, false))));
-    }
-    assert!(is_played(&said(Need::SlowIfSilent, "acp", |_| {})));
+    assert!(is_played(&said(Need::Slow, "acp", |facts| facts.slow = slow(false, false))));
     assert!(is_played(&said(Need::Progress, "acp", |facts| facts.slow = slow(true, false))));
     assert!(is_played(&said(Need::ReadsOn, "acp", |facts| facts.slow = slow(false, true))));
     let asks = |facts: &mut Facts| facts.reverse = Some(Request::new("ask", json!({})));
     assert!(is_played(&said(Need::Reverse, "acp", asks)));
     assert!(is_played(&said(Need::Process, "acp", |facts| facts.is_process = true)));
-    // Every other need is one of processes too.
-    assert!(is_played(&said(Need::SlowIfSilent, "acp", |facts| facts.is_process = false)));
 }
 
 #[test]

@@ -5,6 +5,7 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use super::{Heard, Outcome};
+use crate::value::by_value;
 
 #[derive(Deserialize)]
 struct Message<'m> {
@@ -34,7 +35,7 @@ pub(super) fn request(seq: &str, command: &str, arguments: &str) -> String {
     format!(r#"{{"seq":{seq},"type":"request","command":{command},"arguments":{arguments}}}"#)
 }
 
-/// What we answer a request of the adapter's.
+/// Returns our answer to a request of the adapter's.
 pub(super) fn refusal(to: &str, command: &str, seq: &str) -> String {
     response(to, command, r#""success":false,"message":"not supported""#, seq)
 }
@@ -50,14 +51,14 @@ pub(crate) fn event(name: &str, seq: &str) -> String {
     format!(r#"{{"seq":{seq},"type":"event","event":{}}}"#, json!(name))
 }
 
-/// What an adapter says, or a client.
+/// Reads a message of an adapter or a client.
 pub(super) fn read(message: &[u8]) -> Heard {
     let Ok(message) = serde_json::from_slice::<Message<'_>>(message) else { return Heard::Other };
-    let token = |id: Option<&RawValue>| id.map_or("(none)", RawValue::get).to_owned();
+    let token = |id: Option<&RawValue>| id.map_or_else(|| "(none)".into(), |id| by_value(id.get()));
     match &*message.kind {
         "request" if message.command.as_deref() == Some("cancel") => {
             let named = message.arguments.and_then(|arguments| arguments.request_id);
-            Heard::Cancel { id: named.map(RawValue::get).unwrap_or_default().to_owned() }
+            Heard::Cancel { id: named.map(|id| by_value(id.get())).unwrap_or_default() }
         }
         "request" => {
             Heard::Request { id: token(message.seq), method: message.command.unwrap_or_default() }

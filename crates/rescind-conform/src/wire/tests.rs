@@ -89,7 +89,8 @@ fn a_cancel_is_that_of_the_dialect() {
 
 #[test]
 fn the_servers_requests_are_answered_as_by_a_client_that_can_do_little() {
-    let answer = |dialect: &str, method: &str| parsed(&wire(dialect).answer("5", method, "6"));
+    let answer =
+        |dialect: &str, method: &str| parsed(&wire(dialect).answer("5", method, b"{}", "6"));
     for (method, result) in [
         ("workspace/configuration", json!([null])),
         ("client/registerCapability", Value::Null),

@@ -8,6 +8,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
+#[path = "agent.rs"]
+mod agent;
 #[path = "dap.rs"]
 mod dap;
 
@@ -62,6 +64,24 @@ pub(crate) enum Fault {
     AnswersAPart,
     ReadsNoMoreWhileItAsks,
     NeverAcknowledges,
+    KeepsLateCancels,
+    HonoursTheFirst,
+    AnswersEachEighth,
+    LosesPlaces,
+    WorksInLineLater,
+    PausesAfterCancels,
+    CancelsAllItAsked,
+    AnswersBoth,
+    ForgetsDuplicates,
+    AnswersAgainIfNearlyDone,
+    DiesOfUnreadableCancels,
+    StopsWithAnError,
+    IgnoresStops,
+    AnswersEachStop,
+    ReportsAfterStops,
+    KeepsStops,
+    StopsAllSessions,
+    WaitsAfterStops,
 }
 
 #[derive(Deserialize)]
@@ -85,6 +105,7 @@ struct Server {
     protocol: Protocol,
     out: SyncSender<String>,
     table: Mutex<Table>,
+    turns: agent::Turns,
 }
 
 #[derive(Default)]
@@ -98,6 +119,8 @@ struct Table {
     own: HashMap<String, String>,
     cancels: usize,
     cancelled: usize,
+    /// Whether a cancel found nothing, and waits for the next work.
+    stale: bool,
     /// How many requests have come.
     requests: usize,
     /// How many of them could be cancelled from some time on.
@@ -130,7 +153,13 @@ pub(crate) fn serve(fault: Fault, dialect: &str) {
         let answer = r#"{"jsonrpc":"2.0","id":"nobody","result":{}}"#;
         out.send(answer.into()).expect("it is written");
     }
-    let server = Arc::new(Server { fault, protocol, out, table: Mutex::default() });
+    let server = Arc::new(Server {
+        fault,
+        protocol,
+        out,
+        table: Mutex::default(),
+        turns: agent::Turns::default(),
+    });
     if protocol == Protocol::Dap {
         while let Some(message) = dap::frame(&mut io::stdin().lock()) {
             server.take_dap(&message);
@@ -190,6 +219,8 @@ impl Server {
                 self.request(&id, method, &message.params.unwrap_or_default());
             }
             (Some(method), None) if method == self.cancel_method() => self.cancel(message.params),
+            (Some("session/cancel"), None) => self.stop(&message.params.unwrap_or_default()),
+            (None, Some(id)) => self.permitted(&id),
             (Some(_), None) if self.fault == Fault::AnswersNotifications => {
                 self.say(
                     r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32601,"message":"no"}}"#.into(),
@@ -237,14 +268,35 @@ impl Server {
             "initialize" => self.answer(id, &json!({ "result": self.initialized() })),
             "ping" => self.answer(id, &json!({ "result": {} })),
             "tools/list" => self.answer(id, &json!({ "result": tools() })),
+            "slow"
+                if self.fault == Fault::ForgetsDuplicates
+                    && self.lock().at_work.contains_key(id) =>
+            {
+                self.lock().early.push("a duplicate".into());
+                self.error(id, -32600);
+            }
             "slow" => {
                 let (server, id, ms) =
                     (self.clone(), id.to_owned(), arguments["ms"].as_u64().unwrap_or(0));
+                let refused = id.clone();
                 let token = params["_meta"]["progressToken"].as_str().map(String::from);
                 let work = move || server.work(&id, Duration::from_millis(ms), token);
-                if self.fault == Fault::WorksInLine { work() } else { self.register(work) }
+                let works_in_line = match self.fault {
+                    Fault::WorksInLine => true,
+                    Fault::WorksInLineLater => self.lock().cancelled >= 64,
+                    Fault::LosesPlaces if self.lock().cancelled >= 64 => {
+                        return self.error(&refused, -32000);
+                    }
+                    _ => false,
+                };
+                if works_in_line { work() } else { self.register(work) }
             }
             "ask" => self.ask(id),
+            "session/new" => self.open_session(id),
+            "session/prompt" => {
+                let (server, id, params) = (self.clone(), id.to_owned(), params.clone());
+                thread::spawn(move || server.turn(&id, &params));
+            }
             _ if self.fault == Fault::IgnoresUnknownRequests && method.starts_with("$/") => {}
             _ if self.fault == Fault::AnswersOutOfOrder
                 && [2, 4, 6, 8].contains(&self.lock().requests) =>
@@ -289,7 +341,7 @@ impl Server {
             if self.fault == Fault::DiesOfDuplicates && table.at_work.contains_key(id) {
                 exit(3);
             }
-            if table.early.iter().any(|early| early == id) {
+            if std::mem::take(&mut table.stale) || table.early.iter().any(|early| early == id) {
                 table.cancelled += 1;
                 drop(stop);
             } else {
@@ -332,8 +384,25 @@ impl Server {
                     self.progress(token.as_deref(), steps + more);
                 }
             }
+            (true, Protocol::Mcp)
+                if self.fault == Fault::AnswersEachEighth && self.lock().cancelled % 8 == 0 =>
+            {
+                self.answer(id, &json!({ "result": { "content": [] } }));
+            }
             (true, Protocol::Mcp) => {}
             (true, _) if self.fault == Fault::NeverAnswersCancelled => {}
+            (true, _) if self.fault == Fault::AnswersBoth => {
+                let error = json!({ "code": -32800, "message": "no" });
+                self.answer(id, &json!({ "result": {}, "error": error }));
+            }
+            (true, _) if self.fault == Fault::AnswersAgainIfNearlyDone => {
+                self.error(id, -32800);
+                let left = end.saturating_duration_since(Instant::now());
+                if left < time * 15 / 100 {
+                    thread::sleep(left);
+                    self.answer(id, &json!({ "result": {} }));
+                }
+            }
             (true, _) if self.fault == Fault::AnswersAPart => {
                 self.answer(id, &json!({ "result": {} }));
             }
@@ -394,6 +463,10 @@ impl Server {
     }
 
     fn cancel(&self, params: Option<Value>) {
+        if self.fault == Fault::DiesOfUnreadableCancels && matches!(params, Some(Value::String(_)))
+        {
+            exit(3);
+        }
         let named = match &params {
             Some(Value::Object(members)) => members.get(self.cancel_member()).cloned(),
             _ => None,
@@ -415,6 +488,14 @@ impl Server {
         let members = params.as_ref().and_then(Value::as_object).map_or(0, serde_json::Map::len);
         match self.fault {
             Fault::IgnoresCancels => return,
+            Fault::HonoursTheFirst if table.cancels > 1 => return,
+            Fault::ForgetsDuplicates if !table.early.is_empty() => return,
+            Fault::CancelsAllItAsked => {
+                let own: Vec<String> = table.own.keys().cloned().collect();
+                drop(table);
+                own.iter().for_each(|own| self.cancel_own(own));
+                table = self.lock();
+            }
             Fault::KnowsAllMembers if members > 1 => return,
             Fault::DiesOfManyCancels if table.cancels > 100 => exit(3),
             Fault::AnswersManyCancels if many && !table.at_work.contains_key(&id) => {
@@ -449,9 +530,16 @@ impl Server {
             _ => {}
         }
         match table.at_work.remove(&id) {
-            Some(_) => table.cancelled += 1,
+            Some(_) => {
+                table.cancelled += 1;
+                drop(table);
+                if self.fault == Fault::PausesAfterCancels {
+                    thread::sleep(Duration::from_millis(1500));
+                }
+            }
             None => {
                 let was_known = table.began.contains_key(&id);
+                table.stale = self.fault == Fault::KeepsLateCancels && was_known;
                 let is_early = self.fault == Fault::RemembersEarlyCancels && !was_known;
                 if is_early {
                     table.early.push(id.clone());

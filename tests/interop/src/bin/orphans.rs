@@ -1,6 +1,14 @@
 //! Kills programs at random moments and prints what they leave behind: `orphans [--rounds N] [--seed N]
 //! [--published FOLDER]`. Each of `rescind relay` and `call`, or of the published relays in FOLDER, is killed N times by
 //! each signal with each of four servers behind each of three wrappers. Exits 1 if anything was left, or never came up.
+//!
+//! The tables in `tests/side_by_side` and their sums in docs/interop.md are of `--rounds 9`, which takes 50 minutes, and of
+//! `--published /tmp/relays --rounds 3`, which takes 12, with
+//!
+//! ```sh
+//! npm install --prefix /tmp/relays --ignore-scripts supergateway@4.0.0 mcp-proxy@6.7.19
+//! python3 -m venv /tmp/relays/venv && /tmp/relays/venv/bin/pip install mcp-proxy==0.13.0
+//! ```
 
 use std::env;
 use std::path::PathBuf;

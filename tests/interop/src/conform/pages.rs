@@ -1,4 +1,4 @@
-//! docs/conformance-results.md and the pages that it leads to.
+//! The verdicts on real peers, in `tests/recorded`. docs/conformance.md sums them up.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -23,8 +23,7 @@ const PAGES: [(&str, &str); 5] = [
 type Tested<'p> = (&'p Peer, Report);
 
 fn file(end: &str) -> PathBuf {
-    let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs");
-    docs.join(format!("conformance-results{end}.md"))
+    Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/recorded/{end}.txt"))
 }
 
 /// The end of the name of the page that a peer is on.
@@ -42,35 +41,19 @@ fn page_of(peer: &Peer) -> &'static str {
 ///
 /// They can't be written.
 pub fn write(tested: &[Tested<'_>]) -> io::Result<()> {
-    let mut index = String::from(HEAD);
-    index += "| peer | it says that it is | it speaks | pass | fail | not exercised |\n|---|---|---|---|---|---|\n";
     for (end, title) in PAGES {
         let here: Vec<&Tested<'_>> =
             tested.iter().filter(|(peer, _)| page_of(peer) == end).collect();
-        for (peer, report) in &here {
-            // Writing to a string does not fail.
-            let _ = writeln!(
-                index,
-                "| [{}](conformance-results-{end}.md#{}) | {} | `{}` | {} | {} | {} |",
-                peer.name,
-                anchor(peer.name),
-                said(report).unwrap_or_default(),
-                report.facts["dialect"].as_str().unwrap_or_default(),
-                report.count("pass"),
-                report.count("fail"),
-                report.count("not exercised"),
-            );
-        }
-        fs::write(file(&format!("-{end}")), page(title, &here))?;
+        fs::write(file(end), page(title, &here))?;
     }
-    fs::write(file(""), index)
+    Ok(())
 }
 
 fn page(title: &str, tested: &[&Tested<'_>]) -> String {
     let columns: Vec<(&str, &Report)> =
         tested.iter().map(|(peer, report)| (peer.name, report)).collect();
     let mut page = format!(
-        "# What real {title} do\n\n[conformance-results.md](conformance-results.md) says how this page comes about, and how it is read.\n\n{}\n",
+        "What `rescind conform` sees of {title}. BLESS=1 rewrites this file.\n\n{}\n",
         matrix(&columns)
     );
     for (peer, report) in tested {
@@ -78,17 +61,6 @@ fn page(title: &str, tested: &[&Tested<'_>]) -> String {
     }
     page.truncate(page.trim_end().len());
     page + "\n"
-}
-
-/// The name of a section in links to it.
-fn anchor(name: &str) -> String {
-    let kept = name.chars().filter(|letter| letter.is_alphanumeric() || " -_".contains(*letter));
-    kept.collect::<String>().to_lowercase().replace(' ', "-")
-}
-
-/// Who a server says it is.
-fn said(report: &Report) -> Option<String> {
-    report.facts["server"].as_str().filter(|name| !name.is_empty()).map(|name| format!("`{name}`"))
 }
 
 fn section(peer: &Peer, report: &Report) -> String {
@@ -130,7 +102,7 @@ fn section(peer: &Peer, report: &Report) -> String {
 ///
 /// There is no such page.
 pub fn recorded(peer: &Peer) -> io::Result<BTreeMap<String, String>> {
-    Ok(column(&fs::read_to_string(file(&format!("-{}", page_of(peer))))?, peer.name))
+    Ok(column(&fs::read_to_string(file(page_of(peer)))?, peer.name))
 }
 
 /// The same of a report.
@@ -153,5 +125,3 @@ fn column(page: &str, name: &str) -> BTreeMap<String, String> {
     };
     rows.skip(1).filter_map(cell).collect()
 }
-
-const HEAD: &str = include_str!("results.txt");

@@ -1,4 +1,4 @@
-//! The same servers, side by side: with this library, and with what is usual. docs/side-by-side.md shows them.
+//! The same servers, side by side: with this library, and with what is usual.
 
 pub mod acp_ours;
 pub mod acp_sdk;

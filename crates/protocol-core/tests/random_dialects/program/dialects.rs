@@ -4,7 +4,9 @@ use core::time::Duration;
 use std::borrow::Cow::Borrowed;
 use std::{format, vec};
 
-use protocol_core::{Cancellers, CapabilityRule, Config, Dialect, Grace, Limits};
+use protocol_core::{
+    Cancellers, CapabilityRule, Carrier, Config, Dialect, Grace, Limits, Mark, News, Sign, WorkRule,
+};
 
 use super::random::Random;
 
@@ -19,6 +21,7 @@ pub(super) fn config(random: &mut Random) -> Config {
     config.abandoned_grace = Duration::from_millis(random.one_of(&[0, 5, 1_000, 1_000]));
     config.close_over_limit = random.once_in(6);
     config.show_raw_cancels = random.once_in(2);
+    config.show_work = random.once_in(2);
     config.deliver_unknown_operations = random.once_in(2);
     if random.once_in(3) {
         config.limits = limits(random);
@@ -34,7 +37,8 @@ fn limits(random: &mut Random) -> Limits {
     let mut limits = Limits::DEFAULT;
     for _ in 0..4 {
         let few = random.below(4);
-        match random.below(10) {
+        match random.below(11) {
+            10 => limits.works = few,
             0 => limits.calls = few,
             1 => limits.requests = few,
             2 => limits.unsent_bytes = random.one_of(&[0, 100, 300, 1_000]),
@@ -112,8 +116,37 @@ fn mixture(random: &mut Random) -> Dialect {
             *server_may_end = vec![Borrowed("m"), Borrowed("tool/call")].into();
         }
     }
+    if random.once_in(4) {
+        dialect.work = vec![work(random)].into();
+    }
     if random.once_in(2) {
         (dialect.session, dialect.capability) = (None, CapabilityRule::NotNeeded);
     }
     dialect
+}
+
+/// Returns work whose runs all have one name, so that a stop hits each.
+fn work(random: &mut Random) -> WorkRule {
+    let nested = News::Nested { is_cancelled: random.once_in(2) };
+    let mut sign = |carrier, method, news| {
+        let text = Borrowed("cancelled");
+        let mark = Mark { path: vec![Borrowed("stopReason")].into(), text };
+        let stopped = random.once_in(2).then_some(mark);
+        let (method, name) = (Borrowed(method), vec![].into());
+        Sign { carrier, method, name, state: None, news, stopped }
+    };
+    let mut signs = vec![
+        sign(Carrier::Request, "m", News::Begun),
+        sign(Carrier::Request, "a/b", nested),
+        sign(Carrier::Notification, "a/b", News::Stop),
+    ];
+    if random.once_in(2) {
+        signs.push(sign_of_end());
+    }
+    WorkRule { kind: Borrowed("work"), signs: signs.into() }
+}
+
+fn sign_of_end() -> Sign {
+    let (carrier, method, news) = (Carrier::Notification, Borrowed("m"), News::Ended);
+    Sign { carrier, method, name: vec![].into(), state: None, news, stopped: None }
 }

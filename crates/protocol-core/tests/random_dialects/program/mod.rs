@@ -135,6 +135,7 @@ impl Program {
         assert!(self.is_closed, "the end is reported (G7)");
         assert_eq!(self.settled.len(), self.calls.len(), "every call settles (G1)");
         assert_eq!(self.connection.calls_in_flight(), 0);
+        assert_eq!(self.connection.machine().works().count(), 0, "all work has ended");
         assert_eq!(self.connection.poll_timeout(), None, "nothing is left to time out");
         let can_send = self.connection.config().limits.unsent_messages > 0;
         self.drain();
@@ -186,6 +187,11 @@ impl Program {
     fn cancel(&mut self, call: CallId) {
         let is_awaited = self.random.below(4) > 0;
         let cause = if is_awaited { Cause::Caller } else { self.random.one_of(Cause::ALL) };
+        if self.random.once_in(4) {
+            let grace = self.random.once_in(4).then_some(Duration::from_millis(2));
+            self.connection.stop_call(call, cause, grace, self.now);
+            return;
+        }
         let reason = self.random.once_in(2).then_some("because");
         self.connection.cancel_because(call, cause, reason, self.now);
     }

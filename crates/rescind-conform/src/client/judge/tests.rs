@@ -40,7 +40,7 @@ fn add(play: &mut Play<'_>, entry: &str) {
     let at = play.session.record.len();
     match entry.split(' ').collect::<Vec<_>>()[..] {
         ["asked" | "held", id] => {
-            let asked = Asked { id: id.into(), method: "work".into(), params: Value::Null };
+            let asked = Asked::new(id, "work".into(), Value::Null);
             if entry.starts_with("held") {
                 play.held = Some(Held { asked: asked.clone(), at, answered_at: None });
             }
@@ -384,4 +384,12 @@ fn a_client_ends_by_itself_and_leaves_nothing() {
     let stays = "the client has not ended";
     breaks("acp", ClientRule::NoOrphan, &[("ended pushed", left), ("next 7", stays)]);
     breaks("acp", ClientRule::Exited, &[("next 7", stays)]);
+}
+
+#[test]
+fn f117_a_cancel_names_its_request_by_value() {
+    let record = r#"asked "r\u00e9q"; cancels "réq""#;
+    holds("acp", ClientRule::NamesRequest, &[record]);
+    holds("acp", ClientRule::NamedAsWritten, &[record]);
+    holds("acp", ClientRule::NamesRequest, &[r#"asked "réq"; cancels "r\u00e9q""#]);
 }

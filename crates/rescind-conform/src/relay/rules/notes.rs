@@ -1,4 +1,4 @@
-//! What becomes of notifications that are about a request of the other side.
+//! The fate of notifications that are about a request of the other side.
 
 use std::collections::BTreeMap;
 

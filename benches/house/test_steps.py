@@ -1,0 +1,49 @@
+"""The summary of .ci/run tells what passed from what was skipped and what failed."""
+
+import pathlib
+import subprocess
+import tempfile
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+
+CHECKS = """
+set -euo pipefail
+export RESCIND_SKIPPED="$1"
+source .ci/steps
+passes() { true; }
+skips() { skip "there is no compiler"; }
+test_skips() { for _ in 1 2; do echo "there is no clangd" >>"$RESCIND_SKIPPED"; done; }
+fails() { false; }
+"""
+
+
+def run(steps):
+    """Runs steps, and returns the exit code and the lines of the summary."""
+    with tempfile.NamedTemporaryFile() as file:
+        command = ["bash", "-c", CHECKS + steps, "checks", file.name]
+        ran = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    return ran.returncode, ran.stdout.split("=== Summary ===\n")[1].splitlines()
+
+
+class Summary(unittest.TestCase):
+    def test_a_skipped_check_is_not_among_those_that_passed(self):
+        code, lines = run('step One passes\nstep Two skips\nstep Three passes')
+        self.assertEqual(code, 0)
+        self.assertEqual([line.split()[0] for line in lines], ["passed", "passed", "skipped", "2"])
+        self.assertTrue(lines[2].endswith("Two: there is no compiler"), lines)
+
+    def test_a_test_that_skips_is_reported_once_with_its_reason(self):
+        _, lines = run('step One test_skips\nstep Two passes')
+        self.assertEqual(sum("One: there is no clangd" in line for line in lines), 1, lines)
+        self.assertFalse(any(line.startswith("passed") and "One" in line for line in lines), lines)
+
+    def test_the_check_that_failed_is_named_after_those_that_were_skipped(self):
+        code, lines = run('step One skips\nstep Two fails\nstep Three passes')
+        self.assertNotEqual(code, 0)
+        self.assertEqual([line.split()[0] for line in lines], ["skipped", "FAILED"])
+        self.assertTrue(lines[1].endswith("Two"), lines)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,158 @@
+//! The account of memory of a process, shared by its connections.
+//!
+//! A connection charges its account while its endpoint is locked, so the charges of one connection have an
+//! order. The lock of the account is held for one charge. Drivers whose grant changed are woken once no
+//! lock is held, and each gives its own endpoint the grant.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
+use std::task::Waker;
+
+use protocol_endpoint::{AccountLimits, Grant, Member};
+
+use crate::catch_panic::catch_panic;
+use crate::sync::{Arc, Mutex, lock};
+use crate::waiter::{Effects, Endpoint};
+
+/// The bytes by which a connection may differ from its last charge.
+const STEP: usize = 16 << 10;
+
+/// An account of memory that connections draw on together. Clones are the same account.
+///
+/// A host passes it to each connection ([`Options::account`](crate::Options::account)). When its pool runs
+/// out, connections that hold more than their share are limited step by step
+/// ([`protocol_endpoint::Account`]), and at last one ends.
+#[derive(Clone)]
+pub struct Account {
+    book: Arc<Mutex<Book>>,
+}
+
+struct Book {
+    account: protocol_endpoint::Account,
+    slots: HashMap<Member, Arc<Slot>>,
+}
+
+/// The place where a connection finds its grant.
+#[derive(Default)]
+struct Slot {
+    /// A [`Grant`], as a number.
+    grant: AtomicU8,
+    /// The waker of the driver, and that of a thread that only reads.
+    wakers: Mutex<[Option<Waker>; 2]>,
+}
+
+/// A task or thread that is woken when the grant changes.
+#[derive(Clone, Copy)]
+pub(crate) enum Woken {
+    Driver,
+    Reader,
+}
+
+/// The connection's part in an account.
+pub(crate) struct Membership {
+    account: Account,
+    member: Member,
+    slot: Arc<Slot>,
+    /// The bytes that were charged last.
+    charged: AtomicUsize,
+}
+
+impl Account {
+    /// Returns an account without a connection.
+    #[must_use]
+    pub fn new(limits: AccountLimits) -> Self {
+        let account = protocol_endpoint::Account::new(limits);
+        Self { book: Arc::new(Mutex::new(Book { account, slots: HashMap::new() })) }
+    }
+
+    /// Returns the bytes that all connections hold, as they were charged.
+    #[must_use]
+    pub fn used(&self) -> usize {
+        lock(&self.book).account.used()
+    }
+
+    pub(crate) fn open(&self) -> Membership {
+        let (slot, charged) = (Arc::<Slot>::default(), AtomicUsize::new(0));
+        let mut book = lock(&self.book);
+        let member = book.account.open();
+        book.slots.insert(member, slot.clone());
+        let changed = book.give();
+        drop(book);
+        wake(changed);
+        Membership { account: self.clone(), member, slot, charged }
+    }
+}
+
+impl Book {
+    /// Gives connections the grants that changed. Returns the wakers, to be woken without a lock.
+    fn give(&mut self) -> Vec<Waker> {
+        let Self { account, slots } = self;
+        let mut woken = Vec::new();
+        for (member, grant) in account.changed() {
+            let Some(slot) = slots.get(&member) else { continue };
+            slot.grant.store(grant as u8, Ordering::Release);
+            woken.extend(lock(&slot.wakers).iter_mut().filter_map(Option::take));
+        }
+        woken
+    }
+}
+
+impl Membership {
+    /// Charges what the endpoint holds, if that has changed enough, and gives it its grant. Returns the
+    /// wakers, to be woken without a lock.
+    pub(crate) fn draw(&self, endpoint: &mut Endpoint, effects: &mut Effects) -> Vec<Waker> {
+        let held = endpoint.held_bytes();
+        let mut woken = Vec::new();
+        if held.abs_diff(self.charged.load(Ordering::Relaxed)) >= STEP {
+            self.charged.store(held, Ordering::Relaxed);
+            let mut book = lock(&self.account.book);
+            if book.account.charge(self.member, held) {
+                woken = book.give();
+            }
+        }
+        endpoint.set_grant(self.grant(), effects);
+        woken
+    }
+
+    pub(crate) fn grant(&self) -> Grant {
+        let all = [Grant::All, Grant::NoRequests, Grant::NoReading];
+        let number = self.slot.grant.load(Ordering::Acquire);
+        all.get(usize::from(number)).copied().unwrap_or(Grant::Revoked)
+    }
+
+    /// Has a task woken when the grant changes. The caller looks at the grant after that.
+    pub(crate) fn watch(&self, who: Woken, waker: &Waker) {
+        let is_there =
+            |waiting: &Option<Waker>| waiting.as_ref().is_some_and(|it| it.will_wake(waker));
+        if is_there(&lock(&self.slot.wakers)[who as usize]) {
+            return;
+        }
+        // Wakers are the executor's, so they are cloned and dropped without the lock.
+        let waker = waker.clone();
+        let before = lock(&self.slot.wakers)[who as usize].replace(waker);
+        drop(before);
+    }
+}
+
+impl Drop for Membership {
+    fn drop(&mut self) {
+        let mut book = lock(&self.account.book);
+        book.account.close(self.member);
+        book.slots.remove(&self.member);
+        let woken = book.give();
+        drop(book);
+        wake(woken);
+    }
+}
+
+/// Wakes tasks, with no lock held. A panic of one stops none of the others.
+pub(crate) fn wake(wakers: Vec<Waker>) {
+    wakers.into_iter().for_each(|waker| catch_panic(|| waker.wake()));
+}
+
+impl fmt::Debug for Account {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Account").field("used", &self.used()).finish_non_exhaustive()
+    }
+}

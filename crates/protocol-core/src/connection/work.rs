@@ -1,0 +1,170 @@
+//! Work: stops that are sent, and what messages report of it.
+
+use core::time::Duration;
+
+use protocol_json::Value;
+use serde_json::value::RawValue;
+
+use super::Connection;
+use crate::cause::Cause;
+use crate::config::Config;
+use crate::dialect::signs::Carrier;
+use crate::envelope::{Context, OutgoingMessage, ResponseBody};
+use crate::error::Refusal;
+use crate::event::{Event, TransmitKind};
+use crate::handle::{CallId, WorkId};
+use crate::machine::{CancelOutcome, WorkName};
+use crate::time::Timestamp;
+use crate::violation::EnvelopeProblem;
+
+impl<O, I: Default> Connection<O, I> {
+    /// Stops work by its name. Legal at any time, also for work that has ended: nothing is sent then.
+    ///
+    /// The peer is sent the stop of the dialect if it runs the work, once. The call that began the work is cancelled by
+    /// that, and the requests that are a part of it are too. Every other run with the same name is stopped with it.
+    ///
+    /// `grace` is the time from now on that the work may take to end, or `None` for no limit.
+    ///
+    /// # Errors
+    ///
+    /// [`Refusal::Closed`], [`Refusal::NoCancel`], [`Refusal::Uncancellable`], [`Refusal::OutboxFull`] or [`Refusal::TooLarge`].
+    pub fn stop(
+        &mut self,
+        work: WorkId,
+        cause: Cause,
+        grace: Option<Duration>,
+        now: Timestamp,
+    ) -> Result<(), Refusal> {
+        let Some(name) = self.machine.work_name(work).cloned() else { return Ok(()) };
+        if self.machine.is_closed() {
+            return Err(Refusal::Closed);
+        }
+        self.machine.advance_clock(now);
+        if self.machine.is_stopping(work) {
+            self.machine.bound_work(work, grace);
+            return Ok(());
+        }
+        if self.machine.stop_has_to_be_sent(&name) {
+            let number = self.send_stop(&name)?;
+            self.machine.number_stop(work, number);
+        }
+        self.machine.stop_work(&name, cause, grace);
+        self.run_cascade();
+        Ok(())
+    }
+
+    /// Stops the work that a call began, by its name. A call that began none is cancelled.
+    ///
+    /// Legal at any time, also on a settled call. If the stop can't be sent, the call is cancelled instead. `grace`
+    /// bounds the wait for the response.
+    pub fn stop_call(
+        &mut self,
+        call: CallId,
+        cause: Cause,
+        grace: Option<Duration>,
+        now: Timestamp,
+    ) -> CancelOutcome {
+        let outcome = self.stop_or_cancel(call, cause, now);
+        if let Some(grace) = grace {
+            self.machine.bound_call(call, grace);
+        }
+        outcome
+    }
+
+    fn stop_or_cancel(&mut self, call: CallId, cause: Cause, now: Timestamp) -> CancelOutcome {
+        let is_queued = self.machine.is_queued(call);
+        let Some(work) = self.machine.work_of_call(call) else {
+            return self.cancel(call, cause, now);
+        };
+        if self.machine.is_stopping(work) {
+            return CancelOutcome::AlreadySent;
+        }
+        match self.stop(work, cause, None, now) {
+            Ok(()) if is_queued => CancelOutcome::Withdrawn,
+            Ok(()) => CancelOutcome::Sent,
+            Err(_) => self.cancel(call, cause, now),
+        }
+    }
+
+    /// Sends the stop of the dialect, and returns its number if it is a request.
+    fn send_stop(&mut self, name: &WorkName) -> Result<Option<u32>, Refusal> {
+        let machine = &self.machine;
+        let dialect = &machine.config().dialect;
+        let rule = dialect.work.get(usize::from(name.rule)).ok_or(Refusal::NoCancel)?;
+        let (stop, name) = (rule.stop().ok_or(Refusal::NoCancel)?, name.name.token());
+        if let Some(why) = machine.refusal().filter(|_| dialect.cancel.has_method(&stop.method)) {
+            return Err(Refusal::Uncancellable(why));
+        }
+        let member = stop.name.last().ok_or(Refusal::NoCancel)?;
+        let members = [(&**member, Some(Value::Token(name)))];
+        let number = (stop.carrier == Carrier::Request).then(|| machine.next_number());
+        let message = OutgoingMessage::cancel(number, &stop.method, &members);
+        // Behind all others: the request that began the work may still be waiting.
+        self.unsent.send(&Context::of(machine), &message, TransmitKind::Cancel, number)?;
+        if number.is_some() {
+            self.machine.number_cancel();
+        } else {
+            self.take_sequence_number();
+        }
+        Ok(number)
+    }
+
+    /// Takes what a notification of the peer's reports about work, if it does.
+    #[inline]
+    pub(super) fn receive_work(&mut self, method: &str, params: Option<&RawValue>) -> bool {
+        let Config { dialect, limits, .. } = self.config();
+        let part = dialect.work_in(Carrier::Notification, method, params, limits.id_bytes);
+        let Some(part) = part else { return false };
+        self.machine.report_work(&part, false);
+        self.run_cascade();
+        true
+    }
+
+    /// Notes a result that says that its work was stopped.
+    #[cold]
+    pub(super) fn confirm_stop(
+        &mut self,
+        number: Option<u32>,
+        body: &Result<ResponseBody<'_>, EnvelopeProblem>,
+    ) {
+        if let (Some(number), Ok(ResponseBody::Result(result))) = (number, body) {
+            self.machine.confirm_stop(number, |mark| mark.is_in(result));
+        }
+    }
+
+    /// Receives the response to a message that no call waits for: it may be a stop. An error refuses that.
+    #[cold]
+    pub(super) fn receive_response_to_stop(
+        &mut self,
+        number: Option<u32>,
+        body: &Result<ResponseBody<'_>, EnvelopeProblem>,
+    ) {
+        match (body, number) {
+            (Ok(ResponseBody::Result(result)), _) => self.work_in_result(result, false),
+            (_, Some(number)) => self.machine.refuse_stop(number),
+            (_, None) => {}
+        }
+    }
+
+    /// Takes what the result of a request reports about work.
+    #[cold]
+    pub(super) fn work_in_result(&mut self, result: &RawValue, is_ours: bool) {
+        let Config { dialect, limits, .. } = self.config();
+        if let Some(part) = dialect.work_in(Carrier::Result, "", Some(result), limits.id_bytes) {
+            self.machine.report_work(&part, is_ours);
+        }
+    }
+
+    pub(super) fn report_work_began(&mut self, work: WorkId) {
+        let Some(WorkName { runs_here, rule, name }) = self.machine.work_name(work) else { return };
+        let Some(rule) = self.config().dialect.work.get(usize::from(*rule)) else { return };
+        let (kind, name, runs_here) = (rule.kind.clone(), name.clone(), *runs_here);
+        self.push_work_event(Event::WorkBegan { work, kind, name, runs_here });
+    }
+
+    pub(super) fn push_work_event(&mut self, event: Event<'static, O>) {
+        if self.config().show_work {
+            self.push_event(event);
+        }
+    }
+}

@@ -1,0 +1,343 @@
+//! The steps of work: its begin, its stop and its end.
+
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+use core::num::NonZeroU32;
+use core::time::Duration;
+
+use super::action::Action;
+use super::calls::RowKey;
+use super::state::Machine;
+use super::table::{CallInput, CallPhase, RequestInput, RequestStep};
+use super::works::{Part, Work, WorkInput, WorkName, WorkPhase};
+use crate::cause::{Cause, Settlement, WorkOutcome};
+use crate::dialect::signs::{Mark, News, WorkPart};
+use crate::handle::{CallId, RequestHandle, WorkId};
+
+impl<C, R: Default> Machine<C, R> {
+    /// Takes up a request or call that has a part in some work.
+    #[cold]
+    pub(super) fn join_work(&mut self, part: &WorkPart, of: Part) {
+        let is_ours = matches!(of, Part::Call(_));
+        match part.news {
+            News::Begun => self.begin_work(part.named(!is_ours), Some(of)),
+            News::Nested { is_cancelled } => {
+                let name = part.named(is_ours);
+                // The peer sent it before it read the stop. A later run is not hit.
+                let is_late = self.works.are_stopping(&name);
+                if self.works.nested.len() < self.config.limits.works {
+                    self.works.nested.insert((name, of), is_cancelled);
+                }
+                if is_late {
+                    self.stop_nested(of, is_cancelled);
+                }
+            }
+            News::Stop | News::Ended | News::Asked => self.report_work(part, is_ours),
+        }
+    }
+
+    /// Takes what a message of one side reports about work.
+    pub(crate) fn report_work(&mut self, part: &WorkPart, is_ours: bool) {
+        match part.news {
+            News::Begun => self.begin_work(part.named(is_ours), None),
+            News::Stop if is_ours => self.stop_work(&part.named(false), Cause::Caller, None),
+            News::Stop => self.stop_work(&part.named(true), Cause::Peer, None),
+            News::Ended => {
+                let outcome =
+                    if part.is_stopped { WorkOutcome::Stopped } else { WorkOutcome::Finished };
+                self.end_work_named(&part.named(is_ours), outcome);
+            }
+            News::Nested { .. } | News::Asked => {}
+        }
+    }
+
+    /// Begins work, unless as much is in progress as [`Limits::works`](crate::Limits::works) allows.
+    fn begin_work(&mut self, name: WorkName, begun_by: Option<Part>) {
+        if self.works.rows.len() >= self.config.limits.works || self.is_closed() {
+            return;
+        }
+        let works = &mut self.works;
+        works.last += 1;
+        let work = WorkId(works.last);
+        let (phase, cause, due, stop) = (WorkPhase::Running, None, None, None);
+        works.by_name.insert((name.clone(), phase, work));
+        works.begun.extend(begun_by.map(|part| (part, work)));
+        let is_confirmed = false;
+        works.rows.insert(work, Work { name, phase, begun_by, cause, due, stop, is_confirmed });
+        self.cascade.push_back(Action::WorkBegan { work });
+    }
+
+    // Stop
+
+    /// Stops every run with this name, and what is nested in it. `grace` bounds the time until they have ended.
+    pub(crate) fn stop_work(&mut self, name: &WorkName, cause: Cause, grace: Option<Duration>) {
+        let runs = self.works.named(name, WorkPhase::Running);
+        for &work in &runs {
+            self.stop_run(work, cause);
+            self.bound_work(work, grace);
+        }
+        let nested = if runs.is_empty() { Vec::new() } else { self.works.nested_in(name) };
+        for (part, is_cancelled) in nested {
+            self.stop_nested(part, is_cancelled);
+        }
+    }
+
+    /// Bounds the time until stopped work has ended.
+    pub(crate) fn bound_work(&mut self, work: WorkId, grace: Option<Duration>) {
+        if let Some(grace) = grace {
+            self.works.set_due(work, Some(self.now + grace));
+        }
+    }
+
+    /// Bounds the wait for the response to a call.
+    pub(crate) fn bound_call(&mut self, call: CallId, grace: Duration) {
+        if let Some(key) = self.calls.find(call) {
+            self.shorten_grace(key, grace);
+        }
+    }
+
+    fn stop_run(&mut self, work: WorkId, cause: Cause) {
+        let Some(row) = self.works.step(work, WorkInput::Stop) else { return };
+        row.cause = Some(cause);
+        let begun_by = row.begun_by;
+        self.cascade.push_back(Action::WorkStopped { work, cause });
+        match begun_by {
+            Some(Part::Request(request)) => {
+                self.cascade_mark(request, RequestInput::Cancel, Cause::Stopped);
+            }
+            Some(Part::Call(call)) => self.stop_call(call, cause),
+            None => {}
+        }
+    }
+
+    fn stop_nested(&mut self, part: Part, is_cancelled: bool) {
+        match part {
+            Part::Request(request) => {
+                self.cascade_mark(request, RequestInput::Cancel, Cause::Stopped);
+            }
+            Part::Call(call) if is_cancelled => self.cascade_cancel(call, Cause::Stopped),
+            Part::Call(_) => {}
+        }
+    }
+
+    /// Cancels the call that began work. The stop says so to the peer, which has still to respond.
+    fn stop_call(&mut self, call: CallId, cause: Cause) {
+        let Some(key) = self.calls.find(call) else { return };
+        let grace = self.grace_of(key, cause);
+        self.calls.record_ending(key, Settlement::Cancelled, cause);
+        self.cascade_step(key, CallInput::Stop);
+        match grace.filter(|_| self.calls.get(call).is_some()) {
+            None => {}
+            Some(grace) if grace.is_zero() => self.cascade_step(key, CallInput::Forget),
+            Some(grace) => self.shorten_grace(key, grace),
+        }
+    }
+
+    /// Takes a stop back that was refused, or was never sent: the work goes on.
+    pub(super) fn resume_work(&mut self, name: &WorkName) {
+        for work in self.works.named(name, WorkPhase::Stopping) {
+            let row = self.works.step(work, WorkInput::Resume).expect("it was stopped");
+            row.cause = None;
+            self.works.set_due(work, None);
+            self.cascade.push_back(Action::WorkResumed { work });
+        }
+    }
+
+    /// Notes the number of the request that stopped work.
+    pub(crate) fn number_stop(&mut self, work: WorkId, number: Option<u32>) {
+        if let Some(row) = self.works.rows.get_mut(&work) {
+            row.stop = number.and_then(NonZeroU32::new);
+        }
+    }
+
+    /// Takes the peer's refusal of the stop with this number.
+    pub(crate) fn refuse_stop(&mut self, number: u32) {
+        let refused =
+            self.works.rows.values().find(|row| row.stop.is_some_and(|it| it.get() == number));
+        if let Some(name) = refused.map(|row| row.name.clone()) {
+            self.resume_work(&name);
+        }
+    }
+
+    // End
+
+    /// Releases a request or call that had a part in some work. `outcome` is `None` if the work that it began
+    /// goes on.
+    fn leave_work(&mut self, part: &WorkPart, of: Part, outcome: Option<WorkOutcome>) {
+        let runs_here = matches!(of, Part::Call(_));
+        self.works.nested.remove(&(part.named(runs_here), of));
+        let Some(work) = self.works.begun.remove(&of) else { return };
+        match (outcome, self.works.rows.get_mut(&work)) {
+            (Some(outcome), _) => self.end_work(work, outcome),
+            (None, Some(row)) => row.begun_by = None,
+            (None, None) => {}
+        }
+    }
+
+    /// Ends every run with this name. One whose request has had no response goes on unless it was stopped, because the end
+    /// may be that of the run before.
+    fn end_work_named(&mut self, name: &WorkName, outcome: WorkOutcome) {
+        for phase in [WorkPhase::Running, WorkPhase::Stopping] {
+            for work in self.works.named(name, phase) {
+                if phase == WorkPhase::Stopping || self.works.rows[&work].begun_by.is_none() {
+                    self.end_work(work, outcome);
+                }
+            }
+        }
+    }
+
+    pub(crate) fn end_work(&mut self, work: WorkId, outcome: WorkOutcome) {
+        let Some(row) = self.works.step(work, WorkInput::End) else { return };
+        let (cause, begun_by) = (row.cause, row.begun_by);
+        let is_confirmed = outcome == WorkOutcome::Finished && row.is_confirmed;
+        let outcome = if is_confirmed { WorkOutcome::Stopped } else { outcome };
+        begun_by.map(|part| self.works.begun.remove(&part));
+        self.works.set_due(work, None);
+        self.works.rows.remove(&work);
+        self.cascade.push_back(Action::WorkEnded { work, outcome, cause });
+    }
+
+    /// Ends the work whose grace has run out.
+    pub(super) fn expire_work(&mut self) {
+        while let Some(&(_, work)) = self.works.due.first().filter(|(due, _)| *due <= self.now) {
+            self.end_work(work, WorkOutcome::Silent);
+        }
+    }
+
+    /// Watches no work any more: other rules hold from now on.
+    pub(super) fn forget_work(&mut self) {
+        self.lose_work();
+        self.works.nested.clear();
+    }
+
+    /// Ends all work: the connection is lost.
+    pub(super) fn lose_work(&mut self) {
+        while let Some((&work, _)) = self.works.rows.first_key_value() {
+            self.end_work(work, WorkOutcome::Lost);
+        }
+    }
+
+    /// Returns whether a request or call in flight has begun work.
+    #[inline]
+    pub(crate) fn has_begun_work(&self) -> bool {
+        !self.works.begun.is_empty()
+    }
+
+    /// Notes that the result for a call has the mark of a stop.
+    pub(crate) fn confirm_stop(&mut self, number: u32, is_there: impl FnOnce(&Mark) -> bool) {
+        let Some(call) = self.call_row(number) else { return };
+        let part = call.extras.as_ref().and_then(|extras| extras.facts.work.as_deref());
+        let mark = part.and_then(|part| self.config.dialect.mark_of(part));
+        if let Some(work) = self.work_of_call(call.id) {
+            self.confirm_end(work, mark.is_some_and(is_there));
+        }
+    }
+
+    /// Notes whether the result of the request that began work has the mark of a stop.
+    pub(super) fn confirm_end(&mut self, work: WorkId, is_there: bool) {
+        if let Some(row) = self.works.rows.get_mut(&work) {
+            row.is_confirmed = is_there;
+        }
+    }
+
+    /// Returns the part of a call that was taken up.
+    pub(super) fn part_of_call(&self, key: RowKey) -> Option<Box<WorkPart>> {
+        self.calls.row(key).extras.as_ref()?.facts.work.clone()
+    }
+
+    /// Releases a call that had a part in some work, and ends the work that it began unless that goes on. It was left
+    /// without a response if the peer is silent.
+    #[cold]
+    pub(super) fn leave_work_of_call(
+        &mut self,
+        part: &WorkPart,
+        call: CallId,
+        end: Settlement,
+        is_silent: bool,
+    ) {
+        let is_answered = matches!(end, Settlement::Result | Settlement::Malformed);
+        if part.news == News::Stop && !is_answered && !is_silent {
+            return self.resume_work(&part.named(false));
+        }
+        let goes_on = !self.config.dialect.work_ends_with_response(part);
+        let outcome = match end {
+            Settlement::Result if goes_on => None,
+            Settlement::Result => Some(WorkOutcome::Finished),
+            Settlement::Error | Settlement::Malformed => Some(WorkOutcome::Failed),
+            Settlement::Cancelled if !is_silent => Some(WorkOutcome::Stopped),
+            Settlement::Cancelled | Settlement::TimedOut => Some(WorkOutcome::Silent),
+            Settlement::ConnectionLost => Some(WorkOutcome::Lost),
+        };
+        self.leave_work(part, Part::Call(call), outcome);
+    }
+
+    /// Does the same for a request that ends by this step.
+    #[cold]
+    pub(super) fn leave_work_of_request(
+        &mut self,
+        part: &WorkPart,
+        request: RequestHandle,
+        step: RequestStep,
+    ) {
+        let goes_on = !self.config.dialect.work_ends_with_response(part);
+        let outcome = match step {
+            RequestStep::SendResponse if goes_on => None,
+            RequestStep::SendResponse => Some(WorkOutcome::Finished),
+            _ if self.is_stopped(request, part) => Some(WorkOutcome::Stopped),
+            _ => Some(WorkOutcome::Failed),
+        };
+        self.leave_work(part, Part::Request(request), outcome);
+    }
+
+    // Getters
+
+    /// Returns whether the work that a request has this part in was stopped.
+    pub(super) fn is_stopped(&self, request: RequestHandle, part: &WorkPart) -> bool {
+        match self.work_of_request(request) {
+            Some(work) => self.is_stopping(work),
+            None => {
+                self.request_cause(request) == Some(Cause::Stopped)
+                    || self.works.are_stopping(&part.named(false))
+            }
+        }
+    }
+
+    /// Returns the work in progress, in the order it began.
+    pub fn works(&self) -> impl Iterator<Item = WorkId> {
+        self.works.rows.keys().copied()
+    }
+
+    /// Returns the name of work in progress.
+    pub fn work_name(&self, work: WorkId) -> Option<&WorkName> {
+        self.works.rows.get(&work).map(|row| &row.name)
+    }
+
+    /// Returns whether work was stopped and has not ended.
+    pub fn is_stopping(&self, work: WorkId) -> bool {
+        self.works.rows.get(&work).is_some_and(|row| row.phase == WorkPhase::Stopping)
+    }
+
+    /// Returns the work that a call began, until the call settles.
+    pub fn work_of_call(&self, call: CallId) -> Option<WorkId> {
+        self.works.begun.get(&Part::Call(call)).copied()
+    }
+
+    /// Returns the work that a request began, until it has its response.
+    pub fn work_of_request(&self, request: RequestHandle) -> Option<WorkId> {
+        self.works.begun.get(&Part::Request(request)).copied()
+    }
+
+    /// Returns whether nothing of a call has left.
+    pub(crate) fn is_queued(&self, call: CallId) -> bool {
+        self.call_phase(call) == Some(CallPhase::Queued)
+    }
+
+    /// Returns whether the peer runs work with this name that it knows of and was not told to stop.
+    pub(crate) fn stop_has_to_be_sent(&self, name: &WorkName) -> bool {
+        let is_known = |work: &WorkId| match self.works.rows[work].begun_by {
+            Some(Part::Call(call)) => !self.is_queued(call),
+            _ => true,
+        };
+        !name.runs_here && self.works.named(name, WorkPhase::Running).iter().any(is_known)
+    }
+}

@@ -1,0 +1,236 @@
+//! The judgement of heads: which requests may come in at all.
+
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::net::{Ipv4Addr, Ipv6Addr};
+
+use crate::head::RequestHead;
+use crate::refusal::Refusal;
+use crate::rules::{Rules, VersionHeader};
+
+/// The judge of heads.
+///
+/// A web page may send requests to any address, that of a server on the same machine too. `Origin` and `Host` keep such
+/// pages out. Loopback names and addresses are admitted, and others by name.
+#[derive(Clone, Debug)]
+pub struct Gate {
+    /// The origins that are admitted beside loopback ones, such as `https://example.com`; `*` admits all.
+    pub origins: Vec<String>,
+    /// The hosts that are admitted beside loopback ones, without a port; `*` admits all.
+    pub hosts: Vec<String>,
+    /// The revisions that are offered.
+    pub revisions: Vec<&'static Rules>,
+}
+
+/// The request that a head makes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verb {
+    /// A body with messages follows.
+    Post,
+    /// The client listens, or resumes a stream.
+    Get,
+    /// The session ends.
+    Delete,
+}
+
+impl Default for Gate {
+    fn default() -> Self {
+        Self { origins: Vec::new(), hosts: Vec::new(), revisions: Rules::PRESETS.iter().collect() }
+    }
+}
+
+impl Gate {
+    /// Judges a head, and returns the request and the rules that the head names.
+    ///
+    /// Without a header, `assumed` counts: the rules of the session, if there is one.
+    ///
+    /// # Errors
+    ///
+    /// Returns the [`Refusal`] of the first rule that is broken. Pages come first, so that a stranger learns nothing else.
+    pub fn judge(
+        &self,
+        head: &RequestHead<'_>,
+        assumed: Option<&'static Rules>,
+    ) -> Result<(Verb, &'static Rules), Refusal> {
+        head.check()?;
+        if !head.host().is_some_and(|host| self.admits_host(host)) {
+            return Err(Refusal::Host);
+        }
+        if !head.origin().is_none_or(|origin| self.admits_origin(origin)) {
+            return Err(Refusal::Origin);
+        }
+        let verb = match head.method {
+            "POST" => Verb::Post,
+            "GET" => Verb::Get,
+            "DELETE" => Verb::Delete,
+            _ => return Err(Refusal::Method),
+        };
+        let rules = self.rules(head, assumed)?;
+        let takes = |kind| head.accepts(kind);
+        match verb {
+            Verb::Get | Verb::Delete if !rules.has_sessions => Err(Refusal::Method),
+            Verb::Get if !takes("text/event-stream") => Err(Refusal::Accept),
+            Verb::Post if !is_json(head.content_type()) => Err(Refusal::ContentType),
+            Verb::Post if !takes("application/json") && !takes("text/event-stream") => {
+                Err(Refusal::Accept)
+            }
+            _ => Ok((verb, rules)),
+        }
+    }
+
+    /// Returns the versions that are offered.
+    pub fn versions(&self) -> impl Iterator<Item = &'static str> {
+        self.revisions.iter().map(|rules| rules.version)
+    }
+
+    /// Finds the rules of a request.
+    ///
+    /// Without a header and another sign of the version, "the server SHOULD assume protocol version 2025-03-26". The
+    /// oldest revision that is offered stands for that.
+    fn rules(
+        &self,
+        head: &RequestHead<'_>,
+        assumed: Option<&'static Rules>,
+    ) -> Result<&'static Rules, Refusal> {
+        match (head.version(), assumed) {
+            (Some(version), _) => {
+                let found = self.revisions.iter().find(|rules| rules.version == version);
+                let rules = *found.ok_or(Refusal::Version)?;
+                match assumed.filter(|assumed| assumed.version != rules.version) {
+                    Some(_) => Err(Refusal::Mismatch),
+                    None => Ok(rules),
+                }
+            }
+            (None, Some(assumed)) => Ok(assumed),
+            (None, None) => {
+                let oldest = self.revisions.iter().min_by_key(|rules| rules.version);
+                let oldest = *oldest.ok_or(Refusal::Version)?;
+                match oldest.version_header {
+                    VersionHeader::OfBody => Err(Refusal::Mismatch),
+                    VersionHeader::Optional | VersionHeader::OfSession => Ok(oldest),
+                }
+            }
+        }
+    }
+
+    fn admits_host(&self, authority: &str) -> bool {
+        let Some(host) = host_of(authority) else { return false };
+        let is_named = |named: &String| named == "*" || named.eq_ignore_ascii_case(host);
+        is_loopback(host) || self.hosts.iter().any(is_named)
+    }
+
+    /// The origin `null` is none of ours: a page of any site can have that, in a sandboxed frame.
+    fn admits_origin(&self, origin: &str) -> bool {
+        let authority = origin.strip_prefix("http://").or_else(|| origin.strip_prefix("https://"));
+        authority.and_then(host_of).is_some_and(is_loopback)
+            || self.origins.iter().any(|named| named == "*" || named == origin)
+    }
+}
+
+/// Returns the host of an authority, if that is a host and perhaps a port.
+fn host_of(authority: &str) -> Option<&str> {
+    let end = match authority.starts_with('[') {
+        true => authority.find(']')? + 1,
+        false => authority.find(':').unwrap_or(authority.len()),
+    };
+    let (host, port) = authority.split_at(end);
+    let is_host = |byte: u8| byte.is_ascii_alphanumeric() || b"-._:[]".contains(&byte);
+    let is_port = port.is_empty()
+        || port.strip_prefix(':').is_some_and(|it| it.bytes().all(|byte| byte.is_ascii_digit()));
+    (!host.is_empty() && host.bytes().all(is_host) && is_port).then_some(host)
+}
+
+fn is_loopback(host: &str) -> bool {
+    let in_brackets = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));
+    match in_brackets {
+        Some(address) => address.parse().is_ok_and(|address: Ipv6Addr| address.is_loopback()),
+        None => {
+            let host = host.to_ascii_lowercase();
+            host == "localhost"
+                || host.ends_with(".localhost")
+                || host.parse().is_ok_and(|address: Ipv4Addr| address.is_loopback())
+        }
+    }
+}
+
+fn is_json(kind: Option<&str>) -> bool {
+    let kind = kind.and_then(|kind| kind.split(';').next()).unwrap_or_default();
+    kind.trim().eq_ignore_ascii_case("application/json")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const POST: [(&str, &[u8]); 2] =
+        [("host", b"localhost:80"), ("content-type", b"application/json")];
+
+    fn judge(method: &str, more: &[(&'static str, &'static str)]) -> Result<&'static str, Refusal> {
+        let more = more.iter().map(|(name, value)| (*name, value.as_bytes()));
+        let headers = POST.into_iter().chain(more);
+        let judged = Gate::default().judge(&RequestHead::new(method, headers), None);
+        judged.map(|(_, rules)| rules.version)
+    }
+
+    #[test]
+    fn pages_of_other_sites_and_other_hosts_are_refused() {
+        for origin in
+            ["http://evil.example", "null", "http://localhost@evil.example", "file://localhost"]
+        {
+            assert_eq!(judge("POST", &[("origin", origin)]), Err(Refusal::Origin), "{origin}");
+        }
+        for origin in
+            ["http://localhost:3000", "https://app.localhost", "http://[::1]:1", "http://127.0.0.9"]
+        {
+            assert!(judge("POST", &[("origin", origin)]).is_ok(), "{origin}");
+        }
+        let gate = Gate::default();
+        for host in [
+            "evil.example",
+            "localhost.evil.example",
+            "",
+            "[::2]",
+            "127.0.0.1.evil.example:80",
+            "a/localhost",
+        ] {
+            let head = RequestHead::new("POST", [("host", host.as_bytes())]);
+            assert_eq!(gate.judge(&head, None), Err(Refusal::Host), "{host}");
+        }
+        assert_eq!(gate.judge(&RequestHead::new("POST", []), None), Err(Refusal::Host));
+        let named = Gate { hosts: alloc::vec!["example.com".into()], ..Gate::default() };
+        assert!(named.admits_host("example.com:8443") && !named.admits_host("example.org"));
+    }
+
+    #[test]
+    fn each_broken_rule_of_a_head_has_its_status() {
+        let status =
+            |judged: Result<_, Refusal>| judged.map_or_else(Refusal::status, |_: &str| 200);
+        assert_eq!(status(judge("PUT", &[])), 405);
+        assert_eq!(status(judge("GET", &[("accept", "application/json")])), 406);
+        assert_eq!(status(judge("POST", &[("accept", "text/html")])), 406);
+        assert_eq!(status(judge("POST", &[("mcp-protocol-version", "1999-01-01")])), 400);
+        assert_eq!(status(judge("GET", &[("mcp-protocol-version", "2026-07-28")])), 405);
+        assert_eq!(status(judge("DELETE", &[("mcp-protocol-version", "2026-07-28")])), 405);
+        let text = [("host", &b"localhost"[..]), ("content-type", b"text/plain")];
+        let judged = Gate::default().judge(&RequestHead::new("POST", text), None);
+        assert_eq!(judged.map_err(Refusal::status), Err(415));
+    }
+
+    #[test]
+    fn the_version_is_that_of_the_header_or_of_the_session_or_the_oldest() {
+        assert_eq!(judge("POST", &[]), Ok("2025-03-26"));
+        assert_eq!(judge("POST", &[("mcp-protocol-version", "2026-07-28")]), Ok("2026-07-28"));
+        let gate = Gate::default();
+        let session = Rules::named("2025-06-18");
+        let with = |version: &'static str| {
+            [POST[0], POST[1], ("mcp-protocol-version", version.as_bytes())]
+        };
+        let judged = |version| gate.judge(&RequestHead::new("POST", with(version)), session);
+        assert!(judged("2025-06-18").is_ok());
+        assert_eq!(judged("2025-11-25"), Err(Refusal::Mismatch));
+        let assumed = gate.judge(&RequestHead::new("POST", POST), session);
+        assert_eq!(assumed.map(|(_, rules)| rules.version), Ok("2025-06-18"));
+        let modern = Gate { revisions: alloc::vec![&Rules::MCP_2026_07_28], ..Gate::default() };
+        assert_eq!(modern.judge(&RequestHead::new("POST", POST), None), Err(Refusal::Mismatch));
+    }
+}

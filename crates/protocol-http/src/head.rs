@@ -1,0 +1,149 @@
+//! The head of a request, as far as it decides something.
+
+use crate::refusal::Refusal;
+
+/// The method and the headers of a request that decide something.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RequestHead<'a> {
+    /// The method, such as `POST`.
+    pub method: &'a str,
+    headers: [Option<&'a str>; NAMES.len()],
+    is_broken: bool,
+}
+
+const NAMES: [&str; 9] = [
+    "host",
+    "origin",
+    "accept",
+    "content-type",
+    "mcp-protocol-version",
+    "mcp-session-id",
+    "last-event-id",
+    "mcp-method",
+    "mcp-name",
+];
+const ACCEPT: usize = 2;
+
+impl<'a> RequestHead<'a> {
+    /// Reads a head. The names of headers are compared without regard to case.
+    pub fn new(method: &'a str, headers: impl IntoIterator<Item = (&'a str, &'a [u8])>) -> Self {
+        let mut head = Self { method, ..Self::default() };
+        for (name, value) in headers {
+            let at = NAMES.iter().position(|known| known.eq_ignore_ascii_case(name));
+            let Some(at) = at else { continue };
+            let value = core::str::from_utf8(value).ok().filter(|value| is_visible(value));
+            // A list of types may stand in several headers, and the first one of these is enough.
+            let is_twice = head.headers[at].is_some() && at != ACCEPT;
+            head.is_broken |= is_twice || value.is_none();
+            head.headers[at] = head.headers[at].or(value.map(str::trim_ascii));
+        }
+        head
+    }
+
+    /// Returns whether every header stands once and is visible ASCII.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`Refusal::Header`] otherwise.
+    pub const fn check(&self) -> Result<(), Refusal> {
+        if self.is_broken { Err(Refusal::Header) } else { Ok(()) }
+    }
+
+    /// Returns the value of the header `Host`.
+    #[must_use]
+    pub const fn host(&self) -> Option<&'a str> {
+        self.headers[0]
+    }
+
+    /// Returns the value of the header `Origin`.
+    #[must_use]
+    pub const fn origin(&self) -> Option<&'a str> {
+        self.headers[1]
+    }
+
+    /// Returns the value of the header `Content-Type`.
+    #[must_use]
+    pub const fn content_type(&self) -> Option<&'a str> {
+        self.headers[3]
+    }
+
+    /// Returns the value of the header `MCP-Protocol-Version`.
+    #[must_use]
+    pub const fn version(&self) -> Option<&'a str> {
+        self.headers[4]
+    }
+
+    /// Returns the value of the header `Mcp-Session-Id`.
+    #[must_use]
+    pub const fn session(&self) -> Option<&'a str> {
+        self.headers[5]
+    }
+
+    /// Returns the value of the header `Last-Event-ID`.
+    #[must_use]
+    pub const fn last_event_id(&self) -> Option<&'a str> {
+        self.headers[6]
+    }
+
+    /// Returns the value of the header `Mcp-Method`.
+    #[must_use]
+    pub const fn mirrored_method(&self) -> Option<&'a str> {
+        self.headers[7]
+    }
+
+    /// Returns `Mcp-Name`, which may be encoded.
+    #[must_use]
+    pub const fn mirrored_name(&self) -> Option<&'a str> {
+        self.headers[8]
+    }
+
+    /// Returns whether the client accepts this type. A client without the header accepts every type.
+    #[must_use]
+    pub fn accepts(&self, wanted: &str) -> bool {
+        let Some(accept) = self.headers[ACCEPT] else { return true };
+        let family = wanted.split('/').next().unwrap_or_default();
+        accept.split(',').any(|range| {
+            let mut parts = range.split(';').map(str::trim);
+            let kind = parts.next().unwrap_or_default();
+            let is_refused =
+                parts.any(|part| matches!(part, "q=0" | "q=0.0" | "q=0.00" | "q=0.000"));
+            let is_family = kind.strip_suffix("/*").is_some_and(|it| it == "*" || it == family);
+            !is_refused && (is_family || kind.eq_ignore_ascii_case(wanted))
+        })
+    }
+}
+
+fn is_visible(value: &str) -> bool {
+    value.bytes().all(|byte| matches!(byte, b' '..=b'~' | b'\t'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_accept_header_admits_ranges_and_honours_a_quality_of_zero() {
+        let accepts = |value: &'static str| {
+            let head = RequestHead::new("POST", [("ACCEPT", value.as_bytes())]);
+            (head.accepts("application/json"), head.accepts("text/event-stream"))
+        };
+        assert_eq!(accepts("application/json, text/event-stream"), (true, true));
+        assert_eq!(accepts("application/json"), (true, false));
+        assert_eq!(accepts("text/*;q=0.5"), (false, true));
+        assert_eq!(accepts("*/*, text/event-stream;q=0"), (true, true));
+        assert_eq!(accepts("text/event-stream;q=0"), (false, false));
+        assert_eq!(accepts("text/html"), (false, false));
+        assert!(RequestHead::new("POST", []).accepts("application/json"));
+    }
+
+    #[test]
+    fn a_header_that_stands_twice_is_refused() {
+        let twice = [("Mcp-Session-Id", &b"a"[..]), ("mcp-session-id", b"b")];
+        assert_eq!(RequestHead::new("POST", twice).check(), Err(Refusal::Header));
+        assert_eq!(
+            RequestHead::new("POST", [("origin", &b"\xFF"[..])]).check(),
+            Err(Refusal::Header)
+        );
+        assert_eq!(RequestHead::new("POST", [("x", &b"\xFF"[..])]).check(), Ok(()));
+    }
+}

@@ -1,0 +1,46 @@
+//! MCP over HTTP, whose lost streams are not misread.
+//!
+//! # The parts
+//!
+//! - [`Session`] is the table of the exchanges of one session. It has no I/O and no clock. Heads, bodies, lost streams,
+//!   times and messages of the endpoint go in, and [`Action`]s come out.
+//! - [`Gate`] judges the head of a request, and [`Posted`] reads its body. A [`Refusal`] has its status.
+//! - [`Rules`] are one revision of Streamable HTTP, as data.
+//! - [`Decoder`] reads server-sent events, at any split of the bytes.
+//!
+//! A host brings the sockets, HTTP itself and one endpoint a session. With the feature `server`, the module `server` does.
+//!
+//! # A lost stream
+//!
+//! A stream that closes is the cancel of its request in MCP 2026-07-28, and nothing of the kind before that. [`OnLoss`]
+//! is the choice of the host: it cancels now, cancels after a while, or goes on. Proxies may hide that a client has gone
+//! until bytes flow. So a session sends heads at once and a comment each second, as far as the client accepts events.
+#![no_std]
+#![forbid(unsafe_code)]
+
+extern crate alloc;
+#[cfg(feature = "server")]
+extern crate std;
+
+mod decode;
+mod encode;
+mod gate;
+mod head;
+mod post;
+mod refusal;
+mod rules;
+#[cfg(feature = "server")]
+pub mod server;
+mod session;
+mod store;
+mod table;
+
+pub use decode::{Decoder, SseEvent, SseLimits, TooLong};
+pub use encode::{comment, event};
+pub use gate::{Gate, Verb};
+pub use head::RequestHead;
+pub use post::{Message, MessageKind, Posted};
+pub use refusal::Refusal;
+pub use rules::{OnLoss, Rules, VersionHeader};
+pub use session::{Action, ResponseHead, Session, SessionOptions, StreamId};
+pub use table::{Input, Phase, Step, Transition};

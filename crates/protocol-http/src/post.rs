@@ -1,0 +1,257 @@
+//! The messages of a body.
+
+use alloc::string::String;
+use alloc::vec;
+use alloc::vec::Vec;
+
+use protocol_core::WireId;
+use protocol_json::{Members, elements, path, string, text, value};
+use serde_json::value::RawValue;
+
+use crate::head::RequestHead;
+use crate::refusal::Refusal;
+use crate::rules::{Rules, VersionHeader};
+
+/// The most messages of one batch.
+const BATCH: usize = 128;
+const VERSION: [&str; 2] = ["_meta", "io.modelcontextprotocol/protocolVersion"];
+
+/// A body that a session may take.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Posted {
+    /// The body, as it came.
+    pub body: Vec<u8>,
+    /// The messages in it, in their order.
+    pub messages: Vec<Message>,
+}
+
+/// The part of a message that decides where its response goes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Message {
+    /// The kind of message.
+    pub kind: MessageKind,
+    /// The method; empty for a response.
+    pub method: String,
+    /// The token under which progress is to come.
+    pub progress: Option<WireId>,
+}
+
+/// The kind of a posted message.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum MessageKind {
+    /// A request with this id.
+    Request(WireId),
+    /// A notification, which gets no response.
+    Notification,
+    /// A response to a request of ours.
+    Response,
+}
+
+impl Posted {
+    /// Reads a body under the rules of a revision.
+    ///
+    /// # Errors
+    ///
+    /// Returns the rule that the body breaks, and the id of its request if that can be read.
+    pub fn read(
+        body: Vec<u8>,
+        head: &RequestHead<'_>,
+        rules: &Rules,
+    ) -> Result<Self, (Refusal, Option<WireId>)> {
+        let parse = || (Refusal::Parse, None);
+        let json = core::str::from_utf8(&body).ok().and_then(value).ok_or_else(parse)?;
+        let messages = match elements(json.get(), BATCH + 1) {
+            Some(_) if !rules.has_batches => return Err((Refusal::Batch, None)),
+            Some(all) if all.is_empty() || all.len() > BATCH => {
+                return Err((Refusal::Message, None));
+            }
+            Some(all) => {
+                all.into_iter().map(|one| read(one, rules)).collect::<Result<Vec<_>, _>>()?
+            }
+            None => {
+                let message = read(json, rules)?;
+                let id = message.id().cloned();
+                check_mirrors(&message, json, head, rules).map_err(|refusal| (refusal, id))?;
+                vec![message]
+            }
+        };
+        for (at, message) in messages.iter().enumerate() {
+            let is_same = |other: &Message| other.id().is_some() && other.id() == message.id();
+            if messages[..at].iter().any(is_same) {
+                return Err((Refusal::DuplicateId, message.id().cloned()));
+            }
+        }
+        Ok(Self { body, messages })
+    }
+
+    /// Returns whether the body is the request that opens a session.
+    #[must_use]
+    pub fn opens_session(&self) -> bool {
+        matches!(&self.messages[..], [one] if one.method == "initialize" && one.id().is_some())
+    }
+
+    /// Returns the ids of the requests.
+    pub fn ids(&self) -> impl Iterator<Item = &WireId> {
+        self.messages.iter().filter_map(Message::id)
+    }
+}
+
+impl Message {
+    /// Returns the id, if it is a request.
+    #[must_use]
+    pub const fn id(&self) -> Option<&WireId> {
+        match &self.kind {
+            MessageKind::Request(id) => Some(id),
+            MessageKind::Notification | MessageKind::Response => None,
+        }
+    }
+}
+
+fn read(json: &RawValue, rules: &Rules) -> Result<Message, (Refusal, Option<WireId>)> {
+    let broken = || (Refusal::Message, None);
+    let names = &["method", "id", "params", "result", "error"];
+    let members = Members::of(json.get(), names).ok_or_else(broken)?;
+    let id = members.token(1).and_then(WireId::from_token);
+    let method = members.token(0).map(|token| string(token).ok_or_else(broken)).transpose()?;
+    let is_response = members.token(3).is_some() || members.token(4).is_some();
+    let kind = match (&method, members.token(1), id) {
+        (Some(_), None, _) => MessageKind::Notification,
+        (Some(_), Some(_), Some(id)) if id.token() != "null" => MessageKind::Request(id),
+        (None, Some(_), Some(_)) if is_response && rules.has_client_responses => {
+            MessageKind::Response
+        }
+        _ => return Err(broken()),
+    };
+    let progress = members.raw(2).and_then(|params| path(params, &["_meta", "progressToken"]));
+    let progress = progress.and_then(|token| WireId::from_token(token.get()));
+    Ok(Message { kind, method: method.unwrap_or_default().into_owned(), progress })
+}
+
+/// Compares the headers with what they repeat of the body.
+fn check_mirrors(
+    message: &Message,
+    json: &RawValue,
+    head: &RequestHead<'_>,
+    rules: &Rules,
+) -> Result<(), Refusal> {
+    if message.id().is_none() {
+        // "header requirements for notification POSTs are not defined by this revision."
+        return Ok(());
+    }
+    let at = |names: &[&str]| path(json, names).and_then(text);
+    if rules.version_header == VersionHeader::OfBody {
+        let said = at(&["params", VERSION[0], VERSION[1]]);
+        if said.is_none() || said.as_deref() != head.version() {
+            return Err(Refusal::Mismatch);
+        }
+    }
+    if rules.has_mirrors {
+        if head.mirrored_method() != Some(&*message.method) {
+            return Err(Refusal::Mismatch);
+        }
+        let member = match &*message.method {
+            "tools/call" | "prompts/get" => "name",
+            "resources/read" => "uri",
+            _ => return Ok(()),
+        };
+        let Some(said) = at(&["params", member]) else { return Ok(()) };
+        let mirrored = head.mirrored_name().and_then(decoded);
+        if mirrored.as_deref() != Some(said.as_bytes()) {
+            return Err(Refusal::Mismatch);
+        }
+    }
+    Ok(())
+}
+
+/// Decodes a header that may be `=?base64?…?=`.
+fn decoded(header: &str) -> Option<Vec<u8>> {
+    let coded = header.strip_prefix("=?base64?").and_then(|rest| rest.strip_suffix("?="));
+    let Some(coded) = coded else { return Some(header.into()) };
+    let digits = coded.trim_end_matches('=');
+    let padded = coded.len() - digits.len();
+    if coded.len() % 4 != 0 || padded > 2 {
+        return None;
+    }
+    let (mut out, mut bits, mut held) = (Vec::new(), 0_u32, 0_u32);
+    for byte in digits.bytes() {
+        let digit = match byte {
+            b'A'..=b'Z' => byte - b'A',
+            b'a'..=b'z' => byte - b'a' + 26,
+            b'0'..=b'9' => byte - b'0' + 52,
+            b'+' => 62,
+            b'/' => 63,
+            _ => return None,
+        };
+        bits = bits << 6 | u32::from(digit);
+        held += 6;
+        if held >= 8 {
+            held -= 8;
+            out.push((bits >> held) as u8);
+            bits &= (1 << held) - 1;
+        }
+    }
+    (bits == 0).then_some(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused(
+        body: &str,
+        rules: &Rules,
+        headers: &[(&'static str, &'static str)],
+    ) -> Option<Refusal> {
+        let headers = headers.iter().map(|(name, value)| (*name, value.as_bytes()));
+        let head = RequestHead::new("POST", headers);
+        Posted::read(body.into(), &head, rules).err().map(|(refusal, _)| refusal)
+    }
+
+    #[test]
+    fn a_body_is_one_message_where_the_revision_says_so() {
+        let batch = r#"[{"jsonrpc":"2.0","id":1,"method":"a"},{"jsonrpc":"2.0","method":"b"}]"#;
+        assert_eq!(refused(batch, &Rules::MCP_2025_03_26, &[]), None);
+        assert_eq!(refused(batch, &Rules::MCP_2025_06_18, &[]), Some(Refusal::Batch));
+        let twice = r#"[{"id":1,"method":"a"},{"id":1,"method":"b"}]"#;
+        assert_eq!(refused(twice, &Rules::MCP_2025_03_26, &[]), Some(Refusal::DuplicateId));
+        for (body, refusal) in [
+            ("{", Refusal::Parse),
+            ("[]", Refusal::Message),
+            ("7", Refusal::Message),
+            (r#"{"id":null,"method":"a"}"#, Refusal::Message),
+            (r#"{"id":1}"#, Refusal::Message),
+        ] {
+            assert_eq!(refused(body, &Rules::MCP_2025_03_26, &[]), Some(refusal), "{body}");
+        }
+        let response = r#"{"id":1,"result":{}}"#;
+        assert_eq!(refused(response, &Rules::MCP_2025_11_25, &[]), None);
+        assert_eq!(refused(response, &Rules::MCP_2026_07_28, &[]), Some(Refusal::Message));
+    }
+
+    #[test]
+    fn headers_that_differ_from_the_body_are_refused() {
+        let body = r#"{"id":1,"method":"tools/call","params":{"name":"Hello, 世界",
+            "_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28"}}}"#;
+        let version = ("mcp-protocol-version", "2026-07-28");
+        let method = ("mcp-method", "tools/call");
+        let name = ("mcp-name", "=?base64?SGVsbG8sIOS4lueVjA==?=");
+        let refused = |headers: &[_]| refused(body, &Rules::MCP_2026_07_28, headers);
+        assert_eq!(refused(&[version, method, name]), None);
+        let mismatch = Some(Refusal::Mismatch);
+        assert_eq!(refused(&[method, name]), mismatch);
+        assert_eq!(refused(&[version, name]), mismatch);
+        assert_eq!(refused(&[version, method]), mismatch);
+        assert_eq!(refused(&[version, method, ("mcp-name", "Hello")]), mismatch);
+        assert_eq!(refused(&[version, ("mcp-method", "Tools/call"), name]), mismatch);
+        assert_eq!(refused(&[("mcp-protocol-version", "2025-11-25"), method, name]), mismatch);
+    }
+
+    #[test]
+    fn base64_is_decoded_strictly() {
+        assert_eq!(decoded("plain").as_deref(), Some(&b"plain"[..]));
+        assert_eq!(decoded("=?base64?bGluZTEKbGluZTI=?=").as_deref(), Some(&b"line1\nline2"[..]));
+        for bad in ["=?base64?bGl?=", "=?base64?bG!=?=", "=?base64?bB==?=", "=?base64?====?="] {
+            assert_eq!(decoded(bad), None, "{bad}");
+        }
+    }
+}

@@ -1,0 +1,146 @@
+//! Requests that are refused, and the status of each refusal.
+
+use alloc::format;
+use alloc::string::String;
+use core::fmt;
+
+use protocol_core::WireId;
+
+/// The reason why a request is refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+pub enum Refusal {
+    /// `Host` names a server that this one is not.
+    Host,
+    /// `Origin` names a page that may not connect.
+    Origin,
+    /// The secret of the bearer is missing or wrong.
+    Unauthorized,
+    /// The path is another one.
+    Path,
+    /// The method is not offered.
+    Method,
+    /// `Accept` lists neither JSON nor events, or for GET no events.
+    Accept,
+    /// `Content-Type` is not JSON.
+    ContentType,
+    /// A header stands twice, or has bytes that no such header has.
+    Header,
+    /// The version is unknown, or not offered.
+    Version,
+    /// A header does not match the body or the session, or is missing.
+    Mismatch,
+    /// The body is too long.
+    BodyTooLong,
+    /// The body took too long to come.
+    BodyTooSlow,
+    /// The body is no JSON.
+    Parse,
+    /// The body is no message that a client may send.
+    Message,
+    /// The body is a batch, and the revision has none.
+    Batch,
+    /// An id is in flight already.
+    DuplicateId,
+    /// `Mcp-Session-Id` is missing.
+    NoSession,
+    /// `Mcp-Session-Id` names no session.
+    UnknownSession,
+    /// `Last-Event-ID` names no event that is kept.
+    UnknownEvent,
+    /// The stream was read to its end, and nothing more comes.
+    StreamIsOver,
+    /// Too many sessions or exchanges are open.
+    Busy,
+}
+
+impl Refusal {
+    /// Returns the status.
+    #[must_use]
+    pub const fn status(self) -> u16 {
+        match self {
+            Self::Host | Self::Origin => 403,
+            Self::Unauthorized => 401,
+            // "the server MUST respond to requests containing that session ID with HTTP 404 Not Found."
+            Self::Path | Self::UnknownSession => 404,
+            Self::Method => 405,
+            Self::Accept => 406,
+            Self::ContentType => 415,
+            Self::BodyTooLong => 413,
+            Self::BodyTooSlow => 408,
+            Self::Header
+            | Self::Version
+            | Self::Mismatch
+            | Self::Parse
+            | Self::Message
+            | Self::Batch
+            | Self::DuplicateId
+            | Self::NoSession
+            | Self::UnknownEvent => 400,
+            // The status that tells a client of server-sent events not to come back.
+            Self::StreamIsOver => 204,
+            Self::Busy => 503,
+        }
+    }
+
+    /// Returns the code of the JSON-RPC error in the body.
+    #[must_use]
+    pub const fn code(self) -> i32 {
+        match self {
+            Self::Mismatch => -32020,
+            Self::Version => -32022,
+            Self::Parse => -32700,
+            Self::Message | Self::Batch | Self::DuplicateId => -32600,
+            _ => -32000,
+        }
+    }
+
+    /// Returns the body: an error with the id of the request, if that could be read.
+    ///
+    /// Versions are those that the server offers; an error about the version lists them.
+    #[must_use]
+    pub fn body(self, id: Option<&WireId>, versions: &[&str]) -> String {
+        if self.status() == 204 {
+            return String::new();
+        }
+        let id = id.map_or_else(String::new, |id| format!(r#","id":{}"#, id.token()));
+        let data = match self {
+            Self::Version => format!(r#","data":{{"supported":{versions:?}}}"#),
+            _ => String::new(),
+        };
+        format!(
+            r#"{{"jsonrpc":"2.0"{id},"error":{{"code":{},"message":"{self}"{data}}}}}"#,
+            self.code()
+        )
+    }
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Host => "this host is not served here",
+            Self::Origin => "pages of this origin may not connect",
+            Self::Unauthorized => "the bearer token is missing or wrong",
+            Self::Path => "there is no endpoint at this path",
+            Self::Method => "this method is not offered",
+            Self::Accept => "Accept lists neither application/json nor text/event-stream",
+            Self::ContentType => "Content-Type is not application/json",
+            Self::Header => "a header stands twice or has invalid characters",
+            Self::Version => "Unsupported protocol version",
+            Self::Mismatch => "Header mismatch: a header is missing or differs from the body",
+            Self::BodyTooLong => "the body is too long",
+            Self::BodyTooSlow => "the body took too long",
+            Self::Parse => "the body is no JSON",
+            Self::Message => "the body is no message of a client",
+            Self::Batch => "batches are not part of this protocol version",
+            Self::DuplicateId => "a request with this id is in flight",
+            Self::NoSession => "Mcp-Session-Id is missing",
+            Self::UnknownSession => "there is no such session",
+            Self::UnknownEvent => "the event is not kept any more",
+            Self::StreamIsOver => "the stream is over",
+            Self::Busy => "too many sessions or requests are open",
+        })
+    }
+}
+
+impl core::error::Error for Refusal {}

@@ -1,0 +1,141 @@
+//! The revisions of Streamable HTTP, as data.
+
+use core::time::Duration;
+
+use protocol_core::{Cause, Dialect, ResponseRule};
+
+/// The rules of one revision of Streamable HTTP.
+///
+/// Nothing asks which revision it has; it reads these fields. A quotation at a preset names the source of a value.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rules {
+    /// The revision, as the header `MCP-Protocol-Version` names it.
+    pub version: &'static str,
+    /// The dialect of the endpoint.
+    pub dialect: &'static Dialect,
+    /// Whether requests belong to a session, with GET streams and DELETE.
+    pub has_sessions: bool,
+    /// Whether a lost stream can be resumed by `Last-Event-ID`.
+    pub is_resumable: bool,
+    /// Whether each stream begins with an event that has an id and no data.
+    pub is_primed: bool,
+    /// Whether a body may be an array of messages.
+    pub has_batches: bool,
+    /// The use of the header `MCP-Protocol-Version`.
+    pub version_header: VersionHeader,
+    /// Whether `Mcp-Method` and `Mcp-Name` repeat what the body says.
+    pub has_mirrors: bool,
+    /// Whether a client may post responses.
+    pub has_client_responses: bool,
+    /// Whether the status of an unknown method is 404.
+    pub unknown_is_404: bool,
+    /// The longest time until the head of a stream leaves, unless the session is told that the request has begun. The
+    /// status is open until then.
+    pub head_after: Duration,
+    /// The meaning of a lost stream.
+    pub on_loss: OnLoss,
+}
+
+/// The meaning of a stream that closed before its request had a response.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum OnLoss {
+    /// The request is cancelled at once.
+    CancelNow,
+    /// The request is cancelled unless its stream is resumed within this time.
+    CancelAfter(Duration),
+    /// The request goes on.
+    GoOn,
+}
+
+/// The use of the header `MCP-Protocol-Version`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum VersionHeader {
+    /// The revision has no such header, and one that is there has to name it.
+    Optional,
+    /// The header names the revision of the session, in requests after `initialize`.
+    OfSession,
+    /// The header is required, and repeats what the body says.
+    OfBody,
+}
+
+impl Rules {
+    /// MCP 2025-03-26, the first revision, with batches.
+    pub const MCP_2025_03_26: Self = Self {
+        version: "2025-03-26",
+        dialect: &Dialect::MCP_2025_03_26_HTTP,
+        has_sessions: true,
+        is_resumable: true,
+        is_primed: false,
+        has_batches: true,
+        version_header: VersionHeader::Optional,
+        has_mirrors: false,
+        has_client_responses: true,
+        unknown_is_404: false,
+        head_after: Duration::ZERO,
+        // "Disconnection SHOULD NOT be interpreted as the client cancelling its request."
+        on_loss: OnLoss::GoOn,
+    };
+
+    /// MCP 2025-06-18: one message a body, and the header with the version.
+    pub const MCP_2025_06_18: Self = Self {
+        version: "2025-06-18",
+        dialect: &Dialect::MCP_2025_06_18_HTTP,
+        // "The body of the POST request MUST be a single JSON-RPC request, notification, or response."
+        has_batches: false,
+        version_header: VersionHeader::OfSession,
+        ..Self::MCP_2025_03_26
+    };
+
+    /// MCP 2025-11-25: each stream begins with an event id.
+    pub const MCP_2025_11_25: Self = Self {
+        version: "2025-11-25",
+        dialect: &Dialect::MCP_2025_11_25_HTTP,
+        // "The server SHOULD immediately send an SSE event consisting of an event ID and an empty data field."
+        is_primed: true,
+        ..Self::MCP_2025_06_18
+    };
+
+    /// MCP 2026-07-28: no sessions, and the end of a stream is the cancel.
+    pub const MCP_2026_07_28: Self = Self {
+        version: "2026-07-28",
+        dialect: &Dialect::MCP_2026_07_28_HTTP,
+        has_sessions: false,
+        // "Resumable SSE streams via Last-Event-ID are not supported."
+        is_resumable: false,
+        is_primed: false,
+        version_header: VersionHeader::OfBody,
+        has_mirrors: true,
+        // "The client MUST NOT send JSON-RPC responses."
+        has_client_responses: false,
+        // "it MUST respond with 404 Not Found and a JSON-RPC error with code -32601".
+        unknown_is_404: true,
+        head_after: Duration::from_secs(1),
+        // "Closing the SSE response stream MUST be treated by the server as cancellation of that request."
+        on_loss: OnLoss::CancelNow,
+        ..Self::MCP_2025_11_25
+    };
+
+    /// Every preset, the newest first.
+    pub const PRESETS: &'static [Self] =
+        &[Self::MCP_2026_07_28, Self::MCP_2025_11_25, Self::MCP_2025_06_18, Self::MCP_2025_03_26];
+
+    /// Returns the preset of this version.
+    #[must_use]
+    pub fn named(version: &str) -> Option<&'static Self> {
+        Self::PRESETS.iter().find(|rules| rules.version == version)
+    }
+
+    /// Returns the cause of a request that is cancelled because its stream was lost.
+    ///
+    /// It is `peer` where the end of the stream is the cancel, and `peer_gone` where the host decided so.
+    #[must_use]
+    pub fn loss_cause(&self) -> Cause {
+        self.dialect.closed_stream.unwrap_or(Cause::PeerGone)
+    }
+
+    /// Returns whether a request that was cancelled for this gets no response.
+    #[must_use]
+    pub fn is_silent(&self, cause: Cause) -> bool {
+        cause == Cause::Peer && self.dialect.response != ResponseRule::Required
+    }
+}

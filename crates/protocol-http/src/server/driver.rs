@@ -1,0 +1,304 @@
+//! The task of one session, or of one request without a session.
+
+use alloc::borrow::Cow;
+use alloc::boxed::Box;
+use alloc::collections::BTreeMap;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::future::poll_fn;
+use core::mem;
+use core::pin::Pin;
+use core::task::{Context, Poll, Waker};
+
+use protocol_async::hub::{Hub, Messages, Output};
+use protocol_async::{Incoming, Options, Peer, Verdict};
+use protocol_core::{Cause, Dialect, InputBuffer, Shutdown, Timestamp};
+use tokio::sync::mpsc::UnboundedReceiver;
+use tokio::sync::{OwnedSemaphorePermit, watch};
+use tokio::time::{Instant, Sleep, sleep_until};
+
+use super::options::{ServerOptions, Work};
+use super::registry::{Registry, Seat, Stage};
+use super::stream::{Command, Pipe};
+use crate::rules::Rules;
+use crate::session::{Action, Session, StreamId};
+
+/// Carries out what a session decides: it moves messages between the responses and the endpoint.
+pub(super) struct Driver {
+    seat: Arc<Seat>,
+    registry: Arc<Registry>,
+    session: Session,
+    hub: Hub,
+    /// The handler, until it is begun.
+    work: Option<Work>,
+    commands: UnboundedReceiver<Command>,
+    stage: watch::Receiver<Stage>,
+    streams: BTreeMap<StreamId, Pipe>,
+    /// The streams whose client reads too little, and since when.
+    stuck: BTreeMap<StreamId, Timestamp>,
+    out: Messages,
+    start: Instant,
+    sleep: Pin<Box<Sleep>>,
+    options: Arc<ServerOptions>,
+    is_ended: bool,
+    _permit: OwnedSemaphorePermit,
+}
+
+/// A reason to go on.
+enum Wake {
+    Command(Command),
+    Output,
+    Over,
+    Time,
+    Stage(Stage),
+}
+
+impl Driver {
+    /// Makes a session with an endpoint of its own. Nothing happens until it runs.
+    pub(super) fn new(
+        seat: Arc<Seat>,
+        registry: Arc<Registry>,
+        commands: UnboundedReceiver<Command>,
+        options: Arc<ServerOptions>,
+        permit: OwnedSemaphorePermit,
+        mut endpoint: Options,
+        handler: &dyn Fn(Peer, Incoming) -> Work,
+    ) -> Self {
+        let (start, rules) = (Instant::now(), seat.rules());
+        let (mut before, told) = (endpoint.observer.take(), seat.commands.clone());
+        endpoint.observer = Some(Box::new(move |verdict| {
+            if let Verdict::Cancelled { id: Some(id), cause } = verdict {
+                let _ = told.send(Command::Cancelled(id.clone(), *cause));
+            }
+            if let Some(before) = &mut before {
+                before(verdict);
+            }
+        }));
+        let (hub, peer, incoming) = Hub::new(endpoint, move || now(start));
+        let mut stage = registry.stage();
+        stage.mark_changed();
+        Self {
+            session: Session::new(rules, options.session.clone(), now(start)),
+            work: Some(handler(peer, incoming)),
+            hub,
+            seat,
+            registry,
+            commands,
+            stage,
+            streams: BTreeMap::new(),
+            stuck: BTreeMap::new(),
+            out: Messages::default(),
+            start,
+            sleep: Box::pin(sleep_until(start)),
+            options,
+            is_ended: false,
+            _permit: permit,
+        }
+    }
+
+    /// Runs until the session is over and its endpoint too.
+    pub(super) async fn run(mut self) {
+        loop {
+            let mut stage = self.stage.clone();
+            let wake = tokio::select! {
+                wake = poll_fn(|cx| self.poll(cx)) => wake,
+                // The registry is ours too, so the sender is there.
+                _ = stage.changed() => Wake::Stage(*stage.borrow_and_update()),
+            };
+            self.stage = stage;
+            let now = now(self.start);
+            match wake {
+                Wake::Command(command) => self.take(command, now),
+                Wake::Output => self.forward(now),
+                Wake::Time => self.handle_timeout(now),
+                Wake::Stage(Stage::Serving) => {}
+                Wake::Stage(Stage::Draining) => self.hub.shutdown(Shutdown::Drain),
+                Wake::Stage(Stage::Cancelling) => self.hub.shutdown(Shutdown::CancelAll),
+                Wake::Stage(Stage::Abandoned) => return,
+                Wake::Over => {
+                    self.session.end(now);
+                    return self.act(now);
+                }
+            }
+            self.act(now);
+        }
+    }
+
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Wake> {
+        if let Poll::Ready(Some(command)) = self.commands.poll_recv(cx) {
+            return Poll::Ready(Wake::Command(command));
+        }
+        let due = self.hub.poll_timers(cx.waker());
+        // A client that reads nothing holds up the messages of its session, so that they can't pile up.
+        let (streams, most) = (&self.streams, self.options.response_bytes);
+        let is_stuck =
+            |it: &StreamId| streams.get(it).is_some_and(|it| !it.has_room(most, cx.waker()));
+        self.stuck.retain(|stream, _| is_stuck(stream));
+        if self.stuck.is_empty() {
+            match self.hub.poll_output(cx.waker(), &mut self.out) {
+                Output::Write => return Poll::Ready(Wake::Output),
+                Output::Over => return Poll::Ready(Wake::Over),
+                Output::Idle => {}
+            }
+        }
+        let patience = self.stuck.values().min().map(|since| *since + self.options.patience);
+        let due = [due, self.session.poll_timeout(), patience].into_iter().flatten().min();
+        let Some(due) = due else { return Poll::Pending };
+        let due = self.start + due.since(Timestamp::ZERO);
+        if self.sleep.deadline() != due {
+            self.sleep.as_mut().reset(due);
+        }
+        self.sleep.as_mut().poll(cx).map(|()| Wake::Time)
+    }
+
+    fn take(&mut self, command: Command, now: Timestamp) {
+        match command {
+            Command::Post { stream, pipe, posted, accepts_events } => {
+                self.streams.insert(stream, pipe);
+                let taken = self.session.post(stream, posted, accepts_events, now);
+                self.refuse(stream, taken);
+            }
+            Command::Get { stream, pipe, last_event_id } => {
+                self.streams.insert(stream, pipe);
+                let taken = self.session.get(stream, last_event_id.as_deref(), now);
+                self.refuse(stream, taken);
+            }
+            Command::Delete(done) => {
+                self.session.end(now);
+                self.act(now);
+                // A client that has gone need not know.
+                let _ = done.send(());
+            }
+            Command::Lost(stream) => {
+                self.streams.remove(&stream);
+                self.session.lost(stream, now);
+            }
+            Command::Cancelled(id, cause) => self.session.cancelled(&id, cause, now),
+            Command::Begun => {
+                // A method that is unknown has its response by now.
+                while self.hub.poll_output(Waker::noop(), &mut self.out) == Output::Write {
+                    self.forward(now);
+                }
+                self.session.begun(now);
+            }
+        }
+    }
+
+    fn refuse(&mut self, stream: StreamId, taken: Result<(), crate::Refusal>) {
+        let Err(refusal) = taken else { return };
+        if let Some(pipe) = self.streams.remove(&stream) {
+            pipe.refuse(refusal);
+        }
+    }
+
+    /// Gives the messages of the endpoint to the session.
+    fn forward(&mut self, now: Timestamp) {
+        while let Some(message) = self.out.take_next() {
+            self.session.message(message, now);
+        }
+        self.out.clear();
+        self.seat.settle(self.session.rules());
+    }
+
+    fn handle_timeout(&mut self, now: Timestamp) {
+        self.session.handle_timeout(now);
+        let patience = self.options.patience;
+        let is_over = |since: &Timestamp| *since + patience <= now;
+        let given_up: Vec<_> =
+            self.stuck.iter().filter(|(_, since)| is_over(since)).map(|(it, _)| *it).collect();
+        for stream in given_up {
+            if let Some(pipe) = self.streams.remove(&stream) {
+                pipe.kill();
+            }
+            self.stuck.remove(&stream);
+            self.session.lost(stream, now);
+        }
+    }
+
+    /// Does what the session asks for.
+    fn act(&mut self, now: Timestamp) {
+        while let Some(action) = self.session.poll_action() {
+            match action {
+                Action::Deliver { body } => {
+                    self.hub.receive_message(&body);
+                    self.begin();
+                }
+                Action::Respond { stream, head } => {
+                    if let Some(pipe) = self.streams.get_mut(&stream) {
+                        pipe.respond(head);
+                    }
+                }
+                Action::Write { stream, bytes } => {
+                    let Some(pipe) = self.streams.get(&stream) else { continue };
+                    if pipe.write(&bytes) > self.options.response_bytes {
+                        self.stuck.entry(stream).or_insert(now);
+                    }
+                }
+                Action::Close { stream } => {
+                    if let Some(pipe) = self.streams.remove(&stream) {
+                        pipe.end();
+                    }
+                }
+                Action::Cancel { id, cause } => self.hub.cancel_request(&id, cause),
+                Action::End => self.end(),
+            }
+        }
+    }
+
+    /// Ends the input of the endpoint, which cancels what is in flight.
+    fn end(&mut self) {
+        self.registry.remove(&self.seat);
+        if !mem::replace(&mut self.is_ended, true) {
+            self.hub.finish(&InputBuffer::new(), None);
+        }
+    }
+
+    /// Begins the handler, once there is something for it. It has a task of its own, since it may block.
+    fn begin(&mut self) {
+        let Some(mut work) = self.work.take() else { return };
+        let (mut begun, mut stage) = (Some(self.seat.commands.clone()), self.stage.clone());
+        tokio::spawn(async move {
+            let work = poll_fn(|cx| {
+                let polled = work.as_mut().poll(cx);
+                // The session may be over.
+                let _ = begun.take().map(|begun| begun.send(Command::Begun));
+                polled
+            });
+            tokio::select! {
+                () = work => {}
+                _ = stage.wait_for(|stage| *stage == Stage::Abandoned) => {}
+            }
+        });
+    }
+}
+
+impl Drop for Driver {
+    fn drop(&mut self) {
+        self.registry.remove(&self.seat);
+    }
+}
+
+fn now(start: Instant) -> Timestamp {
+    Timestamp::ZERO + start.elapsed()
+}
+
+/// Returns the dialect of an endpoint.
+///
+/// Its input ends with the session and not with a stream. So that end cancels what is in flight, in each revision.
+pub(super) fn dialect(rules: &Rules, offered: &[&'static Rules]) -> Dialect {
+    if !rules.has_sessions {
+        return rules.dialect.clone();
+    }
+    let of_session = |rules: &Rules| {
+        let mut dialect = rules.dialect.clone();
+        dialect.closed_stream = Some(Cause::PeerGone);
+        dialect
+    };
+    let revisions = offered.iter().filter(|rules| rules.has_sessions);
+    let revisions: Vec<_> =
+        revisions.map(|rules| (Cow::Borrowed(rules.version), of_session(rules))).collect();
+    let mut dialect = of_session(rules);
+    dialect.exchanges = Dialect::MCP_HTTP.exchanges;
+    dialect.revisions = Cow::Owned(revisions);
+    dialect
+}

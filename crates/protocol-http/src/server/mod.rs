@@ -1,0 +1,226 @@
+//! A server of MCP over HTTP, on tokio with hyper.
+//!
+//! It speaks HTTP/1.1 and HTTP/2, in all revisions of Streamable HTTP at the same time. Each session has an endpoint of
+//! its own. So has each request of a revision without sessions.
+//!
+//! ```
+//! use core::time::Duration;
+//! use protocol_http::server::{Server, ServerOptions};
+//! use protocol_router::Router;
+//! use tokio::net::TcpListener;
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> std::io::Result<()> {
+//! let router = Router::new().request("tools/call", async |params: serde_json::Value, cx| {
+//!     // Work that takes until it is cancelled.
+//!     cx.cancellation().unless_cancelled(std::future::pending::<()>()).await?;
+//!     Ok(params)
+//! });
+//! let server = Server::new(ServerOptions::default(), move |_peer, incoming| {
+//!     let router = router.clone();
+//!     async move { _ = router.serve(&incoming).await }
+//! });
+//! let listener = TcpListener::bind("127.0.0.1:0").await?;
+//! let serving = tokio::spawn({
+//!     let server = server.clone();
+//!     async move { server.serve(listener).await }
+//! });
+//!
+//! // At the end: what is in flight may finish for 5 s, and has 1 s more once it is cancelled.
+//! server.drain(Duration::from_secs(5), Duration::from_secs(1)).await;
+//! serving.await?
+//! # }
+//! ```
+//!
+//! # A lost stream
+//!
+//! A client that closes the stream of a request cancels it in MCP 2026-07-28, and in no revision before.
+//! [`SessionOptions::on_loss`](crate::SessionOptions::on_loss) chooses otherwise. The
+//! [cause](protocol_core::Cause) of a request that was cancelled so is `peer` where the revision says that the end of the
+//! stream is the cancel. It is `peer_gone` where the host chose so.
+//!
+//! # Heads
+//!
+//! A stream of events begins at once. In MCP 2026-07-28 it begins after the first turn of the handler, because an unknown
+//! method has status 404 there.
+
+mod driver;
+mod options;
+mod registry;
+mod respond;
+mod stream;
+
+use alloc::boxed::Box;
+use alloc::sync::Arc;
+use core::convert::Infallible;
+use core::fmt;
+use core::pin::pin;
+use core::time::Duration;
+use std::io;
+
+use bytes::Buf;
+use http::{Request, Response};
+use hyper::body::Incoming as Received;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::server::conn::auto::Builder;
+use protocol_async::{Account, AccountLimits, Incoming, Peer};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpListener;
+use tokio::sync::{Notify, Semaphore};
+use tokio::time::{sleep, timeout};
+
+pub use self::options::ServerOptions;
+use self::registry::{Registry, Stage};
+use self::respond::Shared;
+pub use self::stream::{Body, BrokenOff};
+use crate::refusal::Refusal;
+
+/// The pause when the system has no room for another connection.
+const PAUSE: Duration = Duration::from_millis(100);
+/// The time that tasks have to go once nobody waits for their work.
+const LAST: Duration = Duration::from_secs(1);
+/// The interval at which clients of HTTP/2 are asked whether they are there.
+const PING: Duration = Duration::from_secs(20);
+
+/// A server of MCP over HTTP. Clones are the same server; see the [module](self).
+#[derive(Clone)]
+pub struct Server {
+    shared: Arc<Shared>,
+}
+
+impl Server {
+    /// Makes a server whose sessions are served by this handler.
+    ///
+    /// It is called once for each session, and once for each request in a revision without sessions. Its future runs in
+    /// a task of its own. It should end when `incoming` ends.
+    pub fn new<F>(
+        options: ServerOptions,
+        handler: impl Fn(Peer, Incoming) -> F + Send + Sync + 'static,
+    ) -> Self
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        let shared = Shared {
+            account: Account::new(AccountLimits::of(options.memory_bytes)),
+            seats: Arc::new(Semaphore::new(options.sessions.min(Semaphore::MAX_PERMITS))),
+            options: Arc::new(options),
+            registry: Arc::new(Registry::new()),
+            handler: Box::new(move |peer, incoming| Box::pin(handler(peer, incoming))),
+        };
+        Self { shared: Arc::new(shared) }
+    }
+
+    /// Serves the clients of a listener until the server [drains](Self::drain).
+    ///
+    /// # Errors
+    ///
+    /// Returns the error of a listener that is broken. Without room for another connection, it waits.
+    pub async fn serve(&self, listener: TcpListener) -> io::Result<()> {
+        let most = self.shared.options.connections.min(Semaphore::MAX_PERMITS);
+        let connections = Arc::new(Semaphore::new(most));
+        let mut stage = self.shared.registry.stage();
+        loop {
+            let accept = async {
+                // It is never closed.
+                let permit = connections.clone().acquire_owned().await;
+                (permit, listener.accept().await)
+            };
+            let (permit, accepted) = tokio::select! {
+                accepted = accept => accepted,
+                _ = stage.wait_for(|stage| *stage != Stage::Serving) => return Ok(()),
+            };
+            match accepted {
+                Ok((stream, _)) => {
+                    // It only makes small messages faster.
+                    let _ = stream.set_nodelay(true);
+                    let server = self.clone();
+                    tokio::spawn(async move {
+                        server.serve_connection(stream).await;
+                        drop(permit);
+                    });
+                }
+                Err(error) if error.kind() == io::ErrorKind::InvalidInput => return Err(error),
+                Err(_) => sleep(PAUSE).await,
+            }
+        }
+    }
+
+    /// Serves one connection that the host accepted, such as one with TLS or of a Unix socket.
+    pub async fn serve_connection(
+        &self,
+        stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    ) {
+        let options = &self.shared.options;
+        let mut stage = self.shared.registry.stage();
+        let mut builder = Builder::new(TokioExecutor::new());
+        let (timer, head_time) = (TokioTimer::new(), options.receive_time);
+        builder.http1().timer(timer.clone()).header_read_timeout(head_time);
+        builder.http2().timer(timer).keep_alive_interval(PING);
+        let kill = Arc::new(Notify::new());
+        let service = service_fn(|request: Request<Received>| {
+            let (shared, kill) = (self.shared.clone(), kill.clone());
+            async move {
+                Ok::<_, Infallible>(match request.uri().path() == shared.options.path {
+                    true => shared.respond(request, kill).await,
+                    false => shared.refuse(Refusal::Path, None),
+                })
+            }
+        });
+        let mut connection = pin!(builder.serve_connection(TokioIo::new(stream), service));
+        let mut is_closing = false;
+        loop {
+            tokio::select! {
+                // The client has gone, which its sessions have noticed.
+                _ = connection.as_mut() => return,
+                () = kill.notified() => return,
+                _ = stage.wait_for(|stage| *stage == Stage::Abandoned) => return,
+                _ = self.is_draining(), if !is_closing => {
+                    is_closing = true;
+                    connection.as_mut().graceful_shutdown();
+                }
+            }
+        }
+    }
+
+    /// Responds to one request, for a host that has hyper or axum already. Its path is the host's.
+    pub async fn respond<B>(&self, request: Request<B>) -> Response<Body>
+    where
+        B: http_body::Body<Data: Buf, Error: Into<Box<dyn core::error::Error + Send + Sync>>>,
+    {
+        self.shared.respond(request, Arc::new(Notify::new())).await
+    }
+
+    /// Returns the number of sessions that are open.
+    #[must_use]
+    pub fn sessions(&self) -> usize {
+        self.shared.registry.ids().len()
+    }
+
+    /// Ends the server, and waits until all of its tasks are gone.
+    ///
+    /// Nobody is accepted any more, and no session begins. What is in flight has the time `finish` to be done. Then it is
+    /// cancelled, and has the time `cancel` to respond. Then nobody is waited for any more, and handlers are dropped.
+    pub async fn drain(&self, finish: Duration, cancel: Duration) {
+        let registry = &self.shared.registry;
+        for (stage, time) in
+            [(Stage::Draining, finish), (Stage::Cancelling, cancel), (Stage::Abandoned, LAST)]
+        {
+            registry.advance(stage);
+            if timeout(time, registry.is_empty()).await.is_ok() {
+                return;
+            }
+        }
+    }
+
+    async fn is_draining(&self) {
+        // The registry is ours, so the stage goes on.
+        let _ = self.shared.registry.stage().wait_for(|stage| *stage != Stage::Serving).await;
+    }
+}
+
+impl fmt::Debug for Server {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Server").field("options", &self.shared.options).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,82 @@
+//! The options of a server.
+
+use alloc::boxed::Box;
+use alloc::string::String;
+use alloc::sync::Arc;
+use core::fmt;
+use core::time::Duration;
+
+use protocol_async::{AccountLimits, Options};
+use protocol_core::{Config, Dialect};
+
+use crate::gate::Gate;
+use crate::session::SessionOptions;
+
+/// The options of a [`Server`](super::Server).
+#[derive(Clone)]
+#[non_exhaustive]
+pub struct ServerOptions {
+    /// The path of the endpoint; `/mcp`.
+    pub path: String,
+    /// The origins, hosts and revisions that are admitted; those of this machine, and all revisions.
+    pub gate: Gate,
+    /// The secret that a client shows as a bearer token; none.
+    pub token: Option<String>,
+    /// The options of each session.
+    pub session: SessionOptions,
+    /// Makes the options of each endpoint, for the dialect that it begins with.
+    pub endpoint: Arc<dyn Fn(Dialect) -> Options + Send + Sync>,
+    /// The sessions at the same time, and the requests without a session; 1,024. One more gets status 503.
+    pub sessions: usize,
+    /// The connections at the same time; 1,024. One more waits to be accepted.
+    pub connections: usize,
+    /// The memory that all sessions hold, in bytes; 256 MiB.
+    ///
+    /// It is the pool of their [`Account`](protocol_async::Account). Options of an endpoint that have one keep it.
+    pub memory_bytes: usize,
+    /// The bytes of a body; 4 MiB, and never more than a message may have. A longer one gets status 413.
+    pub body_bytes: usize,
+    /// The time in which a head has to come, and then a body; 30 s each.
+    pub receive_time: Duration,
+    /// The bytes that may wait for the client of one response; 256 KiB.
+    ///
+    /// Above them, the session sends nothing more to anybody until they are taken.
+    pub response_bytes: usize,
+    /// The time for which a client may read nothing while more than that waits; 30 s.
+    ///
+    /// Then its connection is ended, which is the loss of its streams.
+    pub patience: Duration,
+}
+
+impl Default for ServerOptions {
+    fn default() -> Self {
+        Self {
+            path: "/mcp".into(),
+            gate: Gate::default(),
+            token: None,
+            session: SessionOptions::default(),
+            endpoint: Arc::new(|dialect| Options::new(Config::server(dialect))),
+            sessions: 1_024,
+            connections: 1_024,
+            memory_bytes: AccountLimits::DEFAULT.pool_bytes,
+            body_bytes: 4 << 20,
+            receive_time: Duration::from_secs(30),
+            response_bytes: 256 << 10,
+            patience: Duration::from_secs(30),
+        }
+    }
+}
+
+/// Omits the secret.
+impl fmt::Debug for ServerOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ServerOptions")
+            .field("path", &self.path)
+            .field("gate", &self.gate)
+            .field("session", &self.session)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The work of a handler.
+pub(super) type Work = core::pin::Pin<Box<dyn Future<Output = ()> + Send>>;

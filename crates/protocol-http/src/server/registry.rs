@@ -1,0 +1,124 @@
+//! The sessions that are open, and the stage of the server.
+
+use alloc::collections::BTreeMap;
+use alloc::string::String;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::mpsc::UnboundedSender;
+use tokio::sync::watch;
+
+use super::stream::Command;
+use crate::rules::Rules;
+use crate::session::StreamId;
+
+/// The stage of a server.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Stage {
+    #[default]
+    Serving,
+    /// Nothing new is taken.
+    Draining,
+    /// Everything in flight is cancelled.
+    Cancelling,
+    /// Nobody is waited for any more.
+    Abandoned,
+}
+
+/// The sessions that are open, by id, and the stage that all tasks follow.
+#[derive(Debug)]
+pub(super) struct Registry {
+    seats: Mutex<BTreeMap<String, Arc<Seat>>>,
+    stage: watch::Sender<Stage>,
+}
+
+/// One session, or one request without a session.
+#[derive(Debug)]
+pub(super) struct Seat {
+    /// The id of the session; `None` for a request without one.
+    pub(super) id: Option<String>,
+    pub(super) commands: UnboundedSender<Command>,
+    /// The most bytes of one message.
+    pub(super) message_bytes: usize,
+    rules: Mutex<&'static Rules>,
+    streams: AtomicU64,
+}
+
+impl Registry {
+    pub(super) fn new() -> Self {
+        Self { seats: Mutex::default(), stage: watch::Sender::new(Stage::Serving) }
+    }
+
+    pub(super) fn find(&self, id: &str) -> Option<Arc<Seat>> {
+        self.seats().get(id).cloned()
+    }
+
+    pub(super) fn insert(&self, seat: &Arc<Seat>) {
+        if let Some(id) = &seat.id {
+            self.seats().insert(id.clone(), seat.clone());
+        }
+    }
+
+    pub(super) fn remove(&self, seat: &Seat) {
+        if let Some(id) = &seat.id {
+            self.seats().remove(id);
+        }
+    }
+
+    pub(super) fn ids(&self) -> Vec<String> {
+        self.seats().keys().cloned().collect()
+    }
+
+    /// Returns the stage, for a task. The server is drained when every task has dropped it.
+    pub(super) fn stage(&self) -> watch::Receiver<Stage> {
+        self.stage.subscribe()
+    }
+
+    pub(super) fn is_serving(&self) -> bool {
+        *self.stage.borrow() == Stage::Serving
+    }
+
+    /// Goes on to a stage, but never back.
+    pub(super) fn advance(&self, stage: Stage) {
+        self.stage.send_if_modified(|now| {
+            let is_later = stage > *now;
+            *now = stage.max(*now);
+            is_later
+        });
+    }
+
+    /// Waits until every task is gone.
+    pub(super) async fn is_empty(&self) {
+        self.stage.closed().await;
+    }
+
+    fn seats(&self) -> MutexGuard<'_, BTreeMap<String, Arc<Seat>>> {
+        self.seats.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Seat {
+    pub(super) fn new(
+        id: Option<String>,
+        commands: UnboundedSender<Command>,
+        rules: &'static Rules,
+        message_bytes: usize,
+    ) -> Self {
+        Self { id, commands, message_bytes, rules: Mutex::new(rules), streams: AtomicU64::new(0) }
+    }
+
+    /// Returns the number of the next response.
+    pub(super) fn next_stream(&self) -> StreamId {
+        StreamId(self.streams.fetch_add(1, Ordering::Relaxed))
+    }
+
+    pub(super) fn rules(&self) -> &'static Rules {
+        *self.rules.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn settle(&self, rules: &'static Rules) {
+        *self.rules.lock().unwrap_or_else(PoisonError::into_inner) = rules;
+    }
+}

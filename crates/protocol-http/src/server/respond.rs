@@ -1,0 +1,270 @@
+//! The response to one HTTP request.
+
+use alloc::boxed::Box;
+use alloc::format;
+use alloc::string::String;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+
+use bytes::{Buf, Bytes};
+use http::header::{ALLOW, AUTHORIZATION, CACHE_CONTROL, CONTENT_TYPE, WWW_AUTHENTICATE};
+use http::request::Parts;
+use http::{HeaderName, HeaderValue, Request, Response, StatusCode};
+use http_body_util::{BodyExt, LengthLimitError, Limited};
+use protocol_async::{Account, Incoming, Peer, outside};
+use protocol_core::WireId;
+use subtle::ConstantTimeEq;
+use tokio::sync::mpsc::unbounded_channel;
+use tokio::sync::{Notify, Semaphore, oneshot};
+use tokio::time::timeout;
+
+use super::driver::{Driver, dialect};
+use super::options::{ServerOptions, Work};
+use super::registry::{Registry, Seat};
+use super::stream::{Answer, Body, BoxError, Command, pipe};
+use crate::gate::Verb;
+use crate::head::RequestHead;
+use crate::post::Posted;
+use crate::refusal::Refusal;
+use crate::rules::Rules;
+use crate::session::ResponseHead;
+
+const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
+const BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
+
+/// The state that all connections of a server share.
+pub(super) struct Shared {
+    pub(super) options: Arc<ServerOptions>,
+    pub(super) registry: Arc<Registry>,
+    pub(super) seats: Arc<Semaphore>,
+    /// The memory that the sessions draw on.
+    pub(super) account: Account,
+    pub(super) handler: Box<dyn Fn(Peer, Incoming) -> Work + Send + Sync>,
+}
+
+/// A refusal, and the id of the request that it is for.
+type Refused = (Refusal, Option<WireId>);
+
+impl Shared {
+    /// Responds to a request, whatever its path. `kill` ends its connection.
+    pub(super) async fn respond<B>(&self, request: Request<B>, kill: Arc<Notify>) -> Response<Body>
+    where
+        B: http_body::Body<Data: Buf, Error: Into<BoxError>>,
+    {
+        let (parts, body) = request.into_parts();
+        match self.try_respond(&parts, body, kill).await {
+            Ok(response) => response,
+            Err((refusal, id)) => self.refuse(refusal, id.as_ref()),
+        }
+    }
+
+    async fn try_respond<B>(
+        &self,
+        parts: &Parts,
+        body: B,
+        kill: Arc<Notify>,
+    ) -> Result<Response<Body>, Refused>
+    where
+        B: http_body::Body<Data: Buf, Error: Into<BoxError>>,
+    {
+        let bare = |refusal| (refusal, None);
+        let head = head(parts);
+        let seat = head.session().and_then(|id| self.registry.find(id));
+        let assumed = seat.as_ref().map(|seat| seat.rules());
+        let (verb, rules) = self.options.gate.judge(&head, assumed).map_err(bare)?;
+        if !self.is_known(parts) {
+            return Err(bare(Refusal::Unauthorized));
+        }
+        if rules.has_sessions && head.session().is_some() && seat.is_none() {
+            return Err(bare(Refusal::UnknownSession));
+        }
+        // A revision without sessions ignores the header.
+        let seat = seat.filter(|_| rules.has_sessions);
+        let no_session = || bare(Refusal::NoSession);
+        match verb {
+            Verb::Post => {
+                let body = self.read(body).await.map_err(bare)?;
+                let posted = Posted::read(body, &head, rules)?;
+                let accepts_events = head.accepts("text/event-stream");
+                self.post(seat, posted, rules, accepts_events, kill).await
+            }
+            Verb::Get => {
+                let seat = seat.ok_or_else(no_session)?;
+                let stream = seat.next_stream();
+                let (pipe, answer, body) = pipe(stream, seat.commands.clone(), kill);
+                let last_event_id = head.last_event_id().map(Into::into);
+                let get = Command::Get { stream, pipe, last_event_id };
+                let head = ask(&seat, get, answer).await.map_err(bare)?;
+                Ok(answered(head, body))
+            }
+            Verb::Delete => {
+                let seat = seat.ok_or_else(no_session)?;
+                let (done, is_done) = oneshot::channel();
+                // A session that ends by itself is as good.
+                let _ = seat.commands.send(Command::Delete(done));
+                let _ = is_done.await;
+                Ok(with_status(StatusCode::NO_CONTENT, Body::whole(Bytes::new())))
+            }
+        }
+    }
+
+    async fn post(
+        &self,
+        seat: Option<Arc<Seat>>,
+        posted: Posted,
+        rules: &'static Rules,
+        accepts_events: bool,
+        kill: Arc<Notify>,
+    ) -> Result<Response<Body>, Refused> {
+        let id = posted.ids().next().cloned();
+        let (is_new, opens_session) = (seat.is_none(), posted.opens_session());
+        let refused = |refusal| (refusal, id.clone());
+        let seat = match seat {
+            Some(seat) => seat,
+            None if rules.has_sessions && !opens_session => {
+                return Err(refused(Refusal::NoSession));
+            }
+            None => self.open(rules).map_err(refused)?,
+        };
+        // A longer message has no id to the endpoint, so it could not respond in this stream.
+        if posted.body.len() > seat.message_bytes {
+            self.give_up(&seat, is_new);
+            return Err(refused(Refusal::BodyTooLong));
+        }
+        let stream = seat.next_stream();
+        let (pipe, answer, body) = pipe(stream, seat.commands.clone(), kill);
+        let post = Command::Post { stream, pipe, posted, accepts_events };
+        let head = ask(&seat, post, answer).await.map_err(refused)?;
+        let mut response = answered(head, body);
+        let named = seat.id.as_deref().filter(|_| is_new);
+        if let Some(id) = named.and_then(|id| HeaderValue::from_str(id).ok()) {
+            response.headers_mut().insert(SESSION, id);
+        }
+        Ok(response)
+    }
+
+    /// Ends a session that has begun with nothing.
+    fn give_up(&self, seat: &Seat, is_new: bool) {
+        if is_new {
+            let _ = seat.commands.send(Command::Delete(oneshot::channel().0));
+        }
+    }
+
+    /// Opens a session, or the place of one request if the revision has none.
+    fn open(&self, rules: &'static Rules) -> Result<Arc<Seat>, Refusal> {
+        let permit = self.seats.clone().try_acquire_owned().map_err(|_| Refusal::Busy)?;
+        let id = match rules.has_sessions {
+            // Whoever knows the id may use the session, so nobody may guess it.
+            true => Some(hex(outside::entropy().ok_or(Refusal::Busy)?)),
+            false => None,
+        };
+        let (commands, taken) = unbounded_channel();
+        let mut endpoint = (self.options.endpoint)(dialect(rules, &self.options.gate.revisions));
+        endpoint.account.get_or_insert_with(|| self.account.clone());
+        let message_bytes = endpoint.config.limits.message_bytes;
+        let seat = Arc::new(Seat::new(id, commands, rules, message_bytes));
+        let (registry, options) = (self.registry.clone(), self.options.clone());
+        let handler = &*self.handler;
+        let driver = Driver::new(seat.clone(), registry, taken, options, permit, endpoint, handler);
+        if !self.registry.is_serving() {
+            return Err(Refusal::Busy);
+        }
+        self.registry.insert(&seat);
+        tokio::spawn(driver.run());
+        Ok(seat)
+    }
+
+    async fn read<B>(&self, body: B) -> Result<Vec<u8>, Refusal>
+    where
+        B: http_body::Body<Data: Buf, Error: Into<BoxError>>,
+    {
+        let most = self.options.body_bytes;
+        if body.size_hint().lower() > most as u64 {
+            return Err(Refusal::BodyTooLong);
+        }
+        let collected = timeout(self.options.receive_time, Limited::new(body, most).collect());
+        match collected.await {
+            Ok(Ok(collected)) => Ok(collected.to_bytes().into()),
+            Ok(Err(error)) if error.is::<LengthLimitError>() => Err(Refusal::BodyTooLong),
+            // The client broke it off.
+            Ok(Err(_)) => Err(Refusal::Parse),
+            Err(_) => Err(Refusal::BodyTooSlow),
+        }
+    }
+
+    /// Returns whether the client shows the secret, if there is one.
+    fn is_known(&self, parts: &Parts) -> bool {
+        let Some(token) = &self.options.token else { return true };
+        let shown = parts.headers.get(AUTHORIZATION).and_then(|it| it.to_str().ok());
+        let shown = shown.and_then(|shown| shown.split_once(' '));
+        shown.is_some_and(|(scheme, shown)| {
+            let is_same = shown.trim().as_bytes().ct_eq(token.as_bytes());
+            scheme.eq_ignore_ascii_case("bearer") && is_same.into()
+        })
+    }
+
+    pub(super) fn refuse(&self, refusal: Refusal, id: Option<&WireId>) -> Response<Body> {
+        let versions: Vec<&str> = self.options.gate.versions().collect();
+        let body = Body::whole(refusal.body(id, &versions));
+        let status = StatusCode::from_u16(refusal.status()).unwrap_or(StatusCode::BAD_REQUEST);
+        let mut response = with_status(status, body);
+        let json = HeaderValue::from_static("application/json");
+        response.headers_mut().insert(CONTENT_TYPE, json);
+        let more = match refusal {
+            Refusal::Method => Some((ALLOW, "POST, GET, DELETE")),
+            Refusal::Unauthorized => Some((WWW_AUTHENTICATE, "Bearer")),
+            _ => None,
+        };
+        if let Some((name, value)) = more {
+            response.headers_mut().insert(name, HeaderValue::from_static(value));
+        }
+        response
+    }
+}
+
+/// Gives a command to a session, and waits for the head of the response.
+async fn ask(seat: &Seat, command: Command, answer: Answer) -> Result<ResponseHead, Refusal> {
+    // A session that is over drops both the command and its response.
+    let _ = seat.commands.send(command);
+    answer.await.unwrap_or(Err(match &seat.id {
+        Some(_) => Refusal::UnknownSession,
+        None => Refusal::Busy,
+    }))
+}
+
+/// Reads the parts of a head that decide something. HTTP/2 has the host in its address.
+fn head(parts: &Parts) -> RequestHead<'_> {
+    let headers = parts.headers.iter().map(|(name, value)| (name.as_str(), value.as_bytes()));
+    let authority =
+        parts.uri.authority().filter(|_| !parts.headers.contains_key(http::header::HOST));
+    let authority = authority.map(|authority| ("host", authority.as_str().as_bytes()));
+    RequestHead::new(parts.method.as_str(), headers.chain(authority))
+}
+
+fn answered(head: ResponseHead, body: Body) -> Response<Body> {
+    let (status, kind) = match head {
+        ResponseHead::Events => (StatusCode::OK, "text/event-stream"),
+        ResponseHead::Json(status) => {
+            (StatusCode::from_u16(status).unwrap_or(StatusCode::OK), "application/json")
+        }
+        ResponseHead::Accepted => return with_status(StatusCode::ACCEPTED, body),
+    };
+    let mut response = with_status(status, body);
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static(kind));
+    if head == ResponseHead::Events {
+        headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache, no-transform"));
+        headers.insert(BUFFERING, HeaderValue::from_static("no"));
+    }
+    response
+}
+
+fn with_status(status: StatusCode, body: Body) -> Response<Body> {
+    let mut response = Response::new(body);
+    *response.status_mut() = status;
+    response
+}
+
+fn hex(bytes: [u8; 16]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}

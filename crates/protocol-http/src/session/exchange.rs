@@ -1,0 +1,238 @@
+//! The steps of one exchange, as its table has them.
+
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use protocol_core::{Timestamp, WireId};
+
+use super::state::{Action, Exchange, ResponseHead, Session, StreamId};
+use crate::encode::{comment, event};
+use crate::post::Posted;
+use crate::refusal::Refusal;
+use crate::store::EventId;
+use crate::table::{Input, Phase, Step, Transition};
+
+impl Session {
+    pub(super) fn insert(
+        &mut self,
+        at: u64,
+        stream: StreamId,
+        posted: &Posted,
+        accepts_events: bool,
+        now: Timestamp,
+    ) {
+        let tokens = posted.messages.iter().filter_map(|message| message.progress.clone());
+        let exchange = Exchange {
+            phase: if accepts_events { Phase::Fresh } else { Phase::Single },
+            stream: Some(stream),
+            requests: posted.ids().cloned().collect(),
+            opens_session: posted.opens_session(),
+            tokens: tokens.collect(),
+            on_loss: self.on_loss(posted),
+            head_at: now + self.rules.head_after,
+            ..Exchange::of_session()
+        };
+        self.by_id.extend(exchange.requests.iter().map(|id| (id.clone(), at)));
+        self.by_token.extend(exchange.tokens.iter().map(|token| (token.clone(), at)));
+        self.by_stream.insert(stream, at);
+        self.exchanges.insert(at, exchange);
+        self.set_due(at);
+    }
+
+    /// Takes a request out of those that await a response, and returns its exchange.
+    pub(super) fn release(&mut self, id: &WireId) -> Option<u64> {
+        let at = self.by_id.remove(id)?;
+        self.exchanges.get_mut(&at)?.requests.retain(|request| request != id);
+        Some(at)
+    }
+
+    /// Attaches a stream to an exchange, and sends the events that were kept for it.
+    pub(super) fn resume(
+        &mut self,
+        stream: StreamId,
+        at: u64,
+        kept: Vec<(EventId, Vec<u8>)>,
+        now: Timestamp,
+    ) -> Result<(), Refusal> {
+        let is_open = self.exchanges.contains_key(&at);
+        let kept: Vec<_> = kept.into_iter().filter(|(_, data)| !data.is_empty()).collect();
+        if !is_open && kept.is_empty() {
+            return Err(Refusal::StreamIsOver);
+        }
+        if is_open {
+            self.replace(at, stream);
+            self.step(at, Input::Resumed, &[], now);
+        } else {
+            self.actions.push_back(Action::Respond { stream, head: ResponseHead::Events });
+        }
+        for (id, data) in kept {
+            self.write_event(stream, Some(&id.text()), &data);
+            if let Some(exchange) = self.exchanges.get_mut(&at) {
+                exchange.sent = exchange.sent.max(id.number);
+            }
+        }
+        if !is_open {
+            self.actions.push_back(Action::Close { stream });
+        }
+        Ok(())
+    }
+
+    /// Ends the stream that an exchange has, and gives it another one.
+    fn replace(&mut self, at: u64, stream: StreamId) {
+        let Some(exchange) = self.exchanges.get_mut(&at) else { return };
+        let (phase, before) = (exchange.phase, exchange.stream.replace(stream));
+        self.by_stream.insert(stream, at);
+        let Some(before) = before else { return };
+        self.by_stream.remove(&before);
+        if phase != Phase::Open {
+            let head = ResponseHead::Accepted;
+            self.actions.push_back(Action::Respond { stream: before, head });
+        }
+        self.actions.push_back(Action::Close { stream: before });
+    }
+
+    /// Takes one step of an exchange, with the message that it is about.
+    pub(super) fn step(&mut self, at: u64, input: Input, data: &[u8], now: Timestamp) {
+        let Some(exchange) = self.exchanges.get_mut(&at) else { return };
+        let Transition { next, step } = exchange.phase.on(input);
+        debug_assert_ne!(step, Step::Impossible, "{:?} on {input:?}", exchange.phase);
+        exchange.phase = next;
+        let stream = exchange.stream;
+        match (step, stream) {
+            (Step::Keep, _) => drop(self.keep(at, data)),
+            (Step::Cancel, _) => self.cancel_all(at),
+            (Step::Nothing | Step::Drop | Step::StartTimer | Step::Impossible, _) | (_, None) => {}
+            (step, Some(stream)) => self.send(at, stream, step, data),
+        }
+        if let Some(exchange) = self.exchanges.get_mut(&at) {
+            exchange.comment_at = self.options.comment_every.map(|time| now + time);
+        }
+        self.set_due(at);
+        if next == Phase::Over {
+            self.remove(at, now);
+        }
+    }
+
+    /// Carries out a step that sends something.
+    fn send(&mut self, at: u64, stream: StreamId, step: Step, data: &[u8]) {
+        match step {
+            Step::SendHead => self.send_head(at, stream),
+            // The client has an event id, and what follows it comes next.
+            Step::Attach | Step::Replace => self.send_head_of_resumed(stream),
+            Step::SendComment => {
+                self.actions.push_back(Action::Write { stream, bytes: comment().into() });
+            }
+            Step::SendEvent => self.send_event(at, stream, data),
+            Step::SendHeadAndEvent => {
+                self.send_head(at, stream);
+                self.send_event(at, stream, data);
+            }
+            Step::SendLast => {
+                self.send_event(at, stream, data);
+                self.actions.push_back(Action::Close { stream });
+            }
+            Step::SendHeadAndLast => {
+                self.send_head(at, stream);
+                self.send_event(at, stream, data);
+                self.actions.push_back(Action::Close { stream });
+            }
+            Step::SendBody => self.send_body(stream, 200, data),
+            Step::SendBodyWithStatus => self.send_body(stream, 404, data),
+            Step::Close => self.actions.push_back(Action::Close { stream }),
+            Step::SendNothing => {
+                let head = ResponseHead::Accepted;
+                self.actions.push_back(Action::Respond { stream, head });
+                self.actions.push_back(Action::Close { stream });
+            }
+            Step::Nothing
+            | Step::Keep
+            | Step::Drop
+            | Step::Cancel
+            | Step::StartTimer
+            | Step::Impossible => {}
+        }
+    }
+
+    fn send_head(&mut self, at: u64, stream: StreamId) {
+        if !self.rules.is_primed {
+            return self.send_head_of_resumed(stream);
+        }
+        self.actions.push_back(Action::Respond { stream, head: ResponseHead::Events });
+        let id = EventId { exchange: at, number: 0 }.text();
+        self.write_event(stream, Some(&id), &[]);
+    }
+
+    /// Sends the head and a comment: the first bytes of a body take the head along through proxies that wait for some.
+    fn send_head_of_resumed(&mut self, stream: StreamId) {
+        self.actions.push_back(Action::Respond { stream, head: ResponseHead::Events });
+        self.actions.push_back(Action::Write { stream, bytes: comment().into() });
+    }
+
+    fn send_event(&mut self, at: u64, stream: StreamId, data: &[u8]) {
+        let id = self.keep(at, data);
+        if let Some(exchange) = self.exchanges.get_mut(&at) {
+            exchange.sent = exchange.latest;
+        }
+        self.write_event(stream, id.as_deref(), data);
+    }
+
+    fn write_event(&mut self, stream: StreamId, id: Option<&str>, data: &[u8]) {
+        let mut bytes = Vec::with_capacity(data.len() + 32);
+        event(id, data, &mut bytes);
+        self.actions.push_back(Action::Write { stream, bytes });
+    }
+
+    fn send_body(&mut self, stream: StreamId, status: u16, data: &[u8]) {
+        self.actions.push_back(Action::Respond { stream, head: ResponseHead::Json(status) });
+        self.actions.push_back(Action::Write { stream, bytes: data.into() });
+        self.actions.push_back(Action::Close { stream });
+    }
+
+    /// Keeps an event for a client that comes back, and returns its id. Without resumption there is none.
+    fn keep(&mut self, at: u64, data: &[u8]) -> Option<String> {
+        let exchange = self.exchanges.get_mut(&at).filter(|_| self.rules.is_resumable)?;
+        exchange.latest += 1;
+        let id = EventId { exchange: at, number: exchange.latest };
+        self.store.keep(id, data.into());
+        Some(id.text())
+    }
+
+    fn cancel_all(&mut self, at: u64) {
+        let cause = self.rules.loss_cause();
+        let Some(exchange) = self.exchanges.get(&at) else { return };
+        let cancel = |id: &WireId| Action::Cancel { id: id.clone(), cause };
+        self.actions.extend(exchange.requests.iter().map(cancel));
+    }
+
+    fn set_due(&mut self, at: u64) {
+        let Some(exchange) = self.exchanges.get_mut(&at) else { return };
+        let next = exchange.next_due();
+        if let Some(before) = core::mem::replace(&mut exchange.due, next) {
+            self.due.remove(&(before, at));
+        }
+        self.due.extend(next.map(|next| (next, at)));
+    }
+
+    fn remove(&mut self, at: u64, now: Timestamp) {
+        let Some(exchange) = self.exchanges.remove(&at) else { return };
+        if exchange.latest == 0 && self.rules.is_primed {
+            // An event without data: a client that was primed comes back, and learns that the stream is over.
+            self.store.keep(EventId { exchange: at, number: 1 }, Vec::new());
+        }
+        for id in &exchange.requests {
+            self.by_id.remove(id);
+        }
+        for token in &exchange.tokens {
+            if self.by_token.get(token) == Some(&at) {
+                self.by_token.remove(token);
+            }
+        }
+        if let Some(stream) = exchange.stream {
+            self.by_stream.remove(&stream);
+        }
+        // Without sessions, one exchange is all that there is.
+        if !self.rules.has_sessions && self.exchanges.is_empty() {
+            self.end(now);
+        }
+    }
+}

@@ -1,0 +1,237 @@
+//! The inputs of a session but for the messages of its endpoint, and its outputs.
+
+use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
+use alloc::vec::Vec;
+
+use protocol_core::{Cause, Timestamp, WireId};
+
+use super::state::{Action, Exchange, ResponseHead, Session, SessionOptions, StreamId};
+use crate::post::Posted;
+use crate::refusal::Refusal;
+use crate::rules::{OnLoss, Rules};
+use crate::store::{EventId, Store};
+use crate::table::{Input, Phase};
+
+impl Session {
+    /// Creates a session under the rules of a revision. An `initialize` in it may settle another one.
+    #[must_use]
+    pub fn new(rules: &'static Rules, options: SessionOptions, now: Timestamp) -> Self {
+        let mut exchanges = BTreeMap::new();
+        if rules.has_sessions {
+            exchanges.insert(0, Exchange::of_session());
+        }
+        Self {
+            rules,
+            store: Store::new(options.store_bytes),
+            options,
+            exchanges,
+            next: 1,
+            by_id: BTreeMap::new(),
+            by_token: BTreeMap::new(),
+            by_stream: BTreeMap::new(),
+            due: BTreeSet::new(),
+            actions: VecDeque::new(),
+            heard: now,
+            is_over: false,
+        }
+    }
+
+    /// Returns the rules that the session has now.
+    #[must_use]
+    pub const fn rules(&self) -> &'static Rules {
+        self.rules
+    }
+
+    /// Returns whether the session has ended.
+    #[must_use]
+    pub const fn is_over(&self) -> bool {
+        self.is_over
+    }
+
+    /// Returns the number of exchanges that are not over.
+    #[must_use]
+    pub fn open(&self) -> usize {
+        self.exchanges.len() - usize::from(self.rules.has_sessions && !self.is_over)
+    }
+
+    /// Takes a body that was posted, whose response is `stream`.
+    ///
+    /// # Errors
+    ///
+    /// Returns a [`Refusal`], and delivers nothing, if the session is over or full, or an id is in flight.
+    pub fn post(
+        &mut self,
+        stream: StreamId,
+        posted: Posted,
+        accepts_events: bool,
+        now: Timestamp,
+    ) -> Result<(), Refusal> {
+        if self.is_over {
+            return Err(Refusal::UnknownSession);
+        }
+        if posted.ids().any(|id| self.by_id.contains_key(id)) {
+            return Err(Refusal::DuplicateId);
+        }
+        let has_requests = posted.ids().next().is_some();
+        if has_requests && self.open() >= self.options.exchanges {
+            return Err(Refusal::Busy);
+        }
+        self.heard = now;
+        if has_requests {
+            let at = self.next;
+            self.next += 1;
+            self.insert(at, stream, &posted, accepts_events, now);
+            self.actions.push_back(Action::Deliver { body: posted.body });
+            if accepts_events && self.rules.head_after.is_zero() {
+                self.step(at, Input::HeadDue, &[], now);
+            }
+            return Ok(());
+        }
+        self.actions.push_back(Action::Deliver { body: posted.body });
+        self.actions.push_back(Action::Respond { stream, head: ResponseHead::Accepted });
+        self.actions.push_back(Action::Close { stream });
+        if !self.rules.has_sessions {
+            self.end(now);
+        }
+        Ok(())
+    }
+
+    /// Opens a stream on which the client listens, or resumes one after an event.
+    ///
+    /// A stream that is open already is closed, for a client that comes again has lost it.
+    ///
+    /// # Errors
+    ///
+    /// Returns a [`Refusal`] if the session has no such streams, or the event is not kept.
+    pub fn get(
+        &mut self,
+        stream: StreamId,
+        last_event_id: Option<&str>,
+        now: Timestamp,
+    ) -> Result<(), Refusal> {
+        if self.is_over {
+            return Err(Refusal::UnknownSession);
+        }
+        if !self.rules.has_sessions {
+            return Err(Refusal::Method);
+        }
+        let last = match last_event_id.filter(|_| self.rules.is_resumable) {
+            Some(text) => EventId::read(text).ok_or(Refusal::UnknownEvent)?,
+            None => EventId { exchange: 0, number: self.exchanges.get(&0).map_or(0, |it| it.sent) },
+        };
+        let latest = self.exchanges.get(&last.exchange).map(|exchange| exchange.latest);
+        let kept = match last_event_id {
+            // A client that listens without an event gets what was kept before.
+            None => self.store.of_exchange_after(last),
+            Some(_) => {
+                self.store.after(last, latest).ok_or(Refusal::UnknownEvent)?.cloned().collect()
+            }
+        };
+        self.heard = now;
+        self.resume(stream, last.exchange, kept, now)
+    }
+
+    /// Takes note that a response can't be sent any more, because the client closed it.
+    pub fn lost(&mut self, stream: StreamId, now: Timestamp) {
+        let Some(at) = self.by_stream.remove(&stream) else { return };
+        self.heard = now;
+        let Some(exchange) = self.exchanges.get_mut(&at) else { return };
+        exchange.stream = None;
+        let input = match exchange.on_loss {
+            OnLoss::CancelNow => Input::LostNow,
+            OnLoss::CancelAfter(time) => {
+                exchange.loss_at = now + time;
+                Input::LostLater
+            }
+            OnLoss::GoOn => Input::LostOnly,
+        };
+        self.step(at, input, &[], now);
+    }
+
+    /// Takes note that everything that was delivered has had its first turn.
+    ///
+    /// A request that is refused has its response by then, so the heads of all others can leave.
+    pub fn begun(&mut self, now: Timestamp) {
+        let fresh = self.exchanges.iter().filter(|(_, exchange)| exchange.phase == Phase::Fresh);
+        let fresh: Vec<u64> = fresh.map(|(at, _)| *at).collect();
+        for at in fresh {
+            self.step(at, Input::HeadDue, &[], now);
+        }
+    }
+
+    /// Takes note that the endpoint marked a request cancelled, by whoever's will.
+    ///
+    /// A request that gets no response then is over, and so is its stream once all of its requests are.
+    pub fn cancelled(&mut self, id: &WireId, cause: Cause, now: Timestamp) {
+        if !self.rules.is_silent(cause) {
+            return;
+        }
+        let Some(at) = self.release(id) else { return };
+        if self.exchanges.get(&at).is_some_and(|exchange| exchange.requests.is_empty()) {
+            self.step(at, Input::Silenced, &[], now);
+        }
+    }
+
+    /// Ends the session: the client deleted it, or its endpoint is closed.
+    pub fn end(&mut self, now: Timestamp) {
+        if self.is_over {
+            return;
+        }
+        let numbers: Vec<u64> = self.exchanges.keys().copied().collect();
+        for at in numbers {
+            self.step(at, Input::Ended, &[], now);
+        }
+        self.is_over = true;
+        self.exchanges.clear();
+        self.by_id.clear();
+        self.by_token.clear();
+        self.store = Store::new(0);
+        self.actions.push_back(Action::End);
+    }
+
+    /// Returns the time at which [`handle_timeout`](Self::handle_timeout) has something to do.
+    #[must_use]
+    pub fn poll_timeout(&self) -> Option<Timestamp> {
+        let due = self.due.first().map(|(at, _)| *at);
+        let idle = self.options.idle_time.map(|time| self.heard + time).filter(|_| self.is_idle());
+        [due, idle].into_iter().flatten().min()
+    }
+
+    /// Does what is due.
+    pub fn handle_timeout(&mut self, now: Timestamp) {
+        while let Some((_, at)) = self.due.first().copied().filter(|(due, _)| *due <= now) {
+            let input = match self.exchanges.get(&at).map(|exchange| exchange.phase) {
+                Some(Phase::Fresh) => Input::HeadDue,
+                Some(Phase::Waiting) => Input::LossDue,
+                _ => Input::CommentDue,
+            };
+            self.step(at, input, &[], now);
+        }
+        let idle = self.options.idle_time.filter(|_| self.is_idle());
+        if idle.is_some_and(|time| self.heard + time <= now) {
+            self.end(now);
+        }
+    }
+
+    /// Returns the next thing to do.
+    pub fn poll_action(&mut self) -> Option<Action> {
+        self.actions.pop_front()
+    }
+
+    fn is_idle(&self) -> bool {
+        !self.is_over && self.by_id.is_empty() && self.by_stream.is_empty()
+    }
+
+    /// Returns the meaning of a lost stream for a body. For a batch it is the one that is most patient.
+    pub(super) fn on_loss(&self, posted: &Posted) -> OnLoss {
+        let of_method = |method: &str| {
+            let named = self.options.on_loss_of.iter().find(|(name, _)| name == method);
+            named
+                .map(|(_, on_loss)| *on_loss)
+                .or(self.options.on_loss)
+                .unwrap_or(self.rules.on_loss)
+        };
+        let requests = posted.messages.iter().filter(|message| message.id().is_some());
+        requests.map(|message| of_method(&message.method)).max().unwrap_or(OnLoss::GoOn)
+    }
+}

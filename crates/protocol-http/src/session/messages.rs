@@ -1,0 +1,79 @@
+//! The way of each message from the endpoint to a stream.
+
+use alloc::vec::Vec;
+
+use protocol_core::{Timestamp, WireId, code};
+use protocol_json::{Members, elements, member, path, text};
+
+use super::state::Session;
+use crate::rules::Rules;
+use crate::table::{Input, Phase};
+
+const NAMES: [&str; 5] = ["method", "id", "params", "result", "error"];
+
+impl Session {
+    /// Takes a message of the endpoint, for the stream to which it belongs.
+    ///
+    /// A response goes to the stream of its request, and progress to that of its token. Another message goes to the GET
+    /// stream if there is one, else to the oldest exchange with a stream. A message without a stream is kept for a client
+    /// that comes back, or dropped if none can.
+    pub fn message(&mut self, message: &[u8], now: Timestamp) {
+        let Ok(json) = core::str::from_utf8(message) else { return };
+        self.heard = now;
+        if let Some(all) = elements(json, usize::MAX) {
+            let ids = all.iter().filter_map(|one| id_of_response(one.get()));
+            let exchanges: Vec<u64> = ids.filter_map(|id| self.release(&id)).collect();
+            if let Some(at) = exchanges.first() {
+                self.respond(*at, message, Input::Last, now);
+            }
+            return;
+        }
+        let Some(members) = Members::of(json, &NAMES) else { return };
+        if members.token(0).is_some() {
+            if let Some(at) = self.route(&members) {
+                self.step(at, Input::Update, message, now);
+            }
+            return;
+        }
+        let id = members.token(1).and_then(WireId::from_token);
+        let Some(at) = id.and_then(|id| self.release(&id)) else { return };
+        let opens_session = self.exchanges.get(&at).is_some_and(|it| it.opens_session);
+        if let Some(result) = members.raw(3).filter(|_| opens_session) {
+            let version = member(result, "protocolVersion").and_then(text);
+            let settled = version.as_deref().and_then(Rules::named).filter(|it| it.has_sessions);
+            self.rules = settled.unwrap_or(self.rules);
+        }
+        let is_unknown = members.raw(4).and_then(|error| member(error, "code"));
+        let is_unknown =
+            is_unknown.is_some_and(|it| it.get().parse() == Ok(code::METHOD_NOT_FOUND));
+        let input = match is_unknown && self.rules.unknown_is_404 {
+            true => Input::LastWithStatus,
+            false => Input::Last,
+        };
+        self.respond(at, message, input, now);
+    }
+
+    fn respond(&mut self, at: u64, message: &[u8], last: Input, now: Timestamp) {
+        let is_last = self.exchanges.get(&at).is_some_and(|it| it.requests.is_empty());
+        self.step(at, if is_last { last } else { Input::Update }, message, now);
+    }
+
+    /// Returns the exchange of a notification or a request.
+    fn route(&self, members: &Members<'_, 5>) -> Option<u64> {
+        let token = members.raw(2).and_then(|params| path(params, &["progressToken"]));
+        let token = token.and_then(|token| WireId::from_token(token.get()));
+        if let Some(at) = token.and_then(|token| self.by_token.get(&token)) {
+            return Some(*at);
+        }
+        let is_open = |phase: Phase| matches!(phase, Phase::Fresh | Phase::Open);
+        let listens = self.exchanges.get(&0).is_some_and(|it| it.phase == Phase::Open);
+        let open = self.exchanges.iter().find(|(_, it)| is_open(it.phase)).map(|(at, _)| *at);
+        let any = self.exchanges.keys().next().copied();
+        if listens { Some(0) } else { open.or(any) }
+    }
+}
+
+fn id_of_response(json: &str) -> Option<WireId> {
+    let members = Members::of(json, &NAMES)?;
+    members.token(1).filter(|_| members.token(0).is_none()).and_then(WireId::from_token)
+}

@@ -1,0 +1,8 @@
+//! The exchanges of one session.
+
+mod exchange;
+mod inputs;
+mod messages;
+mod state;
+
+pub use self::state::{Action, ResponseHead, Session, SessionOptions, StreamId};

@@ -1,0 +1,185 @@
+//! The state of one session, and what it tells its host to do.
+
+use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::time::Duration;
+
+use protocol_core::{Cause, Timestamp, WireId};
+
+use crate::rules::{OnLoss, Rules};
+use crate::store::Store;
+use crate::table::Phase;
+
+/// The exchanges of one session: which stream each message goes to, and what a lost stream means.
+///
+/// Inputs are posted bodies, streams that open and close, messages of the endpoint, and times. After each one, take
+/// [`poll_action`](Self::poll_action) until there is none.
+///
+/// ```
+/// use protocol_core::{Cause, Timestamp};
+/// use protocol_http::{Action, Posted, RequestHead, Rules, Session, SessionOptions, StreamId};
+///
+/// let mut session = Session::new(&Rules::MCP_2025_11_25, SessionOptions::default(), Timestamp::ZERO);
+/// let body = br#"{"jsonrpc":"2.0","id":1,"method":"tools/call"}"#;
+/// let head = RequestHead::new("POST", []);
+/// let posted = Posted::read(body.to_vec(), &head, &Rules::MCP_2025_11_25).map_err(|it| it.0)?;
+/// session.post(StreamId(1), posted, true, Timestamp::ZERO)?;
+/// assert!(matches!(session.poll_action(), Some(Action::Deliver { .. })));
+/// assert!(matches!(session.poll_action(), Some(Action::Respond { .. })), "the head leaves at once");
+///
+/// // A lost stream is no cancel in this revision.
+/// session.lost(StreamId(1), Timestamp::ZERO);
+/// assert!(std::iter::from_fn(|| session.poll_action()).all(|it| !matches!(it, Action::Cancel { .. })));
+/// # Ok::<(), protocol_http::Refusal>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Session {
+    pub(super) rules: &'static Rules,
+    pub(super) options: SessionOptions,
+    /// The exchanges that are not over, by number. Number 0 is the one of GET streams.
+    pub(super) exchanges: BTreeMap<u64, Exchange>,
+    pub(super) next: u64,
+    pub(super) by_id: BTreeMap<WireId, u64>,
+    pub(super) by_token: BTreeMap<WireId, u64>,
+    pub(super) by_stream: BTreeMap<StreamId, u64>,
+    /// The next time of each exchange that has one.
+    pub(super) due: BTreeSet<(Timestamp, u64)>,
+    pub(super) store: Store,
+    pub(super) actions: VecDeque<Action>,
+    pub(super) heard: Timestamp,
+    pub(super) is_over: bool,
+}
+
+/// One HTTP response, by a number that the host chooses and never uses again in a session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct StreamId(pub u64);
+
+/// The options of a [`Session`].
+#[derive(Clone, Debug)]
+pub struct SessionOptions {
+    /// The time after which a silent stream has a comment; 1 s. `None` sends none.
+    pub comment_every: Option<Duration>,
+    /// The meaning of lost streams, in place of that of the [`Rules`].
+    pub on_loss: Option<OnLoss>,
+    /// The meaning of lost streams for requests of some methods, which come before `on_loss`.
+    pub on_loss_of: Vec<(String, OnLoss)>,
+    /// The exchanges at the same time; 1,024. One more is refused with status 503.
+    pub exchanges: usize,
+    /// The bytes of events that are kept for clients that come back; 1 MiB.
+    pub store_bytes: usize,
+    /// The time after which a session ends that has no stream and no request; 30 min. `None` never ends it.
+    pub idle_time: Option<Duration>,
+}
+
+impl Default for SessionOptions {
+    fn default() -> Self {
+        Self {
+            comment_every: Some(Duration::from_secs(1)),
+            on_loss: None,
+            on_loss_of: Vec::new(),
+            exchanges: 1_024,
+            store_bytes: 1 << 20,
+            idle_time: Some(Duration::from_secs(30 * 60)),
+        }
+    }
+}
+
+/// A thing that the host has to do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// Give a body to the endpoint, as one message.
+    Deliver {
+        /// The body of the POST, as it was read.
+        body: Vec<u8>,
+    },
+    /// Send the head of a response.
+    Respond {
+        /// The response that it is for.
+        stream: StreamId,
+        /// The status and the type of its body.
+        head: ResponseHead,
+    },
+    /// Send a part of the body of a response, and flush it.
+    Write {
+        /// The response that it is for.
+        stream: StreamId,
+        /// The bytes, which may be any part of the body.
+        bytes: Vec<u8>,
+    },
+    /// End the body of a response. Its end is no loss, and is not reported.
+    Close {
+        /// The response that it is for.
+        stream: StreamId,
+    },
+    /// Cancel a request, behind everything that was delivered before.
+    Cancel {
+        /// The id of the request.
+        id: WireId,
+        /// The cause: `peer` if the dialect says that a lost stream is a cancel, else `peer_gone`.
+        cause: Cause,
+    },
+    /// End the endpoint, once everything that was delivered is read. Nothing follows.
+    End,
+}
+
+/// The head of a response.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ResponseHead {
+    /// Status 200 and a stream of events, which no proxy is to buffer.
+    Events,
+    /// One JSON body with this status.
+    Json(u16),
+    /// Status 202 without a body.
+    Accepted,
+}
+
+/// One exchange: requests that were posted together, and the stream of their responses.
+#[derive(Clone, Debug)]
+pub(super) struct Exchange {
+    pub(super) phase: Phase,
+    pub(super) stream: Option<StreamId>,
+    /// The requests that have no response yet.
+    pub(super) requests: Vec<WireId>,
+    /// Whether it is the request that opens the session.
+    pub(super) opens_session: bool,
+    pub(super) tokens: Vec<WireId>,
+    pub(super) on_loss: OnLoss,
+    /// The number of the latest event, and of the latest one that was sent on a stream.
+    pub(super) latest: u64,
+    pub(super) sent: u64,
+    pub(super) head_at: Timestamp,
+    pub(super) comment_at: Option<Timestamp>,
+    pub(super) loss_at: Timestamp,
+    /// The time that stands in `Session::due`.
+    pub(super) due: Option<Timestamp>,
+}
+
+impl Exchange {
+    /// Returns the exchange of a session's own stream, before the client listens.
+    pub(super) const fn of_session() -> Self {
+        Self {
+            phase: Phase::Adrift,
+            stream: None,
+            requests: Vec::new(),
+            opens_session: false,
+            tokens: Vec::new(),
+            on_loss: OnLoss::GoOn,
+            latest: 0,
+            sent: 0,
+            head_at: Timestamp::ZERO,
+            comment_at: None,
+            loss_at: Timestamp::ZERO,
+            due: None,
+        }
+    }
+
+    pub(super) const fn next_due(&self) -> Option<Timestamp> {
+        match self.phase {
+            Phase::Fresh => Some(self.head_at),
+            Phase::Open => self.comment_at,
+            Phase::Waiting => Some(self.loss_at),
+            Phase::Single | Phase::Adrift | Phase::Over => None,
+        }
+    }
+}

@@ -1,0 +1,122 @@
+//! Events that are kept for clients that come back.
+
+use alloc::collections::VecDeque;
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+/// The id of an event: its exchange, and its number there. The first event of an exchange has number 1, and the one that
+/// primes a client has 0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct EventId {
+    pub(crate) exchange: u64,
+    pub(crate) number: u64,
+}
+
+impl EventId {
+    pub(crate) fn text(self) -> String {
+        format!("{}-{}", self.exchange, self.number)
+    }
+
+    pub(crate) fn read(text: &str) -> Option<Self> {
+        let (exchange, number) = text.split_once('-')?;
+        let id = Self { exchange: exchange.parse().ok()?, number: number.parse().ok()? };
+        (id.text() == text).then_some(id)
+    }
+}
+
+/// The events of one session, oldest first, up to a number of bytes.
+#[derive(Clone, Debug)]
+pub(crate) struct Store {
+    events: VecDeque<(EventId, Vec<u8>)>,
+    bytes: usize,
+    most_bytes: usize,
+}
+
+/// The bytes that an event counts beside its data.
+const EVENT: usize = size_of::<(EventId, Vec<u8>)>();
+
+impl Store {
+    pub(crate) const fn new(most_bytes: usize) -> Self {
+        Self { events: VecDeque::new(), bytes: 0, most_bytes }
+    }
+
+    /// Keeps an event, and drops the oldest ones for which there is no room.
+    pub(crate) fn keep(&mut self, id: EventId, data: Vec<u8>) {
+        self.bytes += data.len() + EVENT;
+        self.events.push_back((id, data));
+        while self.bytes > self.most_bytes {
+            let Some((_, data)) = self.events.pop_front() else { break };
+            self.bytes -= data.len() + EVENT;
+        }
+    }
+
+    /// Returns the events of an exchange after this one. Returns `None` if one of them was dropped.
+    ///
+    /// `latest` is the number of the last event of an exchange that is open. Of one that is over only the kept events are
+    /// known, and the last one is among them if any is.
+    pub(crate) fn after(
+        &self,
+        last: EventId,
+        latest: Option<u64>,
+    ) -> Option<impl Iterator<Item = &(EventId, Vec<u8>)>> {
+        let of_exchange = move |id: &EventId| id.exchange == last.exchange;
+        let first = self.events.iter().map(|(id, _)| *id).find(of_exchange);
+        let is_whole = match (first, latest) {
+            (_, Some(latest)) if last.number >= latest => last.number == latest,
+            (Some(first), _) => first.number <= last.number + 1,
+            (None, _) => false,
+        };
+        let last_kept = self.events.iter().rev().map(|(id, _)| *id).find(of_exchange);
+        let is_known = latest.or(last_kept.map(|id| id.number)).is_some_and(|it| last.number <= it);
+        (is_whole && is_known).then(|| {
+            self.events.iter().filter(move |(id, _)| of_exchange(id) && id.number > last.number)
+        })
+    }
+}
+
+impl Store {
+    /// Returns the kept events of an exchange after this one, whatever was dropped.
+    pub(crate) fn of_exchange_after(&self, last: EventId) -> Vec<(EventId, Vec<u8>)> {
+        let is_after = |id: &EventId| id.exchange == last.exchange && id.number > last.number;
+        self.events.iter().filter(|(id, _)| is_after(id)).cloned().collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const fn id(exchange: u64, number: u64) -> EventId {
+        EventId { exchange, number }
+    }
+
+    fn numbers(store: &Store, last: EventId, latest: Option<u64>) -> Option<Vec<u64>> {
+        Some(store.after(last, latest)?.map(|(id, _)| id.number).collect())
+    }
+
+    #[test]
+    fn an_id_is_read_only_as_it_was_written() {
+        assert_eq!(EventId::read("12-3"), Some(id(12, 3)));
+        for text in ["", "1", "1-", "-1", "01-1", "1-+1", "1-1-1", " 1-1", "99999999999999999999-1"]
+        {
+            assert_eq!(EventId::read(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn events_come_again_without_a_gap_or_not_at_all() {
+        let mut store = Store::new(3 * (EVENT + 1));
+        for number in 1..=3 {
+            store.keep(id(7, number), Vec::from(*b"x"));
+        }
+        assert_eq!(numbers(&store, id(7, 0), None), Some(Vec::from([1, 2, 3])));
+        assert_eq!(numbers(&store, id(7, 3), None), Some(Vec::new()));
+        assert_eq!(numbers(&store, id(7, 4), None), None, "it was never sent");
+        store.keep(id(8, 1), Vec::from(*b"x"));
+        assert_eq!(numbers(&store, id(7, 0), None), None, "the first one is gone");
+        assert_eq!(numbers(&store, id(7, 1), Some(3)), Some(Vec::from([2, 3])));
+        assert_eq!(numbers(&store, id(9, 0), Some(0)), Some(Vec::new()));
+        assert_eq!(numbers(&store, id(9, 0), None), None);
+    }
+}

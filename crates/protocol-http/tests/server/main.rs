@@ -1,0 +1,10 @@
+//! The server, as clients see it that are bytes on a stream.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod client;
+mod host;
+mod requests;
+mod sessions;
+mod streams;
+mod transports;

@@ -1,0 +1,239 @@
+//! Requests and their responses, and requests that are refused.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use protocol_core::Config;
+use protocol_http::server::ServerOptions;
+use serde_json::{Value, json};
+
+use crate::client::send;
+use crate::host::{Host, request};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+fn result(response: &str) -> Value {
+    serde_json::from_str::<Value>(response).unwrap()["result"].clone()
+}
+
+#[tokio::test]
+async fn a_request_in_a_session_has_its_response_in_a_stream_of_events() {
+    let host = Host::new(ServerOptions::default());
+    for version in ["2025-03-26", "2025-06-18", "2025-11-25"] {
+        let session = host.open(version).await;
+        let mut response = session.post(&request(1, "echo", &json!([1]))).await;
+        assert_eq!(response.status, 200);
+        assert_eq!(response.header("content-type"), Some("text/event-stream"));
+        assert_eq!(response.header("mcp-session-id"), None, "only who opens it gets it");
+        assert_eq!(result(&response.event().await.unwrap()), json!([1]));
+        assert_eq!(response.event().await, None);
+    }
+    assert_eq!(host.server.sessions(), 3);
+}
+
+#[tokio::test]
+async fn a_client_that_accepts_no_events_has_one_body() {
+    let host = Host::new(ServerOptions::default());
+    let session = host.open("2025-06-18").await;
+    let accept = [("accept", "application/json")];
+    let count = json!({ "to": 3, "_meta": { "progressToken": 7 } });
+    let response = session.send("POST", &accept, &request(1, "count", &count)).await;
+    assert_eq!(response.status, 200);
+    assert_eq!(response.header("content-type"), Some("application/json"));
+    assert!(response.header("content-length").is_some());
+    assert_eq!(result(&response.body().await), "counted");
+}
+
+#[tokio::test]
+async fn a_request_without_a_session_has_its_response_and_leaves_nothing() {
+    let mut host = Host::new(ServerOptions::default());
+    let (body, headers) = Host::modern("echo", json!({ "a": 1 }));
+    let mut response = send(&host.server, "POST", &headers, &body).await;
+    assert_eq!((response.status, response.header("mcp-session-id")), (200, None));
+    assert_eq!(result(&response.event().await.unwrap())["a"], 1);
+    assert_eq!(response.event().await, None);
+    assert_eq!(host.report().await, crate::host::Report::Over);
+    assert_eq!(host.server.sessions(), 0);
+}
+
+#[tokio::test]
+async fn an_unknown_method_has_status_404_where_the_revision_says_so_each_time() {
+    let host = Host::new(ServerOptions::default());
+    for _ in 0..200 {
+        let (body, headers) = Host::modern("nothing", json!({}));
+        let response = send(&host.server, "POST", &headers, &body).await;
+        assert_eq!(response.status, 404);
+        assert!(response.body().await.contains("-32601"));
+    }
+    let session = host.open("2025-11-25").await;
+    let mut response = session.post(&request(1, "nothing", &json!({}))).await;
+    assert_eq!(response.status, 200);
+    assert!(response.event().await.unwrap().contains("-32601"));
+}
+
+#[tokio::test]
+async fn requests_that_may_not_come_in_have_their_status() {
+    let host = Host::new(ServerOptions::default());
+    let session = host.open("2025-06-18").await;
+    let echo = request(1, "echo", &json!({}));
+    let id = ("mcp-session-id", &*session.id);
+    for (status, method, headers) in [
+        (403, "POST", &[("origin", "https://evil.example")][..]),
+        (403, "POST", &[("host", "evil.example")]),
+        (404, "POST", &[(":path", "/other")]),
+        (405, "PUT", &[]),
+        (406, "GET", &[("accept", "text/html")]),
+        (415, "POST", &[("content-type", "text/plain")]),
+        (400, "POST", &[("mcp-protocol-version", "1999-01-01")]),
+        (400, "POST", &[id, ("mcp-protocol-version", "2025-11-25")]),
+        (400, "POST", &[("mcp-protocol-version", "2026-07-28"), ("mcp-method", "echo")]),
+        (400, "POST", &[]),
+        (400, "GET", &[]),
+        (400, "DELETE", &[]),
+        (404, "POST", &[("mcp-session-id", "0123")]),
+        (404, "GET", &[("mcp-session-id", "0123")]),
+        (404, "DELETE", &[("mcp-session-id", "0123")]),
+        (405, "GET", &[("mcp-protocol-version", "2026-07-28")]),
+    ] {
+        let refused = send(&host.server, method, headers, &echo).await;
+        assert_eq!(refused.status, status, "{method} {headers:?}");
+        assert!(refused.body().await.contains(r#""error""#));
+    }
+    for body in ["{", "[]", r#"{"jsonrpc":"2.0","id":1,"method":"echo"}x"#] {
+        assert_eq!(session.post(body).await.status, 400, "{body}");
+    }
+    assert_eq!(session.post(&echo).await.status, 200, "the session is as before");
+}
+
+#[tokio::test]
+async fn a_mirrored_header_that_differs_from_the_body_is_refused() {
+    let host = Host::new(ServerOptions::default());
+    let (body, mut headers) = Host::modern("echo", json!({}));
+    assert_eq!(send(&host.server, "POST", &headers, &body).await.status, 200);
+    headers[1].1 = "other";
+    let refused = send(&host.server, "POST", &headers, &body).await;
+    assert_eq!(refused.status, 400);
+    assert!(refused.body().await.contains("-32020"));
+}
+
+#[tokio::test]
+async fn a_body_over_the_limit_is_refused_whether_its_length_is_declared_or_not() {
+    let mut options = ServerOptions::default();
+    options.body_bytes = 1_000;
+    let host = Host::new(options);
+    let session = host.open("2025-06-18").await;
+    let long = request(1, "echo", &json!("x".repeat(1_000)));
+    assert_eq!(session.post(&long).await.status, 413);
+    let body = format!("{:x}\r\n{long}\r\n0\r\n\r\n", long.len());
+    let chunked = [("mcp-session-id", &*session.id), ("transfer-encoding", "chunked")];
+    let sent = crate::client::begin_raw(&host.server, &chunked, &body).await;
+    assert_eq!(sent.head().await.status, 413);
+    let short = request(1, "echo", &json!("x".repeat(900)));
+    assert_eq!(session.post(&short).await.status, 200);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_body_that_does_not_come_is_given_up() {
+    let host = Host::new(ServerOptions::default());
+    let session = host.open("2025-06-18").await;
+    let id = [("mcp-session-id", &*session.id), ("content-length", "10")];
+    let sent = crate::client::begin_raw(&host.server, &id, "{").await;
+    assert_eq!(sent.head().await.status, 408);
+}
+
+#[tokio::test]
+async fn a_client_without_the_secret_is_unknown() {
+    let mut options = ServerOptions::default();
+    options.token = Some("secret".into());
+    let host = Host::new(options);
+    let (body, mut headers) = Host::modern("echo", json!({}));
+    for wrong in ["", "Bearer", "Bearer other", "Basic secret"] {
+        headers.truncate(2);
+        headers.push(("authorization", wrong));
+        let refused = send(&host.server, "POST", &headers, &body).await;
+        assert_eq!(refused.status, 401, "{wrong}");
+        assert_eq!(refused.header("www-authenticate"), Some("Bearer"));
+    }
+    headers[2].1 = "bearer secret";
+    assert_eq!(send(&host.server, "POST", &headers, &body).await.status, 200);
+}
+
+#[tokio::test]
+async fn one_session_more_than_there_may_be_is_refused() {
+    let mut options = ServerOptions::default();
+    options.sessions = 1;
+    let host = Host::new(options);
+    let session = host.open("2025-06-18").await;
+    let (body, headers) = Host::modern("echo", json!({}));
+    assert_eq!(send(&host.server, "POST", &headers, &body).await.status, 503);
+    assert_eq!(session.send("DELETE", &[], "").await.status, 204);
+    // Its place is free once its endpoint has ended, which takes a few turns.
+    while send(&host.server, "POST", &headers, &body).await.status == 503 {
+        tokio::task::yield_now().await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_session_that_nobody_uses_ends() {
+    let mut host = Host::new(ServerOptions::default());
+    let session = host.open("2025-06-18").await;
+    tokio::time::sleep(SECOND * 60 * 29).await;
+    assert_eq!(session.post(&request(1, "echo", &json!({}))).await.status, 200);
+    tokio::time::sleep(SECOND * 60 * 29).await;
+    assert_eq!(host.server.sessions(), 1, "it was used");
+    assert_eq!(host.report().await, crate::host::Report::Over);
+    assert_eq!(session.post(&request(1, "echo", &json!({}))).await.status, 404);
+}
+
+#[tokio::test]
+async fn a_message_that_the_endpoint_refuses_ends_its_stream() {
+    let host = Host::new(ServerOptions::default());
+    let session = host.open("2025-06-18").await;
+    for (id, body) in [
+        ("1.5", r#"{"jsonrpc":"2.0","id":1.5,"method":"echo"}"#),
+        ("2", r#"{"jsonrpc":"1.0","id":2,"method":"echo"}"#),
+        ("3", r#"{"id":3,"method":"echo"}"#),
+        ("4", r#"{"jsonrpc":"2.0","id":4,"method":"echo","params":7}"#),
+    ] {
+        let mut response = session.post(body).await;
+        let error = response.event().await.unwrap();
+        assert!(error.contains("-32600") && error.contains(&format!(r#""id":{id},"#)), "{error}");
+        assert_eq!(response.event().await, None, "{body}");
+    }
+}
+
+#[tokio::test]
+async fn a_batch_has_all_of_its_responses_in_one_stream() {
+    let host = Host::new(ServerOptions::default());
+    let session = host.open("2025-03-26").await;
+    let batch =
+        format!("[{},{}]", request(1, "echo", &json!([1])), request(2, "echo", &json!([2])));
+    let mut response = session.post(&batch).await;
+    let mut text = String::new();
+    while let Some(event) = response.event().await {
+        text += &event;
+    }
+    assert!(text.contains("[1]") && text.contains("[2]"), "{text}");
+    assert_eq!(host.open("2025-06-18").await.post(&batch).await.status, 400);
+}
+
+#[tokio::test]
+async fn a_body_that_the_endpoint_could_not_take_is_refused_and_leaves_nothing() {
+    let mut options = ServerOptions::default();
+    options.endpoint = Arc::new(|dialect| {
+        let mut config = Config::server(dialect);
+        config.limits.message_bytes = 1_000;
+        config.into()
+    });
+    let host = Host::new(options);
+    let long = json!({ "a": "x".repeat(1_000) });
+    let (body, headers) = Host::modern("echo", long.clone());
+    assert_eq!(send(&host.server, "POST", &headers, &body).await.status, 413);
+    assert_eq!(send(&host.server, "POST", &[], &request(1, "initialize", &long)).await.status, 413);
+    let session = host.open("2025-06-18").await;
+    assert_eq!(session.post(&request(1, "echo", &long)).await.status, 413);
+    assert_eq!(session.post(&request(1, "echo", &json!({}))).await.status, 200);
+    while host.server.sessions() > 1 {
+        tokio::task::yield_now().await;
+    }
+}

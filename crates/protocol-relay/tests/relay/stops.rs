@@ -1,0 +1,121 @@
+//! F111: work that is stopped by its name, such as a prompt turn of ACP.
+
+use std::time::Duration;
+
+use protocol_core::{Config, Dialect};
+use protocol_relay::Side;
+
+use crate::bench::Bench;
+
+const PROMPT: &str =
+    r#"{"jsonrpc":"2.0","id":7,"method":"session/prompt","params":{"sessionId":"s"}}"#;
+const PERMISSION: &str =
+    r#"{"jsonrpc":"2.0","id":3,"method":"session/request_permission","params":{"sessionId":"s"}}"#;
+const STOP: &str = r#"{"jsonrpc":"2.0","method":"session/cancel","params":{"sessionId":"s"}}"#;
+
+/// A relay through which a turn runs that has asked for permission.
+fn turn() -> Bench {
+    let configs = [Dialect::ACP_V1, Dialect::ACP_V1].map(Config::client);
+    let mut bench = Bench::new(Side::Up, configs);
+    bench.receive(Side::Up, PROMPT);
+    assert_eq!(bench.sent(Side::Down), [PROMPT.replace(r#""id":7"#, r#""id":1"#)]);
+    bench.receive(Side::Down, PERMISSION);
+    assert_eq!(bench.sent(Side::Up), [PERMISSION.replace(r#""id":3"#, r#""id":1"#)]);
+    bench
+}
+
+#[test]
+fn f111_a_stop_passes_as_it_came_and_cancels_no_request_beside() {
+    let mut bench = turn();
+    bench.receive(Side::Up, STOP);
+    assert_eq!(bench.sent(Side::Down), [STOP]);
+    assert_eq!(bench.events(), ["up: id 7: was stopped by the name of its work"]);
+    bench.receive(Side::Down, r#"{"jsonrpc":"2.0","id":1,"result":{"stopReason":"cancelled"}}"#);
+    let sent = bench.sent(Side::Up);
+    let response = r#"{"jsonrpc":"2.0","id":7,"result":{"stopReason":"cancelled"}}"#;
+    assert!(sent.contains(&response.to_owned()), "{sent:?}");
+}
+
+#[test]
+fn f111_the_clients_own_response_to_an_open_permission_request_counts() {
+    let mut bench = turn();
+    bench.receive(Side::Up, STOP);
+    let cancel = r#"{"jsonrpc":"2.0","method":"$/cancel_request","params":{"requestId":1}}"#;
+    assert_eq!(bench.sent(Side::Up), [cancel]);
+    let outcome = r#"{"outcome":{"outcome":"cancelled"}}"#;
+    bench.receive(Side::Up, &format!(r#"{{"jsonrpc":"2.0","id":1,"result":{outcome}}}"#));
+    let responses = bench.sent(Side::Down);
+    assert_eq!(responses[1..], [format!(r#"{{"jsonrpc":"2.0","id":3,"result":{outcome}}}"#)]);
+}
+
+#[test]
+fn f111_a_permission_request_that_the_client_leaves_open_ends_as_cancelled() {
+    let mut bench = turn();
+    bench.receive(Side::Up, STOP);
+    bench.sent(Side::Down);
+    bench.advance(Duration::from_millis(999));
+    assert_eq!(bench.sent(Side::Down), [""; 0]);
+    bench.advance(Duration::from_millis(1));
+    let response = r#"{"jsonrpc":"2.0","id":3,"result":{"outcome":{"outcome":"cancelled"}}}"#;
+    assert_eq!(bench.sent(Side::Down), [response]);
+}
+
+#[test]
+fn f111_a_turn_whose_agent_ends_after_the_stop_ends_as_stopped() {
+    let mut bench = turn();
+    bench.receive(Side::Up, STOP);
+    bench.hang_up(Side::Down);
+    let sent = bench.sent(Side::Up);
+    let response = r#"{"jsonrpc":"2.0","id":7,"result":{"stopReason":"cancelled"}}"#;
+    assert!(sent.contains(&response.to_owned()), "{sent:?}");
+}
+
+#[test]
+fn f111_a_stop_of_a_turn_that_is_over_passes_and_hits_nothing() {
+    let mut bench = turn();
+    bench.receive(Side::Down, r#"{"jsonrpc":"2.0","id":1,"result":{"stopReason":"end_turn"}}"#);
+    bench.receive(Side::Up, STOP);
+    bench.receive(Side::Up, &PROMPT.replace(r#""id":7"#, r#""id":8"#));
+    let sent = bench.sent(Side::Down);
+    assert_eq!(sent, [STOP.to_owned(), PROMPT.replace(r#""id":7"#, r#""id":2"#)]);
+    assert_eq!(bench.events(), [""; 0]);
+}
+
+#[test]
+fn f111_a_stop_without_room_cancels_the_turn_at_once_and_follows_when_there_is_room() {
+    let configs = [Dialect::ACP_V1, Dialect::ACP_V1].map(|dialect| {
+        let mut config = Config::client(dialect);
+        config.limits.unsent_messages = 2;
+        config
+    });
+    let mut bench = Bench::new(Side::Up, configs);
+    bench.receive(Side::Up, PROMPT);
+    bench.sent(Side::Down);
+    for _ in 0..2 {
+        bench.receive(Side::Up, r#"{"jsonrpc":"2.0","method":"log"}"#);
+    }
+    bench.receive(Side::Up, STOP);
+    let sent = bench.sent(Side::Down);
+    let cancel = r#"{"jsonrpc":"2.0","method":"$/cancel_request","params":{"requestId":1}}"#;
+    assert_eq!(sent.first().map(String::as_str), Some(cancel), "{sent:?}");
+    assert_eq!(sent.last().map(String::as_str), Some(STOP), "{sent:?}");
+    assert_eq!(sent.len(), 4, "{sent:?}");
+    // The agent knows the cancel alone. The client has asked for a stop.
+    let error = r#"{"code":-32800,"message":"Request cancelled"}"#;
+    bench.receive(Side::Down, &format!(r#"{{"jsonrpc":"2.0","id":1,"error":{error}}}"#));
+    let response = r#"{"jsonrpc":"2.0","id":7,"result":{"stopReason":"cancelled"}}"#;
+    assert_eq!(bench.sent(Side::Up), [response]);
+}
+
+#[test]
+fn f111_a_turn_that_is_cancelled_as_a_request_and_then_stopped_gets_the_stop_reason() {
+    let mut bench = turn();
+    let cancel = r#"{"jsonrpc":"2.0","method":"$/cancel_request","params":{"requestId":7}}"#;
+    bench.receive(Side::Up, cancel);
+    bench.receive(Side::Up, STOP);
+    let error = r#"{"code":-32800,"message":"Request cancelled"}"#;
+    bench.receive(Side::Down, &format!(r#"{{"jsonrpc":"2.0","id":1,"error":{error}}}"#));
+    let sent = bench.sent(Side::Up);
+    let response = r#"{"jsonrpc":"2.0","id":7,"result":{"stopReason":"cancelled"}}"#;
+    assert!(sent.contains(&response.to_owned()), "{sent:?}");
+}

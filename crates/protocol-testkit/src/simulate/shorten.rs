@@ -1,0 +1,91 @@
+//! Makes the tape of a failing seed as short as it can be.
+
+use super::choices::{Choices, Tape};
+use super::executor::Simulation;
+use super::fault::Fault;
+use super::run::{Limits, Ran, run};
+
+/// The steps that are taken in search of a shorter failure.
+const STEPS: usize = 60_000;
+
+/// A failure that a tape leads to.
+struct Short {
+    tape: Vec<u64>,
+    steps: usize,
+}
+
+/// Returns a tape that fails in the same way, in as few steps and with as few unusual choices as were
+/// found.
+pub(super) fn shorten(tape: Vec<u64>, fault: Fault, world: &dyn Fn(Simulation)) -> Vec<u64> {
+    let mut shortener =
+        Shortener { best: Short { tape, steps: usize::MAX }, fault, left: STEPS, world };
+    // The schedule of the first run is the first to be beaten.
+    shortener.attempt(shortener.best.tape.clone());
+    while shortener.left > 0 && shortener.pass() {}
+    shortener.best.tape
+}
+
+struct Shortener<'a> {
+    best: Short,
+    fault: Fault,
+    /// The number of steps that may still be taken.
+    left: usize,
+    world: &'a dyn Fn(Simulation),
+}
+
+impl Shortener<'_> {
+    /// Tries to do without each part of the tape, large ones first. Returns whether it became shorter.
+    fn pass(&mut self) -> bool {
+        let mut is_shorter = false;
+        let mut size = self.best.tape.len();
+        while size > 0 {
+            let mut end = self.best.tape.len();
+            while end > 0 && self.left > 0 {
+                let part = end.saturating_sub(size)..end;
+                let (mut without, mut usual) = (self.best.tape.clone(), self.best.tape.clone());
+                without.drain(part.clone());
+                usual[part.clone()].fill(0);
+                is_shorter |= self.attempt(without) || self.attempt(usual);
+                end = part.start.min(self.best.tape.len());
+            }
+            size /= 2;
+        }
+        is_shorter | self.lower()
+    }
+
+    /// Tries to make each unusual choice less so.
+    fn lower(&mut self) -> bool {
+        let mut is_shorter = false;
+        for at in 0..self.best.tape.len() {
+            for less in [2, 1] {
+                let mut lower = self.best.tape.clone();
+                let Some(choice) = lower.get_mut(at).filter(|choice| **choice > less) else {
+                    continue;
+                };
+                *choice -= less;
+                is_shorter |= self.left > 0 && self.attempt(lower);
+            }
+        }
+        is_shorter
+    }
+
+    /// Runs a tape, and keeps it if it is a shorter failure.
+    fn attempt(&mut self, tape: Vec<u64>) -> bool {
+        let most = self.best.steps;
+        let limits = Limits { open: usize::MAX, most, is_told: false };
+        let Ran { problem, steps, choices, .. } =
+            run(Choices::Tape(Tape::of(tape)), limits, self.world);
+        self.left = self.left.saturating_sub(steps.max(1));
+        let Choices::Tape(tape) = choices else { unreachable!("a run keeps its kind") };
+        let tape = tape.decided();
+        let unusual = |tape: &[u64]| tape.iter().filter(|&&choice| choice != 0).count();
+        let sum = |tape: &[u64]| tape.iter().map(|&choice| u128::from(choice)).sum::<u128>();
+        let size = |steps, tape: &[u64]| (steps, unusual(tape), tape.len(), sum(tape));
+        let is_shorter = problem.is_some_and(|problem| problem.fault == self.fault)
+            && size(steps, &tape) < size(most, &self.best.tape);
+        if is_shorter {
+            self.best = Short { tape, steps };
+        }
+        is_shorter
+    }
+}

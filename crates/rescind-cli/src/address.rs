@@ -1,0 +1,163 @@
+//! The address of a WebSocket: `ws://HOST[:PORT][/PATH]`, `wss://` for the same over TLS, or `unix:FILE`.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use tungstenite::http::Uri;
+use tungstenite::http::uri::{Authority, PathAndQuery};
+
+/// The address of a WebSocket.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Address {
+    pub(crate) place: Place,
+    /// Whether TLS is spoken there.
+    pub(crate) is_secure: bool,
+    /// Begins with a slash; what follows a question mark too.
+    path: String,
+}
+
+/// An address that a server listens on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Listen {
+    /// That of a WebSocket.
+    WebSocket(Address),
+    /// That of MCP over HTTP: `http://HOST[:PORT]/PATH`. The scheme of the address within is that of a WebSocket.
+    Http(Address),
+}
+
+impl FromStr for Listen {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if text.starts_with("https://") {
+            return Err("TLS over HTTP is for a proxy in front of an http:// address".into());
+        }
+        if let Some(rest) = text.strip_prefix("http://") {
+            return format!("ws://{rest}").parse().map(Self::Http);
+        }
+        if !["ws://", "wss://", "unix:"].iter().any(|scheme| text.starts_with(scheme)) {
+            return Err("an address begins with ws://, wss://, http:// or unix:".into());
+        }
+        text.parse().map(Self::WebSocket)
+    }
+}
+
+/// The place that a socket connects or binds to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// A name or an address, that of IPv6 without brackets, and a port.
+    Tcp(String, u16),
+    /// A Unix socket.
+    File(PathBuf),
+}
+
+impl Address {
+    /// The path, if there is more to it than the first slash.
+    pub(crate) fn path(&self) -> Option<&str> {
+        Some(self.path.as_str()).filter(|path| *path != "/")
+    }
+
+    /// The same with the port that the system chose.
+    pub(crate) fn with_port(&self, port: u16) -> Self {
+        let place = match &self.place {
+            Place::Tcp(host, _) => Place::Tcp(host.clone(), port),
+            file @ Place::File(_) => file.clone(),
+        };
+        Self { place, is_secure: self.is_secure, path: self.path.clone() }
+    }
+
+    /// Returns the URL that a client asks for there.
+    pub(crate) fn url(&self) -> String {
+        match self.place {
+            Place::Tcp(..) => self.to_string(),
+            Place::File(_) => "ws://localhost/".into(),
+        }
+    }
+}
+
+impl FromStr for Address {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if let Some(file) = text.strip_prefix("unix:") {
+            return match file {
+                _ if cfg!(not(unix)) => Err("there are no Unix sockets here".into()),
+                "" => Err("there is no file".into()),
+                file => {
+                    Ok(Self { place: Place::File(file.into()), is_secure: false, path: "/".into() })
+                }
+            };
+        }
+        let uri: Uri = text.parse().map_err(|error| format!("{error}"))?;
+        let (is_secure, usual_port) = match uri.scheme_str() {
+            Some("ws") => (false, 80),
+            Some("wss") => (true, 443),
+            _ => return Err("an address begins with ws://, wss:// or unix:".into()),
+        };
+        let authority = uri.authority().map_or("", Authority::as_str);
+        let host = uri.host().filter(|host| !host.is_empty()).ok_or("there is no host")?;
+        let port = match authority[host.len()..].strip_prefix(':') {
+            None if authority.len() == host.len() => usual_port,
+            Some(port) if authority.starts_with(host) => {
+                port.parse().map_err(|_| format!("{port:?} is no port"))?
+            }
+            _ => return Err(format!("{authority:?} is no HOST:PORT")),
+        };
+        Ok(Self {
+            place: Place::Tcp(host.trim_matches(['[', ']']).into(), port),
+            is_secure,
+            path: uri.path_and_query().map_or("/", PathAndQuery::as_str).into(),
+        })
+    }
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (host, port) = match &self.place {
+            Place::Tcp(host, port) => (host, port),
+            Place::File(file) => return write!(f, "unix:{}", file.display()),
+        };
+        let (open, close) = if host.contains(':') { ("[", "]") } else { ("", "") };
+        let scheme = if self.is_secure { "wss" } else { "ws" };
+        write!(f, "{scheme}://{open}{host}{close}:{port}{}", self.path().unwrap_or_default())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_are_read_and_written_alike() {
+        for (text, written) in [
+            ("ws://127.0.0.1:8080", "ws://127.0.0.1:8080"),
+            ("ws://localhost", "ws://localhost:80"),
+            ("ws://[::1]:0/abp?a=b", "ws://[::1]:0/abp?a=b"),
+            ("ws://example.com:1/", "ws://example.com:1"),
+            ("wss://example.com/abp", "wss://example.com:443/abp"),
+        ] {
+            assert_eq!(text.parse::<Address>().unwrap().to_string(), written);
+        }
+        let place = "ws://[::1]:9".parse::<Address>().unwrap().place;
+        assert_eq!(place, Place::Tcp("::1".into(), 9));
+        #[cfg(unix)]
+        assert_eq!("unix:/a b".parse::<Address>().unwrap().to_string(), "unix:/a b");
+    }
+
+    #[test]
+    fn others_say_what_is_wrong() {
+        for (text, said) in [
+            ("http://localhost", "begins with ws://, wss:// or unix:"),
+            ("unix:", ""),
+            ("localhost:80", "begins with ws://"),
+            ("ws://localhost:70000", "is no port"),
+            ("ws://me@localhost:80", "is no HOST:PORT"),
+            ("ws://", ""),
+            ("", ""),
+        ] {
+            let error = text.parse::<Address>().unwrap_err();
+            assert!(error.contains(said), "{text}: {error}");
+        }
+    }
+}

@@ -1,0 +1,316 @@
+//! Messages before the call, and after it.
+
+use std::path::Path;
+use std::time::Duration;
+
+use protocol_async::{CallError, RpcError};
+use protocol_blocking::block_on_for;
+use protocol_blocking::threaded::{Peer, Wait};
+use protocol_core::{CallOptions, Refusal, code};
+use serde::Deserialize;
+use serde_json::json;
+use serde_json::value::{RawValue, to_raw_value};
+
+use super::asking::Asking;
+use crate::dialect::{Family, NEWEST_WITH_INITIALIZE, Spoken, WITHOUT_INITIALIZE};
+use crate::input;
+
+/// Messages to send before the call, in order.
+#[derive(Debug, Default)]
+pub(super) struct Opening {
+    steps: Vec<Step>,
+    /// The dialect that the answers are held against; a file's are not.
+    spoken: Option<Spoken>,
+    session: Session,
+    /// The members for the `_meta` of the call's params.
+    meta: Option<serde_json::Value>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Step {
+    id: Option<serde_json::Value>,
+    method: String,
+    params: Option<Box<RawValue>>,
+}
+
+/// Whether the call needs a session that is not there yet.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Session {
+    #[default]
+    NotNeeded,
+    /// ACP: opened by `session/new`, and named in the call's params.
+    Open,
+}
+
+/// The result of an opening.
+#[derive(Debug)]
+pub(super) enum Performed {
+    /// The call can be sent.
+    Opened(Opened),
+    /// The server speaks this dialect instead of ours, or has to be tried in it.
+    Speaks(Box<Spoken>),
+}
+
+/// The rest that is to be sent together with the call.
+#[derive(Debug)]
+pub(super) struct Opened {
+    notifications: Vec<Step>,
+    params: Option<Box<RawValue>>,
+}
+
+impl Opening {
+    /// The dialect's own opening, for a call of this method.
+    pub(super) fn of(spoken: &Spoken, method: &str, params: Option<&RawValue>) -> Self {
+        let request = |method: &str, params: serde_json::Value| Step {
+            id: Some(json!(0)),
+            method: method.into(),
+            params: to_raw_value(&params).ok(),
+        };
+        let notification = |method: &str| Step {
+            id: None,
+            method: method.into(),
+            params: to_raw_value(&json!({})).ok(),
+        };
+        let client = json!({ "name": "rescind", "version": env!("CARGO_PKG_VERSION") });
+        let family = spoken.family();
+        let meta = match family {
+            Family::Mcp { revision: WITHOUT_INITIALIZE } => Some(json!({
+                "io.modelcontextprotocol/protocolVersion": WITHOUT_INITIALIZE,
+                "io.modelcontextprotocol/clientInfo": client,
+                "io.modelcontextprotocol/clientCapabilities": {},
+            })),
+            _ => None,
+        };
+        let steps = match (family, method) {
+            (_, "initialize") => vec![],
+            (Family::Acp { version }, _) => vec![request(
+                "initialize",
+                json!({
+                    "protocolVersion": version,
+                    "clientCapabilities": spoken.capabilities(),
+                    "clientInfo": client,
+                }),
+            )],
+            (Family::Mcp { revision: WITHOUT_INITIALIZE }, "server/discover") => vec![],
+            (Family::Mcp { revision: WITHOUT_INITIALIZE }, _) => {
+                vec![request("server/discover", json!({ "_meta": meta }))]
+            }
+            (Family::Abp, _) => vec![request("initialize", json!({ "agent": client }))],
+            (Family::Dap, _) => vec![request(
+                "initialize",
+                json!({ "clientID": "rescind", "clientName": "rescind", "adapterID": "rescind" }),
+            )],
+            (Family::Mcp { .. } | Family::Erlmcp, _) => vec![
+                request(
+                    "initialize",
+                    json!({
+                        "protocolVersion": family.revision(),
+                        "capabilities": {},
+                        "clientInfo": client,
+                    }),
+                ),
+                notification("notifications/initialized"),
+            ],
+            (Family::Lsp, _) => vec![
+                request(
+                    "initialize",
+                    json!({
+                        "processId": std::process::id(),
+                        "clientInfo": client,
+                        "rootUri": null,
+                        "capabilities": {},
+                    }),
+                ),
+                notification("initialized"),
+            ],
+            (Family::JsonRpc, _) => vec![],
+        };
+        let named = params.is_some_and(names_session);
+        let session = match (family, method) {
+            (Family::Acp { .. }, "session/new" | "session/load" | "session/list") => {
+                Session::NotNeeded
+            }
+            (Family::Acp { .. }, method) if method.starts_with("session/") && !named => {
+                Session::Open
+            }
+            _ => Session::NotNeeded,
+        };
+        // The methods of the demonstration are none of the protocol's, and take what they get.
+        let meta = meta.filter(|_| method.contains('/') || method == "ping");
+        Self { steps, spoken: Some(spoken.clone()), session, meta }
+    }
+
+    /// The messages in a file, one JSON a line.
+    pub(super) fn read(path: &Path) -> Result<Self, String> {
+        let name = path.display();
+        let text = input::text(path, input::DESCRIPTION)
+            .map_err(|error| format!("--open {name}: {error}"))?;
+        let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
+        let steps = lines.map(|(number, line)| {
+            serde_json::from_str(line)
+                .map_err(|error| format!("--open {name}, line {}: {error}", number + 1))
+        });
+        Ok(Self { steps: steps.collect::<Result<_, _>>()?, ..Self::default() })
+    }
+
+    /// The same, and these notifications after it.
+    pub(super) fn and_notify(mut self, notifications: &[(&str, Box<RawValue>)]) -> Self {
+        self.steps.extend(notifications.iter().map(|(method, params)| Step {
+            id: None,
+            method: (*method).into(),
+            params: Some(params.clone()),
+        }));
+        self
+    }
+
+    /// Sends everything up to the last request, and awaits the requests' answers. An answer that
+    /// is an error ends it, and so does one that asks for another dialect.
+    pub(super) fn perform(
+        self,
+        asking: &Asking<'_>,
+        params: Option<&RawValue>,
+    ) -> Result<Performed, CallError> {
+        let last_request = self.steps.iter().rposition(|step| step.id.is_some());
+        let mut steps = self.steps;
+        let notifications = steps.split_off(last_request.map_or(0, |at| at + 1));
+        for step in steps {
+            let params = step.params.as_deref();
+            if step.id.is_some() {
+                let answer = asking.ask(&step.method, params, self.spoken.is_some());
+                if let Some(other) = other_dialect(asking, self.spoken.as_ref(), &answer)? {
+                    return Ok(Performed::Speaks(Box::new(other)));
+                }
+                answer?;
+            } else {
+                asking.peer.try_notify_raw(&step.method, params)?;
+            }
+        }
+        let params = match self.session {
+            Session::NotNeeded => with_meta(self.meta, params)?,
+            Session::Open => Some(in_new_session(asking, params)?),
+        };
+        Ok(Performed::Opened(Opened { notifications, params }))
+    }
+}
+
+/// The dialect to speak with a server that has answered our opening so, if that is not ours.
+///
+/// MCP's newest revision opens with `server/discover`. Older servers refuse that, each in its own
+/// way, or end, or answer everything but that; then `initialize` finds out what they speak, which is what it answers.
+fn other_dialect(
+    asking: &Asking<'_>,
+    ours: Option<&Spoken>,
+    answer: &Result<Box<RawValue>, CallError>,
+) -> Result<Option<Spoken>, CallError> {
+    let Some((ours, Family::Mcp { revision })) = ours.map(|ours| (ours, ours.family())) else {
+        return Ok(None);
+    };
+    let said: serde_json::Value = match answer {
+        Ok(answer) => serde_json::from_str(answer.get()).unwrap_or_default(),
+        Err(_) => json!(null),
+    };
+    if asking.attempt.is_over() {
+        return Ok(None);
+    }
+    let theirs = match (revision, answer) {
+        (WITHOUT_INITIALIZE, Ok(_)) if supports(&said, revision) => revision,
+        (
+            WITHOUT_INITIALIZE,
+            Ok(_) | Err(CallError::Error(_) | CallError::ConnectionLost { .. }),
+        ) => NEWEST_WITH_INITIALIZE,
+        (_, Ok(_)) => said["protocolVersion"].as_str().unwrap_or(revision),
+        (_, Err(_)) => revision,
+    };
+    if theirs == revision {
+        return Ok(None);
+    }
+    match ours.in_revision(theirs) {
+        // The connection speaks that from now on.
+        Some(_) if revision != WITHOUT_INITIALIZE && asking.is_negotiated() => Ok(None),
+        Some(other) => Ok(Some(other)),
+        None => Err(CallError::Error(RpcError::new(
+            code::INTERNAL_ERROR,
+            format!("the server speaks MCP {theirs}, which we don't"),
+        ))),
+    }
+}
+
+/// Whether the answer to `server/discover` lists the revision.
+fn supports(discovered: &serde_json::Value, revision: &str) -> bool {
+    let versions = discovered["supportedVersions"].as_array();
+    versions.is_some_and(|versions| versions.iter().any(|version| version == revision))
+}
+
+/// The params with what the protocol wants in their `_meta`, beside what is there.
+fn with_meta(
+    meta: Option<serde_json::Value>,
+    params: Option<&RawValue>,
+) -> Result<Option<Box<RawValue>>, CallError> {
+    let Some(serde_json::Value::Object(wanted)) = meta else {
+        return Ok(params.map(ToOwned::to_owned));
+    };
+    let mut params: serde_json::Value =
+        serde_json::from_str(params.map_or("{}", RawValue::get)).map_err(unusable)?;
+    if let Some(members) = params.as_object_mut() {
+        let meta = members.entry("_meta").or_insert_with(|| json!({}));
+        for (name, value) in wanted {
+            if let Some(meta) = meta.as_object_mut() {
+                meta.entry(name).or_insert(value);
+            }
+        }
+    }
+    to_raw_value(&params).map(Some).map_err(unusable)
+}
+
+fn names_session(params: &RawValue) -> bool {
+    let params: Result<serde_json::Value, _> = serde_json::from_str(params.get());
+    params.is_ok_and(|params| params.get("sessionId").is_some())
+}
+
+/// Opens an ACP session and names it in the params.
+fn in_new_session(
+    asking: &Asking<'_>,
+    params: Option<&RawValue>,
+) -> Result<Box<RawValue>, CallError> {
+    let directory = std::env::current_dir().unwrap_or_default();
+    let new = json!({ "cwd": directory, "mcpServers": [] });
+    let new = to_raw_value(&new).map_err(unusable)?;
+    let opened = asking.ask("session/new", Some(&new), false)?;
+    let opened: serde_json::Value = serde_json::from_str(opened.get()).map_err(unusable)?;
+    let params = params.map_or("{}", RawValue::get);
+    let mut params: serde_json::Value = serde_json::from_str(params).map_err(unusable)?;
+    if let (Some(members), Some(session)) = (params.as_object_mut(), opened.get("sessionId")) {
+        members.insert("sessionId".into(), session.clone());
+    }
+    to_raw_value(&params).map_err(unusable)
+}
+
+fn unusable(error: serde_json::Error) -> CallError {
+    CallError::Error(RpcError::new(code::INTERNAL_ERROR, format!("the params: {error}")))
+}
+
+impl Opened {
+    /// Sends the notifications that go with the call.
+    pub(super) fn notify(&self, peer: &Peer) -> Result<(), Refusal> {
+        self.notifications
+            .iter()
+            .try_for_each(|step| peer.try_notify_raw(&step.method, step.params.as_deref()))
+    }
+
+    /// The params of the call.
+    pub(super) fn params(&self) -> Option<&RawValue> {
+        self.params.as_deref()
+    }
+}
+
+/// Says goodbye as the dialect asks for, without waiting long.
+pub(super) fn close(spoken: &Spoken, peer: &Peer) {
+    const PATIENCE: Duration = Duration::from_millis(500);
+    if spoken.family() == Family::Lsp {
+        let options = CallOptions::default().timeout(PATIENCE);
+        // A server that does not answer is killed anyway.
+        let _: Result<serde_json::Value, _> = peer.call_with("shutdown", (), options).wait();
+        let _ = peer.try_notify("exit", ());
+    }
+    block_on_for(&mut peer.flushed(), PATIENCE);
+}

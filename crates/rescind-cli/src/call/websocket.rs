@@ -1,0 +1,129 @@
+//! A server at the other end of a WebSocket.
+
+use std::io;
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use protocol_blocking::threaded::{Incoming, Options, Peer};
+use protocol_tokio::TokioTimer;
+use protocol_websocket::{connect, settings};
+use tokio_tungstenite::{WebSocketStream, client_async_with_config};
+use tungstenite::client::IntoClientRequest;
+use tungstenite::http::HeaderValue;
+use tungstenite::http::header::AUTHORIZATION;
+use tungstenite::protocol::WebSocketConfig;
+
+use super::Unreached;
+use crate::address::Address;
+use crate::socket::{Stream, connect as connect_to};
+use crate::tls::Trust;
+
+/// The time that a server has to say goodbye once we have.
+const GRACE: Duration = Duration::from_millis(500);
+
+/// The thread that drives the connection.
+#[derive(Debug)]
+pub(super) struct Socket {
+    driver: JoinHandle<io::Result<()>>,
+}
+
+impl Socket {
+    /// Opens a WebSocket there.
+    pub(super) fn open(
+        address: &Address,
+        trust: Trust,
+        secret: Option<String>,
+        options: Options,
+        deadline: Option<Instant>,
+    ) -> Result<(Peer, Incoming, Self), Unreached> {
+        let settings = settings(&options.config.limits);
+        let (handles, opened) = mpsc::channel();
+        let to = address.clone();
+        let driver = thread::spawn(move || {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+            runtime.block_on(async {
+                let socket = match handshake(&to, &trust, secret, settings).await {
+                    Ok(socket) => socket,
+                    Err(error) => {
+                        let _ = handles.send(Err(error.to_string()));
+                        return Ok(());
+                    }
+                };
+                let (peer, incoming, driver) = connect(socket, TokioTimer::start(), options);
+                let _ = handles.send(Ok((peer, incoming)));
+                driver.await
+            })
+        });
+        let opened = match deadline {
+            None => opened.recv().map_err(|_| RecvTimeoutError::Disconnected),
+            Some(at) => opened.recv_timeout(at.saturating_duration_since(Instant::now())),
+        };
+        let opened = match opened {
+            Ok(opened) => opened,
+            // The thread goes on trying, for as long as this program still runs.
+            Err(RecvTimeoutError::Timeout) => return Err(Unreached::TimedOut),
+            Err(RecvTimeoutError::Disconnected) => Err("there is no runtime".into()),
+        };
+        let (peer, incoming) = opened
+            .map_err(|error| Unreached::Failed(format!("can't connect to {address}: {error}")))?;
+        Ok((peer, incoming, Self { driver }))
+    }
+
+    /// Waits for the end, which the connection's shutdown asks for.
+    pub(super) fn end(self) {
+        self.end_within(GRACE);
+    }
+
+    fn end_within(self, grace: Duration) {
+        let patience = Instant::now() + grace;
+        while !self.driver.is_finished() && Instant::now() < patience {
+            thread::sleep(Duration::from_millis(1));
+        }
+    }
+}
+
+/// Opens a WebSocket there, on the runtime that this is called on.
+pub(crate) async fn handshake(
+    address: &Address,
+    trust: &Trust,
+    secret: Option<String>,
+    settings: WebSocketConfig,
+) -> io::Result<WebSocketStream<Box<dyn Stream>>> {
+    let stream = connect_to(address, trust).await?;
+    let mut request = address.url().into_client_request().map_err(io::Error::other)?;
+    if let Some(secret) = secret {
+        let bearer = HeaderValue::try_from(format!("Bearer {secret}")).map_err(io::Error::other)?;
+        request.headers_mut().insert(AUTHORIZATION, bearer);
+    }
+    let opened = client_async_with_config(request, stream, Some(settings)).await;
+    opened.map(|(socket, _)| socket).map_err(io::Error::other)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+
+    use protocol_core::{Config, Dialect, Shutdown};
+
+    use super::*;
+
+    /// A wait for the grace would last a day, and the test with it.
+    #[test]
+    fn f114_a_call_that_is_over_waits_no_longer_than_for_the_goodbye_of_its_server() {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port is free");
+        let url = format!("ws://{}", listener.local_addr().expect("it listens"));
+        let server = thread::spawn(move || {
+            let (stream, _) = listener.accept().expect("a client connects");
+            let mut socket = tungstenite::accept(stream).expect("it opens a WebSocket");
+            while socket.read().is_ok() {}
+        });
+        let address = url.parse().expect("it is an address");
+        let options = Options::new(Config::client(Dialect::JSON_RPC));
+        let opened = Socket::open(&address, Trust::System, None, options, None);
+        let Ok((peer, _incoming, socket)) = opened else { panic!("it can't be reached") };
+        peer.shutdown(Shutdown::CancelAll);
+        socket.end_within(Duration::from_secs(24 * 3_600));
+        server.join().expect("the server has ended");
+    }
+}

@@ -1,0 +1,279 @@
+//! `rescind conform`: tests how a server, a client or a relay cancels.
+
+mod client;
+mod doorway;
+mod relay;
+mod socket;
+mod suite;
+
+use std::ffi::OsString;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::{Args, Subcommand, ValueEnum};
+use protocol_core::Framing;
+use rescind_conform::{
+    CHECKS, Opening, Options, Program, Request, Target, client_page, page, relay_page,
+};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::address::Address;
+use crate::dialect::DialectArgs;
+use crate::terminal::spin;
+use crate::{duration, output_error, usage_error};
+use socket::Socket;
+use suite::SuiteArgs;
+
+/// Test how a server, a client or a relay cancels requests
+#[derive(Debug, Args)]
+pub struct ConformArgs {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Debug, Subcommand)]
+enum What {
+    Server(Box<ServerArgs>),
+    Client(Box<client::ClientArgs>),
+    Relay(Box<relay::RelayArgs>),
+    /// Print what is checked: levels, sources, steps and rules of each check
+    Checks {
+        /// The kind of peer; all kinds by default
+        of: Option<Tested>,
+    },
+    /// What a tested client starts as its server
+    #[command(hide = true)]
+    Bridge {
+        /// Where the tester listens
+        address: String,
+    },
+    /// What a tested relay starts as its server
+    #[command(hide = true)]
+    Far {
+        /// Which test it belongs to
+        address: String,
+    },
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, ValueEnum)]
+enum Tested {
+    Server,
+    Client,
+    Relay,
+}
+
+/// Prints the pages of checks, as Markdown.
+fn print_checks(of: Option<Tested>) -> ExitCode {
+    let pages: [(Tested, fn() -> String); 3] =
+        [(Tested::Server, page), (Tested::Client, client_page), (Tested::Relay, relay_page)];
+    let chosen = pages.iter().filter(|(tested, _)| of.is_none_or(|of| of == *tested));
+    let text: String = chosen.map(|(_, page)| page()).collect();
+    let mut out = io::stdout().lock();
+    let printed = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+    printed.map_or_else(output_error, |()| ExitCode::SUCCESS)
+}
+
+/// Test a server: start COMMAND anew for each check, and say what holds
+///
+/// What takes a server its time is found out where that can be: among the tools of an MCP server, with a
+/// generated document for a language server. Where it can't, name it by --slow; in its params "$MS" and "$S"
+/// stand for how many milliseconds or seconds it is to take.
+///
+/// Exit codes: 0 everything holds, 1 something does not, 2 usage, 6 no session could be opened, 7 standard
+/// output can't be written, 8 what was tried holds, but not every MUST could be tried.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+struct ServerArgs {
+    #[command(flatten)]
+    dialect: DialectArgs,
+
+    /// A request that takes its time
+    #[arg(long, num_args = 2, value_names = ["METHOD", "PARAMS_JSON"])]
+    slow: Option<Vec<String>>,
+
+    /// A request that makes the server ask something of its client
+    #[arg(long, num_args = 2, value_names = ["METHOD", "PARAMS_JSON"])]
+    reverse: Option<Vec<String>>,
+
+    /// Open sessions with the messages of this file, one JSON a line, instead of the dialect's opening
+    #[arg(long, value_name = "FILE")]
+    open: Option<PathBuf>,
+
+    /// The language of the document that a language server is given: cpp, python, typescript, go or
+    /// plaintext [default: by the server's name]
+    #[arg(long, value_name = "NAME")]
+    language: Option<String>,
+
+    /// Call tools that are not declared read-only too, to find one that takes its time
+    #[arg(long)]
+    allow_tools: bool,
+
+    /// How long slow requests are asked to take
+    #[arg(long, value_name = "DUR", value_parser = duration, default_value = "1s")]
+    slow_time: Duration,
+
+    #[command(flatten)]
+    suite: SuiteArgs,
+
+    /// Test the server that runs at this WebSocket already, such as `ws://127.0.0.1:8080`, `wss://example.com`
+    /// or `unix:FILE`; each check opens a connection of its own
+    #[arg(long, value_name = "URL", conflicts_with = "command")]
+    connect: Option<Address>,
+
+    /// Show the secret in this file, one line, as a bearer token
+    #[arg(long, value_name = "FILE", requires = "connect")]
+    token_file: Option<PathBuf>,
+
+    /// Of a `wss://` server, take only a certificate that is signed by one in this file, of PEM [default:
+    /// those that this machine trusts]
+    #[arg(long, value_name = "FILE", requires = "connect")]
+    ca: Option<PathBuf>,
+
+    /// The server to test, and its arguments
+    #[arg(last = true, value_name = "COMMAND", required_unless_present_any = ["list", "connect"])]
+    command: Vec<OsString>,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  rescind conform server --dialect mcp -- node server.js
+  rescind conform server --dialect lsp -- clangd
+  rescind conform server --dialect abp --connect ws://127.0.0.1:8080
+  rescind conform server --slow sleep '{\"ms\":\"$MS\"}' --reverse nested '{\"ms\":\"$MS\"}' -- rescind serve
+  rescind conform server --dialect mcp --only cancel/one-read --seed 7 --json evidence.json -- node server.js";
+
+/// Runs the command.
+#[must_use]
+pub fn main(args: &ConformArgs) -> ExitCode {
+    match &args.what {
+        What::Server(args) => args.run(),
+        What::Client(args) => args.run(),
+        What::Bridge { address } => client::bridge(address),
+        What::Relay(args) => args.run(),
+        What::Checks { of } => print_checks(*of),
+        What::Far { address } => relay::far(address),
+    }
+}
+
+impl ServerArgs {
+    fn run(&self) -> ExitCode {
+        if self.suite.list {
+            return suite::list(CHECKS.iter().map(|it| (it.id, it.clauses, it.title)));
+        }
+        let options = match self.options() {
+            Ok(options) => options,
+            Err(error) => return usage_error(error),
+        };
+        let target = self.target();
+        spin("finding out what takes the server its time");
+        let name = match &self.connect {
+            Some(address) => address.to_string(),
+            None => suite::name(&self.command),
+        };
+        self.suite.run(
+            &name,
+            |id| self.replay(id),
+            |seen| rescind_conform::run(&*target, &options, seen),
+        )
+    }
+
+    fn target(&self) -> Box<dyn Target> {
+        match &self.connect {
+            Some(address) => Box::new(Socket {
+                address: address.clone(),
+                token_file: self.token_file.clone(),
+                ca: self.ca.clone(),
+            }),
+            None => Box::new(Program::new(self.command.clone())),
+        }
+    }
+
+    fn options(&self) -> Result<Options, String> {
+        let all: Vec<&str> = CHECKS.iter().map(|check| check.id).collect();
+        let mut options = Options::new(self.dialect.spoken().dialect.clone());
+        if self.connect.is_some() {
+            // Messages are whole there, and lines on the way to it.
+            options.dialect.framing = Framing::Newline;
+        }
+        options.slow = request("--slow", self.slow.as_deref())?;
+        options.reverse = request("--reverse", self.reverse.as_deref())?;
+        options.open =
+            self.open.as_deref().map(|path| opening(path, &suite::read(path)?)).transpose()?;
+        options.language.clone_from(&self.language);
+        options.allow_tools = self.allow_tools;
+        options.seed = self.suite.seed;
+        options.patience = self.suite.patience.unwrap_or(options.patience);
+        options.slow_ms = u64::try_from(self.slow_time.as_millis()).unwrap_or(u64::MAX);
+        options.jobs = self.suite.jobs.unwrap_or(options.jobs);
+        options.only = self.suite.only(&all)?;
+        options.known = self.suite.known(&all)?;
+        Ok(options)
+    }
+
+    /// The command that runs one check as it was run here.
+    fn replay(&self, id: &str) -> String {
+        let mut words: Vec<String> = ["rescind", "conform", "server"].map(String::from).to_vec();
+        words.extend(
+            self.dialect.spoken().arguments().map(|word| word.to_string_lossy().into_owned()),
+        );
+        for (option, values) in [("--slow", &self.slow), ("--reverse", &self.reverse)] {
+            words.extend(
+                values.iter().flat_map(|values| [vec![option.into()], values.clone()].concat()),
+            );
+        }
+        if let Some(open) = &self.open {
+            words.extend(["--open".into(), open.display().to_string()]);
+        }
+        if let Some(language) = &self.language {
+            words.extend(["--language".into(), language.clone()]);
+        }
+        if self.allow_tools {
+            words.push("--allow-tools".into());
+        }
+        let defaults = Options::new(self.dialect.spoken().dialect.clone());
+        if self.slow_time != Duration::from_millis(defaults.slow_ms) {
+            words.extend(["--slow-time".into(), format!("{}ms", self.slow_time.as_millis())]);
+        }
+        if let Some(address) = &self.connect {
+            words.extend(["--connect".into(), address.to_string()]);
+            for (option, file) in [("--token-file", &self.token_file), ("--ca", &self.ca)] {
+                words.extend(
+                    file.iter().flat_map(|file| [option.into(), file.display().to_string()]),
+                );
+            }
+        }
+        self.suite.again(words, id, &self.command)
+    }
+}
+
+fn request(option: &str, words: Option<&[String]>) -> Result<Option<Request>, String> {
+    let Some([method, params]) = words else { return Ok(None) };
+    let params: Value =
+        serde_json::from_str(params).map_err(|error| format!("{option} {method}: {error}"))?;
+    Ok(Some(Request::new(method, params)))
+}
+
+#[derive(Deserialize)]
+struct Message {
+    id: Option<Value>,
+    method: String,
+    #[serde(default)]
+    params: Value,
+}
+
+fn opening(path: &Path, text: &str) -> Result<Vec<Opening>, String> {
+    let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
+    let messages = lines.map(|(number, line)| {
+        let Message { id, method, params } = serde_json::from_str(line)
+            .map_err(|error| format!("--open {}, line {}: {error}", path.display(), number + 1))?;
+        let params = if params.is_null() { json!({}) } else { params };
+        Ok(match id {
+            Some(_) => Opening::request(method, params),
+            None => Opening::notification(method, params),
+        })
+    });
+    messages.collect()
+}

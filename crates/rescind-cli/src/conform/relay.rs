@@ -1,0 +1,131 @@
+//! `rescind conform relay`: tests how a relay, a proxy or a multiplexer passes cancels on.
+
+use std::env;
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Args;
+use rescind_conform::{Progress, RELAY_CHECKS, RelayOptions, RelayProgram, run_relay};
+
+use super::opening;
+use super::suite::{self, SuiteArgs};
+use crate::dialect::{NameParser, Spoken};
+use crate::terminal::spin;
+use crate::{exit, failure, usage_error};
+
+/// Test a relay: start COMMAND anew for each check, be its client and its server, and say what holds
+///
+/// COMMAND is that of the relay, without its server's: that is added at the end of it, or takes the place of the
+/// argument {server}. Within an argument {server} becomes that command in one piece, as a shell reads it. What is
+/// started by it is this program, so that both sides of the relay are seen.
+///
+/// Exit codes: 0 everything holds, 1 something does not, 2 usage, 6 no session could be opened, 7 standard
+/// output can't be written, 8 what was tried holds, but not every MUST could be tried.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(super) struct RelayArgs {
+    /// The protocol that both sides of the relay speak: acp, lsp or mcp, or a revision of one;
+    /// `rescind dialects` lists them
+    #[arg(long, value_name = "NAME", default_value = "acp", value_parser = NameParser, hide_possible_values = true)]
+    dialect: Spoken,
+
+    /// The protocol that the relay speaks with its client
+    #[arg(long, value_name = "NAME", requires = "down", conflicts_with = "dialect", value_parser = NameParser, hide_possible_values = true)]
+    up: Option<Spoken>,
+
+    /// The protocol that the relay speaks with its server
+    #[arg(long, value_name = "NAME", requires = "up", conflicts_with = "dialect", value_parser = NameParser, hide_possible_values = true)]
+    down: Option<Spoken>,
+
+    /// Open sessions with the messages of this file, one JSON a line, instead of the dialect's opening; none
+    /// if it is empty
+    #[arg(long, value_name = "FILE")]
+    open: Option<PathBuf>,
+
+    #[command(flatten)]
+    suite: SuiteArgs,
+
+    /// The relay to test, and its arguments
+    #[arg(last = true, value_name = "COMMAND", required_unless_present = "list")]
+    command: Vec<OsString>,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  rescind conform relay --dialect mcp -- rescind relay --dialect mcp --
+  rescind conform relay --up lsp --down acp -- rescind relay --up lsp --down acp --
+  rescind conform relay --dialect lsp -- sh -c 'multiplexer --server {server}'";
+
+impl RelayArgs {
+    pub(super) fn run(&self) -> ExitCode {
+        if self.suite.list {
+            return suite::list(RELAY_CHECKS.iter().map(|it| (it.id, it.clauses, it.title)));
+        }
+        let options = match self.options() {
+            Ok(options) => options,
+            Err(error) => return usage_error(error),
+        };
+        let own = match env::current_exe() {
+            Ok(own) => own.into(),
+            Err(error) => return failure(exit::UNREACHABLE, error),
+        };
+        let far = vec![own, "conform".into(), "far".into()];
+        let relay = RelayProgram::new(self.command.clone(), far);
+        spin("opening a session through the relay");
+        let name = suite::name(&self.command);
+        self.suite.run(
+            &name,
+            |id| self.replay(id),
+            |seen| {
+                run_relay(&relay, &options, |outcome| seen(Progress::Checked(outcome))).map(
+                    |mut report| {
+                        report.facts["relay"] = name.as_str().into();
+                        report
+                    },
+                )
+            },
+        )
+    }
+
+    fn sides(&self) -> [&Spoken; 2] {
+        [&self.up, &self.down].map(|side| side.as_ref().unwrap_or(&self.dialect))
+    }
+
+    fn options(&self) -> Result<RelayOptions, String> {
+        let all: Vec<&str> = RELAY_CHECKS.iter().map(|check| check.id).collect();
+        let [near, far] = self.sides().map(|side| side.dialect.clone());
+        let mut options = RelayOptions::new(near, far);
+        options.open =
+            self.open.as_deref().map(|path| opening(path, &suite::read(path)?)).transpose()?;
+        options.seed = self.suite.seed;
+        options.patience = self.suite.patience.unwrap_or(options.patience);
+        options.jobs = self.suite.jobs.unwrap_or(options.jobs);
+        options.only = self.suite.only(&all)?;
+        options.known = self.suite.known(&all)?;
+        Ok(options)
+    }
+
+    /// The command that runs one check as it was run here.
+    fn replay(&self, id: &str) -> String {
+        let mut words: Vec<String> = ["rescind", "conform", "relay"].map(String::from).to_vec();
+        let [near, far] = self.sides().map(|side| side.dialect.name.to_string());
+        if self.up.is_some() {
+            words.extend(["--up".into(), near, "--down".into(), far]);
+        } else {
+            words.extend(["--dialect".into(), near]);
+        }
+        if let Some(open) = &self.open {
+            words.extend(["--open".into(), open.display().to_string()]);
+        }
+        self.suite.again(words, id, &self.command)
+    }
+}
+
+/// Is the server that a tested relay starts: what moves the bytes between the two.
+pub(super) fn far(address: &str) -> ExitCode {
+    match rescind_conform::far(address) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => failure(exit::UNREACHABLE, format_args!("{address}: {error}")),
+    }
+}

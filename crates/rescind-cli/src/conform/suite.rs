@@ -1,0 +1,277 @@
+//! Options that all tests share: the checks that run, how they run, and the reports about them.
+
+use std::ffi::OsString;
+use std::fs;
+use std::io::{self, IsTerminal, Write};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anstyle::{AnsiColor, Style};
+use clap::Args;
+use rescind_conform::{
+    Clause, Expected, Known, Outcome, Progress, Report, Unreached, Verdict, Way, Whole, matrix,
+};
+use serde_json::Value;
+
+use crate::terminal::{VALUE, harmless, print_json, spin, stop_spinning};
+use crate::{duration, exit, failure, output_error};
+
+/// Which checks run, how, and what is written about it.
+#[derive(Debug, Args)]
+pub(super) struct SuiteArgs {
+    /// Run only this check, or those of this group; may be repeated
+    #[arg(long, value_name = "ID")]
+    pub(super) only: Vec<String>,
+
+    /// List the checks, and run none
+    #[arg(long)]
+    pub(super) list: bool,
+
+    /// Chooses ids, and which requests are cancelled where any will do
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub(super) seed: u64,
+
+    /// How many checks run at the same time [default: 4; of relays 8]
+    #[arg(long, value_name = "N")]
+    pub(super) jobs: Option<usize>,
+
+    /// How long to wait for what has to come; what is still at work is waited for longer [default: 10s]
+    #[arg(long, value_name = "DUR", value_parser = duration)]
+    pub(super) patience: Option<Duration>,
+
+    /// Checks that are known to fail, one id a line: they count no more, and it is a failure if one passes
+    #[arg(long, value_name = "FILE")]
+    known_failing: Option<PathBuf>,
+
+    /// Checks that fail now and then, one id a line: they don't count
+    #[arg(long, value_name = "FILE")]
+    known_flaky: Option<PathBuf>,
+
+    /// Write everything into this file, with what both sides said; in place of one report's file, - is standard output
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+
+    /// Write a report that continuous integration reads (`JUnit` XML)
+    #[arg(long, value_name = "FILE")]
+    junit: Option<PathBuf>,
+
+    /// Write a table for a README
+    #[arg(long, value_name = "FILE")]
+    markdown: Option<PathBuf>,
+
+    /// Write a badge for a README, as an endpoint of shields.io
+    #[arg(long, value_name = "FILE")]
+    badge: Option<PathBuf>,
+}
+
+impl SuiteArgs {
+    /// The checks to run, of those that there are.
+    pub(super) fn only(&self, all: &[&str]) -> Result<Vec<String>, String> {
+        for only in &self.only {
+            let names = |id: &&&str| **id == only || id.split('/').next() == Some(only);
+            if !all.iter().any(|id| names(&id)) {
+                return Err(format!("there is no check {only:?}; --list lists them"));
+            }
+        }
+        Ok(self.only.clone())
+    }
+
+    /// The checks that are known to fail.
+    pub(super) fn known(&self, all: &[&str]) -> Result<Known, String> {
+        let read = |path: &Option<PathBuf>| path.as_deref().map_or(Ok(String::new()), read);
+        Known::read_among(all, &read(&self.known_failing)?, &read(&self.known_flaky)?)
+    }
+
+    /// Runs the checks, prints what comes of each, and writes the reports. `replay` gives the command that runs
+    /// one check as it was run here.
+    pub(super) fn run(
+        &self,
+        name: &str,
+        replay: impl Fn(&str) -> String,
+        run: impl FnOnce(&mut dyn FnMut(Progress<'_>)) -> Result<Report, Unreached>,
+    ) -> ExitCode {
+        let mut out: Box<dyn Write> = match self.to_stdout() {
+            0 => Box::new(anstream::stdout()),
+            // A report has it for itself.
+            1 => Box::new(anstream::stderr()),
+            _ => return failure(exit::USAGE, "only one report can be written to standard output"),
+        };
+        let mut written = Ok(());
+        let ran = run(&mut |progress| {
+            match (self.to_stdout(), progress) {
+                (0, Progress::Checked(outcome)) => spin(format_args!("after {}", outcome.id)),
+                // Lines for people are written to standard error then, where it is drawn.
+                _ => stop_spinning(),
+            }
+            if written.is_ok() {
+                written = match progress {
+                    Progress::Lacks(why) => print_lack(&mut *out, why),
+                    Progress::Checked(outcome) => print(&mut *out, outcome, || replay(outcome.id)),
+                    _ => Ok(()),
+                };
+            }
+        });
+        stop_spinning();
+        let report = match ran {
+            Ok(report) => report,
+            Err(error) => return failure(exit::UNREACHABLE, error),
+        };
+        if let Err(error) = written.and_then(|()| print_whole(&mut *out, &report)) {
+            return output_error(error);
+        }
+        if let Err(error) = self.write_reports(&report, name) {
+            return failure(exit::OUTPUT, error);
+        }
+        match report.whole() {
+            Whole::Pass => ExitCode::SUCCESS,
+            Whole::Fail => ExitCode::from(exit::ERROR),
+            Whole::Incomplete => ExitCode::from(exit::INCOMPLETE),
+        }
+    }
+
+    /// The number of reports that go to standard output.
+    fn to_stdout(&self) -> usize {
+        let reports = [&self.json, &self.junit, &self.markdown, &self.badge];
+        reports.into_iter().flatten().filter(|path| is_stdout(path)).count()
+    }
+
+    fn write_reports(&self, report: &Report, name: &str) -> Result<(), String> {
+        let write = |path: &Option<PathBuf>, text: &dyn Fn() -> Result<String, String>| match path {
+            Some(path) if is_stdout(path) => {
+                print_json(text()?.trim_end()).map_err(|error| format!("standard output: {error}"))
+            }
+            Some(path) => {
+                fs::write(path, text()?).map_err(|error| format!("{}: {error}", path.display()))
+            }
+            None => Ok(()),
+        };
+        write(&self.json, &|| Ok(format!("{:#}\n", report.to_json())))?;
+        write(&self.junit, &|| report.to_junit(name))?;
+        write(&self.markdown, &|| Ok(matrix(&[(name, report)])))?;
+        write(&self.badge, &|| Ok(format!("{}\n", report.to_badge())))
+    }
+
+    /// The words that run one check of `command` again, after `words`.
+    pub(super) fn again(&self, mut words: Vec<String>, id: &str, command: &[OsString]) -> String {
+        if let Some(patience) = self.patience {
+            words.extend(["--patience".into(), format!("{}ms", patience.as_millis())]);
+        }
+        let seed = self.seed.to_string();
+        words.extend(["--only", id, "--seed", &seed].map(String::from));
+        if !command.is_empty() {
+            words.push("--".into());
+        }
+        words.extend(command.iter().map(|word| word.to_string_lossy().into_owned()));
+        words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ")
+    }
+}
+
+/// Returns the name of a tested program in reports.
+pub(super) fn name(command: &[OsString]) -> String {
+    command.first().map(|program| program.to_string_lossy().into_owned()).unwrap_or_default()
+}
+
+fn is_stdout(path: &Path) -> bool {
+    path == Path::new("-")
+}
+
+/// The text of a file.
+pub(super) fn read(path: &Path) -> Result<String, String> {
+    fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))
+}
+
+/// A word as a shell reads it.
+fn quoted(word: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./=:,@+%".contains(c);
+    match !word.is_empty() && word.chars().all(is_plain) {
+        true => word.into(),
+        false => format!("'{}'", word.replace('\'', r"'\''")),
+    }
+}
+
+/// Prints what many checks need and nobody knows.
+fn print_lack(out: &mut dyn Write, why: &str) -> io::Result<()> {
+    writeln!(out, "{}: what can be seen only of such a request is not exercised", harmless(why))?;
+    out.flush()
+}
+
+/// Prints what came of a check, with the evidence of a failure.
+fn print(
+    out: &mut dyn Write,
+    outcome: &Outcome,
+    replay: impl FnOnce() -> String,
+) -> io::Result<()> {
+    /// Lines of a transcript that are shown, at its end.
+    const LINES: usize = 12;
+    let colour = match (&outcome.verdict, outcome.is_failure()) {
+        (Verdict::NotApplicable, _) => return Ok(()),
+        (Verdict::Pass, _) => AnsiColor::Green,
+        (_, true) => AnsiColor::Red,
+        _ => AnsiColor::Yellow,
+    };
+    let style = Style::new().fg_color(Some(colour.into()));
+    let known = match outcome.known {
+        Expected::Pass => "",
+        Expected::Failing => " (known to fail)",
+        Expected::Flaky => " (known to fail now and then)",
+    };
+    writeln!(
+        out,
+        "{style}{:13}{style:#} {:11} {:31} {}{known}",
+        outcome.verdict.as_str(),
+        outcome.level.as_str(),
+        outcome.id,
+        harmless(outcome.verdict.why().unwrap_or(outcome.title)),
+    )?;
+    if outcome.is_failure() {
+        writeln!(out, "              {}", outcome.clause)?;
+        let lines = &outcome.transcript.lines;
+        for line in &lines[lines.len().saturating_sub(LINES)..] {
+            let arrow = match line.way {
+                Way::Sent => "-->",
+                Way::Received => "<--",
+                Way::Note => "   ",
+            };
+            let shown: String = line.text.chars().take(VALUE).collect();
+            let at = Duration::from_micros(line.at_us).as_secs_f64() * 1e3;
+            writeln!(out, "{at:>13.3} ms {arrow} {}", harmless(&shown))?;
+        }
+        if let Some(last) = outcome.stderr.lines().last() {
+            writeln!(out, "              its standard error ends: {}", harmless(last))?;
+        }
+        writeln!(out, "              {}", replay())?;
+    }
+    out.flush()
+}
+
+fn print_whole(out: &mut dyn Write, report: &Report) -> io::Result<()> {
+    for id in &report.stale {
+        writeln!(out, "{id} is listed as known to fail, and does not")?;
+    }
+    let tested = ["server", "client", "relay"].iter().find_map(|side| report.facts.get(side));
+    let tested = harmless(tested.and_then(Value::as_str).unwrap_or_default());
+    let (dialect, whole) =
+        (report.facts["dialect"].as_str().unwrap_or_default(), report.whole().as_str());
+    let took = report.took.as_secs_f64();
+    writeln!(out, "{whole}: {} ({tested}; {dialect}; {took:.1} s)", report.summary())?;
+    out.flush()
+}
+
+/// Lists checks by their ids, their clauses and what holds if they pass.
+pub(super) fn list(
+    checks: impl Iterator<Item = (&'static str, &'static [Clause], &'static str)>,
+) -> ExitCode {
+    let is_terminal = io::stdout().is_terminal();
+    let mut out = io::stdout().lock();
+    let mut listed = checks.map(|(id, clauses, title)| {
+        let level = clauses.first().map(|clause| clause.level.as_str()).unwrap_or_default();
+        if is_terminal {
+            writeln!(out, "{id:31} {level:11} {title}")
+        } else {
+            writeln!(out, "{id}")
+        }
+    });
+    let listed = listed.by_ref().collect::<io::Result<()>>();
+    listed.and_then(|()| io::stdout().flush()).map_or_else(output_error, |()| ExitCode::SUCCESS)
+}

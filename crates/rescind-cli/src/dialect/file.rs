@@ -1,0 +1,473 @@
+//! A dialect that is described by a JSON file: the name of a preset, and whatever differs from it.
+//! `docs/dialects.md` explains each member.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use protocol_core::{
+    BeforeStart, CancelRule, Cancellers, CapabilityRule, Cause, Dialect, Envelope, Framing, Grace,
+    IdRule, MessageOrder, ProgressRule, ResponseRule, Uncancellable,
+};
+use serde::{Deserialize, Deserializer};
+use serde_json::Value;
+use serde_json::value::RawValue;
+use serde_path_to_error::Segment;
+
+use super::Spoken;
+use crate::input;
+
+type Text = Cow<'static, str>;
+type List<T> = Cow<'static, [T]>;
+
+/// Reads the dialect that a file describes.
+pub(super) fn read(path: PathBuf) -> Result<Spoken, FileError> {
+    let text = match input::text(&path, input::DESCRIPTION) {
+        Ok(text) => text,
+        Err(error) => return Err(FileError { path, problem: Problem::Read(error) }),
+    };
+    match described(&text) {
+        Ok(Described { base, dialect }) => Ok(Spoken { dialect, base, file: Some(path) }),
+        Err(problem) => Err(FileError { path, problem }),
+    }
+}
+
+/// Reads the dialect that a text describes, which came from a file that may be gone.
+pub(super) fn of_text(text: &str) -> Result<Spoken, String> {
+    match described(text) {
+        Ok(Described { base, dialect }) => Ok(Spoken { dialect, base, file: None }),
+        Err(problem) => Err(FileError { path: "the dialect".into(), problem }.to_string()),
+    }
+}
+
+fn described(text: &str) -> Result<Described, Problem> {
+    let mut json = serde_json::Deserializer::from_str(text);
+    let read = serde_path_to_error::deserialize(&mut json);
+    let described = read.map_err(|error| problem(error, text))?;
+    let end = json.end();
+    end.map_err(|error| Problem::Member { line: error.line(), path: ".".into(), error })?;
+    Ok(described)
+}
+
+/// Describes the error in a text that could not be read.
+fn problem(error: serde_path_to_error::Error<serde_json::Error>, text: &str) -> Problem {
+    let path = error.path().clone();
+    let mut error = error.into_inner();
+    let mut line = error.line();
+    if let Ok(value) = serde_json::from_str::<Value>(text) {
+        line = line_of(&path, text).unwrap_or(line);
+        // Of a number in place of a name the text's reader says no more than that it is none.
+        if !error.is_data() {
+            error = Described::deserialize(value).err().unwrap_or(error);
+        }
+    }
+    Problem::Member { line, path: path.to_string(), error }
+}
+
+/// The line of a member: an error knows only how far it had read when it was noticed.
+fn line_of(path: &serde_path_to_error::Path, text: &str) -> Option<usize> {
+    let mut value: &RawValue = serde_json::from_str(text).ok()?;
+    for segment in path {
+        value = match segment {
+            Segment::Seq { index } => {
+                let items: Vec<&RawValue> = serde_json::from_str(value.get()).ok()?;
+                items.get(*index).copied()?
+            }
+            Segment::Map { key } | Segment::Enum { variant: key } => {
+                let members: BTreeMap<String, &RawValue> =
+                    serde_json::from_str(value.get()).ok()?;
+                members.get(key).copied()?
+            }
+            Segment::Unknown => return None,
+        };
+    }
+    let before = value.get().as_ptr() as usize - text.as_ptr() as usize;
+    Some(1 + text[..before].matches('\n').count())
+}
+
+/// The reason that a file describes no dialect.
+#[derive(Debug)]
+pub(super) struct FileError {
+    path: PathBuf,
+    problem: Problem,
+}
+
+#[derive(Debug)]
+enum Problem {
+    Read(io::Error),
+    /// A member's line, its path, and the problem with it.
+    Member {
+        line: usize,
+        path: String,
+        error: serde_json::Error,
+    },
+}
+
+impl std::error::Error for FileError {}
+
+impl fmt::Display for FileError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let file = Path::display(&self.path);
+        match &self.problem {
+            Problem::Read(error) => write!(f, "{file}: {error}"),
+            Problem::Member { line, path, error } => {
+                let said = error.to_string();
+                let reason = said.split(" at line ").next().unwrap_or_default();
+                write!(f, "{file}, line {line}")?;
+                match path.as_str() {
+                    "." => write!(f, ": {reason}"),
+                    member => write!(f, ", member {member}: {reason}"),
+                }
+            }
+        }
+    }
+}
+
+/// A dialect, and the name of the preset that it was made from.
+#[derive(Debug, Deserialize)]
+#[serde(try_from = "Members")]
+struct Described {
+    base: Text,
+    dialect: Dialect,
+}
+
+/// A preset by its name.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(try_from = "String")]
+struct Base(Dialect);
+
+impl TryFrom<String> for Base {
+    type Error = String;
+
+    fn try_from(name: String) -> Result<Self, String> {
+        let names: Vec<_> = Dialect::PRESETS.iter().map(|preset| &*preset.name).collect();
+        let unknown = || format!("unknown preset `{name}`, expected one of {}", names.join(", "));
+        Dialect::named(&name).map(Self).ok_or_else(unknown)
+    }
+}
+
+/// Declares [`Members`], which says what a file may hold: each member, its type, and what reads that.
+macro_rules! members {
+    ($($member:ident: $type:ty = $read:literal;)*) => {
+        $(mod $member {
+            use super::*;
+
+            #[derive(Debug, Deserialize)]
+            #[serde(transparent)]
+            pub(super) struct Member(#[serde(deserialize_with = $read)] pub(super) $type);
+        })*
+
+        #[derive(Debug, Deserialize)]
+        #[serde(deny_unknown_fields)]
+        struct Members {
+            base: Base,
+            name: Option<Text>,
+            revisions: Option<RevisionRuleDef>,
+            $($member: Option<$member::Member>,)*
+        }
+
+        impl Members {
+            /// Changes what is described but the name and the revisions.
+            fn change(&self, dialect: &mut Dialect) {
+                $(if let Some(member) = &self.$member {
+                    dialect.$member = member.0.clone();
+                })*
+            }
+        }
+    };
+}
+
+members! {
+    framing: Framing = "FramingDef::deserialize";
+    envelope: Envelope = "EnvelopeDef::deserialize";
+    ids: IdRule = "IdRuleDef::deserialize";
+    cancel: CancelRule = "read_as::<_, CancelRuleDef, _>";
+    response: ResponseRule = "ResponseRuleDef::deserialize";
+    cancelled_message: Text = "Text::deserialize";
+    grace: Grace = "GraceDef::deserialize";
+    partial_results: bool = "read_as::<_, PartialResultsDef, _>";
+    batches: Option<List<Text>> = "read_as::<_, BatchRuleDef, _>";
+    progress: List<ProgressRule> = "progress_rules";
+    overload_code: i64 = "i64::deserialize";
+    uncancellable: Uncancellable = "UncancellableDef::deserialize";
+    cancellers: Cancellers = "CancellersDef::deserialize";
+    capability: CapabilityRule = "CapabilityRuleDef::deserialize";
+    session: Option<Text> = "read_as::<_, SessionRuleDef, _>";
+    before_start: BeforeStart = "BeforeStartDef::deserialize";
+    order: MessageOrder = "MessageOrderDef::deserialize";
+    closed_stream: Option<Cause> = "read_as::<_, ClosedStreamDef, _>";
+}
+
+/// Reads a value as the file spells it.
+fn read_as<'de, D: Deserializer<'de>, S: Deserialize<'de> + Into<T>, T>(
+    json: D,
+) -> Result<T, D::Error> {
+    S::deserialize(json).map(S::into)
+}
+
+impl TryFrom<Members> for Described {
+    type Error = &'static str;
+
+    fn try_from(members: Members) -> Result<Self, &'static str> {
+        let mut dialect = members.base.0.clone();
+        members.change(&mut dialect);
+        // What the file says holds in each revision of the base.
+        if !dialect.revisions.is_empty() {
+            let revisions = dialect.revisions.to_mut();
+            revisions.iter_mut().for_each(|(_, revision)| members.change(revision));
+        }
+        if let Some(rule) = members.revisions {
+            (dialect.exchanges, dialect.revisions) = rule.into();
+        }
+        if let Some(name) = members.name {
+            dialect.name = name;
+        }
+        check(&dialect)?;
+        Ok(Self { base: members.base.0.name, dialect })
+    }
+}
+
+/// Refuses what no envelope has a place for.
+fn check(dialect: &Dialect) -> Result<(), &'static str> {
+    let is_notification = matches!(dialect.cancel, CancelRule::Notification { .. });
+    match dialect.envelope {
+        Envelope::Abp | Envelope::Dap if is_notification || dialect.has_operations() => Err(
+            "the envelopes `abp` and `dap` only have a place for a cancel that is a request and names an id",
+        ),
+        Envelope::Abp | Envelope::Dap | Envelope::JsonRpc => Ok(()),
+    }
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+enum RevisionRuleDef {
+    Fixed,
+    Negotiated { exchanges: Vec<ExchangeDef>, revisions: Vec<RevisionDef> },
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ExchangeDef {
+    method: Text,
+    member: Text,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RevisionDef {
+    version: Text,
+    dialect: Described,
+}
+
+impl From<RevisionRuleDef> for (List<(Text, Text)>, List<(Text, Dialect)>) {
+    fn from(rule: RevisionRuleDef) -> Self {
+        let RevisionRuleDef::Negotiated { exchanges, revisions } = rule else {
+            return Self::default();
+        };
+        let exchanges = exchanges.into_iter().map(|it| (it.method, it.member));
+        let revisions = revisions.into_iter().map(|it| (it.version, it.dialect.dialect));
+        (exchanges.collect(), revisions.collect())
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(remote = "Framing", rename_all = "snake_case")]
+enum FramingDef {
+    Newline,
+    ContentLength,
+    Whole,
+}
+
+#[derive(Deserialize)]
+#[serde(remote = "Envelope", rename_all = "snake_case")]
+enum EnvelopeDef {
+    JsonRpc,
+    Abp,
+    Dap,
+}
+
+#[derive(Deserialize)]
+#[serde(remote = "IdRule", rename_all = "snake_case")]
+enum IdRuleDef {
+    NumberOrString,
+    IntegerOrString,
+    IntegerStringOrNull,
+    Int32OrString,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+enum CancelRuleDef {
+    Local,
+    Notification { method: Text, id: Text, reason: Option<Text> },
+    Request { method: Text, target: CancelTargetDef, reason: Option<Text> },
+    ClosedStream,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+enum CancelTargetDef {
+    Id { member: Text },
+    Operation { started_by: List<Text>, token: Text, notification: Text },
+}
+
+impl From<CancelRuleDef> for CancelRule {
+    fn from(rule: CancelRuleDef) -> Self {
+        match rule {
+            CancelRuleDef::Local => Self::Local,
+            CancelRuleDef::Notification { method, id, reason } => {
+                Self::Notification { method, id, reason }
+            }
+            CancelRuleDef::Request { method, target, reason } => match target {
+                CancelTargetDef::Id { member: id } => Self::Request { method, id, reason },
+                CancelTargetDef::Operation { started_by, token, notification } => {
+                    Self::Operation { method, token, started_by, notification, reason }
+                }
+            },
+            CancelRuleDef::ClosedStream => Self::ClosedStream,
+        }
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(remote = "ResponseRule", rename_all = "snake_case")]
+enum ResponseRuleDef {
+    Required,
+    Silent,
+    SilentWithProgress,
+}
+
+#[derive(Deserialize)]
+#[serde(remote = "Grace", rename_all = "snake_case")]
+enum GraceDef {
+    Await,
+    #[serde(rename = "settle_ms", deserialize_with = "milliseconds")]
+    Settle(Duration),
+}
+
+fn milliseconds<'de, D: Deserializer<'de>>(json: D) -> Result<Duration, D::Error> {
+    u64::deserialize(json).map(Duration::from_millis)
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum PartialResultsDef {
+    Allowed,
+    Refused,
+}
+
+impl From<PartialResultsDef> for bool {
+    fn from(rule: PartialResultsDef) -> Self {
+        matches!(rule, PartialResultsDef::Allowed)
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+enum BatchRuleDef {
+    Accepted { except: List<Text> },
+    Refused,
+}
+
+impl From<BatchRuleDef> for Option<List<Text>> {
+    fn from(rule: BatchRuleDef) -> Self {
+        match rule {
+            BatchRuleDef::Accepted { except } => Some(except),
+            BatchRuleDef::Refused => None,
+        }
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(remote = "ProgressRule", deny_unknown_fields)]
+struct ProgressRuleDef {
+    method: Text,
+    token: Text,
+    tokens_of_call: List<List<Text>>,
+}
+
+fn progress_rules<'de, D: Deserializer<'de>>(json: D) -> Result<List<ProgressRule>, D::Error> {
+    #[derive(Deserialize)]
+    struct Rule(#[serde(with = "ProgressRuleDef")] ProgressRule);
+
+    let rules = Vec::<Rule>::deserialize(json)?;
+    Ok(rules.into_iter().map(|Rule(rule)| rule).collect())
+}
+
+#[derive(Deserialize)]
+#[serde(remote = "Uncancellable", deny_unknown_fields)]
+struct UncancellableDef {
+    methods: List<Text>,
+    params: List<Text>,
+}
+
+#[derive(Deserialize)]
+#[serde(remote = "Cancellers", rename_all = "snake_case", deny_unknown_fields)]
+enum CancellersDef {
+    Both,
+    Client { server_may_end: List<Text> },
+}
+
+#[derive(Deserialize)]
+#[serde(remote = "CapabilityRule", rename_all = "snake_case", deny_unknown_fields)]
+enum CapabilityRuleDef {
+    NotNeeded,
+    Declared {
+        exchange: Text,
+        client: List<Text>,
+        server: List<Text>,
+        #[serde(default)]
+        later: Option<(Text, List<Text>)>,
+    },
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+enum SessionRuleDef {
+    NotNeeded,
+    Opened { by: Text },
+}
+
+impl From<SessionRuleDef> for Option<Text> {
+    fn from(rule: SessionRuleDef) -> Self {
+        match rule {
+            SessionRuleDef::NotNeeded => None,
+            SessionRuleDef::Opened { by } => Some(by),
+        }
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(remote = "BeforeStart", rename_all = "snake_case")]
+enum BeforeStartDef {
+    Delivered,
+    Skipped,
+}
+
+#[derive(Deserialize)]
+#[serde(remote = "MessageOrder", rename_all = "snake_case")]
+enum MessageOrderDef {
+    Kept,
+    MayChange,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum ClosedStreamDef {
+    PeerGone,
+    Cancel,
+    NoCancel,
+}
+
+impl From<ClosedStreamDef> for Option<Cause> {
+    fn from(rule: ClosedStreamDef) -> Self {
+        match rule {
+            ClosedStreamDef::PeerGone => Some(Cause::PeerGone),
+            ClosedStreamDef::Cancel => Some(Cause::Peer),
+            ClosedStreamDef::NoCancel => None,
+        }
+    }
+}

@@ -1,0 +1,243 @@
+//! The dialect that a command speaks: a preset by its name, or one that a file describes.
+
+mod file;
+pub mod list;
+
+use std::borrow::Cow;
+use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::path::PathBuf;
+
+use clap::builder::{PathBufValueParser, PossibleValue, StringValueParser, TypedValueParser};
+use clap::{Arg, Args, Command, Error};
+use protocol_core::{CapabilityRule, Config, Dialect, Framing, Role};
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
+
+/// Which dialect to speak.
+#[derive(Clone, Debug, Args)]
+pub struct DialectArgs {
+    /// The protocol to speak: jsonrpc, acp, lsp, mcp, abp, dap or erlmcp, or a revision of one;
+    /// `rescind dialects` lists them
+    #[arg(long, value_name = "NAME", default_value = "acp", value_parser = NameParser, hide_possible_values = true)]
+    dialect: Spoken,
+
+    /// Speak the dialect that this JSON file describes: `{"base": NAME}`, and whatever differs from
+    /// that one
+    #[arg(long, value_name = "FILE", conflicts_with = "dialect", value_parser = file_parser())]
+    dialect_file: Option<Spoken>,
+}
+
+impl DialectArgs {
+    /// The dialect to speak.
+    #[must_use]
+    pub fn spoken(&self) -> &Spoken {
+        self.dialect_file.as_ref().unwrap_or(&self.dialect)
+    }
+}
+
+/// Parses the name of a preset.
+///
+/// There are many of them, so errors name their families only. Arguments hide the possible values in help.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct NameParser;
+
+impl TypedValueParser for NameParser {
+    type Value = Spoken;
+
+    fn parse_ref(
+        &self,
+        command: &Command,
+        arg: Option<&Arg>,
+        value: &OsStr,
+    ) -> Result<Spoken, Error> {
+        let parser = StringValueParser::new().try_map(|name| match Dialect::named(&name) {
+            Some(dialect) => Ok(Spoken::preset(dialect)),
+            None => Err(format!(
+                "there are {}, and revisions of them: see rescind dialects",
+                list::families().join(", ")
+            )),
+        });
+        parser.parse_ref(command, arg, value)
+    }
+
+    fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
+        Some(Box::new(Dialect::PRESETS.iter().map(|dialect| PossibleValue::new(&*dialect.name))))
+    }
+}
+
+/// Reads the dialect that a file describes.
+pub(crate) fn file_parser() -> impl TypedValueParser<Value = Spoken> {
+    PathBufValueParser::new().try_map(file::read)
+}
+
+/// A dialect, and what of it is no rule of cancelling.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Spoken {
+    /// The rules of cancelling, and all else that the core has to know.
+    pub dialect: Dialect,
+    /// The name of the preset that it is, or that it was made from.
+    base: Cow<'static, str>,
+    file: Option<PathBuf>,
+}
+
+impl Spoken {
+    pub(crate) fn preset(dialect: Dialect) -> Self {
+        Self { base: dialect.name.clone(), dialect, file: None }
+    }
+
+    /// Returns the family, which says what its peers expect to be told at opening.
+    pub(crate) fn family(&self) -> Family {
+        Family::of_preset(&self.base)
+    }
+
+    /// Whether the peers agree on a revision.
+    pub(crate) fn is_negotiated(&self) -> bool {
+        !self.dialect.revisions.is_empty()
+    }
+
+    /// Returns the dialect that is spoken once a request of this method was answered so; `None` if nothing changes.
+    pub(crate) fn settled_by(&self, method: &str, result: &RawValue) -> Option<Self> {
+        let dialect = self.dialect.settled_by(method, result)?;
+        let base = match Dialect::named(&dialect.name) {
+            Some(preset) => preset.name,
+            None => self.base.clone(),
+        };
+        Some(Self { dialect, base, file: self.file.clone() })
+    }
+
+    /// The same in this revision of MCP, if we speak that.
+    pub(crate) fn in_revision(&self, version: &str) -> Option<Self> {
+        let transport = if self.base.ends_with("-http") { "-http" } else { "" };
+        let preset = Dialect::named(&format!("mcp-{version}{transport}"))?;
+        let own = self.dialect.revisions.iter().find(|(name, _)| name == version);
+        let base = preset.name.clone();
+        let dialect = own.map_or(preset, |(_, revision)| revision.clone());
+        Some(Self { dialect, base, file: self.file.clone() })
+    }
+
+    /// The arguments that make another of our commands speak it.
+    pub(crate) fn arguments(&self) -> [OsString; 2] {
+        match &self.file {
+            Some(file) => ["--dialect-file".into(), file.into()],
+            None => ["--dialect".into(), (&*self.dialect.name).into()],
+        }
+    }
+
+    /// The capabilities that either side declares.
+    pub(crate) fn capabilities(&self) -> Value {
+        match self.dialect.capability {
+            CapabilityRule::Declared { .. } => json!({ "cancellation": { "request": true } }),
+            _ => json!({}),
+        }
+    }
+
+    /// One side of a connection.
+    pub(crate) fn config(&self, role: Role) -> Config {
+        let dialect = self.dialect.clone();
+        match role {
+            Role::Client => Config::client(dialect),
+            Role::Server => Config::server(dialect),
+        }
+    }
+
+    /// One side of a connection on standard streams. What other transports frame by themselves goes
+    /// there one message a line.
+    pub(crate) fn on_stdio(&self, role: Role) -> Config {
+        let mut config = self.config(role);
+        if config.dialect.framing == Framing::Whole {
+            config.dialect.framing = Framing::Newline;
+        }
+        config
+    }
+}
+
+/// A dialect as a recording names it.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Described {
+    /// The name of a preset.
+    Named(String),
+    /// The content of a file.
+    File(Value),
+}
+
+impl Spoken {
+    /// Describes it, so that it can be spoken again somewhere else.
+    pub(crate) fn described(&self) -> Result<Described, String> {
+        let Some(path) = &self.file else {
+            return Ok(Described::Named(self.dialect.name.clone().into_owned()));
+        };
+        let text = fs::read_to_string(path).map_err(|error| error.to_string());
+        let value = text.and_then(|text| {
+            serde_json::from_str(&text).map_err(|error: serde_json::Error| error.to_string())
+        });
+        value.map(Described::File).map_err(|error| format!("{}: {error}", path.display()))
+    }
+
+    /// The dialect that was described so.
+    pub(crate) fn of(described: &Described) -> Result<Self, String> {
+        match described {
+            Described::Named(name) => match Dialect::named(name) {
+                Some(dialect) => Ok(Self::preset(dialect)),
+                None => Err(format!("there is no dialect {name} here")),
+            },
+            Described::File(text) => file::of_text(&text.to_string()),
+        }
+    }
+}
+
+/// The group of dialects whose peers expect to be told the same at opening.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Family {
+    /// They expect nothing: JSON-RPC alone has no opening.
+    JsonRpc,
+    /// `initialize` with this version.
+    Acp { version: u32 },
+    /// `initialize` and `initialized`.
+    Lsp,
+    /// This revision, by `initialize` or in the `_meta` of every request.
+    Mcp { revision: &'static str },
+    /// `initialize`, whose answer opens the session.
+    Abp,
+    /// The same, and its answer says what the adapter can do.
+    Dap,
+    /// As the newest MCP that has an `initialize`, which it extends.
+    Erlmcp,
+}
+
+/// The revisions of MCP that open with `initialize`, the newest last.
+pub(crate) const WITH_INITIALIZE: [&str; 4] =
+    ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"];
+/// The last of those.
+pub(crate) const NEWEST_WITH_INITIALIZE: &str = WITH_INITIALIZE[WITH_INITIALIZE.len() - 1];
+/// The revision of MCP that carries its opening in every request.
+pub(crate) const WITHOUT_INITIALIZE: &str = "2026-07-28";
+
+impl Family {
+    fn of_preset(name: &str) -> Self {
+        let name = name.trim_end_matches("-http");
+        match name.split_once('-').unwrap_or((name, "")) {
+            ("acp", "v2") => Self::Acp { version: 2 },
+            ("acp", _) => Self::Acp { version: 1 },
+            ("lsp", _) => Self::Lsp,
+            ("mcp", revision) => {
+                let older = WITH_INITIALIZE.into_iter().find(|older| *older == revision);
+                Self::Mcp { revision: older.unwrap_or(WITHOUT_INITIALIZE) }
+            }
+            ("abp", _) => Self::Abp,
+            ("dap", _) => Self::Dap,
+            ("erlmcp", _) => Self::Erlmcp,
+            _ => Self::JsonRpc,
+        }
+    }
+
+    /// The revision of MCP that `initialize` names.
+    pub(crate) const fn revision(self) -> &'static str {
+        match self {
+            Self::Mcp { revision } => revision,
+            _ => NEWEST_WITH_INITIALIZE,
+        }
+    }
+}

@@ -1,0 +1,54 @@
+//! Files that are read whole, and are no longer than they may be.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::Path;
+
+/// The longest description of a dialect, or of an opening.
+pub(crate) const DESCRIPTION: u64 = 4 << 20;
+/// The longest file of a secret.
+pub(crate) const SECRET: u64 = 4 << 10;
+
+/// Reads a text file of at most so many bytes.
+///
+/// # Errors
+///
+/// It can't be read, is longer, or is no UTF-8.
+pub(crate) fn text(path: &Path, most: u64) -> io::Result<String> {
+    of(File::open(path)?, most)
+}
+
+fn of(from: impl Read, most: u64) -> io::Result<String> {
+    let mut text = String::new();
+    let read = from.take(most + 1).read_to_string(&mut text)?;
+    if read as u64 > most {
+        return Err(io::Error::other(format!("it is longer than {most} bytes")));
+    }
+    Ok(text)
+}
+
+/// Returns whether standard input is a directory, which can be opened and not be read.
+#[cfg(unix)]
+pub(crate) fn is_directory() -> bool {
+    let is_directory = |file: &rustix::fs::Stat| {
+        rustix::fs::FileType::from_raw_mode(file.st_mode) == rustix::fs::FileType::Directory
+    };
+    rustix::fs::fstat(io::stdin()).is_ok_and(|file| is_directory(&file))
+}
+
+#[cfg(not(unix))]
+pub(crate) fn is_directory() -> bool {
+    false
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn f109_a_file_without_end_is_not_read_to_its_end() {
+        assert_eq!(of(&b"1234"[..], 4).unwrap(), "1234");
+        assert_eq!(of(&b"12345"[..], 4).unwrap_err().to_string(), "it is longer than 4 bytes");
+        assert!(of(io::repeat(b'x'), DESCRIPTION).is_err());
+    }
+}

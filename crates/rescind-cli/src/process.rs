@@ -1,0 +1,151 @@
+//! The process of a server that `call`, `relay` and `replay` start.
+
+#[cfg(target_os = "linux")]
+use std::ffi::OsString;
+use std::io::{self, IsTerminal};
+use std::path::PathBuf;
+use std::process::Command;
+#[cfg(target_os = "linux")]
+use std::process::ExitCode;
+#[cfg(target_os = "linux")]
+use std::sync::Arc;
+use std::time::Duration;
+
+use clap::Args;
+use protocol_child::{ChildCommand, Stderr};
+
+use crate::terminal::{Line, pass_on};
+#[cfg(target_os = "linux")]
+use crate::{note, usage_error};
+
+/// The place in which a server runs, its environment, and its end.
+#[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "The server's process")]
+pub(crate) struct ProcessArgs {
+    /// Start the server in this directory
+    #[arg(long, value_name = "DIR", value_parser = directory)]
+    cwd: Option<PathBuf>,
+
+    /// Set a variable of the server's environment; again for each
+    #[arg(long, value_name = "NAME=VALUE", value_parser = variable)]
+    env: Vec<(String, String)>,
+
+    /// How long the server may take to end once its input is closed, and once more after SIGTERM, such as
+    /// 10s [default: 500ms for a call, 2s behind a relay or a replay]
+    #[arg(long, value_name = "DUR", value_parser = crate::duration)]
+    exit_grace: Option<Duration>,
+
+    /// Leave processes that the server has detached on purpose, with `setsid` or as a daemon. Without this
+    /// nothing is left of the server, on Linux; elsewhere these are left
+    #[arg(long)]
+    leave_detached: bool,
+}
+
+impl ProcessArgs {
+    /// Returns the command to start, with this grace unless another is asked for.
+    pub(crate) fn child(&self, command: Command, grace: Duration) -> ChildCommand {
+        let grace = self.exit_grace.unwrap_or(grace);
+        let (mut command, keep) = self.kept(command, grace);
+        if let Some(directory) = &self.cwd {
+            command.current_dir(directory);
+        }
+        command.envs(self.env.iter().map(|(name, value)| (name, value)));
+        keep(ChildCommand::new(command)).grace(grace).stderr(stderr())
+    }
+
+    /// Returns ourselves as the supervisor of the command.
+    #[cfg(target_os = "linux")]
+    fn kept(&self, command: Command, grace: Duration) -> (Command, Keep) {
+        use std::os::unix::process::CommandExt;
+
+        // It is there even when the file of this program was replaced meanwhile.
+        let mut supervisor = Command::new("/proc/self/exe");
+        supervisor.arg0("rescind").arg("supervise");
+        supervisor.arg("--grace").arg(format!("{}ns", grace.as_nanos()));
+        if self.leave_detached {
+            supervisor.arg("--leave-detached");
+        }
+        supervisor.arg("--").arg(command.get_program()).args(command.get_args());
+        (supervisor, ChildCommand::supervisor)
+    }
+
+    /// Returns the command alone.
+    #[cfg(not(target_os = "linux"))]
+    fn kept(&self, command: Command, _: Duration) -> (Command, Keep) {
+        (command, |command| command)
+    }
+}
+
+/// Declares how a command is kept.
+type Keep = fn(ChildCommand) -> ChildCommand;
+
+/// Passes on the lines of a server's standard error, as text where ours is a terminal.
+fn stderr() -> Stderr {
+    let is_terminal = io::stderr().is_terminal();
+    Stderr::Lines(Box::new(move |line| {
+        pass_on(if is_terminal { Line::new().message(line) } else { Line::as_it_is(line) });
+    }))
+}
+
+/// Supervise a server for the command that started this
+#[cfg(target_os = "linux")]
+#[derive(Debug, Args)]
+pub struct SuperviseArgs {
+    /// The time that the server may take to end, and once more after SIGTERM
+    #[arg(long, value_name = "DUR", value_parser = crate::duration)]
+    grace: Duration,
+
+    /// Leave processes that have a session of their own
+    #[arg(long)]
+    leave_detached: bool,
+
+    /// The server, and its arguments
+    #[arg(last = true, required = true, value_name = "COMMAND")]
+    command: Vec<OsString>,
+}
+
+/// Supervises a server until nothing of it is left.
+#[cfg(target_os = "linux")]
+#[must_use]
+pub fn supervise(args: &SuperviseArgs) -> ExitCode {
+    use protocol_child::{Detached, Supervision, supervise};
+    use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+
+    // It ends last. A handler that does nothing is not inherited, as an ignored signal would be.
+    for signal in [SIGHUP, SIGINT, SIGTERM] {
+        let _ = signal_hook::flag::register(signal, Arc::default());
+    }
+    let Some((program, arguments)) = args.command.split_first() else {
+        return usage_error("there is no COMMAND");
+    };
+    let mut command = Command::new(program);
+    command.args(arguments);
+    let mut supervision = Supervision::default();
+    supervision.grace = args.grace;
+    if args.leave_detached {
+        supervision.detached = Detached::Keep;
+    }
+    let supervised = supervise(&mut command, &supervision, &mut |ended| {
+        note(format_args!(
+            "rescind: ended {} ({}), which had detached itself",
+            ended.name, ended.id
+        ));
+    });
+    supervised.map_or_else(usage_error, |()| ExitCode::SUCCESS)
+}
+
+fn directory(text: &str) -> Result<PathBuf, String> {
+    let directory = PathBuf::from(text);
+    match directory.metadata() {
+        Ok(found) if found.is_dir() => Ok(directory),
+        Ok(_) => Err("it is no directory".into()),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+fn variable(text: &str) -> Result<(String, String), &'static str> {
+    match text.split_once('=') {
+        Some(("", _)) | None => Err("it is no NAME=VALUE"),
+        Some((name, value)) => Ok((name.into(), value.into())),
+    }
+}

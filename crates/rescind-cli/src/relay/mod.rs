@@ -1,0 +1,353 @@
+//! `rescind relay`: one hop between a client on standard input and output and a spawned server.
+
+mod child;
+mod fault;
+mod guard;
+mod losses;
+mod stdout;
+mod stuck;
+
+use std::ffi::OsString;
+use std::io;
+use std::path::Path;
+use std::process::{Command, ExitCode};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use clap::{Args, ValueEnum};
+use humantime::format_duration;
+use protocol_async::Noise;
+use protocol_async::relay::{NotRead, Observer, Options, Trace, Wait};
+use protocol_child::Pushed;
+use protocol_core::{CloseReason, Dialect, Role};
+use protocol_record::line::Verdict;
+use protocol_relay::{RelayEvent, Side};
+
+use crate::dialect::{NameParser, Spoken, file_parser};
+use crate::duration;
+use crate::ending::Ending;
+use crate::noise::Noises;
+use crate::process::ProcessArgs;
+use crate::record::{RecordArgs, Session};
+use crate::replay::{RelaySetup, Setup};
+use crate::stats;
+use crate::terminal::{Line, say, show};
+use crate::trace::Traced;
+use crate::{exit, failure, input, note, output_error, usage_error};
+use child::{Extras, Relayed};
+use fault::{FaultArgs, Plan};
+use guard::GuardArgs;
+use losses::Losses;
+use stuck::StuckArgs;
+
+/// The time that a server has to end once its input is closed.
+const GRACE: Duration = Duration::from_secs(2);
+
+/// Relay between a client on standard input and output and a spawned server
+///
+/// Spawns COMMAND and passes on what the two say to each other: requests under ids of each
+/// connection's own, their answers under the ids that they came with, and each cancel as a cancel of
+/// the request that it means. The two may speak different dialects: --up is the client's, --down the
+/// server's.
+///
+/// What breaks a rule is answered and not passed on; that, and whatever else could not be passed on,
+/// is reported on standard error. With --deadline, --idle or --cap no request takes for ever.
+///
+/// It ends when one of them hangs up and everything in flight is answered. A client that ends its input
+/// may still be reading: what it has asked for is answered for a while (--answer-after-end), and then
+/// cancelled, and the server may say for another while how that ended (--grace). The server is given two
+/// seconds then (--exit-grace); whatever is left of it and of all that it started is sent SIGTERM, and as long
+/// after that SIGKILL, also when the relay itself is killed.
+///
+/// The first SIGTERM, SIGINT or SIGHUP ends it in the same way, without --answer-after-end and with a second
+/// for --grace. A second signal ends it at once. Exit codes: 0 the server succeeded, 1 it failed or was
+/// killed, 2 usage, 6 it could not be started, 7 standard output could not be written,
+/// or was not read to the end.
+#[derive(Debug, Args)]
+#[command(after_long_help = EXAMPLES)]
+pub struct RelayArgs {
+    /// The protocol that both sides speak: jsonrpc, acp, lsp, mcp, abp, dap or erlmcp, or a revision of
+    /// one; `rescind dialects` lists them
+    #[arg(long, value_name = "NAME", default_value = "acp", value_parser = NameParser, hide_possible_values = true)]
+    dialect: Spoken,
+
+    /// Both sides speak the dialect that this JSON file describes: `{"base": NAME}`, and whatever
+    /// differs from that one
+    #[arg(long, value_name = "FILE", conflicts_with = "dialect", value_parser = file_parser())]
+    dialect_file: Option<Spoken>,
+
+    /// The protocol that the client speaks
+    #[arg(long, value_name = "NAME", group = "client", requires = "server", conflicts_with_all = ["dialect", "dialect_file"], value_parser = NameParser, hide_possible_values = true)]
+    up: Option<Spoken>,
+
+    /// The client speaks the dialect that this JSON file describes
+    #[arg(long, value_name = "FILE", group = "client", requires = "server", conflicts_with_all = ["dialect", "dialect_file"], value_parser = file_parser())]
+    up_file: Option<Spoken>,
+
+    /// The protocol that the server speaks
+    #[arg(long, value_name = "NAME", group = "server", requires = "client", conflicts_with_all = ["dialect", "dialect_file"], value_parser = NameParser, hide_possible_values = true)]
+    down: Option<Spoken>,
+
+    /// The server speaks the dialect that this JSON file describes
+    #[arg(long, value_name = "FILE", group = "server", requires = "client", conflicts_with_all = ["dialect", "dialect_file"], value_parser = file_parser())]
+    down_file: Option<Spoken>,
+
+    /// What moves the bytes
+    #[arg(long, value_name = "NAME", default_value = "tokio")]
+    runtime: Runtime,
+
+    /// How long the requests of a client whose input has ended may still be answered before they are
+    /// cancelled, such as 300ms or 30s; 0 for a client that ends its input only when it is gone
+    #[arg(long, value_name = "DUR", default_value = "5s", value_parser = duration)]
+    answer_after_end: Duration,
+
+    /// How long the server may take to answer what was cancelled because the client is gone
+    #[arg(long, value_name = "DUR", default_value = "30s", value_parser = duration)]
+    grace: Duration,
+
+    /// Print every message with its side, direction and milliseconds
+    #[arg(long)]
+    trace: bool,
+
+    /// Don't say at the end what was recorded
+    #[arg(long)]
+    quiet: bool,
+
+    #[command(flatten)]
+    guard: GuardArgs,
+
+    #[command(flatten)]
+    stuck: StuckArgs,
+
+    #[command(flatten)]
+    faults: FaultArgs,
+
+    #[command(flatten)]
+    process: ProcessArgs,
+
+    #[command(flatten)]
+    record: RecordArgs,
+
+    /// The server to spawn, and its arguments
+    #[arg(last = true, required = true, value_name = "COMMAND")]
+    command: Vec<OsString>,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  Cancel a slow request through two hops:
+    rescind call --cancel-after 300ms sleep '{\"ms\":10000}' -- \\
+        rescind relay -- rescind relay -- rescind serve
+  Put an LSP client in front of an ACP server, and see both conversations:
+    rescind call --dialect lsp echo '[1]' -- \\
+        rescind relay --up lsp --down acp --trace -- rescind serve";
+
+/// The runtime that moves the bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Runtime {
+    /// tokio's current-thread runtime
+    Tokio,
+    /// The executor of smol
+    Smol,
+}
+
+/// Runs the command.
+#[must_use]
+pub fn main(args: &RelayArgs) -> ExitCode {
+    let Some((program, arguments)) = args.command.split_first() else {
+        return usage_error("there is no COMMAND");
+    };
+    if input::is_directory() {
+        return usage_error("standard input is a directory");
+    }
+    let mut command = Command::new(program);
+    command.args(arguments);
+    let command = args.process.child(command, GRACE);
+
+    let both = args.dialect_file.as_ref().unwrap_or(&args.dialect);
+    let up = args.up.as_ref().or(args.up_file.as_ref()).unwrap_or(both);
+    let down = args.down.as_ref().or(args.down_file.as_ref()).unwrap_or(both);
+    let spoken = [up, down];
+    let (mut up, mut down) = (up.on_stdio(Role::Server), down.on_stdio(Role::Client));
+    (up.abandoned_grace, down.abandoned_grace) = (args.grace, args.grace);
+    let mut options = Options::new(up, down);
+    options.guard = args.guard.guard();
+    options.trace = args.trace.then(|| trace(&spoken[0].dialect, &spoken[1].dialect));
+    options.answer_after_end = args.answer_after_end;
+    options.waits = Some(Box::new(waits));
+    let losses = Arc::<Losses>::default();
+    options.observer = Some(observer(losses.clone()));
+    let noises = Arc::<Noises>::default();
+    options.noise = Some(noise(noises.clone()));
+
+    let program = program.to_string_lossy();
+    let recording = match args.record.start_with(Some(&program), || {
+        let setup = RelaySetup::new(spoken, args.grace, args.guard.rules())?;
+        Ok(Some(Setup::Relay(setup).raw()))
+    }) {
+        Ok(recording) => recording,
+        Err(error) => return usage_error(error),
+    };
+    let watch = args.stuck.watch(&mut options);
+    let faults = match plan(&args.faults, &mut options, &recording) {
+        Ok(faults) => faults,
+        Err(problem) => return usage_error(problem),
+    };
+    let ending = Ending::catch("rescind relay", &recording);
+    let extras = Extras { faults, watch, ending, recording: recording.clone() };
+    let options = recording.relay(options);
+    let spawned = match args.runtime {
+        Runtime::Tokio => child::on_tokio(command, (options, extras)),
+        Runtime::Smol => child::on_smol(command, (options, extras)),
+    };
+    match spawned {
+        Err(error) => {
+            recording.finish();
+            failure(exit::UNREACHABLE, format_args!("can't start {program}: {error}"))
+        }
+        Ok(relayed) => {
+            if let Some(path) = relayed.recorded.as_ref().filter(|_| !args.quiet) {
+                summarize(path);
+            }
+            if let Some(total) = noises.total() {
+                log(format_args!("the server's output: {total}"));
+            }
+            if let Some(total) = losses.total() {
+                log(total);
+            }
+            ended(&program, relayed)
+        }
+    }
+}
+
+/// The plan for what is done to messages on purpose, if anything is: each time that is said, and recorded.
+fn plan(
+    args: &FaultArgs,
+    options: &mut Options,
+    recording: &Session,
+) -> Result<Option<Plan>, &'static str> {
+    if args.fault.is_empty() {
+        return Ok(None);
+    }
+    let seed = args.fault_seed.unwrap_or_else(|| fastrand::u64(..));
+    log(format_args!("faults are drawn with --fault-seed {seed}"));
+    let recorder = recording.recorder();
+    let tell = move |side: Side, id: Option<String>, fault: &str| {
+        match &id {
+            Some(id) => log(format_args!("{side}: id {id}: fault: {fault}")),
+            None => log(format_args!("{side}: fault: {fault}")),
+        }
+        if let Some(recorder) = &recorder {
+            recorder.verdict(side.as_str(), Verdict::fault(id, fault));
+        }
+    };
+    Plan::new(args.fault.clone(), seed, options, Box::new(tell)).map(Some)
+}
+
+/// Says in one line what a recording comes to, as `rescind stats` does.
+fn summarize(path: &Path) {
+    /// To read a longer recording takes longer than who ends a relay waits.
+    const MOST: u64 = 64 << 20;
+    let is_short = path.metadata().is_ok_and(|file| file.is_file() && file.len() <= MOST);
+    if let Some(summary) = is_short.then(|| stats::summary(path).ok()).flatten() {
+        log(format_args!("{summary}"));
+    }
+}
+
+/// Says what ended other than it should, and gives the exit code.
+fn ended(program: &str, Relayed { relayed, exit, pushed, lost, .. }: Relayed) -> ExitCode {
+    let mut lost = lost.get();
+    match &relayed {
+        Err(error) if is_not_read(error) => lost = lost.or(Some(error)),
+        // That is what `lost` says.
+        Err(error) if lost.is_none_or(|lost| lost.kind() != error.kind()) => log(error),
+        _ => {}
+    }
+    let failed = match pushed {
+        Pushed::No => "failed",
+        Pushed::Terminated => "did not end, and was terminated",
+        Pushed::Killed => "did not end, and was killed",
+    };
+    let has_failed = match exit {
+        Ok(status) if status.success() => false,
+        Ok(status) => {
+            log(format_args!("{program} {failed}: {status}"));
+            true
+        }
+        Err(error) => {
+            log(format_args!("{program}: {error}"));
+            true
+        }
+    };
+    match lost {
+        Some(error) => output_error(error),
+        None if has_failed => ExitCode::from(exit::ERROR),
+        None => ExitCode::SUCCESS,
+    }
+}
+
+/// Whether this is about a client that did not read the last of what there was to say to it.
+fn is_not_read(error: &io::Error) -> bool {
+    let lost = error.get_ref().and_then(|error| error.downcast_ref::<NotRead>());
+    lost.is_some_and(|lost| lost.side == Side::Up)
+}
+
+#[track_caller]
+fn log(line: impl std::fmt::Display) {
+    note(format_args!("rescind relay: {line}"));
+}
+
+/// Says what is waited for.
+fn waits(wait: Wait) {
+    match wait {
+        Wait::Answers { requests, within } => log(format_args!(
+            "the client's input has ended; {} may still be answered for {}",
+            number(requests, "request"),
+            format_duration(within)
+        )),
+        Wait::Cancelled { requests, within } => log(format_args!(
+            "the client is gone; the server has {} to answer {}, cancelled",
+            format_duration(within),
+            number(requests, "request")
+        )),
+        _ => {}
+    }
+}
+
+fn number(count: usize, what: &str) -> String {
+    let plural = if count == 1 { "" } else { "s" };
+    format!("{count} {what}{plural}")
+}
+
+fn observer(losses: Arc<Losses>) -> Observer {
+    Box::new(move |side, event| {
+        losses.count(&event);
+        match event {
+            RelayEvent::Closed { reason: CloseReason::PeerGone | CloseReason::Shutdown } => {}
+            event => {
+                let line = Line::new().text(format_args!("rescind relay: {side}: "));
+                say(line.value(event.to_string().as_bytes()));
+            }
+        }
+    })
+}
+
+fn trace(up: &Dialect, down: &Dialect) -> Trace {
+    let begun = Instant::now();
+    let (mut up, mut down) = (Traced::new(up, begun), Traced::new(down, begun));
+    Box::new(move |side, way, message| {
+        let traced = match side {
+            Side::Up => &mut up,
+            Side::Down => &mut down,
+        };
+        show(traced.line(&format!("{side:4} "), way, message));
+    })
+}
+
+fn noise(noises: Arc<Noises>) -> Noise {
+    Box::new(move |violation, bytes| {
+        noises.count();
+        let line = Line::new().text("rescind relay: no message on the server's output: ");
+        say(line.value(bytes).text(format_args!(" ({violation})")));
+    })
+}

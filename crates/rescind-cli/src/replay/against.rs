@@ -1,0 +1,418 @@
+//! `--against`: the client's side of a recording, played to a real server.
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::io::{self, Read, Write};
+use std::path::Path;
+use std::process::{ChildStdin, ChildStdout};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use clap::ValueEnum;
+use protocol_child::{ChildCommand, Owner, Spawned, spawn};
+use protocol_core::{Config, Dialect, Envelope, Framing, InputBuffer, StreamConnection, Timestamp};
+use protocol_record::Line;
+use protocol_record::line::{Direction, Header, Hop, Kind, Message, Part, Payloads, Role};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::core::{framed, whole};
+use super::{NOT_KEPT, Setup, each_line};
+use crate::ending;
+use crate::record::Session;
+
+/// When the client's messages are sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum Pace {
+    /// As long after the first as it was recorded
+    Recorded,
+    /// As soon as what was answered before is answered again
+    Fast,
+}
+
+/// One hop of a recording, as far as a server is concerned.
+pub(super) struct Script {
+    config: Config,
+    steps: Vec<Step>,
+    /// The client's responses to the server's requests, by method, in the order in which it was asked.
+    answers: HashMap<String, VecDeque<Vec<u8>>>,
+    pub(super) requests: BTreeMap<u64, Asked>,
+}
+
+enum Step {
+    /// The client said this.
+    Say { t: u64, message: Vec<u8> },
+    /// The server answered this request.
+    Answered(String),
+}
+
+/// A request of the client's, in the order of the recording.
+pub(super) struct Asked {
+    pub(super) id: String,
+    pub(super) method: String,
+    pub(super) recorded: Ending,
+    pub(super) now: Ending,
+}
+
+/// The end of a request.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) enum Ending {
+    #[default]
+    Unanswered,
+    Result(String),
+    Error(i64),
+}
+
+impl Ending {
+    /// Whether both ended in the same way, whatever the results say.
+    pub(super) fn is_like(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Result(_), Self::Result(_)) => true,
+            _ => self == other,
+        }
+    }
+
+    pub(super) fn describe(&self) -> String {
+        match self {
+            Self::Unanswered => "no answer".into(),
+            Self::Result(_) => "a result".into(),
+            Self::Error(code) => format!("error {code}"),
+        }
+    }
+}
+
+/// An answer, or the request of a server.
+#[derive(Deserialize)]
+struct Said<'m> {
+    #[serde(borrow)]
+    id: Option<&'m RawValue>,
+    method: Option<String>,
+    #[serde(borrow)]
+    result: Option<&'m RawValue>,
+    #[serde(borrow)]
+    error: Option<&'m RawValue>,
+}
+
+#[derive(Deserialize)]
+struct Code {
+    code: i64,
+}
+
+fn ending(said: &Said<'_>) -> Ending {
+    let code = said.error.and_then(|error| serde_json::from_str::<Code>(error.get()).ok());
+    match (code, said.result) {
+        (Some(Code { code }), _) => Ending::Error(code),
+        (None, Some(result)) => Ending::Result(result.get().into()),
+        (None, None) => Ending::Result("null".into()),
+    }
+}
+
+/// The first hop on which whoever recorded was the client, while it is read.
+#[derive(Default)]
+struct Reading {
+    hop: Option<String>,
+    dialect: Option<Dialect>,
+    steps: Vec<Step>,
+    requests: BTreeMap<u64, Asked>,
+    /// Of the requests that are not answered: which of the client's, by id, and which of the server's.
+    asked: HashMap<String, u64>,
+    asks: HashMap<String, (String, usize)>,
+    answers: HashMap<String, VecDeque<Vec<u8>>>,
+}
+
+impl Script {
+    /// Reads the client's side of a recording. It is held in memory.
+    pub(super) fn read(file: &Path) -> Result<Self, String> {
+        let mut reading = Reading::default();
+        each_line(file, |line| reading.line(line))?;
+        let Some(dialect) = reading.dialect else {
+            return Err("whoever recorded this was nobody's client".into());
+        };
+        if dialect.envelope != Envelope::JsonRpc {
+            return Err("abp and dap are not played to servers".into());
+        }
+        let Reading { steps, requests, answers, .. } = reading;
+        Ok(Self { config: Config::client(dialect), steps, answers, requests })
+    }
+}
+
+impl Reading {
+    fn line(&mut self, line: Line<'_>) -> Result<(), String> {
+        match line {
+            Line::Recording(header) => self.header(&header),
+            Line::Opened(hop) => self.opened(&hop),
+            Line::Message(message) if self.hop.as_deref() == Some(&*message.hop) => {
+                self.message(&message)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn header(&mut self, header: &Header<'_>) -> Result<(), String> {
+        if header.payloads == Payloads::Redacted {
+            return Err(NOT_KEPT.into());
+        }
+        if let (None, Some(setup)) = (&self.dialect, header.setup) {
+            let setup = serde_json::from_str(setup.get());
+            let Setup::Relay(setup) = setup.map_err(|error| format!("its setup: {error}"))?;
+            self.dialect = Some(setup.options()?.down.dialect);
+        }
+        header.hops.iter().try_for_each(|hop| self.opened(hop))
+    }
+
+    fn opened(&mut self, hop: &Hop<'_>) -> Result<(), String> {
+        if hop.role != Role::Client || self.hop.is_some() {
+            return Ok(());
+        }
+        self.hop = Some(hop.hop.to_string());
+        if self.dialect.is_none() {
+            let dialect = Dialect::named(&hop.dialect);
+            let mut dialect =
+                dialect.ok_or_else(|| format!("there is no dialect {} here", hop.dialect))?;
+            if dialect.framing == Framing::Whole {
+                dialect.framing = Framing::Newline;
+            }
+            self.dialect = Some(dialect);
+        }
+        Ok(())
+    }
+
+    fn message(&mut self, message: &Message<'_>) -> Result<(), String> {
+        let bytes = whole(message).map_err(|_| "a message of it was withheld")?;
+        let mut is_said = false;
+        for part in &message.parts {
+            is_said |= self.part(part, message.dir, &bytes);
+        }
+        if message.dir == Direction::Sent && is_said {
+            self.steps.push(Step::Say { t: message.t, message: bytes.into_owned() });
+        }
+        Ok(())
+    }
+
+    /// Whether it is said again as it was said; answers are given when they are asked for.
+    fn part(&mut self, part: &Part<'_>, dir: Direction, bytes: &[u8]) -> bool {
+        let id = part.id.as_ref().map(|id| id.token().to_owned()).unwrap_or_default();
+        let method = part.method.as_deref().unwrap_or_default();
+        match (part.kind, dir) {
+            (Kind::Request, Direction::Sent) => {
+                let number = self.requests.len() as u64;
+                let (recorded, now) = Default::default();
+                let asked = Asked { id: id.clone(), method: method.into(), recorded, now };
+                self.requests.insert(number, asked);
+                self.asked.insert(id, number);
+            }
+            (Kind::Result | Kind::Error, Direction::Received) => {
+                let asked = self.asked.remove(&id).and_then(|it| self.requests.get_mut(&it));
+                if let (Some(asked), Ok(said)) = (asked, serde_json::from_slice(bytes)) {
+                    asked.recorded = ending(&said);
+                    self.steps.push(Step::Answered(id));
+                }
+            }
+            (Kind::Request, Direction::Received) => {
+                let answers = self.answers.entry(method.into()).or_default();
+                self.asks.insert(id, (method.into(), answers.len()));
+                answers.push_back(Vec::new());
+            }
+            (Kind::Result | Kind::Error, Direction::Sent) => {
+                let (method, at) = self.asks.remove(&id).unwrap_or_default();
+                let answers = self.answers.get_mut(&method);
+                if let Some(answer) = answers.and_then(|answers| answers.get_mut(at)) {
+                    *answer = bytes.to_vec();
+                }
+                return false;
+            }
+            _ => {}
+        }
+        true
+    }
+}
+
+/// The outcome of a played recording, beside the endings of its requests.
+#[derive(Debug, Default)]
+pub(super) struct Played {
+    /// Requests of the server's that it did not make when it was recorded, by method.
+    pub(super) unknown: BTreeMap<String, u64>,
+}
+
+/// One thing that a player hears.
+enum Heard {
+    /// The server sent a message.
+    Message(Vec<u8>),
+    /// The end was asked for from outside.
+    Ended,
+}
+
+/// A real server, and the messages between it and the player.
+struct Server {
+    say: Sender<Vec<u8>>,
+    said: Receiver<Heard>,
+    framing: Framing,
+    owner: Owner,
+    is_ended: bool,
+}
+
+/// Plays a script to the server that is started by a command; nobody waits longer than `patience` for an answer.
+pub(super) fn play(
+    script: &mut Script,
+    command: ChildCommand,
+    pace: Pace,
+    patience: Duration,
+) -> io::Result<Played> {
+    let Spawned { owner, stdin, stdout, .. } = spawn(command)?;
+    let (tell, said) = sync_channel(SAID);
+    let config = script.config.clone();
+    end_when_asked(tell.clone());
+    thread::spawn(move || listen(stdout, config, &tell));
+    let (say, told) = channel();
+    thread::spawn(move || speak(stdin, &told));
+    let framing = script.config.dialect.framing;
+    let mut player = Player {
+        server: Server { say, said, framing, owner, is_ended: false },
+        answers: std::mem::take(&mut script.answers),
+        endings: HashMap::new(),
+        played: Played::default(),
+    };
+    let begun = Instant::now();
+    let first = script.steps.iter().find_map(|step| match step {
+        Step::Say { t, .. } => Some(*t),
+        Step::Answered(_) => None,
+    });
+    for step in &script.steps {
+        if player.server.is_ended {
+            break;
+        }
+        match step {
+            Step::Say { t, message } => {
+                if pace == Pace::Recorded {
+                    let after = t.saturating_sub(first.unwrap_or_default());
+                    player.hear_until(begun + Duration::from_micros(after), |_| false);
+                }
+                player.say(message);
+            }
+            Step::Answered(id) if pace == Pace::Fast => {
+                player.hear_until(Instant::now() + patience, |it| it.endings.contains_key(id));
+            }
+            Step::Answered(_) => {}
+        }
+    }
+    let waits = |asked: &Asked, player: &Player| {
+        asked.recorded != Ending::Unanswered && !player.endings.contains_key(&asked.id)
+    };
+    player.hear_until(Instant::now() + patience, |player| {
+        !script.requests.values().any(|asked| waits(asked, player))
+    });
+    for asked in script.requests.values_mut() {
+        asked.now = player.endings.remove(&asked.id).unwrap_or_default();
+    }
+    let Player { server: Server { say, said, owner, .. }, played, .. } = player;
+    // Its input is closed, nobody keeps it waiting, and it ends with everything that it started.
+    drop((say, said));
+    let process = owner.process().clone();
+    drop(owner);
+    process.wait().map(|_| played)
+}
+
+/// Lets the player hear of a signal, and of a caller that is gone. A second one ends the program at once.
+fn end_when_asked(tell: SyncSender<Heard>) {
+    let is_asked = AtomicBool::new(false);
+    let on: ending::OnCause = Arc::new(move |cause| {
+        if is_asked.swap(true, Ordering::Relaxed) {
+            ending::end_at_once(cause, &Session::default());
+        }
+        // A player that is done has dropped the other end.
+        let _ = tell.send(Heard::Ended);
+    });
+    ending::callers(on.clone());
+    ending::signals(on);
+}
+
+/// So many messages of a server wait to be looked at; then it has to wait.
+const SAID: usize = 1 << 16;
+
+/// Takes messages from what a server prints. The connection is there for its framing alone.
+fn listen(mut stdout: ChildStdout, config: Config, tell: &SyncSender<Heard>) {
+    let mut connection: StreamConnection<()> = StreamConnection::new(config);
+    let (mut input, mut chunk) = (InputBuffer::new(), vec![0; 64 << 10]);
+    while let Ok(read @ 1..) = stdout.read(&mut chunk) {
+        input.extend_from_slice(&chunk[..read]);
+        loop {
+            let received = connection.receive(input.unread(), Timestamp::ZERO);
+            let (consumed, message) = (received.consumed, received.message.map(<[u8]>::to_vec));
+            if consumed == 0 {
+                break;
+            }
+            input.consume(consumed);
+            while connection.connection_mut().poll_event().is_some() {}
+            if message.is_some_and(|message| tell.send(Heard::Message(message)).is_err()) {
+                return;
+            }
+        }
+    }
+}
+
+/// Writes the messages to a server, on a thread of its own. A server that reads nothing must not be waited for,
+/// and one that is gone has no answers.
+fn speak(mut stdin: ChildStdin, told: &Receiver<Vec<u8>>) {
+    for message in told {
+        if stdin.write_all(&message).and_then(|()| stdin.flush()).is_err() {
+            return;
+        }
+    }
+}
+
+struct Player {
+    server: Server,
+    answers: HashMap<String, VecDeque<Vec<u8>>>,
+    endings: HashMap<String, Ending>,
+    played: Played,
+}
+
+impl Player {
+    fn say(&self, message: &[u8]) {
+        // Nobody takes it once the server is gone.
+        let _ = self.server.say.send(framed(self.server.framing, message));
+    }
+
+    /// Listens to the server until a time, or until it has said enough, is gone, or is to end.
+    fn hear_until(&mut self, until: Instant, is_enough: impl Fn(&Self) -> bool) {
+        while !self.server.is_ended && !is_enough(self) {
+            let left = until.saturating_duration_since(Instant::now());
+            match self.server.said.recv_timeout(left) {
+                Ok(Heard::Message(message)) => self.heard(&message),
+                Ok(Heard::Ended) => self.server.is_ended = true,
+                // It is time, or nothing more comes.
+                Err(_) => break,
+            }
+        }
+    }
+
+    fn heard(&mut self, message: &[u8]) {
+        let Ok(said) = serde_json::from_slice::<Said<'_>>(message) else { return };
+        match (said.id, &said.method) {
+            (Some(id), Some(method)) => {
+                let answers = self.answers.get_mut(method);
+                match answers.and_then(VecDeque::pop_front) {
+                    Some(answer) if !answer.is_empty() => self.answer(id, &answer),
+                    Some(_) => {}
+                    None => *self.played.unknown.entry(method.clone()).or_default() += 1,
+                }
+            }
+            (Some(id), None) => {
+                self.endings.entry(id.get().into()).or_insert_with(|| ending(&said));
+            }
+            (None, _) => {}
+        }
+    }
+
+    /// Gives the recorded answer to a request, under the id that the request has now.
+    fn answer(&self, id: &RawValue, recorded: &[u8]) {
+        let Ok(said) = serde_json::from_slice::<Said<'_>>(recorded) else { return };
+        let (name, value) = match said.error {
+            Some(error) => ("error", error.get()),
+            None => ("result", said.result.map_or("null", RawValue::get)),
+        };
+        self.say(format!(r#"{{"jsonrpc":"2.0","id":{id},"{name}":{value}}}"#).as_bytes());
+    }
+}

@@ -1,0 +1,261 @@
+//! `rescind replay`: a recording is done again, by the core or with a real server.
+
+mod against;
+mod core;
+mod setup;
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::{self, BufReader, Write};
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+use std::time::Duration;
+
+use clap::Args;
+use protocol_record::line::{Header, Payloads};
+use protocol_record::{Line, Reader, Unread};
+
+use self::against::{Asked, Pace, Script, play};
+use self::core::{Counts, Replay, Stop};
+pub(crate) use self::setup::{RelaySetup, Setup};
+use crate::process::ProcessArgs;
+use crate::terminal::{Line as Text, harmless, say};
+use crate::view::files;
+use crate::{exit, failure, note, output_error, usage_error};
+
+/// Do again what a recording holds, and see that it goes the same way
+///
+/// Sets up the relay that made FILE, gives its core the same messages at the same times, and compares
+/// what it sends and decides with what was recorded, byte for byte. What differs first is shown, from
+/// both sides, with its line. The recording has to be made by `rescind relay --record FILE --payloads`.
+///
+/// With --against, what the recorded client said is said to a real server, and how that answers each request is
+/// compared: with a result, with an error of this code, or not at all. What results say is not
+/// compared, but counted. `rescind call --record FILE --payloads` makes a recording for that, too.
+///
+/// Exit codes: 0 it is all the same, 1 something differs, or the recording does not hold everything, 2 usage,
+/// which includes a file that can't be replayed at all, 6 the server could not be started, 7 standard output
+/// could not be written.
+#[derive(Debug, Args)]
+pub struct ReplayArgs {
+    /// The recording to replay
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+
+    /// Play the client's side to the server that COMMAND starts
+    #[arg(long, requires = "command")]
+    against: bool,
+
+    /// When to say what the client said
+    #[arg(long, value_name = "WHEN", default_value = "recorded", requires = "against")]
+    pace: Pace,
+
+    /// How long to wait for an answer that there was in the recording
+    #[arg(long, value_name = "DUR", default_value = "10s", value_parser = crate::duration, requires = "against")]
+    wait: Duration,
+
+    #[command(flatten)]
+    process: ProcessArgs,
+
+    /// The server to start, and its arguments
+    #[arg(last = true, value_name = "COMMAND", requires = "against")]
+    command: Vec<OsString>,
+}
+
+/// The time that a server may take to end once its input is closed.
+const GRACE: Duration = Duration::from_secs(2);
+
+/// The place and the reason at which a replay did not go on.
+struct Stopped {
+    path: PathBuf,
+    /// The number of the line, counted from 1.
+    line: u64,
+    stop: Stop,
+}
+
+/// The point that a replay has reached.
+enum End {
+    /// To its end.
+    Whole,
+    /// To where whoever wrote it was stopped.
+    Cut,
+    Stopped(Box<Stopped>),
+}
+
+/// Runs the command.
+#[must_use]
+pub fn main(args: &ReplayArgs) -> ExitCode {
+    if let Some((program, arguments)) = args.command.split_first() {
+        let mut command = Command::new(program);
+        command.args(arguments);
+        return against(args, command);
+    }
+    let (counts, end) = match replay(&args.file) {
+        Ok(replayed) => replayed,
+        Err(problem) => return usage_error(problem),
+    };
+    let Counts { inputs, sent, verdicts } = counts;
+    let told = format!("{inputs} inputs, {sent} messages sent, {verdicts} verdicts: ");
+    let (told, code) = match &end {
+        End::Whole => (told + "the same, byte for byte", ExitCode::SUCCESS),
+        End::Cut => {
+            (told + "the same as far as the recording goes, which has no end", ExitCode::SUCCESS)
+        }
+        End::Stopped(_) => (told + "the same before that", ExitCode::from(exit::ERROR)),
+    };
+    if let End::Stopped(stopped) = &end {
+        explain(stopped);
+    }
+    match writeln!(io::stdout().lock(), "{told}") {
+        Ok(()) => code,
+        Err(error) => output_error(error),
+    }
+}
+
+/// Plays the client's side to a server, and says which requests end otherwise.
+fn against(args: &ReplayArgs, command: Command) -> ExitCode {
+    let mut script = match Script::read(&args.file) {
+        Ok(script) => script,
+        Err(problem) => return usage_error(format_args!("{}: {problem}", args.file.display())),
+    };
+    let program = command.get_program().to_string_lossy().into_owned();
+    let command = args.process.child(command, GRACE);
+    let played = match play(&mut script, command, args.pace, args.wait) {
+        Ok(played) => played,
+        Err(error) => return failure(exit::UNREACHABLE, format_args!("{program}: {error}")),
+    };
+    for (method, count) in &played.unknown {
+        note(format_args!("{program} asked for {method}, and had no answer: {count}"));
+    }
+    let (mut same, mut other, mut out) = (0, 0, String::new());
+    for asked in script.requests.values() {
+        let Asked { id, method, recorded, now } = asked;
+        if recorded.is_like(now) {
+            same += 1;
+            other += u64::from(recorded != now);
+        } else {
+            let (recorded, now) = (recorded.describe(), now.describe());
+            out += &format!("id {id} {}: recorded {recorded}, now {now}\n", harmless(method));
+        }
+    }
+    let all = script.requests.len();
+    out += &format!(
+        "{all} requests: {same} ended in the same way, {other} of them with another result\n"
+    );
+    match io::stdout().lock().write_all(out.as_bytes()) {
+        Err(error) => output_error(error),
+        Ok(()) if same < all => ExitCode::from(exit::ERROR),
+        Ok(()) => ExitCode::SUCCESS,
+    }
+}
+
+/// Says what differs, and where.
+fn explain(Stopped { path, line, stop }: &Stopped) {
+    let place = format!("{}, line {line}: ", path.display());
+    match stop {
+        Stop::Lacks(what) => say(Text::new().text(place).text(what)),
+        Stop::Differs { recorded, decided } => {
+            say(Text::new().text(place).text("the core decides otherwise"));
+            let nothing = || "(nothing)".to_owned();
+            let sides = [recorded, decided].map(|side| side.clone().unwrap_or_else(nothing));
+            let [recorded, decided] = &sides;
+            let same = recorded.bytes().zip(decided.bytes()).take_while(|(a, b)| a == b).count();
+            say(Text::new().text("  recorded: ").text(around(recorded, same)));
+            say(Text::new().text("  decided:  ").text(around(decided, same)));
+        }
+    }
+}
+
+/// A text, cut so that what is at this byte is seen.
+fn around(text: &str, at: usize) -> String {
+    /// So much of what is the same is shown before the difference.
+    const BEFORE: usize = 200;
+    let begin = (0..=at.saturating_sub(BEFORE)).rev().find(|begin| text.is_char_boundary(*begin));
+    match begin {
+        None | Some(0) => text.to_owned(),
+        Some(begin) => format!("… {}", &text[begin..]),
+    }
+}
+
+fn replay(file: &Path) -> Result<(Counts, End), String> {
+    let mut replay = None;
+    let mut end = End::Cut;
+    for path in files::parts(file)? {
+        let file = File::open(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+        let mut reader = Reader::new(BufReader::with_capacity(256 << 10, file));
+        for line in 1.. {
+            let stop = match reader.line() {
+                Ok(None) => break,
+                Ok(Some(Line::Recording(header))) => {
+                    if replay.is_none() {
+                        let made = set_up(&header);
+                        replay = Some(made.map_err(|why| format!("{}: {why}", path.display()))?);
+                    }
+                    continue;
+                }
+                Ok(Some(it)) => {
+                    let replay = replay.as_mut().expect("the first line is a header");
+                    end = if matches!(it, Line::End(_)) { End::Whole } else { End::Cut };
+                    match replay.take(&it) {
+                        Ok(()) => continue,
+                        Err(stop) => stop,
+                    }
+                }
+                Err(Unread::Cut { .. }) => {
+                    end = End::Cut;
+                    continue;
+                }
+                Err(Unread::Line { .. }) => Stop::Lacks("this is no line of a recording"),
+                Err(error) => return Err(format!("{}: {error}", path.display())),
+            };
+            end = End::Stopped(Box::new(Stopped { path: path.clone(), line, stop }));
+            break;
+        }
+        if matches!(end, End::Stopped(_)) {
+            break;
+        }
+    }
+    Ok((replay.map(|replay| replay.counts).unwrap_or_default(), end))
+}
+
+/// Gives each line of a recording, in all of its files, until one is refused.
+fn each_line(
+    file: &Path,
+    mut take: impl FnMut(Line<'_>) -> Result<(), String>,
+) -> Result<(), String> {
+    let mut refused = Ok(());
+    files::read(file, |line| match take(line) {
+        Ok(()) => ControlFlow::Continue(()),
+        Err(why) => {
+            refused = Err(why);
+            ControlFlow::Break(())
+        }
+    })?;
+    refused
+}
+
+const NOT_KEPT: &str = "nothing but methods and ids was recorded: only a recording made with \
+                        --payloads can be replayed";
+
+/// The relay that the first header of a recording describes.
+fn set_up(header: &Header<'_>) -> Result<Replay, String> {
+    if header.payloads == Payloads::Redacted {
+        return Err(NOT_KEPT.into());
+    }
+    if header.part > 1 {
+        return Err(format!(
+            "its first {} files are gone, and with them what everything began with; \
+             --record-files and --record-size keep more",
+            header.part - 1
+        ));
+    }
+    let Some(setup) = header.setup else {
+        return Err("only what `rescind relay` recorded can be replayed: of other programs it \
+                    is not known what they asked of the core"
+            .into());
+    };
+    let Setup::Relay(setup) = serde_json::from_str(setup.get())
+        .map_err(|error| format!("what it was set up with can't be read: {error}"))?;
+    setup.options().map(Replay::new)
+}

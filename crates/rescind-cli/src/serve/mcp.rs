@@ -1,0 +1,143 @@
+//! The demonstration methods as tools of a Model Context Protocol server.
+
+use protocol_async::RpcError;
+use protocol_blocking::{Answer, Failure, Request};
+use protocol_core::code;
+use serde::Deserialize;
+use serde_json::value::{RawValue, to_raw_value};
+use serde_json::{Value, json};
+
+use crate::dialect::{NEWEST_WITH_INITIALIZE, Spoken, WITH_INITIALIZE, WITHOUT_INITIALIZE};
+
+#[derive(Clone, Copy)]
+struct Tool {
+    name: &'static str,
+    description: &'static str,
+    /// Each with its type.
+    arguments: &'static [(&'static str, &'static str)],
+}
+
+const TOOLS: [Tool; 6] = [
+    Tool { name: "echo", description: "Answers with its arguments", arguments: &[] },
+    Tool {
+        name: "sleep",
+        description: "Answers after so many milliseconds",
+        arguments: &[("ms", "integer")],
+    },
+    Tool {
+        name: "count",
+        description: "Sends progress for each number",
+        arguments: &[("to", "integer"), ("every_ms", "integer")],
+    },
+    Tool {
+        name: "stubborn",
+        description: "Sleeps, and ignores cancels",
+        arguments: &[("ms", "integer")],
+    },
+    Tool {
+        name: "fail",
+        description: "Fails with that error",
+        arguments: &[("code", "integer"), ("message", "string")],
+    },
+    Tool {
+        name: "nested",
+        description: "Calls the client's sleep",
+        arguments: &[("ms", "integer")],
+    },
+];
+
+#[derive(Deserialize)]
+struct ToolCall {
+    name: String,
+    arguments: Option<Box<RawValue>>,
+}
+
+/// Answers what every server of the protocol does.
+pub(super) fn answer(spoken: &Spoken, request: &Request) -> Result<Value, Failure> {
+    let revision = spoken.family().revision();
+    let server = json!({ "name": "rescind", "version": env!("CARGO_PKG_VERSION") });
+    Ok(match request.method.as_str() {
+        "initialize" => json!({
+            "protocolVersion": negotiated(spoken, request),
+            "capabilities": { "tools": {} },
+            "serverInfo": server,
+        }),
+        "server/discover" if spoken.is_negotiated() || revision == WITHOUT_INITIALIZE => json!({
+            "supportedVersions": [WITHOUT_INITIALIZE],
+            "capabilities": { "tools": {} },
+            "ttlMs": 0,
+            "cacheScope": "public",
+            "_meta": { "io.modelcontextprotocol/serverInfo": server },
+        }),
+        "ping" => json!({}),
+        "tools/list" => {
+            let tools: Vec<_> = TOOLS.iter().map(described).collect();
+            json!({ "tools": tools, "ttlMs": 0, "cacheScope": "public" })
+        }
+        _ => return Err(request.unknown_method()),
+    })
+}
+
+/// The revision that both sides speak from now on. A server that was told its revision offers that;
+/// another takes what the client asks for, if it is one that has an `initialize`.
+fn negotiated(spoken: &Spoken, request: &Request) -> String {
+    let asked: Value = request.params().unwrap_or_default();
+    let asked = asked.get("protocolVersion").and_then(Value::as_str).unwrap_or_default();
+    let revision = spoken.family().revision();
+    let takes_any = spoken.is_negotiated() || revision == WITHOUT_INITIALIZE;
+    match takes_any {
+        true if WITH_INITIALIZE.contains(&asked) => asked.to_owned(),
+        true => NEWEST_WITH_INITIALIZE.to_owned(),
+        false => revision.to_owned(),
+    }
+}
+
+/// The names of the tools.
+pub(super) fn tool_names() -> [&'static str; TOOLS.len()] {
+    TOOLS.map(|tool| tool.name)
+}
+
+fn described(tool: &Tool) -> Value {
+    let kinds = tool.arguments.iter().map(|(name, kind)| ((*name).into(), json!({ "type": kind })));
+    let properties: serde_json::Map<_, _> = kinds.collect();
+    let required: Vec<_> = tool.arguments.iter().map(|(name, _)| name).collect();
+    json!({
+        "name": tool.name,
+        "description": tool.description,
+        "annotations": { "readOnlyHint": true },
+        "inputSchema": { "type": "object", "properties": properties, "required": required },
+    })
+}
+
+/// The method that a `tools/call` asks for, with its arguments as params.
+pub(super) fn called(request: &Request) -> Result<Request, Failure> {
+    let ToolCall { name, arguments } = request.params()?;
+    if !TOOLS.iter().any(|tool| tool.name == name) {
+        return Err(RpcError::new(code::INVALID_PARAMS, "there is no such tool").into());
+    }
+    let mut tool = request.clone();
+    tool.method = name.into();
+    tool.params = arguments;
+    Ok(tool)
+}
+
+/// What a tool's answer is to `tools/call`: its failure is a result too, for the model to see.
+pub(super) fn tool_answer(revision: &str, answer: Answer) -> Answer {
+    let (text, is_error) = match answer {
+        Ok(value) => (value.get().to_owned(), false),
+        Err(Failure::Error(error)) => (error.to_string(), true),
+        Err(Failure::InvalidParams(invalid)) => (invalid.to_string(), true),
+        Err(Failure::Internal(internal)) => (internal.to_string(), true),
+        Err(other) => return Err(other),
+    };
+    let content = json!([{ "type": "text", "text": text }]);
+    complete(revision, json!({ "content": content, "isError": is_error }))
+}
+
+/// The answer in the shape of the revision: the newest says that it is whole.
+pub(super) fn complete(revision: &str, mut answer: Value) -> Answer {
+    if let (WITHOUT_INITIALIZE, Some(members)) = (revision, answer.as_object_mut()) {
+        members.insert("resultType".into(), "complete".into());
+    }
+    Ok(to_raw_value(&answer)?)
+}

@@ -1,0 +1,288 @@
+//! What the demonstration methods say, whatever runs them.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use protocol_async::RpcError;
+use protocol_blocking::{Answer, Failure, Notification, Request};
+use protocol_core::{Violation, WireId};
+use serde::{Deserialize, Serialize};
+use serde_json::value::{RawValue, to_raw_value};
+use serde_json::{Value, json};
+
+use super::mcp;
+use crate::dialect::{Family, Spoken};
+use crate::terminal::{Line, say};
+
+/// Methods that take no time, in any protocol.
+pub(super) const IMMEDIATE: [&str; 7] =
+    ["echo", "fail", "initialize", "ping", "server/discover", "session/new", "tools/list"];
+
+/// Pieces that a prompt is answered in.
+pub(super) const CHUNKS: u32 = 50;
+/// Time between two of them.
+pub(super) const CHUNK_EVERY: Duration = Duration::from_millis(200);
+
+/// The state that the methods of one connection share.
+#[derive(Debug)]
+pub(super) struct Methods {
+    /// What is spoken now: the exchange that opens the connection may settle it.
+    spoken: Mutex<Spoken>,
+    sessions: AtomicU64,
+    /// The ACP sessions that are being prompted, and whether `session/cancel` stopped that. One that
+    /// comes when nothing is prompted is stale, and must not stop the next prompt.
+    prompts: Mutex<BTreeMap<String, Prompt>>,
+    shut_down: AtomicBool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Prompt {
+    Running,
+    Stopped,
+}
+
+#[derive(Deserialize)]
+pub(super) struct Sleep {
+    ms: u64,
+}
+
+#[derive(Deserialize)]
+pub(super) struct Count {
+    pub(super) to: u64,
+    every_ms: u64,
+}
+
+#[derive(Deserialize)]
+struct Fail {
+    code: i64,
+    message: String,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Session {
+    pub(super) session_id: String,
+}
+
+/// A notification to send.
+pub(super) type Update = (Cow<'static, str>, Value);
+
+impl Sleep {
+    pub(super) const fn duration(&self) -> Duration {
+        Duration::from_millis(self.ms)
+    }
+
+    pub(super) fn slept(&self) -> Answer {
+        json(&json!({ "slept_ms": self.ms }))
+    }
+}
+
+impl Count {
+    pub(super) const fn every(&self) -> Duration {
+        Duration::from_millis(self.every_ms)
+    }
+
+    pub(super) fn counted(&self, counted: u64) -> Answer {
+        json(&json!({ "counted": counted, "of": self.to }))
+    }
+}
+
+impl Methods {
+    pub(super) fn new(spoken: Spoken) -> Self {
+        Self {
+            spoken: Mutex::new(spoken),
+            sessions: AtomicU64::new(0),
+            prompts: Mutex::default(),
+            shut_down: AtomicBool::new(false),
+        }
+    }
+
+    /// The dialect that is spoken now.
+    fn spoken(&self) -> Spoken {
+        self.spoken.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn family(&self) -> Family {
+        self.spoken.lock().unwrap_or_else(PoisonError::into_inner).family()
+    }
+
+    /// Our answer may settle what is spoken from now on, that answer included.
+    fn settle(&self, method: &str, answer: &Value) -> serde_json::Result<()> {
+        let answer = to_raw_value(answer)?;
+        let mut spoken = self.spoken.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(settled) = spoken.settled_by(method, &answer) {
+            *spoken = settled;
+        }
+        Ok(())
+    }
+
+    /// Whether LSP's `shutdown` has been asked for.
+    pub(super) fn was_shut_down(&self) -> bool {
+        self.shut_down.load(Ordering::Relaxed)
+    }
+
+    /// Answers what takes no time: it is worth its answer even to a peer that has hung up writing,
+    /// as at the end of a pipe.
+    pub(super) fn answer_at_once(&self, request: &Request) -> Answer {
+        match (self.family(), request.method.as_str()) {
+            (_, "echo") => Ok(request.params.clone().unwrap_or(to_raw_value(&())?)),
+            (_, "fail") => {
+                let Fail { code, message } = request.params()?;
+                Err(RpcError::new(code, message).into())
+            }
+            (Family::Acp { version }, "initialize") => json(&json!({
+                "protocolVersion": version,
+                "agentCapabilities": self.spoken().capabilities(),
+                "agentInfo": { "name": "rescind", "version": env!("CARGO_PKG_VERSION") },
+                "authMethods": [],
+            })),
+            (Family::Acp { .. }, "session/new") => {
+                let number = self.sessions.fetch_add(1, Ordering::Relaxed) + 1;
+                json(&json!({ "sessionId": format!("session-{number}") }))
+            }
+            (Family::Lsp, "initialize") => json(&json!({
+                "capabilities": {},
+                "serverInfo": { "name": "rescind", "version": env!("CARGO_PKG_VERSION") },
+            })),
+            (Family::Lsp, "shutdown") => {
+                self.shut_down.store(true, Ordering::Relaxed);
+                json(&())
+            }
+            (Family::Mcp { .. }, _) => {
+                let answer = mcp::answer(&self.spoken(), request)?;
+                self.settle(&request.method, &answer)?;
+                mcp::complete(self.family().revision(), answer)
+            }
+            (Family::Erlmcp, _) => json(&mcp::answer(&self.spoken(), request)?),
+            (Family::Dap, "initialize") => json(&json!({ "supportsCancelRequest": true })),
+            (Family::Abp, "initialize") => json(&json!({
+                "app": { "name": "rescind", "version": env!("CARGO_PKG_VERSION") },
+                "capabilities": mcp::tool_names(),
+            })),
+            _ => Err(request.unknown_method()),
+        }
+    }
+
+    /// What a request asks for: itself, or the tool that it calls.
+    pub(super) fn work<'a>(&self, request: &'a Request) -> Result<Cow<'a, Request>, Failure> {
+        match (self.family(), request.method.as_str()) {
+            (Family::Mcp { .. }, "tools/call") | (Family::Erlmcp, "tool/call") => {
+                mcp::called(request).map(Cow::Owned)
+            }
+            _ => Ok(Cow::Borrowed(request)),
+        }
+    }
+
+    /// The answer to a request, made of what its work came to.
+    pub(super) fn answer(&self, request: &Request, answer: Answer) -> Answer {
+        match (self.family(), request.method.as_str()) {
+            (Family::Mcp { revision }, "tools/call") => mcp::tool_answer(revision, answer),
+            _ => answer,
+        }
+    }
+
+    /// Whether a request is ACP's prompt.
+    pub(super) fn is_prompt(&self, request: &Request) -> bool {
+        matches!(self.family(), Family::Acp { .. }) && request.method == "session/prompt"
+    }
+
+    /// Whether a notification ends the connection.
+    pub(super) fn is_exit(&self, notification: &Notification) -> bool {
+        self.family() == Family::Lsp && notification.method == "exit"
+    }
+
+    /// What a cancelled count answers.
+    pub(super) fn count_cancelled(&self, count: &Count, counted: u64) -> Answer {
+        let dialect = &self.spoken().dialect;
+        // An operation's partial result is kept by whoever keeps the operations.
+        if dialect.partial_results || dialect.has_operations() {
+            count.counted(counted)
+        } else {
+            Err(Failure::Cancelled)
+        }
+    }
+
+    /// Progress as the dialect writes it, under the token that the request named. MCP has none
+    /// without a token.
+    pub(super) fn progress(&self, request: &Request, count: u64, to: u64) -> Option<Update> {
+        let value = json!({ "count": count, "to": to });
+        let dialect = self.spoken().dialect;
+        let Some(rule) = dialect.progress.first() else {
+            return Some(("progress".into(), value));
+        };
+        let params: serde_json::Value = request.params().unwrap_or_default();
+        let options = request.options.as_deref().map_or("null", RawValue::get);
+        let options: serde_json::Value = serde_json::from_str(options).unwrap_or_default();
+        let token = rule
+            .tokens_of_call
+            .iter()
+            .find_map(|path| path.iter().try_fold(&params, |value, member| value.get(&**member)))
+            .or_else(|| options.get(&*rule.token));
+        let params = match token {
+            _ if matches!(self.family(), Family::Mcp { .. } | Family::Abp) => {
+                json!({ &*rule.token: token?, "progress": count, "total": to })
+            }
+            Some(token) => json!({ &*rule.token: token, "value": value }),
+            None => json!({ "value": value }),
+        };
+        Some((rule.method.clone(), params))
+    }
+
+    pub(super) fn prompt_begins(&self, session: &Session) {
+        self.prompts().insert(session.session_id.clone(), Prompt::Running);
+    }
+
+    pub(super) fn prompt_ends(&self, session: &Session) {
+        self.prompts().remove(&session.session_id);
+    }
+
+    /// One piece of the answer to a prompt.
+    pub(super) fn chunk(session: &Session, chunk: u32) -> Update {
+        let update = json!({
+            "sessionId": session.session_id,
+            "update": {
+                "sessionUpdate": "agent_message_chunk",
+                "content": { "type": "text", "text": format!("{chunk} of {CHUNKS}\n") },
+            },
+        });
+        ("session/update".into(), update)
+    }
+
+    pub(super) fn prompt_is_stopped(&self, session: &Session) -> bool {
+        self.prompts().get(&session.session_id) == Some(&Prompt::Stopped)
+    }
+
+    /// How a prompt ended.
+    pub(super) fn stop_reason(reason: &str) -> Answer {
+        json(&json!({ "stopReason": reason }))
+    }
+
+    /// Takes ACP's `session/cancel`, and ignores the rest.
+    pub(super) fn notified(&self, notification: &Notification) {
+        let is_acp = matches!(self.family(), Family::Acp { .. });
+        if !is_acp || notification.method != "session/cancel" {
+            return;
+        }
+        let params = notification.params.as_deref().map_or("null", RawValue::get);
+        if let Ok(Session { session_id }) = serde_json::from_str(params)
+            && let Some(prompt) = self.prompts().get_mut(&session_id)
+        {
+            *prompt = Prompt::Stopped;
+        }
+    }
+
+    fn prompts(&self) -> MutexGuard<'_, BTreeMap<String, Prompt>> {
+        self.prompts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+pub(super) fn report(violation: Violation, id: Option<&WireId>) {
+    say(Line::new().text("rescind serve: ").about(id).text(violation));
+}
+
+fn json(value: &impl Serialize) -> Answer {
+    Ok(to_raw_value(value)?)
+}

@@ -1,0 +1,406 @@
+//! `rescind serve`: a demonstration peer on standard input and output, or on a WebSocket.
+
+mod admission;
+mod demo;
+#[cfg(unix)]
+mod ended;
+mod guesses;
+mod http;
+mod mcp;
+mod methods;
+mod operations;
+mod router;
+mod websocket;
+
+use std::io;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+use bytesize::ByteSize;
+use clap::{Args, ValueEnum};
+use protocol_async::{Closed, Options, Peer, SharedOperations};
+use protocol_blocking::single::{Host, Transport};
+use protocol_blocking::threaded::Server;
+use protocol_core::{CloseReason, Role, Shutdown};
+use protocol_http::server::ServerOptions;
+use protocol_websocket::{BearerToken, ListenerLimits, Origins};
+
+use crate::address::{Address, Listen};
+use crate::dialect::{DialectArgs, Spoken};
+use crate::ending::{Ending, end_at_once};
+use crate::record::{RecordArgs, Session};
+use crate::tls::Acceptor;
+use crate::{input, note, output_error, token, usage_error};
+use admission::Admission;
+pub(crate) use demo::Demo;
+use guesses::Guesses;
+use router::AsyncDemo;
+use websocket::{Local, Service};
+
+/// Serve demonstration methods on standard input and output, or on a WebSocket.
+#[derive(Debug, Args)]
+#[command(
+    about = "Serve demonstration methods on standard input and output, or on a WebSocket",
+    after_help = METHODS
+)]
+pub struct ServeArgs {
+    #[command(flatten)]
+    dialect: DialectArgs,
+
+    /// What runs the handlers
+    #[arg(long, value_name = "NAME", default_value = "blocking")]
+    runtime: Runtime,
+
+    /// Serve whoever opens a WebSocket there, such as `ws://127.0.0.1:8080` or
+    /// `ws://localhost:0/abp`, over TLS if it begins with `wss://`, or on the Unix socket `unix:FILE`, on tokio. With port 0 the system chooses one. The address is
+    /// printed to standard error. Ctrl-C cancels and answers what is in flight, SIGTERM gives it --grace
+    /// to finish first; a second signal waits for nothing. `http://127.0.0.1:8080/mcp` is MCP over HTTP, in the
+    /// revisions of `--dialect mcp-http` or one of them
+    #[arg(long, value_name = "URL", conflicts_with = "runtime")]
+    listen: Option<Listen>,
+
+    /// Let web pages of this origin connect too, such as `https://example.com`; `null` for local
+    /// files, `*` for every page [default: pages of this machine, and programs, which have no
+    /// origin]
+    #[arg(long, value_name = "ORIGIN", requires = "listen")]
+    allow_origin: Vec<String>,
+
+    /// Serve only who knows the secret in this file, one line, and shows it as a bearer token. Web
+    /// pages can't
+    #[arg(long, value_name = "FILE", requires = "listen")]
+    token_file: Option<PathBuf>,
+
+    /// Let whoever can reach this machine call, without a token
+    #[arg(long, requires = "listen", conflicts_with = "token_file")]
+    allow_anyone: bool,
+
+    /// The certificates that a `wss://` address is served with, its own first, in a file of PEM
+    #[arg(long, value_name = "FILE", requires_all = ["listen", "key"])]
+    certificate: Option<PathBuf>,
+
+    /// The key of the first certificate, in a file of PEM
+    #[arg(long, value_name = "FILE", requires_all = ["listen", "certificate"])]
+    key: Option<PathBuf>,
+
+    /// Connections at the same time; one more is answered 503
+    #[arg(long, value_name = "COUNT", default_value_t = ListenerLimits::DEFAULT.connections, requires = "listen")]
+    connections: usize,
+
+    /// Connections of one address at the same time; one more is answered 429. Behind a proxy all have its
+    /// address [default: 64, and no limit for this machine's own, which all of its users share]
+    #[arg(long, value_name = "COUNT", requires = "listen")]
+    connections_per_address: Option<usize>,
+
+    /// Memory that all connections hold together. When it runs out, those that hold more than their share
+    /// are limited, and at last one is ended
+    #[arg(long, value_name = "SIZE", default_value = "256MiB", requires = "listen")]
+    memory: ByteSize,
+
+    /// After SIGTERM, how long requests in flight may take to finish before they are cancelled
+    #[arg(long, value_name = "DUR", value_parser = crate::duration, default_value = "5s", requires = "listen")]
+    grace: Duration,
+
+    /// At the end, write counts of the operations into this file, as Prometheus reads them: how many
+    /// there were, how many were cancelled and why, how long those had run (erlmcp)
+    #[arg(long, value_name = "FILE")]
+    metrics: Option<PathBuf>,
+
+    #[command(flatten)]
+    record: RecordArgs,
+}
+
+const METHODS: &str = r#"Methods, all of which but `stubborn` stop when they are cancelled:
+  echo PARAMS                 answers with its params
+  sleep {"ms"}                answers after so many milliseconds
+  count {"to", "every_ms"}    sends a progress notification for each number; a cancelled count
+                              answers with what it has, where the dialect allows
+  stubborn {"ms"}             as sleep, but ignores cancels
+  fail {"code", "message"}    answers with that error
+  nested {"ms"}               calls the caller's `sleep`, and cancels that when it is cancelled
+
+They are called by these names in every dialect; in MCP they are tools too, for `tools/call`.
+
+It also answers what the dialect opens with: `initialize`, and `session/new`, `session/prompt`,
+`session/cancel` (acp), `initialized`, `shutdown`, `exit` (lsp), or `ping`, `server/discover`,
+`tools/list`, `tools/call` (mcp).
+
+Examples:
+  printf '%s\n' '{"jsonrpc":"2.0","id":1,"method":"echo","params":[1]}' | rescind serve
+  rescind serve --listen ws://127.0.0.1:8080
+  rescind serve --listen http://127.0.0.1:8080/mcp --dialect mcp-http
+  rescind call --connect ws://127.0.0.1:8080 --cancel-after 300ms sleep '{"ms":10000}'"#;
+
+/// The runtime that runs the handlers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Runtime {
+    /// Threads that read, write and keep time, and a small pool of workers
+    Blocking,
+    /// One synchronous thread, whose handlers can be cancelled while they run
+    Single,
+    /// Async handlers on tokio's current-thread runtime
+    Tokio,
+    /// Async handlers on smol
+    Smol,
+}
+
+/// Requests that are served at the same time; others wait for their turn.
+const WORKERS: usize = 8;
+/// The time that the last responses have to be read once nothing else is to be done.
+const FLUSH: Duration = Duration::from_secs(5);
+
+/// The end of a connection.
+struct Ended {
+    reason: CloseReason,
+    /// The error of reading or writing.
+    error: Option<String>,
+    /// Whether LSP's `shutdown` was asked for.
+    was_shut_down: bool,
+}
+
+/// Runs the command.
+#[must_use]
+pub fn main(args: &ServeArgs) -> ExitCode {
+    let operations = operations::operations(&args.dialect.spoken().dialect);
+    let recording = match args.record.start(None) {
+        Ok(recording) => recording,
+        Err(error) => return usage_error(error),
+    };
+    let status = match &args.listen {
+        Some(Listen::WebSocket(address)) => {
+            serve_websockets(args, address, &operations, &recording)
+        }
+        Some(Listen::Http(address)) => serve_http(args, address, &recording),
+        None => serve_stdio(args, &operations, &recording),
+    };
+    recording.finish();
+    operations::write_metrics(args.metrics.as_deref(), &operations);
+    status
+}
+
+fn serve_stdio(args: &ServeArgs, operations: &SharedOperations, recording: &Session) -> ExitCode {
+    if input::is_directory() {
+        return usage_error("standard input is a directory");
+    }
+    let spoken = args.dialect.spoken();
+    let mut options = operations::options(spoken.on_stdio(Role::Server), operations);
+    options.patience = FLUSH;
+    let options = recording.connection("client", options);
+    let until = Until { ending: Ending::catch("rescind serve", recording), recording };
+    let ended = match args.runtime {
+        Runtime::Blocking => Ok(serve_threaded(spoken, options, &until)),
+        Runtime::Single => {
+            let demo = Demo::new(spoken.clone());
+            let served = serve_single(options, &demo, &until);
+            served.map(|(reason, error)| Ended {
+                reason,
+                error,
+                was_shut_down: demo.was_shut_down(),
+            })
+        }
+        Runtime::Tokio => serve_on_tokio(spoken, options, &until),
+        Runtime::Smol => Ok(serve_on_smol(spoken, options, &until)),
+    };
+    match ended {
+        Ok(Ended { error: Some(error), .. }) => output_error(error),
+        Ok(Ended { reason: CloseReason::PeerGone, .. }) => ExitCode::SUCCESS,
+        Ok(Ended { reason: CloseReason::Shutdown, .. }) if until.ending.is_asked() => {
+            ExitCode::SUCCESS
+        }
+        // LSP: `exit` without `shutdown` before it is a failure.
+        Ok(Ended { reason: CloseReason::Shutdown, was_shut_down: true, .. }) => ExitCode::SUCCESS,
+        Ok(Ended { reason, .. }) => {
+            note(format_args!("rescind serve: the connection closed: {reason}"));
+            ExitCode::FAILURE
+        }
+        Err(error) => {
+            note(format_args!("rescind serve: {error}"));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn serve_websockets(
+    args: &ServeArgs,
+    address: &Address,
+    operations: &SharedOperations,
+    recording: &Session,
+) -> ExitCode {
+    let secret = match token::read(args.token_file.as_deref()) {
+        Ok(secret) => secret,
+        Err(error) => return usage_error(error),
+    };
+    let tls = match (address.is_secure, &args.certificate, &args.key) {
+        (true, Some(certificate), Some(key)) => match Acceptor::new(certificate, key) {
+            Ok(acceptor) => Some(acceptor),
+            Err(error) => return usage_error(error),
+        },
+        (true, ..) => {
+            return usage_error("a wss:// address needs --certificate FILE and --key FILE");
+        }
+        (false, None, None) => None,
+        (false, ..) => return usage_error("a certificate is for a wss:// address"),
+    };
+    let admission = Admission {
+        origins: args.allow_origin.iter().fold(Origins::local(), Origins::allow),
+        token: secret.map(BearerToken::new),
+        is_for_anyone: args.allow_anyone,
+    };
+    let (address, operations) = (address.clone(), operations.clone());
+    let (spoken, grace) = (args.dialect.spoken().clone(), args.grace);
+    let recorder = recording.recorder();
+    let mut limits = ListenerLimits::DEFAULT;
+    limits.connections = args.connections;
+    limits.memory_bytes = usize::try_from(args.memory.as_u64()).unwrap_or(usize::MAX);
+    let named = args.connections_per_address;
+    limits.connections_per_address = named.unwrap_or(limits.connections_per_address);
+    let local = if named.is_some() { Local::Limited } else { Local::Unlimited };
+    let guesses = Guesses::default();
+    let service = Service {
+        spoken,
+        address,
+        tls,
+        admission,
+        limits,
+        local,
+        guesses,
+        grace,
+        operations,
+        recorder,
+    };
+    match service.run(&Ending::catch("rescind serve", recording)) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => usage_error(error),
+    }
+}
+
+fn serve_http(args: &ServeArgs, address: &Address, recording: &Session) -> ExitCode {
+    if args.certificate.is_some() {
+        return usage_error("TLS over HTTP is for a proxy in front of an http:// address");
+    }
+    if args.connections_per_address.is_some() {
+        return usage_error("--connections-per-address is for a WebSocket");
+    }
+    let spoken = args.dialect.spoken().clone();
+    let Some(revisions) = http::revisions(&spoken) else {
+        return usage_error(
+            "an http:// address is for --dialect mcp-http, or one of its revisions",
+        );
+    };
+    let token = match token::read(args.token_file.as_deref()) {
+        Ok(token) => token,
+        Err(error) => return usage_error(error),
+    };
+    let admission = Admission {
+        origins: Origins::local(),
+        token: token.clone().map(BearerToken::new),
+        is_for_anyone: args.allow_anyone,
+    };
+    let mut options = ServerOptions::default();
+    options.gate.revisions = revisions;
+    options.gate.origins.clone_from(&args.allow_origin);
+    (options.token, options.connections) = (token, args.connections);
+    options.memory_bytes = usize::try_from(args.memory.as_u64()).unwrap_or(usize::MAX);
+    let (address, grace, recorder) = (address.clone(), args.grace, recording.recorder());
+    let service = http::Service { spoken, address, admission, options, grace, recorder };
+    match service.run(&Ending::catch("rescind serve", recording), FLUSH) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => usage_error(error),
+    }
+}
+
+/// The end of a server on standard input that a signal asks for.
+struct Until<'a> {
+    ending: Ending,
+    recording: &'a Session,
+}
+
+impl Until<'_> {
+    /// Cancels what is in flight once the end is asked for. A handler that ignores this for [`FLUSH`] ends with
+    /// the program.
+    fn shut_down(&self, cancel: impl FnOnce() + Send + 'static) {
+        let (ending, recording) = (self.ending.clone(), self.recording.clone());
+        let watch = move || {
+            let cause = ending.wait();
+            cancel();
+            thread::sleep(FLUSH);
+            end_at_once(cause, &recording);
+        };
+        // Without a thread a second signal ends the program.
+        let _ = thread::Builder::new().name("ending".into()).spawn(watch);
+    }
+
+    fn shut_down_peer(&self, peer: &Peer) {
+        let peer = peer.clone();
+        self.shut_down(move || peer.shutdown(Shutdown::CancelAll));
+    }
+}
+
+fn serve_threaded(spoken: &Spoken, options: Options, until: &Until<'_>) -> Ended {
+    let demo = Arc::new(Demo::new(spoken.clone()));
+    let server = Server::new(options).workers(WORKERS).immediate(methods::IMMEDIATE);
+    let served = server.stdio(demo.clone());
+    until.shut_down_peer(served.peer());
+    let Closed { reason, error, .. } = served.wait();
+    let error = error.map(|error| error.to_string());
+    Ended { reason, error, was_shut_down: demo.was_shut_down() }
+}
+
+fn serve_on_tokio(spoken: &Spoken, options: Options, until: &Until<'_>) -> io::Result<Ended> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let ended = runtime.block_on(async {
+        let demo = AsyncDemo::new(spoken.clone(), protocol_tokio::TokioTimer::start());
+        let connection = protocol_tokio::stdio(options);
+        until.shut_down_peer(&connection.peer);
+        let reason = demo.serve(&connection.incoming).await;
+        let error = connection.peer.closed().await.error.map(|error| error.to_string());
+        Ended { reason, error, was_shut_down: demo.was_shut_down() }
+    });
+    // Its thread may be waiting for standard input for ever.
+    runtime.shutdown_background();
+    Ok(ended)
+}
+
+fn serve_on_smol(spoken: &Spoken, options: Options, until: &Until<'_>) -> Ended {
+    // The driver runs on this thread too: on a thread of smol's, each message would wake both.
+    let executor = smol::LocalExecutor::new();
+    smol::block_on(executor.run(async {
+        let demo = AsyncDemo::new(spoken.clone(), protocol_smol::SmolTimer::start());
+        let pipe_bytes = options.pipe_bytes;
+        let (stdin, stdout) = (protocol_smol::stdin(pipe_bytes), protocol_smol::stdout(pipe_bytes));
+        let (peer, incoming, driver) = protocol_smol::connect(stdin, stdout, options);
+        let _driver = executor.spawn(driver);
+        until.shut_down_peer(&peer);
+        let reason = demo.serve(&incoming).await;
+        let error = peer.closed().await.error.map(|error| error.to_string());
+        Ended { reason, error, was_shut_down: demo.was_shut_down() }
+    }))
+}
+
+#[cfg(unix)]
+fn serve_single(options: Options, demo: &Demo, until: &Until<'_>) -> io::Result<Served> {
+    use protocol_blocking::single::FdTransport;
+
+    until.shut_down(|| ());
+    let transport = FdTransport::new(std::io::stdin(), std::io::stdout());
+    run_single(ended::EndedTransport::new(transport, until.ending.clone()), options, demo)
+}
+
+#[cfg(not(unix))]
+fn serve_single(options: Options, demo: &Demo, until: &Until<'_>) -> io::Result<Served> {
+    use protocol_blocking::single::PlainTransport;
+
+    until.shut_down(|| ());
+    run_single(PlainTransport::new(std::io::stdin(), std::io::stdout()), options, demo)
+}
+
+/// The error, if any, and the reason with which one thread has served.
+type Served = (CloseReason, Option<String>);
+
+fn run_single(transport: impl Transport, options: Options, demo: &Demo) -> io::Result<Served> {
+    let mut host = Host::new(transport, options);
+    let reason = host.run(demo)?;
+    Ok((reason, host.error().map(ToString::to_string)))
+}

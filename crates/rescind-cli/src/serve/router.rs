@@ -1,0 +1,129 @@
+//! The demonstration methods as async handlers, for any runtime.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use protocol_async::{Answer, Arrival, Cancelled, Incoming, Notification, Request, Timer};
+use protocol_core::{CloseReason, Shutdown};
+use protocol_router::Router;
+use serde_json::value::RawValue;
+
+use super::methods::{self, CHUNK_EVERY, CHUNKS, Count, Methods, Session, Sleep, Update};
+use crate::dialect::Spoken;
+
+/// The handlers behind `rescind serve --runtime tokio` and `smol`.
+#[derive(Clone)]
+pub(super) struct AsyncDemo<T> {
+    methods: Arc<Methods>,
+    timer: T,
+}
+
+type Context = protocol_router::Context;
+
+impl<T: Timer<Sleep: Send>> AsyncDemo<T> {
+    pub(super) fn new(spoken: Spoken, timer: T) -> Self {
+        Self { methods: Arc::new(Methods::new(spoken)), timer }
+    }
+
+    /// Whether LSP's `shutdown` has been asked for.
+    pub(super) fn was_shut_down(&self) -> bool {
+        self.methods.was_shut_down()
+    }
+
+    /// Serves until the connection is closed and what was answered is written.
+    pub(super) async fn serve(&self, incoming: &Incoming) -> CloseReason {
+        // Tools are called by the same names as methods, so that one match serves both.
+        let demo = self.clone();
+        let router = Router::new().fallback(async move |arrival, cx| {
+            demo.arrival(arrival, cx).await;
+            Ok(())
+        });
+        router.serve(incoming).await
+    }
+
+    async fn arrival(&self, arrival: Arrival, cx: Context) {
+        match arrival {
+            Arrival::Request(request, responder) => {
+                responder.answer(self.request(&request, &cx).await);
+            }
+            Arrival::Notification(notification) => self.notification(&notification, &cx),
+            Arrival::Violation { violation, id } => methods::report(violation, id.as_ref()),
+            _ => {}
+        }
+    }
+
+    async fn request(&self, request: &Request, cx: &Context) -> Answer {
+        let work = self.methods.work(request)?;
+        let answer = self.perform(&work, request, cx).await;
+        self.methods.answer(request, answer)
+    }
+
+    /// Does the work of a request, which is another if that calls a tool.
+    async fn perform(&self, work: &Request, request: &Request, cx: &Context) -> Answer {
+        match work.method.as_str() {
+            "sleep" => {
+                let sleep: Sleep = work.params()?;
+                self.sleep(sleep.duration(), cx).await?;
+                sleep.slept()
+            }
+            "stubborn" => {
+                let sleep: Sleep = work.params()?;
+                self.timer.sleep_until(self.timer.now() + sleep.duration()).await;
+                sleep.slept()
+            }
+            "nested" => Ok(cx.call::<Box<RawValue>>("sleep", work.params.clone()).await?),
+            "count" => self.count(work, request, cx).await,
+            _ if self.methods.is_prompt(work) => self.prompt(work, cx).await,
+            _ => self.methods.answer_at_once(work),
+        }
+    }
+
+    fn notification(&self, notification: &Notification, cx: &Context) {
+        self.methods.notified(notification);
+        if self.methods.is_exit(notification) {
+            cx.peer().shutdown(Shutdown::CancelAll);
+        }
+    }
+
+    async fn count(&self, work: &Request, request: &Request, cx: &Context) -> Answer {
+        let count: Count = work.params()?;
+        for counted in 0..count.to {
+            if self.sleep(count.every(), cx).await.is_err() {
+                return self.methods.count_cancelled(&count, counted);
+            }
+            if let Some(update) = self.methods.progress(request, counted + 1, count.to) {
+                notify(cx, update);
+            }
+        }
+        count.counted(count.to)
+    }
+
+    async fn prompt(&self, request: &Request, cx: &Context) -> Answer {
+        let session: Session = request.params()?;
+        self.methods.prompt_begins(&session);
+        let answer = self.stream(&session, cx).await;
+        self.methods.prompt_ends(&session);
+        answer
+    }
+
+    async fn stream(&self, session: &Session, cx: &Context) -> Answer {
+        for chunk in 1..=CHUNKS {
+            notify(cx, Methods::chunk(session, chunk));
+            self.sleep(CHUNK_EVERY, cx).await?;
+            if self.methods.prompt_is_stopped(session) {
+                return Methods::stop_reason("cancelled");
+            }
+        }
+        Methods::stop_reason("end_turn")
+    }
+
+    async fn sleep(&self, duration: Duration, cx: &Context) -> Result<(), Cancelled> {
+        let sleep = self.timer.sleep_until(self.timer.now() + duration);
+        cx.cancellation().unless_cancelled(sleep).await
+    }
+}
+
+fn notify(cx: &Context, (method, params): Update) {
+    // A caller that does not read its progress still gets its result.
+    let _ = cx.try_notify(&method, params);
+}

@@ -1,0 +1,119 @@
+//! The sockets under a WebSocket: TCP's, and those of Unix.
+
+use std::fmt;
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpListener, TcpStream};
+#[cfg(unix)]
+use tokio::net::{UnixListener, UnixStream};
+
+use crate::address::{Address, Place};
+#[cfg(unix)]
+use crate::socket_file::SocketFile;
+use crate::tls::Trust;
+
+/// A connected stream of either kind, TCP or Unix.
+pub(crate) trait Stream: AsyncRead + AsyncWrite + Unpin {}
+
+impl<S: AsyncRead + AsyncWrite + Unpin> Stream for S {}
+
+/// The peer that has connected.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum From {
+    Tcp(SocketAddr),
+    #[cfg(unix)]
+    Unix,
+}
+
+/// A socket that others connect to.
+pub(crate) enum Bound {
+    Tcp(TcpListener),
+    #[cfg(unix)]
+    Unix {
+        /// It goes first: as long as the socket is there, no other file can be taken for its own.
+        #[expect(dead_code, reason = "it is there to be dropped")]
+        file: SocketFile,
+        bound: UnixListener,
+    },
+}
+
+/// Connects to a server, with TLS if the address says so.
+pub(crate) async fn connect(address: &Address, trust: &Trust) -> io::Result<Box<dyn Stream>> {
+    match &address.place {
+        Place::Tcp(host, port) => {
+            let stream = at_once(TcpStream::connect((host.as_str(), *port)).await?);
+            if address.is_secure { trust.connect(host, stream).await } else { Ok(stream) }
+        }
+        #[cfg(unix)]
+        Place::File(file) => Ok(Box::new(UnixStream::connect(file).await?)),
+        #[cfg(not(unix))]
+        Place::File(_) => Err(io::ErrorKind::Unsupported.into()),
+    }
+}
+
+impl Bound {
+    /// A Unix socket is its owner's only.
+    pub(crate) async fn bind(address: &Address) -> io::Result<Self> {
+        match &address.place {
+            Place::Tcp(host, port) => {
+                Ok(Self::Tcp(TcpListener::bind((host.as_str(), *port)).await?))
+            }
+            #[cfg(unix)]
+            Place::File(file) => {
+                let (bound, file) = SocketFile::bind(file)?;
+                bound.set_nonblocking(true)?;
+                Ok(Self::Unix { file, bound: UnixListener::from_std(bound)? })
+            }
+            #[cfg(not(unix))]
+            Place::File(_) => Err(io::ErrorKind::Unsupported.into()),
+        }
+    }
+
+    /// Returns its address, if others than those of this machine may be able to reach it.
+    pub(crate) fn address(&self) -> io::Result<Option<SocketAddr>> {
+        match self {
+            Self::Tcp(bound) => bound.local_addr().map(Some),
+            #[cfg(unix)]
+            Self::Unix { .. } => Ok(None),
+        }
+    }
+
+    pub(crate) async fn accept(&self) -> io::Result<(Box<dyn Stream>, From)> {
+        match self {
+            Self::Tcp(bound) => {
+                let (stream, from) = bound.accept().await?;
+                Ok((at_once(stream), From::Tcp(from)))
+            }
+            #[cfg(unix)]
+            Self::Unix { bound, .. } => Ok((Box::new(bound.accept().await?.0), From::Unix)),
+        }
+    }
+}
+
+/// Each write leaves at once. Without that some would be late; they arrive all the same.
+fn at_once(stream: TcpStream) -> Box<dyn Stream> {
+    let _ = stream.set_nodelay(true);
+    Box::new(stream)
+}
+
+impl From {
+    pub(crate) fn ip(self) -> Option<IpAddr> {
+        match self {
+            Self::Tcp(from) => Some(from.ip()),
+            #[cfg(unix)]
+            Self::Unix => None,
+        }
+    }
+}
+
+impl fmt::Display for From {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Tcp(from) => write!(f, "{from}"),
+            #[cfg(unix)]
+            Self::Unix => f.write_str("a client"),
+        }
+    }
+}

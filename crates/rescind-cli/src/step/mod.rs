@@ -1,0 +1,181 @@
+//! `rescind step`: the pure core as a filter.
+//!
+//! One JSON object a line in, one a line out, and no clock but the input's: for test vectors, for
+//! fuzzers, and for hosts in any language. [`run`] is the whole command; a [`Session`] takes line
+//! after line, for tests. A line is read by `command`, and what came of it is written by `output`.
+
+mod command;
+mod compact;
+mod error;
+mod output;
+mod session;
+
+use std::io::{BufRead, Read, Write};
+
+use crate::dialect::DialectArgs;
+
+pub use error::{InputProblem, StepError};
+pub use session::Session;
+
+/// The options of `rescind step`.
+#[derive(Clone, Debug, clap::Args)]
+#[command(
+    about = "Drive the protocol machine by hand: JSON lines in, JSON lines out, no clock",
+    after_long_help = HELP
+)]
+pub struct StepArgs {
+    /// The dialect to speak.
+    #[command(flatten)]
+    pub dialect: DialectArgs,
+    /// The side to be, where the dialect tells its sides apart
+    #[arg(long, value_enum, default_value_t = Side::Client)]
+    pub side: Side,
+    /// What to draw unforgeable tokens from, where the dialect has them
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub seed: u64,
+}
+
+/// Which side of the connection a session is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum Side {
+    /// The side that opened the connection.
+    #[default]
+    Client,
+    /// The side that was connected to.
+    Server,
+}
+
+/// The longest line that is taken, its end included. The longest message that is allowed takes less, in any of
+/// the forms that a line may carry it in.
+const LINE_BYTES: u64 = 128 << 20;
+
+/// Takes line after line from `input` until it ends, and writes what came of each, at once, to
+/// `output`. The end of `input` is not the end of the connection: nothing more is written.
+///
+/// # Errors
+///
+/// The first line that is no input of this command, or the failure of `input` or `output`. What the
+/// peer or the host does wrong is no error but output.
+pub fn run(
+    args: &StepArgs,
+    mut input: impl BufRead,
+    mut output: impl Write,
+) -> Result<(), StepError> {
+    let mut session = Session::new(args);
+    let (mut line, mut lines) = (Vec::new(), Vec::new());
+    for number in 1_u64.. {
+        line.clear();
+        lines.clear();
+        let read = input.by_ref().take(LINE_BYTES + 1).read_until(b'\n', &mut line);
+        if read.map_err(StepError::Read)? == 0 {
+            break;
+        }
+        let taken = if line.len() as u64 > LINE_BYTES {
+            Err(InputProblem::TooLong)
+        } else {
+            session.take(&line, &mut lines)
+        };
+        taken.map_err(|problem| StepError::Input { line: number, problem })?;
+        output.write_all(&lines).and_then(|()| output.flush()).map_err(StepError::Write)?;
+    }
+    Ok(())
+}
+
+const HELP: &str = r#"Example:
+  printf '%s\n' '{"call": {"method": "slow", "timeout_ms": 500}}' '{"advance": 500}' \
+    '{"receive": {"jsonrpc": "2.0", "id": 1, "result": "too late"}}' | rescind step
+
+  {"send":{"jsonrpc":"2.0","id":1,"method":"slow"},"kind":"request"}
+  {"event":"settled","call":"c1","outcome":"timed_out","cause":"deadline"}
+  {"send":{"jsonrpc":"2.0","method":"$/cancel_request","params":{"requestId":1}},"kind":"cancel"}
+  {"event":"violation","kind":"late_response","id":1}
+
+Inputs, one object a line; each may carry "at": MS, and then time moves there first:
+  {"receive": VALUE}          one message; a string is its raw text, for malformed ones
+  {"bytes": "TEXT"}           bytes of the stream, framed; {"bytes_base64": "..."} for any bytes
+  {"call": {"method", "params"?, "as"?, "timeout_ms"?, "idle_ms"?, "cap_ms"?, "grace_ms"?, "parent"?}}
+  {"notify": {"method", "params"?}}
+  {"cancel": "c1", "reason"?}  {"drop": "c1"}  {"detach": "c1"}
+  {"respond": {"request": "r1", "result": VALUE}}
+  {"respond": {"request": "r1", "error": {"code", "message", "data"?}}}
+                              where a request starts an operation, this ends it: its token was the answer
+  {"end": "r1", "reason"?}    ends a client's request that the dialect lets the server end
+  {"advance": MS}             time moves on, and due timers fire; without it time stands still
+  {"hold": true}              stop taking messages out of the outbox; {"drain": true} resumes
+  {"eof": true}               the peer's input ends (the end of standard input does not mean that)
+  {"shutdown": "drain"}       or "cancel", or "abandon"
+
+Outputs after each input, first what happened and then what is sent:
+  {"event": "request", "request": "r1", "id", "method", "params"?, "options"?}
+  {"event": "notification", "method", "params"?}
+  {"event": "cancelled", "request": "r1", "cause", "reason"?}
+  {"event": "settled", "call": "c1", "outcome", "value"?, "cause"?}
+  {"event": "violation", "kind", "id"?}
+  {"event": "closed", "reason"}
+  {"send": MESSAGE, "kind": "request|notification|response|cancel|acknowledgement"}
+  {"refused": REASON, ...}    for a command that can't be taken"#;
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Command {
+        #[command(flatten)]
+        args: StepArgs,
+    }
+
+    fn stepped(input: &str) -> Result<String, StepError> {
+        let mut output = Vec::new();
+        let args = Command::parse_from(["step"]).args;
+        run(&args, input.as_bytes(), &mut output)?;
+        Ok(String::from_utf8(output).unwrap())
+    }
+
+    #[test]
+    fn the_example_of_the_help_is_true() {
+        let example = HELP.split("\n\n").take(2).collect::<Vec<_>>();
+        let input: String = example[0]
+            .split('\'')
+            .filter(|word| word.starts_with('{'))
+            .map(|line| format!("{line}\n"))
+            .collect();
+        let output: String = example[1].lines().map(|line| format!("{}\n", line.trim())).collect();
+        assert_eq!(input.lines().count(), 3);
+        assert_eq!(stepped(&input).unwrap(), output);
+    }
+
+    #[test]
+    fn empty_lines_are_skipped_and_counted() {
+        assert_eq!(stepped("\n  \r\n").unwrap(), "");
+        let error = stepped("\n\n{\"advance\": 1, \"hold\": true}\n").unwrap_err();
+        assert_eq!(error.to_string(), "line 3: advance and hold in one input; give one a line");
+    }
+
+    #[test]
+    fn f71_an_endless_line_is_an_error_and_is_not_kept() {
+        let mut endless = std::io::BufReader::new(std::io::repeat(b'x'));
+        let args = Command::parse_from(["step"]).args;
+        let error = run(&args, &mut endless, Vec::new()).unwrap_err();
+        assert_eq!(error.to_string(), "line 1: the line is longer than 128 MiB");
+    }
+
+    #[test]
+    fn f71_the_longest_message_is_taken_however_it_is_written() {
+        let escaped = "\\u0078".repeat(16 << 20);
+        let output = stepped(&format!("{{\"receive\":\"{escaped}\"}}\n")).unwrap();
+        assert!(output.starts_with("{\"event\":\"violation\",\"kind\":\"parse\"}"), "{output}");
+    }
+
+    #[test]
+    fn what_came_before_a_bad_line_is_written() {
+        let mut output = Vec::new();
+        let args = Command::parse_from(["step", "--dialect", "lsp", "--side", "server"]).args;
+        let input = "{\"notify\":{\"method\":\"m\"}}\n{\"notify\":{}}\n".as_bytes();
+        let error = run(&args, input, &mut output).unwrap_err();
+        assert_eq!(error.to_string(), "line 2, column 12: missing field `method`");
+        assert!(output.ends_with(b"\"kind\":\"notification\"}\n"));
+    }
+}

@@ -1,0 +1,159 @@
+//! The files of a recording, as one stream of lines.
+
+use std::fs::File;
+use std::io::{self, BufReader, IsTerminal, Read};
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+
+use protocol_record::line::Header;
+use protocol_record::{Line, Reader, Unread, part};
+
+use crate::terminal::{spin, stop_spinning};
+
+/// Flaws of a recording that was read all the same.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Flaws {
+    /// The last line is not whole, or there is no last line.
+    pub(crate) is_cut: bool,
+    /// Lines that are none of a recording, and what is wrong with the first.
+    pub(crate) unreadable: u64,
+    pub(crate) first: Option<String>,
+    /// Older files that are gone.
+    pub(crate) gone: u64,
+}
+
+impl Flaws {
+    /// Those of another recording, too.
+    pub(crate) fn add(&mut self, other: Self) {
+        self.is_cut |= other.is_cut;
+        self.unreadable += other.unreadable;
+        self.first = self.first.take().or(other.first);
+        self.gone += other.gone;
+    }
+}
+
+/// The files that hold one recording, the oldest first.
+pub(crate) fn parts(path: &Path) -> Result<Vec<PathBuf>, String> {
+    let newest = first_line(path)?;
+    let mut parts = vec![path.to_owned()];
+    for age in 1.. {
+        let older = part(path, age);
+        let expected = newest.part.saturating_sub(age as u64);
+        match first_line(&older) {
+            Ok(first) if first.start == newest.start && first.part == expected => parts.push(older),
+            _ => break,
+        }
+    }
+    parts.reverse();
+    Ok(parts)
+}
+
+/// Reads the lines of a recording, in all of its files, until it is told to stop. How far that is is shown
+/// where what is printed meanwhile goes to no terminal.
+pub(crate) fn read(
+    path: &Path,
+    take: impl FnMut(Line<'_>) -> ControlFlow<()>,
+) -> Result<Flaws, String> {
+    read_shown(path, !io::stdout().is_terminal(), take)
+}
+
+/// The same, where whoever reads knows whether to show how far it is.
+pub(crate) fn read_shown(
+    path: &Path,
+    is_shown: bool,
+    mut take: impl FnMut(Line<'_>) -> ControlFlow<()>,
+) -> Result<Flaws, String> {
+    let parts = parts(path)?;
+    let mut flaws = Flaws { gone: first_line(&parts[0])?.part - 1, ..Flaws::default() };
+    for part in &parts {
+        let mut reader = reader(part, is_shown)?;
+        flaws.is_cut = true;
+        loop {
+            match reader.line() {
+                Ok(Some(line)) => {
+                    flaws.is_cut = !matches!(line, Line::End(_));
+                    if take(line).is_break() {
+                        return Ok(Flaws::default());
+                    }
+                }
+                Ok(None) => break,
+                Err(Unread::Cut { .. }) => flaws.is_cut = true,
+                Err(error @ Unread::Line { .. }) => {
+                    flaws.unreadable += 1;
+                    flaws.first.get_or_insert_with(|| error.to_string());
+                }
+                Err(error) => return Err(format!("{}: {error}", part.display())),
+            }
+        }
+    }
+    Ok(flaws)
+}
+
+/// The first line of a file, which says what it is.
+pub(crate) fn first_line(path: &Path) -> Result<Header<'static>, String> {
+    let mut reader = reader(path, false)?;
+    match reader.line() {
+        Ok(Some(Line::Recording(header))) => Ok(Header {
+            version: header.version,
+            by: header.by.into_owned().into(),
+            program: header.program.map(|program| program.into_owned().into()),
+            start: header.start.into_owned().into(),
+            part: header.part.max(1),
+            payloads: header.payloads,
+            setup: None,
+            hops: Vec::new(),
+        }),
+        Ok(_) => Err(format!("{}: {}", path.display(), Unread::NoRecording)),
+        Err(error) => Err(format!("{}: {error}", path.display())),
+    }
+}
+
+fn reader(path: &Path, is_shown: bool) -> Result<Reader<BufReader<Progress>>, String> {
+    let progress = Progress::open(path, is_shown);
+    let file = progress.map_err(|error| format!("{}: {error}", path.display()))?;
+    Ok(Reader::new(BufReader::with_capacity(256 << 10, file)))
+}
+
+/// A file, and how much of it is read, which is shown if it is long.
+struct Progress {
+    file: File,
+    /// Its name and length, if that is shown.
+    shown: Option<(String, u64)>,
+    read: u64,
+}
+
+impl Progress {
+    /// Shorter files are read before anybody could look.
+    const LONG: u64 = 16 << 20;
+
+    fn open(path: &Path, is_shown: bool) -> io::Result<Self> {
+        let file = File::open(path)?;
+        let length = file.metadata()?.len();
+        let is_shown = is_shown && length > Self::LONG;
+        let shown = is_shown.then(|| (path.display().to_string(), length));
+        Ok(Self { file, shown, read: 0 })
+    }
+}
+
+impl Read for Progress {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let read = self.file.read(buffer)?;
+        if let Some((name, length)) = &self.shown {
+            let percent = |read: u64| read * 100 / length;
+            let before = percent(self.read);
+            self.read += read as u64;
+            if percent(self.read) > before {
+                spin(format_args!("reading {name}: {} %", percent(self.read)));
+            }
+        }
+        Ok(read)
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        if self.shown.is_some() {
+            stop_spinning();
+        }
+    }
+}

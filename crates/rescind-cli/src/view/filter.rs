@@ -1,0 +1,255 @@
+//! Filters for the requests to show: `~m tools/* & ~late`, in the manner of mitmproxy's filters.
+
+use std::fmt;
+
+use protocol_record::line::Direction;
+use wildmatch::WildMatch;
+
+use super::row::{Outcome, Row};
+
+/// A condition on a request.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Filter {
+    Method(WildMatch),
+    Hop(WildMatch),
+    Id(String),
+    Direction(Direction),
+    Outcome(Outcome),
+    Cause(String),
+    Code(i64),
+    /// Took at least so many microseconds.
+    Slow(u64),
+    /// Took at least so many from its cancel to its end.
+    Settle(u64),
+    Cancelled,
+    Late,
+    Duplicate,
+    Open,
+    Not(Box<Self>),
+    And(Box<Self>, Box<Self>),
+    Or(Box<Self>, Box<Self>),
+}
+
+/// An error in a filter, and its place.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct FilterError {
+    filter: String,
+    /// The character at fault, from 0.
+    at: usize,
+    problem: String,
+}
+
+impl fmt::Display for FilterError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { filter, at, problem } = self;
+        write!(f, "{problem}\n  {filter}\n  {:at$}^", "")
+    }
+}
+
+impl std::error::Error for FilterError {}
+
+/// The deepest nesting of parentheses and `!`.
+const DEPTH: usize = 64;
+
+impl Filter {
+    /// Whether a request is to be shown.
+    pub(crate) fn admits(&self, row: &Row) -> bool {
+        match self {
+            Self::Method(pattern) => pattern.matches(&row.method),
+            Self::Hop(pattern) => pattern.matches(&row.hop),
+            Self::Id(id) => row.id.token() == id || row.id.token().trim_matches('"') == id,
+            Self::Direction(dir) => row.dir == *dir,
+            Self::Outcome(outcome) => row.outcome == *outcome,
+            Self::Cause(cause) => row.cause.as_ref() == Some(cause),
+            Self::Code(code) => row.code == Some(*code),
+            Self::Slow(micros) => row.duration().is_some_and(|took| took >= *micros),
+            Self::Settle(micros) => row.settling().is_some_and(|took| took >= *micros),
+            Self::Cancelled => row.cancelled.is_some(),
+            Self::Late => row.late.is_some(),
+            Self::Duplicate => row.duplicates > 0,
+            Self::Open => row.outcome == Outcome::Unanswered,
+            Self::Not(filter) => !filter.admits(row),
+            Self::And(left, right) => left.admits(row) && right.admits(row),
+            Self::Or(left, right) => left.admits(row) || right.admits(row),
+        }
+    }
+
+    /// Reads a filter.
+    ///
+    /// ```text
+    /// or   = and { "|" and }
+    /// and  = not { ["&"] not }
+    /// not  = "!" not | "(" or ")" | operator | word
+    /// ```
+    ///
+    /// A word alone is a part of a method's name. What holds spaces or signs stands in quotes.
+    pub(crate) fn parse(text: &str) -> Result<Self, FilterError> {
+        let mut parser = Parser { text: text.chars().collect(), at: 0, depth: 0 };
+        let filter = parser.or()?;
+        match parser.peek() {
+            None => Ok(filter),
+            Some(_) => Err(parser.error(parser.at, "nothing is open that `)` could close")),
+        }
+    }
+}
+
+struct Parser {
+    text: Vec<char>,
+    at: usize,
+    depth: usize,
+}
+
+type Parsed = Result<Filter, FilterError>;
+
+impl Parser {
+    fn or(&mut self) -> Parsed {
+        let mut left = self.and()?;
+        while self.peek() == Some('|') {
+            self.at += 1;
+            left = Filter::Or(Box::new(left), Box::new(self.and()?));
+        }
+        Ok(left)
+    }
+
+    fn and(&mut self) -> Parsed {
+        let mut left = self.not()?;
+        loop {
+            match self.peek() {
+                Some('&') => self.at += 1,
+                None | Some('|' | ')') => return Ok(left),
+                Some(_) => {}
+            }
+            left = Filter::And(Box::new(left), Box::new(self.not()?));
+        }
+    }
+
+    fn not(&mut self) -> Parsed {
+        let begin = self.at;
+        self.depth += 1;
+        if self.depth > DEPTH {
+            return Err(self.error(begin, format!("nested deeper than {DEPTH}")));
+        }
+        let parsed = match self.peek() {
+            Some('!') => {
+                self.at += 1;
+                Ok(Filter::Not(Box::new(self.not()?)))
+            }
+            Some('(') => self.group(),
+            Some('~') => self.operator(),
+            Some('&' | '|' | ')') | None => {
+                Err(self.error(self.at, "a condition is missing, such as `~m tools/*`"))
+            }
+            Some(_) => Ok(Filter::Method(WildMatch::new(&format!("*{}*", self.word()?)))),
+        };
+        self.depth -= 1;
+        parsed
+    }
+
+    fn group(&mut self) -> Parsed {
+        let open = self.at;
+        self.at += 1;
+        let inside = self.or()?;
+        if self.peek() != Some(')') {
+            return Err(self.error(open, "this `(` is not closed"));
+        }
+        self.at += 1;
+        Ok(inside)
+    }
+
+    fn operator(&mut self) -> Parsed {
+        let begin = self.at;
+        self.at += 1;
+        let name: String = self.take(|it| it.is_ascii_alphanumeric());
+        Ok(match &*name {
+            "m" => Filter::Method(WildMatch::new(&self.argument("a method, such as tools/*")?.0)),
+            "hop" => Filter::Hop(WildMatch::new(&self.argument("a connection, such as up")?.0)),
+            "id" => Filter::Id(self.argument("an id, such as 7")?.0),
+            "cause" => Filter::Cause(self.argument("a cause, such as deadline")?.0),
+            "sent" => Filter::Direction(Direction::Sent),
+            "received" => Filter::Direction(Direction::Received),
+            "o" => Filter::Outcome(self.outcome()?),
+            "c" => {
+                Filter::Code(self.valued("an error code, such as -32603", |it| it.parse().ok())?)
+            }
+            "slow" => Filter::Slow(self.valued("a time, such as 300ms", micros)?),
+            "settle" => Filter::Settle(self.valued("a time, such as 300ms", micros)?),
+            "cancel" => Filter::Cancelled,
+            "late" => Filter::Late,
+            "dup" => Filter::Duplicate,
+            "open" => Filter::Open,
+            _ => {
+                let problem = format!("there is no operator ~{name}; there are {OPERATORS}");
+                return Err(self.error(begin, problem));
+            }
+        })
+    }
+
+    fn outcome(&mut self) -> Result<Outcome, FilterError> {
+        let names = Outcome::ALL.map(Outcome::as_str).join(", ");
+        self.valued(&format!("one of {names}"), Outcome::named)
+    }
+
+    /// Reads the argument of an operator as a value.
+    fn valued<T>(
+        &mut self,
+        what: &str,
+        read: impl FnOnce(&str) -> Option<T>,
+    ) -> Result<T, FilterError> {
+        let (word, begin) = self.argument(what)?;
+        read(&word).ok_or_else(|| self.error(begin, format!("`{word}` is not {what}")))
+    }
+
+    /// Returns the argument of an operator, and its place.
+    fn argument(&mut self, what: &str) -> Result<(String, usize), FilterError> {
+        match self.peek() {
+            None | Some('&' | '|' | '(' | ')' | '!' | '~') => {
+                Err(self.error(self.at, format!("{what} is missing here")))
+            }
+            Some(_) => {
+                let begin = self.at;
+                Ok((self.word()?, begin))
+            }
+        }
+    }
+
+    /// A word, or what stands in quotes.
+    fn word(&mut self) -> Result<String, FilterError> {
+        let begin = self.at;
+        let Some(quote) = self.peek().filter(|it| matches!(it, '"' | '\'')) else {
+            return Ok(self.take(|it| !it.is_whitespace() && !"&|()".contains(it)));
+        };
+        self.at += 1;
+        let word = self.take(|it| it != quote);
+        if self.text.get(self.at) != Some(&quote) {
+            return Err(self.error(begin, "this quote is not closed"));
+        }
+        self.at += 1;
+        Ok(word)
+    }
+
+    /// The next character that is no space.
+    fn peek(&mut self) -> Option<char> {
+        self.take(char::is_whitespace);
+        self.text.get(self.at).copied()
+    }
+
+    fn take(&mut self, is_wanted: impl Fn(char) -> bool) -> String {
+        let taken: String = self.text[self.at..].iter().take_while(|it| is_wanted(**it)).collect();
+        self.at += taken.chars().count();
+        taken
+    }
+
+    fn error(&self, at: usize, problem: impl Into<String>) -> FilterError {
+        FilterError { filter: self.text.iter().collect(), at, problem: problem.into() }
+    }
+}
+
+const OPERATORS: &str =
+    "~m ~hop ~id ~sent ~received ~o ~c ~cause ~cancel ~late ~dup ~open ~slow ~settle";
+
+fn micros(text: &str) -> Option<u64> {
+    humantime::parse_duration(text).ok()?.as_micros().try_into().ok()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,315 @@
+//! The state of the view, and its inputs: a line of the recording, a key, the time. There is no clock and no terminal here.
+
+use std::cmp;
+use std::time::SystemTime;
+
+use protocol_record::Line;
+use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+
+use super::draw;
+use super::texts::{TEXTS, Texts};
+use crate::view::chart::{self, Lanes};
+use crate::view::files::Flaws;
+use crate::view::filter::Filter;
+use crate::view::pairing::Pairing;
+use crate::view::row::{Outcome, Row};
+use crate::view::summary::Summary;
+
+/// An event that changes the view.
+#[derive(Debug)]
+pub(super) enum Input<'a> {
+    /// A line was written.
+    Line(&'a Line<'a>),
+    Key(KeyEvent),
+    /// This is wrong with what was read so far.
+    Flaws(&'a Flaws),
+    /// It is that time.
+    Tick(SystemTime),
+}
+
+/// The page that is seen in place of the table, or over it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Page {
+    Table,
+    /// The messages of the request that is selected, from this line on.
+    Messages(usize),
+    Keys,
+}
+
+/// A filter that is being typed, and what was wrong with it when it was last tried.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Typed {
+    pub(super) text: String,
+    pub(super) problem: Option<String>,
+}
+
+/// A longer filter is not typed.
+const FILTER: usize = 1_000;
+/// The number of rows that the page keys go.
+const PAGE: isize = 10;
+
+/// The whole of what is shown.
+#[derive(Debug)]
+pub(super) struct Live {
+    most: usize,
+    pub(super) pairing: Pairing,
+    pub(super) texts: Texts,
+    pub(super) lanes: Lanes,
+    /// The requests that are forgotten.
+    forgotten: Summary,
+    /// All of them, when they were last counted.
+    pub(super) totals: Summary,
+    /// The numbers of those that the filter admits.
+    pub(super) shown: Vec<u64>,
+    is_changed: bool,
+    /// The recorded program; `start` is when the recording began.
+    pub(super) program: String,
+    start: String,
+    /// The time, in microseconds of the recording; it stands still once that has ended.
+    pub(super) now: u64,
+    pub(super) has_ended: bool,
+    pub(super) filter: Option<Filter>,
+    /// The same, as it was typed.
+    pub(super) filter_text: String,
+    pub(super) typed: Option<Typed>,
+    pub(super) page: Page,
+    pub(super) selected: Option<u64>,
+    /// The newest request is selected, whatever comes.
+    pub(super) is_following: bool,
+    /// Nothing more is read.
+    pub(super) is_paused: bool,
+    pub(super) is_over: bool,
+}
+
+impl Live {
+    /// Nothing yet; it is to remember so many requests.
+    pub(super) fn new(most: usize, filter: Option<Filter>, filter_text: String) -> Self {
+        Self {
+            most,
+            pairing: Pairing::new(most),
+            texts: Texts::new(TEXTS),
+            lanes: Lanes::default(),
+            forgotten: Summary::default(),
+            totals: Summary::default(),
+            shown: Vec::new(),
+            is_changed: true,
+            program: String::new(),
+            start: String::new(),
+            now: 0,
+            has_ended: false,
+            filter,
+            filter_text,
+            typed: None,
+            page: Page::Table,
+            selected: None,
+            is_following: true,
+            is_paused: false,
+            is_over: false,
+        }
+    }
+
+    /// Takes one input, and changes what the screen shows accordingly.
+    pub(super) fn take(&mut self, input: &Input<'_>) {
+        match input {
+            Input::Line(line) => self.line(line),
+            Input::Flaws(flaws) => {
+                self.is_changed |= self.forgotten.flaws != **flaws;
+                self.forgotten.flaws.clone_from(flaws);
+            }
+            Input::Key(key) => {
+                self.key(*key);
+                self.refresh();
+            }
+            Input::Tick(time) => {
+                self.tick(*time);
+                self.refresh();
+            }
+        }
+    }
+
+    /// Returns the selected request, as long as it is remembered.
+    pub(super) fn selected(&self) -> Option<&Row> {
+        self.pairing.rows().get(&self.selected?)
+    }
+
+    fn line(&mut self, line: &Line<'_>) {
+        let t = match line {
+            Line::Recording(header) => {
+                if self.start != header.start {
+                    self.begin(header.start.clone().into_owned(), header.program.as_deref());
+                }
+                0
+            }
+            Line::Message(message) => message.t,
+            Line::Verdict(verdict) => verdict.t,
+            Line::End(end) => {
+                self.has_ended = true;
+                end.t
+            }
+            _ => 0,
+        };
+        self.now = self.now.max(t);
+        chart::lanes(line, &mut self.lanes);
+        let requests = self.pairing.take(line);
+        if let Line::Message(message) = line {
+            self.texts.keep(message, &requests);
+        }
+        for (number, row) in self.pairing.forget() {
+            self.forgotten.add(&row);
+            self.texts.forget(number);
+        }
+        self.is_changed = true;
+    }
+
+    /// Another recording has taken the place of the last: what was chosen stays as it is.
+    fn begin(&mut self, start: String, program: Option<&str>) {
+        let empty = Self::new(self.most, self.filter.take(), std::mem::take(&mut self.filter_text));
+        let before = std::mem::replace(self, empty);
+        self.typed = before.typed;
+        (self.is_following, self.is_paused, self.is_over) =
+            (before.is_following, before.is_paused, before.is_over);
+        self.program = program.unwrap_or("rescind").into();
+        self.start = start;
+    }
+
+    fn tick(&mut self, time: SystemTime) {
+        if self.is_paused || self.has_ended {
+            return;
+        }
+        let since = humantime::parse_rfc3339(&self.start).ok();
+        let since = since.and_then(|start| time.duration_since(start).ok());
+        let now = since.map_or(0, |since| u64::try_from(since.as_micros()).unwrap_or(u64::MAX));
+        self.now = self.now.max(now);
+    }
+
+    /// Counts, and chooses what is shown.
+    fn refresh(&mut self) {
+        if !self.is_changed {
+            return;
+        }
+        self.is_changed = false;
+        self.totals = self.forgotten.clone();
+        self.totals.counts = self.pairing.counts;
+        self.shown.clear();
+        for (number, row) in self.pairing.rows() {
+            self.totals.add(row);
+            if self.filter.as_ref().is_none_or(|filter| filter.admits(row)) {
+                self.shown.push(*number);
+            }
+        }
+        if self.is_following || self.selected.is_none() {
+            self.selected = self.shown.last().copied();
+        }
+    }
+
+    fn key(&mut self, key: KeyEvent) {
+        if key.modifiers.contains(KeyModifiers::CONTROL) {
+            self.is_over |= key.code == KeyCode::Char('c');
+            return;
+        }
+        if let Some(typed) = self.typed.take() {
+            return self.type_filter(typed, key.code);
+        }
+        match (self.page, key.code) {
+            (_, KeyCode::Char('q')) => self.is_over = true,
+            (_, KeyCode::Char('p')) => self.is_paused = !self.is_paused,
+            (Page::Keys, _) => self.page = Page::Table,
+            (_, KeyCode::Char('?')) => self.page = Page::Keys,
+            (_, KeyCode::Char('/')) => {
+                self.page = Page::Table;
+                self.typed = Some(Typed { text: self.filter_text.clone(), problem: None });
+            }
+            (_, KeyCode::Char('f')) => self.follow(!self.is_following),
+            (Page::Messages(_), KeyCode::Esc | KeyCode::Enter) => self.page = Page::Table,
+            (Page::Messages(top), code) => {
+                let last = draw::messages(self).len().saturating_sub(1);
+                self.page = Page::Messages(top.saturating_add_signed(steps(code)).min(last));
+            }
+            (Page::Table, KeyCode::Enter) if self.selected().is_some() => {
+                self.follow(false);
+                self.page = Page::Messages(0);
+            }
+            (Page::Table, code) => self.select(code),
+        }
+    }
+
+    fn follow(&mut self, is_following: bool) {
+        self.is_following = is_following;
+        self.is_changed = true;
+    }
+
+    /// Another request. What is selected may have been forgotten, or be hidden by a filter.
+    fn select(&mut self, code: KeyCode) {
+        let steps = steps(code);
+        let Some(last) = self.shown.len().checked_sub(1).filter(|_| steps != 0) else { return };
+        let place = self.place().saturating_add_signed(steps).min(last);
+        self.selected = Some(self.shown[place]);
+        self.is_following = code == KeyCode::End;
+    }
+
+    /// Returns the index in `shown` where the selected request is, or would be.
+    pub(super) fn place(&self) -> usize {
+        let selected = self.selected.unwrap_or(0);
+        let place = self.shown.partition_point(|number| *number < selected);
+        cmp::min(place, self.shown.len().saturating_sub(1))
+    }
+
+    fn type_filter(&mut self, mut typed: Typed, code: KeyCode) {
+        match code {
+            KeyCode::Esc => return,
+            KeyCode::Enter => {
+                let text = typed.text.trim();
+                let filter = (!text.is_empty()).then(|| Filter::parse(text)).transpose();
+                match filter {
+                    Ok(filter) => {
+                        (self.filter, self.filter_text) = (filter, text.into());
+                        self.is_changed = true;
+                        return;
+                    }
+                    Err(error) => typed.problem = Some(error.to_string()),
+                }
+            }
+            KeyCode::Backspace => {
+                typed.text.pop();
+            }
+            KeyCode::Char(c) if typed.text.chars().count() < FILTER => typed.text.push(c),
+            _ => {}
+        }
+        self.typed = Some(typed);
+    }
+}
+
+/// Returns the number of rows that a key goes.
+const fn steps(code: KeyCode) -> isize {
+    match code {
+        KeyCode::Up | KeyCode::Char('k') => -1,
+        KeyCode::Down | KeyCode::Char('j') => 1,
+        KeyCode::PageUp => -PAGE,
+        KeyCode::PageDown => PAGE,
+        KeyCode::Home => isize::MIN,
+        KeyCode::End => isize::MAX,
+        _ => 0,
+    }
+}
+
+/// Returns the name of a problem with a request as it stands.
+pub(super) fn warning(live: &Live, row: &Row) -> Option<&'static str> {
+    /// So long, in microseconds, nobody waits without wondering.
+    const STUCK: u64 = 10_000_000;
+    /// So long after its cancel a request should be over.
+    const IGNORED: u64 = 1_000_000;
+
+    let is_in_flight = row.outcome == Outcome::Unanswered;
+    let until = row.over().unwrap_or(live.now);
+    let since = |t: u64| until.saturating_sub(t);
+    let parent = row.parent.and_then(|parent| live.pairing.rows().get(&parent));
+    let is_parent_over = parent.is_some_and(|parent| parent.outcome != Outcome::Unanswered);
+    [
+        ("late", row.late.is_some()),
+        ("ignored cancel", row.cancelled.is_some_and(|cancelled| since(cancelled) > IGNORED)),
+        ("orphan", is_in_flight && is_parent_over),
+        ("stuck", is_in_flight && since(row.start) > STUCK),
+    ]
+    .into_iter()
+    .find_map(|(name, holds)| holds.then_some(name))
+}

@@ -1,0 +1,227 @@
+//! One request of a recording, and what became of it.
+
+use std::rc::Rc;
+
+use protocol_core::WireId;
+use protocol_record::line::Direction;
+use serde::Serialize;
+
+use super::trace::Trace;
+
+/// A request, from its first byte to its end.
+#[derive(Clone, Debug)]
+pub(crate) struct Row {
+    /// The number of requests in the recording that began before it.
+    pub(crate) number: u64,
+    /// The number of the request that it was made for, if that is known.
+    pub(crate) parent: Option<u64>,
+    /// The number of the first of those that it and its parents were made for.
+    pub(crate) root: u64,
+    /// The trace that it belongs to, if its messages were recorded and say so.
+    pub(crate) trace: Option<Trace>,
+    /// When it was sent or received, in microseconds.
+    pub(crate) start: u64,
+    pub(crate) hop: Rc<str>,
+    pub(crate) dir: Direction,
+    pub(crate) id: WireId,
+    pub(crate) method: String,
+    pub(crate) outcome: Outcome,
+    /// When it was answered or settled.
+    pub(crate) end: Option<u64>,
+    pub(crate) code: Option<i64>,
+    pub(crate) cause: Option<String>,
+    /// When it was first cancelled.
+    pub(crate) cancelled: Option<u64>,
+    /// When an answer came after it was settled without one.
+    pub(crate) late: Option<u64>,
+    /// Answers after the first.
+    pub(crate) duplicates: u64,
+    /// The reason that it was not passed on, or that its answer was not.
+    pub(crate) refused: Option<String>,
+    /// The work that it is.
+    pub(crate) work: Option<WorkName>,
+}
+
+/// The name of work on one connection.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct WorkName {
+    pub(crate) hop: Rc<str>,
+    pub(crate) kind: String,
+    /// The hash of its name.
+    pub(crate) name: String,
+}
+
+/// The end of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Outcome {
+    /// The response was a result.
+    Result,
+    /// An error that is no cancel.
+    Error,
+    /// It was cancelled.
+    Cancelled,
+    /// One of its timers ran out.
+    TimedOut,
+    /// It was answered with what is no answer.
+    Malformed,
+    /// The connection ended first.
+    ConnectionLost,
+    /// It has the id of one in flight.
+    DuplicateId,
+    /// The recording ends before it does.
+    Unanswered,
+}
+
+impl Outcome {
+    pub(crate) const ALL: [Self; 8] = [
+        Self::Result,
+        Self::Error,
+        Self::Cancelled,
+        Self::TimedOut,
+        Self::Malformed,
+        Self::ConnectionLost,
+        Self::DuplicateId,
+        Self::Unanswered,
+    ];
+
+    pub(crate) const fn as_str(self) -> &'static str {
+        match self {
+            Self::Result => "result",
+            Self::Error => "error",
+            Self::Cancelled => "cancelled",
+            Self::TimedOut => "timed_out",
+            Self::Malformed => "malformed",
+            Self::ConnectionLost => "connection_lost",
+            Self::DuplicateId => "duplicate_id",
+            Self::Unanswered => "unanswered",
+        }
+    }
+
+    pub(crate) fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|outcome| outcome.as_str() == name)
+    }
+}
+
+impl Row {
+    /// Returns a request or work that has begun, and that nothing else is known of.
+    pub(crate) fn begun(number: u64, start: u64, hop: Rc<str>, dir: Direction, id: WireId) -> Self {
+        Self {
+            number,
+            parent: None,
+            root: number,
+            trace: None,
+            start,
+            hop,
+            dir,
+            id,
+            method: String::new(),
+            outcome: Outcome::Unanswered,
+            end: None,
+            code: None,
+            cause: None,
+            cancelled: None,
+            late: None,
+            duplicates: 0,
+            refused: None,
+            work: None,
+        }
+    }
+
+    /// Returns whether it is a request. Work that has none of its own has its kind as the method.
+    pub(crate) fn is_request(&self) -> bool {
+        self.work.as_ref().is_none_or(|work| work.kind != self.method)
+    }
+
+    /// Microseconds from its start to its end.
+    pub(crate) fn duration(&self) -> Option<u64> {
+        Some(self.end?.saturating_sub(self.start))
+    }
+
+    /// When nobody waited for it any more: at its end, or where a cancel is answered by silence, at the cancel.
+    pub(crate) fn over(&self) -> Option<u64> {
+        let is_cancelled = self.outcome == Outcome::Cancelled;
+        self.end.or(self.cancelled.filter(|_| is_cancelled))
+    }
+
+    /// Microseconds from its first cancel to its end.
+    pub(crate) fn settling(&self) -> Option<u64> {
+        self.end?.checked_sub(self.cancelled?)
+    }
+}
+
+/// A row as `--json` writes it.
+#[derive(Serialize)]
+struct Written<'a> {
+    number: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    parent: Option<u64>,
+    start: u64,
+    hop: &'a str,
+    dir: Direction,
+    id: &'a serde_json::value::RawValue,
+    method: &'a str,
+    outcome: Outcome,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    duration: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    code: Option<i64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cause: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cancelled: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cancel_to_settle: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    late: Option<u64>,
+    #[serde(skip_serializing_if = "is_zero")]
+    duplicates: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    refused: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    work: Option<&'a str>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for that")]
+const fn is_zero(number: &u64) -> bool {
+    *number == 0
+}
+
+impl Serialize for Row {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let id = serde_json::from_str(self.id.token()).map_err(serde::ser::Error::custom)?;
+        Written {
+            number: self.number,
+            parent: self.parent,
+            start: self.start,
+            hop: &self.hop,
+            dir: self.dir,
+            id,
+            method: &self.method,
+            outcome: self.outcome,
+            duration: self.duration(),
+            code: self.code,
+            cause: self.cause.as_deref(),
+            cancelled: self.cancelled,
+            cancel_to_settle: self.settling(),
+            late: self.late,
+            duplicates: self.duplicates,
+            refused: self.refused.as_deref(),
+            work: self.work.as_ref().map(|work| &*work.kind),
+        }
+        .serialize(serializer)
+    }
+}
+
+/// Milliseconds, as people read them.
+pub(crate) fn milliseconds(micros: u64) -> String {
+    format!("{}.{:03} ms", micros / 1000, micros % 1000)
+}
+
+/// Returns the direction of the responses to messages of this one.
+pub(super) const fn other(dir: Direction) -> Direction {
+    match dir {
+        Direction::Sent => Direction::Received,
+        Direction::Received => Direction::Sent,
+    }
+}

@@ -1,0 +1,183 @@
+//! Counts and percentiles of requests.
+
+use std::fmt;
+
+use hdrhistogram::Histogram;
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use super::files::Flaws;
+use super::pairing::Counts;
+use super::row::{Outcome, Row, milliseconds};
+
+/// Durations of many requests, in little memory: each is kept to three digits.
+#[derive(Clone, Debug)]
+pub(crate) struct Durations(Histogram<u64>);
+
+impl Default for Durations {
+    fn default() -> Self {
+        Self(Histogram::new(3).expect("three digits are few enough"))
+    }
+}
+
+impl Durations {
+    /// Ten days: what is longer counts as that, so that the memory is bounded.
+    const LONGEST: u64 = 864_000_000_000;
+
+    pub(crate) fn add(&mut self, micros: u64) {
+        // It grows as far as that asks for.
+        let _ = self.0.record(micros.min(Self::LONGEST));
+    }
+
+    pub(crate) fn count(&self) -> u64 {
+        self.0.len()
+    }
+
+    /// The duration that so many in a hundred don't exceed; `None` if there is none.
+    pub(crate) fn percentile(&self, percent: f64) -> Option<u64> {
+        (!self.0.is_empty()).then(|| self.0.value_at_percentile(percent))
+    }
+}
+
+/// The summary of a recording.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Summary {
+    pub(crate) requests: u64,
+    /// Turns, tasks and progress.
+    pub(crate) works: u64,
+    /// Those of them that were stopped, in time or not.
+    pub(crate) stopped: u64,
+    pub(crate) cancelled: u64,
+    pub(crate) late: u64,
+    pub(crate) unanswered: u64,
+    pub(crate) durations: Durations,
+    pub(crate) counts: Counts,
+    pub(crate) flaws: Flaws,
+}
+
+impl Summary {
+    pub(crate) fn add(&mut self, row: &Row) {
+        if row.work.is_some() {
+            self.works += 1;
+            self.stopped += u64::from(row.cancelled.is_some());
+        }
+        if !row.is_request() {
+            return;
+        }
+        self.requests += 1;
+        self.cancelled += u64::from(row.cancelled.is_some());
+        self.late += u64::from(row.late.is_some());
+        self.unanswered += u64::from(row.outcome == Outcome::Unanswered);
+        if let Some(took) = row.duration() {
+            self.durations.add(took);
+        }
+    }
+
+    /// Returns warnings about the recording as such, one line each.
+    pub(crate) fn warnings(&self) -> Vec<String> {
+        let Flaws { is_cut, unreadable, first, gone } = &self.flaws;
+        let Counts { dropped, strays, duplicates, violations, .. } = self.counts;
+        let mut warnings = Vec::new();
+        let mut warn = |is: bool, text: String| warnings.extend(is.then_some(text));
+        warn(*is_cut, "the recording has no end: whoever wrote it was stopped".into());
+        warn(*gone > 0, format!("files before these are gone: {gone}"));
+        warn(
+            dropped > 0,
+            format!("lines that were not recorded, for they came too fast: {dropped}"),
+        );
+        let first = first.as_deref().unwrap_or_default();
+        warn(
+            *unreadable > 0,
+            format!("lines that are none of a recording: {unreadable} ({first})"),
+        );
+        warn(strays > 0, format!("answers to nothing that was asked: {strays}"));
+        warn(duplicates > 0, format!("second answers: {duplicates}"));
+        warn(violations > 0, format!("other rules that a peer broke: {violations}"));
+        warnings
+    }
+
+    pub(crate) fn json(&self) -> Value {
+        let Counts {
+            messages,
+            notifications,
+            stray_cancels,
+            late,
+            duplicates,
+            strays,
+            violations,
+            dropped,
+        } = self.counts;
+        json!({ "summary": {
+            "requests": self.requests,
+            "work": self.works,
+            "work_stopped": self.stopped,
+            "cancelled": self.cancelled,
+            "late": self.late,
+            "unanswered": self.unanswered,
+            "p50": self.durations.percentile(50.0),
+            "p95": self.durations.percentile(95.0),
+            "recording": {
+                "messages": messages,
+                "notifications": notifications,
+                "late_responses": late,
+                "duplicate_responses": duplicates,
+                "unknown_responses": strays,
+                "other_violations": violations,
+                "cancels_of_nothing": stray_cancels,
+                "dropped": dropped,
+                "is_cut": self.flaws.is_cut,
+                "unreadable": self.flaws.unreadable,
+                "files_gone": self.flaws.gone,
+            },
+        }})
+    }
+}
+
+impl fmt::Display for Summary {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { requests, cancelled, late, unanswered, durations, .. } = self;
+        let requests = Counted(*requests, "request");
+        write!(f, "{requests}: {cancelled} cancelled, {late} late, {unanswered} never answered")?;
+        if self.works > 0 {
+            write!(f, "; {} of work, {} stopped", Counted(self.works, "piece"), self.stopped)?;
+        }
+        let [p50, p95] = [50.0, 95.0].map(|percent| durations.percentile(percent));
+        match p50.zip(p95) {
+            Some((p50, p95)) => {
+                write!(f, "; p50 {}, p95 {}", milliseconds(p50), milliseconds(p95))
+            }
+            None => Ok(()),
+        }
+    }
+}
+
+/// A number of things.
+#[derive(Clone, Copy, Debug, Serialize)]
+struct Counted(u64, &'static str);
+
+impl fmt::Display for Counted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self(number, thing) = self;
+        write!(f, "{number} {thing}{}", if *number == 1 { "" } else { "s" })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_percentile_is_true_to_three_digits() {
+        let mut durations = Durations::default();
+        assert_eq!(durations.percentile(50.0), None);
+        (1..=1000).for_each(|millis| durations.add(millis * 1000));
+        let near = |percent, micros: u64| {
+            durations.percentile(percent).is_some_and(|it| it.abs_diff(micros) <= micros / 1000)
+        };
+        assert!(near(50.0, 500_000) && near(95.0, 950_000) && near(100.0, 1_000_000));
+        durations.add(u64::MAX);
+        assert!(
+            durations.percentile(100.0).is_some_and(|it| it.abs_diff(Durations::LONGEST) < 1 << 30)
+        );
+    }
+}

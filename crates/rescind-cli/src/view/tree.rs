@@ -1,0 +1,86 @@
+//! Finds the request on whose behalf another was made. A recording does not say it, so the order of messages
+//! has to. A parent is told only where there is one answer.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::rc::Rc;
+
+use protocol_record::line::{Direction, Hop, Role};
+
+use super::row::{Row, other};
+
+/// Finds the parents of requests, as they begin.
+///
+/// - What a relay receives over one of its connections and sends over the other is passed on: the oldest request of
+///   that method that was not. It passes them on in the order in which they came.
+/// - What a server asks of its client while it is at work on exactly one request of that client's is taken to be asked
+///   on behalf of that. While it is at work on several, nothing says on behalf of which.
+#[derive(Debug, Default)]
+pub(crate) struct Tree {
+    /// The side of each connection that records.
+    roles: HashMap<Rc<str>, Role>,
+    in_flight: HashMap<(Rc<str>, Direction), BTreeSet<u64>>,
+    /// By method: received, in flight, and not passed on yet. The oldest first.
+    to_pass_on: HashMap<String, BTreeMap<u64, Rc<str>>>,
+}
+
+impl Tree {
+    /// A connection was opened. Nothing is in flight over it.
+    pub(crate) fn open(&mut self, name: &Rc<str>, hop: &Hop<'_>) {
+        if self.roles.insert(name.clone(), hop.role).is_none() {
+            return;
+        }
+        self.in_flight.retain(|(it, _), _| it != name);
+        self.to_pass_on.retain(|_, waiting| {
+            waiting.retain(|_, it| it != name);
+            !waiting.is_empty()
+        });
+    }
+
+    /// A request began; gives its parent.
+    pub(crate) fn begin(&mut self, row: &Row) -> Option<u64> {
+        let Row { number, hop, dir, method, .. } = row;
+        let passed_on = if *dir == Direction::Sent { self.pass_on(hop, method) } else { None };
+        let parent = passed_on.or_else(|| self.is_served(hop, *dir));
+        self.in_flight.entry((hop.clone(), *dir)).or_default().insert(*number);
+        if *dir == Direction::Received {
+            let waiting = self.to_pass_on.entry(method.clone()).or_default();
+            waiting.insert(*number, hop.clone());
+        }
+        parent
+    }
+
+    /// A request ended, or is forgotten.
+    pub(crate) fn end(&mut self, row: &Row) {
+        if let Some(numbers) = self.in_flight.get_mut(&(row.hop.clone(), row.dir)) {
+            numbers.remove(&row.number);
+        }
+        if let Some(waiting) = self.to_pass_on.get_mut(&row.method) {
+            waiting.remove(&row.number);
+            if waiting.is_empty() {
+                self.to_pass_on.remove(&row.method);
+            }
+        }
+    }
+
+    /// The request that is passed on over this connection.
+    fn pass_on(&mut self, hop: &Rc<str>, method: &str) -> Option<u64> {
+        let role = self.roles.get(hop)?;
+        let waiting = self.to_pass_on.get_mut(method)?;
+        // A server with two clients passes nothing on from one to the other.
+        let crosses = |from: &Rc<str>| self.roles.get(from).is_some_and(|from| from != role);
+        let (&number, _) = waiting.iter().find(|(_, from)| crosses(from))?;
+        waiting.remove(&number);
+        Some(number)
+    }
+
+    /// The one request that a server is at work on while it asks.
+    fn is_served(&self, hop: &Rc<str>, dir: Direction) -> Option<u64> {
+        let asks = if dir == Direction::Sent { Role::Server } else { Role::Client };
+        let numbers = self.in_flight.get(&(hop.clone(), other(dir)))?;
+        let is_clear = self.roles.get(hop) == Some(&asks) && numbers.len() == 1;
+        numbers.first().copied().filter(|_| is_clear)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,54 @@
+//! One reading of a recording: its lines as they come, and its requests as they are done.
+
+use std::io;
+use std::ops::ControlFlow;
+use std::path::Path;
+
+use protocol_record::Line;
+
+use super::files::{self, Flaws};
+use super::pairing::{Counts, Pairing, REMEMBERED};
+use super::row::Row;
+
+/// Makes something of a recording.
+pub(crate) trait Visitor {
+    /// A line, and which request each part of it is about, if it is a message.
+    fn line(&mut self, _line: &Line<'_>, _requests: &[Option<u64>]) -> io::Result<()> {
+        Ok(())
+    }
+
+    /// A request of which nothing more is expected.
+    fn row(&mut self, row: &Row) -> io::Result<()>;
+}
+
+/// The reason that it ended early.
+#[derive(Debug)]
+pub(crate) enum Trouble {
+    /// The recording can't be read, or is none.
+    Unreadable(String),
+    /// The output can't be written.
+    Unwritten(io::Error),
+}
+
+impl From<io::Error> for Trouble {
+    fn from(error: io::Error) -> Self {
+        Self::Unwritten(error)
+    }
+}
+
+/// Reads a recording once.
+pub(crate) fn walk(path: &Path, visitor: &mut impl Visitor) -> Result<(Flaws, Counts), Trouble> {
+    let mut pairing = Pairing::new(REMEMBERED);
+    let mut visited = Ok(());
+    let flaws = files::read(path, |line| {
+        let requests = pairing.take(&line);
+        visited = visitor
+            .line(&line, &requests)
+            .and_then(|()| pairing.forget().iter().try_for_each(|(_, row)| visitor.row(row)));
+        if visited.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+    });
+    let flaws = flaws.map_err(Trouble::Unreadable)?;
+    visited?;
+    pairing.rest().values().try_for_each(|row| visitor.row(row))?;
+    Ok((flaws, pairing.counts))
+}

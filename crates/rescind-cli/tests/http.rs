@@ -1,0 +1,193 @@
+//! `rescind serve --listen http://…`: who may call, and how requests and the server end.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use rustix::process::Signal;
+use serde_json::{Value, json};
+
+use crate::support::{self, PATIENCE, Running, Said, rescind};
+
+const LOCAL: &str = "http://127.0.0.1:0/mcp";
+const HOUR: u64 = 3_600_000;
+
+/// A server, ended by the test or with it.
+struct Serving {
+    running: Running,
+    authority: String,
+}
+
+/// A response whose head is read.
+struct Response {
+    status: u16,
+    head: String,
+    body: BufReader<TcpStream>,
+}
+
+impl Serving {
+    fn start(more: &[&str]) -> Self {
+        let arguments = ["serve", "--listen", LOCAL, "--dialect", "mcp-http"];
+        let mut running = Running::start([&arguments, more].concat(), &[]);
+        let line = running.says(&["listening on http://127.0.0.1:", "/mcp"]);
+        let authority = line.trim().trim_start_matches("listening on http://");
+        let authority = authority.trim_end_matches("/mcp").to_owned();
+        Self { running, authority }
+    }
+
+    fn post(&self, headers: &str, body: &Value) -> Response {
+        let mut stream = TcpStream::connect(&self.authority).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        let body = body.to_string();
+        write!(
+            stream,
+            "POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n\
+             Accept: application/json, text/event-stream\r\nContent-Length: {}\r\n{headers}\r\n{body}",
+            body.len()
+        )
+        .unwrap();
+        let (mut body, mut head) = (BufReader::new(stream), String::new());
+        while !head.ends_with("\r\n\r\n") {
+            assert!(body.read_line(&mut head).unwrap() > 0, "{head}");
+        }
+        Response { status: head.split(' ').nth(1).unwrap().parse().unwrap(), head, body }
+    }
+
+    /// Calls a tool in the revision without sessions.
+    fn call_tool(&self, name: &str, arguments: &Value, headers: &str) -> Response {
+        let meta = json!({ "io.modelcontextprotocol/protocolVersion": "2026-07-28" });
+        let params = json!({ "name": name, "arguments": arguments, "_meta": meta });
+        let mirrors = format!(
+            "{headers}Mcp-Protocol-Version: 2026-07-28\r\nMcp-Method: tools/call\r\nMcp-Name: {name}\r\n"
+        );
+        self.post(&mirrors, &request("tools/call", &params))
+    }
+
+    /// Ends it with SIGTERM.
+    fn end(mut self) -> Said {
+        support::signal(self.running.id(), Signal::TERM);
+        self.running.end()
+    }
+}
+
+impl Response {
+    /// Reads the first line of data with something in it.
+    fn data(&mut self) -> Value {
+        loop {
+            let mut line = String::new();
+            assert!(self.body.read_line(&mut line).unwrap() > 0, "the body has ended");
+            if let Some(data) = line.strip_prefix("data: ").filter(|data| data.starts_with('{')) {
+                return serde_json::from_str(data).unwrap();
+            }
+        }
+    }
+}
+
+fn request(method: &str, params: &Value) -> Value {
+    json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params })
+}
+
+fn recording(name: &str) -> PathBuf {
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("http-{name}.jsonl"));
+    let _ = std::fs::remove_file(&path);
+    path
+}
+
+#[test]
+fn a_tool_answers_over_http_with_and_without_a_session() {
+    let server = Serving::start(&[]);
+    let mut response = server.call_tool("echo", &json!({ "a": 1 }), "");
+    assert_eq!(response.status, 200);
+    let result = response.data()["result"].clone();
+    assert_eq!(
+        (&result["content"][0]["text"], &result["resultType"]),
+        (&json!(r#"{"a":1}"#), &json!("complete"))
+    );
+
+    let initialize =
+        json!({ "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {} });
+    let mut opened = server.post("", &request("initialize", &initialize));
+    assert_eq!(opened.data()["result"]["protocolVersion"], "2025-11-25");
+    let id = opened.head.lines().find_map(|line| line.strip_prefix("mcp-session-id: ")).unwrap();
+    let headers = format!("Mcp-Session-Id: {id}\r\nMcp-Protocol-Version: 2025-11-25\r\n");
+    let params = json!({ "name": "count", "arguments": { "to": 2, "every_ms": 1 }, "_meta": { "progressToken": 7 } });
+    let mut response = server.post(&headers, &request("tools/call", &params));
+    for number in [1, 2] {
+        assert_eq!(
+            response.data()["params"],
+            json!({ "progressToken": 7, "progress": number, "total": 2 })
+        );
+    }
+    assert_eq!(response.data()["result"]["isError"], false);
+    assert_eq!(server.end().code, Some(0));
+}
+
+#[test]
+fn an_unknown_method_has_status_404() {
+    let server = Serving::start(&[]);
+    let meta = json!({ "_meta": { "io.modelcontextprotocol/protocolVersion": "2026-07-28" } });
+    let headers = "Mcp-Protocol-Version: 2026-07-28\r\nMcp-Method: nothing\r\n";
+    for _ in 0..20 {
+        assert_eq!(server.post(headers, &request("nothing", &meta)).status, 404);
+    }
+}
+
+#[test]
+fn a_closed_stream_cancels_the_tool_and_the_recording_says_so() {
+    let path = recording("closed");
+    let server = Serving::start(&["--grace", "1h", "--record", path.to_str().unwrap()]);
+    let response = server.call_tool("sleep", &json!({ "ms": HOUR }), "");
+    assert_eq!(response.status, 200);
+    drop(response);
+    // It waits for an hour for a tool that goes on.
+    let said = server.end();
+    assert_eq!(said.code, Some(0), "{said:?}");
+    let mut recorded = String::new();
+    std::fs::File::open(&path).unwrap().read_to_string(&mut recorded).unwrap();
+    assert!(recorded.contains(r#""cause":"peer""#), "{recorded}");
+}
+
+#[test]
+fn sigterm_lets_a_tool_finish_and_cancels_what_takes_longer() {
+    let server = Serving::start(&["--grace", "1h"]);
+    let mut response = server.call_tool("sleep", &json!({ "ms": 1_000 }), "");
+    let said = server.end();
+    assert_eq!(said.code, Some(0), "{said:?}");
+    assert_eq!(response.data()["result"]["isError"], false);
+
+    let server = Serving::start(&["--grace", "100ms"]);
+    let mut response = server.call_tool("sleep", &json!({ "ms": HOUR }), "");
+    let said = server.end();
+    assert_eq!(said.code, Some(0), "{said:?}");
+    assert!(response.data()["error"].is_object());
+}
+
+#[test]
+fn a_token_is_asked_for_and_other_machines_need_one() {
+    let secret = recording("secret");
+    std::fs::write(&secret, "correct-horse\n").unwrap();
+    std::fs::set_permissions(&secret, std::fs::Permissions::from_mode(0o600)).unwrap();
+    let server = Serving::start(&["--token-file", secret.to_str().unwrap()]);
+    assert_eq!(server.call_tool("echo", &json!({}), "").status, 401);
+    let shown = "Authorization: Bearer correct-horse\r\n";
+    assert_eq!(server.call_tool("echo", &json!({}), shown).status, 200);
+
+    let anywhere = ["serve", "--listen", "http://0.0.0.0:0/mcp", "--dialect", "mcp-http"];
+    let said = rescind(anywhere);
+    assert_eq!(said.code, Some(2), "{said:?}");
+    assert!(said.stderr.contains("--token-file") && said.stderr.contains("--allow-anyone"));
+}
+
+#[test]
+fn an_http_address_is_for_mcp_over_http_without_tls() {
+    for (arguments, said) in [
+        (&["serve", "--listen", LOCAL][..], "--dialect mcp-http"),
+        (&["serve", "--listen", LOCAL, "--dialect", "mcp"], "--dialect mcp-http"),
+        (&["serve", "--listen", "https://127.0.0.1:0/mcp", "--dialect", "mcp-http"], "proxy"),
+    ] {
+        let refused = rescind(arguments);
+        assert_eq!(refused.code, Some(2), "{refused:?}");
+        assert!(refused.stderr.contains(said), "{refused:?}");
+    }
+}

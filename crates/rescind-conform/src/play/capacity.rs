@@ -1,0 +1,121 @@
+//! The server after many cancels.
+
+use super::{Made, Play};
+use crate::check::Id;
+use crate::stop::Stop;
+
+/// The numbers of slow requests that are tried at once, the most first. One more takes half as long, and comes after them.
+const TRIED: [usize; 4] = [15, 7, 3, 1];
+/// The number of slow requests that are at work at the same time to be cancelled.
+const AT_ONCE: usize = 20;
+
+/// The way in which a server took slow requests that were made at once.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Taken {
+    /// Their number, without the short one.
+    pub(crate) count: usize,
+    /// The number of those that were answered before the short one, which came after them.
+    pub(crate) before_short: usize,
+    /// Whether the machine had no processor for them for a good part of the time.
+    pub(crate) was_late: bool,
+    /// The first response among them that is no result.
+    pub(crate) refusal: Option<String>,
+}
+
+impl Play<'_> {
+    /// Returns whether the slow request takes as long as it is asked to.
+    pub(super) fn is_adjustable(&self) -> bool {
+        let asks = |ms| self.facts.slow.as_ref().map(|slow| slow.request.lasting(ms));
+        asks(1) != asks(100_000)
+    }
+
+    pub(super) fn each_cancelled(&mut self, count: usize) -> Result<(), Stop> {
+        for number in 0..count {
+            let mut made = self.make(Id::Fresh);
+            let messages = self.slow(&made, self.slow_ms);
+            self.write(messages, false);
+            self.next()?;
+            if self.session.is_answered(&made.id) {
+                return Err(Stop::Missed("a request was done before it could be cancelled".into()));
+            }
+            let (cancel, id) = (self.cancel(&mut made), made.id.clone());
+            made.cancelled_at = Some(self.session.record.len());
+            self.crowd.push(made);
+            self.write(vec![cancel], false);
+            self.next()?;
+            if self.wants_answers() {
+                let waited = self.session.wait(|session| session.is_answered(&id));
+                self.waited(waited, &format!("an answer to request {id}"))?;
+            }
+            let says_cancelled =
+                self.session.answers_to(&id).next().is_none_or(|(_, it)| it.is_cancelled());
+            if number == 0 && !says_cancelled && self.wants_answers() && !self.is_control {
+                let why = "the first cancelled request is answered with its result";
+                return Err(Stop::NotExercised(why.into()));
+            }
+        }
+        // All work that went on is done by now, and its responses are read.
+        let ids: Vec<String> = self.crowd.iter().map(|made| made.id.clone()).collect();
+        self.settle_all(&ids)
+    }
+
+    pub(super) fn compare_capacity(&mut self, cancels: usize) -> Result<(), Stop> {
+        if !self.is_adjustable() {
+            return Err(Stop::NotExercised("nobody can ask it to take its time".into()));
+        }
+        let mut before = self.take_at_once(TRIED[0])?;
+        for count in &TRIED[1..] {
+            if before.before_short == 0 && before.refusal.is_none() {
+                break;
+            }
+            before = self.take_at_once(*count)?;
+        }
+        for _ in 0..cancels / AT_ONCE {
+            let all: Vec<usize> = (0..AT_ONCE).map(|_| self.begin_slow(self.slow_ms / 2)).collect();
+            self.next()?;
+            let cancels = all.iter().map(|at| self.cancel_of_crowd(*at)).collect();
+            let at = self.session.record.len();
+            all.iter().for_each(|made| self.crowd[*made].cancelled_at = Some(at));
+            self.write(cancels, false);
+            self.next()?;
+        }
+        self.wait_for_crowd()?;
+        let after = self.take_at_once(before.count)?;
+        self.capacity = Some((before, after));
+        Ok(())
+    }
+
+    /// Makes a slow request, and returns its place in the crowd.
+    fn begin_slow(&mut self, ms: u64) -> usize {
+        let made = self.make(Id::Fresh);
+        let messages = self.slow(&made, ms);
+        self.write(messages, false);
+        self.crowd.push(made);
+        self.crowd.len() - 1
+    }
+
+    /// Makes so many slow requests and a short one in one write, and waits for all of them.
+    fn take_at_once(&mut self, count: usize) -> Result<Taken, Stop> {
+        self.open_sessions(count + 1);
+        let all: Vec<Made> = (0..=count).map(|_| self.make(Id::Fresh)).collect();
+        let mut messages = Vec::new();
+        for (number, made) in all.iter().enumerate() {
+            let ms = if number == count { self.slow_ms / 2 } else { self.slow_ms };
+            messages.extend(self.slow(made, ms));
+        }
+        let delays = self.session.delays();
+        self.write(messages, false);
+        let waited =
+            self.session.wait(|session| all.iter().all(|made| session.is_answered(&made.id)));
+        self.waited(waited, &format!("an answer to {} slow requests", count + 1))?;
+        let was_late =
+            delays.grown(&self.session.delays()).as_millis() > u128::from(self.slow_ms / 4);
+        let firsts: Vec<_> =
+            all.iter().filter_map(|made| self.session.answers_to(&made.id).next()).collect();
+        let short = firsts.last().map_or(0, |(at, _)| *at);
+        let before_short = firsts.iter().filter(|(at, _)| *at < short);
+        let refusal = firsts.iter().find(|(_, outcome)| !outcome.is_result());
+        let refusal = refusal.map(|(_, outcome)| outcome.to_string());
+        Ok(Taken { count, before_short: before_short.count(), refusal, was_late })
+    }
+}

@@ -1,0 +1,38 @@
+//! The reasons why a check stops short or a rule does not hold.
+
+/// The reason why nothing is said on a machine that is late.
+pub(crate) const TOO_LATE: &str = "the machine was too slow to tell";
+
+/// The reason why the rest of the steps is not done.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Stop {
+    /// The check can't be done with this server.
+    NotExercised(String),
+    /// It can, and this time nothing was seen: what is looked at was over too soon, or the machine too slow for it.
+    Missed(String),
+    /// The server did not do for long what it has to.
+    Stuck(String),
+    /// The server ended, and was not asked to.
+    Ended(String),
+}
+
+/// The reason why a rule is not seen to hold.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Fault {
+    /// The record breaks the rule.
+    Broken(String),
+    /// The record shows neither that it holds nor that it is broken.
+    Unclear(String),
+}
+
+impl From<String> for Fault {
+    fn from(why: String) -> Self {
+        Self::Broken(why)
+    }
+}
+
+impl From<&str> for Fault {
+    fn from(why: &str) -> Self {
+        Self::Broken(why.into())
+    }
+}

@@ -1,0 +1,82 @@
+//! Ids and tokens by their value. All testers compare them here, whoever wrote them and however.
+
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
+
+/// Up to here every integer is a floating-point number of its own.
+const EXACT: f64 = 9_007_199_254_740_992.0;
+
+/// Returns the one token that stands for the value of a token: `"a"` for `"\u0061"`, and `7` for `7.0`.
+///
+/// A value that is no number and no text stays as it is.
+pub(crate) fn by_value(token: &str) -> String {
+    if token.starts_with('"') {
+        // A text that can't be decoded is only equal to itself.
+        return serde_json::from_str::<String>(token)
+            .map_or_else(|_| token.to_owned(), |text| json!(text).to_string());
+    }
+    let is_decimal = token.contains(['.', 'e', 'E']) || token == "-0";
+    match token.parse::<f64>() {
+        Ok(number) if is_decimal && number.fract() == 0.0 && number.abs() < EXACT => {
+            format!("{:.0}", number + 0.0)
+        }
+        _ => token.to_owned(),
+    }
+}
+
+/// Returns the member of a text of JSON by its value.
+pub(crate) fn member(object: &RawValue, name: &str) -> Option<String> {
+    let members: std::collections::HashMap<String, &RawValue> =
+        serde_json::from_str(object.get()).ok()?;
+    members.get(name).map(|value| by_value(value.get()))
+}
+
+/// Returns a number as the integer that it equals, and anything else as it is.
+pub(crate) fn integer(value: Value) -> Value {
+    match &value {
+        Value::Number(number) => {
+            serde_json::from_str(&by_value(&number.to_string())).unwrap_or(value)
+        }
+        _ => value,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn f117_tokens_of_one_value_are_one() {
+        for (one, other) in [
+            (r#""r\u00e9q""#, r#""réq""#),
+            (r#""a\/b""#, r#""a/b""#),
+            ("7.0", "7"),
+            ("70e-1", "7"),
+            ("-0", "0"),
+        ] {
+            assert_eq!(by_value(one), by_value(other), "{one}");
+        }
+    }
+
+    #[test]
+    fn f117_tokens_of_two_values_are_two() {
+        for (one, other) in [
+            ("7", r#""7""#),
+            ("9007199254740993", "9007199254740992"),
+            ("9007199254740993", "9007199254740992.0"),
+            ("7.5", "7"),
+            ("null", r#""null""#),
+            (r#""""#, "null"),
+            (r#""\ud800""#, r#""\ud801""#),
+        ] {
+            assert_ne!(by_value(one), by_value(other), "{one}");
+        }
+    }
+
+    #[test]
+    fn f117_a_relay_may_write_an_integer_as_it_likes() {
+        assert_eq!(integer(json!(7.0)), json!(7));
+        assert_eq!(integer(json!("7")), json!("7"));
+        assert_eq!(integer(json!(u64::MAX)), json!(u64::MAX));
+    }
+}

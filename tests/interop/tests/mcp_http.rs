@@ -1,0 +1,77 @@
+//! Released MCP clients against `rescind serve --listen http://…`: the same checks as over stdio.
+//!
+//! The clients check that progress ends and that nested requests are cancelled. No tap is in between, so these tests do
+//! not see whether a cancelled request stays without a response.
+
+use std::io::{BufRead, BufReader, Read};
+use std::process::{Child, Command, Stdio};
+
+use rescind_interop::peers::{node, rescind};
+
+/// `rescind serve` over HTTP, which ends with this.
+struct Served {
+    child: Child,
+    address: String,
+}
+
+impl Served {
+    fn new(dialect: &str) -> Self {
+        let mut child = Command::new(rescind())
+            .args(["serve", "--dialect", dialect, "--listen", "http://127.0.0.1:0/mcp"])
+            .stdin(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("rescind starts");
+        let stderr = child.stderr.take().expect("it is piped");
+        let mut lines = BufReader::new(stderr);
+        let mut address = None;
+        while address.is_none() {
+            let mut line = String::new();
+            let read = lines.read_line(&mut line).expect("it writes UTF-8");
+            assert!(read > 0, "it ended before it said where it listens");
+            address =
+                line.split_whitespace().find(|word| word.starts_with("http://")).map(Into::into);
+        }
+        std::thread::spawn(move || lines.read_to_string(&mut String::new()));
+        Self { child, address: address.expect("it was found") }
+    }
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        // It may have ended, which its client has noticed then.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn typescript(major: &str, revision: &str, dialect: &str, without: &str) {
+    let Some(client) = node("mcp_client.mjs") else { return };
+    let served = Served::new(dialect);
+    let output = Command::new(&client[0])
+        .args(&client[1..])
+        .args([major, revision, &*served.address])
+        .env("WITHOUT", without)
+        .output()
+        .expect("the client runs");
+    let (checks, problems) =
+        (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "held:\n{checks}\n{problems}");
+    assert_eq!(checks.lines().last(), Some("still_alive"), "{checks}\n{problems}");
+}
+
+#[test]
+fn typescript_1_cancels_by_notification() {
+    typescript("1", "2025-11-25", "mcp-http", "");
+}
+
+#[test]
+fn typescript_1_speaks_an_older_revision() {
+    typescript("1", "2025-06-18", "mcp-2025-06-18-http", "");
+}
+
+/// In this revision the client closes the stream of a request to cancel it, and a server asks nothing of its client.
+#[test]
+fn typescript_2_cancels_by_a_closed_stream() {
+    typescript("2", "2026-07-28", "mcp-http", "cancel_cascades_back");
+}
