@@ -144,9 +144,10 @@ const UNTRIED: [&str; 3] = [
     "no session is opened (session/new)",
 ];
 /// What is left open of a server that does one thing at a time.
-const SERIAL: [&str; 3] = [
+const SERIAL: [&str; 4] = [
     "answers nothing else while it is at work",
     "passed without an answer to the next request",
+    "passed without a request of the server",
     "the server asked nothing of us",
 ];
 

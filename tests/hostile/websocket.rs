@@ -154,12 +154,13 @@ fn f47_frames_that_are_announced_take_no_more_than_what_is_charged() {
         client
     };
     let mut there: Vec<_> = (0..40).map(|_| announce()).collect();
-    // Of 256 MiB one address has a quarter, and the first 64 KiB of each are free.
-    for mut client in there.split_off(4) {
-        assert!(client.read().unwrap().is_close());
+    for client in &there {
+        client.get_ref().set_read_timeout(Duration::from_millis(50)).unwrap();
     }
-    for client in &mut there {
-        client.get_ref().set_read_timeout(Duration::from_millis(200)).unwrap();
-        assert!(!client.read().is_ok_and(|message| message.is_close()), "it stays");
+    // Of 256 MiB one address has a quarter, and the first 64 KiB of each are free. The server reads the first frames of
+    // several sockets in any order, so which four stay is not said.
+    for _ in 0..20 {
+        there.retain_mut(|client| !client.read().is_ok_and(|message| message.is_close()));
     }
+    assert_eq!(there.len(), 4, "as many stay as there is room for");
 }

@@ -56,8 +56,9 @@ fn is_tried(dialect: &str, runtime: &str) -> bool {
     }
 }
 
-/// Why something can't be tried with a server that does one thing at a time.
-const SERIAL: [&str; 3] = [
+/// Why something can't be tried with a server that does one thing at a time, and whose turns ask nothing.
+const SERIAL: [&str; 4] = [
+    "the server asked nothing of us",
     "the server answers nothing else while it is at work",
     "10 s passed without an answer to the next request",
     "10 s passed without a request of the server",
