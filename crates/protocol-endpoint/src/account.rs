@@ -61,6 +61,14 @@ impl AccountLimits {
         Self { pool_bytes, ..Self::DEFAULT }
     }
 
+    /// Returns limits whose pool is five eighths of this memory.
+    ///
+    /// The rest is for what an account does not count: tables, the buffers of transports, and the allocator.
+    #[must_use]
+    pub const fn within(memory_bytes: usize) -> Self {
+        Self::of(memory_bytes / 8 * 5)
+    }
+
     /// Returns the most bytes that so many connections hold together.
     ///
     /// It is the bound of G8 for a process: the pool, or the floors of all connections if they are more. It counts messages, requests and

@@ -33,9 +33,10 @@ pub struct ListenerLimits {
     /// message is more than that is ended. All connections of one address have a quarter, or one such message
     /// if that is more.
     pub unfinished_bytes: usize,
-    /// The pool of memory that all connections draw on; 256 MiB. When it runs out, connections that hold more
-    /// than their share get no new requests, then they are not read. At last the one ends that is large and
-    /// has not read for longest ([`Account`](protocol_async::Account)).
+    /// The memory that all connections hold; 256 MiB. Their [`Account`](protocol_async::Account) keeps
+    /// [within](protocol_async::AccountLimits::within) it. When its pool runs out, connections that hold more than
+    /// their share get no new requests, then they are not read. At last the one ends that is large and has not read
+    /// for longest.
     pub memory_bytes: usize,
     /// After so long without a byte a client is sent a ping; 30 s. `None`: never.
     pub ping_every: Option<Duration>,

@@ -129,8 +129,7 @@ impl<T: Timer> Listener<T> {
         let shared = Shared {
             limits,
             unfinished: Unfinished::new(limits.unfinished_bytes),
-            // The rest is for the buffers of transports and the allocator, which the account does not know.
-            account: Account::new(AccountLimits::of(limits.memory_bytes / 8 * 5)),
+            account: Account::new(AccountLimits::within(limits.memory_bytes)),
             seats: Mutex::default(),
             draining: Canceller::new(),
             cancelling: Canceller::new(),

@@ -145,8 +145,7 @@ fn listen_on_threads(options: impl Fn() -> Options) -> io::Result<()> {
     let _ = std::fs::remove_file(&path);
     let bound = UnixListener::bind(&path)?;
     eprintln!("listening on unix:{}", path.display());
-    // The rest is for the buffers of three threads each, and the allocator.
-    let account = Account::new(AccountLimits::of(AccountLimits::DEFAULT.pool_bytes / 4 * 3));
+    let account = Account::new(AccountLimits::within(AccountLimits::DEFAULT.pool_bytes));
     loop {
         let mut options = options();
         options.account = Some(account.clone());

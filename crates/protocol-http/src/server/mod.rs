@@ -102,7 +102,7 @@ impl Server {
         F: Future<Output = ()> + Send + 'static,
     {
         let shared = Shared {
-            account: Account::new(AccountLimits::of(options.memory_bytes)),
+            account: Account::new(AccountLimits::within(options.memory_bytes)),
             seats: Arc::new(Semaphore::new(options.sessions.min(Semaphore::MAX_PERMITS))),
             options: Arc::new(options),
             registry: Arc::new(Registry::new()),

@@ -32,7 +32,8 @@ pub struct ServerOptions {
     pub connections: usize,
     /// The memory that all sessions hold, in bytes; 256 MiB.
     ///
-    /// It is the pool of their [`Account`](protocol_async::Account). Options of an endpoint that have one keep it.
+    /// Their [`Account`](protocol_async::Account) keeps [within](protocol_async::AccountLimits::within) it. Options of an
+    /// endpoint that have an account keep it.
     pub memory_bytes: usize,
     /// The bytes of a body; 4 MiB, and never more than a message may have. A longer one gets status 413.
     pub body_bytes: usize,
