@@ -56,7 +56,7 @@ impl Default for ServerOptions {
             gate: Gate::default(),
             token: None,
             session: SessionOptions::default(),
-            endpoint: Arc::new(|dialect| Options::new(Config::server(dialect))),
+            endpoint: Arc::new(|dialect| Options::socket(Config::server(dialect))),
             sessions: 1_024,
             connections: 1_024,
             memory_bytes: AccountLimits::DEFAULT.pool_bytes,

@@ -83,7 +83,7 @@ impl Service {
 fn endpoint(recorder: Option<Recorder>) -> Arc<dyn Fn(Dialect) -> Options + Send + Sync> {
     let sessions = AtomicU64::new(0);
     Arc::new(move |dialect| {
-        let options = Options::new(Config::server(dialect));
+        let options = Options::socket(Config::server(dialect));
         let Some(recorder) = &recorder else { return options };
         let number = sessions.fetch_add(1, Ordering::Relaxed) + 1;
         recorder.connection(&format!("session {number}"), options)
