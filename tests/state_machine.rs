@@ -38,8 +38,6 @@ fn document() -> String {
         steps: meanings("CallStep"),
         table: table(CallPhase::ALL, CallInput::ALL, CallPhase::on),
         impossible: CallStep::Impossible,
-        groups: CALL_GROUPS,
-        beside: None,
     };
     let requests = Section {
         title: "A request",
@@ -49,8 +47,6 @@ fn document() -> String {
         steps: meanings("RequestStep"),
         table: table(RequestPhase::ALL, RequestInput::ALL, RequestPhase::on),
         impossible: RequestStep::Impossible,
-        groups: REQUEST_GROUPS,
-        beside: Some("Responded --> [*] : its calls have settled"),
     };
     let life = Section {
         title: "The connection",
@@ -60,8 +56,6 @@ fn document() -> String {
         steps: meanings("LifeStep"),
         table: table(Life::ALL, LifeInput::ALL, Life::on),
         impossible: LifeStep::Impossible,
-        groups: &[],
-        beside: Some("[*] --> Open : the dialect has no session"),
     };
     let sections = [calls.render(), requests.render(), life.render()].map(|it| it.expect(TAKES));
     format!("{HEAD}\n{}\n{GRACE}\n{}", sections.join("\n"), graces())
@@ -72,66 +66,42 @@ const TAKES: &str = "a String takes everything";
 const HEAD: &str = "\
 # The state machine
 
-Three tables hold every transition of a call, of a request and of the connection. This page shows them. It is
-generated from [table.rs](../crates/protocol-core/src/machine/table.rs), where a comment gives the reason of each
-transition. Do not edit it by hand. After a change of the file, run
-`BLESS=1 cargo test -p rescind-tests --test state_machine`.
-
-`Machine` keeps one phase for each call, for each request and for the connection. An **input** is something that
-happens: a command of the host, a message of the peer, or a timer. The machine looks up what the input does in the
-current **phase**, carries out the **step**, and enters the next phase. Timers, causes, parents and the rules of the
-dialect only select the input.
-
-In a **table**, each row is an input and each column is a phase:
-
-- `Step → Next` carries out the step and enters the next phase.
-- `Step` carries out the step and keeps the phase.
-- `→ Next` enters the next phase and does nothing else.
-- A dot (·) does nothing and keeps the phase.
-- A dash (–) marks a pair that can't occur: the input never comes in that phase. The comment in the file says why.
-
-A **drawing** shows the transitions that enter another phase, as `input / step`. All others are in the table alone.
-
-The guarantees (G) are listed in [ARCHITECTURE.md](ARCHITECTURE.md), the bugs (B) in
+Three tables hold every transition of a call, of a request and of the connection. This page shows them. It is generated from
+[table.rs](../crates/protocol-core/src/machine/table.rs), where a comment gives the reason of each transition. After a change of that file, run
+`BLESS=1 cargo test -p rescind-tests --test state_machine`. The guarantees (G) are listed in [ARCHITECTURE.md](ARCHITECTURE.md#guarantees), the bugs (B) in
 [testing.md](testing.md#the-bugs).
+
+`Machine` keeps one phase for each call, for each request and for the connection. An **input** is something that happens: a command of the host, a message of
+the peer, or a timer. The machine looks up what the input does in the current **phase**, carries out the **step**, and enters the next phase. Timers, causes,
+parents and the rules of the dialect only select the input.
+
+In a table each row is an input and each column a phase:
+
+- `Step → Next` carries out the step and enters the next phase. `Step` alone keeps the phase, and `→ Next` alone does nothing else.
+- A dot (·) does nothing and keeps the phase.
+- A dash (–) marks a pair that can't occur: the input never comes in that phase. The comment in the file gives the reason.
 ";
 
 const CALL: &str = "\
-A call is a request that we sent. It settles exactly once, and its row is gone then (G1).
+A call is a request that we sent. It begins as `Queued`. It settles exactly once, and its row is gone then (G1).
 
-- Where cancels are requests, the cancel of a call has a number of its own. A response to that number is an
-  acknowledgement.
-- A call whose timer runs out gets two inputs at once: its cancellation, and then `Forget`. So does a cancelled call
-  whose grace is zero.";
+- Where cancels are requests, the cancel of a call has a number of its own. A response to that number is an acknowledgement.
+- A call whose timer runs out gets two inputs at once: its cancellation, and then `Forget`. So does a cancelled call whose grace is zero.";
 
 const REQUEST: &str = "\
-A request is one that the peer sent. It gets one response, or none where the dialect wants silence (G2). A request in
-the phase `Responded` keeps its row until every call that was made on its behalf has settled (G6). If there is none,
-the row is gone at once.";
+A request is one that the peer sent, and begins as `Running`. It gets one response, or none where the dialect wants silence (G2). A request in the phase
+`Responded` keeps its row until every call that was made on its behalf has settled (G6). If there is none, the row is gone at once.";
 
 const LIFE: &str = "\
-The phase of the connection decides which calls and requests are still accepted. It begins as `Opening` in a dialect
-that has a session, and as `Open` in all others.";
+The phase of the connection decides which calls and requests are still accepted. It begins as `Opening` in a dialect that has a session, and as `Open` in all
+others.";
 
 const GRACE: &str = "\
 ## Grace
 
-A cancelled call waits for its response during its grace, and then gets the input `Forget` (G12). The grace is that of
-the call, or else that of its dialect. It may be without a limit, but not for a call that nobody awaits: one that was
-dropped, or that a shutdown cancelled. Such a call waits at most for `Config::abandoned_grace`.
+A cancelled call waits for its response during its grace, and then gets the input `Forget` (G12). The grace is that of the call, or else that of its dialect.
+It may have no limit. A call that nobody awaits, because it was dropped or a shutdown cancelled it, waits at most for `Config::abandoned_grace`.
 ";
-
-/// Inputs that only their circumstances tell apart, under one name.
-const CALL_GROUPS: &[(&str, &[&str])] = &[
-    ("any cancellation", &["Cancel", "CancelOperation", "CancelRefused"]),
-    ("any response", &["Response", "TokenResponse", "CancelledResponse"]),
-    ("any other response", &["Response", "TokenResponse"]),
-];
-
-const REQUEST_GROUPS: &[(&str, &[&str])] = &[
-    ("any cancellation", &["Cancel", "CancelSilently"]),
-    ("any response", &["Respond", "RespondAcknowledged"]),
-];
 
 /// Renders the rule of grace for each kind of call.
 fn graces() -> String {
@@ -221,15 +191,11 @@ struct Section<P, S> {
     table: Vec<Vec<Cell<P, S>>>,
     /// The step of the pairs that can't occur.
     impossible: S,
-    groups: &'static [(&'static str, &'static [&'static str])],
-    /// A transition that the drawing shows and no pair holds.
-    beside: Option<&'static str>,
 }
 
 impl<P: Copy + Debug + PartialEq, S: Copy + Debug + PartialEq> Section<P, S> {
     fn render(&self) -> Result<String, fmt::Error> {
         let mut out = format!("## {}\n\n{}\n\n", self.title, self.about);
-        self.draw(&mut out)?;
         self.tabulate(&mut out)?;
         let lists = [("Phases", &self.phases), ("Inputs", &self.inputs), ("Steps", &self.steps)];
         Ok(out + &lists.map(|(title, words)| list(title, words)).join("\n"))
@@ -263,44 +229,6 @@ impl<P: Copy + Debug + PartialEq, S: Copy + Debug + PartialEq> Section<P, S> {
             (Some(step), true) => step,
             (Some(step), false) => format!("{step} → {next}"),
         }
-    }
-
-    fn draw(&self, out: &mut String) -> fmt::Result {
-        writeln!(out, "```mermaid\nstateDiagram-v2\n    [*] --> {}", self.phases[0].0)?;
-        for ((phase, _), row) in self.phases.iter().zip(&self.table) {
-            let mut edges: Vec<(Cell<P, S>, Vec<&str>)> = Vec::new();
-            let columns = self.inputs.iter().zip(row);
-            for ((input, _), on) in columns.filter(|(_, on)| on.step != self.impossible) {
-                match edges.iter_mut().find(|(known, _)| known == on) {
-                    Some((_, inputs)) => inputs.push(input),
-                    None => edges.push((*on, vec![*input])),
-                }
-            }
-            for (Transition { next, step }, inputs) in edges {
-                let next = next.map_or("[*]".to_owned(), |next| format!("{next:?}"));
-                let step = name_of_step(step).map(|step| format!(" / {step}")).unwrap_or_default();
-                if next != *phase {
-                    writeln!(out, "    {phase} --> {next} : {}{step}", self.in_few_words(inputs))?;
-                }
-            }
-        }
-        if let Some(beside) = self.beside {
-            writeln!(out, "    {beside}")?;
-        }
-        writeln!(out, "```\n")
-    }
-
-    /// Names the inputs of one edge. Those that make up a group are named by that.
-    fn in_few_words(&self, mut inputs: Vec<&str>) -> String {
-        let mut words = Vec::new();
-        for (name, group) in self.groups {
-            if group.iter().all(|input| inputs.contains(input)) {
-                inputs.retain(|input| !group.contains(input));
-                words.push(*name);
-            }
-        }
-        words.extend(inputs);
-        words.join(", ")
     }
 }
 
