@@ -121,7 +121,8 @@ impl<C, R: Default> Machine<C, R> {
             self.peer_may_cancel = !needs_consent;
         }
         if dialect.work != self.config.dialect.work {
-            self.forget_work();
+            self.lose_work();
+            self.works.nested.clear();
         }
         self.config.dialect = dialect;
     }
@@ -358,7 +359,7 @@ impl<C, R: Default> Machine<C, R> {
     ///
     /// The time of an idle timeout may be too early: progress moves the timer when it is looked at.
     pub fn poll_timeout(&self) -> Option<(Timestamp, TimerReason)> {
-        let work = self.works.next_due().map(|due| (due, TimerReason::Grace));
+        let work = self.works.due.first().map(|&(due, _)| (due, TimerReason::Grace));
         match (self.calls.next_timer(), work) {
             (Some(call), Some(work)) => Some(call.min(work)),
             (call, work) => call.or(work),

@@ -342,7 +342,8 @@ impl<C, R: Default> Machine<C, R> {
         input: CallInput,
         response: Option<Settlement>,
     ) -> (CallStep, Option<Action<C>>) {
-        let part = self.works.may_have_parts().then(|| self.part_of_call(key)).flatten();
+        let part = || self.calls.row(key).extras.as_ref()?.facts.work.clone();
+        let part = self.works.may_have_parts().then(part).flatten();
         let (step, action) = self.calls.step(key, input, response, &self.config);
         if let Some(Action::Withdraw(done) | Action::Complete(done)) = &action {
             self.leave_tree(done.call, done.parent);
@@ -380,7 +381,7 @@ impl<C, R: Default> Machine<C, R> {
 
     pub(super) fn leave_tree(&mut self, call: CallId, parent: Option<Slot>) {
         if let Some(parent) = parent.and_then(|slot| self.requests.in_slot(slot)) {
-            self.requests.remove_child(parent, call);
+            self.requests.children.remove(&(parent, call));
             self.end_tree(parent);
         }
     }

@@ -67,7 +67,7 @@ pub(super) struct Requests<R> {
     by_token: Index<WireId>,
     extras: Slab<RequestExtras>,
     /// The calls in flight of each request.
-    children: BTreeSet<(RequestHandle, CallId)>,
+    pub(super) children: BTreeSet<(RequestHandle, CallId)>,
     /// The cancels that came before their requests.
     pub(super) early_cancels: RecentIds<WireId, ()>,
     /// The phase before the response of recent requests, where a cancel of one is acknowledged.
@@ -266,10 +266,6 @@ impl<R: Default> Requests<R> {
             row.is_parent = true;
             self.children.insert((request, call));
         }
-    }
-
-    pub(super) fn remove_child(&mut self, request: RequestHandle, call: CallId) {
-        self.children.remove(&(request, call));
     }
 
     /// Returns the first call in flight of `request` that was made after `call`.

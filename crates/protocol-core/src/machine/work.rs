@@ -1,12 +1,10 @@
 //! The steps of work: its begin, its stop and its end.
 
-use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::num::NonZeroU32;
 use core::time::Duration;
 
 use super::action::Action;
-use super::calls::RowKey;
 use super::state::Machine;
 use super::table::{CallInput, CallPhase, RequestInput, RequestStep};
 use super::works::{Part, Work, WorkInput, WorkName, WorkPhase};
@@ -204,12 +202,6 @@ impl<C, R: Default> Machine<C, R> {
         }
     }
 
-    /// Watches no work any more: other rules hold from now on.
-    pub(super) fn forget_work(&mut self) {
-        self.lose_work();
-        self.works.nested.clear();
-    }
-
     /// Ends all work: the connection is lost.
     pub(super) fn lose_work(&mut self) {
         while let Some((&work, _)) = self.works.rows.first_key_value() {
@@ -238,11 +230,6 @@ impl<C, R: Default> Machine<C, R> {
         if let Some(row) = self.works.rows.get_mut(&work) {
             row.is_confirmed = is_there;
         }
-    }
-
-    /// Returns the part of a call that was taken up.
-    pub(super) fn part_of_call(&self, key: RowKey) -> Option<Box<WorkPart>> {
-        self.calls.row(key).extras.as_ref()?.facts.work.clone()
     }
 
     /// Releases a call that had a part in some work, and ends the work that it began unless that goes on. It was left

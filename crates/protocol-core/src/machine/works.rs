@@ -120,10 +120,6 @@ impl Works {
         Self { last: first_serial(connection), ..Self::default() }
     }
 
-    pub(super) fn next_due(&self) -> Option<Timestamp> {
-        self.due.first().map(|(due, _)| *due)
-    }
-
     /// Returns the runs with this name that are in this phase.
     fn runs(&self, name: &WorkName, phase: WorkPhase) -> impl Iterator<Item = WorkId> {
         let (first, last) = (WorkId(0), WorkId(u64::MAX));
