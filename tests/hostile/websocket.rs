@@ -150,7 +150,7 @@ fn f47_frames_that_are_announced_take_no_more_than_what_is_charged() {
     let server = Server::start(&ROOM);
     let announce = || {
         let mut client = server.open();
-        client.get_mut().write_all(&header(0x81, 16 * MIB)).unwrap();
+        client.get_mut().write_all(&header(0x81, 4 * MIB)).unwrap();
         client
     };
     let mut there: Vec<_> = (0..40).map(|_| announce()).collect();
@@ -158,9 +158,11 @@ fn f47_frames_that_are_announced_take_no_more_than_what_is_charged() {
         client.get_ref().set_read_timeout(Duration::from_millis(50)).unwrap();
     }
     // Of 256 MiB one address has a quarter, and the first 64 KiB of each are free. The server reads the first frames of
-    // several sockets in any order, so which four stay is not said.
-    for _ in 0..20 {
+    // several sockets in any order, so which of them stay is not said.
+    let mut look = || {
         there.retain_mut(|client| !client.read().is_ok_and(|message| message.is_close()));
-    }
-    assert_eq!(there.len(), 4, "as many stay as there is room for");
+        there.len()
+    };
+    let settled = (0..20).any(|_| look() <= 16);
+    assert!(settled && look() == 16, "as many stay as there is room for: {}", look());
 }
