@@ -97,7 +97,10 @@ async fn a_notification_reaches_its_handler_and_another_returns() {
     let incoming = editor.incoming.clone();
     tokio::spawn(async move {
         let router = Router::new().on_notification::<Notification<PublishDiagnostics>, _>(
-            async move |diagnostics, _| Ok(seen.send(diagnostics.uri).unwrap()),
+            async move |diagnostics, _| {
+                seen.send(diagnostics.uri).unwrap();
+                Ok(())
+            },
         );
         router.serve(&incoming).await
     });
