@@ -105,7 +105,7 @@ async fn g2_a_turn_that_is_stopped_has_the_stop_reason_cancelled_and_withdraws_i
     let stop = CancelNotification::new("s1");
     client.peer.notify_method::<rescind_acp::Cancel>(stop).await.unwrap();
     assert_eq!(sent.await.unwrap().stop_reason, StopReason::Cancelled);
-    assert_eq!(told.recv().await.unwrap(), format!("withdrawn: {:?}", Some(Cause::Peer)));
+    assert_eq!(told.recv().await.unwrap(), format!("withdrawn: {:?}", Some(Cause::Stopped)));
 }
 
 #[test]
