@@ -51,10 +51,10 @@ fn client(grants: bool, seen: UnboundedSender<String>) -> Router {
     let asked = seen.clone();
     Router::new()
         .on_notification::<rescind_acp::Update, _>(async move |told, _| {
-            if let SessionUpdate::AgentMessageChunk(chunk) = told.update {
-                if let ContentBlock::Text(text) = chunk.content {
-                    seen.send(text.text).unwrap();
-                }
+            if let SessionUpdate::AgentMessageChunk(chunk) = told.update
+                && let ContentBlock::Text(text) = chunk.content
+            {
+                seen.send(text.text).unwrap();
             }
             Ok(())
         })
