@@ -58,6 +58,7 @@ mod lease;
 #[cfg(feature = "tracing")]
 mod map;
 mod messages;
+mod method;
 pub mod operations;
 mod options;
 mod outcome;
@@ -85,6 +86,7 @@ pub use driver::{Driver, connect};
 pub use handle::CancellationHandle;
 pub use incoming::{Arrival, Incoming};
 pub use messages::{MessageDriver, connect_messages};
+pub use method::Method;
 pub use operations::SharedOperations;
 pub use options::{Noise, Observer, Options, Trace};
 pub use peer::{Cork, Peer};

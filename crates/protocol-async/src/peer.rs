@@ -11,6 +11,7 @@ use serde_json::value::{RawValue, to_raw_value};
 use crate::closed::Closed;
 use crate::json::written;
 use crate::lease::Lease;
+use crate::method::Method;
 use crate::sent::SentRequest;
 use crate::shared::Inner;
 use crate::spanned;
@@ -43,6 +44,14 @@ impl Peer {
     ) -> SentRequest<T> {
         written(&params, |params| self.call_raw(method, Some(params), options))
             .unwrap_or_else(|_| SentRequest::refused(Refusal::InvalidParams.into()))
+    }
+
+    /// Calls the peer with the name and the types of a [`Method`], as [`call`](Self::call) does.
+    pub fn call_method<M: Method<Params: Serialize>>(
+        &self,
+        params: M::Params,
+    ) -> SentRequest<M::Result> {
+        self.call(M::NAME, params)
     }
 
     /// As [`call_with`](Self::call_with), with params that are JSON already.
@@ -90,6 +99,18 @@ impl Peer {
             (sent != Err(Refusal::OutboxFull)).then_some(sent)
         })
         .await
+    }
+
+    /// Notifies the peer with the name and the params of a [`Method`], as [`notify`](Self::notify) does.
+    ///
+    /// # Errors
+    ///
+    /// As [`notify`](Self::notify).
+    pub async fn notify_method<M: Method<Params: Serialize, Result = ()>>(
+        &self,
+        params: M::Params,
+    ) -> Result<(), Refusal> {
+        self.notify(M::NAME, params).await
     }
 
     /// Notifies the peer if there is room, and nobody waits for room before us. It never blocks.

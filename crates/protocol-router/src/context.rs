@@ -11,7 +11,9 @@ use std::task::{self, Poll};
 
 use futures_util::task::AtomicWaker;
 use protocol_async::hooks::{RequestSpan, catch_panic};
-use protocol_async::{Cancellation, Failure, MethodName, Peer, Request, Responder, SentRequest};
+use protocol_async::{
+    Cancellation, Failure, Method, MethodName, Peer, Request, Responder, SentRequest,
+};
 use protocol_core::{CallOptions, ProgressRule, Refusal, RequestHandle};
 use serde::Serialize;
 use serde_json::Value;
@@ -123,6 +125,14 @@ impl<S, F: Form> Context<S, F> {
         self.peer().call_with(method, params, options.parent(self.asked.handle))
     }
 
+    /// Calls the peer with the name and the types of a [`Method`], as [`call`](Self::call) does.
+    pub fn call_method<M: Method<Params: Serialize>>(
+        &self,
+        params: M::Params,
+    ) -> SentRequest<M::Result> {
+        self.call(M::NAME, params)
+    }
+
     /// Notifies the peer, and waits for room if there is none.
     ///
     /// # Errors
@@ -130,6 +140,18 @@ impl<S, F: Form> Context<S, F> {
     /// As [`Peer::notify`].
     pub async fn notify(&self, method: &str, params: impl Serialize) -> Result<(), Refusal> {
         self.peer().notify(method, params).await
+    }
+
+    /// Notifies the peer with the name and the params of a [`Method`], as [`notify`](Self::notify) does.
+    ///
+    /// # Errors
+    ///
+    /// As [`Peer::notify`].
+    pub async fn notify_method<M: Method<Params: Serialize, Result = ()>>(
+        &self,
+        params: M::Params,
+    ) -> Result<(), Refusal> {
+        self.peer().notify_method::<M>(params).await
     }
 
     /// Notifies the peer if there is room. Never blocks.

@@ -8,14 +8,14 @@ use std::sync::Arc;
 
 use async_lock::Semaphore;
 use protocol_async::hooks::{catch_panic, written};
-use protocol_async::{Answer, Arrival, Failure, MethodName};
+use protocol_async::{Answer, Arrival, Failure, Method, MethodName};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 
 use crate::context::{Contained, Context, Done};
 use crate::form::{Form, Local, Threads};
-use crate::router::{Method, RouterOf};
+use crate::router::RouterOf;
 use crate::routes::{Next, Served};
 
 macro_rules! handlers {

@@ -90,6 +90,7 @@ mod trouble;
 
 pub use context::{Context, LocalContext};
 pub use form::{Form, Local, Threads};
-pub use router::{LocalRouter, Method, Router, RouterOf};
+pub use protocol_async::Method;
+pub use router::{LocalRouter, Router, RouterOf};
 pub use routes::{Claim, Next, Served};
 pub use trouble::Trouble;

@@ -18,46 +18,6 @@ pub type Router<S = ()> = RouterOf<S, Threads>;
 /// A router whose handlers need not be `Send`, for an executor of one thread.
 pub type LocalRouter<S = ()> = RouterOf<S, Local>;
 
-/// A method as a type: its name, its params and its result. A notification is one whose result is
-/// `()`.
-///
-/// The types of another crate fit it through a type of one's own, which takes a few lines for all of
-/// them. With a trait like that of `lsp_types`:
-///
-/// ```
-/// use protocol_router::{Method, Router};
-/// use std::marker::PhantomData;
-///
-/// # mod lsp_types {
-/// #     pub trait Request { type Params; type Result; const METHOD: &'static str; }
-/// #     pub enum HoverRequest {}
-/// #     impl Request for HoverRequest {
-/// #         type Params = (u32, u32);
-/// #         type Result = Option<String>;
-/// #         const METHOD: &'static str = "textDocument/hover";
-/// #     }
-/// # }
-/// # use lsp_types::HoverRequest;
-/// struct Lsp<R>(PhantomData<R>);
-///
-/// impl<R: lsp_types::Request> Method for Lsp<R> {
-///     const NAME: &'static str = R::METHOD;
-///     type Params = R::Params;
-///     type Result = R::Result;
-/// }
-///
-/// let router = Router::new()
-///     .on_request::<Lsp<HoverRequest>, _>(async |at, _| Ok(Some(format!("{at:?}"))));
-/// ```
-pub trait Method {
-    /// The name on the wire.
-    const NAME: &'static str;
-    /// The type of the params.
-    type Params;
-    /// The type of the result.
-    type Result;
-}
-
 /// The type behind [`Router`] and [`LocalRouter`].
 ///
 /// Clones share the state. A route that is added to one is not added to the other.

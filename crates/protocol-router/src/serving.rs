@@ -14,7 +14,7 @@ use protocol_async::hooks::{RequestSpan, ReturnSlot};
 use protocol_async::{
     Answer, Arrival, Incoming, MethodName, Notification, Request, Responder, RpcError,
 };
-use protocol_core::CloseReason;
+use protocol_core::{CloseReason, Dialect, News};
 
 use crate::context::{Contained, Context, Done, Shared};
 use crate::form::Form;
@@ -197,7 +197,10 @@ impl<S, F: Form> Serving<'_, S, F> {
     /// Reports an arrival for which there is no handler.
     fn report(&self, arrival: &Arrival) {
         self.shared.report(&match arrival {
-            Arrival::Notification(Notification { method, .. }) if !method.starts_with("$/") => {
+            Arrival::Notification(Notification { method, .. }) => {
+                if method.starts_with("$/") || stops_work(&self.shared.peer.dialect(), method) {
+                    return;
+                }
                 Trouble::UnknownNotification(method)
             }
             Arrival::Violation { violation, id } => {
@@ -207,6 +210,12 @@ impl<S, F: Form> Serving<'_, S, F> {
             _ => return,
         });
     }
+}
+
+/// Returns whether such a notification stops work. The core has stopped it, so no handler is needed.
+fn stops_work(dialect: &Dialect, method: &str) -> bool {
+    let mut signs = dialect.work.iter().flat_map(|rule| rule.signs.iter());
+    signs.any(|sign| sign.news == News::Stop && *sign.method == *method)
 }
 
 impl<S, F: Form> Job<S, F> {

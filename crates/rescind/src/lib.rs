@@ -68,6 +68,8 @@
 //! | `websocket` | [`websocket`] |
 //! | `http` | [`http`] |
 //! | `record` | [`record`] |
+//! | `acp` | [`acp`], which needs Rust 1.88 |
+//! | `lsp` | [`lsp`] |
 //! | `tower` | layers of tower around a router on tokio |
 //!
 //! Without features the crate needs no `std`: it has [`rescind::core`](mod@core), [`endpoint`], [`json`],
@@ -84,6 +86,12 @@ pub use protocol_async::{
 };
 #[cfg(feature = "router")]
 pub use protocol_router::{Context, LocalContext, LocalRouter, Next, Router, Served, Trouble};
+
+/// The methods of the Agent Client Protocol, with the types of its schema.
+#[cfg(feature = "acp")]
+pub mod acp {
+    pub use rescind_acp::*;
+}
 
 /// Connections on threads that block, and a host on one synchronous thread.
 #[cfg(feature = "blocking")]
@@ -122,6 +130,12 @@ pub mod http {
 /// JSON text, of which a few members are wanted and the rest is not parsed.
 pub mod json {
     pub use protocol_json::*;
+}
+
+/// The methods of the Language Server Protocol, with the types of `lsp-types`.
+#[cfg(feature = "lsp")]
+pub mod lsp {
+    pub use rescind_lsp::*;
 }
 
 /// A registry of operations that outlive the request that started them.

@@ -438,6 +438,8 @@ fn f42_nothing_vanishes() {
             router.serve(&incoming).await;
         });
         far.send(&[
+            // A stop needs no handler.
+            &notification_line("session/cancel"),
             &notification_line("unknown"),
             &notification_line("$/unknown"),
             &notification_line("fails"),
