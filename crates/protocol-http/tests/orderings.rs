@@ -5,7 +5,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::{self, Write};
 use std::hash::{DefaultHasher, Hasher};
 use std::mem;
@@ -419,7 +419,7 @@ impl World {
     }
 }
 
-fn search(world: &World, case: Case, seen: &mut HashSet<u64>) {
+fn search(world: &World, case: Case, seen: &mut BTreeSet<u64>) {
     world.judge(case);
     world.clone().echo();
     world.clone().delete(case);
@@ -443,7 +443,7 @@ fn search_all(rules: &'static Rules, states: usize) {
     for on_loss in [OnLoss::CancelNow, OnLoss::CancelAfter(SECOND * 2), OnLoss::GoOn] {
         for accepts_events in [true, false] {
             let case = Case { rules, on_loss, accepts_events };
-            let mut seen = HashSet::new();
+            let mut seen = BTreeSet::new();
             search(&World::new(case), case, &mut seen);
             count += 1 + seen.len();
         }
