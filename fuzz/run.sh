@@ -17,7 +17,7 @@ seconds=$1
 shift
 targets=("$@")
 if ((${#targets[@]} == 0)); then
-    targets=(frames messages operations schedule relay differential handler endpoint)
+    targets=(frames messages operations schedule relay differential handler endpoint session)
 fi
 
 if ! cargo fuzz --version 2>/dev/null | grep -qF "$version"; then

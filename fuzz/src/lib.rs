@@ -17,6 +17,7 @@ pub mod pack;
 mod peer;
 mod relay;
 mod schedule;
+mod session;
 
 pub use differential::differential;
 pub use endpoint::{endpoint, endpoint_is_calm};
@@ -26,12 +27,13 @@ pub use messages::{held, messages};
 pub use operations::operations;
 pub use relay::relay;
 pub use schedule::schedule;
+pub use session::{session, session_is_calm};
 
 /// What a target does with the bytes it is given.
 pub type Target = fn(&[u8]);
 
 /// Every target by its name.
-pub const TARGETS: [(&str, Target); 8] = [
+pub const TARGETS: [(&str, Target); 9] = [
     ("frames", frames),
     ("messages", messages),
     ("operations", operations),
@@ -40,4 +42,5 @@ pub const TARGETS: [(&str, Target); 8] = [
     ("differential", differential),
     ("handler", handler),
     ("endpoint", endpoint),
+    ("session", session),
 ];

@@ -33,4 +33,4 @@ macro_rules! replayed {
     };
 }
 
-replayed!(frames messages operations schedule relay differential handler endpoint);
+replayed!(frames messages operations schedule relay differential handler endpoint session);

@@ -110,6 +110,16 @@ pub fn chromium() -> Option<CommandLine> {
     }
 }
 
+/// A proxy, by the name of its program. Debian keeps some where only root's `PATH` leads.
+#[must_use]
+pub fn proxy(name: &str) -> Option<CommandLine> {
+    let found = on_path(name).or_else(|| Some(Path::new("/usr/sbin").join(name)));
+    match found.filter(|program| program.is_file()) {
+        Some(program) => Some(line(&[&program.to_string_lossy()])),
+        None => missing(&format!("{name} (run tests/interop/install)")),
+    }
+}
+
 /// A command line out of its words.
 #[must_use]
 pub fn line(words: &[&str]) -> CommandLine {

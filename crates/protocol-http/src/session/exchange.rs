@@ -26,7 +26,7 @@ impl Session {
             phase: if accepts_events { Phase::Fresh } else { Phase::Single },
             stream: Some(stream),
             requests: posted.ids().cloned().collect(),
-            opens_session: posted.opens_session(),
+            opens_session: posted.opens_session() && self.rules.has_sessions,
             tokens: tokens.collect(),
             on_loss: self.on_loss(posted),
             head_at: now + self.rules.head_after,

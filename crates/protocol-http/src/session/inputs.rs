@@ -177,11 +177,12 @@ impl Session {
         if self.is_over {
             return;
         }
+        // First of all, for the end of the last exchange may be the end of the session.
+        self.is_over = true;
         let numbers: Vec<u64> = self.exchanges.keys().copied().collect();
         for at in numbers {
             self.step(at, Input::Ended, &[], now);
         }
-        self.is_over = true;
         self.exchanges.clear();
         self.by_id.clear();
         self.by_token.clear();

@@ -6,9 +6,10 @@ use std::time::Duration;
 use protocol_core::Config;
 use protocol_http::server::ServerOptions;
 use serde_json::{Value, json};
+use tokio::time::Instant;
 
 use crate::client::send;
-use crate::host::{Host, request};
+use crate::host::{Host, Report, request};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -69,6 +70,19 @@ async fn an_unknown_method_has_status_404_where_the_revision_says_so_each_time()
     let mut response = session.post(&request(1, "nothing", &json!({}))).await;
     assert_eq!(response.status, 200);
     assert!(response.event().await.unwrap().contains("-32601"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_initialize_opens_no_session_where_the_revision_has_none() {
+    let mut host = Host::new(ServerOptions::default());
+    let params = json!({ "protocolVersion": "2025-06-18" });
+    let (body, headers) = Host::modern("initialize", params);
+    let begun = Instant::now();
+    let mut response = send(&host.server, "POST", &headers, &body).await;
+    assert_eq!(response.header("mcp-session-id"), None);
+    assert!(response.event().await.unwrap().contains("2025-06-18"));
+    assert_eq!(host.report().await, Report::Over);
+    assert!(begun.elapsed() < 60 * SECOND, "it was over after its idle time");
 }
 
 #[tokio::test]

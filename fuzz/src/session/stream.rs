@@ -1,0 +1,131 @@
+//! The streams of the clients, whose bytes come in pieces, or not at all.
+
+use std::mem;
+
+use protocol_core::WireId;
+use protocol_http::{Decoder, ResponseHead, SseEvent, SseLimits, StreamId};
+
+/// All streams, by their number.
+#[derive(Default)]
+pub(super) struct Streams(Vec<Stream>);
+
+struct Stream {
+    /// The requests that the client asked on it. `None` is a client that made its last event up.
+    ids: Option<Vec<WireId>>,
+    head: Option<ResponseHead>,
+    /// The bytes on their way to the client.
+    wire: Vec<u8>,
+    decoder: Decoder,
+    /// The body, where it is JSON.
+    body: Vec<u8>,
+    /// Whether the session may write to it.
+    is_open: bool,
+    /// Whether the client reads no more.
+    is_left: bool,
+}
+
+impl Streams {
+    pub(super) fn open(&mut self, ids: Option<Vec<WireId>>) -> StreamId {
+        self.0.push(Stream {
+            ids,
+            head: None,
+            wire: Vec::new(),
+            decoder: Decoder::new(SseLimits::DEFAULT),
+            body: Vec::new(),
+            is_open: true,
+            is_left: false,
+        });
+        StreamId(self.0.len() as u64 - 1)
+    }
+
+    pub(super) fn all(&self) -> Vec<StreamId> {
+        (0..self.0.len() as u64).map(StreamId).collect()
+    }
+
+    /// Returns any stream, or one that was never there.
+    pub(super) fn pick(&self, byte: u8) -> StreamId {
+        // Of the newest ones, so that each byte means one in a long run too.
+        let newest = self.0.len().saturating_sub(usize::from(byte % 16) + 1);
+        StreamId(newest as u64)
+    }
+
+    fn get(&mut self, stream: StreamId) -> &mut Stream {
+        &mut self.0[stream.0 as usize]
+    }
+
+    pub(super) fn refuse_unless(&mut self, stream: StreamId, is_taken: bool) {
+        if !is_taken {
+            let stream = self.get(stream);
+            assert!(stream.head.is_none(), "a refused stream has a head");
+            (stream.is_open, stream.is_left) = (false, true);
+        }
+    }
+
+    pub(super) fn respond(&mut self, stream: StreamId, head: ResponseHead) {
+        let stream = self.get(stream);
+        assert!(stream.is_open && stream.head.is_none(), "a head for {:?}", stream.head);
+        stream.head = Some(head);
+    }
+
+    pub(super) fn write(&mut self, stream: StreamId, bytes: &[u8]) {
+        let stream = self.get(stream);
+        assert!(stream.is_open, "bytes for a stream that is closed or lost");
+        let has_body = matches!(stream.head, Some(ResponseHead::Events | ResponseHead::Json(_)));
+        assert!(has_body, "a body behind {:?}", stream.head);
+        stream.wire.extend_from_slice(bytes);
+    }
+
+    pub(super) fn close(&mut self, stream: StreamId) {
+        let stream = self.get(stream);
+        assert!(stream.is_open && stream.head.is_some(), "the end of {:?}", stream.head);
+        stream.is_open = false;
+    }
+
+    /// Breaks a stream, wherever its bytes are.
+    pub(super) fn lose(&mut self, stream: StreamId) {
+        if let Some(stream) = self.0.get_mut(stream.0 as usize) {
+            stream.is_open = false;
+            stream.wire.clear();
+        }
+    }
+
+    /// The client reads no more. The session may not know.
+    pub(super) fn leave(&mut self, stream: StreamId) {
+        self.get(stream).is_left = true;
+    }
+
+    /// Reads so many bytes of a stream, and returns the messages in them.
+    pub(super) fn read(&mut self, stream: StreamId, length: usize) -> Vec<String> {
+        let Some(stream) = self.0.get_mut(stream.0 as usize) else { return Vec::new() };
+        // A client that made its last event up may read what another one has read.
+        if stream.is_left || stream.ids.is_none() {
+            return Vec::new();
+        }
+        let rest = stream.wire.split_off(length.min(stream.wire.len()));
+        let read = mem::replace(&mut stream.wire, rest);
+        if let Some(ResponseHead::Json(_)) = stream.head {
+            stream.body.extend_from_slice(&read);
+            let is_whole = !stream.is_open && stream.wire.is_empty();
+            let body = mem::take(&mut stream.body);
+            if is_whole && !body.is_empty() {
+                return vec![String::from_utf8(body).expect("JSON is text")];
+            }
+            stream.body = body;
+            return Vec::new();
+        }
+        let (mut bytes, mut messages) = (&read[..], Vec::new());
+        while let Some(event) = stream.decoder.receive(&mut bytes).expect("it is short") {
+            if let SseEvent::Message { data, .. } = event {
+                messages.push(data);
+            }
+        }
+        messages
+    }
+
+    /// Returns the requests of a stream that its client has not left, and the last event that it has of it.
+    pub(super) fn last_event_of(&self, stream: StreamId) -> Option<(Option<Vec<WireId>>, String)> {
+        let stream = self.0.get(stream.0 as usize).filter(|stream| !stream.is_left)?;
+        let last = stream.decoder.last_event_id();
+        (stream.ids.is_some() && !last.is_empty()).then(|| (stream.ids.clone(), last.into()))
+    }
+}
