@@ -1,4 +1,4 @@
-//! What a client knows of its session, and the headers of each message.
+//! The session as its client knows it, and the headers of each message.
 
 use alloc::format;
 use alloc::string::String;

@@ -54,7 +54,7 @@ pub struct StreamLimits {
 /// The head of a response, as far as it decides something.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReceivedHead<'a> {
-    /// The status.
+    /// The status, such as 200.
     pub status: u16,
     /// The header `Content-Type`.
     pub content_type: Option<&'a str>,

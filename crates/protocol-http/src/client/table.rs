@@ -7,7 +7,7 @@ pub enum StreamPhase {
     Sent,
     /// One JSON body comes.
     Body,
-    /// Events come.
+    /// Server-sent events come.
     Events,
     /// The response came, and the rest of the stream is read.
     Settled,

@@ -20,7 +20,8 @@ use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::{Instant, Sleep, sleep_until, timeout};
 
 use super::exchange::{Headers, Name, Report, Said, Wire};
-use super::{ClientOptions, Target};
+use super::options::ClientOptions;
+use super::target::Target;
 use crate::client::{ClientSession, Lane, Outgoing, ResponseStream};
 
 /// The time in which the last messages, and then DELETE, have to be taken.
@@ -131,11 +132,7 @@ impl Driver {
         }
         while let Poll::Ready(Some(_)) = self.tasks.poll_join_next(cx) {}
         let due = self.hub.poll_timers(cx.waker());
-        if self.hub.poll_may_read(cx.waker()) {
-            if let Poll::Ready(Some(report)) = self.reports.1.poll_recv(cx) {
-                return Poll::Ready(Wake::Report(report));
-            }
-        }
+        // Cancels leave however much comes in.
         let has_room = self.in_order.len() < self.wire.options.waiting.max(1);
         if has_room && self.opening.is_none() {
             match self.hub.poll_output(cx.waker(), &mut self.out) {
@@ -145,6 +142,11 @@ impl Driver {
             }
         } else if self.hub.is_over() {
             return Poll::Ready(Wake::Over);
+        }
+        if self.hub.poll_may_read(cx.waker()) {
+            if let Poll::Ready(Some(report)) = self.reports.1.poll_recv(cx) {
+                return Poll::Ready(Wake::Report(report));
+            }
         }
         let Some(due) = due else { return Poll::Pending };
         let due = self.start + due.since(Timestamp::ZERO);

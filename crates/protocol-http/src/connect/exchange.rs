@@ -19,7 +19,8 @@ use tokio::sync::mpsc::Sender;
 use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 
-use super::{ClientOptions, Target};
+use super::options::ClientOptions;
+use super::target::Target;
 use crate::client::{ReceivedHead, ResponseStream, StreamInput, StreamStep};
 
 /// The server, and how it is asked.
