@@ -8,7 +8,7 @@ use core::mem;
 use core::time::Duration;
 
 use protocol_core::WireId;
-use protocol_json::Members;
+use protocol_json::{Members, path, text, value};
 
 use super::table::{StreamInput, StreamPhase, StreamStep};
 use crate::decode::{Decoder, SseEvent, SseLimits, TooLong};
@@ -34,6 +34,8 @@ pub struct ResponseStream {
     /// The attempts to resume since the last event.
     attempts: u32,
     status: u16,
+    /// The reason that the server gave for the status.
+    refusal: Option<String>,
 }
 
 /// The bounds of a [`ResponseStream`].
@@ -111,6 +113,7 @@ impl ResponseStream {
             retry: limits.retry,
             attempts: 0,
             status: 0,
+            refusal: None,
         }
     }
 
@@ -188,6 +191,12 @@ impl ResponseStream {
         let body = mem::take(&mut self.body);
         let body = Some(body).filter(|body| is_whole && !body.is_empty());
         let message = body.map(|body| self.message(body));
+        let is_refusal = self.status != 200 && self.phase == StreamPhase::Body;
+        // "The HTTP response body MAY comprise a JSON-RPC error response that has no id."
+        if let Some(refusal) = message.as_deref().filter(|_| is_refusal) {
+            self.refusal = reason(refusal);
+        }
+        let message = message.filter(|_| !is_refusal);
         let is_listening = self.request.is_none();
         let has_place = is_listening || !self.last_event_id.is_empty();
         let may_resume =
@@ -204,7 +213,10 @@ impl ResponseStream {
         match self.status {
             0 => "the server could not be asked".into(),
             200 => "the response stream ended without the response".into(),
-            status => format!("the server responded with status {status}"),
+            status => {
+                let why = self.refusal.iter().map(|why| format!(": {why}"));
+                format!("the server responded with status {status}{}", why.collect::<String>())
+            }
         }
     }
 
@@ -234,6 +246,13 @@ impl ResponseStream {
 const fn sse(limits: StreamLimits) -> SseLimits {
     // A line has the name of its field, too.
     SseLimits { line_bytes: limits.event_bytes.saturating_add(16), event_bytes: limits.event_bytes }
+}
+
+/// Returns the text of an error that names no request, or its first 200 characters.
+fn reason(message: &[u8]) -> Option<String> {
+    let json = value(core::str::from_utf8(message).ok()?)?;
+    let said = path(json, &["error", "message"]).and_then(text)?;
+    Some(said.chars().filter(|it| !it.is_control()).take(200).collect())
 }
 
 fn id_of_response(message: &[u8]) -> Option<WireId> {
@@ -329,6 +348,22 @@ mod tests {
             one.head(&JSON);
             assert_eq!(one.receive(&mut body.as_bytes()), Ok(None));
             assert_eq!(one.end(is_whole).1, step, "{body}");
+        }
+    }
+
+    #[test]
+    fn an_error_status_with_an_error_of_no_request_is_a_loss_and_no_message() {
+        for (body, is_message, said) in [
+            (r#"{"id":null,"error":{"message":"no\u0007pe"}}"#, false, "status 400: nope"),
+            ("<html>", false, "status 400"),
+            (r#"{"id":1,"error":{"message":"m"}}"#, true, "status 400"),
+        ] {
+            let mut one = stream(&Rules::MCP_2026_07_28);
+            one.head(&ReceivedHead { status: 400, ..JSON });
+            assert_eq!(one.receive(&mut body.as_bytes()), Ok(None));
+            let (message, step) = one.end(true);
+            assert_eq!((message.is_some(), step == StreamStep::Lose), (is_message, !is_message));
+            assert!(one.loss().ends_with(said), "{}", one.loss());
         }
     }
 
