@@ -189,6 +189,14 @@ impl Hub {
         self.shared.show_all();
     }
 
+    /// Settles the call with this number as lost, and says how in words. The connection goes on.
+    ///
+    /// It is for a transport that knows that a response can't come any more, such as one whose stream is lost.
+    pub fn lose_call(&self, number: u32, how: &str) {
+        self.shared.at(|inner, now, effects| inner.endpoint.lose_call(number, how, now, effects));
+        self.shared.show_all();
+    }
+
     /// Shuts the connection down.
     pub fn shutdown(&self, how: Shutdown) {
         self.shared.shutdown(how);

@@ -90,6 +90,24 @@ impl<W, M> Endpoint<W, M> {
         self.follow(effects);
     }
 
+    /// Settles the call with this number as lost, and says how in words. The connection goes on.
+    ///
+    /// It is for a transport on which each call has a stream of its own. A number of no call in flight is ignored.
+    pub fn lose_call(
+        &mut self,
+        number: u32,
+        how: &str,
+        now: Timestamp,
+        effects: &mut Effects<W, M>,
+    ) {
+        self.now = now;
+        let Some(call) = self.core().machine().call_numbered(number) else { return };
+        let before = self.end.replace(EndReason::Transport(how.into()));
+        self.stream.connection_mut().lose_call(call, now);
+        self.follow(effects);
+        self.end = before;
+    }
+
     /// Takes the error of a write: nothing can be written any more.
     ///
     /// The peer's last words are still to be read. A host that knows their end calls

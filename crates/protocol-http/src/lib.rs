@@ -6,9 +6,11 @@
 //!   times and messages of the endpoint go in, and [`Action`]s come out.
 //! - [`Gate`] judges the head of a request, and [`Posted`] reads its body. A [`Refusal`] has its status.
 //! - [`Rules`] are one revision of Streamable HTTP, as data.
+//! - [`ClientSession`] has the headers of what a client posts, and [`ResponseStream`] says what becomes of a call.
 //! - [`Decoder`] reads server-sent events, at any split of the bytes.
 //!
 //! A host brings the sockets, HTTP itself and one endpoint a session. With the feature `server`, the module `server` does.
+//! With the feature `client`, the module `connect` does.
 //!
 //! # A lost stream
 //!
@@ -19,9 +21,12 @@
 #![forbid(unsafe_code)]
 
 extern crate alloc;
-#[cfg(feature = "server")]
+#[cfg(any(feature = "client", feature = "server"))]
 extern crate std;
 
+mod client;
+#[cfg(feature = "client")]
+pub mod connect;
 mod decode;
 mod encode;
 mod gate;
@@ -35,6 +40,10 @@ mod session;
 mod store;
 mod table;
 
+pub use client::{
+    ClientSession, Lane, Outgoing, ReceivedHead, ResponseStream, StreamInput, StreamLimits,
+    StreamPhase, StreamStep, StreamTransition,
+};
 pub use decode::{Decoder, SseEvent, SseLimits, TooLong};
 pub use encode::{comment, event};
 pub use gate::{Gate, Verb};

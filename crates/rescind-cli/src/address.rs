@@ -17,7 +17,7 @@ pub(crate) struct Address {
     path: String,
 }
 
-/// An address that a server listens on.
+/// An address that a server listens on, and a client connects to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Listen {
     /// That of a WebSocket.

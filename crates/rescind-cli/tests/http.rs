@@ -28,7 +28,11 @@ struct Response {
 
 impl Serving {
     fn start(more: &[&str]) -> Self {
-        let arguments = ["serve", "--listen", LOCAL, "--dialect", "mcp-http"];
+        Self::start_with("mcp-http", more)
+    }
+
+    fn start_with(dialect: &str, more: &[&str]) -> Self {
+        let arguments = ["serve", "--listen", LOCAL, "--dialect", dialect];
         let mut running = Running::start([&arguments, more].concat(), &[]);
         let line = running.says(&["listening on http://127.0.0.1:", "/mcp"]);
         let authority = line.trim().trim_start_matches("listening on http://");
@@ -190,4 +194,70 @@ fn an_http_address_is_for_mcp_over_http_without_tls() {
         assert_eq!(refused.code, Some(2), "{refused:?}");
         assert!(refused.stderr.contains(said), "{refused:?}");
     }
+}
+
+/// Calls a tool there, and returns what the program said.
+fn call(server: &Serving, dialect: &str, more: &[&str], tool: &str, arguments: &Value) -> Said {
+    let url = format!("http://{}/mcp", server.authority);
+    let params = json!({ "name": tool, "arguments": arguments }).to_string();
+    let first = ["call", "--connect", &url, "--dialect", dialect];
+    rescind([&first, more, &["tools/call", &params]].concat())
+}
+
+#[test]
+fn call_calls_and_cancels_in_each_revision() {
+    for dialect in [
+        "mcp-http",
+        "mcp-2025-03-26-http",
+        "mcp-2025-06-18-http",
+        "mcp-2025-11-25-http",
+        "mcp-2026-07-28-http",
+    ] {
+        let path = recording(&format!("called-{dialect}"));
+        let server = Serving::start(&["--grace", "1h", "--record", path.to_str().unwrap()]);
+        let said = call(&server, dialect, &[], "echo", &json!({ "a": 1 }));
+        assert_eq!(said.code, Some(0), "{dialect}: {said:?}");
+        assert!(said.stdout.contains(r#"{\"a\":1}"#), "{dialect}: {said:?}");
+        let sleep = json!({ "ms": HOUR });
+        let said = call(&server, dialect, &["--cancel-after", "100ms"], "sleep", &sleep);
+        assert_eq!(said.code, Some(3), "{dialect}: {said:?}");
+        // It waits for an hour for a tool that goes on.
+        assert_eq!(server.end().code, Some(0));
+        let recorded = std::fs::read_to_string(&path).unwrap();
+        assert!(recorded.contains(r#""cause":"peer""#), "{dialect}: {recorded}");
+    }
+}
+
+#[test]
+fn call_finds_the_revision_that_the_server_speaks() {
+    let server = Serving::start_with("mcp-2025-06-18-http", &[]);
+    let said = call(&server, "mcp-http", &[], "echo", &json!({}));
+    assert_eq!(said.code, Some(0), "{said:?}");
+}
+
+#[test]
+fn call_shows_the_secret_and_says_what_an_http_address_is_for() {
+    let secret = recording("shown");
+    std::fs::write(&secret, "correct-horse\n").unwrap();
+    std::fs::set_permissions(&secret, std::fs::Permissions::from_mode(0o600)).unwrap();
+    let token = ["--token-file", secret.to_str().unwrap()];
+    let server = Serving::start(&token);
+    let newest = "mcp-2026-07-28-http";
+    assert_eq!(call(&server, newest, &token, "echo", &json!({})).code, Some(0));
+    let refused = call(&server, newest, &[], "echo", &json!({}));
+    assert_eq!(refused.code, Some(5), "{refused:?}");
+    assert!(refused.stderr.contains("401"), "{refused:?}");
+
+    for (more, said) in [
+        (&["--connect", "http://127.0.0.1:9/mcp"][..], "--dialect mcp-http"),
+        (&["--connect", "https://127.0.0.1:9/mcp", "--dialect", "mcp-http"], "proxy"),
+    ] {
+        let refused = rescind([&["call"], more, &["ping"]].concat());
+        assert_eq!(refused.code, Some(2), "{refused:?}");
+        assert!(refused.stderr.contains(said), "{refused:?}");
+    }
+    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let nobody = format!("http://{free}/mcp");
+    let said = rescind(["call", "--connect", &nobody, "--dialect", "mcp-http", "ping"]);
+    assert_eq!(said.code, Some(6), "{said:?}");
 }

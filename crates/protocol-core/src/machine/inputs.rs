@@ -389,11 +389,18 @@ impl<C, R: Default> Machine<C, R> {
     /// Settles every call as lost (G7).
     fn lose_calls(&mut self, cause: Cause) {
         for call in self.calls.in_order() {
-            let Some(key) = self.calls.find(call) else { continue };
-            self.calls.row_mut(key).ending = Some((Settlement::ConnectionLost, cause));
-            self.cascade_step(key, CallInput::Forget);
+            self.lose_call(call, cause);
         }
         self.lose_work();
+    }
+
+    /// Settles a call as lost, because its response can't come any more. The connection goes on.
+    ///
+    /// It is for transports on which each call has a stream of its own. A call that is settled stays so.
+    pub(crate) fn lose_call(&mut self, call: CallId, cause: Cause) {
+        let Some(key) = self.calls.find(call) else { return };
+        self.calls.row_mut(key).ending = Some((Settlement::ConnectionLost, cause));
+        self.cascade_step(key, CallInput::Forget);
     }
 
     // Steps of requests

@@ -3,6 +3,7 @@
 mod asking;
 mod child;
 mod client;
+mod http;
 mod interrupts;
 mod opening;
 mod operation;
@@ -25,7 +26,7 @@ use protocol_blocking::threaded::{Peer, SentRequest, Wait};
 use protocol_core::{CallOptions, CancelOutcome, Carrier, Dialect, Grace, News, code};
 use serde_json::value::RawValue;
 
-use crate::address::Address;
+use crate::address::Listen;
 use crate::dialect::{DialectArgs, Spoken};
 use crate::ending::Cause;
 use crate::process::ProcessArgs;
@@ -108,9 +109,10 @@ pub struct CallArgs {
     #[arg(long)]
     json: bool,
 
-    /// Connect to the WebSocket there, such as `ws://127.0.0.1:8080`, `wss://example.com` or `unix:FILE`, instead of spawning COMMAND
+    /// Connect to the WebSocket there, such as `ws://127.0.0.1:8080`, `wss://example.com` or `unix:FILE`, or to the
+    /// server of MCP over HTTP at `http://127.0.0.1:8080/mcp`, instead of spawning COMMAND
     #[arg(long, value_name = "URL", conflicts_with_all = ["command", "runtime", "cwd", "env"])]
-    connect: Option<Address>,
+    connect: Option<Listen>,
 
     /// Show the secret in this file, one line, as a bearer token
     #[arg(long, value_name = "FILE", requires = "connect")]

@@ -2,6 +2,7 @@
 
 use std::process::ExitStatus;
 use std::thread::{self, JoinHandle};
+use std::time::Instant;
 
 use protocol_blocking::threaded::{self, Incoming, Options, Peer};
 use protocol_child::Owner;
@@ -9,7 +10,8 @@ use protocol_core::{CloseReason, Role, Shutdown};
 
 use super::client::Client;
 use super::websocket::Socket;
-use super::{Attempt, Unreached, child, opening};
+use super::{Attempt, Unreached, child, http, opening};
+use crate::address::Listen;
 use crate::dialect::Spoken;
 use crate::tls::Trust;
 use crate::token;
@@ -34,13 +36,25 @@ impl Server {
         let Attempt { args, report, recording, deadline, .. } = *attempt;
         let (peer, incoming, end) = match &args.connect {
             Some(address) => {
+                fits(address, &spoken, args.ca.is_some()).map_err(Unreached::Usage)?;
                 let mut options = Options::new(spoken.config(Role::Client));
                 options.trace = report.trace(&spoken.dialect);
                 let options = recording.connection("server", options);
                 let secret = token::read(args.token_file.as_deref()).map_err(Unreached::Usage)?;
-                let trust = args.ca.clone().map_or(Trust::System, Trust::Only);
-                let (peer, incoming, socket) =
-                    Socket::open(address, trust, secret, options, deadline)?;
+                let (peer, incoming, socket) = match address {
+                    Listen::WebSocket(address) => {
+                        let trust = args.ca.clone().map_or(Trust::System, Trust::Only);
+                        Socket::open(address, trust, secret, options, deadline)?
+                    }
+                    Listen::Http(address) => {
+                        let opened = http::open(address, secret, options, deadline);
+                        let (peer, incoming, driver) = opened.map_err(|why| match deadline {
+                            Some(at) if at <= Instant::now() => Unreached::TimedOut,
+                            _ => Unreached::Failed(why),
+                        })?;
+                        (peer, incoming, Socket::driven(driver))
+                    }
+                };
                 (peer, incoming, End::Socket(socket))
             }
             None => {
@@ -75,6 +89,21 @@ impl Server {
         // What the server said before it answered is shown before the answer.
         let _ = self.serving.join();
         status
+    }
+}
+
+/// Refuses what does not go with an address of HTTP.
+fn fits(address: &Listen, spoken: &Spoken, has_certificates: bool) -> Result<(), String> {
+    let Listen::Http(_) = address else { return Ok(()) };
+    if has_certificates {
+        return Err(
+            "--ca is for wss://: TLS over HTTP is for a proxy in front of an http:// address"
+                .into(),
+        );
+    }
+    match spoken.http_revisions() {
+        Some(_) => Ok(()),
+        None => Err("an http:// address is for --dialect mcp-http, or one of its revisions".into()),
     }
 }
 

@@ -70,6 +70,11 @@ impl Socket {
         Ok((peer, incoming, Self { driver }))
     }
 
+    /// The same for a thread that runs already.
+    pub(super) const fn driven(driver: JoinHandle<io::Result<()>>) -> Self {
+        Self { driver }
+    }
+
     /// Waits for the end, which the connection's shutdown asks for.
     pub(super) fn end(self) {
         self.end_within(GRACE);

@@ -11,6 +11,7 @@ use std::path::PathBuf;
 use clap::builder::{PathBufValueParser, PossibleValue, StringValueParser, TypedValueParser};
 use clap::{Arg, Args, Command, Error};
 use protocol_core::{CapabilityRule, Config, Dialect, Framing, Role};
+use protocol_http::Rules;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
@@ -105,6 +106,15 @@ impl Spoken {
             None => self.base.clone(),
         };
         Some(Self { dialect, base, file: self.file.clone() })
+    }
+
+    /// The revisions that it has over HTTP: all of the family, or one. Another dialect has none.
+    pub(crate) fn http_revisions(&self) -> Option<Vec<&'static Rules>> {
+        let name = &self.dialect.name;
+        let is_spoken =
+            |rules: &&Rules| *name == Dialect::MCP_HTTP.name || *name == rules.dialect.name;
+        let revisions: Vec<_> = Rules::PRESETS.iter().filter(is_spoken).collect();
+        (!revisions.is_empty()).then_some(revisions)
     }
 
     /// The same in this revision of MCP, if we speak that.

@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use protocol_async::Options;
 use protocol_core::{Config, Dialect};
-use protocol_http::Rules;
 use protocol_http::server::{Server, ServerOptions};
 use protocol_record::Recorder;
 use protocol_tokio::TokioTimer;
@@ -28,14 +27,6 @@ pub(super) struct Service {
     /// The time that requests in flight have to be done after `SIGTERM`.
     pub(super) grace: Duration,
     pub(super) recorder: Option<Recorder>,
-}
-
-/// Returns the revisions that a dialect has over HTTP: all of the family, or one. Another dialect has none.
-pub(super) fn revisions(spoken: &Spoken) -> Option<Vec<&'static Rules>> {
-    let name = &spoken.dialect.name;
-    let is_spoken = |rules: &&Rules| *name == Dialect::MCP_HTTP.name || *name == rules.dialect.name;
-    let revisions: Vec<_> = Rules::PRESETS.iter().filter(is_spoken).collect();
-    (!revisions.is_empty()).then_some(revisions)
 }
 
 impl Service {

@@ -284,7 +284,7 @@ fn serve_http(args: &ServeArgs, address: &Address, recording: &Session) -> ExitC
         return usage_error("--connections-per-address is for a WebSocket");
     }
     let spoken = args.dialect.spoken().clone();
-    let Some(revisions) = http::revisions(&spoken) else {
+    let Some(revisions) = spoken.http_revisions() else {
         return usage_error(
             "an http:// address is for --dialect mcp-http, or one of its revisions",
         );

@@ -1,0 +1,241 @@
+//! The session as its client knows it, and the headers of each message.
+
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use protocol_core::WireId;
+use protocol_json::{Members, member, path, string, text, value};
+
+use crate::rules::{Rules, VersionHeader};
+
+const VERSION: [&str; 3] = ["params", "_meta", "io.modelcontextprotocol/protocolVersion"];
+const NAMES: [&str; 3] = ["method", "id", "params"];
+const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+
+/// The session of a client: the revision that is spoken, and the id that the server gave.
+///
+/// It begins as MCP 2026-07-28, which has no sessions. A request `initialize` makes it one of an earlier revision.
+///
+/// ```
+/// use protocol_http::{ClientSession, Lane};
+///
+/// let mut session = ClientSession::new();
+/// let message = br#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18"}}"#;
+/// assert_eq!(session.post(message).ok_or("it is a message")?.lane, Lane::First);
+/// session.opened(Some("4f1a"), br#"{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":"2025-06-18"}}"#);
+/// let headers = session.headers();
+/// assert!(headers.contains(&("mcp-session-id", "4f1a".into())));
+/// assert!(headers.contains(&("mcp-protocol-version", "2025-06-18".into())));
+/// # Ok::<(), &str>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct ClientSession {
+    rules: &'static Rules,
+    id: Option<String>,
+    is_open: bool,
+}
+
+/// A message that is to be posted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Outgoing {
+    /// Its headers beside those of HTTP.
+    pub headers: Vec<(&'static str, String)>,
+    /// The id, if it is a request.
+    pub request: Option<WireId>,
+    /// The place of the message among the others.
+    pub lane: Lane,
+}
+
+/// The place of a message among the others that are posted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lane {
+    /// It opens the session, and everything else waits for its response.
+    First,
+    /// It is a request, and waits for nothing.
+    Free,
+    /// It has no response of its own, and waits until the server took the one before.
+    InOrder,
+    /// It ends the opening. It waits as those in order do, and everything else waits for it.
+    Last,
+}
+
+impl Default for ClientSession {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl ClientSession {
+    /// Creates the session of a client that has sent nothing.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self { rules: &Rules::MCP_2026_07_28, id: None, is_open: false }
+    }
+
+    /// Returns the rules that hold now.
+    #[must_use]
+    pub const fn rules(&self) -> &'static Rules {
+        self.rules
+    }
+
+    /// Returns the id that the server gave.
+    #[must_use]
+    pub fn id(&self) -> Option<&str> {
+        self.id.as_deref()
+    }
+
+    /// Returns the place and the headers of a message. `None` if it is no JSON object, or one that a client may not
+    /// send in this revision.
+    pub fn post(&mut self, message: &[u8]) -> Option<Outgoing> {
+        let json = value(core::str::from_utf8(message).ok()?)?;
+        let members = Members::of(json.get(), &NAMES)?;
+        let method = members.token(0).and_then(string).unwrap_or_default();
+        if method.is_empty() && !self.rules.has_client_responses {
+            return None;
+        }
+        let id = members.token(1).and_then(WireId::from_token);
+        let request = id.filter(|_| !method.is_empty());
+        let at = |names: &[&str]| path(json, names).and_then(text);
+        let lane = match (&*method, request.is_some()) {
+            ("initialize", true) => Lane::First,
+            ("notifications/initialized", false) => Lane::Last,
+            (_, true) => Lane::Free,
+            (_, false) => Lane::InOrder,
+        };
+        if lane == Lane::First {
+            let asked = at(&["params", "protocolVersion"]);
+            let named = asked.as_deref().and_then(Rules::named).filter(|it| it.has_sessions);
+            let rules = named.unwrap_or(&Rules::MCP_2025_11_25);
+            *self = Self { rules, ..Self::new() };
+        }
+        let mut headers = self.headers();
+        if self.rules.version_header == VersionHeader::OfBody {
+            // The body counts. A message without the member has that of the revision.
+            let said = at(&VERSION).filter(|it| is_plain(it));
+            headers.retain(|(name, _)| *name != "mcp-protocol-version");
+            let version = said.as_deref().unwrap_or(self.rules.version);
+            headers.push(("mcp-protocol-version", version.into()));
+        }
+        if self.rules.has_mirrors && !method.is_empty() {
+            headers.push(("mcp-method", method.clone().into_owned()));
+            let named = match &*method {
+                "tools/call" | "prompts/get" => at(&["params", "name"]),
+                "resources/read" => at(&["params", "uri"]),
+                _ => None,
+            };
+            headers.extend(named.map(|name| ("mcp-name", encoded(&name))));
+        }
+        Some(Outgoing { headers, request, lane })
+    }
+
+    /// Returns the headers of a request that is about the session, such as GET.
+    #[must_use]
+    pub fn headers(&self) -> Vec<(&'static str, String)> {
+        let id = self.id.iter().map(|id| ("mcp-session-id", id.clone()));
+        let is_named = self.is_open && self.rules.version_header == VersionHeader::OfSession;
+        let version = is_named.then(|| ("mcp-protocol-version", self.rules.version.into()));
+        id.chain(version).collect()
+    }
+
+    /// Takes a message of the stream of `initialize`, and the header `Mcp-Session-Id` that came with it. Returns whether
+    /// the session is open.
+    ///
+    /// Only a result opens it. An id that no header may have is none.
+    pub fn opened(&mut self, id: Option<&str>, message: &[u8]) -> bool {
+        let json = core::str::from_utf8(message).ok().and_then(value);
+        let Some(result) = json.and_then(|json| member(json, "result")) else { return false };
+        let version = member(result, "protocolVersion").and_then(text);
+        let settled = version.as_deref().and_then(Rules::named).filter(|it| it.has_sessions);
+        self.rules = settled.unwrap_or(self.rules);
+        let is_valid = |id: &&str| !id.is_empty() && id.bytes().all(|it| it.is_ascii_graphic());
+        self.id = id.filter(is_valid).map(Into::into);
+        self.is_open = true;
+        true
+    }
+}
+
+/// Returns whether a header can have this value as it is.
+fn is_plain(value: &str) -> bool {
+    let is_edged = value.starts_with([' ', '\t']) || value.ends_with([' ', '\t']);
+    !is_edged && value.bytes().all(|byte| matches!(byte, b' '..=b'~'))
+}
+
+/// Encodes the value of a header that could not have it as it is.
+fn encoded(value: &str) -> String {
+    if is_plain(value) && !(value.starts_with("=?base64?") && value.ends_with("?=")) {
+        return value.into();
+    }
+    let mut out = String::new();
+    for part in value.as_bytes().chunks(3) {
+        let byte = |at: usize| part.get(at).copied().map_or(0, u32::from);
+        let bits = byte(0) << 16 | byte(1) << 8 | byte(2);
+        for digit in 0..4 {
+            let index = (bits >> (18 - 6 * digit) & 63) as usize;
+            out.push(if digit <= part.len() { char::from(DIGITS[index]) } else { '=' });
+        }
+    }
+    format!("=?base64?{out}?=")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::head::RequestHead;
+    use crate::post::Posted;
+
+    fn taken_by_server(message: &str, session: &mut ClientSession) -> bool {
+        let out = session.post(message.as_bytes()).unwrap();
+        let headers = out.headers.iter().map(|(name, value)| (*name, value.as_bytes()));
+        let head = RequestHead::new("POST", headers);
+        head.check().is_ok() && Posted::read(message.into(), &head, session.rules()).is_ok()
+    }
+
+    #[test]
+    fn the_headers_of_2026_07_28_repeat_the_body_as_our_server_reads_it() {
+        let meta = r#""_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28"}"#;
+        let mut session = ClientSession::new();
+        for name in ["a", "a b", " a", "世界", "x\\n", "=?base64?YQ==?=", "ab", "abc", "abcd", ""]
+        {
+            for (method, member) in
+                [("tools/call", "name"), ("prompts/get", "name"), ("resources/read", "uri")]
+            {
+                let message = format!(
+                    r#"{{"id":1,"method":"{method}","params":{{"{member}":"{name}",{meta}}}}}"#
+                );
+                assert!(taken_by_server(&message, &mut session), "{message}");
+            }
+        }
+        let list = format!(r#"{{"id":1,"method":"tools/list","params":{{{meta}}}}}"#);
+        assert!(taken_by_server(&list, &mut session));
+    }
+
+    #[test]
+    fn the_version_of_a_session_is_sent_once_it_is_settled() {
+        let mut session = ClientSession::new();
+        let open = br#"{"id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25"}}"#;
+        assert_eq!(session.post(open).unwrap().headers, []);
+        session.opened(Some("s"), br#"{"id":1,"error":{"code":1,"message":""}}"#);
+        assert_eq!((session.id(), session.headers()), (None, Vec::new()));
+        session.opened(Some("s"), br#"{"id":1,"result":{"protocolVersion":"2025-06-18"}}"#);
+        let version = ("mcp-protocol-version", "2025-06-18".into());
+        assert_eq!(session.headers(), [("mcp-session-id", "s".into()), version]);
+        session.opened(Some("s"), br#"{"id":1,"result":{"protocolVersion":"2025-03-26"}}"#);
+        assert_eq!(session.headers(), [("mcp-session-id", "s".into())], "it has no such header");
+        session.opened(Some("s\n"), br#"{"id":1,"result":{"protocolVersion":"2025-06-18"}}"#);
+        assert_eq!(session.id(), None);
+    }
+
+    #[test]
+    fn only_what_opens_a_session_holds_others_up() {
+        let mut session = ClientSession::new();
+        let mut lane = |message: &str| session.post(message.as_bytes()).map(|out| out.lane);
+        assert_eq!(lane(r#"{"id":1,"result":{}}"#), None, "a client of 2026-07-28 may not respond");
+        assert_eq!(lane(r#"{"id":1,"method":"initialize"}"#), Some(Lane::First));
+        assert_eq!(lane(r#"{"method":"notifications/initialized"}"#), Some(Lane::Last));
+        assert_eq!(lane(r#"{"id":1,"method":"tools/call"}"#), Some(Lane::Free));
+        assert_eq!(lane(r#"{"method":"notifications/cancelled"}"#), Some(Lane::InOrder));
+        assert_eq!(lane(r#"{"id":1,"result":{}}"#), Some(Lane::InOrder));
+        assert_eq!(lane("7"), None);
+    }
+}

@@ -1,0 +1,396 @@
+//! One response stream: the messages in it, and what becomes of its call.
+
+use alloc::borrow::ToOwned;
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::mem;
+use core::time::Duration;
+
+use protocol_core::WireId;
+use protocol_json::{Members, path, text, value};
+
+use super::table::{StreamInput, StreamPhase, StreamStep};
+use crate::decode::{Decoder, SseEvent, SseLimits, TooLong};
+use crate::rules::Rules;
+
+/// The shortest time before an attempt, whatever the server names.
+const SHORTEST_RETRY: Duration = Duration::from_millis(100);
+
+/// A response to a POST or a GET of the client, as it is read.
+///
+/// Heads, bytes and ends go in. Messages and [`StreamStep`]s come out.
+#[derive(Clone, Debug)]
+pub struct ResponseStream {
+    phase: StreamPhase,
+    rules: &'static Rules,
+    /// The request whose response is awaited. The stream of the session itself has none.
+    request: Option<WireId>,
+    limits: StreamLimits,
+    decoder: Decoder,
+    body: Vec<u8>,
+    last_event_id: String,
+    retry: Duration,
+    /// The attempts to resume since the last event.
+    attempts: u32,
+    status: u16,
+    /// The reason that the server gave for the status.
+    refusal: Option<String>,
+}
+
+/// The bounds of a [`ResponseStream`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StreamLimits {
+    /// The bytes of a JSON body; 4 MiB.
+    pub body_bytes: usize,
+    /// The bytes of an event; 4 MiB. A line of one may be 16 bytes longer.
+    pub event_bytes: usize,
+    /// The attempts to resume without an event between them; 5.
+    pub resumes: u32,
+    /// The time before an attempt, unless the server names one; 1 s.
+    pub retry: Duration,
+    /// The longest such time that the server may name; 60 s. The shortest is 100 ms.
+    pub longest_retry: Duration,
+}
+
+/// The head of a response, as far as it decides something.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReceivedHead<'a> {
+    /// The status, such as 200.
+    pub status: u16,
+    /// The header `Content-Type`.
+    pub content_type: Option<&'a str>,
+    /// Whether the request named a session.
+    pub has_session: bool,
+}
+
+impl StreamLimits {
+    /// The defaults, as each field documents them.
+    pub const DEFAULT: Self = Self {
+        body_bytes: 4 << 20,
+        event_bytes: 4 << 20,
+        resumes: 5,
+        retry: Duration::from_secs(1),
+        longest_retry: Duration::from_secs(60),
+    };
+}
+
+impl Default for StreamLimits {
+    fn default() -> Self {
+        Self::DEFAULT
+    }
+}
+
+impl ReceivedHead<'_> {
+    /// Returns the input that the head is.
+    #[must_use]
+    pub fn input(&self) -> StreamInput {
+        let kind = self.content_type.and_then(|it| it.split(';').next()).unwrap_or_default();
+        let is = |wanted: &str| kind.trim().eq_ignore_ascii_case(wanted);
+        match self.status {
+            // "When a client receives HTTP 404 in response to a request containing an MCP-Session-Id …"
+            404 if self.has_session => StreamInput::SessionGone,
+            // An error may have the response as its body.
+            _ if is("application/json") => StreamInput::JsonHead,
+            200 if is("text/event-stream") => StreamInput::EventsHead,
+            _ => StreamInput::OtherHead,
+        }
+    }
+}
+
+impl ResponseStream {
+    /// Creates the stream of a request, or without one that of the session itself.
+    #[must_use]
+    pub const fn new(rules: &'static Rules, request: Option<WireId>, limits: StreamLimits) -> Self {
+        Self {
+            phase: StreamPhase::Sent,
+            rules,
+            request,
+            limits,
+            decoder: Decoder::new(sse(limits)),
+            body: Vec::new(),
+            last_event_id: String::new(),
+            retry: limits.retry,
+            attempts: 0,
+            status: 0,
+            refusal: None,
+        }
+    }
+
+    /// Returns the phase.
+    #[must_use]
+    pub const fn phase(&self) -> StreamPhase {
+        self.phase
+    }
+
+    /// Returns the id for the header `Last-Event-ID`, if an event had one.
+    #[must_use]
+    pub fn last_event_id(&self) -> Option<&str> {
+        Some(&*self.last_event_id).filter(|id| !id.is_empty())
+    }
+
+    /// Returns the time to wait before the stream is resumed.
+    #[must_use]
+    pub const fn retry(&self) -> Duration {
+        self.retry
+    }
+
+    /// Takes the head.
+    pub fn head(&mut self, head: &ReceivedHead<'_>) -> StreamStep {
+        self.status = head.status;
+        self.decoder = Decoder::new(sse(self.limits));
+        self.step(head.input())
+    }
+
+    /// Takes bytes of the body, up to the end of a message if there is one, and returns that.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`TooLong`] for a body or an event over its limit. The stream is to be closed then.
+    pub fn receive(&mut self, bytes: &mut &[u8]) -> Result<Option<Vec<u8>>, TooLong> {
+        let received = self.take(bytes);
+        if received.is_err() {
+            // It would be as long if it came again.
+            self.attempts = u32::MAX;
+        }
+        received
+    }
+
+    fn take(&mut self, bytes: &mut &[u8]) -> Result<Option<Vec<u8>>, TooLong> {
+        if self.phase == StreamPhase::Body {
+            if self.body.len() + bytes.len() > self.limits.body_bytes {
+                return Err(TooLong);
+            }
+            self.body.extend_from_slice(mem::take(bytes));
+            return Ok(None);
+        }
+        while let Some(event) = self.decoder.receive(bytes)? {
+            match event {
+                SseEvent::Message { data, .. } => {
+                    self.note_id();
+                    self.attempts = 0;
+                    // An event without data only has an id.
+                    if !data.is_empty() {
+                        return Ok(Some(self.message(data.into_bytes())));
+                    }
+                }
+                SseEvent::Retry(time) => {
+                    self.retry = time.clamp(SHORTEST_RETRY, self.limits.longest_retry);
+                }
+                SseEvent::Comment => {}
+            }
+        }
+        self.note_id();
+        Ok(None)
+    }
+
+    /// Takes the end of the body, by whatever means, and returns the message that a JSON body is.
+    ///
+    /// A body that `is_whole` ended as its head said.
+    pub fn end(&mut self, is_whole: bool) -> (Option<Vec<u8>>, StreamStep) {
+        let body = mem::take(&mut self.body);
+        let body = Some(body).filter(|body| is_whole && !body.is_empty());
+        let message = body.map(|body| self.message(body));
+        let is_refusal = self.status != 200 && self.phase == StreamPhase::Body;
+        // "The HTTP response body MAY comprise a JSON-RPC error response that has no id."
+        if let Some(refusal) = message.as_deref().filter(|_| is_refusal) {
+            self.refusal = reason(refusal);
+        }
+        let message = message.filter(|_| !is_refusal);
+        let is_listening = self.request.is_none();
+        let has_place = is_listening || !self.last_event_id.is_empty();
+        let may_resume =
+            self.rules.is_resumable && has_place && self.attempts < self.limits.resumes;
+        let input = if may_resume { StreamInput::BrokenOff } else { StreamInput::Ended };
+        let step = self.step(input);
+        self.attempts += u32::from(step == StreamStep::Resume);
+        (message, step)
+    }
+
+    /// Returns in words how the stream was lost.
+    #[must_use]
+    pub fn loss(&self) -> String {
+        match self.status {
+            0 => "the server could not be asked".into(),
+            200 => "the response stream ended without the response".into(),
+            status => {
+                let why = self.refusal.iter().map(|why| format!(": {why}"));
+                format!("the server responded with status {status}{}", why.collect::<String>())
+            }
+        }
+    }
+
+    fn message(&mut self, message: Vec<u8>) -> Vec<u8> {
+        if self.request.is_some() && id_of_response(&message) == self.request {
+            self.step(StreamInput::Response);
+        }
+        message
+    }
+
+    fn note_id(&mut self) {
+        let id = self.decoder.last_event_id();
+        // What no header can have names no event to come back to.
+        if !id.is_empty() && id.len() <= 1_024 && id.bytes().all(|it| matches!(it, b' '..=b'~')) {
+            id.clone_into(&mut self.last_event_id);
+        }
+    }
+
+    fn step(&mut self, input: StreamInput) -> StreamStep {
+        let to = self.phase.on(input);
+        debug_assert_ne!(to.step, StreamStep::Impossible, "{:?} on {input:?}", self.phase);
+        self.phase = to.next;
+        to.step
+    }
+}
+
+const fn sse(limits: StreamLimits) -> SseLimits {
+    // A line has the name of its field, too.
+    SseLimits { line_bytes: limits.event_bytes.saturating_add(16), event_bytes: limits.event_bytes }
+}
+
+/// Returns the text of an error that names no request, or its first 200 characters.
+fn reason(message: &[u8]) -> Option<String> {
+    let json = value(core::str::from_utf8(message).ok()?)?;
+    let said = path(json, &["error", "message"]).and_then(text)?;
+    Some(said.chars().filter(|it| !it.is_control()).take(200).collect())
+}
+
+fn id_of_response(message: &[u8]) -> Option<WireId> {
+    let members = Members::of(core::str::from_utf8(message).ok()?, &["method", "id"])?;
+    members.token(1).filter(|_| members.token(0).is_none()).and_then(WireId::from_token)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const EVENTS: ReceivedHead<'_> =
+        ReceivedHead { status: 200, content_type: Some("text/event-stream"), has_session: true };
+    const JSON: ReceivedHead<'_> =
+        ReceivedHead { status: 200, content_type: Some("application/json"), has_session: true };
+
+    fn stream(rules: &'static Rules) -> ResponseStream {
+        ResponseStream::new(rules, WireId::from_token("1"), StreamLimits::DEFAULT)
+    }
+
+    fn read(stream: &mut ResponseStream, text: &str) -> Vec<String> {
+        let (mut bytes, mut out) = (text.as_bytes(), Vec::new());
+        while let Some(message) = stream.receive(&mut bytes).unwrap() {
+            out.push(String::from_utf8(message).unwrap());
+        }
+        out
+    }
+
+    #[test]
+    fn every_pair_of_the_table_ends_or_goes_on_as_it_says() {
+        use StreamInput as I;
+        let inputs = [
+            I::JsonHead,
+            I::EventsHead,
+            I::SessionGone,
+            I::OtherHead,
+            I::Response,
+            I::BrokenOff,
+            I::Ended,
+        ];
+        for phase in StreamPhase::ALL {
+            for input in inputs {
+                let to = phase.on(input);
+                let loses = matches!(to.step, StreamStep::Lose | StreamStep::LoseSession);
+                assert!(!loses || to.next == StreamPhase::Over, "{phase:?} {input:?}");
+                assert!(!loses || phase != StreamPhase::Settled, "what came is not lost");
+                assert!(
+                    to.step != StreamStep::Impossible || to.next == phase,
+                    "{phase:?} {input:?}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn a_stream_that_ends_without_the_response_is_a_loss_and_with_an_id_is_resumed() {
+        let mut lost = stream(&Rules::MCP_2025_11_25);
+        assert_eq!(lost.head(&EVENTS), StreamStep::Read);
+        assert_eq!(read(&mut lost, "data: {\"method\":\"a\"}\n\n").len(), 1);
+        assert_eq!(lost.end(true), (None, StreamStep::Lose));
+
+        let mut resumed = stream(&Rules::MCP_2025_11_25);
+        resumed.head(&EVENTS);
+        assert_eq!(read(&mut resumed, "id: 7\nretry: 20\ndata:\n\n"), [""; 0]);
+        assert_eq!(resumed.end(false), (None, StreamStep::Resume));
+        assert_eq!((resumed.last_event_id(), resumed.retry().as_millis()), (Some("7"), 100));
+        for _ in 1..StreamLimits::DEFAULT.resumes {
+            assert_eq!(resumed.end(false).1, StreamStep::Resume);
+        }
+        let mut given_up = resumed.clone();
+        assert_eq!(given_up.end(false).1, StreamStep::Lose);
+        resumed.head(&EVENTS);
+        assert_eq!(read(&mut resumed, "id: 8\ndata: {\"id\":1,\"result\":2}\n\n").len(), 1);
+        assert_eq!(resumed.end(true), (None, StreamStep::Nothing));
+
+        let mut modern = stream(&Rules::MCP_2026_07_28);
+        modern.head(&EVENTS);
+        read(&mut modern, "id: 7\ndata:\n\n");
+        assert_eq!(modern.end(false).1, StreamStep::Lose, "it has no resumption");
+    }
+
+    #[test]
+    fn a_body_is_the_response_or_a_loss() {
+        for (body, is_whole, step) in [
+            (r#"{"id":1,"result":{}}"#, true, StreamStep::Nothing),
+            (r#"{"id":1,"error":{}}"#, true, StreamStep::Nothing),
+            (r#"{"id":1,"result":{}}"#, false, StreamStep::Lose),
+            (r#"{"id":2,"result":{}}"#, true, StreamStep::Lose),
+            (r#"{"error":{}}"#, true, StreamStep::Lose),
+            ("", true, StreamStep::Lose),
+        ] {
+            let mut one = stream(&Rules::MCP_2026_07_28);
+            one.head(&JSON);
+            assert_eq!(one.receive(&mut body.as_bytes()), Ok(None));
+            assert_eq!(one.end(is_whole).1, step, "{body}");
+        }
+    }
+
+    #[test]
+    fn an_error_status_with_an_error_of_no_request_is_a_loss_and_no_message() {
+        for (body, is_message, said) in [
+            (r#"{"id":null,"error":{"message":"no\u0007pe"}}"#, false, "status 400: nope"),
+            ("<html>", false, "status 400"),
+            (r#"{"id":1,"error":{"message":"m"}}"#, true, "status 400"),
+        ] {
+            let mut one = stream(&Rules::MCP_2026_07_28);
+            one.head(&ReceivedHead { status: 400, ..JSON });
+            assert_eq!(one.receive(&mut body.as_bytes()), Ok(None));
+            let (message, step) = one.end(true);
+            assert_eq!((message.is_some(), step == StreamStep::Lose), (is_message, !is_message));
+            assert!(one.loss().ends_with(said), "{}", one.loss());
+        }
+    }
+
+    #[test]
+    fn a_head_says_what_can_come() {
+        let input = |status, content_type, has_session| {
+            ReceivedHead { status, content_type, has_session }.input()
+        };
+        let json = Some("Application/JSON; charset=utf-8");
+        assert_eq!(input(404, json, true), StreamInput::SessionGone);
+        assert_eq!(input(404, json, false), StreamInput::JsonHead);
+        assert_eq!(input(500, Some("text/event-stream"), true), StreamInput::OtherHead);
+        assert_eq!(input(202, None, true), StreamInput::OtherHead);
+    }
+
+    #[test]
+    fn a_body_and_an_event_over_their_limit_are_refused() {
+        let limits = StreamLimits { body_bytes: 8, event_bytes: 8, ..StreamLimits::DEFAULT };
+        for (head, at_most, over) in [
+            (JSON, &b"12345678"[..], &b"9"[..]),
+            (EVENTS, b"id: 1\ndata: 12345678\n\n", b"data: 123456789\n\n"),
+        ] {
+            let mut one = ResponseStream::new(&Rules::MCP_2025_11_25, None, limits);
+            one.head(&head);
+            assert!(one.receive(&mut &*at_most).is_ok());
+            assert_eq!(one.receive(&mut &*over), Err(TooLong));
+            assert_eq!(one.end(false).1, StreamStep::Lose, "it is not asked for again");
+        }
+    }
+}

@@ -1,0 +1,327 @@
+//! The task of a client: it moves messages between its endpoint and the exchanges.
+
+use alloc::boxed::Box;
+use alloc::collections::{BTreeMap, VecDeque};
+use alloc::format;
+use alloc::string::String;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::future::poll_fn;
+use core::pin::Pin;
+use core::task::{Context, Poll};
+use core::time::Duration;
+use std::io;
+
+use protocol_async::hub::{Hub, Messages, Output};
+use protocol_async::{Incoming, Options, Peer, Verdict};
+use protocol_core::{Cause, Dialect, Framing, InputBuffer, Settlement, Timestamp};
+use tokio::sync::mpsc::{Receiver, Sender, UnboundedReceiver, channel, unbounded_channel};
+use tokio::task::{AbortHandle, JoinSet};
+use tokio::time::{Instant, Sleep, sleep_until, timeout};
+
+use super::exchange::{Headers, Name, Report, Said, Wire};
+use super::options::ClientOptions;
+use super::target::Target;
+use crate::client::{ClientSession, Lane, Outgoing, ResponseStream};
+
+/// The time in which the last messages, and then DELETE, have to be taken.
+const FAREWELL: Duration = Duration::from_secs(2);
+
+/// Carries out what the session of a client decides.
+pub(super) struct Driver {
+    hub: Hub,
+    session: ClientSession,
+    wire: Arc<Wire>,
+    /// Every exchange. They end with the driver.
+    tasks: JoinSet<()>,
+    calls: BTreeMap<u32, AbortHandle>,
+    /// The message that everything else waits for.
+    opening: Option<Name>,
+    /// The messages that were taken while something opens.
+    held: VecDeque<Vec<u8>>,
+    /// The messages without a response, of which one at a time is posted.
+    in_order: VecDeque<(Outgoing, Vec<u8>)>,
+    is_posting: bool,
+    reports: (Sender<Report>, Receiver<Report>),
+    /// The calls that need their stream no more.
+    settled: UnboundedReceiver<u32>,
+    out: Messages,
+    start: Instant,
+    sleep: Pin<Box<Sleep>>,
+    error: Option<io::Error>,
+}
+
+/// A reason to go on.
+enum Wake {
+    Settled(u32),
+    Report(Report),
+    Output,
+    Over,
+    Time,
+}
+
+impl Driver {
+    pub(super) fn new(
+        target: Target,
+        mut endpoint: Options,
+        mut options: ClientOptions,
+    ) -> (Peer, Incoming, Self) {
+        let start = Instant::now();
+        let (tell, settled) = unbounded_channel();
+        let mut before = endpoint.observer.take();
+        endpoint.observer = Some(Box::new(move |verdict| {
+            if let Verdict::Settled { call, settlement, .. } = verdict {
+                // A response has come, and its stream ends by itself.
+                if !matches!(settlement, Settlement::Result | Settlement::Error) {
+                    let _ = tell.send(call.number());
+                }
+            }
+            if let Some(before) = &mut before {
+                before(verdict);
+            }
+        }));
+        take_over(&mut endpoint.config.dialect);
+        // A message that the endpoint could not take would leave its call open.
+        let message_bytes = endpoint.config.limits.message_bytes;
+        options.stream.body_bytes = options.stream.body_bytes.min(message_bytes);
+        options.stream.event_bytes = options.stream.event_bytes.min(message_bytes);
+        let (hub, peer, incoming) = Hub::new(endpoint, move || now(start));
+        let driver = Self {
+            hub,
+            session: ClientSession::new(),
+            wire: Arc::new(Wire { target, options }),
+            tasks: JoinSet::new(),
+            calls: BTreeMap::new(),
+            opening: None,
+            held: VecDeque::new(),
+            in_order: VecDeque::new(),
+            is_posting: false,
+            reports: channel(1),
+            settled,
+            out: Messages::default(),
+            start,
+            sleep: Box::pin(sleep_until(start)),
+            error: None,
+        };
+        (peer, incoming, driver)
+    }
+
+    /// Runs until the endpoint is over, and takes leave of the server.
+    pub(super) async fn run(mut self) -> io::Result<()> {
+        loop {
+            match poll_fn(|cx| self.poll(cx)).await {
+                Wake::Settled(number) => self.close(number),
+                Wake::Report(report) => self.take(report),
+                Wake::Output => self.send_all(),
+                Wake::Time => {}
+                Wake::Over => break,
+            }
+        }
+        // A stream that is closed is the cancel in one revision, and no harm in the others.
+        self.calls.values().for_each(AbortHandle::abort);
+        let _ = timeout(FAREWELL, self.post_rest()).await;
+        if self.session.id().is_some() {
+            let _ = timeout(FAREWELL, self.wire.delete(&self.session.headers())).await;
+        }
+        self.error.map_or(Ok(()), Err)
+    }
+
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Wake> {
+        if let Poll::Ready(Some(number)) = self.settled.poll_recv(cx) {
+            return Poll::Ready(Wake::Settled(number));
+        }
+        while let Poll::Ready(Some(_)) = self.tasks.poll_join_next(cx) {}
+        let due = self.hub.poll_timers(cx.waker());
+        // Cancels leave however much comes in.
+        let has_room = self.in_order.len() < self.wire.options.waiting.max(1);
+        if has_room && self.opening.is_none() {
+            match self.hub.poll_output(cx.waker(), &mut self.out) {
+                Output::Write => return Poll::Ready(Wake::Output),
+                Output::Over => return Poll::Ready(Wake::Over),
+                Output::Idle => {}
+            }
+        } else if self.hub.is_over() {
+            return Poll::Ready(Wake::Over);
+        }
+        if self.hub.poll_may_read(cx.waker()) {
+            if let Poll::Ready(Some(report)) = self.reports.1.poll_recv(cx) {
+                return Poll::Ready(Wake::Report(report));
+            }
+        }
+        let Some(due) = due else { return Poll::Pending };
+        let due = self.start + due.since(Timestamp::ZERO);
+        if self.sleep.deadline() != due {
+            self.sleep.as_mut().reset(due);
+        }
+        self.sleep.as_mut().poll(cx).map(|()| Wake::Time)
+    }
+
+    fn send_all(&mut self) {
+        while let Some(message) = self.out.take_next() {
+            self.held.push_back(message.into());
+        }
+        self.out.clear();
+        self.send_held();
+    }
+
+    /// Sends what was held, up to a message that everything else waits for.
+    fn send_held(&mut self) {
+        while self.opening.is_none() {
+            let Some(message) = self.held.pop_front() else { break };
+            let Some(out) = self.session.post(&message) else { continue };
+            let number = out.request.as_ref().and_then(|id| id.token().parse().ok());
+            match (out.lane, number) {
+                (Lane::First, Some(number)) => {
+                    self.opening = Some(Name::Call(number));
+                    self.call(number, out, message);
+                }
+                (Lane::Free, Some(number)) => self.call(number, out, message),
+                (lane, _) => {
+                    if lane == Lane::Last {
+                        self.opening = Some(Name::InOrder);
+                    }
+                    self.in_order.push_back((out, message));
+                    self.post_next();
+                }
+            }
+        }
+    }
+
+    /// Posts a request.
+    fn call(&mut self, number: u32, out: Outgoing, message: Vec<u8>) {
+        if self.calls.len() >= self.wire.options.streams {
+            return self.lose(number, "too many response streams are open (options.streams)");
+        }
+        let stream =
+            ResponseStream::new(self.session.rules(), out.request, self.wire.options.stream);
+        let exchange = self.wire.clone().exchange(
+            Name::Call(number),
+            stream,
+            Some((out.headers, message)),
+            self.session.headers(),
+            self.reports.0.clone(),
+        );
+        let task = self.tasks.spawn(exchange);
+        self.calls.insert(number, task);
+    }
+
+    /// Posts the next message that has no response, unless one is on its way.
+    fn post_next(&mut self) {
+        if self.is_posting {
+            return;
+        }
+        let Some((out, message)) = self.in_order.pop_front() else { return };
+        self.is_posting = true;
+        let (wire, reports) = (self.wire.clone(), self.reports.0.clone());
+        self.tasks.spawn(async move {
+            let said = wire.post(out.headers, message).await;
+            let _ = reports.send(Report { name: Name::InOrder, said }).await;
+        });
+    }
+
+    /// Posts what is left at the end.
+    async fn post_rest(&mut self) {
+        while self.is_posting || !self.in_order.is_empty() {
+            self.post_next();
+            if let Some(Report { name: Name::InOrder, .. }) = self.reports.1.recv().await {
+                self.is_posting = false;
+            }
+        }
+    }
+
+    fn take(&mut self, report: Report) {
+        let name = report.name;
+        match report.said {
+            Said::Message(message, session) => {
+                let is_opening = self.opening == Some(name);
+                if is_opening && self.session.opened(session.as_deref(), &message) {
+                    self.opening = None;
+                }
+                self.hub.receive_message(&message);
+                return self.send_held();
+            }
+            Said::Over => {}
+            Said::Lost(how) => {
+                if let Name::Call(number) = name {
+                    self.lose(number, &how);
+                }
+            }
+            Said::SessionGone => self.end_session(),
+        }
+        match name {
+            Name::Call(number) => drop(self.calls.remove(&number)),
+            Name::InOrder => {
+                self.is_posting = false;
+                if self.opening == Some(name) && self.error.is_none() {
+                    self.listen();
+                }
+                self.post_next();
+            }
+            Name::Session => {}
+        }
+        self.release(name);
+    }
+
+    /// Goes on with what waited for this exchange.
+    fn release(&mut self, name: Name) {
+        if self.opening == Some(name) {
+            self.opening = None;
+            self.send_held();
+        }
+    }
+
+    /// Asks for the stream of the session itself.
+    fn listen(&mut self) {
+        let rules = self.session.rules();
+        if !rules.has_sessions || !self.wire.options.listens {
+            return;
+        }
+        let stream = ResponseStream::new(rules, None, self.wire.options.stream);
+        let (headers, reports): (Headers, _) = (self.session.headers(), self.reports.0.clone());
+        self.tasks.spawn(self.wire.clone().exchange(Name::Session, stream, None, headers, reports));
+    }
+
+    fn lose(&mut self, number: u32, how: &str) {
+        self.calls.remove(&number);
+        self.hub.lose_call(number, how);
+    }
+
+    /// Closes the stream of a call that has settled without its response.
+    fn close(&mut self, number: u32) {
+        if let Some(task) = self.calls.remove(&number) {
+            task.abort();
+        }
+        let id = format!("{number}");
+        self.held.retain(|message| {
+            ClientSession::new()
+                .post(message)
+                .is_none_or(|out| out.request.is_none_or(|request| request.token() != id))
+        });
+        self.release(Name::Call(number));
+    }
+
+    /// Ends the connection, because the server knows its session no longer.
+    fn end_session(&mut self) {
+        let how: String = "the server has ended the session (status 404)".into();
+        let error = io::Error::new(io::ErrorKind::ConnectionReset, how);
+        self.hub.finish(&InputBuffer::new(), Some(&error));
+        // There is nothing to delete.
+        self.session = ClientSession::new();
+        self.opening = None;
+        self.error.get_or_insert(error);
+    }
+}
+
+/// Fits a dialect to a connection whose input ends with the session, which cancels what is in flight.
+fn take_over(dialect: &mut Dialect) {
+    dialect.framing = Framing::Whole;
+    dialect.closed_stream.get_or_insert(Cause::PeerGone);
+    for (_, revision) in dialect.revisions.to_mut() {
+        revision.framing = Framing::Whole;
+        revision.closed_stream.get_or_insert(Cause::PeerGone);
+    }
+}
+
+fn now(start: Instant) -> Timestamp {
+    Timestamp::ZERO + start.elapsed()
+}

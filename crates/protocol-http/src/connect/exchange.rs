@@ -1,0 +1,217 @@
+//! One exchange with the server, on a connection of its own.
+
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::fmt::Display;
+use std::io;
+
+use bytes::Bytes;
+use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HOST};
+use http::{HeaderValue, Method, Request, Response};
+use http_body_util::{BodyExt, Full};
+use hyper::body::Incoming;
+use hyper::client::conn::http1::handshake;
+use hyper_util::rt::TokioIo;
+use tokio::net::TcpStream;
+use tokio::sync::mpsc::Sender;
+use tokio::task::JoinHandle;
+use tokio::time::{sleep, timeout};
+
+use super::options::ClientOptions;
+use super::target::Target;
+use crate::client::{ReceivedHead, ResponseStream, StreamInput, StreamStep};
+
+/// The server, and how it is asked.
+#[derive(Debug)]
+pub(super) struct Wire {
+    pub(super) target: Target,
+    pub(super) options: ClientOptions,
+}
+
+/// The name of an exchange.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Name {
+    /// That of the call with this number.
+    Call(u32),
+    /// The message without a response that is posted now.
+    InOrder,
+    /// The stream of the session itself.
+    Session,
+}
+
+/// A report of an exchange.
+#[derive(Debug)]
+pub(super) struct Report {
+    pub(super) name: Name,
+    pub(super) said: Said,
+}
+
+#[derive(Debug)]
+pub(super) enum Said {
+    /// A message came, in a response with this session id.
+    Message(Vec<u8>, Option<String>),
+    /// The exchange is over, and so is its call.
+    Over,
+    /// It is over without the response.
+    Lost(String),
+    /// The server knows the session no longer.
+    SessionGone,
+}
+
+/// The headers that a message has beside those of HTTP.
+pub(super) type Headers = Vec<(&'static str, String)>;
+
+/// A connection that ends with its exchange.
+struct Connection(JoinHandle<()>);
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+impl Wire {
+    /// Sends a request on a new connection, and waits for the head of its response.
+    async fn send(
+        &self,
+        method: Method,
+        headers: &Headers,
+        body: Vec<u8>,
+    ) -> io::Result<(Response<Incoming>, Connection)> {
+        let target = &self.target;
+        let address = (target.host.as_str(), target.port);
+        let opened = timeout(self.options.connect_time, TcpStream::connect(address)).await;
+        let stream = opened.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))??;
+        // It only makes small messages faster.
+        let _ = stream.set_nodelay(true);
+        let (mut sender, connection) = handshake(TokioIo::new(stream)).await.map_err(other)?;
+        // Its error is that of the response, too.
+        let connection = Connection(tokio::spawn(async move { drop(connection.await) }));
+        let mut request = Request::builder()
+            .method(&method)
+            .uri(&target.path)
+            .header(HOST, &target.authority)
+            .header(
+                ACCEPT,
+                match method {
+                    Method::GET => "text/event-stream",
+                    _ => "application/json, text/event-stream",
+                },
+            );
+        if method == Method::POST {
+            request = request.header(CONTENT_TYPE, "application/json");
+        }
+        if let Some(token) = &self.options.token {
+            let mut bearer = HeaderValue::try_from(format!("Bearer {token}")).map_err(other)?;
+            bearer.set_sensitive(true);
+            request = request.header(AUTHORIZATION, bearer);
+        }
+        for (name, value) in headers {
+            request = request.header(*name, value);
+        }
+        let request = request.body(Full::new(Bytes::from(body))).map_err(other)?;
+        Ok((sender.send_request(request).await.map_err(other)?, connection))
+    }
+
+    /// Posts a message that has no response.
+    pub(super) async fn post(self: Arc<Self>, headers: Headers, body: Vec<u8>) -> Said {
+        let posted = timeout(self.options.post_time, self.send(Method::POST, &headers, body)).await;
+        match posted {
+            Ok(Ok((response, _))) => match head(&response, &headers).input() {
+                StreamInput::SessionGone => Said::SessionGone,
+                _ => Said::Over,
+            },
+            // Nobody awaits it, and whoever asks for more learns that the server is gone.
+            Ok(Err(_)) | Err(_) => Said::Over,
+        }
+    }
+
+    /// Tells the server that the session is over.
+    pub(super) async fn delete(&self, headers: &Headers) {
+        // A server that is gone, or takes no such request, ends it by itself.
+        let _ = self.send(Method::DELETE, headers, Vec::new()).await;
+    }
+
+    /// Posts a request, or asks for the stream of the session, and reports what comes until it is over.
+    pub(super) async fn exchange(
+        self: Arc<Self>,
+        name: Name,
+        mut stream: ResponseStream,
+        mut post: Option<(Headers, Vec<u8>)>,
+        session: Headers,
+        reports: Sender<Report>,
+    ) {
+        let said = loop {
+            let (method, mut headers, body) = match post.take() {
+                Some((headers, body)) => (Method::POST, headers, body),
+                None => (Method::GET, session.clone(), Vec::new()),
+            };
+            let last = stream.last_event_id().filter(|_| method == Method::GET);
+            headers.extend(last.map(|id| ("last-event-id", id.into())));
+            let failed = match self.send(method, &headers, body).await {
+                Ok((response, _connection)) => match stream.head(&head(&response, &headers)) {
+                    StreamStep::Read => self.read(name, &mut stream, response, &reports).await,
+                    StreamStep::LoseSession => break Said::SessionGone,
+                    _ => break Said::Lost(stream.loss()),
+                },
+                Err(error) => Err(error.to_string()),
+            };
+            let (message, step) = stream.end(failed.is_ok());
+            if let Some(message) = message {
+                let said = Said::Message(message, failed.clone().ok().flatten());
+                // The driver may be gone.
+                let _ = reports.send(Report { name, said }).await;
+            }
+            match step {
+                StreamStep::Resume => sleep(stream.retry()).await,
+                StreamStep::Lose => {
+                    let why = failed.err().map_or_else(String::new, |why| format!(": {why}"));
+                    break Said::Lost(stream.loss() + &why);
+                }
+                _ => break Said::Over,
+            }
+        };
+        let _ = reports.send(Report { name, said }).await;
+    }
+
+    /// Reads a body to its end, and returns the session id of its head.
+    async fn read(
+        &self,
+        name: Name,
+        stream: &mut ResponseStream,
+        response: Response<Incoming>,
+        reports: &Sender<Report>,
+    ) -> Result<Option<String>, String> {
+        let session = value(&response, "mcp-session-id").map(ToString::to_string);
+        let mut body = response.into_body();
+        while let Some(frame) = body.frame().await {
+            let Ok(data) = frame.map_err(|error| error.to_string())?.into_data() else { continue };
+            let mut bytes = &*data;
+            while let Some(message) =
+                stream.receive(&mut bytes).map_err(|_| "it is longer than the limits of streams")?
+            {
+                let said = Said::Message(message, session.clone());
+                let _ = reports.send(Report { name, said }).await;
+            }
+        }
+        Ok(session)
+    }
+}
+
+fn head<'a>(response: &'a Response<Incoming>, headers: &Headers) -> ReceivedHead<'a> {
+    ReceivedHead {
+        status: response.status().as_u16(),
+        content_type: value(response, CONTENT_TYPE.as_str()),
+        has_session: headers.iter().any(|(name, _)| *name == "mcp-session-id"),
+    }
+}
+
+fn value<'a>(response: &'a Response<Incoming>, name: &str) -> Option<&'a str> {
+    response.headers().get(name).and_then(|value| value.to_str().ok())
+}
+
+fn other(error: impl Display) -> io::Error {
+    io::Error::other(error.to_string())
+}

@@ -1,0 +1,60 @@
+//! A client of MCP over HTTP, on tokio with hyper.
+//!
+//! It speaks HTTP/1.1, in all revisions of Streamable HTTP. The revision is the one that the host's opening agrees on:
+//! `initialize` of an earlier one, or none for MCP 2026-07-28. Each exchange has a connection of its own.
+//!
+//! ```
+//! use protocol_core::{Config, Dialect};
+//! use protocol_http::connect::{ClientOptions, connect};
+//! use serde_json::{Value, json};
+//!
+//! # async fn example() -> Result<(), Box<dyn core::error::Error>> {
+//! let target = "http://127.0.0.1:8080/mcp".parse()?;
+//! let config = Config::client(Dialect::MCP_2026_07_28_HTTP);
+//! let (peer, _incoming, driver) = connect(target, config, ClientOptions::default());
+//! tokio::spawn(driver);
+//! let meta = json!({ "io.modelcontextprotocol/protocolVersion": "2026-07-28" });
+//! let tool = json!({ "name": "sleep", "arguments": { "ms": 10_000 }, "_meta": meta });
+//! let call = peer.call::<Value>("tools/call", tool);
+//! peer.flushed().await;
+//! // It closes the response stream, which is the cancel in this revision.
+//! call.cancel();
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # A lost stream
+//!
+//! A stream that ends without the response is resumed where an event had an id and the revision has resumption. Otherwise
+//! its call settles as [`ConnectionLost`](protocol_async::CallError::ConnectionLost), and other calls go on. A server that
+//! knows the session no longer ends the connection.
+
+mod driver;
+mod exchange;
+mod options;
+mod target;
+
+use std::io;
+
+use protocol_async::{Incoming, Options, Peer};
+
+use self::driver::Driver;
+pub use self::options::ClientOptions;
+pub use self::target::{InvalidTarget, Target};
+
+/// Makes a connection to a server. Nothing happens until the driver is polled.
+///
+/// The driver ends when the connection is over, and has told the server so by DELETE. Its output is the error that ended
+/// the session, if one did.
+///
+/// # Panics
+///
+/// Panics outside of a runtime of tokio.
+pub fn connect(
+    target: Target,
+    endpoint: impl Into<Options>,
+    options: ClientOptions,
+) -> (Peer, Incoming, impl Future<Output = io::Result<()>> + Send) {
+    let (peer, incoming, driver) = Driver::new(target, endpoint.into(), options);
+    (peer, incoming, driver.run())
+}

@@ -1,0 +1,52 @@
+//! The options of a client.
+
+use alloc::string::String;
+use core::fmt;
+use core::time::Duration;
+
+use crate::client::StreamLimits;
+
+/// The options of a client.
+#[derive(Clone)]
+#[non_exhaustive]
+pub struct ClientOptions {
+    /// The secret that the client shows as a bearer token; none.
+    pub token: Option<String>,
+    /// The bounds of each response.
+    pub stream: StreamLimits,
+    /// The response streams at the same time; 256. The call of one more settles as lost at once.
+    pub streams: usize,
+    /// The messages without a response that wait for the server to take the one before; 64. Above them, nothing more
+    /// leaves.
+    pub waiting: usize,
+    /// The time in which a connection has to open; 10 s.
+    pub connect_time: Duration,
+    /// The time in which the server has to take a message without a response; 30 s.
+    pub post_time: Duration,
+    /// Whether the client asks for the stream of the session itself, where the revision has one; yes.
+    pub listens: bool,
+}
+
+impl Default for ClientOptions {
+    fn default() -> Self {
+        Self {
+            token: None,
+            stream: StreamLimits::DEFAULT,
+            streams: 256,
+            waiting: 64,
+            connect_time: Duration::from_secs(10),
+            post_time: Duration::from_secs(30),
+            listens: true,
+        }
+    }
+}
+
+/// Omits the secret.
+impl fmt::Debug for ClientOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ClientOptions")
+            .field("stream", &self.stream)
+            .field("streams", &self.streams)
+            .finish_non_exhaustive()
+    }
+}

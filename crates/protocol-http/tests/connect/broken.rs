@@ -1,0 +1,278 @@
+//! Servers that are bytes on a socket, and break what they began.
+
+use protocol_async::CallError;
+use protocol_core::Cause;
+use protocol_http::connect::ClientOptions;
+use serde_json::{Value, json};
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::net::{TcpListener, TcpStream};
+
+use crate::host::{Client, how};
+
+/// A server that is a test.
+struct Script {
+    listener: TcpListener,
+    url: String,
+}
+
+/// A request that was read, and its connection.
+struct Asked {
+    stream: BufReader<TcpStream>,
+    head: String,
+    body: Value,
+}
+
+impl Script {
+    async fn new() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}/mcp", listener.local_addr().unwrap());
+        Self { listener, url }
+    }
+
+    async fn asked(&self) -> Asked {
+        let (stream, _) = self.listener.accept().await.unwrap();
+        let (mut stream, mut head) = (BufReader::new(stream), String::new());
+        while !head.ends_with("\r\n\r\n") {
+            assert!(stream.read_line(&mut head).await.unwrap() > 0, "{head}");
+        }
+        let len = head.lines().find_map(|line| line.strip_prefix("content-length: "));
+        let mut body = vec![0; len.map_or(0, |len| len.parse().unwrap())];
+        stream.read_exact(&mut body).await.unwrap();
+        let body = serde_json::from_slice(&body).unwrap_or_default();
+        Asked { stream, head, body }
+    }
+
+    /// Opens a session with the id `s1`, and takes the client that listens.
+    async fn open(&self, client: &Client) -> Asked {
+        let (_, listening) = tokio::join!(client.open(), async {
+            let initialize = self.asked().await;
+            assert!(!initialize.head.contains("mcp-session-id"));
+            let result = json!({ "protocolVersion": client.version, "capabilities": {} });
+            initialize.json("200 OK\r\nmcp-session-id: s1", &json!(1), &result).await;
+            let initialized = self.asked().await;
+            assert_eq!(initialized.body["method"], "notifications/initialized");
+            initialized.says("202 Accepted\r\ncontent-length: 0\r\n\r\n").await;
+            let listening = self.asked().await;
+            assert!(listening.head.starts_with("GET /mcp"), "{}", listening.head);
+            listening
+        });
+        listening
+    }
+}
+
+impl Asked {
+    /// Sends a status with what follows it, and closes the connection.
+    async fn says(mut self, text: &str) {
+        self.stream.write_all(format!("HTTP/1.1 {text}").as_bytes()).await.unwrap();
+    }
+
+    async fn json(self, status: &str, id: &Value, result: &Value) {
+        let body = json!({ "jsonrpc": "2.0", "id": id, "result": result }).to_string();
+        let len = body.len();
+        let head = format!("{status}\r\ncontent-type: application/json\r\ncontent-length: {len}");
+        self.says(&format!("{head}\r\n\r\n{body}")).await;
+    }
+
+    /// Sends these events, and closes the connection in the middle of the body.
+    async fn events(self, events: &str) {
+        let len = events.len();
+        let head = "200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked";
+        self.says(&format!("{head}\r\n\r\n{len:x}\r\n{events}\r\n")).await;
+    }
+
+    /// Waits until the client closes the connection.
+    async fn closed(mut self) {
+        let mut rest = Vec::new();
+        // A reset is an end too.
+        let _ = self.stream.read_to_end(&mut rest).await;
+    }
+}
+
+fn modern(url: &str) -> Client {
+    Client::new(url, "2026-07-28", ClientOptions::default())
+}
+
+#[tokio::test]
+async fn a_stream_that_breaks_in_the_middle_loses_its_call_alone() {
+    let script = Script::new().await;
+    let client = modern(&script.url);
+    let (broken, other) = (client.call("a", json!({})), client.call("b", json!({})));
+    let (one, two) = (script.asked().await, script.asked().await);
+    let (one, two) = if one.body["method"] == "a" { (one, two) } else { (two, one) };
+    one.events("data: {\"jsonrpc\":\"2.0\",\"method\":\"m\"}\n\ndata: {\"jsonrpc\":").await;
+    assert!(how(broken.await).contains("ended without the response"));
+    let id = two.body["id"].clone();
+    two.json("200 OK", &id, &json!("b")).await;
+    assert_eq!(other.await.unwrap(), "b");
+}
+
+#[tokio::test]
+async fn a_body_of_json_that_is_no_response_is_a_loss() {
+    for (status, said) in [("400 Bad Request", "status 400"), ("200 OK", "without the response")] {
+        let script = Script::new().await;
+        let client = modern(&script.url);
+        let call = client.call("a", json!({}));
+        script.asked().await.json(status, &json!("other"), &json!(1)).await;
+        assert!(how(call.await).contains(said));
+    }
+}
+
+#[tokio::test]
+async fn the_headers_of_2026_07_28_are_there() {
+    let script = Script::new().await;
+    let client = modern(&script.url);
+    let call = client.call("tools/call", json!({ "name": "a" }));
+    let asked = script.asked().await;
+    for line in [
+        "accept: application/json, text/event-stream",
+        "content-type: application/json",
+        "mcp-protocol-version: 2026-07-28",
+        "mcp-method: tools/call",
+        "mcp-name: a",
+    ] {
+        assert!(asked.head.lines().any(|it| it == line), "{line}: {}", asked.head);
+    }
+    call.cancel();
+    // The head has not come, and the cancel is the closed connection all the same.
+    asked.closed().await;
+}
+
+#[tokio::test]
+async fn a_head_that_comes_early_and_a_response_that_comes_late_are_one_call() {
+    let script = Script::new().await;
+    let client = modern(&script.url);
+    let call = client.call("a", json!({}));
+    let mut asked = script.asked().await;
+    let head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n: here\n\n";
+    asked.stream.write_all(head.as_bytes()).await.unwrap();
+    let again = client.call("b", json!({}));
+    let other = script.asked().await;
+    let id = other.body["id"].clone();
+    other.json("200 OK", &id, &json!(2)).await;
+    assert_eq!(again.await.unwrap(), 2);
+    let id = &asked.body["id"];
+    let event = format!("data: {{\"jsonrpc\":\"2.0\",\ndata: \"id\":{id},\"result\":1}}\n\n");
+    asked.stream.write_all(event.as_bytes()).await.unwrap();
+    assert_eq!(call.await.unwrap(), 1);
+}
+
+#[tokio::test]
+async fn a_stream_with_event_ids_is_resumed_before_2026_07_28() {
+    let script = Script::new().await;
+    let client = Client::new(&script.url, "2025-11-25", ClientOptions::default());
+    let _listening = script.open(&client).await;
+    let call = client.call("a", json!({}));
+    let asked = script.asked().await;
+    let id = asked.body["id"].clone();
+    asked.events("id: 7-1\nretry: 1\ndata:\n\n").await;
+    let resumed = script.asked().await;
+    assert!(resumed.head.starts_with("GET /mcp"), "{}", resumed.head);
+    for line in ["last-event-id: 7-1", "mcp-session-id: s1", "mcp-protocol-version: 2025-11-25"] {
+        assert!(resumed.head.lines().any(|it| it == line), "{line}: {}", resumed.head);
+    }
+    let response = json!({ "jsonrpc": "2.0", "id": id, "result": "late" });
+    resumed.events(&format!("id: 7-2\ndata: {response}\n\n")).await;
+    assert_eq!(call.await.unwrap(), "late");
+}
+
+#[tokio::test]
+async fn a_session_that_the_server_no_longer_knows_ends_every_call() {
+    let script = Script::new().await;
+    let client = Client::new(&script.url, "2025-06-18", ClientOptions::default());
+    let _listening = script.open(&client).await;
+    let (one, two) = (client.call("a", json!({})), client.call("b", json!({})));
+    let (asked, _other) = (script.asked().await, script.asked().await);
+    asked.says("404 Not Found\r\ncontent-length: 0\r\n\r\n").await;
+    for call in [one, two] {
+        assert!(how(call.await).contains("has ended the session"));
+    }
+    let error = client.driver.await.unwrap().unwrap_err();
+    assert!(error.to_string().contains("404"), "{error}");
+}
+
+#[tokio::test]
+async fn the_stream_of_the_session_is_asked_for_again_and_one_that_is_not_offered_is_not() {
+    let script = Script::new().await;
+    let client = Client::new(&script.url, "2025-11-25", ClientOptions::default());
+    let listening = script.open(&client).await;
+    listening.events("id: 0-1\nretry: 1\ndata: {\"jsonrpc\":\"2.0\",\"method\":\"m\"}\n\n").await;
+    assert_eq!(client.notified().await.0, "m");
+    let again = script.asked().await;
+    assert!(again.head.contains("last-event-id: 0-1"), "{}", again.head);
+    again.says("405 Method Not Allowed\r\ncontent-length: 0\r\n\r\n").await;
+    let call = client.call("a", json!({}));
+    let asked = script.asked().await;
+    let id = asked.body["id"].clone();
+    asked.json("200 OK", &id, &json!(1)).await;
+    assert_eq!(call.await.unwrap(), 1, "the session goes on without it");
+}
+
+#[tokio::test]
+async fn nothing_overtakes_the_opening_of_a_session() {
+    let script = Script::new().await;
+    let client = Client::new(&script.url, "2025-06-18", ClientOptions::default());
+    let params = json!({ "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {} });
+    let opening = client.peer.call::<Value>("initialize", params);
+    client.peer.try_notify("notifications/initialized", json!({})).unwrap();
+    let withdrawn = client.call("b", json!({}));
+    let call = client.call("a", json!({}));
+    let initialize = script.asked().await;
+    withdrawn.cancel();
+    let result = json!({ "protocolVersion": "2025-06-18", "capabilities": {} });
+    initialize.json("200 OK\r\nmcp-session-id: s1", &json!(1), &result).await;
+    opening.await.unwrap();
+    let initialized = script.asked().await;
+    assert_eq!(initialized.body["method"], "notifications/initialized");
+    assert!(initialized.head.contains("mcp-session-id: s1"), "{}", initialized.head);
+    initialized.says("202 Accepted\r\ncontent-length: 0\r\n\r\n").await;
+    let (mut methods, mut last) = (Vec::new(), None);
+    while !methods.contains(&"last".to_owned()) {
+        let asked = script.asked().await;
+        let method = asked.body["method"].as_str().unwrap_or("GET").to_owned();
+        let id = asked.body["id"].clone();
+        asked.json("200 OK", &id, &json!(1)).await;
+        if method == "a" {
+            last = Some(client.call("last", json!({})));
+        }
+        methods.push(method);
+    }
+    // The hub had let it go, so its cancel is posted.
+    methods.sort();
+    methods.retain(|method| method != "notifications/cancelled");
+    assert_eq!(methods, ["GET", "a", "last"]);
+    assert_eq!(last.unwrap().await.unwrap(), 1);
+    assert_eq!(call.await.unwrap(), 1);
+}
+
+#[tokio::test]
+async fn an_event_and_a_body_over_their_limit_lose_the_call() {
+    let mut options = ClientOptions::default();
+    (options.stream.body_bytes, options.stream.event_bytes) = (100, 100);
+    let script = Script::new().await;
+    let client = Client::new(&script.url, "2026-07-28", options);
+    for is_json in [true, false] {
+        let call = client.call("a", json!({}));
+        let asked = script.asked().await;
+        let (id, long) = (asked.body["id"].clone(), "x".repeat(100));
+        match is_json {
+            true => asked.json("200 OK", &id, &json!(long)).await,
+            false => {
+                let response = json!({ "jsonrpc": "2.0", "id": id, "result": long });
+                asked.events(&format!("data: {response}\n\n")).await;
+            }
+        }
+        assert!(how(call.await).contains("longer than the limits"));
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_is_not_there_loses_the_call() {
+    let script = Script::new().await;
+    let client = modern(&script.url);
+    drop(script);
+    let error = client.call("a", json!({})).await.unwrap_err();
+    let CallError::ConnectionLost { cause: Cause::PeerGone, how: Some(how) } = error else {
+        panic!("{error:?}")
+    };
+    assert!(how.contains("could not be asked"), "{how}");
+}

@@ -1,0 +1,7 @@
+//! The client, with our server, and with servers that are bytes on a socket.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod broken;
+mod host;
+mod revisions;
