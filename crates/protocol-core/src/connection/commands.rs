@@ -102,6 +102,15 @@ impl<O, I: Default> Connection<O, I> {
         self.run_cascade();
     }
 
+    /// Settles a call as lost, because no response to it can come any more. The connection goes on.
+    ///
+    /// It is for a transport on which each call has a stream of its own. A call that is settled stays so.
+    pub fn lose_call(&mut self, call: CallId, now: Timestamp) {
+        self.machine.advance_clock(now);
+        self.machine.lose_call(call, Cause::PeerGone);
+        self.run_cascade();
+    }
+
     /// Restarts the idle timeout of a call, because the host saw progress of it. The connection itself
     /// sees the progress that the dialect describes.
     pub fn progress(&mut self, call: CallId, now: Timestamp) {

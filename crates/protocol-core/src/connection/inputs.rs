@@ -17,7 +17,6 @@ use crate::envelope::{
     self, Addressee, Context, Message, Origin, OutgoingMessage, Request, ResponseBody,
 };
 use crate::event::{Event, TransmitKind};
-use crate::handle::CallId;
 use crate::id::WireId;
 use crate::machine::{Action, RequestExtras, RequestStep, ResponseKind};
 use crate::slot::Slot;
@@ -62,15 +61,6 @@ impl<O, I: Default> Connection<O, I> {
     /// [`Event::Closed`] (G7).
     pub fn handle_eof(&mut self, now: Timestamp) {
         self.close(CloseReason::PeerGone, now);
-    }
-
-    /// Settles a call of ours as lost, because no response to it can come any more. The connection goes on.
-    ///
-    /// It is for a transport on which each call has a stream of its own. A call that is settled stays so.
-    pub fn lose_call(&mut self, call: CallId, now: Timestamp) {
-        self.machine.advance_clock(now);
-        self.machine.lose_call(call, Cause::PeerGone);
-        self.run_cascade();
     }
 
     pub(crate) fn close(&mut self, reason: CloseReason, now: Timestamp) {

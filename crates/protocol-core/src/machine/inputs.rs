@@ -394,9 +394,7 @@ impl<C, R: Default> Machine<C, R> {
         self.lose_work();
     }
 
-    /// Settles a call as lost, because its response can't come any more. The connection goes on.
-    ///
-    /// It is for transports on which each call has a stream of its own. A call that is settled stays so.
+    /// Settles a call as lost, because its response can't come any more. A settled call stays so.
     pub(crate) fn lose_call(&mut self, call: CallId, cause: Cause) {
         let Some(key) = self.calls.find(call) else { return };
         self.calls.row_mut(key).ending = Some((Settlement::ConnectionLost, cause));
