@@ -139,12 +139,14 @@ impl ClientSession {
     }
 
     /// Takes a message of the stream of `initialize`, and the header `Mcp-Session-Id` that came with it. Returns whether
-    /// the session is open.
+    /// it is a response, so that nothing else has to wait.
     ///
-    /// Only a result opens it. An id that no header may have is none.
+    /// Only a result opens the session. An id that no header may have is none.
     pub fn opened(&mut self, id: Option<&str>, message: &[u8]) -> bool {
         let json = core::str::from_utf8(message).ok().and_then(value);
-        let Some(result) = json.and_then(|json| member(json, "result")) else { return false };
+        let Some(result) = json.and_then(|json| member(json, "result")) else {
+            return json.is_some_and(|json| member(json, "error").is_some());
+        };
         let version = member(result, "protocolVersion").and_then(text);
         let settled = version.as_deref().and_then(Rules::named).filter(|it| it.has_sessions);
         self.rules = settled.unwrap_or(self.rules);

@@ -175,7 +175,7 @@ impl ResponseStream {
                     }
                 }
                 SseEvent::Retry(time) => {
-                    self.retry = time.clamp(SHORTEST_RETRY, self.limits.longest_retry);
+                    self.retry = time.max(SHORTEST_RETRY).min(self.limits.longest_retry);
                 }
                 SseEvent::Comment => {}
             }
@@ -332,6 +332,16 @@ mod tests {
         modern.head(&EVENTS);
         read(&mut modern, "id: 7\ndata:\n\n");
         assert_eq!(modern.end(false).1, StreamStep::Lose, "it has no resumption");
+    }
+
+    #[test]
+    fn the_longest_retry_may_be_shorter_than_the_shortest() {
+        let longest_retry = Duration::from_millis(50);
+        let limits = StreamLimits { longest_retry, ..StreamLimits::DEFAULT };
+        let mut one = ResponseStream::new(&Rules::MCP_2025_11_25, None, limits);
+        one.head(&EVENTS);
+        assert_eq!(read(&mut one, "retry: 20\n\n"), [""; 0]);
+        assert_eq!(one.retry(), longest_retry);
     }
 
     #[test]

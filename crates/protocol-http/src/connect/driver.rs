@@ -7,10 +7,11 @@ use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::future::poll_fn;
-use core::pin::Pin;
+use core::pin::{Pin, pin};
 use core::task::{Context, Poll};
 use core::time::Duration;
 use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use protocol_async::hub::{Hub, Messages, Output};
 use protocol_async::{Incoming, Options, Peer, Verdict};
@@ -120,6 +121,7 @@ impl Driver {
         // A stream that is closed is the cancel in one revision, and no harm in the others.
         self.calls.values().for_each(AbortHandle::abort);
         let _ = timeout(FAREWELL, self.post_rest()).await;
+        self.drop_rest();
         if self.session.id().is_some() {
             let _ = timeout(FAREWELL, self.wire.delete(&self.session.headers())).await;
         }
@@ -168,7 +170,11 @@ impl Driver {
     fn send_held(&mut self) {
         while self.opening.is_none() {
             let Some(message) = self.held.pop_front() else { break };
-            let Some(out) = self.session.post(&message) else { continue };
+            let out = self.session.post(&message).filter(|_| self.error.is_none());
+            let Some(out) = out else {
+                self.wire.untaken(&message, "the session takes no such message");
+                continue;
+            };
             let number = out.request.as_ref().and_then(|id| id.token().parse().ok());
             match (out.lane, number) {
                 (Lane::First, Some(number)) => {
@@ -178,7 +184,7 @@ impl Driver {
                 (Lane::Free, Some(number)) => self.call(number, out, message),
                 (lane, _) => {
                     if lane == Lane::Last {
-                        self.opening = Some(Name::InOrder);
+                        self.opening = Some(Name::InOrder(lane));
                     }
                     self.in_order.push_back((out, message));
                     self.post_next();
@@ -194,14 +200,8 @@ impl Driver {
         }
         let stream =
             ResponseStream::new(self.session.rules(), out.request, self.wire.options.stream);
-        let exchange = self.wire.clone().exchange(
-            Name::Call(number),
-            stream,
-            Some((out.headers, message)),
-            self.session.headers(),
-            self.reports.0.clone(),
-        );
-        let task = self.tasks.spawn(exchange);
+        let name = Name::Call(number);
+        let task = self.exchange(name, stream, Some((out.headers, message)));
         self.calls.insert(number, task);
     }
 
@@ -212,26 +212,58 @@ impl Driver {
         }
         let Some((out, message)) = self.in_order.pop_front() else { return };
         self.is_posting = true;
-        let (wire, reports) = (self.wire.clone(), self.reports.0.clone());
+        self.spawn(Name::InOrder(out.lane), self.wire.clone().post(out.headers, message));
+    }
+
+    fn exchange(
+        &mut self,
+        name: Name,
+        stream: ResponseStream,
+        post: Option<(Headers, Vec<u8>)>,
+    ) -> AbortHandle {
+        let (headers, reports) = (self.session.headers(), self.reports.0.clone());
+        self.spawn(name, self.wire.clone().exchange(name, stream, post, headers, reports))
+    }
+
+    /// Starts a task, and reports how it ended, even if it panicked.
+    fn spawn(
+        &mut self,
+        name: Name,
+        task: impl Future<Output = Said> + Send + 'static,
+    ) -> AbortHandle {
+        let reports = self.reports.0.clone();
         self.tasks.spawn(async move {
-            let said = wire.post(out.headers, message).await;
-            let _ = reports.send(Report { name: Name::InOrder, said }).await;
-        });
+            let mut task = pin!(task);
+            let said = poll_fn(|cx| {
+                let polled = catch_unwind(AssertUnwindSafe(|| task.as_mut().poll(cx)));
+                polled.unwrap_or_else(|_| Poll::Ready(Said::Lost("its task panicked".into())))
+            });
+            let said = said.await;
+            let _ = reports.send(Report { name, said }).await;
+        })
     }
 
     /// Posts what is left at the end.
     async fn post_rest(&mut self) {
         while self.is_posting || !self.in_order.is_empty() {
             self.post_next();
-            if let Some(Report { name: Name::InOrder, .. }) = self.reports.1.recv().await {
+            if let Some(Report { name: Name::InOrder(_), .. }) = self.reports.1.recv().await {
                 self.is_posting = false;
             }
         }
     }
 
+    /// Reports what was not posted.
+    fn drop_rest(&mut self) {
+        let in_order = self.in_order.drain(..).map(|(_, message)| message);
+        for message in in_order.chain(self.held.drain(..)) {
+            self.wire.untaken(&message, "the session was over before it was sent");
+        }
+    }
+
     fn take(&mut self, report: Report) {
         let name = report.name;
-        match report.said {
+        let how = match report.said {
             Said::Message(message, session) => {
                 let is_opening = self.opening == Some(name);
                 if is_opening && self.session.opened(session.as_deref(), &message) {
@@ -240,17 +272,14 @@ impl Driver {
                 self.hub.receive_message(&message);
                 return self.send_held();
             }
-            Said::Over => {}
-            Said::Lost(how) => {
-                if let Name::Call(number) = name {
-                    self.lose(number, &how);
-                }
-            }
+            // A response that the endpoint could read has settled its call.
+            Said::Over => "its response could not be read".into(),
+            Said::Lost(how) => how,
             Said::SessionGone => self.end_session(),
-        }
+        };
         match name {
-            Name::Call(number) => drop(self.calls.remove(&number)),
-            Name::InOrder => {
+            Name::Call(number) => self.lose(number, &how),
+            Name::InOrder(_) => {
                 self.is_posting = false;
                 if self.opening == Some(name) && self.error.is_none() {
                     self.listen();
@@ -277,8 +306,7 @@ impl Driver {
             return;
         }
         let stream = ResponseStream::new(rules, None, self.wire.options.stream);
-        let (headers, reports): (Headers, _) = (self.session.headers(), self.reports.0.clone());
-        self.tasks.spawn(self.wire.clone().exchange(Name::Session, stream, None, headers, reports));
+        self.exchange(Name::Session, stream, None);
     }
 
     fn lose(&mut self, number: u32, how: &str) {
@@ -300,15 +328,17 @@ impl Driver {
         self.release(Name::Call(number));
     }
 
-    /// Ends the connection, because the server knows its session no longer.
-    fn end_session(&mut self) {
+    /// Ends the connection, because the server knows its session no longer. Returns that in words.
+    fn end_session(&mut self) -> String {
         let how: String = "the server has ended the session (status 404)".into();
-        let error = io::Error::new(io::ErrorKind::ConnectionReset, how);
+        let error = io::Error::new(io::ErrorKind::ConnectionReset, how.clone());
         self.hub.finish(&InputBuffer::new(), Some(&error));
         // There is nothing to delete.
         self.session = ClientSession::new();
         self.opening = None;
         self.error.get_or_insert(error);
+        self.drop_rest();
+        how
     }
 }
 

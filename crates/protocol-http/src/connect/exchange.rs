@@ -6,6 +6,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt::Display;
 use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use bytes::Bytes;
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HOST};
@@ -21,7 +22,7 @@ use tokio::time::{sleep, timeout};
 
 use super::options::ClientOptions;
 use super::target::Target;
-use crate::client::{ReceivedHead, ResponseStream, StreamInput, StreamStep};
+use crate::client::{Lane, ReceivedHead, ResponseStream, StreamInput, StreamStep};
 
 /// The server, and how it is asked.
 #[derive(Debug)]
@@ -35,8 +36,8 @@ pub(super) struct Wire {
 pub(super) enum Name {
     /// That of the call with this number.
     Call(u32),
-    /// The message without a response that is posted now.
-    InOrder,
+    /// The message without a response that is posted now, with its place.
+    InOrder(Lane),
     /// The stream of the session itself.
     Session,
 }
@@ -78,7 +79,7 @@ impl Wire {
         &self,
         method: Method,
         headers: &Headers,
-        body: Vec<u8>,
+        body: Bytes,
     ) -> io::Result<(Response<Incoming>, Connection)> {
         let target = &self.target;
         let address = (target.host.as_str(), target.port);
@@ -111,30 +112,45 @@ impl Wire {
         for (name, value) in headers {
             request = request.header(*name, value);
         }
-        let request = request.body(Full::new(Bytes::from(body))).map_err(other)?;
+        let request = request.body(Full::new(body)).map_err(other)?;
         Ok((sender.send_request(request).await.map_err(other)?, connection))
     }
 
     /// Posts a message that has no response.
     pub(super) async fn post(self: Arc<Self>, headers: Headers, body: Vec<u8>) -> Said {
-        let posted = timeout(self.options.post_time, self.send(Method::POST, &headers, body)).await;
-        match posted {
-            Ok(Ok((response, _))) => match head(&response, &headers).input() {
-                StreamInput::SessionGone => Said::SessionGone,
-                _ => Said::Over,
-            },
-            // Nobody awaits it, and whoever asks for more learns that the server is gone.
-            Ok(Err(_)) | Err(_) => Said::Over,
+        let body = Bytes::from(body);
+        let send = self.send(Method::POST, &headers, body.clone());
+        let (said, why) = match timeout(self.options.post_time, send).await {
+            Ok(Ok((response, _))) if response.status().is_success() => return Said::Over,
+            Ok(Ok((response, _))) => {
+                let why =
+                    format!("the server responded with status {}", response.status().as_u16());
+                match head(&response, &headers).input() {
+                    StreamInput::SessionGone => (Said::SessionGone, why),
+                    _ => (Said::Over, why),
+                }
+            }
+            Ok(Err(error)) => (Said::Over, error.to_string()),
+            Err(_) => (Said::Over, "the server took too long (options.post_time)".into()),
+        };
+        self.untaken(&body, &why);
+        said
+    }
+
+    /// Reports a message that the server did not take. A panic of the callback is contained.
+    pub(super) fn untaken(&self, message: &[u8], why: &str) {
+        if let Some(tell) = &self.options.untaken {
+            let _ = catch_unwind(AssertUnwindSafe(|| tell(message, why)));
         }
     }
 
     /// Tells the server that the session is over.
     pub(super) async fn delete(&self, headers: &Headers) {
         // A server that is gone, or takes no such request, ends it by itself.
-        let _ = self.send(Method::DELETE, headers, Vec::new()).await;
+        let _ = self.send(Method::DELETE, headers, Bytes::new()).await;
     }
 
-    /// Posts a request, or asks for the stream of the session, and reports what comes until it is over.
+    /// Posts a request, or asks for the stream of the session, and reports what comes. Returns how it ended.
     pub(super) async fn exchange(
         self: Arc<Self>,
         name: Name,
@@ -142,11 +158,11 @@ impl Wire {
         mut post: Option<(Headers, Vec<u8>)>,
         session: Headers,
         reports: Sender<Report>,
-    ) {
-        let said = loop {
+    ) -> Said {
+        loop {
             let (method, mut headers, body) = match post.take() {
-                Some((headers, body)) => (Method::POST, headers, body),
-                None => (Method::GET, session.clone(), Vec::new()),
+                Some((headers, body)) => (Method::POST, headers, Bytes::from(body)),
+                None => (Method::GET, session.clone(), Bytes::new()),
             };
             let last = stream.last_event_id().filter(|_| method == Method::GET);
             headers.extend(last.map(|id| ("last-event-id", id.into())));
@@ -172,8 +188,7 @@ impl Wire {
                 }
                 _ => break Said::Over,
             }
-        };
-        let _ = reports.send(Report { name, said }).await;
+        }
     }
 
     /// Reads a body to its end, and returns the session id of its head.

@@ -1,10 +1,14 @@
 //! The options of a client.
 
 use alloc::string::String;
+use alloc::sync::Arc;
 use core::fmt;
 use core::time::Duration;
 
 use crate::client::StreamLimits;
+
+/// A callback that sees a message that the server did not take, and the reason in words.
+pub type Untaken = Arc<dyn Fn(&[u8], &str) + Send + Sync>;
 
 /// The options of a client.
 #[derive(Clone)]
@@ -25,6 +29,9 @@ pub struct ClientOptions {
     pub post_time: Duration,
     /// Whether the client asks for the stream of the session itself, where the revision has one; yes.
     pub listens: bool,
+    /// The callback that sees each notification, cancel and response of ours that the server did not take; none.
+    /// It should be quick. A call that was posted needs none, since it settles as lost.
+    pub untaken: Option<Untaken>,
 }
 
 impl Default for ClientOptions {
@@ -37,6 +44,7 @@ impl Default for ClientOptions {
             connect_time: Duration::from_secs(10),
             post_time: Duration::from_secs(30),
             listens: true,
+            untaken: None,
         }
     }
 }

@@ -1,11 +1,14 @@
 //! Servers that are bytes on a socket, and break what they began.
 
+use std::sync::Arc;
+
 use protocol_async::CallError;
 use protocol_core::Cause;
 use protocol_http::connect::ClientOptions;
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::mpsc;
 
 use crate::host::{Client, how};
 
@@ -242,6 +245,100 @@ async fn nothing_overtakes_the_opening_of_a_session() {
     assert_eq!(methods, ["GET", "a", "last"]);
     assert_eq!(last.unwrap().await.unwrap(), 1);
     assert_eq!(call.await.unwrap(), 1);
+}
+
+#[tokio::test]
+async fn a_message_that_is_on_its_way_does_not_end_the_opening() {
+    let script = Script::new().await;
+    let client = Client::new(&script.url, "2025-06-18", ClientOptions::default());
+    let params = json!({ "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {} });
+    let opening = client.peer.call::<Value>("initialize", params);
+    let result = json!({ "protocolVersion": "2025-06-18", "capabilities": {} });
+    let initialize = script.asked().await;
+    initialize.json("200 OK\r\nmcp-session-id: s1", &json!(1), &result).await;
+    opening.await.unwrap();
+    client.peer.try_notify("m", json!({})).unwrap();
+    client.peer.try_notify("notifications/initialized", json!({})).unwrap();
+    let _call = client.call("a", json!({}));
+    for method in ["m", "notifications/initialized"] {
+        let asked = script.asked().await;
+        assert_eq!(asked.body["method"], method);
+        asked.says("202 Accepted\r\ncontent-length: 0\r\n\r\n").await;
+    }
+}
+
+#[tokio::test]
+async fn an_error_in_place_of_a_session_holds_nothing_up() {
+    let script = Script::new().await;
+    let client = Client::new(&script.url, "2025-06-18", ClientOptions::default());
+    let opening = client.peer.call::<Value>("initialize", json!({}));
+    let mut initialize = script.asked().await;
+    let error = json!({ "jsonrpc": "2.0", "id": 1, "error": { "code": -32602, "message": "no" } });
+    let head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n";
+    let stream = format!("{head}data: {error}\n\n");
+    initialize.stream.write_all(stream.as_bytes()).await.unwrap();
+    assert!(matches!(opening.await, Err(CallError::Error(_))));
+    let _call = client.call("a", json!({}));
+    // Its stream is still open.
+    assert_eq!(script.asked().await.body["method"], "a");
+}
+
+#[tokio::test]
+async fn a_response_that_can_not_be_read_loses_its_call() {
+    let script = Script::new().await;
+    let client = modern(&script.url);
+    let call = client.call("a", json!({}));
+    let asked = script.asked().await;
+    let id = &asked.body["id"];
+    let body = format!(r#"{{"jsonrpc":"2.0","id":{id},"id":{id},"result":1}}"#);
+    let head = format!("content-type: application/json\r\ncontent-length: {}", body.len());
+    asked.says(&format!("200 OK\r\n{head}\r\n\r\n{body}")).await;
+    assert!(how(call.await).contains("could not be read"));
+}
+
+#[test]
+fn an_exchange_that_panics_loses_its_call_and_holds_nothing_up() {
+    // It has no sockets, so each exchange panics.
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+    runtime.block_on(async {
+        let client = modern("http://127.0.0.1:1/mcp");
+        client.peer.try_notify("m", json!({})).unwrap();
+        client.peer.try_notify("m", json!({})).unwrap();
+        for _ in 0..2 {
+            assert!(how(client.call("a", json!({})).await).contains("panicked"));
+        }
+        client.end().await;
+    });
+}
+
+#[tokio::test]
+async fn a_message_that_the_server_does_not_take_is_reported() {
+    let (told, mut untaken) = mpsc::unbounded_channel();
+    let mut options = ClientOptions::default();
+    options.untaken = Some(Arc::new(move |message, why| {
+        let message: Value = serde_json::from_slice(message).unwrap();
+        told.send((message["method"].clone(), why.to_owned())).unwrap();
+    }));
+    let script = Script::new().await;
+    let client = Client::new(&script.url, "2025-06-18", options);
+    let _listening = script.open(&client).await;
+    for method in ["taken", "refused", "torn", "gone", "waiting"] {
+        client.peer.try_notify(method, json!({})).unwrap();
+    }
+    for status in ["202 Accepted", "400 Bad Request"] {
+        script.asked().await.says(&format!("{status}\r\ncontent-length: 0\r\n\r\n")).await;
+    }
+    drop(script.asked().await);
+    script.asked().await.says("404 Not Found\r\ncontent-length: 0\r\n\r\n").await;
+    client.driver.await.unwrap().unwrap_err();
+    let mut methods = Vec::new();
+    for said in ["status 400", "", "status 404", "the session was over"] {
+        let (method, why) = untaken.recv().await.unwrap();
+        assert!(why.contains(said) && !why.is_empty(), "{method}: {why}");
+        methods.push(method);
+    }
+    assert_eq!(methods, ["refused", "torn", "gone", "waiting"]);
+    assert_eq!(untaken.recv().await, None);
 }
 
 #[tokio::test]
