@@ -44,6 +44,8 @@ pub(super) struct Driver {
     in_order: VecDeque<(Outgoing, Vec<u8>)>,
     is_posting: bool,
     reports: (Sender<Report>, Receiver<Report>),
+    /// The report of the message that is posted, which waits for no room to read.
+    posted: (Sender<Report>, Receiver<Report>),
     /// The calls that need their stream no more.
     settled: UnboundedReceiver<u32>,
     out: Messages,
@@ -98,6 +100,7 @@ impl Driver {
             in_order: VecDeque::new(),
             is_posting: false,
             reports: channel(1),
+            posted: channel(1),
             settled,
             out: Messages::default(),
             start,
@@ -131,6 +134,9 @@ impl Driver {
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Wake> {
         if let Poll::Ready(Some(number)) = self.settled.poll_recv(cx) {
             return Poll::Ready(Wake::Settled(number));
+        }
+        if let Poll::Ready(Some(report)) = self.posted.1.poll_recv(cx) {
+            return Poll::Ready(Wake::Report(report));
         }
         while let Poll::Ready(Some(_)) = self.tasks.poll_join_next(cx) {}
         let due = self.hub.poll_timers(cx.waker());
@@ -231,7 +237,11 @@ impl Driver {
         name: Name,
         task: impl Future<Output = Said> + Send + 'static,
     ) -> AbortHandle {
-        let reports = self.reports.0.clone();
+        let reports = match name {
+            Name::InOrder(_) => &self.posted.0,
+            Name::Call(_) | Name::Session => &self.reports.0,
+        };
+        let reports = reports.clone();
         self.tasks.spawn(async move {
             let mut task = pin!(task);
             let said = poll_fn(|cx| {
@@ -247,9 +257,8 @@ impl Driver {
     async fn post_rest(&mut self) {
         while self.is_posting || !self.in_order.is_empty() {
             self.post_next();
-            if let Some(Report { name: Name::InOrder(_), .. }) = self.reports.1.recv().await {
-                self.is_posting = false;
-            }
+            let _ = self.posted.1.recv().await;
+            self.is_posting = false;
         }
     }
 
