@@ -57,9 +57,24 @@ async fn a_deadline_cancels_as_the_caller_does() {
         let mut host = Host::start(ServerOptions::default()).await;
         let client = host.client(version).await;
         let params = json!({ "_meta": { "io.modelcontextprotocol/protocolVersion": version } });
-        let options = CallOptions::default().timeout(Duration::from_millis(50));
-        let call = client.peer.call_with::<Value>("wait", params, options);
-        assert!(matches!(call.await, Err(CallError::TimedOut { .. })));
+        // A deadline that passes before the handler begins shows nothing, so the next one is later.
+        for doubled in 0.. {
+            let options = CallOptions::default().timeout(Duration::from_millis(50 << doubled));
+            let mut call = client.peer.call_with::<Value>("wait", params.clone(), options);
+            let early = tokio::select! {
+                _ = host.report() => None,
+                outcome = &mut call => Some(outcome),
+            };
+            let has_begun = early.is_none();
+            let outcome = match early {
+                Some(outcome) => outcome,
+                None => call.await,
+            };
+            assert!(matches!(outcome, Err(CallError::TimedOut { .. })));
+            if has_begun {
+                break;
+            }
+        }
         while host.report().await != Report::Cancelled(Cause::Peer) {}
     }
 }
