@@ -109,18 +109,21 @@ impl Cancellation {
 
     /// Runs any work until it is done or the marker is set.
     ///
-    /// The work is not polled once the marker is set, so a cancellation that was read before a response wins over that response.
-    /// A result that the work returns while the marker is being set wins. When the marker wins, the work is dropped
-    /// before this returns.
+    /// If it is set already, the work is never polled. If both happen at once, the work's result wins, unless the cause is
+    /// [`Cause::Stopped`]: a client that stops a turn also settles its questions, and the turn must not go on with these.
+    /// When the marker wins, the work is dropped before this returns.
     ///
     /// # Errors
     ///
     /// Returns [`Cancelled`] if the marker won.
     pub async fn unless_cancelled<F: Future>(&self, work: F) -> Result<F::Output, Cancelled> {
+        self.checkpoint()?;
         let mut work = pin!(work);
         let mut cancelled = pin!(self.cancelled());
         std::future::poll_fn(|cx| {
-            self.checkpoint()?;
+            if self.cause() == Some(Cause::Stopped) {
+                return Poll::Ready(Err(Cancelled { cause: Cause::Stopped }));
+            }
             if let Poll::Ready(result) = work.as_mut().poll(cx) {
                 return Poll::Ready(Ok(result));
             }

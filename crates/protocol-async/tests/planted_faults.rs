@@ -87,8 +87,8 @@ fn poll<F: Future>(future: Pin<&mut F>) -> Poll<F::Output> {
     future.poll(&mut Context::from_waker(Waker::noop()))
 }
 
-#[test]
-fn a_result_that_is_ready_beats_a_cancel_that_came_with_it() {
+/// Polls work whose result is ready when its marker is set, with this cause.
+fn tie(cause: Cause) -> Poll<Result<u8, Cause>> {
     let canceller = Canceller::new();
     let marker = canceller.marker();
     let is_ready = Cell::new(false);
@@ -96,8 +96,19 @@ fn a_result_that_is_ready_beats_a_cancel_that_came_with_it() {
     let mut work = pin!(marker.unless_cancelled(work));
     assert!(poll(work.as_mut()).is_pending());
     is_ready.set(true);
-    canceller.cancel(Cause::Caller);
-    assert!(matches!(poll(work.as_mut()), Poll::Ready(Ok(7))));
+    canceller.cancel(cause);
+    poll(work.as_mut()).map_err(|cancelled| cancelled.cause)
+}
+
+#[test]
+fn a_result_that_is_ready_beats_a_cancel_that_came_with_it() {
+    assert_eq!(tie(Cause::Caller), Poll::Ready(Ok(7)));
+}
+
+/// A client that stops a turn also settles the question that the turn waits for.
+#[test]
+fn w18_a_stop_beats_a_result_that_is_ready_with_it() {
+    assert_eq!(tie(Cause::Stopped), Poll::Ready(Err(Cause::Stopped)));
 }
 
 #[test]

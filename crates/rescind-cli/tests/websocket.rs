@@ -142,7 +142,7 @@ fn what_can_not_be_is_said_in_one_line() {
     let unreached = format!("can't connect to {elsewhere}: ");
     ends(6, &["call", "--connect", &elsewhere, "m"], &unreached);
     says(&["serve", "--listen", "ftp://localhost:1"], "begins with ws://");
-    says(&["call", "--connect", "http://localhost:1", "m"], "begins with ws://");
+    says(&["call", "--connect", "ftp://localhost:1", "m"], "begins with ws://");
     says(&["serve", "--listen", "wss://localhost:0"], "--certificate");
     says(&["serve", "--listen", "ws://localhost:0", "--certificate", "a", "--key", "b"], "wss://");
     says(&["serve", "--listen", LOCAL, "--runtime", "smol"], "--runtime <NAME>");

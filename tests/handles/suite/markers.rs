@@ -36,25 +36,6 @@ fn b23_unless_cancelled_gives_the_result_on_a_tie() {
     });
 }
 
-/// A client that stops a turn also settles the question that the turn waits for.
-#[test]
-fn w18_a_stop_wins_over_a_response_that_is_read_with_it() {
-    run(async {
-        let canceller = Canceller::new();
-        let marker = canceller.marker();
-        let mut is_first = true;
-        let work = poll_fn(|cx| {
-            if !std::mem::take(&mut is_first) {
-                return Poll::Ready("end_turn");
-            }
-            canceller.cancel(Cause::Stopped);
-            cx.waker().wake_by_ref();
-            Poll::Pending
-        });
-        assert_eq!(marker.unless_cancelled(work).await.unwrap_err().cause, Cause::Stopped);
-    });
-}
-
 #[test]
 fn b06_unless_cancelled_drops_the_work_before_it_returns() {
     run(async {
