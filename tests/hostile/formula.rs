@@ -1,4 +1,4 @@
-//! What may be held at most: the sums of docs/memory.md and docs/decisions/0024-listener.md, as code.
+//! The most that may be held: the sums of docs/memory.md and docs/decisions/0024-listener.md, as code.
 
 use protocol_async::Options;
 use protocol_core::{Config, Connection, Dialect};

@@ -57,9 +57,9 @@ struct World {
     /// The stream on which the client has or had the first request.
     mine: StreamId,
     next: u64,
-    /// What the client has of the first request, in the order of its arrival.
+    /// The messages that the client has of the first request, in the order of their arrival.
     seen: Vec<String>,
-    /// What the endpoint has sent for it.
+    /// The messages that the endpoint has sent for it.
     sent: Vec<String>,
     last_event_id: String,
     cancels: Vec<Cause>,
@@ -67,7 +67,7 @@ struct World {
     lost_at: Option<Timestamp>,
     was_lost: bool,
     was_cancelled: bool,
-    /// How often the session said that its endpoint has to end.
+    /// The number of times that the session said that its endpoint has to end.
     ends: u32,
     count: Count,
     moves: Vec<Move>,

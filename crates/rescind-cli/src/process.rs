@@ -30,7 +30,7 @@ pub(crate) struct ProcessArgs {
     #[arg(long, value_name = "NAME=VALUE", value_parser = variable)]
     env: Vec<(String, String)>,
 
-    /// How long the server may take to end once its input is closed, and once more after SIGTERM, such as
+    /// The time that the server may take to end once its input is closed, and once more after SIGTERM, such as
     /// 10s [default: 500ms for a call, 2s behind a relay or a replay]
     #[arg(long, value_name = "DUR", value_parser = crate::duration)]
     exit_grace: Option<Duration>,

@@ -56,7 +56,7 @@ fn is_tried(dialect: &str, runtime: &str) -> bool {
     }
 }
 
-/// Why something can't be tried with a server that does one thing at a time, and whose turns ask nothing.
+/// Reasons for an open check: the server does one thing at a time, and its turns ask nothing.
 const SERIAL: [&str; 4] = [
     "the server asked nothing of us",
     "the server answers nothing else while it is at work",

@@ -21,7 +21,7 @@ const CALL_RUNTIMES: [&str; 3] = ["blocking", "tokio", "smol"];
 /// A server behind a wrapper, as `npx` and `uvx` are. It does not care for the end of its input.
 const WRAPPED: &str = "sh -c 'echo there >&2; sleep 1000; true'; true";
 
-/// What it is ended by.
+/// The way in which it is ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum End {
     OfInput,

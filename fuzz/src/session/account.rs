@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::bytes::Bytes;
 
-/// What was asked, and what clients read of it.
+/// An account of the requests, and of the messages that clients read.
 #[derive(Default)]
 pub(super) struct Account {
     /// The number of the next request.
