@@ -112,7 +112,7 @@ const SAMPLE: &str = "acp";
 const ASKS_NOTHING: [&str; 6] = ["jsonrpc", "mcp", "mcp-2026-07-28", "abp", "dap", "erlmcp"];
 
 /// What is said of a server in each dialect.
-fn reports(serve: fn(TcpStream, Config)) -> Vec<(String, Report)> {
+fn reports(serve: fn(TcpStream, Config), patience: Duration) -> Vec<(String, Report)> {
     // What HTTP changes of a dialect does not show on a stream.
     let is_tried = |dialect: &&Dialect| match env::var_os("RESCIND_EVERY_RUNTIME") {
         Some(_) => !dialect.name.ends_with("-http"),
@@ -127,6 +127,7 @@ fn reports(serve: fn(TcpStream, Config)) -> Vec<(String, Report)> {
         let mut options = Options::new(spoken.clone());
         options.slow = Some(Asked::new("sleep", json!({ "ms": "$MS" })));
         options.slow_ms = 500;
+        options.patience = patience;
         options.reverse = (!ASKS_NOTHING.contains(&&*dialect.name))
             .then(|| Asked::new("nested", json!({ "ms": "$MS" })));
         let config = Config::server(spoken);
@@ -135,6 +136,9 @@ fn reports(serve: fn(TcpStream, Config)) -> Vec<(String, Report)> {
     };
     Dialect::PRESETS.iter().filter(is_tried).map(report).collect()
 }
+
+/// How long the tester waits for a message.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Reasons for an open check: these servers open no session, report no progress, and the time that one thing takes
 /// after another can't be measured.
@@ -152,8 +156,8 @@ const SERIAL: [&str; 4] = [
 ];
 
 #[track_caller]
-fn passes(serve: fn(TcpStream, Config), open: &[&str]) {
-    for (dialect, report) in reports(serve) {
+fn passes(serve: fn(TcpStream, Config), patience: Duration, open: &[&str]) {
+    for (dialect, report) in reports(serve, patience) {
         for outcome in &report.outcomes {
             let is_good = match &outcome.verdict {
                 Verdict::Pass | Verdict::NotApplicable => true,
@@ -170,21 +174,22 @@ fn passes(serve: fn(TcpStream, Config), open: &[&str]) {
 
 #[test]
 fn a_server_on_tokio_passes() {
-    passes(on_tokio, &[]);
+    passes(on_tokio, PATIENCE, &[]);
 }
 
 #[test]
 fn a_server_on_smol_passes() {
-    passes(on_smol, &[]);
+    passes(on_smol, PATIENCE, &[]);
 }
 
 #[test]
 fn a_server_on_threads_passes() {
-    passes(on_threads, &[]);
+    passes(on_threads, PATIENCE, &[]);
 }
 
 #[cfg(unix)]
 #[test]
 fn a_server_on_a_single_thread_passes_what_can_be_tried() {
-    passes(on_a_single_thread, &SERIAL);
+    // It leaves much open, and each such check waits for as long.
+    passes(on_a_single_thread, Duration::from_secs(3), &SERIAL);
 }

@@ -15,11 +15,11 @@ use rescind_hostile_suite::wire::request;
 use rescind_hostile_suite::{MIB, mib};
 use serde_json::json;
 
+use crate::alone;
 use crate::program::Program;
-use crate::{alone, times};
 
 /// How long an attack lasts: what grows without bound has grown by then.
-const LASTS: Duration = Duration::from_secs(if cfg!(debug_assertions) { 1 } else { 5 });
+const LASTS: Duration = Duration::from_secs(5);
 
 /// What may be kept of what no one can use: what waits to be taken, where reading is faster than taking, and a message of the
 /// longest in a buffer that doubles, with its copies. Of the first docs/memory.md says why it is three times its limit.
@@ -176,7 +176,7 @@ fn f44_a_server_that_asks_without_end() {
 
 #[test]
 fn f70_a_client_of_a_relay_whose_server_reads_nothing() {
-    let client = Client::Asks(times(600), "echo");
+    let client = Client::Asks(600, "echo");
     ask("600 requests of 1 MiB, unread", Around { client, ..Around::SILENT });
 }
 
@@ -190,13 +190,13 @@ fn f70_a_client_of_a_relay_that_reads_nothing_of_a_flood() {
 fn f31_a_client_of_a_relay_that_reads_no_answers() {
     // Each is answered with itself: the peer of a relay may well be generous.
     let server = r#"exec sed -u 's/"method":"echo",//;s/"params"/"result"/'"#;
-    let client = Client::Asks(times(600), "echo");
+    let client = Client::Asks(600, "echo");
     ask("600 answers of 1 MiB, unread", Around { server, client, is_read: false });
 }
 
 #[test]
 fn f71_a_client_of_a_relay_whose_line_has_no_end() {
-    let client = Client::Line(times(600));
+    let client = Client::Line(600);
     ask("a client's line without end", Around { client, ..Around::SILENT });
 }
 

@@ -1,8 +1,7 @@
 //! Attacks on the running program. Each says what it may cost at most: memory by the formula of G8, processor time and
 //! another client's waiting beside what they are without it (F31, F44 to F49, F71).
 //!
-//! The figures are those of a release build: `cargo test --release -p rescind-hostile-suite -- --nocapture`. A debug
-//! build attacks with less and asserts memory and processor time only.
+//! The figures are those of a release build: `cargo test --release -p rescind-hostile-suite --test hostile -- --nocapture`.
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -21,9 +20,4 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 fn alone() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// So many, or a fiftieth of that in a debug build.
-const fn times(many: usize) -> usize {
-    if cfg!(debug_assertions) { many / 50 } else { many }
 }

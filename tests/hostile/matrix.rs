@@ -12,7 +12,7 @@ use std::time::Duration;
 use protocol_async::Options;
 use protocol_core::{Config, Dialect};
 use rescind_hostile_suite::attacks::{self, Held};
-use rescind_hostile_suite::hosting::{self, PART};
+use rescind_hostile_suite::hosting;
 use rescind_hostile_suite::wire::Target;
 use rescind_hostile_suite::{KIB, MIB, mib};
 
@@ -157,7 +157,7 @@ fn unfinished(_: &Options, many: usize) -> usize {
 }
 
 fn behind_echoes(target: &Target, hundreds: usize) -> io::Result<Held> {
-    attacks::notifications_behind_echoes(target, (200 / PART).max(2), hundreds)
+    attacks::notifications_behind_echoes(target, 200, hundreds)
 }
 
 /// More processor time than its twin's an attack may take.
@@ -234,10 +234,6 @@ struct Cost {
 const PANICKED: i32 = 101;
 
 impl Attack {
-    fn many(&self) -> usize {
-        (self.many / PART).div_ceil(if PART == 1 { 1 } else { 2 })
-    }
-
     fn cost(&self, victim: Victim, is_read: bool) -> Cost {
         let (mut program, target) = victim.start(is_read || self.fault != "F67");
         let target = if is_read { target.read() } else { target };
@@ -245,7 +241,7 @@ impl Attack {
         process.rest();
         process.forget_peak();
         let (idle, before) = (process.peak().unwrap(), program.processor());
-        let held = (self.run)(&target, self.many())
+        let held = (self.run)(&target, self.many)
             .unwrap_or_else(|error| panic!("{}, {victim:?}: {error}", self.name));
         process.rest();
         let processor = program.processor() - before;
@@ -266,7 +262,7 @@ impl Attack {
         println!(
             "{} {:<40} {:<34} {:>9} taken, {:>10} of {:>10}, {:>5.1} times idle; {:>7.0?} of processor time, the twin's {:.0?}",
             self.fault,
-            format!("{} {}", self.many(), self.name),
+            format!("{} {}", self.many, self.name),
             format!("{victim:?}"),
             cost.taken,
             mib(cost.memory),

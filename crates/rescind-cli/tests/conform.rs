@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 use std::process::{Command, Output};
-use std::{env, fs};
+use std::{env, fs, thread};
 
 use protocol_core::Dialect;
 use rescind_conform::{client_page, page, relay_page};
@@ -40,21 +40,30 @@ pub(crate) fn dialects() -> impl Iterator<Item = &'static str> {
     Dialect::PRESETS.iter().map(|it| &*it.name).filter(|name| !name.ends_with("-http"))
 }
 
+/// Whether it is this dialect's turn: `.ci/run` sets `RESCIND_TURN`, so that another is tried after each commit.
+pub(crate) fn has_turn(dialect: &str) -> bool {
+    let turn = env::var("RESCIND_TURN").ok().map(|turn| turn.parse::<usize>().unwrap());
+    turn.is_some_and(|turn| dialects().nth(turn % dialects().count()) == Some(dialect))
+}
+
 /// The silent and the others, with either framing, and the one whose messages have numbers.
 const WITHOUT: [&str; 3] = ["lsp", "mcp-2026-07-28", "dap"];
 
-/// Whether a dialect is tested on a runtime: with `RESCIND_EVERY_RUNTIME=1` each on each, with `RESCIND_EVERY_CHECK=1`, as in
-/// `.ci/run`, each on one and some on the others, and without either a sample.
+/// Whether a dialect is tested on a runtime: with `RESCIND_EVERY_RUNTIME=1` each on each, with `RESCIND_EVERY_CHECK=1`
+/// each on one and some on the others, and without either a sample.
 fn is_tried(dialect: &str, runtime: &str) -> bool {
     let is_set = |variable| env::var_os(variable).is_some();
     let (every_check, is_sample) = (is_set("RESCIND_EVERY_CHECK"), WITHOUT.contains(&dialect));
     match runtime {
         _ if is_set("RESCIND_EVERY_RUNTIME") => true,
-        "blocking" => every_check || is_sample || dialect == "acp",
+        "blocking" => every_check || is_sample || dialect == "acp" || has_turn(dialect),
         "single" => every_check && dialect == "acp",
         _ => every_check && is_sample || dialect == "acp",
     }
 }
+
+/// Dialects that are tested at the same time.
+const AT_ONCE: usize = 3;
 
 /// Reasons for an open check: the server does one thing at a time, and its turns ask nothing.
 const SERIAL: [&str; 4] = [
@@ -78,16 +87,19 @@ fn is_good(output: &Output, said: &str, runtime: &str) -> bool {
 }
 
 fn serve_passes_everything_on(runtime: &str) {
-    let mut failed = Vec::new();
-    for dialect in dialects().filter(|dialect| is_tried(dialect, runtime)) {
+    let passes = |dialect| {
         let arguments = [vec!["--dialect", dialect], arguments(dialect)].concat();
         let output = conform(&arguments, &["--dialect", dialect, "--runtime", runtime]);
         let said = text(&output);
-        if !is_good(&output, &said, runtime) {
-            failed.push(format!("{dialect} on {runtime}:\n{said}"));
-        }
+        assert!(is_good(&output, &said, runtime), "{dialect} on {runtime}:\n{said}");
+    };
+    let dialects: Vec<_> = dialects().filter(|dialect| is_tried(dialect, runtime)).collect();
+    // Each run waits most of its time.
+    for some in dialects.chunks(AT_ONCE) {
+        thread::scope(|scope| {
+            some.iter().for_each(|dialect| drop(scope.spawn(|| passes(dialect))))
+        });
     }
-    assert!(failed.is_empty(), "{}", failed.join("\n"));
 }
 
 #[test]
@@ -122,12 +134,13 @@ fn plainly(what: &str, dialect: &str, subject: &[&str]) -> String {
     said
 }
 
-/// Nothing that a protocol demands is left out. All dialects with `RESCIND_EVERY_CHECK=1`, as in `.ci/run`, and without
-/// one for each way in which slow work is found.
+/// Nothing that a protocol demands is left out. All dialects with `RESCIND_EVERY_CHECK=1`, and without one for each way
+/// in which slow work is found.
 #[test]
 fn f115_serve_passes_every_must_without_an_argument() {
     let is_tried = |dialect: &&str| {
-        env::var_os("RESCIND_EVERY_CHECK").is_some() || ["acp", "mcp"].contains(dialect)
+        let is_sample = ["acp", "mcp"].contains(dialect) || has_turn(dialect);
+        is_sample || env::var_os("RESCIND_EVERY_CHECK").is_some()
     };
     for dialect in dialects().filter(is_tried) {
         let said = plainly("server", dialect, &["serve", "--dialect", dialect]);
@@ -294,7 +307,7 @@ fn conform_relay(arguments: &[&str], relay: &[&str]) -> Output {
     command.output().unwrap()
 }
 
-/// All checks with `RESCIND_EVERY_CHECK=1`, as in `.ci/run`, and a sample of each group without.
+/// All checks with `RESCIND_EVERY_CHECK=1`, and a sample of each group without.
 const SAMPLE: [&str; 16] = [
     "--only",
     "relay-id/kinds",

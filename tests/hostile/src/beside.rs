@@ -10,8 +10,8 @@ use crate::attacks::Held;
 use crate::process::{Process, kept_waiting};
 use crate::wire::{Client, Target};
 
-/// Round trips of the client that is watched, at least. A debug build's say nothing of time.
-const TRIPS: usize = if cfg!(debug_assertions) { 30 } else { 300 };
+/// Round trips of the client that is watched, at least.
+const TRIPS: usize = 300;
 
 /// A trip on which the machine let the server or the client wait for a processor for longer than this says how busy the
 /// machine is, and nothing of the server.
