@@ -56,10 +56,13 @@ fn main() -> ExitCode {
 
 /// Without those that have nothing of their own but a name: they have the same states.
 fn different(presets: &'static [Dialect]) -> impl Iterator<Item = &'static Dialect> {
-    let nameless = |it: &Dialect| Dialect { name: "".into(), ..it.clone() };
-    presets.iter().enumerate().filter_map(move |(index, preset)| {
-        let is_new = presets[..index].iter().all(|it| nameless(it) != nameless(preset));
-        is_new.then_some(preset)
+    presets.iter().enumerate().filter_map(|(index, preset)| {
+        let is_alike = |other: &Dialect| {
+            let mut other = other.clone();
+            other.name = preset.name.clone();
+            other == *preset
+        };
+        (!presets[..index].iter().any(is_alike)).then_some(preset)
     })
 }
 

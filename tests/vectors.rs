@@ -1,13 +1,15 @@
 //! Runs `tests/vectors/<dialect>/*.jsonl` through `rescind step`, byte for byte.
 //!
 //! A vector begins with a line that says what it shows, which bugs (B) and guarantees (G) it holds,
-//! which rule of which protocol asks for it, and which side of the dialect it is. Then come
-//! `{"in": INPUT}` lines, each followed by the `{"out": OUTPUT}` lines that it makes.
+//! which rule of which protocol asks for it, and which side of which dialects it is. Then come
+//! `{"in": INPUT}` lines, each followed by the `{"out": OUTPUT}` lines that it makes. `{revision}` stands
+//! for the date in the name of the dialect.
 //! `BLESS=1 cargo test --test vectors` rewrites the outputs; read the difference before you commit it.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod committed;
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -22,13 +24,13 @@ use serde_json::value::RawValue;
 /// Makes a test of each file, named by its path.
 fn main() -> ExitCode {
     let names = names();
-    let coverage = names.clone();
+    let (vectors, coverage) = (names.clone(), names.clone());
     let mut tests: Vec<Trial> =
-        names.into_iter().map(|name| trial(&name.clone(), move || run(&name))).collect();
+        vectors.into_iter().map(|name| trial(&name.clone(), move || run(&name))).collect();
     tests.push(trial("every_bug_and_guarantee_has_a_vector_named_for_it", move || {
         every_bug_and_guarantee_is_shown(&coverage);
     }));
-    tests.push(trial("every_preset_has_vectors", every_preset_has_vectors));
+    tests.push(trial("every_preset_has_vectors", move || every_preset_has_vectors(&names)));
     libtest_mimic::run(&Arguments::from_args(), tests).exit_code()
 }
 
@@ -58,7 +60,8 @@ struct Header {
     vector: String,
     /// Which bugs and guarantees: `B9`, `G3`.
     rules: Vec<String>,
-    dialect: String,
+    /// All those in which it is the same conversation; the first names the folder.
+    dialects: Vec<String>,
     /// Which rule of which protocol, or which reader of the wire, asks for it.
     cites: String,
     /// Which side it is, where the dialect tells its sides apart.
@@ -102,12 +105,10 @@ fn every_bug_and_guarantee_is_shown(names: &[String]) {
     }
 }
 
-fn every_preset_has_vectors() {
-    let mut presets: Vec<_> = Dialect::PRESETS.iter().map(|preset| &*preset.name).collect();
-    let mut directories: Vec<String> = entries(&directory()).collect();
-    presets.sort_unstable();
-    directories.sort_unstable();
-    assert_eq!(directories, presets);
+fn every_preset_has_vectors(names: &[String]) {
+    let dialects: BTreeSet<_> = names.iter().flat_map(|name| read(name).0.dialects).collect();
+    let presets = Dialect::PRESETS.iter().map(|preset| preset.name.to_string()).collect();
+    assert_eq!(dialects, presets);
 }
 
 /// The vectors by their paths: a directory for each dialect.
@@ -132,18 +133,32 @@ fn directory() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("vectors")
 }
 
-/// Replays one vector and compares the whole transcript.
-fn run(name: &str) {
-    let path = directory().join(name).with_extension("jsonl");
-    let text = fs::read_to_string(&path).unwrap();
+fn path_of(name: &str) -> PathBuf {
+    directory().join(name).with_extension("jsonl")
+}
+
+/// The header of a vector, parsed and as it stands, and the lines below it.
+fn read(name: &str) -> (Header, String, String) {
+    let text = fs::read_to_string(path_of(name)).unwrap();
     let (first, rest) = text.split_once('\n').unwrap();
-    let header: Header = serde_json::from_str(first).unwrap();
+    (serde_json::from_str(first).unwrap(), first.to_owned(), rest.to_owned())
+}
+
+const REVISION: &str = "{revision}";
+
+/// Replays one vector in each of its dialects and compares the whole transcript.
+fn run(name: &str) {
+    let (header, first, rest) = read(name);
     check_header(name, &header);
 
-    let transcript = transcript(&header, rest);
-    assert_eq!(transcript, self::transcript(&header, rest), "G10: the same again");
-    if let Err(difference) = committed::check(&path, &format!("{first}\n{transcript}")) {
-        panic!("{}\n{difference}", header.vector);
+    for dialect in &header.dialects {
+        let transcript = transcript(dialect, &header.side, &rest);
+        let again = self::transcript(dialect, &header.side, &rest);
+        assert_eq!(transcript, again, "G10: the same again");
+        let found = format!("{first}\n{transcript}");
+        if let Err(difference) = committed::check(&path_of(name), &found) {
+            panic!("{}, in {dialect}\n{difference}", header.vector);
+        }
     }
 }
 
@@ -157,7 +172,7 @@ fn check_header(name: &str, header: &Header) {
         assert!(known, "{rule} is neither a bug nor a guarantee");
     }
     let (directory, name) = name.split_once('/').unwrap();
-    assert_eq!(directory, header.dialect, "a directory holds one dialect");
+    assert_eq!(directory, header.dialects[0], "the first dialect names the folder");
     let prefix = name.split('_').next().unwrap().to_uppercase();
     let is_rule = prefix.len() == 3 && prefix.starts_with(['B', 'G']);
     if is_rule && prefix[1..].parse::<u8>().is_ok() {
@@ -166,9 +181,17 @@ fn check_header(name: &str, header: &Header) {
     }
 }
 
+/// The date of a revision, if the dialect's name has one.
+fn revision(dialect: &str) -> &str {
+    let name = dialect.trim_start_matches("mcp-");
+    name.strip_suffix("-http").unwrap_or(name)
+}
+
 /// The inputs among `lines` as they stand, each with the outputs that it really makes.
-fn transcript(header: &Header, lines: &str) -> String {
-    let args = ["step", "--dialect", &header.dialect, "--side", &header.side];
+fn transcript(dialect: &str, side: &str, lines: &str) -> String {
+    let is_one_of_several = lines.contains(REVISION);
+    let lines = lines.replace(REVISION, revision(dialect));
+    let args = ["step", "--dialect", dialect, "--side", side];
     let mut session = Session::new(&Command::parse_from(args).args);
     let mut transcript = String::new();
     for line in lines.lines() {
@@ -185,6 +208,9 @@ fn transcript(header: &Header, lines: &str) -> String {
             serde_json::from_str::<&RawValue>(output).expect("every output is JSON");
             transcript.push_str(&format!("{{\"out\": {output}}}\n"));
         }
+    }
+    if is_one_of_several {
+        transcript = transcript.replace(revision(dialect), REVISION);
     }
     transcript
 }

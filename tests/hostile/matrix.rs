@@ -292,7 +292,7 @@ fn withstood(fault: &str) {
     let cells = attacks.flat_map(|attack| VICTIMS.map(|victim| (attack, victim)));
     let cells: Vec<_> = cells
         .filter_map(|(attack, victim)| match victim.cell(attack) {
-            Holds(most) => Some((attack, victim, most(&victim.options(), attack.many()))),
+            Holds(most) => Some((attack, victim, most(&victim.options(), attack.many))),
             No(why) => {
                 println!("{fault} {:<40} {victim:?}: no, {why}", attack.name);
                 None
