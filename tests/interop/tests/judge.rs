@@ -1,5 +1,6 @@
-//! `rescind conform relay` finds our relay without fault, and the faults of relays that are wrong on purpose, as
-//! programs. Its own tests are in `crates/rescind-conform`, with a wrong relay for each check.
+//! `rescind conform relay` finds chains of our relay without fault, and the faults of relays that are wrong on purpose, as
+//! programs. `crates/rescind-cli/tests/conform.rs` judges a single relay, and `crates/rescind-conform` has a wrong relay for
+//! each check.
 
 use std::time::Duration;
 
@@ -28,28 +29,8 @@ fn judge_ours(dialects: [&str; 2], relay: &[String]) {
 }
 
 #[test]
-fn our_relay_acp() {
-    judge_ours(["acp"; 2], &relay("acp", &[]));
-}
-
-#[test]
 fn our_relay_acp_three_hops() {
     judge_ours(["acp"; 2], &relay("acp", &relay("acp", &relay("acp", &[]))));
-}
-
-#[test]
-fn our_relay_lsp() {
-    judge_ours(["lsp"; 2], &relay("lsp", &[]));
-}
-
-#[test]
-fn our_relay_mcp_2025() {
-    judge_ours(["mcp-2025-11-25"; 2], &relay("mcp-2025-11-25", &[]));
-}
-
-#[test]
-fn our_relay_mcp() {
-    judge_ours(["mcp"; 2], &relay("mcp", &[]));
 }
 
 #[test]
