@@ -143,10 +143,10 @@ impl Upstream {
     fn respond(&self, Settled { number, responder, mut outcome }: Settled) {
         if let Clients::Many(open) = &self.clients {
             let own = lock(open).remove(&number).and_then(|client| client.id());
-            if let (Ok(result), Some(id)) = (&mut outcome, own) {
-                if let Some(told) = replace(result, &SUBSCRIPTION, &id) {
-                    *result = told;
-                }
+            if let (Ok(result), Some(id)) = (&mut outcome, own)
+                && let Some(told) = replace(result, &SUBSCRIPTION, &id)
+            {
+                *result = told;
             }
         }
         responder.answer(outcome.map_err(|error| match error {
@@ -176,7 +176,7 @@ impl Clients {
                 responder.respond_with_failure(request.unknown_method());
             }
             (Self::Many(open), Arrival::Notification(told)) => tell(&lock(open), told),
-            (Self::Many(_), _) => {}
+            (Self::Many(_), arrival) => report(&arrival),
         }
     }
 }
@@ -210,8 +210,18 @@ fn tell_only(open: &BTreeMap<u64, Client>, told: Notification) {
 }
 
 fn send(peer: &Peer, arrival: Arrival) {
+    report(&arrival);
     if let Err(refused) = peer.send_proxied(arrival) {
         log(format_args!("{} was dropped: {}", refused.data.method, refused.reason));
+    }
+}
+
+/// Reports what can't be passed on.
+fn report(arrival: &Arrival) {
+    match arrival {
+        Arrival::Violation { violation, .. } => log(violation),
+        Arrival::Missed { count } => log(format_args!("{count} notifications were dropped")),
+        _ => {}
     }
 }
 
