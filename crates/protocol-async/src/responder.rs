@@ -3,7 +3,7 @@
 use std::fmt;
 use std::marker::PhantomData;
 
-use protocol_core::{Cause, Refusal, RequestHandle, Response};
+use protocol_core::{Cause, Refusal, RequestHandle, Response, WireId};
 use protocol_endpoint::{Answer, Failure};
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -86,6 +86,13 @@ impl<T> Responder<T> {
     #[must_use]
     pub fn handle(&self) -> RequestHandle {
         self.owed().request
+    }
+
+    /// Returns the id of the request as the peer wrote it. It means nothing on another connection.
+    #[must_use]
+    pub fn id(&self) -> Option<WireId> {
+        let Debt { lease, request, .. } = self.owed();
+        lease.lock().endpoint.request_id(*request).cloned()
     }
 
     /// Returns the peer that sent the request.

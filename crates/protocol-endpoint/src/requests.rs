@@ -4,7 +4,9 @@ use alloc::borrow::{Cow, ToOwned};
 
 use core::mem;
 
-use protocol_core::{BeforeStart, Cause, Refusal, RequestHandle, Response, Timestamp, code};
+use protocol_core::{
+    BeforeStart, Cause, Refusal, RequestHandle, Response, Timestamp, WireId, code,
+};
 use serde_json::value::RawValue;
 
 use crate::account::Grant;
@@ -159,6 +161,11 @@ impl<W, M> Endpoint<W, M> {
     /// Returns the cause for which a request was cancelled, if it was.
     pub fn cause(&self, request: RequestHandle) -> Option<Cause> {
         self.core().machine().request_cause(request)
+    }
+
+    /// Returns the id of a request as the peer wrote it, while it has no response.
+    pub fn request_id(&self, request: RequestHandle) -> Option<&WireId> {
+        self.core().machine().request_id(request)
     }
 
     /// Sets the mark of a request: the host gets it back when the request is cancelled or over.

@@ -2,12 +2,14 @@
 #![forbid(unsafe_code)]
 
 mod address;
+mod admission;
 pub mod call;
 pub mod conform;
 pub mod dialect;
 mod ending;
 mod exit;
 pub mod export;
+mod http;
 mod input;
 mod noise;
 pub mod pages;

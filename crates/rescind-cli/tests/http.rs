@@ -10,19 +10,19 @@ use serde_json::{Value, json};
 
 use crate::support::{self, PATIENCE, Running, Said, rescind};
 
-const LOCAL: &str = "http://127.0.0.1:0/mcp";
-const HOUR: u64 = 3_600_000;
+pub(crate) const LOCAL: &str = "http://127.0.0.1:0/mcp";
+pub(crate) const HOUR: u64 = 3_600_000;
 
 /// A server, ended by the test or with it.
-struct Serving {
-    running: Running,
+pub(crate) struct Serving {
+    pub(crate) running: Running,
     authority: String,
 }
 
 /// A response whose head is read.
-struct Response {
-    status: u16,
-    head: String,
+pub(crate) struct Response {
+    pub(crate) status: u16,
+    pub(crate) head: String,
     body: BufReader<TcpStream>,
 }
 
@@ -33,20 +33,28 @@ impl Serving {
 
     fn start_with(dialect: &str, more: &[&str]) -> Self {
         let arguments = ["serve", "--listen", LOCAL, "--dialect", dialect];
-        let mut running = Running::start([&arguments, more].concat(), &[]);
+        Self::run(&[&arguments, more].concat())
+    }
+
+    /// Runs a command that listens.
+    pub(crate) fn run(arguments: &[&str]) -> Self {
+        let mut running = Running::start(arguments, &[("RESCIND", support::RESCIND)]);
         let line = running.says(&["listening on http://127.0.0.1:", "/mcp"]);
         let authority = line.trim().trim_start_matches("listening on http://");
         let authority = authority.trim_end_matches("/mcp").to_owned();
         Self { running, authority }
     }
 
-    fn post(&self, headers: &str, body: &Value) -> Response {
+    pub(crate) fn post(&self, headers: &str, body: &Value) -> Response {
+        self.send("POST", headers, &body.to_string())
+    }
+
+    pub(crate) fn send(&self, verb: &str, headers: &str, body: &str) -> Response {
         let mut stream = TcpStream::connect(&self.authority).unwrap();
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
-        let body = body.to_string();
         write!(
             stream,
-            "POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n\
+            "{verb} /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n\
              Accept: application/json, text/event-stream\r\nContent-Length: {}\r\n{headers}\r\n{body}",
             body.len()
         )
@@ -59,7 +67,7 @@ impl Serving {
     }
 
     /// Calls a tool in the revision without sessions.
-    fn call_tool(&self, name: &str, arguments: &Value, headers: &str) -> Response {
+    pub(crate) fn call_tool(&self, name: &str, arguments: &Value, headers: &str) -> Response {
         let meta = json!({ "io.modelcontextprotocol/protocolVersion": "2026-07-28" });
         let params = json!({ "name": name, "arguments": arguments, "_meta": meta });
         let mirrors = format!(
@@ -69,7 +77,7 @@ impl Serving {
     }
 
     /// Ends it with SIGTERM.
-    fn end(mut self) -> Said {
+    pub(crate) fn end(mut self) -> Said {
         support::signal(self.running.id(), Signal::TERM);
         self.running.end()
     }
@@ -77,18 +85,25 @@ impl Serving {
 
 impl Response {
     /// Reads the first line of data with something in it.
-    fn data(&mut self) -> Value {
+    pub(crate) fn data(&mut self) -> Value {
+        self.next_data().expect("the body has not ended")
+    }
+
+    /// Reads the next line of data with something in it; `None` at the end, or the last chunk, which is empty.
+    pub(crate) fn next_data(&mut self) -> Option<Value> {
         loop {
             let mut line = String::new();
-            assert!(self.body.read_line(&mut line).unwrap() > 0, "the body has ended");
+            if self.body.read_line(&mut line).unwrap() == 0 || line == "0\r\n" {
+                return None;
+            }
             if let Some(data) = line.strip_prefix("data: ").filter(|data| data.starts_with('{')) {
-                return serde_json::from_str(data).unwrap();
+                return Some(serde_json::from_str(data).unwrap());
             }
         }
     }
 }
 
-fn request(method: &str, params: &Value) -> Value {
+pub(crate) fn request(method: &str, params: &Value) -> Value {
     json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params })
 }
 

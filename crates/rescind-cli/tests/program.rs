@@ -3,6 +3,8 @@
 
 mod support;
 
+#[cfg(target_os = "linux")]
+mod bridge;
 #[cfg(unix)]
 mod call;
 #[cfg(unix)]

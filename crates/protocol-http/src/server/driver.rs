@@ -256,7 +256,8 @@ impl Driver {
     /// Begins the handler, once there is something for it. It has a task of its own, since it may block.
     fn begin(&mut self) {
         let Some(mut work) = self.work.take() else { return };
-        let (mut begun, mut stage) = (Some(self.seat.commands.clone()), self.stage.clone());
+        let begun = (!self.options.is_proxy).then(|| self.seat.commands.clone());
+        let (mut begun, mut stage) = (begun, self.stage.clone());
         tokio::spawn(async move {
             let work = poll_fn(|cx| {
                 let polled = work.as_mut().poll(cx);

@@ -26,6 +26,11 @@ pub struct ServerOptions {
     pub session: SessionOptions,
     /// Makes the options of each endpoint, for the dialect that it begins with.
     pub endpoint: Arc<dyn Fn(Dialect) -> Options + Send + Sync>,
+    /// Whether the handlers pass requests on; false.
+    ///
+    /// Their first turn does not tell then whether a method is known. So the head of a response waits for its first
+    /// message, though not longer than [`Rules::head_after`](crate::Rules::head_after).
+    pub is_proxy: bool,
     /// The sessions at the same time, and the requests without a session; 1,024. One more gets status 503.
     pub sessions: usize,
     /// The connections at the same time; 1,024. One more waits to be accepted.
@@ -57,6 +62,7 @@ impl Default for ServerOptions {
             token: None,
             session: SessionOptions::default(),
             endpoint: Arc::new(|dialect| Options::socket(Config::server(dialect))),
+            is_proxy: false,
             sessions: 1_024,
             connections: 1_024,
             memory_bytes: AccountLimits::DEFAULT.pool_bytes,

@@ -117,6 +117,12 @@ impl Spoken {
         (!revisions.is_empty()).then_some(revisions)
     }
 
+    /// The dialect of a server on standard streams behind an HTTP address.
+    pub(crate) fn behind_http(&self) -> Dialect {
+        let name = self.dialect.name.trim_end_matches("-http");
+        Dialect::named(name).unwrap_or_else(|| self.dialect.clone())
+    }
+
     /// The same in this revision of MCP, if we speak that.
     pub(crate) fn in_revision(&self, version: &str) -> Option<Self> {
         let transport = if self.base.ends_with("-http") { "-http" } else { "" };

@@ -1,31 +1,38 @@
-//! `rescind relay`: one hop between a client on standard input and output and a spawned server.
+//! `rescind relay`: one hop between a client on standard input and output, or clients over HTTP, and a spawned server.
 
+mod bridge;
 mod child;
 mod fault;
 mod guard;
 mod losses;
+mod report;
 mod stdout;
 mod stuck;
+mod upstream;
 
 use std::ffi::OsString;
 use std::io;
 use std::path::Path;
 use std::process::{Command, ExitCode};
-use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use clap::builder::ArgPredicate;
 use clap::{Args, ValueEnum};
 use humantime::format_duration;
-use protocol_async::Noise;
 use protocol_async::relay::{NotRead, Observer, Options, Trace, Wait};
-use protocol_child::Pushed;
 use protocol_core::{CloseReason, Dialect, Role};
 use protocol_record::line::Verdict;
 use protocol_relay::{RelayEvent, Side};
+use tokio::sync::watch;
 
+use crate::address::Listen;
+use crate::admission::ClientArgs;
 use crate::dialect::{NameParser, Spoken, file_parser};
 use crate::duration;
 use crate::ending::Ending;
+use crate::http::{self, Service};
 use crate::noise::Noises;
 use crate::process::ProcessArgs;
 use crate::record::{RecordArgs, Session};
@@ -33,11 +40,13 @@ use crate::replay::{RelaySetup, Setup};
 use crate::stats;
 use crate::terminal::{Line, say, show};
 use crate::trace::Traced;
-use crate::{exit, failure, input, note, output_error, usage_error};
+use crate::{exit, failure, input, output_error, usage_error};
+use bridge::Bridge;
 use child::{Extras, Relayed};
 use fault::{FaultArgs, Plan};
 use guard::GuardArgs;
 use losses::Losses;
+use report::{has_failed, log, noise};
 use stuck::StuckArgs;
 
 /// The time that a server has to end once its input is closed.
@@ -68,7 +77,7 @@ const GRACE: Duration = Duration::from_secs(2);
 pub struct RelayArgs {
     /// The protocol that both sides speak: jsonrpc, acp, lsp, mcp, abp, dap or erlmcp, or a revision of
     /// one; `rescind dialects` lists them
-    #[arg(long, value_name = "NAME", default_value = "acp", value_parser = NameParser, hide_possible_values = true)]
+    #[arg(long, value_name = "NAME", default_value = "acp", default_value_if("listen", ArgPredicate::IsPresent, "mcp-http"), value_parser = NameParser, hide_possible_values = true)]
     dialect: Spoken,
 
     /// Both sides speak the dialect that this JSON file describes: `{"base": NAME}`, and whatever
@@ -112,6 +121,15 @@ pub struct RelayArgs {
     /// Don't say at the end what was recorded
     #[arg(long)]
     quiet: bool,
+
+    /// Relay for whoever opens a session there, such as `http://127.0.0.1:8080/mcp`: MCP over HTTP, in the
+    /// revisions of `--dialect mcp-http` or one of them, with a server for each session. With port 0 the system
+    /// chooses one. The address is printed to standard error. A signal cancels and answers what is in flight
+    #[arg(long, value_name = "URL", conflicts_with_all = ["runtime", "dialect_file", "client", "server", "answer_after_end", "trace", "on_stuck", "fault"])]
+    listen: Option<Listen>,
+
+    #[command(flatten)]
+    clients: ClientArgs,
 
     #[command(flatten)]
     guard: GuardArgs,
@@ -157,6 +175,9 @@ pub fn main(args: &RelayArgs) -> ExitCode {
     let Some((program, arguments)) = args.command.split_first() else {
         return usage_error("there is no COMMAND");
     };
+    if let Some(listen) = &args.listen {
+        return serve(args, listen, program, arguments);
+    }
     if input::is_directory() {
         return usage_error("standard input is a directory");
     }
@@ -220,6 +241,56 @@ pub fn main(args: &RelayArgs) -> ExitCode {
     }
 }
 
+/// Relays between clients over HTTP and servers.
+fn serve(
+    args: &RelayArgs,
+    listen: &Listen,
+    program: &OsString,
+    arguments: &[OsString],
+) -> ExitCode {
+    let Listen::Http(address) = listen else {
+        return usage_error("a relay listens at an http:// address");
+    };
+    let name = program.to_string_lossy().into_owned();
+    let recording = match args.record.start(Some(&name)) {
+        Ok(recording) => recording,
+        Err(error) => return usage_error(error),
+    };
+    let service = Service::new(&args.dialect, address, &args.clients, recording.recorder());
+    let noises = Arc::<Noises>::default();
+    let served = service.and_then(|service| {
+        let (process, program) = (args.process.clone(), program.clone());
+        let arguments = arguments.to_owned();
+        let bridge = Bridge {
+            command: Box::new(move || {
+                let mut command = Command::new(&program);
+                command.args(&arguments);
+                process.child(command, GRACE)
+            }),
+            program: name,
+            dialect: args.dialect.behind_http(),
+            grace: args.grace,
+            guard: args.guard.guard(),
+            account: service.account.clone(),
+            recording: recording.clone(),
+            noises: noises.clone(),
+            next: AtomicU64::default(),
+            is_abandoned: watch::Sender::default(),
+            shared: Mutex::default(),
+        };
+        let ending = Ending::catch("rescind relay", &recording);
+        http::run(Arc::new(bridge).serve(service, &ending))
+    });
+    recording.finish();
+    if let Some(total) = noises.total() {
+        log(format_args!("the servers' output: {total}"));
+    }
+    match served {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => usage_error(error),
+    }
+}
+
 /// The plan for what is done to messages on purpose, if anything is: each time that is said, and recorded.
 fn plan(
     args: &FaultArgs,
@@ -263,22 +334,7 @@ fn ended(program: &str, Relayed { relayed, exit, pushed, lost, .. }: Relayed) ->
         Err(error) if lost.is_none_or(|lost| lost.kind() != error.kind()) => log(error),
         _ => {}
     }
-    let failed = match pushed {
-        Pushed::No => "failed",
-        Pushed::Terminated => "did not end, and was terminated",
-        Pushed::Killed => "did not end, and was killed",
-    };
-    let has_failed = match exit {
-        Ok(status) if status.success() => false,
-        Ok(status) => {
-            log(format_args!("{program} {failed}: {status}"));
-            true
-        }
-        Err(error) => {
-            log(format_args!("{program}: {error}"));
-            true
-        }
-    };
+    let has_failed = has_failed(program, &exit, pushed);
     match lost {
         Some(error) => output_error(error),
         None if has_failed => ExitCode::from(exit::ERROR),
@@ -290,11 +346,6 @@ fn ended(program: &str, Relayed { relayed, exit, pushed, lost, .. }: Relayed) ->
 fn is_not_read(error: &io::Error) -> bool {
     let lost = error.get_ref().and_then(|error| error.downcast_ref::<NotRead>());
     lost.is_some_and(|lost| lost.side == Side::Up)
-}
-
-#[track_caller]
-fn log(line: impl std::fmt::Display) {
-    note(format_args!("rescind relay: {line}"));
 }
 
 /// Says what is waited for.
@@ -341,13 +392,5 @@ fn trace(up: &Dialect, down: &Dialect) -> Trace {
             Side::Down => &mut down,
         };
         show(traced.line(&format!("{side:4} "), way, message));
-    })
-}
-
-fn noise(noises: Arc<Noises>) -> Noise {
-    Box::new(move |violation, bytes| {
-        noises.count();
-        let line = Line::new().text("rescind relay: no message on the server's output: ");
-        say(line.value(bytes).text(format_args!(" ({violation})")));
     })
 }

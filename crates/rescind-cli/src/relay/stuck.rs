@@ -12,7 +12,7 @@ use protocol_child::Owner;
 use protocol_relay::{RelayEvent, Side};
 use smol::channel::{Receiver, Sender, bounded};
 
-use super::log;
+use super::report::log;
 
 /// What to do with a server that is stuck.
 #[derive(Clone, Debug, Args)]

@@ -1,11 +1,9 @@
 //! `rescind serve`: a demonstration peer on standard input and output, or on a WebSocket.
 
-mod admission;
 mod demo;
 #[cfg(unix)]
 mod ended;
 mod guesses;
-mod http;
 mod mcp;
 mod methods;
 mod operations;
@@ -19,26 +17,26 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use bytesize::ByteSize;
 use clap::{Args, ValueEnum};
 use protocol_async::{Closed, Options, Peer, SharedOperations};
 use protocol_blocking::single::{Host, Transport};
 use protocol_blocking::threaded::Server;
 use protocol_core::{CloseReason, Role, Shutdown};
-use protocol_http::server::ServerOptions;
-use protocol_websocket::{BearerToken, ListenerLimits, Origins};
+use protocol_tokio::TokioTimer;
+use protocol_websocket::ListenerLimits;
 
 use crate::address::{Address, Listen};
+use crate::admission::ClientArgs;
 use crate::dialect::{DialectArgs, Spoken};
 use crate::ending::{Ending, end_at_once};
+use crate::http::{self, Service};
 use crate::record::{RecordArgs, Session};
 use crate::tls::Acceptor;
-use crate::{input, note, output_error, token, usage_error};
-use admission::Admission;
+use crate::{input, note, output_error, usage_error};
 pub(crate) use demo::Demo;
 use guesses::Guesses;
 use router::AsyncDemo;
-use websocket::{Local, Service};
+use websocket::Local;
 
 /// Serve demonstration methods on standard input and output, or on a WebSocket.
 #[derive(Debug, Args)]
@@ -62,20 +60,8 @@ pub struct ServeArgs {
     #[arg(long, value_name = "URL", conflicts_with = "runtime")]
     listen: Option<Listen>,
 
-    /// Let web pages of this origin connect too, such as `https://example.com`; `null` for local
-    /// files, `*` for every page [default: pages of this machine, and programs, which have no
-    /// origin]
-    #[arg(long, value_name = "ORIGIN", requires = "listen")]
-    allow_origin: Vec<String>,
-
-    /// Serve only who knows the secret in this file, one line, and shows it as a bearer token. Web
-    /// pages can't
-    #[arg(long, value_name = "FILE", requires = "listen")]
-    token_file: Option<PathBuf>,
-
-    /// Let whoever can reach this machine call, without a token
-    #[arg(long, requires = "listen", conflicts_with = "token_file")]
-    allow_anyone: bool,
+    #[command(flatten)]
+    clients: ClientArgs,
 
     /// The certificates that a `wss://` address is served with, its own first, in a file of PEM
     #[arg(long, value_name = "FILE", requires_all = ["listen", "key"])]
@@ -85,19 +71,10 @@ pub struct ServeArgs {
     #[arg(long, value_name = "FILE", requires_all = ["listen", "certificate"])]
     key: Option<PathBuf>,
 
-    /// Connections at the same time; one more is answered 503
-    #[arg(long, value_name = "COUNT", default_value_t = ListenerLimits::DEFAULT.connections, requires = "listen")]
-    connections: usize,
-
     /// Connections of one address at the same time; one more is answered 429. Behind a proxy all have its
     /// address [default: 64, and no limit for this machine's own, which all of its users share]
     #[arg(long, value_name = "COUNT", requires = "listen")]
     connections_per_address: Option<usize>,
-
-    /// Memory that all connections hold together. When it runs out, those that hold more than their share
-    /// are limited, and at last one is ended
-    #[arg(long, value_name = "SIZE", default_value = "256MiB", requires = "listen")]
-    memory: ByteSize,
 
     /// After SIGTERM, how long requests in flight may take to finish before they are cancelled
     #[arg(long, value_name = "DUR", value_parser = crate::duration, default_value = "5s", requires = "listen")]
@@ -228,8 +205,8 @@ fn serve_websockets(
     operations: &SharedOperations,
     recording: &Session,
 ) -> ExitCode {
-    let secret = match token::read(args.token_file.as_deref()) {
-        Ok(secret) => secret,
+    let token = match args.clients.token() {
+        Ok(token) => token,
         Err(error) => return usage_error(error),
     };
     let tls = match (address.is_secure, &args.certificate, &args.key) {
@@ -243,22 +220,18 @@ fn serve_websockets(
         (false, None, None) => None,
         (false, ..) => return usage_error("a certificate is for a wss:// address"),
     };
-    let admission = Admission {
-        origins: args.allow_origin.iter().fold(Origins::local(), Origins::allow),
-        token: secret.map(BearerToken::new),
-        is_for_anyone: args.allow_anyone,
-    };
+    let admission = args.clients.admission(token);
     let (address, operations) = (address.clone(), operations.clone());
     let (spoken, grace) = (args.dialect.spoken().clone(), args.grace);
     let recorder = recording.recorder();
     let mut limits = ListenerLimits::DEFAULT;
-    limits.connections = args.connections;
-    limits.memory_bytes = usize::try_from(args.memory.as_u64()).unwrap_or(usize::MAX);
+    limits.connections = args.clients.connections;
+    limits.memory_bytes = args.clients.memory_bytes();
     let named = args.connections_per_address;
     limits.connections_per_address = named.unwrap_or(limits.connections_per_address);
     let local = if named.is_some() { Local::Limited } else { Local::Unlimited };
     let guesses = Guesses::default();
-    let service = Service {
+    let service = websocket::Service {
         spoken,
         address,
         tls,
@@ -284,28 +257,17 @@ fn serve_http(args: &ServeArgs, address: &Address, recording: &Session) -> ExitC
         return usage_error("--connections-per-address is for a WebSocket");
     }
     let spoken = args.dialect.spoken().clone();
-    let Some(revisions) = spoken.http_revisions() else {
-        return usage_error(
-            "an http:// address is for --dialect mcp-http, or one of its revisions",
-        );
-    };
-    let token = match token::read(args.token_file.as_deref()) {
-        Ok(token) => token,
-        Err(error) => return usage_error(error),
-    };
-    let admission = Admission {
-        origins: Origins::local(),
-        token: token.clone().map(BearerToken::new),
-        is_for_anyone: args.allow_anyone,
-    };
-    let mut options = ServerOptions::default();
-    options.gate.revisions = revisions;
-    options.gate.origins.clone_from(&args.allow_origin);
-    (options.token, options.connections) = (token, args.connections);
-    options.memory_bytes = usize::try_from(args.memory.as_u64()).unwrap_or(usize::MAX);
-    let (address, grace, recorder) = (address.clone(), args.grace, recording.recorder());
-    let service = http::Service { spoken, address, admission, options, grace, recorder };
-    match service.run(&Ending::catch("rescind serve", recording), FLUSH) {
+    let service = Service::new(&spoken, address, &args.clients, recording.recorder());
+    let ending = Ending::catch("rescind serve", recording);
+    let served = service.and_then(|service| {
+        http::run(service.listen(&ending, (args.grace, FLUSH), move |_peer, incoming| {
+            let demo = AsyncDemo::new(spoken.clone(), TokioTimer::start());
+            async move {
+                demo.serve(&incoming).await;
+            }
+        }))
+    });
+    match served {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => usage_error(error),
     }
@@ -351,7 +313,7 @@ fn serve_threaded(spoken: &Spoken, options: Options, until: &Until<'_>) -> Ended
 fn serve_on_tokio(spoken: &Spoken, options: Options, until: &Until<'_>) -> io::Result<Ended> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let ended = runtime.block_on(async {
-        let demo = AsyncDemo::new(spoken.clone(), protocol_tokio::TokioTimer::start());
+        let demo = AsyncDemo::new(spoken.clone(), TokioTimer::start());
         let connection = protocol_tokio::stdio(options);
         until.shut_down_peer(&connection.peer);
         let reason = demo.serve(&connection.incoming).await;

@@ -17,11 +17,11 @@ use tungstenite::http::StatusCode;
 use tungstenite::http::uri::PathAndQuery;
 
 use super::FLUSH;
-use super::admission::Admission;
 use super::guesses::Guesses;
 use super::operations::options;
 use super::router::AsyncDemo;
 use crate::address::Address;
+use crate::admission::Admission;
 use crate::dialect::Spoken;
 use crate::ending::{Cause as Asked, Ending};
 use crate::note;

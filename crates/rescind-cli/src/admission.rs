@@ -1,0 +1,83 @@
+//! The clients that may use a service.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use bytesize::ByteSize;
+use clap::Args;
+use protocol_websocket::{BearerToken, ListenerLimits, Origins};
+
+use crate::terminal::note;
+use crate::token;
+
+/// The clients of a listener, and their limits. The command has an argument `listen`.
+#[derive(Debug, Args)]
+pub(crate) struct ClientArgs {
+    /// Let web pages of this origin connect too, such as `https://example.com`; `null` for local
+    /// files, `*` for every page [default: pages of this machine, and programs, which have no
+    /// origin]
+    #[arg(long, value_name = "ORIGIN", requires = "listen")]
+    pub(crate) allow_origin: Vec<String>,
+
+    /// Serve only who knows the secret in this file, one line, and shows it as a bearer token. Web
+    /// pages can't
+    #[arg(long, value_name = "FILE", requires = "listen")]
+    token_file: Option<PathBuf>,
+
+    /// Let whoever can reach this machine call, without a token
+    #[arg(long, requires = "listen", conflicts_with = "token_file")]
+    allow_anyone: bool,
+
+    /// Connections at the same time; one more is answered 503, or waits over HTTP
+    #[arg(long, value_name = "COUNT", default_value_t = ListenerLimits::DEFAULT.connections, requires = "listen")]
+    pub(crate) connections: usize,
+
+    /// Memory that all connections hold together. When it runs out, those that hold more than their share
+    /// are limited, and at last one is ended
+    #[arg(long, value_name = "SIZE", default_value = "256MiB", requires = "listen")]
+    memory: ByteSize,
+}
+
+impl ClientArgs {
+    /// Returns the secret that everybody has to know, if there is one.
+    pub(crate) fn token(&self) -> Result<Option<String>, String> {
+        token::read(self.token_file.as_deref())
+    }
+
+    /// Returns the rules by which those may connect who know the secret.
+    pub(crate) fn admission(&self, token: Option<String>) -> Admission {
+        Admission {
+            origins: self.allow_origin.iter().fold(Origins::local(), Origins::allow),
+            token: token.map(BearerToken::new),
+            is_for_anyone: self.allow_anyone,
+        }
+    }
+
+    pub(crate) fn memory_bytes(&self) -> usize {
+        usize::try_from(self.memory.as_u64()).unwrap_or(usize::MAX)
+    }
+}
+
+/// The rules by which clients may connect.
+pub(crate) struct Admission {
+    pub(crate) origins: Origins,
+    /// The secret that everybody has to know.
+    pub(crate) token: Option<BearerToken>,
+    /// Whether other machines may connect without knowing anything.
+    is_for_anyone: bool,
+}
+
+impl Admission {
+    /// Whether the address may be served so: who can reach it from another machine has to know a secret.
+    pub(crate) fn check(&self, address: SocketAddr) -> Result<(), &'static str> {
+        if address.ip().to_canonical().is_loopback() || self.token.is_some() {
+            return Ok(());
+        }
+        if !self.is_for_anyone {
+            return Err("other machines can reach it: --token-file FILE has them know a secret, \
+                        --allow-anyone lets them all in");
+        }
+        note("warning: whoever can reach this machine may call (--allow-anyone)");
+        Ok(())
+    }
+}

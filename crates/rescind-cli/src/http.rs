@@ -1,0 +1,106 @@
+//! `--listen http://…`: a listener of MCP over HTTP, for whatever serves its sessions.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use protocol_async::{Account, AccountLimits, Incoming, Options, Peer};
+use protocol_core::{Config, Dialect};
+use protocol_http::server::{Server, ServerOptions};
+use protocol_record::Recorder;
+use tokio::net::TcpListener;
+
+use crate::address::{Address, Place};
+use crate::admission::{Admission, ClientArgs};
+use crate::dialect::Spoken;
+use crate::ending::{Cause as Asked, Ending};
+use crate::terminal::note;
+
+/// A listener, and the clients that may use it.
+pub(crate) struct Service {
+    address: Address,
+    admission: Admission,
+    pub(crate) options: ServerOptions,
+    /// The memory that all sessions draw on.
+    pub(crate) account: Account,
+}
+
+impl Service {
+    /// Makes a listener for these clients. Each session may be recorded.
+    pub(crate) fn new(
+        spoken: &Spoken,
+        address: &Address,
+        clients: &ClientArgs,
+        recorder: Option<Recorder>,
+    ) -> Result<Self, String> {
+        let revisions = spoken
+            .http_revisions()
+            .ok_or("an http:// address is for --dialect mcp-http, or one of its revisions")?;
+        let token = clients.token()?;
+        let account = Account::new(AccountLimits::within(clients.memory_bytes()));
+        let mut options = ServerOptions::default();
+        options.gate.revisions = revisions;
+        options.gate.origins.clone_from(&clients.allow_origin);
+        options.token.clone_from(&token);
+        options.connections = clients.connections;
+        options.path = address.path().unwrap_or("/").into();
+        options.endpoint = endpoint(recorder, account.clone());
+        Ok(Self { address: address.clone(), admission: clients.admission(token), options, account })
+    }
+
+    /// Serves until the end is asked for. What is in flight may finish for `grace` then, unless somebody waits at a
+    /// terminal, and has the time `cancel` to respond once it is cancelled.
+    pub(crate) async fn listen<F>(
+        self,
+        ending: &Ending,
+        (grace, cancel): (Duration, Duration),
+        handler: impl Fn(Peer, Incoming) -> F + Send + Sync + 'static,
+    ) -> Result<(), String>
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        let Self { address, admission, mut options, .. } = self;
+        let url = |address: &Address| address.to_string().replacen("ws://", "http://", 1);
+        let refused = |error| format!("can't listen on {}: {error}", url(&address));
+        let Place::Tcp(host, port) = &address.place else { return Err("it has no port".into()) };
+        let listener = TcpListener::bind((host.as_str(), *port)).await.map_err(refused)?;
+        let bound = listener.local_addr().map_err(refused)?;
+        admission.check(bound).map_err(|why| format!("{}: {why}", url(&address)))?;
+        if !bound.ip().to_canonical().is_loopback() {
+            // Others know it by names that we don't. They have the secret, or need none.
+            options.gate.hosts.push("*".into());
+        }
+        note(format_args!("listening on {}", url(&address.with_port(bound.port()))));
+
+        let server = Server::new(options, handler);
+        let (finish, served) = tokio::select! {
+            asked = ending.asked() => {
+                (if asked == Asked::Interrupt { Duration::ZERO } else { grace }, Ok(()))
+            }
+            served = server.serve(listener) => (Duration::ZERO, served.map_err(refused)),
+        };
+        server.drain(finish, cancel).await;
+        served
+    }
+}
+
+/// Runs a service on one thread.
+pub(crate) fn run(service: impl Future<Output = Result<(), String>>) -> Result<(), String> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    runtime.map_err(|error| format!("there is no runtime: {error}"))?.block_on(service)
+}
+
+/// Returns what makes the options of an endpoint, which may be recorded.
+fn endpoint(
+    recorder: Option<Recorder>,
+    account: Account,
+) -> Arc<dyn Fn(Dialect) -> Options + Send + Sync> {
+    let sessions = AtomicU64::new(0);
+    Arc::new(move |dialect| {
+        let mut options = Options::socket(Config::server(dialect));
+        options.account = Some(account.clone());
+        let Some(recorder) = &recorder else { return options };
+        let number = sessions.fetch_add(1, Ordering::Relaxed) + 1;
+        recorder.connection(&format!("session {number}"), options)
+    })
+}

@@ -1,0 +1,157 @@
+//! `rescind relay --listen http://…`: MCP over HTTP in front of servers on standard streams.
+//!
+//! A session has a server of its own. Requests without a session share one (decision 9).
+
+use std::io;
+use std::pin::pin;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use futures_util::future::{Either, select};
+use protocol_async::{Account, Arrival, Incoming, Options, Peer, RpcError};
+use protocol_child::{ChildCommand, ChildConnection, Spawned, spawn};
+use protocol_core::{Config, Dialect, Shutdown, code};
+use protocol_http::Rules;
+use protocol_relay::Guard;
+use protocol_tokio::TokioTimer;
+use tokio::process::{ChildStdin, ChildStdout};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use tokio::time::{sleep, timeout};
+use tokio_util::compat::{TokioAsyncReadCompatExt, TokioAsyncWriteCompatExt};
+
+use super::report::{has_failed, log, noise};
+use super::upstream::{Clients, Outcomes, Upstream};
+use crate::ending::{Ending, SHORT_GRACE};
+use crate::http::Service;
+use crate::noise::Noises;
+use crate::record::Session;
+
+/// Everything that the servers of one listener have in common.
+pub(super) struct Bridge {
+    pub(super) command: Box<dyn Fn() -> ChildCommand + Send + Sync>,
+    /// The name of the program that a server runs.
+    pub(super) program: String,
+    /// The dialect of a server that belongs to a session.
+    pub(super) dialect: Dialect,
+    /// The time in which a server has to respond to what can't be cancelled.
+    pub(super) grace: Duration,
+    pub(super) guard: Guard,
+    pub(super) account: Account,
+    pub(super) recording: Session,
+    pub(super) noises: Arc<Noises>,
+    /// The number of the next server.
+    pub(super) next: AtomicU64,
+    /// Whether no server is waited for any more. Each has a receiver until it is gone.
+    pub(super) is_abandoned: watch::Sender<bool>,
+    /// The server of all requests without a session, and the task that reads from it.
+    pub(super) shared: Mutex<Option<(Arc<Upstream>, JoinSet<()>)>>,
+}
+
+impl Bridge {
+    /// Serves until the end is asked for, and all servers are gone.
+    pub(super) async fn serve(
+        self: Arc<Self>,
+        mut service: Service,
+        ending: &Ending,
+    ) -> Result<(), String> {
+        service.options.is_proxy = true;
+        let (bridge, cancel) = (self.clone(), self.grace.min(SHORT_GRACE));
+        let times = (Duration::ZERO, cancel + SHORT_GRACE);
+        let served = service.listen(ending, times, move |peer, incoming| {
+            let bridge = bridge.clone();
+            async move { bridge.client(&peer, &incoming).await }
+        });
+        // A server that does not respond to the cancels is given up, so that its clients get a response.
+        let abandoned = async {
+            ending.asked().await;
+            sleep(cancel).await;
+            self.is_abandoned.send_replace(true);
+        };
+        let served = match select(pin!(served), pin!(abandoned)).await {
+            Either::Left((served, _)) => served,
+            Either::Right(((), served)) => served.await,
+        };
+        drop(self.shared.lock().unwrap_or_else(PoisonError::into_inner).take());
+        // What they were sent last has to be written before their input closes.
+        if timeout(SHORT_GRACE, self.is_abandoned.closed()).await.is_err() {
+            self.is_abandoned.send_replace(true);
+            self.is_abandoned.closed().await;
+        }
+        served
+    }
+
+    /// Serves one session, or one request without a session.
+    async fn client(&self, peer: &Peer, incoming: &Incoming) {
+        let name = peer.dialect().name;
+        let rules = Rules::PRESETS.iter().find(|rules| rules.dialect.name == name);
+        let served = match rules.is_some_and(|rules| !rules.has_sessions) {
+            true => self.request(peer, incoming).await,
+            false => self.session(peer, incoming).await,
+        };
+        let Err(error) = served else { return };
+        log(format_args!("can't start {}: {error}", self.program));
+        if let Ok(Arrival::Request(_, responder)) = incoming.receive().await {
+            let error = RpcError::new(code::INTERNAL_ERROR, "the server can't be started");
+            responder.respond_with_failure(error);
+        }
+        peer.shutdown(Shutdown::Drain);
+    }
+
+    async fn session(&self, peer: &Peer, incoming: &Incoming) -> io::Result<()> {
+        let (server, mut outcomes) =
+            self.start(self.dialect.clone(), Clients::One(peer.clone()))?;
+        tokio::select! {
+            // It has ended, and the session with it.
+            () = server.pump(&mut outcomes) => peer.shutdown(Shutdown::CancelAll),
+            () = server.forward(peer, incoming) => {}
+        }
+        Ok(())
+    }
+
+    async fn request(&self, peer: &Peer, incoming: &Incoming) -> io::Result<()> {
+        self.shared()?.forward(peer, incoming).await;
+        Ok(())
+    }
+
+    /// Returns the server that is shared, and starts one if there is none or it has ended.
+    fn shared(&self) -> io::Result<Arc<Upstream>> {
+        let mut shared = self.shared.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((server, _)) = shared.as_ref().filter(|(server, _)| !server.is_over()) {
+            return Ok(server.clone());
+        }
+        let clients = Clients::Many(Mutex::default());
+        let (server, mut outcomes) = self.start(Dialect::MCP_2026_07_28, clients)?;
+        let (server, mut pump) = (Arc::new(server), JoinSet::new());
+        let pumped = server.clone();
+        pump.spawn(async move { pumped.pump(&mut outcomes).await });
+        *shared = Some((server.clone(), pump));
+        Ok(server)
+    }
+
+    fn start(&self, dialect: Dialect, clients: Clients) -> io::Result<(Upstream, Outcomes)> {
+        let number = self.next.fetch_add(1, Ordering::Relaxed) + 1;
+        let mut options = Options::new(Config::client(dialect));
+        options.config.abandoned_grace = self.grace;
+        options.account = Some(self.account.clone());
+        options.noise = Some(noise(self.noises.clone()));
+        let options = self.recording.connection(&format!("server {number}"), options);
+
+        let Spawned { owner, stdin, stdout, .. } = spawn((self.command)())?;
+        let stdout = ChildStdout::from_std(stdout)?.compat();
+        let stdin = ChildStdin::from_std(stdin)?.compat_write();
+        let (connection, driver) =
+            protocol_child::connect(owner, stdout, stdin, TokioTimer::start(), options);
+        let ChildConnection { peer, incoming, process, .. } = connection;
+        let (mut is_abandoned, program) = (self.is_abandoned.subscribe(), self.program.clone());
+        tokio::spawn(async move {
+            tokio::select! {
+                () = driver => {}
+                _ = is_abandoned.wait_for(|is_abandoned| *is_abandoned) => {}
+            }
+            has_failed(&program, &process.exit().await, process.pushed());
+        });
+        Ok(Upstream::new(peer, incoming, self.guard.clone(), clients))
+    }
+}

@@ -1,0 +1,40 @@
+//! Lines on standard error about servers.
+
+use std::io;
+use std::process::ExitStatus;
+use std::sync::Arc;
+
+use protocol_async::Noise;
+use protocol_child::Pushed;
+
+use crate::noise::Noises;
+use crate::terminal::{Line, note, say};
+
+#[track_caller]
+pub(super) fn log(line: impl std::fmt::Display) {
+    note(format_args!("rescind relay: {line}"));
+}
+
+/// Returns whether a server failed, and says how.
+pub(super) fn has_failed(program: &str, exit: &io::Result<ExitStatus>, pushed: Pushed) -> bool {
+    let failed = match pushed {
+        Pushed::No => "failed",
+        Pushed::Terminated => "did not end, and was terminated",
+        Pushed::Killed => "did not end, and was killed",
+    };
+    match exit {
+        Ok(status) if status.success() => return false,
+        Ok(status) => log(format_args!("{program} {failed}: {status}")),
+        Err(error) => log(format_args!("{program}: {error}")),
+    }
+    true
+}
+
+/// Counts and shows what a server says that is no message.
+pub(super) fn noise(noises: Arc<Noises>) -> Noise {
+    Box::new(move |violation, bytes| {
+        noises.count();
+        let line = Line::new().text("rescind relay: no message on the server's output: ");
+        say(line.value(bytes).text(format_args!(" ({violation})")));
+    })
+}

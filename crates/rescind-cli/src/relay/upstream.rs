@@ -1,0 +1,240 @@
+//! One server behind a listener, and the clients whose requests it has.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use protocol_async::{
+    Arrival, CallError, Failure, Incoming, Notification, Peer, Request, Responder, RpcError,
+    SentRequest,
+};
+use protocol_core::{Shutdown, WireId, code};
+use protocol_json::path;
+use protocol_relay::Guard;
+use serde_json::value::{RawValue, to_raw_value};
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+
+use super::report::log;
+
+/// The place of the token by which a request asks for progress.
+const TOKEN: [&str; 2] = ["_meta", "progressToken"];
+/// The place of the same token in a notification.
+const TOLD_TOKEN: [&str; 1] = ["progressToken"];
+/// The place of the level by which a request asks for log messages.
+const LEVEL: [&str; 2] = ["_meta", "io.modelcontextprotocol/logLevel"];
+/// The place of the id of the request that subscribed, in a notification and in its result.
+const SUBSCRIPTION: [&str; 2] = ["_meta", "io.modelcontextprotocol/subscriptionId"];
+
+/// A connection to a server. Dropping it cancels what is in flight, and then the server's input closes.
+pub(super) struct Upstream {
+    peer: Peer,
+    incoming: Incoming,
+    guard: Guard,
+    clients: Clients,
+    next: AtomicU64,
+    outcomes: UnboundedSender<Settled>,
+}
+
+/// The clients that a server has.
+pub(super) enum Clients {
+    /// The client of one session.
+    One(Peer),
+    /// Those of requests without a session, by number.
+    Many(Mutex<BTreeMap<u64, Client>>),
+}
+
+/// The client of one request in flight.
+pub(super) struct Client {
+    peer: Peer,
+    /// The id of its request.
+    id: Option<WireId>,
+    /// The number of the call that was made for it, which is its id on the wire.
+    call: Option<u64>,
+    /// The token by which it knows progress.
+    token: Option<Box<RawValue>>,
+    /// Whether it asked for log messages.
+    has_level: bool,
+}
+
+impl Client {
+    fn id(&self) -> Option<Box<RawValue>> {
+        RawValue::from_string(self.id.as_ref()?.token().into()).ok()
+    }
+}
+
+/// The outcome of a call, and the number and the responder of the request that it was made for.
+pub(super) struct Settled {
+    number: u64,
+    responder: Responder,
+    outcome: Result<Box<RawValue>, CallError>,
+}
+
+pub(super) type Outcomes = UnboundedReceiver<Settled>;
+
+impl Upstream {
+    pub(super) fn new(
+        peer: Peer,
+        incoming: Incoming,
+        guard: Guard,
+        clients: Clients,
+    ) -> (Self, Outcomes) {
+        let (outcomes, settled) = unbounded_channel();
+        let next = AtomicU64::default();
+        (Self { peer, incoming, guard, clients, next, outcomes }, settled)
+    }
+
+    pub(super) fn is_over(&self) -> bool {
+        self.peer.is_closed()
+    }
+
+    /// Passes on what the server says until it ends, and then responds to all that it still had.
+    ///
+    /// A response waits for what came before it, such as progress.
+    pub(super) async fn pump(&self, outcomes: &mut Outcomes) {
+        loop {
+            tokio::select! {
+                biased;
+                arrival = self.incoming.receive() => match arrival {
+                    Ok(arrival) => self.clients.pass(arrival),
+                    Err(_) => break,
+                },
+                Some(settled) = outcomes.recv() => self.respond(settled),
+            }
+        }
+        while let Ok(settled) = outcomes.try_recv() {
+            self.respond(settled);
+        }
+    }
+
+    /// Passes on what a client says, until its session or request is over.
+    pub(super) async fn forward(&self, client: &Peer, incoming: &Incoming) {
+        while let Ok(arrival) = incoming.receive().await {
+            match arrival {
+                Arrival::Request(request, responder) => self.call(client, &request, responder),
+                other => send(&self.peer, other),
+            }
+        }
+    }
+
+    fn call(&self, client: &Peer, request: &Request, responder: Responder) {
+        let number = self.next.fetch_add(1, Ordering::Relaxed);
+        let (mut params, mut token, mut has_level) = (None, None, false);
+        if let (Clients::Many(_), Some(told)) = (&self.clients, request.params.as_deref()) {
+            // Two clients may have chosen the same token.
+            token = path(told, &TOKEN).map(ToOwned::to_owned);
+            has_level = path(told, &LEVEL).is_some();
+            params = to_raw_value(&number).ok().and_then(|number| replace(told, &TOKEN, &number));
+        }
+        let params = params.as_deref().or(request.params.as_deref());
+        let sent: SentRequest =
+            self.peer.call_raw(&request.method, params, self.guard.options(&request.method));
+        if let Clients::Many(open) = &self.clients {
+            let (id, call) = (responder.id(), sent.id().map(|call| call.number().into()));
+            let peer = client.clone();
+            lock(open).insert(number, Client { peer, id, call, token, has_level });
+        }
+        let outcomes = self.outcomes.clone();
+        sent.forward_cancellation_from(&responder.cancellation()).on_result(move |outcome| {
+            // Without its receiver the session is over.
+            let _ = outcomes.send(Settled { number, responder, outcome });
+        });
+    }
+
+    fn respond(&self, Settled { number, responder, mut outcome }: Settled) {
+        if let Clients::Many(open) = &self.clients {
+            let own = lock(open).remove(&number).and_then(|client| client.id());
+            if let (Ok(result), Some(id)) = (&mut outcome, own)
+                && let Some(told) = replace(result, &SUBSCRIPTION, &id)
+            {
+                *result = told;
+            }
+        }
+        responder.answer(outcome.map_err(|error| match error {
+            CallError::TimedOut { .. } => {
+                RpcError::new(code::REQUEST_FAILED, error.to_string()).into()
+            }
+            CallError::ConnectionLost { .. } => {
+                RpcError::new(code::INTERNAL_ERROR, "the next hop is gone").into()
+            }
+            error => Failure::from(error),
+        }));
+    }
+}
+
+impl Drop for Upstream {
+    fn drop(&mut self) {
+        self.peer.shutdown(Shutdown::CancelAll);
+    }
+}
+
+impl Clients {
+    /// Passes on what the server says.
+    fn pass(&self, arrival: Arrival) {
+        match (self, arrival) {
+            (Self::One(client), arrival) => send(client, arrival),
+            (Self::Many(_), Arrival::Request(request, responder)) => {
+                responder.respond_with_failure(request.unknown_method());
+            }
+            (Self::Many(open), Arrival::Notification(told)) => tell(&lock(open), told),
+            (Self::Many(_), arrival) => report(&arrival),
+        }
+    }
+}
+
+/// Passes a notification on to the client of the request that it names.
+fn tell(open: &BTreeMap<u64, Client>, mut told: Notification) {
+    let named = |at: &[&str]| path(told.params.as_deref()?, at)?.get().parse::<u64>().ok();
+    let of_token = |number| open.get(&number).and_then(|it| Some((it, it.token.clone()?)));
+    let of_call = |number| {
+        let client = open.values().find(|client| client.call == Some(number))?;
+        Some((client, client.id()?))
+    };
+    let (at, client) = match (named(&TOLD_TOKEN), named(&SUBSCRIPTION)) {
+        (Some(number), _) => (&TOLD_TOKEN[..], of_token(number)),
+        (None, Some(number)) => (&SUBSCRIPTION[..], of_call(number)),
+        (None, None) => return tell_only(open, told),
+    };
+    // The request of late progress is over.
+    let Some((client, own)) = client else { return };
+    told.params = told.params.as_deref().and_then(|params| replace(params, at, &own));
+    send(&client.peer, Arrival::Notification(told));
+}
+
+/// Passes a log message on, which names no request, if there is only one that it can be of.
+fn tell_only(open: &BTreeMap<u64, Client>, told: Notification) {
+    let mut clients = open.values().filter(|client| client.has_level);
+    match (clients.next(), clients.next()) {
+        (Some(client), None) => send(&client.peer, Arrival::Notification(told)),
+        _ => log(format_args!("{} names no request, and was dropped", told.method)),
+    }
+}
+
+fn send(peer: &Peer, arrival: Arrival) {
+    report(&arrival);
+    if let Err(refused) = peer.send_proxied(arrival) {
+        log(format_args!("{} was dropped: {}", refused.data.method, refused.reason));
+    }
+}
+
+/// Reports what can't be passed on.
+fn report(arrival: &Arrival) {
+    match arrival {
+        Arrival::Violation { violation, .. } => log(violation),
+        Arrival::Missed { count } => log(format_args!("{count} notifications were dropped")),
+        _ => {}
+    }
+}
+
+/// Returns an object in which a member has another value, or nothing if it has no such member. Other values stay as
+/// they were written.
+fn replace(object: &RawValue, at: &[&str], value: &RawValue) -> Option<Box<RawValue>> {
+    let Some((name, within)) = at.split_first() else { return Some(value.to_owned()) };
+    let mut members: BTreeMap<String, Box<RawValue>> = serde_json::from_str(object.get()).ok()?;
+    let member = members.get_mut(*name)?;
+    *member = replace(member, within, value)?;
+    to_raw_value(&members).ok()
+}
+
+fn lock<T>(open: &Mutex<T>) -> MutexGuard<'_, T> {
+    open.lock().unwrap_or_else(PoisonError::into_inner)
+}
