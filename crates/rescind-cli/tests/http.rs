@@ -36,6 +36,7 @@ impl Serving {
         let mut running = Running::start([&arguments, more].concat(), &[]);
         let line = running.says(&["listening on http://127.0.0.1:", "/mcp"]);
         let authority = line.trim().trim_start_matches("listening on http://");
+        running.says(&["memory: at most ", " MiB for one session, ", " MiB for all"]);
         let authority = authority.trim_end_matches("/mcp").to_owned();
         Self { running, authority }
     }

@@ -52,6 +52,7 @@ impl Service {
         options.path = address.path().unwrap_or("/").into();
         options.endpoint = endpoint(recorder);
         note(format_args!("listening on {}", url(&address.with_port(bound.port()))));
+        note(format_args!("rescind serve: {}", memory(&options)));
 
         let server = Server::new(options, move |_peer, incoming| {
             let demo = AsyncDemo::new(spoken.clone(), TokioTimer::start());
@@ -68,6 +69,20 @@ impl Service {
         server.drain(finish, flush).await;
         Ok(())
     }
+}
+
+/// Describes the most memory that a session, a request and all of them hold.
+fn memory(options: &ServerOptions) -> String {
+    const MIB: usize = 1 << 20;
+    let endpoint = Options::socket(Config::server(Dialect::MCP_HTTP));
+    let (session, all) = (options.memory(&endpoint).total(), options.total_memory());
+    let request = options.request_memory(&endpoint);
+    format!(
+        "memory: at most {} MiB for one session, {} MiB for one request beside it, {} MiB for all",
+        session / MIB,
+        request / MIB,
+        all / MIB
+    )
 }
 
 /// Returns what makes the options of an endpoint, which may be recorded.
