@@ -22,9 +22,9 @@ const EXCHANGE: usize = 2 << 10;
 const EVENT_COPIES: usize = 12;
 
 impl ServerOptions {
-    /// Returns the most bytes of heap that one session holds whose endpoint has these options (G8).
+    /// Returns the most bytes of heap that one session holds whose endpoint has these options.
     ///
-    /// Its bodies and responses are part of [`request_memory`](Self::request_memory).
+    /// It is the bound of G8. Its bodies and responses are part of [`request_memory`](Self::request_memory).
     #[must_use]
     pub fn memory(&self, endpoint: &Options) -> Memory {
         let SessionOptions { exchanges, store_bytes, .. } = self.session;
@@ -36,8 +36,9 @@ impl ServerOptions {
         endpoint.memory().over(exchanges.saturating_mul(exchange).saturating_add(kept))
     }
 
-    /// Returns the most bytes of heap that one HTTP request holds beside its session: its body as it is read, its
-    /// response until it is written, and the buffers of hyper.
+    /// Returns the most bytes of heap that one HTTP request holds beside its session.
+    ///
+    /// They are its body as it is read, its response until it is written, and the buffers of hyper.
     #[must_use]
     pub fn request_memory(&self, endpoint: &Options) -> usize {
         // A buffer that doubles has both copies for a moment, and a method may be all of a body.

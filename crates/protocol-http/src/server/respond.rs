@@ -229,8 +229,7 @@ impl Shared {
             Ok(Err(error)) if error.is::<LengthLimitError>() => Err(Refusal::BodyTooLong),
             // The client broke it off.
             Ok(Err(_)) => Err(Refusal::Parse),
-            Err(_) if is_paused => Err(Refusal::Busy),
-            Err(_) => Err(Refusal::BodyTooSlow),
+            Err(_) => Err(if is_paused { Refusal::Busy } else { Refusal::BodyTooSlow }),
         }
     }
 
