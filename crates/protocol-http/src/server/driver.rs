@@ -282,8 +282,10 @@ impl Driver {
         tokio::spawn(async move {
             let work = poll_fn(|cx| {
                 let polled = work.as_mut().poll(cx);
-                // The session may be over.
-                let _ = begun.take().map(|begun| begun.send(Command::Begun));
+                if let Some(begun) = begun.take() {
+                    // The session may be over.
+                    let _ = begun.send(Command::Begun);
+                }
                 polled
             });
             tokio::select! {
