@@ -102,17 +102,19 @@ impl Membership {
     /// Charges what the endpoint holds, if that has changed enough, and gives it its grant. Returns the
     /// wakers, to be woken without a lock.
     pub(crate) fn draw(&self, endpoint: &mut Endpoint, effects: &mut Effects) -> Vec<Waker> {
-        let held = endpoint.held_bytes();
-        let mut woken = Vec::new();
-        if held.abs_diff(self.charged.load(Ordering::Relaxed)) >= STEP {
-            self.charged.store(held, Ordering::Relaxed);
-            let mut book = lock(&self.account.book);
-            if book.account.charge(self.member, held) {
-                woken = book.give();
-            }
-        }
+        let woken = self.charge(endpoint.held_bytes());
         endpoint.set_grant(self.grant(), effects);
         woken
+    }
+
+    /// Charges what is held, if that has changed enough. The caller has a lock, so that charges have an order.
+    pub(crate) fn charge(&self, held: usize) -> Vec<Waker> {
+        if held.abs_diff(self.charged.load(Ordering::Relaxed)) < STEP {
+            return Vec::new();
+        }
+        self.charged.store(held, Ordering::Relaxed);
+        let mut book = lock(&self.account.book);
+        if book.account.charge(self.member, held) { book.give() } else { Vec::new() }
     }
 
     pub(crate) fn grant(&self) -> Grant {

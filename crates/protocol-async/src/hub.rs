@@ -16,9 +16,10 @@ use std::ops::ControlFlow;
 use std::task::Waker;
 
 use protocol_core::{Cause, InputBuffer, Shutdown, Timestamp, WireId};
-pub use protocol_endpoint::{Arrived, Buckets, Inbox, Messages, Output};
+pub use protocol_endpoint::{Arrived, Buckets, Grant, Inbox, Messages, Output};
 
-use crate::account::Woken;
+use crate::account::{Membership, Woken};
+pub use crate::charge::{Charge, Holder};
 use crate::closed;
 use crate::incoming::Incoming;
 use crate::lease::{Lease, Taker};
@@ -208,6 +209,18 @@ impl Hub {
     #[must_use]
     pub fn may_read(&self) -> bool {
         self.shared.may_read()
+    }
+
+    /// Returns what the [`Account`](crate::Account) of the connection permits it.
+    #[must_use]
+    pub fn grant(&self) -> Grant {
+        self.shared.member.as_ref().map_or(Grant::All, Membership::grant)
+    }
+
+    /// Returns a charge of the connection, for bytes that its transport keeps beside the endpoint.
+    #[must_use]
+    pub fn charge(&self) -> Charge {
+        Charge::of(self.shared.clone())
     }
 
     /// As [`may_read`](Self::may_read). If it may not, the waker is woken when that changes.

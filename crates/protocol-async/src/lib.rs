@@ -44,6 +44,7 @@
 mod account;
 mod cancellation;
 mod catch_panic;
+mod charge;
 mod closed;
 
 mod driver;

@@ -257,6 +257,13 @@ impl Shared {
         }
     }
 
+    /// Notes that a transport keeps `after` bytes beside the endpoint, in place of `before`.
+    pub(crate) fn note_kept(&self, before: usize, after: usize) {
+        if self.member.is_some() {
+            self.with(|inner, _| inner.endpoint.note_kept(before, after));
+        }
+    }
+
     /// Responds to a request.
     pub(crate) fn respond(&self, request: RequestHandle, response: Response<'_>) {
         let mark = self.with(|inner, effects| {

@@ -4,11 +4,11 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-use std::task::{Wake, Waker};
+use std::task::{Poll, Wake, Waker};
 
 use futures_util::FutureExt;
-use protocol_async::hub::{Hub, Messages};
-use protocol_async::{Account, AccountLimits, Arrival, Incoming, Options, Peer};
+use protocol_async::hub::{Holder, Hub, Messages};
+use protocol_async::{Account, AccountLimits, Arrival, Grant, Incoming, Options, Peer};
 use protocol_core::{Config, Dialect, InputBuffer, Timestamp};
 
 const MIB: usize = 1 << 20;
@@ -125,5 +125,46 @@ fn f99_the_room_of_an_input_buffer_is_charged_and_goes_back() {
     bench.peer.note_unfinished(3 * MIB);
     assert!(account.used() >= 6 * MIB, "a transport may hold one too");
     drop(bench);
+    assert_eq!(account.used(), 0);
+}
+
+#[test]
+fn what_a_transport_keeps_beside_its_endpoint_is_charged_to_the_connection() {
+    let account = account();
+    // Only whoever has more than its share is limited, so there are two.
+    let (bench, _other) = (Bench::new(&account), Bench::new(&account));
+    let (mut one, mut two) = (bench.hub.charge(), bench.hub.charge());
+    one.set(MIB);
+    two.set(MIB);
+    one.set(3 * MIB);
+    assert_eq!(account.used(), 4 * MIB);
+    assert_eq!(bench.hub.grant(), Grant::All);
+    two.set(3 * MIB);
+    assert_eq!(bench.hub.grant(), Grant::NoRequests);
+    drop(one);
+    assert_eq!((account.used(), bench.hub.grant()), (3 * MIB, Grant::All));
+    drop((bench, two));
+    assert_eq!(account.used(), 0);
+}
+
+#[test]
+fn a_transport_without_an_endpoint_draws_on_the_account_and_is_told_its_grant() {
+    let account = account();
+    let (holder, _other) = (Holder::new(&account), Bench::new(&account));
+    let count = Arc::new(Count::default());
+    let waker = count.clone().into();
+    assert!(holder.poll_grant(Grant::All, &waker).is_pending());
+    let (mut one, mut two) = (holder.charge(), holder.charge());
+    one.set(5 * MIB);
+    assert_eq!(count.0.load(Relaxed), 0);
+    two.set(3 * MIB / 2);
+    assert_eq!(count.0.load(Relaxed), 1);
+    assert_eq!(holder.poll_grant(Grant::All, &waker), Poll::Ready(Grant::NoReading));
+    drop(two);
+    assert_eq!(count.0.load(Relaxed), 2);
+    assert_eq!(holder.poll_grant(Grant::NoReading, &waker), Poll::Ready(Grant::All));
+    one.set(15 * MIB / 2);
+    assert_eq!(holder.grant(), Grant::Revoked);
+    drop((one, holder));
     assert_eq!(account.used(), 0);
 }

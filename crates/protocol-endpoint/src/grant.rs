@@ -51,6 +51,11 @@ impl<W, M> Endpoint<W, M> {
         self.unfinished = bytes;
     }
 
+    /// Notes that the host keeps `after` bytes for the peer beside the endpoint, in place of `before`.
+    pub const fn note_kept(&mut self, before: usize, after: usize) {
+        self.kept = self.kept.saturating_sub(before).saturating_add(after);
+    }
+
     /// Returns the bytes that are held for the peer, for [`Account::charge`](crate::Account::charge).
     ///
     /// An unfinished message counts twice, because it may be copied once when it is complete.
@@ -66,5 +71,6 @@ impl<W, M> Endpoint<W, M> {
             + self.responses.bytes()
             + self.calls.bytes()
             + 2 * self.unfinished
+            + self.kept
     }
 }

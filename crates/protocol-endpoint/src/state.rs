@@ -57,6 +57,8 @@ pub struct Endpoint<W, M> {
     pub(crate) grant: Grant,
     /// The bytes of an unfinished message.
     pub(crate) unfinished: usize,
+    /// The bytes that the host keeps for the peer beside the endpoint.
+    pub(crate) kept: usize,
     /// The latest time.
     pub(crate) now: Timestamp,
 }
@@ -158,6 +160,7 @@ impl<W, M> Endpoint<W, M> {
             shows: options.shows,
             grant: Grant::All,
             unfinished: 0,
+            kept: 0,
             now: Timestamp::ZERO,
         }
     }

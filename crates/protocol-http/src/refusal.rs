@@ -50,7 +50,7 @@ pub enum Refusal {
     UnknownEvent,
     /// The stream was read to its end, and nothing more comes.
     StreamIsOver,
-    /// Too many sessions or exchanges are open.
+    /// Too many sessions or exchanges are open, or they hold too much memory. The client may come again.
     Busy,
 }
 
@@ -138,7 +138,7 @@ impl fmt::Display for Refusal {
             Self::UnknownSession => "there is no such session",
             Self::UnknownEvent => "the event is not kept any more",
             Self::StreamIsOver => "the stream is over",
-            Self::Busy => "too many sessions or requests are open",
+            Self::Busy => "too many sessions or requests are open, or they hold too much",
         })
     }
 }

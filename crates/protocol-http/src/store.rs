@@ -41,6 +41,16 @@ impl Store {
         Self { events: VecDeque::new(), bytes: 0, most_bytes }
     }
 
+    /// Returns the bytes that the events count.
+    pub(crate) const fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Drops all events.
+    pub(crate) fn clear(&mut self) {
+        *self = Self::new(self.most_bytes);
+    }
+
     /// Keeps an event, and drops the oldest ones for which there is no room.
     pub(crate) fn keep(&mut self, id: EventId, data: Vec<u8>) {
         self.bytes += data.len() + EVENT;

@@ -44,8 +44,24 @@ impl Service {
         options.token.clone_from(&token);
         options.connections = clients.connections;
         options.path = address.path().unwrap_or("/").into();
-        options.endpoint = endpoint(recorder, account.clone());
+        options.memory_bytes = clients.memory_bytes();
+        options.account = Some(account.clone());
+        options.endpoint = endpoint(recorder);
         Ok(Self { address: address.clone(), admission: clients.admission(token), options, account })
+    }
+
+    /// Describes the most memory that a session, a request and all of them hold.
+    pub(crate) fn memory(&self) -> String {
+        const MIB: usize = 1 << 20;
+        let endpoint = Options::socket(Config::server(Dialect::MCP_HTTP));
+        let (session, all) = (self.options.memory(&endpoint).total(), self.options.total_memory());
+        let request = self.options.request_memory(&endpoint);
+        format!(
+            "memory: at most {} MiB for one session, {} MiB for one request beside it, {} MiB for all",
+            session / MIB,
+            request / MIB,
+            all / MIB
+        )
     }
 
     /// Serves until the end is asked for. What is in flight may finish for `grace` then, unless somebody waits at a
@@ -91,14 +107,10 @@ pub(crate) fn run(service: impl Future<Output = Result<(), String>>) -> Result<(
 }
 
 /// Returns what makes the options of an endpoint, which may be recorded.
-fn endpoint(
-    recorder: Option<Recorder>,
-    account: Account,
-) -> Arc<dyn Fn(Dialect) -> Options + Send + Sync> {
+fn endpoint(recorder: Option<Recorder>) -> Arc<dyn Fn(Dialect) -> Options + Send + Sync> {
     let sessions = AtomicU64::new(0);
     Arc::new(move |dialect| {
-        let mut options = Options::socket(Config::server(dialect));
-        options.account = Some(account.clone());
+        let options = Options::socket(Config::server(dialect));
         let Some(recorder) = &recorder else { return options };
         let number = sessions.fetch_add(1, Ordering::Relaxed) + 1;
         recorder.connection(&format!("session {number}"), options)

@@ -33,12 +33,17 @@ impl Serving {
 
     fn start_with(dialect: &str, more: &[&str]) -> Self {
         let arguments = ["serve", "--listen", LOCAL, "--dialect", dialect];
-        Self::run(&[&arguments, more].concat())
+        let mut running = Running::start([&arguments, more].concat(), &[]);
+        running.says(&["memory: at most ", " MiB for one session, ", " MiB for all"]);
+        Self::of(running)
     }
 
     /// Runs a command that listens.
     pub(crate) fn run(arguments: &[&str]) -> Self {
-        let mut running = Running::start(arguments, &[("RESCIND", support::RESCIND)]);
+        Self::of(Running::start(arguments, &[("RESCIND", support::RESCIND)]))
+    }
+
+    fn of(mut running: Running) -> Self {
         let line = running.says(&["listening on http://127.0.0.1:", "/mcp"]);
         let authority = line.trim().trim_start_matches("listening on http://");
         let authority = authority.trim_end_matches("/mcp").to_owned();

@@ -212,6 +212,9 @@ impl ResponseStream {
     pub fn loss(&self) -> String {
         match self.status {
             0 => "the server could not be asked".into(),
+            200 if self.request.is_none() => {
+                "the stream ended, and is asked for no more (stream.resumes)".into()
+            }
             200 => "the response stream ended without the response".into(),
             status => {
                 let why = self.refusal.iter().map(|why| format!(": {why}"));

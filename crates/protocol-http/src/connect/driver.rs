@@ -5,7 +5,6 @@ use alloc::collections::{BTreeMap, VecDeque};
 use alloc::format;
 use alloc::string::String;
 use alloc::sync::Arc;
-use alloc::vec::Vec;
 use core::future::poll_fn;
 use core::pin::{Pin, pin};
 use core::task::{Context, Poll};
@@ -20,7 +19,7 @@ use tokio::sync::mpsc::{Receiver, Sender, UnboundedReceiver, channel, unbounded_
 use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::{Instant, Sleep, sleep_until, timeout};
 
-use super::exchange::{Headers, Name, Report, Said, Wire};
+use super::exchange::{Headers, Message, Name, Report, Said, Wire};
 use super::options::ClientOptions;
 use super::target::Target;
 use crate::client::{ClientSession, Lane, Outgoing, ResponseStream};
@@ -39,15 +38,17 @@ pub(super) struct Driver {
     /// The message that everything else waits for.
     opening: Option<Name>,
     /// The messages that were taken while something opens.
-    held: VecDeque<Vec<u8>>,
+    held: VecDeque<Message>,
     /// The messages without a response, of which one at a time is posted.
-    in_order: VecDeque<(Outgoing, Vec<u8>)>,
+    in_order: VecDeque<(Outgoing, Message)>,
     is_posting: bool,
     reports: (Sender<Report>, Receiver<Report>),
     /// The report of the message that is posted, which waits for no room to read.
     posted: (Sender<Report>, Receiver<Report>),
-    /// The calls that need their stream no more.
-    settled: UnboundedReceiver<u32>,
+    /// The calls that have settled, and whether a response came.
+    settled: UnboundedReceiver<(u32, bool)>,
+    /// The calls whose response has come, and whose stream may be open still.
+    responded: VecDeque<u32>,
     out: Messages,
     start: Instant,
     sleep: Pin<Box<Sleep>>,
@@ -56,7 +57,7 @@ pub(super) struct Driver {
 
 /// A reason to go on.
 enum Wake {
-    Settled(u32),
+    Settled(u32, bool),
     Report(Report),
     Output,
     Over,
@@ -74,10 +75,8 @@ impl Driver {
         let mut before = endpoint.observer.take();
         endpoint.observer = Some(Box::new(move |verdict| {
             if let Verdict::Settled { call, settlement, .. } = verdict {
-                // A response has come, and its stream ends by itself.
-                if !matches!(settlement, Settlement::Result | Settlement::Error) {
-                    let _ = tell.send(call.number());
-                }
+                let has_response = matches!(settlement, Settlement::Result | Settlement::Error);
+                let _ = tell.send((call.number(), has_response));
             }
             if let Some(before) = &mut before {
                 before(verdict);
@@ -102,6 +101,7 @@ impl Driver {
             reports: channel(1),
             posted: channel(1),
             settled,
+            responded: VecDeque::new(),
             out: Messages::default(),
             start,
             sleep: Box::pin(sleep_until(start)),
@@ -114,7 +114,8 @@ impl Driver {
     pub(super) async fn run(mut self) -> io::Result<()> {
         loop {
             match poll_fn(|cx| self.poll(cx)).await {
-                Wake::Settled(number) => self.close(number),
+                Wake::Settled(number, true) => self.responded(number),
+                Wake::Settled(number, false) => self.close(number),
                 Wake::Report(report) => self.take(report),
                 Wake::Output => self.send_all(),
                 Wake::Time => {}
@@ -132,8 +133,8 @@ impl Driver {
     }
 
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Wake> {
-        if let Poll::Ready(Some(number)) = self.settled.poll_recv(cx) {
-            return Poll::Ready(Wake::Settled(number));
+        if let Poll::Ready(Some((number, has_response))) = self.settled.poll_recv(cx) {
+            return Poll::Ready(Wake::Settled(number, has_response));
         }
         if let Poll::Ready(Some(report)) = self.posted.1.poll_recv(cx) {
             return Poll::Ready(Wake::Report(report));
@@ -141,8 +142,7 @@ impl Driver {
         while let Poll::Ready(Some(_)) = self.tasks.poll_join_next(cx) {}
         let due = self.hub.poll_timers(cx.waker());
         // Cancels leave however much comes in.
-        let has_room = self.in_order.len() < self.wire.options.waiting.max(1);
-        if has_room && self.opening.is_none() {
+        if self.has_room() && self.opening.is_none() {
             match self.hub.poll_output(cx.waker(), &mut self.out) {
                 Output::Write => return Poll::Ready(Wake::Output),
                 Output::Over => return Poll::Ready(Wake::Over),
@@ -164,9 +164,18 @@ impl Driver {
         self.sleep.as_mut().poll(cx).map(|()| Wake::Time)
     }
 
+    /// Returns whether another message may wait to be posted.
+    fn has_room(&self) -> bool {
+        let options = &self.wire.options;
+        let bytes = self.in_order.iter().map(|(_, message)| message.bytes.len()).sum::<usize>();
+        self.in_order.len() < options.waiting.max(1) && bytes < options.waiting_bytes.max(1)
+    }
+
     fn send_all(&mut self) {
         while let Some(message) = self.out.take_next() {
-            self.held.push_back(message.into());
+            let mut charge = self.hub.charge();
+            charge.set(message.len());
+            self.held.push_back(Message { bytes: message.into(), charge });
         }
         self.out.clear();
         self.send_held();
@@ -176,9 +185,9 @@ impl Driver {
     fn send_held(&mut self) {
         while self.opening.is_none() {
             let Some(message) = self.held.pop_front() else { break };
-            let out = self.session.post(&message).filter(|_| self.error.is_none());
+            let out = self.session.post(&message.bytes).filter(|_| self.error.is_none());
             let Some(out) = out else {
-                self.wire.untaken(&message, "the session takes no such message");
+                self.wire.untaken(&message.bytes, "the session takes no such message");
                 continue;
             };
             let number = out.request.as_ref().and_then(|id| id.token().parse().ok());
@@ -200,7 +209,7 @@ impl Driver {
     }
 
     /// Posts a request.
-    fn call(&mut self, number: u32, out: Outgoing, message: Vec<u8>) {
+    fn call(&mut self, number: u32, out: Outgoing, message: Message) {
         if self.calls.len() >= self.wire.options.streams {
             return self.lose(number, "too many response streams are open (options.streams)");
         }
@@ -225,7 +234,7 @@ impl Driver {
         &mut self,
         name: Name,
         stream: ResponseStream,
-        post: Option<(Headers, Vec<u8>)>,
+        post: Option<(Headers, Message)>,
     ) -> AbortHandle {
         let (headers, reports) = (self.session.headers(), self.reports.0.clone());
         self.spawn(name, self.wire.clone().exchange(name, stream, post, headers, reports))
@@ -266,7 +275,7 @@ impl Driver {
     fn drop_rest(&mut self) {
         let in_order = self.in_order.drain(..).map(|(_, message)| message);
         for message in in_order.chain(self.held.drain(..)) {
-            self.wire.untaken(&message, "the session was over before it was sent");
+            self.wire.untaken(&message.bytes, "the session was over before it was sent");
         }
     }
 
@@ -295,7 +304,7 @@ impl Driver {
                 }
                 self.post_next();
             }
-            Name::Session => {}
+            Name::Session => self.wire.unheard(&how),
         }
         self.release(name);
     }
@@ -323,6 +332,17 @@ impl Driver {
         self.hub.lose_call(number, how);
     }
 
+    /// Lets the server close the stream of a call whose response has come. The oldest are closed for it.
+    fn responded(&mut self, number: u32) {
+        let Self { calls, responded, .. } = self;
+        responded.retain(|number| calls.contains_key(number));
+        responded.push_back(number);
+        while responded.len() > self.wire.options.settled_streams {
+            let task = responded.pop_front().and_then(|number| calls.remove(&number));
+            task.iter().for_each(AbortHandle::abort);
+        }
+    }
+
     /// Closes the stream of a call that has settled without its response.
     fn close(&mut self, number: u32) {
         if let Some(task) = self.calls.remove(&number) {
@@ -331,7 +351,7 @@ impl Driver {
         let id = format!("{number}");
         self.held.retain(|message| {
             ClientSession::new()
-                .post(message)
+                .post(&message.bytes)
                 .is_none_or(|out| out.request.is_none_or(|request| request.token() != id))
         });
         self.release(Name::Call(number));

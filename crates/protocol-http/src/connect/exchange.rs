@@ -15,6 +15,7 @@ use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
 use hyper::client::conn::http1::handshake;
 use hyper_util::rt::TokioIo;
+use protocol_async::hub::Charge;
 use tokio::net::TcpStream;
 use tokio::sync::mpsc::Sender;
 use tokio::task::JoinHandle;
@@ -59,6 +60,13 @@ pub(super) enum Said {
     Lost(String),
     /// The server knows the session no longer.
     SessionGone,
+}
+
+/// A message of ours, charged until the server takes it.
+#[derive(Debug)]
+pub(super) struct Message {
+    pub(super) bytes: Vec<u8>,
+    pub(super) charge: Charge,
 }
 
 /// The headers that a message has beside those of HTTP.
@@ -117,8 +125,8 @@ impl Wire {
     }
 
     /// Posts a message that has no response.
-    pub(super) async fn post(self: Arc<Self>, headers: Headers, body: Vec<u8>) -> Said {
-        let body = Bytes::from(body);
+    pub(super) async fn post(self: Arc<Self>, headers: Headers, message: Message) -> Said {
+        let (body, _charge) = (Bytes::from(message.bytes), message.charge);
         let send = self.send(Method::POST, &headers, body.clone());
         let (said, why) = match timeout(self.options.post_time, send).await {
             Ok(Ok((response, _))) if response.status().is_success() => return Said::Over,
@@ -144,6 +152,13 @@ impl Wire {
         }
     }
 
+    /// Reports why the stream of the session is not read any more. A panic of the callback is contained.
+    pub(super) fn unheard(&self, why: &str) {
+        if let Some(tell) = &self.options.unheard {
+            let _ = catch_unwind(AssertUnwindSafe(|| tell(why)));
+        }
+    }
+
     /// Tells the server that the session is over.
     pub(super) async fn delete(&self, headers: &Headers) {
         // A server that is gone, or takes no such request, ends it by itself.
@@ -155,18 +170,22 @@ impl Wire {
         self: Arc<Self>,
         name: Name,
         mut stream: ResponseStream,
-        mut post: Option<(Headers, Vec<u8>)>,
+        mut post: Option<(Headers, Message)>,
         session: Headers,
         reports: Sender<Report>,
     ) -> Said {
         loop {
-            let (method, mut headers, body) = match post.take() {
-                Some((headers, body)) => (Method::POST, headers, Bytes::from(body)),
-                None => (Method::GET, session.clone(), Bytes::new()),
+            let (method, mut headers, body, charge) = match post.take() {
+                Some((headers, Message { bytes, charge })) => {
+                    (Method::POST, headers, Bytes::from(bytes), Some(charge))
+                }
+                None => (Method::GET, session.clone(), Bytes::new(), None),
             };
             let last = stream.last_event_id().filter(|_| method == Method::GET);
             headers.extend(last.map(|id| ("last-event-id", id.into())));
-            let failed = match self.send(method, &headers, body).await {
+            let sent = self.send(method, &headers, body).await;
+            drop(charge);
+            let failed = match sent {
                 Ok((response, _connection)) => match stream.head(&head(&response, &headers)) {
                     StreamStep::Read => self.read(name, &mut stream, response, &reports).await,
                     StreamStep::LoseSession => break Said::SessionGone,

@@ -28,7 +28,11 @@
 //! A stream that ends without the response is resumed where an event had an id and the revision has resumption. Otherwise
 //! its call settles as [`ConnectionLost`](protocol_async::CallError::ConnectionLost), and other calls go on. A server that
 //! knows the session no longer ends the connection. A message without a response that the server did not take is shown to
-//! [`ClientOptions::untaken`].
+//! [`ClientOptions::untaken`]. [`ClientOptions::unheard`] learns why the stream of the session itself is not read any more.
+//!
+//! # Memory
+//!
+//! A message is charged to [`Options::account`] until the server takes it: while it waits to be posted, and on its way.
 
 mod driver;
 mod exchange;
@@ -40,7 +44,7 @@ use std::io;
 use protocol_async::{Incoming, Options, Peer};
 
 use self::driver::Driver;
-pub use self::options::{ClientOptions, Untaken};
+pub use self::options::{ClientOptions, Unheard, Untaken};
 pub use self::target::{InvalidTarget, Target};
 
 /// Makes a connection to a server. Nothing happens until the driver is polled.

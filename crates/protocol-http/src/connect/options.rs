@@ -10,6 +10,9 @@ use crate::client::StreamLimits;
 /// A callback that sees a message that the server did not take, and the reason in words.
 pub type Untaken = Arc<dyn Fn(&[u8], &str) + Send + Sync>;
 
+/// A callback that sees why the client hears no more of the session's own stream, in words.
+pub type Unheard = Arc<dyn Fn(&str) + Send + Sync>;
+
 /// The options of a client.
 #[derive(Clone)]
 #[non_exhaustive]
@@ -20,9 +23,13 @@ pub struct ClientOptions {
     pub stream: StreamLimits,
     /// The response streams at the same time; 256. The call of one more settles as lost at once.
     pub streams: usize,
+    /// The streams among them that the server leaves open behind the response; 16. With one more, the oldest is closed.
+    pub settled_streams: usize,
     /// The messages without a response that wait for the server to take the one before; 64. Above them, nothing more
     /// leaves.
     pub waiting: usize,
+    /// The bytes of those messages; 4 MiB. At them, nothing more leaves.
+    pub waiting_bytes: usize,
     /// The time in which a connection has to open; 10 s.
     pub connect_time: Duration,
     /// The time in which the server has to take a message without a response; 30 s.
@@ -32,6 +39,10 @@ pub struct ClientOptions {
     /// The callback that sees each notification, cancel and response of ours that the server did not take; none.
     /// It should be quick. A call that was posted needs none, since it settles as lost.
     pub untaken: Option<Untaken>,
+    /// The callback that sees why the stream of the session itself is not read any more; none.
+    ///
+    /// The server may offer none, or have closed it too often without an event. The session goes on.
+    pub unheard: Option<Unheard>,
 }
 
 impl Default for ClientOptions {
@@ -40,11 +51,14 @@ impl Default for ClientOptions {
             token: None,
             stream: StreamLimits::DEFAULT,
             streams: 256,
+            settled_streams: 16,
             waiting: 64,
+            waiting_bytes: 4 << 20,
             connect_time: Duration::from_secs(10),
             post_time: Duration::from_secs(30),
             listens: true,
             untaken: None,
+            unheard: None,
         }
     }
 }

@@ -10,8 +10,8 @@ use core::mem;
 use core::pin::Pin;
 use core::task::{Context, Poll, Waker};
 
-use protocol_async::hub::{Hub, Messages, Output};
-use protocol_async::{Incoming, Options, Peer, Verdict};
+use protocol_async::hub::{Charge, Hub, Messages, Output};
+use protocol_async::{Grant, Incoming, Options, Peer, Verdict};
 use protocol_core::{Cause, Dialect, InputBuffer, Shutdown, Timestamp};
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::sync::{OwnedSemaphorePermit, watch};
@@ -41,8 +41,15 @@ pub(super) struct Driver {
     sleep: Pin<Box<Sleep>>,
     options: Arc<ServerOptions>,
     is_ended: bool,
+    /// The charge of the events that are kept for clients that come back.
+    kept: Charge,
+    /// Whether the account lets the session read.
+    may_read: watch::Sender<bool>,
     _permit: OwnedSemaphorePermit,
 }
+
+/// The session of a driver, and its place among the others.
+pub(super) type Places = (Arc<Seat>, Arc<Registry>, OwnedSemaphorePermit, watch::Sender<bool>);
 
 /// A reason to go on.
 enum Wake {
@@ -56,11 +63,9 @@ enum Wake {
 impl Driver {
     /// Makes a session with an endpoint of its own. Nothing happens until it runs.
     pub(super) fn new(
-        seat: Arc<Seat>,
-        registry: Arc<Registry>,
+        (seat, registry, permit, may_read): Places,
         commands: UnboundedReceiver<Command>,
         options: Arc<ServerOptions>,
-        permit: OwnedSemaphorePermit,
         mut endpoint: Options,
         handler: &dyn Fn(Peer, Incoming) -> Work,
     ) -> Self {
@@ -77,6 +82,7 @@ impl Driver {
         let (hub, peer, incoming) = Hub::new(endpoint, move || now(start));
         let mut stage = registry.stage();
         stage.mark_changed();
+        let kept = hub.charge();
         Self {
             session: Session::new(rules, options.session.clone(), now(start)),
             work: Some(handler(peer, incoming)),
@@ -92,6 +98,8 @@ impl Driver {
             sleep: Box::pin(sleep_until(start)),
             options,
             is_ended: false,
+            kept,
+            may_read,
             _permit: permit,
         }
     }
@@ -129,6 +137,7 @@ impl Driver {
             return Poll::Ready(Wake::Command(command));
         }
         let due = self.hub.poll_timers(cx.waker());
+        self.draw();
         // A client that reads nothing holds up the messages of its session, so that they can't pile up.
         let (streams, most) = (&self.streams, self.options.response_bytes);
         let is_stuck =
@@ -140,6 +149,8 @@ impl Driver {
                 Output::Over => return Poll::Ready(Wake::Over),
                 Output::Idle => {}
             }
+        } else if self.hub.is_over() {
+            return Poll::Ready(Wake::Over);
         }
         let patience = self.stuck.values().min().map(|since| *since + self.options.patience);
         let due = [due, self.session.poll_timeout(), patience].into_iter().flatten().min();
@@ -151,9 +162,20 @@ impl Driver {
         self.sleep.as_mut().poll(cx).map(|()| Wake::Time)
     }
 
+    /// Charges the events that are kept, and follows the grant. They are the first to go when memory runs out.
+    fn draw(&mut self) {
+        self.kept.set(self.session.kept_bytes());
+        if self.hub.grant() > Grant::All && self.kept.bytes() > 0 {
+            self.session.forget_events();
+            self.kept.set(0);
+        }
+        let may_read = self.hub.may_read();
+        self.may_read.send_if_modified(|before| mem::replace(before, may_read) != may_read);
+    }
+
     fn take(&mut self, command: Command, now: Timestamp) {
         match command {
-            Command::Post { stream, pipe, posted, accepts_events } => {
+            Command::Post { stream, pipe, posted, accepts_events, charge: _charge } => {
                 self.streams.insert(stream, pipe);
                 let taken = self.session.post(stream, posted, accepts_events, now);
                 self.refuse(stream, taken);
@@ -230,7 +252,7 @@ impl Driver {
                 }
                 Action::Write { stream, bytes } => {
                     let Some(pipe) = self.streams.get(&stream) else { continue };
-                    if pipe.write(&bytes) > self.options.response_bytes {
+                    if pipe.write(bytes) > self.options.response_bytes {
                         self.stuck.entry(stream).or_insert(now);
                     }
                 }
@@ -261,8 +283,10 @@ impl Driver {
         tokio::spawn(async move {
             let work = poll_fn(|cx| {
                 let polled = work.as_mut().poll(cx);
-                // The session may be over.
-                let _ = begun.take().map(|begun| begun.send(Command::Begun));
+                if let Some(begun) = begun.take() {
+                    // The session may be over.
+                    let _ = begun.send(Command::Begun);
+                }
                 polled
             });
             tokio::select! {

@@ -45,6 +45,8 @@
 //! method has status 404 there.
 
 mod driver;
+mod link;
+mod memory;
 mod options;
 mod registry;
 mod respond;
@@ -67,9 +69,11 @@ use hyper_util::server::conn::auto::Builder;
 use protocol_async::{Account, AccountLimits, Incoming, Peer};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpListener;
-use tokio::sync::{Notify, Semaphore};
+use tokio::sync::Semaphore;
 use tokio::time::{sleep, timeout};
 
+use self::link::Link;
+use self::memory::{BUFFER_BYTES, CONNECTION_WINDOW, STREAM_WINDOW, STREAMS};
 pub use self::options::ServerOptions;
 use self::registry::{Registry, Stage};
 use self::respond::Shared;
@@ -101,8 +105,10 @@ impl Server {
     where
         F: Future<Output = ()> + Send + 'static,
     {
+        let account = options.account.clone();
+        let within = || Account::new(AccountLimits::within(options.memory_bytes));
         let shared = Shared {
-            account: Account::new(AccountLimits::within(options.memory_bytes)),
+            account: account.unwrap_or_else(within),
             seats: Arc::new(Semaphore::new(options.sessions.min(Semaphore::MAX_PERMITS))),
             options: Arc::new(options),
             registry: Arc::new(Registry::new()),
@@ -157,12 +163,17 @@ impl Server {
         let (timer, head_time) = (TokioTimer::new(), options.receive_time);
         builder.http1().timer(timer.clone()).header_read_timeout(head_time);
         builder.http2().timer(timer).keep_alive_interval(PING);
-        let kill = Arc::new(Notify::new());
+        builder.http1().max_buf_size(BUFFER_BYTES);
+        builder.http2().max_send_buf_size(BUFFER_BYTES).max_concurrent_streams(STREAMS);
+        // A body that is not read leaves room for others on its connection.
+        builder.http2().initial_stream_window_size(STREAM_WINDOW);
+        builder.http2().initial_connection_window_size(CONNECTION_WINDOW);
+        let link = Link::new(&self.shared.account);
         let service = service_fn(|request: Request<Received>| {
-            let (shared, kill) = (self.shared.clone(), kill.clone());
+            let (shared, link) = (self.shared.clone(), link.clone());
             async move {
                 Ok::<_, Infallible>(match request.uri().path() == shared.options.path {
-                    true => shared.respond(request, kill).await,
+                    true => shared.respond(request, link).await,
                     false => shared.refuse(Refusal::Path, None),
                 })
             }
@@ -173,7 +184,7 @@ impl Server {
             tokio::select! {
                 // The client has gone, which its sessions have noticed.
                 _ = connection.as_mut() => return,
-                () = kill.notified() => return,
+                () = link.ended() => return,
                 _ = stage.wait_for(|stage| *stage == Stage::Abandoned) => return,
                 _ = self.is_draining(), if !is_closing => {
                     is_closing = true;
@@ -188,7 +199,11 @@ impl Server {
     where
         B: http_body::Body<Data: Buf, Error: Into<Box<dyn core::error::Error + Send + Sync>>>,
     {
-        self.shared.respond(request, Arc::new(Notify::new())).await
+        let link = Link::new(&self.shared.account);
+        tokio::select! {
+            response = self.shared.respond(request, link.clone()) => response,
+            () = link.ended() => self.shared.refuse(Refusal::Busy, None),
+        }
     }
 
     /// Returns the number of sessions that are open.

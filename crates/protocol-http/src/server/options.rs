@@ -6,7 +6,7 @@ use alloc::sync::Arc;
 use core::fmt;
 use core::time::Duration;
 
-use protocol_async::{AccountLimits, Options};
+use protocol_async::{Account, AccountLimits, Options};
 use protocol_core::{Config, Dialect};
 
 use crate::gate::Gate;
@@ -35,16 +35,21 @@ pub struct ServerOptions {
     pub sessions: usize,
     /// The connections at the same time; 1,024. One more waits to be accepted.
     pub connections: usize,
-    /// The memory that all sessions hold, in bytes; 256 MiB.
+    /// The memory that all sessions and connections hold, in bytes; 256 MiB.
     ///
-    /// Their [`Account`](protocol_async::Account) keeps [within](protocol_async::AccountLimits::within) it. Options of an
+    /// A connection holds the bodies that are read and the responses that wait. A session holds the rest. Their
+    /// [`Account`](protocol_async::Account) keeps [within](protocol_async::AccountLimits::within) it. Options of an
     /// endpoint that have an account keep it.
     pub memory_bytes: usize,
+    /// The account that sessions and connections draw on in place of that; none.
+    ///
+    /// With it, a process has one pool for this server and for other connections.
+    pub account: Option<Account>,
     /// The bytes of a body; 4 MiB, and never more than a message may have. A longer one gets status 413.
     pub body_bytes: usize,
     /// The time in which a head has to come, and then a body; 30 s each.
     pub receive_time: Duration,
-    /// The bytes that may wait for the client of one response; 256 KiB.
+    /// The bytes that may wait for the client of one response, with the places of their pieces; 256 KiB.
     ///
     /// Above them, the session sends nothing more to anybody until they are taken.
     pub response_bytes: usize,
@@ -66,6 +71,7 @@ impl Default for ServerOptions {
             sessions: 1_024,
             connections: 1_024,
             memory_bytes: AccountLimits::DEFAULT.pool_bytes,
+            account: None,
             body_bytes: 4 << 20,
             receive_time: Duration::from_secs(30),
             response_bytes: 256 << 10,

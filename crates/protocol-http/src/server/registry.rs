@@ -40,10 +40,13 @@ pub(super) struct Seat {
     /// The id of the session; `None` for a request without one.
     pub(super) id: Option<String>,
     pub(super) commands: UnboundedSender<Command>,
-    /// The most bytes of one message.
+    /// The most bytes of one message, and of an id in it.
     pub(super) message_bytes: usize,
+    pub(super) id_bytes: usize,
     rules: Mutex<&'static Rules>,
     streams: AtomicU64,
+    /// Whether the account lets the session read, as its driver says.
+    may_read: watch::Receiver<bool>,
 }
 
 impl Registry {
@@ -104,14 +107,21 @@ impl Seat {
         id: Option<String>,
         commands: UnboundedSender<Command>,
         rules: &'static Rules,
-        message_bytes: usize,
+        (message_bytes, id_bytes): (usize, usize),
+        may_read: watch::Receiver<bool>,
     ) -> Self {
-        Self { id, commands, message_bytes, rules: Mutex::new(rules), streams: AtomicU64::new(0) }
+        let (rules, streams) = (Mutex::new(rules), AtomicU64::new(0));
+        Self { id, commands, message_bytes, id_bytes, rules, streams, may_read }
     }
 
     /// Returns the number of the next response.
     pub(super) fn next_stream(&self) -> StreamId {
         StreamId(self.streams.fetch_add(1, Ordering::Relaxed))
+    }
+
+    /// Waits until the account lets the session read. It need not once the session is over.
+    pub(super) async fn may_read(&self) {
+        let _ = self.may_read.clone().wait_for(|may_read| *may_read).await;
     }
 
     pub(super) fn rules(&self) -> &'static Rules {

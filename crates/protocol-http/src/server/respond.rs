@@ -5,20 +5,25 @@ use alloc::format;
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use core::pin::pin;
 
-use bytes::{Buf, Bytes};
-use http::header::{ALLOW, AUTHORIZATION, CACHE_CONTROL, CONTENT_TYPE, WWW_AUTHENTICATE};
+use bytes::{Buf, BufMut, Bytes};
+use http::header::{
+    ALLOW, AUTHORIZATION, CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE,
+};
 use http::request::Parts;
 use http::{HeaderName, HeaderValue, Request, Response, StatusCode};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
+use protocol_async::hub::Charge;
 use protocol_async::{Account, Incoming, Peer, outside};
 use protocol_core::WireId;
 use subtle::ConstantTimeEq;
 use tokio::sync::mpsc::unbounded_channel;
-use tokio::sync::{Notify, Semaphore, oneshot};
+use tokio::sync::{Semaphore, oneshot, watch};
 use tokio::time::timeout;
 
 use super::driver::{Driver, dialect};
+use super::link::Link;
 use super::options::{ServerOptions, Work};
 use super::registry::{Registry, Seat};
 use super::stream::{Answer, Body, BoxError, Command, pipe};
@@ -46,13 +51,13 @@ pub(super) struct Shared {
 type Refused = (Refusal, Option<WireId>);
 
 impl Shared {
-    /// Responds to a request, whatever its path. `kill` ends its connection.
-    pub(super) async fn respond<B>(&self, request: Request<B>, kill: Arc<Notify>) -> Response<Body>
+    /// Responds to a request, whatever its path. `link` is its connection.
+    pub(super) async fn respond<B>(&self, request: Request<B>, link: Arc<Link>) -> Response<Body>
     where
         B: http_body::Body<Data: Buf, Error: Into<BoxError>>,
     {
         let (parts, body) = request.into_parts();
-        match self.try_respond(&parts, body, kill).await {
+        match self.try_respond(&parts, body, link).await {
             Ok(response) => response,
             Err((refusal, id)) => self.refuse(refusal, id.as_ref()),
         }
@@ -62,7 +67,7 @@ impl Shared {
         &self,
         parts: &Parts,
         body: B,
-        kill: Arc<Notify>,
+        link: Arc<Link>,
     ) -> Result<Response<Body>, Refused>
     where
         B: http_body::Body<Data: Buf, Error: Into<BoxError>>,
@@ -83,15 +88,15 @@ impl Shared {
         let no_session = || bare(Refusal::NoSession);
         match verb {
             Verb::Post => {
-                let body = self.read(body).await.map_err(bare)?;
+                let (body, charge) = self.read(body, seat.as_deref(), &link).await.map_err(bare)?;
                 let posted = Posted::read(body, &head, rules)?;
                 let accepts_events = head.accepts("text/event-stream");
-                self.post(seat, posted, rules, accepts_events, kill).await
+                self.post(seat, (posted, charge), rules, accepts_events, link).await
             }
             Verb::Get => {
                 let seat = seat.ok_or_else(no_session)?;
                 let stream = seat.next_stream();
-                let (pipe, answer, body) = pipe(stream, seat.commands.clone(), kill);
+                let (pipe, answer, body) = pipe(stream, seat.commands.clone(), link);
                 let last_event_id = head.last_event_id().map(Into::into);
                 let get = Command::Get { stream, pipe, last_event_id };
                 let head = ask(&seat, get, answer).await.map_err(bare)?;
@@ -111,10 +116,10 @@ impl Shared {
     async fn post(
         &self,
         seat: Option<Arc<Seat>>,
-        posted: Posted,
+        (mut posted, charge): (Posted, Charge),
         rules: &'static Rules,
         accepts_events: bool,
-        kill: Arc<Notify>,
+        link: Arc<Link>,
     ) -> Result<Response<Body>, Refused> {
         let id = posted.ids().next().cloned();
         let (is_new, opens_session) = (seat.is_none(), posted.opens_session());
@@ -131,9 +136,19 @@ impl Shared {
             self.give_up(&seat, is_new);
             return Err(refused(Refusal::BodyTooLong));
         }
+        let is_long = |id: &WireId| id.token().len() > seat.id_bytes;
+        // Nor could it respond to an id that is longer. Progress under a longer token has no stream of its own.
+        if posted.ids().any(is_long) {
+            self.give_up(&seat, is_new);
+            return Err((Refusal::Message, None));
+        }
+        posted
+            .messages
+            .iter_mut()
+            .for_each(|message| drop(message.progress.take_if(|it| is_long(it))));
         let stream = seat.next_stream();
-        let (pipe, answer, body) = pipe(stream, seat.commands.clone(), kill);
-        let post = Command::Post { stream, pipe, posted, accepts_events };
+        let (pipe, answer, body) = pipe(stream, seat.commands.clone(), link);
+        let post = Command::Post { stream, pipe, posted, accepts_events, charge };
         let head = ask(&seat, post, answer).await.map_err(refused)?;
         let mut response = answered(head, body);
         let named = seat.id.as_deref().filter(|_| is_new);
@@ -161,11 +176,14 @@ impl Shared {
         let (commands, taken) = unbounded_channel();
         let mut endpoint = (self.options.endpoint)(dialect(rules, &self.options.gate.revisions));
         endpoint.account.get_or_insert_with(|| self.account.clone());
-        let message_bytes = endpoint.config.limits.message_bytes;
-        let seat = Arc::new(Seat::new(id, commands, rules, message_bytes));
+        let limits = &endpoint.config.limits;
+        let lengths = (limits.message_bytes, limits.id_bytes);
+        let may_read = watch::Sender::new(true);
+        let seat = Seat::new(id, commands, rules, lengths, may_read.subscribe());
+        let seat = Arc::new(seat);
         let (registry, options) = (self.registry.clone(), self.options.clone());
-        let handler = &*self.handler;
-        let driver = Driver::new(seat.clone(), registry, taken, options, permit, endpoint, handler);
+        let places = (seat.clone(), registry, permit, may_read);
+        let driver = Driver::new(places, taken, options, endpoint, &*self.handler);
         if !self.registry.is_serving() {
             return Err(Refusal::Busy);
         }
@@ -174,7 +192,13 @@ impl Shared {
         Ok(seat)
     }
 
-    async fn read<B>(&self, body: B) -> Result<Vec<u8>, Refusal>
+    /// Reads a body, as far as the account lets its connection and its session read.
+    async fn read<B>(
+        &self,
+        body: B,
+        seat: Option<&Seat>,
+        link: &Link,
+    ) -> Result<(Vec<u8>, Charge), Refusal>
     where
         B: http_body::Body<Data: Buf, Error: Into<BoxError>>,
     {
@@ -182,13 +206,30 @@ impl Shared {
         if body.size_hint().lower() > most as u64 {
             return Err(Refusal::BodyTooLong);
         }
-        let collected = timeout(self.options.receive_time, Limited::new(body, most).collect());
-        match collected.await {
-            Ok(Ok(collected)) => Ok(collected.to_bytes().into()),
+        let mut body = pin!(Limited::new(body, most));
+        let (mut bytes, mut charge, mut is_paused) = (Vec::new(), link.charge(), false);
+        let read = async {
+            loop {
+                is_paused = true;
+                link.may_read().await;
+                if let Some(seat) = seat {
+                    seat.may_read().await;
+                }
+                is_paused = false;
+                let Some(frame) = body.frame().await else { return Ok(()) };
+                let Ok(data) = frame?.into_data() else { continue };
+                bytes.put(data);
+                // It may be copied once, when it is whole.
+                charge.set(2 * bytes.len());
+            }
+        };
+        let read: Result<Result<(), BoxError>, _> = timeout(self.options.receive_time, read).await;
+        match read {
+            Ok(Ok(())) => Ok((bytes, charge)),
             Ok(Err(error)) if error.is::<LengthLimitError>() => Err(Refusal::BodyTooLong),
             // The client broke it off.
             Ok(Err(_)) => Err(Refusal::Parse),
-            Err(_) => Err(Refusal::BodyTooSlow),
+            Err(_) => Err(if is_paused { Refusal::Busy } else { Refusal::BodyTooSlow }),
         }
     }
 
@@ -213,6 +254,7 @@ impl Shared {
         let more = match refusal {
             Refusal::Method => Some((ALLOW, "POST, GET, DELETE")),
             Refusal::Unauthorized => Some((WWW_AUTHENTICATE, "Bearer")),
+            Refusal::Busy => Some((RETRY_AFTER, "1")),
             _ => None,
         };
         if let Some((name, value)) = more {

@@ -1,6 +1,7 @@
 //! The body of a response, between the driver of a session and hyper.
 
 use alloc::boxed::Box;
+use alloc::collections::VecDeque;
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -13,10 +14,12 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
 use http_body::{Frame, SizeHint};
+use protocol_async::hub::Charge;
 use protocol_core::{Cause, WireId};
 use tokio::sync::mpsc::UnboundedSender;
-use tokio::sync::{Notify, oneshot};
+use tokio::sync::oneshot;
 
+use super::link::Link;
 use crate::post::Posted;
 use crate::refusal::Refusal;
 use crate::session::{ResponseHead, StreamId};
@@ -25,7 +28,7 @@ use crate::session::{ResponseHead, StreamId};
 #[derive(Debug)]
 pub(super) enum Command {
     /// A body was posted.
-    Post { stream: StreamId, pipe: Pipe, posted: Posted, accepts_events: bool },
+    Post { stream: StreamId, pipe: Pipe, posted: Posted, accepts_events: bool, charge: Charge },
     /// The client listens, or resumes a stream.
     Get { stream: StreamId, pipe: Pipe, last_event_id: Option<String> },
     /// The client ends the session, and waits until that is done.
@@ -45,8 +48,7 @@ pub(super) struct Pipe {
     answer: Option<oneshot::Sender<Result<ResponseHead, Refusal>>>,
     /// A head that leaves with the whole body, so that its length is known.
     held: Option<ResponseHead>,
-    /// Ends the connection. Nothing else reaches one whose client reads nothing.
-    kill: Arc<Notify>,
+    link: Arc<Link>,
 }
 
 /// The body of a response.
@@ -70,11 +72,37 @@ struct Watch {
 
 #[derive(Debug, Default)]
 struct Shared {
-    bytes: Vec<u8>,
+    /// The pieces that hyper did not take, and their bytes.
+    pieces: VecDeque<Bytes>,
+    bytes: usize,
     is_ended: bool,
     is_broken: bool,
     reader: Option<Waker>,
     writer: Option<Waker>,
+}
+
+/// The most bytes that hyper takes at a time, for it keeps what it took however slowly the client reads.
+pub(super) const FRAME: usize = 64 << 10;
+/// The bytes that a piece counts beside its own.
+const PIECE: usize = size_of::<Piece>() + 3 * size_of::<Bytes>();
+
+/// A part of a body. hyper drops it when it is written.
+struct Piece {
+    bytes: Vec<u8>,
+    _charge: Charge,
+}
+
+impl Shared {
+    /// Returns the bytes that hyper did not take, with the places of their pieces.
+    fn waiting(&self) -> usize {
+        self.bytes + self.pieces.len() * PIECE
+    }
+}
+
+impl AsRef<[u8]> for Piece {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
 }
 
 /// The server broke a response off: the client reads nothing, or the server ended.
@@ -88,11 +116,11 @@ pub(super) type Answer = oneshot::Receiver<Result<ResponseHead, Refusal>>;
 pub(super) fn pipe(
     stream: StreamId,
     commands: UnboundedSender<Command>,
-    kill: Arc<Notify>,
+    link: Arc<Link>,
 ) -> (Pipe, Answer, Body) {
     let shared = Arc::<Mutex<Shared>>::default();
     let (answer, answered) = oneshot::channel();
-    let pipe = Pipe { shared: shared.clone(), answer: Some(answer), held: None, kill };
+    let pipe = Pipe { shared: shared.clone(), answer: Some(answer), held: None, link };
     (pipe, answered, Body(Content::Stream(shared, Watch { stream, commands })))
 }
 
@@ -111,12 +139,16 @@ impl Pipe {
     }
 
     /// Adds bytes, and returns the number of those that hyper did not take.
-    pub(super) fn write(&self, bytes: &[u8]) -> usize {
+    pub(super) fn write(&self, bytes: Vec<u8>) -> usize {
+        let mut charge = self.link.charge();
+        charge.set(bytes.capacity() + PIECE);
+        let piece = Bytes::from_owner(Piece { bytes, _charge: charge });
         let mut shared = lock(&self.shared);
-        shared.bytes.extend_from_slice(bytes);
-        let len = shared.bytes.len();
+        shared.bytes += piece.len();
+        shared.pieces.push_back(piece);
+        let waiting = shared.waiting();
         wake(shared);
-        len
+        waiting
     }
 
     /// Ends the body.
@@ -132,7 +164,7 @@ impl Pipe {
     /// Returns whether hyper takes the bytes, and has the waker woken when it does.
     pub(super) fn has_room(&self, most: usize, waker: &Waker) -> bool {
         let mut shared = lock(&self.shared);
-        let has_room = shared.bytes.len() <= most;
+        let has_room = shared.waiting() <= most;
         if !has_room {
             shared.writer = Some(waker.clone());
         }
@@ -141,7 +173,7 @@ impl Pipe {
 
     /// Breaks the response off, and ends its connection.
     pub(super) fn kill(self) {
-        self.kill.notify_one();
+        self.link.kill();
     }
 
     fn answer(&mut self, head: Result<ResponseHead, Refusal>) {
@@ -191,12 +223,15 @@ impl http_body::Body for Body {
         if shared.is_broken {
             return Poll::Ready(Some(Err(BrokenOff)));
         }
-        if !shared.bytes.is_empty() {
-            let bytes = mem::take(&mut shared.bytes);
+        if let Some(mut piece) = shared.pieces.pop_front() {
+            if piece.len() > FRAME {
+                shared.pieces.push_front(piece.split_off(FRAME));
+            }
+            shared.bytes -= piece.len();
             let writer = shared.writer.take();
             drop(shared);
             writer.into_iter().for_each(Waker::wake);
-            return Poll::Ready(Some(Ok(Frame::data(bytes.into()))));
+            return Poll::Ready(Some(Ok(Frame::data(piece))));
         }
         if shared.is_ended {
             return Poll::Ready(None);
@@ -210,7 +245,7 @@ impl http_body::Body for Body {
             Content::Whole(bytes) => bytes.is_empty(),
             Content::Stream(shared, _) => {
                 let shared = lock(shared);
-                shared.is_ended && shared.bytes.is_empty()
+                shared.is_ended && shared.pieces.is_empty()
             }
         }
     }
@@ -220,7 +255,7 @@ impl http_body::Body for Body {
             Content::Whole(bytes) => Some(bytes.len()),
             Content::Stream(shared, _) => {
                 let shared = lock(shared);
-                shared.is_ended.then_some(shared.bytes.len())
+                shared.is_ended.then_some(shared.bytes)
             }
         };
         len.map_or_else(SizeHint::default, |len| SizeHint::with_exact(len as u64))

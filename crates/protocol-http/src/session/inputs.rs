@@ -54,6 +54,17 @@ impl Session {
         self.exchanges.len() - usize::from(self.rules.has_sessions && !self.is_over)
     }
 
+    /// Returns the bytes of the events that are kept for clients that come back.
+    #[must_use]
+    pub const fn kept_bytes(&self) -> usize {
+        self.store.bytes()
+    }
+
+    /// Forgets the events that are kept. A client that asks for them is refused.
+    pub fn forget_events(&mut self) {
+        self.store.clear();
+    }
+
     /// Takes a body that was posted, whose response is `stream`.
     ///
     /// # Errors
@@ -73,7 +84,7 @@ impl Session {
             return Err(Refusal::DuplicateId);
         }
         let has_requests = posted.ids().next().is_some();
-        if has_requests && self.open() >= self.options.exchanges {
+        if has_requests && (self.open() >= self.options.exchanges || self.is_too_many(&posted)) {
             return Err(Refusal::Busy);
         }
         self.heard = now;
@@ -217,6 +228,13 @@ impl Session {
     /// Returns the next thing to do.
     pub fn poll_action(&mut self) -> Option<Action> {
         self.actions.pop_front()
+    }
+
+    /// Returns whether a batch has more messages than may be open, with those of the other exchanges.
+    fn is_too_many(&self, posted: &Posted) -> bool {
+        let open = self.exchanges.values().map(|it| it.requests.len().max(it.tokens.len()));
+        let new = posted.messages.len();
+        new > 1 && open.sum::<usize>() + new > self.options.exchanges
     }
 
     fn is_idle(&self) -> bool {

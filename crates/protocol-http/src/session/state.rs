@@ -64,7 +64,8 @@ pub struct SessionOptions {
     pub on_loss: Option<OnLoss>,
     /// The meaning of lost streams for requests of some methods, which come before `on_loss`.
     pub on_loss_of: Vec<(String, OnLoss)>,
-    /// The exchanges at the same time; 1,024. One more is refused with status 503.
+    /// The exchanges at the same time; 1,024. One more is refused with status 503. So is a batch with which more messages
+    /// than that would be open.
     pub exchanges: usize,
     /// The bytes of events that are kept for clients that come back; 1 MiB.
     pub store_bytes: usize,

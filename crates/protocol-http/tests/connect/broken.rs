@@ -13,26 +13,26 @@ use tokio::sync::mpsc;
 use crate::host::{Client, how};
 
 /// A server that is a test.
-struct Script {
+pub(crate) struct Script {
     listener: TcpListener,
-    url: String,
+    pub(crate) url: String,
 }
 
 /// A request that was read, and its connection.
-struct Asked {
-    stream: BufReader<TcpStream>,
-    head: String,
-    body: Value,
+pub(crate) struct Asked {
+    pub(crate) stream: BufReader<TcpStream>,
+    pub(crate) head: String,
+    pub(crate) body: Value,
 }
 
 impl Script {
-    async fn new() -> Self {
+    pub(crate) async fn new() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}/mcp", listener.local_addr().unwrap());
         Self { listener, url }
     }
 
-    async fn asked(&self) -> Asked {
+    pub(crate) async fn asked(&self) -> Asked {
         let (stream, _) = self.listener.accept().await.unwrap();
         let (mut stream, mut head) = (BufReader::new(stream), String::new());
         while !head.ends_with("\r\n\r\n") {
@@ -46,7 +46,7 @@ impl Script {
     }
 
     /// Opens a session with the id `s1`, and takes the client that listens.
-    async fn open(&self, client: &Client) -> Asked {
+    pub(crate) async fn open(&self, client: &Client) -> Asked {
         let (_, listening) = tokio::join!(client.open(), async {
             let initialize = self.asked().await;
             assert!(!initialize.head.contains("mcp-session-id"));
@@ -65,11 +65,11 @@ impl Script {
 
 impl Asked {
     /// Sends a status with what follows it, and closes the connection.
-    async fn says(mut self, text: &str) {
+    pub(crate) async fn says(mut self, text: &str) {
         self.stream.write_all(format!("HTTP/1.1 {text}").as_bytes()).await.unwrap();
     }
 
-    async fn json(self, status: &str, id: &Value, result: &Value) {
+    pub(crate) async fn json(self, status: &str, id: &Value, result: &Value) {
         let body = json!({ "jsonrpc": "2.0", "id": id, "result": result }).to_string();
         let len = body.len();
         let head = format!("{status}\r\ncontent-type: application/json\r\ncontent-length: {len}");
@@ -77,14 +77,14 @@ impl Asked {
     }
 
     /// Sends these events, and closes the connection in the middle of the body.
-    async fn events(self, events: &str) {
+    pub(crate) async fn events(self, events: &str) {
         let len = events.len();
         let head = "200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked";
         self.says(&format!("{head}\r\n\r\n{len:x}\r\n{events}\r\n")).await;
     }
 
     /// Waits until the client closes the connection.
-    async fn closed(mut self) {
+    pub(crate) async fn closed(mut self) {
         let mut rest = Vec::new();
         // A reset is an end too.
         let _ = self.stream.read_to_end(&mut rest).await;

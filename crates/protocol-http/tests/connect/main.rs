@@ -4,4 +4,5 @@
 
 mod broken;
 mod host;
+mod memory;
 mod revisions;

@@ -102,6 +102,11 @@ impl Sent {
         }
     }
 
+    /// Sends more of the body, once the server reads it.
+    pub(crate) async fn more(&mut self, bytes: &str) {
+        self.stream.write_all(bytes.as_bytes()).await.unwrap();
+    }
+
     /// Waits until the server ends the connection, without a byte being read.
     pub(crate) async fn await_end(self) {
         self.connection.await.unwrap();

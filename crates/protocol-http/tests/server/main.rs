@@ -4,6 +4,7 @@
 
 mod client;
 mod host;
+mod memory;
 mod requests;
 mod sessions;
 mod streams;

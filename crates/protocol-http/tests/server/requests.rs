@@ -217,6 +217,40 @@ async fn a_message_that_the_endpoint_refuses_ends_its_stream() {
 }
 
 #[tokio::test]
+async fn an_id_that_the_endpoint_could_not_repeat_is_refused_and_leaves_nothing() {
+    let mut options = ServerOptions::default();
+    options.session.exchanges = 1;
+    let host = Host::new(options);
+    let session = host.open("2025-06-18").await;
+    let long = json!({ "jsonrpc": "2.0", "id": "x".repeat(300), "method": "echo" }).to_string();
+    assert_eq!(session.post(&long).await.status, 400);
+    let mut listening = session.get(None).await;
+    let count = json!({ "to": 2, "_meta": { "progressToken": "x".repeat(300) } });
+    let mut response = session.post(&request(1, "count", &count)).await;
+    assert_eq!(result(&response.event().await.unwrap()), "counted", "nothing is open");
+    for _ in 0..2 {
+        // Progress under such a token goes where other messages go.
+        assert!(listening.event().await.unwrap().contains("notifications/progress"));
+    }
+}
+
+#[tokio::test]
+async fn a_batch_counts_as_many_exchanges_as_it_has_messages() {
+    let mut options = ServerOptions::default();
+    options.session.exchanges = 3;
+    let mut host = Host::new(options);
+    let session = host.open("2025-03-26").await;
+    let wait = |id| request(id, "wait", &json!({}));
+    let two = |id| format!("[{},{}]", wait(id), wait(id + 1));
+    let _open = session.post(&two(1)).await;
+    for _ in 0..2 {
+        assert_eq!(host.report().await, Report::Began);
+    }
+    assert_eq!(session.post(&two(3)).await.status, 503);
+    assert_eq!(session.post(&request(5, "echo", &json!({}))).await.status, 200);
+}
+
+#[tokio::test]
 async fn a_batch_has_all_of_its_responses_in_one_stream() {
     let host = Host::new(ServerOptions::default());
     let session = host.open("2025-03-26").await;

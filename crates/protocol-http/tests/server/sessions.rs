@@ -180,22 +180,3 @@ async fn a_server_that_drains_drops_a_handler_that_never_ends() {
     assert_eq!(host.server.sessions(), 0);
     sent.await_end().await;
 }
-
-#[tokio::test]
-async fn f99_a_session_that_holds_more_than_its_share_of_the_memory_gets_no_requests() {
-    let mut options = ServerOptions::default();
-    // Its pool is 512 KiB.
-    options.memory_bytes = (512 << 10) / 5 * 8;
-    let mut host = Host::new(options);
-    let session = host.open("2025-11-25").await;
-    let other = host.open("2025-11-25").await;
-    let held = json!({ "text": "x".repeat(350 << 10) });
-    let waiting = session.post(&request(1, "wait", &held)).await;
-    assert_eq!(host.report().await, Report::Began);
-    let mut refused = session.post(&request(2, "echo", &json!({}))).await;
-    let refusal = json(&refused.event().await.unwrap());
-    assert!(refusal["error"]["code"].is_i64(), "{refusal}");
-    let mut echoed = other.post(&request(1, "echo", &json!({ "n": 1 }))).await;
-    assert_eq!(json(&echoed.event().await.unwrap())["result"], json!({ "n": 1 }));
-    drop(waiting);
-}

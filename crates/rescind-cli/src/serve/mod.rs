@@ -260,6 +260,7 @@ fn serve_http(args: &ServeArgs, address: &Address, recording: &Session) -> ExitC
     let service = Service::new(&spoken, address, &args.clients, recording.recorder());
     let ending = Ending::catch("rescind serve", recording);
     let served = service.and_then(|service| {
+        note(format_args!("rescind serve: {}", service.memory()));
         http::run(service.listen(&ending, (args.grace, FLUSH), move |_peer, incoming| {
             let demo = AsyncDemo::new(spoken.clone(), TokioTimer::start());
             async move {

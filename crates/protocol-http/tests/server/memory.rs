@@ -1,0 +1,197 @@
+//! Sessions and connections draw on one account of memory, and others may draw on it too.
+
+use std::time::Duration;
+
+use protocol_async::hub::{Charge, Holder};
+use protocol_async::{Account, AccountLimits};
+use protocol_core::Cause;
+use protocol_http::server::ServerOptions;
+use serde_json::{Value, json};
+use tokio::task::yield_now;
+use tokio::time::sleep;
+
+use crate::client::{begin, begin_raw};
+use crate::host::{Host, Report, notification, request};
+
+const MIB: usize = 1 << 20;
+const SECOND: Duration = Duration::from_secs(1);
+
+/// A pool of 8 MiB, and other members of it. They are so many that a share is 230 KiB at most.
+struct Pool {
+    account: Account,
+    others: Vec<Charge>,
+}
+
+impl Pool {
+    fn new() -> Self {
+        let account = Account::new(AccountLimits::of(8 * MIB));
+        let others = (0..30).map(|_| Holder::new(&account).charge()).collect();
+        Self { account, others }
+    }
+
+    fn host(&self) -> Host {
+        self.host_with(ServerOptions::default())
+    }
+
+    fn host_with(&self, mut options: ServerOptions) -> Host {
+        options.account = Some(self.account.clone());
+        Host::new(options)
+    }
+
+    /// Has the first others hold this much together.
+    fn take(&mut self, members: usize, bytes: usize) {
+        self.others[..members].iter_mut().for_each(|other| other.set(bytes / members));
+    }
+
+    /// Has six of the others hold this much together, all of which have read since, so that the host has not read for longest.
+    fn read_all(&mut self, bytes: usize) {
+        self.take(6, bytes + MIB / 4);
+        self.take(6, bytes);
+    }
+
+    /// Waits until the account holds what the test wants.
+    async fn until(&self, is_so: impl Fn(usize) -> bool) {
+        while !is_so(self.account.used()) {
+            yield_now().await;
+        }
+    }
+}
+
+fn json(text: &str) -> Value {
+    serde_json::from_str(text).unwrap()
+}
+
+fn text(bytes: usize) -> Value {
+    json!({ "text": "x".repeat(bytes) })
+}
+
+#[tokio::test]
+async fn f99_a_session_that_holds_more_than_its_share_of_the_memory_gets_no_requests() {
+    let mut pool = Pool::new();
+    let mut host = pool.host();
+    let session = host.open("2025-11-25").await;
+    let other = host.open("2025-11-25").await;
+    let waiting = session.post(&request(1, "wait", &text(MIB))).await;
+    assert_eq!(host.report().await, Report::Began);
+    pool.take(30, 9 * MIB / 2);
+    let mut refused = session.post(&request(2, "echo", &json!({}))).await;
+    let refusal = json(&refused.event().await.unwrap());
+    assert!(refusal["error"]["code"].is_i64(), "{refusal}");
+    let mut echoed = other.post(&request(1, "echo", &json!({ "n": 1 }))).await;
+    assert_eq!(json(&echoed.event().await.unwrap())["result"], json!({ "n": 1 }));
+    drop(waiting);
+}
+
+#[tokio::test]
+async fn a_session_that_is_ended_for_its_memory_waits_for_no_client() {
+    let mut pool = Pool::new();
+    let mut options = ServerOptions::default();
+    options.response_bytes = 1_000;
+    let mut host = pool.host_with(options);
+    let session = host.open("2025-11-25").await;
+    let count = json!({ "to": 2_000, "_meta": { "progressToken": "a" } });
+    let _stuck = session.post(&request(1, "count", &count)).await;
+    let _waiting = session.post(&request(2, "wait", &text(MIB))).await;
+    assert_eq!(host.report().await, Report::Began);
+    pool.read_all(5 * MIB);
+    pool.take(5, 6 * MIB);
+    while host.server.sessions() > 0 {
+        yield_now().await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_session_that_holds_too_much_is_not_read_cancels_included() {
+    let mut pool = Pool::new();
+    let mut host = pool.host();
+    let session = host.open("2025-11-25").await;
+    let other = host.open("2025-11-25").await;
+    let _waiting = session.post(&request(1, "wait", &text(MIB))).await;
+    assert_eq!(host.report().await, Report::Began);
+    pool.take(1, 11 * MIB / 2);
+    let cancel = notification("notifications/cancelled", &json!({ "requestId": 1 }));
+    let id = ("mcp-session-id", &*session.id);
+    let sent = begin(&host.server, "POST", &[id], &cancel).await;
+    let mut echoed = other.post(&request(1, "echo", &json!([1]))).await;
+    assert_eq!(json(&echoed.event().await.unwrap())["result"], json!([1]), "others are read");
+    let refused = sent.head().await;
+    assert_eq!((refused.status, refused.header("retry-after")), (503, Some("1")));
+    assert!(host.reports.try_recv().is_err(), "it was not read");
+
+    let sent = begin(&host.server, "POST", &[id], &cancel).await;
+    sleep(SECOND).await;
+    assert!(host.reports.try_recv().is_err(), "it is not read");
+    pool.take(1, 0);
+    assert_eq!(sent.head().await.status, 202);
+    assert_eq!(host.report().await, Report::Cancelled(Cause::Peer));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_connection_that_holds_too_much_is_not_read_until_others_hold_less() {
+    let mut pool = Pool::new();
+    let host = pool.host();
+    let session = host.open("2025-11-25").await;
+    let body = request(1, "echo", &text(2 * MIB));
+    let (first, rest) = body.split_at(MIB);
+    let length = body.len().to_string();
+    let head = [("mcp-session-id", &*session.id), ("content-length", &length)];
+    let mut sent = begin_raw(&host.server, &head, first).await;
+    pool.until(|used| used >= 2 * (MIB - (64 << 10))).await;
+    pool.take(1, 9 * MIB / 2);
+    tokio::select! {
+        () = sent.more(rest) => panic!("it was read"),
+        // No more can happen.
+        () = sleep(SECOND) => {}
+    }
+    let used = pool.account.used();
+    assert!(used < 27 * MIB / 4, "{used} bytes, of which another one holds two thirds");
+    pool.take(1, 0);
+    let held = used - 9 * MIB / 2;
+    pool.until(|used| used > held + (64 << 10)).await;
+    sent.lose().await;
+    pool.until(|used| used < 64 << 10).await;
+}
+
+#[tokio::test]
+async fn a_body_is_charged_until_its_session_has_it() {
+    let pool = Pool::new();
+    let mut host = pool.host();
+    let session = host.open("2025-11-25").await;
+    let _waiting = session.post(&request(1, "wait", &text(MIB))).await;
+    assert_eq!(host.report().await, Report::Began);
+    let used = pool.account.used();
+    assert!((MIB..MIB + (64 << 10)).contains(&used), "{used} bytes: it counts once, as a request");
+}
+
+#[tokio::test]
+async fn a_client_that_reads_nothing_is_ended_when_memory_runs_out() {
+    let mut pool = Pool::new();
+    let mut host = pool.host();
+    let (body, headers) = Host::modern("echo", text(MIB));
+    let stuck = begin(&host.server, "POST", &headers, &body).await;
+    // Its session is over, and the response waits in its connection.
+    assert_eq!(host.report().await, Report::Over);
+    pool.until(|used| (3 * MIB / 4..5 * MIB / 4).contains(&used)).await;
+    pool.read_all(27 * MIB / 5);
+    pool.take(5, 6 * MIB);
+    stuck.await_end().await;
+    pool.until(|used| used < 7 * MIB).await;
+}
+
+#[tokio::test]
+async fn kept_events_are_charged_and_are_the_first_to_go() {
+    let mut pool = Pool::new();
+    let host = pool.host();
+    let session = host.open("2025-11-25").await;
+    let count = json!({ "to": 4_000, "_meta": { "progressToken": "a" } });
+    let mut response = session.post(&request(1, "count", &count)).await;
+    let first = response.last_event_id().await;
+    while response.event().await.is_some() {}
+    pool.until(|used| used > 400 << 10).await;
+    let taken = 11 * MIB / 2;
+    pool.take(30, taken);
+    pool.until(|used| used < taken + (64 << 10)).await;
+    assert_eq!(session.get(Some(&first)).await.status, 400, "its events are gone");
+    let mut echoed = session.post(&request(2, "echo", &json!([1]))).await;
+    assert_eq!(json(&echoed.event().await.unwrap())["result"], json!([1]), "it is not limited");
+}
