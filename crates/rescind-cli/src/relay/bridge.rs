@@ -11,7 +11,7 @@ use std::time::Duration;
 use futures_util::future::{Either, select};
 use protocol_async::{Account, Arrival, Incoming, Options, Peer, RpcError};
 use protocol_child::{ChildCommand, ChildConnection, Spawned, spawn};
-use protocol_core::{Config, Dialect, Shutdown, code};
+use protocol_core::{Config, Dialect, code};
 use protocol_http::Rules;
 use protocol_relay::Guard;
 use protocol_tokio::TokioTimer;
@@ -96,15 +96,14 @@ impl Bridge {
             let error = RpcError::new(code::INTERNAL_ERROR, "the server can't be started");
             responder.respond_with_failure(error);
         }
-        peer.shutdown(Shutdown::Drain);
     }
 
     async fn session(&self, peer: &Peer, incoming: &Incoming) -> io::Result<()> {
         let (server, mut outcomes) =
             self.start(self.dialect.clone(), Clients::One(peer.clone()))?;
         tokio::select! {
-            // It has ended, and the session with it.
-            () = server.pump(&mut outcomes) => peer.shutdown(Shutdown::CancelAll),
+            // It has ended. So does the session, once nobody has a handle of it.
+            () = server.pump(&mut outcomes) => {}
             () = server.forward(peer, incoming) => {}
         }
         Ok(())

@@ -76,7 +76,7 @@ const GRACE: Duration = Duration::from_secs(2);
 #[command(after_long_help = EXAMPLES)]
 pub struct RelayArgs {
     /// The protocol that both sides speak: jsonrpc, acp, lsp, mcp, abp, dap or erlmcp, or a revision of
-    /// one; `rescind dialects` lists them
+    /// one; `rescind dialects` lists them. With --listen it is mcp-http
     #[arg(long, value_name = "NAME", default_value = "acp", default_value_if("listen", ArgPredicate::IsPresent, "mcp-http"), value_parser = NameParser, hide_possible_values = true)]
     dialect: Spoken,
 
