@@ -53,7 +53,7 @@ fn f42_trouble_that_no_handler_sees_is_on_standard_error() {
     assert_eq!(lines.len(), 101, "{lines:#?}");
     let has = |line: &str| assert!(lines.contains(&line), "{lines:#?}");
     has(r#"rescind: invalid params of "echo", at line 1 column 5"#);
-    has("rescind: id 1: malformed message");
+    has("rescind: id 1: invalid request: params is neither an array nor an object");
     has(r#"rescind: the handler of "fails" failed: no disk 2"#);
     assert_eq!(lines[100], "rescind: more trouble is not told (the methods of Handler)");
 }
