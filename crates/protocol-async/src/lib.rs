@@ -1,5 +1,7 @@
 //! [`protocol_core`] for any executor: no runtime is named here.
 //!
+//! With the crate `rescind` this is `rescind::executor`.
+//!
 //! # The parts
 //!
 //! - [`connect`] makes a connection out of any byte streams. It returns a [`Peer`] to send, an
@@ -77,6 +79,7 @@ mod spanned;
 mod spans;
 mod sync;
 mod timer;
+mod trouble;
 mod wait;
 mod waiter;
 

@@ -5,6 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
 use protocol_async::CallError;
+use protocol_async::hooks::{HandlerFailed, StandardError};
 pub use protocol_async::{
     Answer, Cancelled, Failure, Internal, InvalidParams, Notification, Request,
 };
@@ -14,7 +15,13 @@ use protocol_core::Shutdown;
 use protocol_core::{CallOptions, Cause, Refusal, Violation, WireId};
 use serde_json::value::RawValue;
 
+/// The place for trouble that no handler of this process takes.
+static STANDARD_ERROR: StandardError = StandardError::new("the methods of Handler");
+
 /// Serves what the peer sends. A panic in one of its methods harms nothing but the message at hand.
+///
+/// By default, trouble is written on standard error, a hundred lines in a process: what
+/// [`violation`](Self::violation), [`invalid_params`](Self::invalid_params) and [`failed`](Self::failed) see.
 ///
 /// A closure `Fn(&Request, &mut dyn Responder) -> Answer` is a handler that ignores notifications.
 pub trait Handler {
@@ -39,21 +46,25 @@ pub trait Handler {
         ControlFlow::Continue(())
     }
 
-    /// Sees what the peer did wrong, for logs; the core has answered it already.
+    /// Sees what the peer did wrong, for logs; the core has answered it already. Writes it on standard
+    /// error by default.
     fn violation(&self, violation: Violation, id: Option<&WireId>) {
-        let _ = (violation, id);
+        match id {
+            Some(id) => STANDARD_ERROR.write(&format_args!("id {id}: {violation}")),
+            None => STANDARD_ERROR.write(&violation),
+        }
     }
 
     /// Sees the params for which a request was answered -32602, with the reason that the peer is not
-    /// told. For logs.
+    /// told. For logs. Writes the method and the place on standard error by default.
     fn invalid_params(&self, invalid: &InvalidParams) {
-        let _ = invalid;
+        STANDARD_ERROR.write(invalid);
     }
 
     /// Sees why a request was answered -32603, by a panic or an error of the host's own of which the
-    /// peer is told nothing. For logs.
+    /// peer is told nothing. For logs. Writes it on standard error by default.
     fn failed(&self, request: &Request, failure: &Internal) {
-        let _ = (request, failure);
+        STANDARD_ERROR.write(&HandlerFailed(&request.method, failure));
     }
 
     /// Says what to do with a request that was cancelled while it waited for its turn.

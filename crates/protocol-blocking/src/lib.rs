@@ -1,5 +1,7 @@
 //! [`protocol_core`] on blocking threads, or on one synchronous thread.
 //!
+//! With the crate `rescind` this is `rescind::blocking`.
+//!
 //! - [`threaded`]: a reader thread keeps reading and marking cancels while handlers run on the
 //!   caller's threads or a small pool. Calls block; any thread may cancel; dropping cancels.
 //! - [`single`]: one thread and no other. Handlers call
@@ -22,10 +24,3 @@ pub use handler::{
     Request, Responder,
 };
 pub use park::{block_on, block_on_for};
-
-/// Runs the examples of docs/memory.md, so that they stay true.
-#[cfg(doctest)]
-mod documented {
-    #[doc = include_str!("../../../docs/memory.md")]
-    pub struct Memory;
-}

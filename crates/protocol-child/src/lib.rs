@@ -1,5 +1,7 @@
 //! A spawned server: it is ours until it is gone, with everything it started.
 //!
+//! With the crate `rescind` this is `rescind::child`.
+//!
 //! The crates `rescind-tokio` and `rescind-smol` have a function `child` each, and most programs need no
 //! more. This crate is what they share, for any other executor and for plain threads.
 //!

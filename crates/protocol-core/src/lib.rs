@@ -1,5 +1,7 @@
 //! Request cancellation over JSON-RPC, as a pure state machine.
 //!
+//! With the crate `rescind` this is `rescind::core`.
+//!
 //! This crate keeps the table of requests in flight that every JSON-RPC peer needs, and cancels them
 //! correctly. It has no I/O, clock, randomness, threads or executor. The host passes bytes or messages
 //! in, and takes events and outgoing messages out. The same inputs give the same outputs, byte for byte.

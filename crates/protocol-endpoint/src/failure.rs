@@ -24,8 +24,8 @@ pub type Answer = Result<Box<RawValue>, Failure>;
 /// The reason why a handler has no result. `?` converts the errors of a handler into it.
 ///
 /// The peer learns no more than a variant documents. An error of the host's own may quote anybody's data, so
-/// the peer learns only that there was one (B3). The reason is for the host: a `protocol_async::Router`
-/// reports it as `Trouble`.
+/// the peer learns only that there was one (B3). The reason is for the host: a `Router` reports it as
+/// `Trouble`, and a `Handler` gets it as `failed`.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Failure {

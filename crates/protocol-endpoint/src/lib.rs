@@ -1,6 +1,8 @@
 //! One end of a connection: everything that a host needs beside the core, without a lock, a clock or a
 //! runtime.
 //!
+//! With the crate `rescind` this is `rescind::endpoint`.
+//!
 //! [`protocol_core`] decides what a message means. An [`Endpoint`] keeps the state of a host beside it:
 //! arrivals, requests at work, waiting responses, outcomes of calls, waiters and the keep-alive. Each has a
 //! limit. A host puts the endpoint behind a lock, as `rescind-async` does, or runs it on one thread, as

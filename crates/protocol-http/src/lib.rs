@@ -1,5 +1,7 @@
 //! MCP over HTTP, whose lost streams are not misread.
 //!
+//! With the crate `rescind` this is `rescind::http`.
+//!
 //! # The parts
 //!
 //! - [`Session`] is the table of the exchanges of one session. It has no I/O and no clock. Heads, bodies, lost streams,

@@ -1,5 +1,7 @@
 //! Picks a few members out of JSON text in one pass, without parsing the rest.
 //!
+//! With the crate `rescind` this is `rescind::json`.
+//!
 //! The text is checked as a whole. Values are returned as the peer wrote them.
 //!
 //! ```

@@ -1,5 +1,7 @@
 //! A registry of operations that outlive the JSON-RPC request that started them.
 //!
+//! With the crate `rescind` this is `rescind::operations`.
+//!
 //! In some protocols, such as erlmcp, the response to a request comes at once and carries an
 //! [`OperationToken`]. The work goes on, and the holder of the token may cancel it. [`Operations`]
 //! keeps every live operation: its cancellation and the reason, its age, and its partial result.

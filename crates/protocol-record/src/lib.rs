@@ -1,5 +1,7 @@
 //! Records what passes over JSON-RPC connections, and what was decided about it, as JSON Lines.
 //!
+//! With the crate `rescind` this is `rescind::record`.
+//!
 //! - A [`Recording`] owns a file and a thread that writes it. Whoever is recorded only copies a message
 //!   into a bounded buffer; what finds no room there is dropped, counted, and said in the file.
 //! - A [`Recorder`] hooks itself into the [`Options`](protocol_async::Options) of a connection or of a

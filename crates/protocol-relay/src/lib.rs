@@ -1,6 +1,8 @@
 //! Two JSON-RPC connections joined into a hop: one peer's requests are the other peer's, and so are
 //! their cancellations.
 //!
+//! With the crate `rescind` this is `rescind::relay`.
+//!
 //! A [`Relay`] stands between a client and a server. It is as pure as the connections that it joins: no
 //! I/O, no clock, no threads. The two sides may speak different dialects. Here an ACP client calls an
 //! LSP server through it, and its cancellation arrives as the server's own dialect writes it:

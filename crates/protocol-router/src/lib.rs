@@ -1,13 +1,22 @@
 //! Handlers by method, on top of [`protocol_async::Incoming`].
 //!
+//! With the crate `rescind` this is `rescind::router`.
+//!
 //! A handler takes the params, as the type that it names, and a [`Context`]. The context has the
 //! state of the server, the marker of the request, and the way back to the peer. The handler returns
-//! the response, and `?` works on everything that can fail:
+//! the response, and `?` works on everything that can fail.
+//!
+//! Params are an object, an array or nothing, as JSON-RPC has it. So a handler takes a struct, a tuple
+//! or an `Option` of one. A bare text that is sent is refused
+//! ([`Refusal::InvalidParams`](protocol_core::Refusal::InvalidParams)), and a tuple such as `(text,)`
+//! is an array.
 //!
 //! ```
 //! use protocol_async::Failure;
+//! use protocol_core::{CallOptions, Config, Dialect};
 //! use protocol_router::{Context, Router};
 //! use serde::Deserialize;
+//! use serde_json::json;
 //! use std::{collections::HashMap, sync::Mutex, time::Duration};
 //!
 //! #[derive(Default)]
@@ -21,8 +30,8 @@
 //!     text: String,
 //! }
 //!
-//! async fn count(uri: String, cx: Context<Server>) -> Result<usize, Failure> {
-//!     cx.notify("log", "counting").await?;
+//! async fn count((uri,): (String,), cx: Context<Server>) -> Result<usize, Failure> {
+//!     cx.notify("log", ("counting",)).await?;
 //!     let text = cx.state().texts.lock().unwrap().get(&uri).cloned();
 //!     Ok(text.map_or(0, |text| text.split_whitespace().count()))
 //! }
@@ -34,10 +43,38 @@
 //!         Ok(())
 //!     })
 //!     .request("count", count)
-//!     .request("ask", async |question: String, cx| {
-//!         let options = protocol_core::CallOptions::default().timeout(Duration::from_secs(60));
-//!         Ok(cx.call_with::<bool>("user/confirm", question, options).await?)
+//!     .request("ask", async |(question,): (String,), cx| {
+//!         let options = CallOptions::default().timeout(Duration::from_secs(60));
+//!         Ok(cx.call_with::<bool>("user/confirm", (question,), options).await?)
 //!     });
+//!
+//! // A peer that opens a text, has it counted, and asks to be asked.
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn talk(router: Router<Server>) -> Result<(), Box<dyn std::error::Error>> {
+//! # let (near, far) = tokio::io::duplex(4096);
+//! # let ((reader, writer), (input, output)) = (tokio::io::split(near), tokio::io::split(far));
+//! # let server = protocol_tokio::spawn(input, output, Config::server(Dialect::JSON_RPC));
+//! # let client = protocol_tokio::spawn(reader, writer, Config::client(Dialect::JSON_RPC));
+//! # tokio::spawn(async move { router.serve(&server.incoming).await });
+//! # let (told, log) = tokio::sync::oneshot::channel();
+//! # let told = std::sync::Arc::new(Mutex::new(Some(told)));
+//! # let user = Router::new()
+//! #     .notification("log", async move |(line,): (String,), _| {
+//! #         let told = told.lock().unwrap().take();
+//! #         told.expect("it is told once").send(line).map_err(|_| Failure::Cancelled)
+//! #     })
+//! #     .request("user/confirm", async |(question,): (String,), _| Ok(question == "Go on?"));
+//! # let incoming = client.incoming;
+//! # tokio::spawn(async move { user.serve(&incoming).await });
+//! # let peer = client.peer;
+//! let text = json!({ "uri": "file:///a", "text": "three short words" });
+//! peer.notify("opened", text).await?;
+//! assert_eq!(peer.call::<usize>("count", ("file:///a",)).await?, 3);
+//! assert!(peer.call::<bool>("ask", ("Go on?",)).await?);
+//! # assert_eq!(log.await?, "counting");
+//! # Ok(())
+//! # }
+//! # talk(router).unwrap();
 //! ```
 //!
 //! # Order

@@ -1,5 +1,7 @@
 //! [`protocol_async`] on smol: byte streams, stdio, sockets, child processes, timers.
 //!
+//! With the crate `rescind` this is `rescind::smol`.
+//!
 //! ```
 //! use protocol_core::{Config, Dialect};
 //! use protocol_router::Router;

@@ -48,8 +48,3 @@ pub use protocol_record::{Mark, chart};
 pub use random::Random;
 pub use watch::Watch;
 pub use world::{World, both_roles, small, tight};
-
-/// Its examples are tests.
-#[cfg(doctest)]
-#[doc = include_str!("../../../docs/testing-your-handlers.md")]
-mod guide {}

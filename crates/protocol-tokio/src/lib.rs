@@ -1,5 +1,7 @@
 //! [`protocol_async`] on tokio: byte streams, stdio, sockets, child processes, timers.
 //!
+//! With the crate `rescind` this is `rescind::tokio`.
+//!
 //! ```
 //! use protocol_core::{Config, Dialect};
 //! use protocol_router::Router;

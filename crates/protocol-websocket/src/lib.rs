@@ -1,6 +1,8 @@
 //! [`protocol_async`] over a WebSocket: that of tokio-tungstenite or of async-tungstenite, on any
 //! runtime.
 //!
+//! With the crate `rescind` this is `rescind::websocket`.
+//!
 //! Both give a stream and sink of the same [`Message`], which is all that [`connect`] asks for; who
 //! opens the socket, and how, is the host's choice. One WebSocket message is one JSON message: text
 //! goes out, text or binary comes in. Pings are answered while the driver runs. Any dialect goes

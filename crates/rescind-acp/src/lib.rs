@@ -1,5 +1,7 @@
 //! The methods of the Agent Client Protocol, version 1, as types.
 //!
+//! With the crate `rescind` this is `rescind::acp`.
+//!
 //! Each [`Method`] has its name on the wire, and its params and its result as types of [`schema`]. A
 //! router serves one with `on_request` or `on_notification`, and a peer gets one with `call_method` or
 //! `notify_method`:

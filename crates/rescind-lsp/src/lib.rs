@@ -1,5 +1,7 @@
 //! The methods of the Language Server Protocol with the types of [`lsp_types`].
 //!
+//! With the crate `rescind` this is `rescind::lsp`.
+//!
 //! [`Request`] and [`Notification`] make a [`Method`] of each type that implements the trait of that name
 //! in `lsp_types`. [`serve`] has the beginning and the end of a server: `initialize`, `shutdown` and `exit`.
 //!

@@ -1,7 +1,8 @@
 //! Request cancellation over JSON-RPC: every call and every request ends exactly once, whatever the peer does.
 //!
 //! This crate is one name for all parts of rescind. The names that most programs need are here, and each
-//! part has a module.
+//! part has a module. Examples of a part name its library: `protocol_async` is [`executor`] here,
+//! `protocol_tokio` is [`rescind::tokio`](mod@tokio), and so on.
 //!
 //! # The smallest agent
 //!
@@ -178,7 +179,7 @@ pub mod websocket {
     pub use protocol_websocket::*;
 }
 
-/// Runs the examples of the README and of the guides, so that they stay true.
+/// Runs the examples of the README, of the guides and of two pages beside them, so that they stay true.
 #[cfg(all(doctest, unix))]
 mod documented {
     #[doc = include_str!("../../../README.md")]
@@ -201,4 +202,8 @@ mod documented {
     pub struct OwnDriver;
     #[doc = include_str!("../../../docs/guide/tracing.md")]
     pub struct Tracing;
+    #[doc = include_str!("../../../docs/memory.md")]
+    pub struct Memory;
+    #[doc = include_str!("../../../docs/testing-your-handlers.md")]
+    pub struct TestingYourHandlers;
 }

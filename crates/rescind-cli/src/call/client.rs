@@ -3,7 +3,9 @@
 use std::ops::ControlFlow;
 use std::time::Duration;
 
-use protocol_blocking::{Answer, Handler, Notification, Request, Responder};
+use protocol_blocking::{
+    Answer, Handler, Internal, InvalidParams, Notification, Request, Responder,
+};
 use protocol_core::{Violation, WireId};
 use serde::Deserialize;
 use serde_json::json;
@@ -81,6 +83,11 @@ impl Handler for Client {
     fn violation(&self, violation: Violation, id: Option<&WireId>) {
         self.report.violation(violation, id);
     }
+
+    // A server that is being tested sees its own mistakes in the responses.
+    fn invalid_params(&self, _: &InvalidParams) {}
+
+    fn failed(&self, _: &Request, _: &Internal) {}
 }
 
 #[cfg(test)]

@@ -4,7 +4,9 @@ use std::ops::ControlFlow;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use protocol_blocking::{Answer, BeforeStart, Handler, Notification, Request, Responder};
+use protocol_blocking::{
+    Answer, BeforeStart, Handler, Internal, InvalidParams, Notification, Request, Responder,
+};
 use protocol_core::{CallOptions, Violation, WireId};
 use serde_json::value::to_raw_value;
 
@@ -100,6 +102,11 @@ impl Handler for Demo {
     fn violation(&self, violation: Violation, id: Option<&WireId>) {
         methods::report(violation, id);
     }
+
+    // A client that is being tested sees its own mistakes in the responses.
+    fn invalid_params(&self, _: &InvalidParams) {}
+
+    fn failed(&self, _: &Request, _: &Internal) {}
 
     fn cancelled_before_start(&self, _: &Request) -> BeforeStart {
         // What takes time looks at its marker first.
