@@ -198,7 +198,7 @@ impl<S, F: Form> Serving<'_, S, F> {
     fn report(&self, arrival: &Arrival) {
         self.shared.report(&match arrival {
             Arrival::Notification(Notification { method, .. }) => {
-                if method.starts_with("$/") || stops_work(&self.shared.peer.dialect(), method) {
+                if needs_no_handler(&self.shared.peer.dialect(), method) {
                     return;
                 }
                 Trouble::UnknownNotification(method)
@@ -212,10 +212,16 @@ impl<S, F: Form> Serving<'_, S, F> {
     }
 }
 
-/// Returns whether such a notification stops work. The core has stopped it, so no handler is needed.
-fn stops_work(dialect: &Dialect, method: &str) -> bool {
+/// The notifications that end the opening of a session, in LSP and in MCP.
+const OPENED: [&str; 2] = ["initialized", "notifications/initialized"];
+
+/// Returns whether such a notification may be ignored. The core has stopped the work that it names, every
+/// client sends it, or the protocol says so.
+fn needs_no_handler(dialect: &Dialect, method: &str) -> bool {
     let mut signs = dialect.work.iter().flat_map(|rule| rule.signs.iter());
-    signs.any(|sign| sign.news == News::Stop && *sign.method == *method)
+    method.starts_with("$/")
+        || OPENED.contains(&method)
+        || signs.any(|sign| sign.news == News::Stop && *sign.method == *method)
 }
 
 impl<S, F: Form> Job<S, F> {

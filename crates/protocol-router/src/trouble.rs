@@ -18,8 +18,8 @@ use protocol_core::{Violation, WireId};
 pub enum Trouble<'a> {
     /// A request has no handler, and was answered -32601.
     UnknownRequest(&'a MethodName),
-    /// A notification has no handler. Those that start with `$/` are made to be ignored, and are not
-    /// reported.
+    /// A notification has no handler. Those that may be ignored are not reported: names that start with
+    /// `$/`, stops of work, `initialized` and `notifications/initialized`.
     UnknownNotification(&'a MethodName),
     /// The params of a request or a notification do not fit its handler.
     InvalidParams(&'a InvalidParams),

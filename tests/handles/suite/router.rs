@@ -438,8 +438,10 @@ fn f42_nothing_vanishes() {
             router.serve(&incoming).await;
         });
         far.send(&[
-            // A stop needs no handler.
+            // Neither a stop nor the end of an opening needs a handler.
             &notification_line("session/cancel"),
+            &notification_line("initialized"),
+            &notification_line("notifications/initialized"),
             &notification_line("unknown"),
             &notification_line("$/unknown"),
             &notification_line("fails"),
