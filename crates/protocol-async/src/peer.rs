@@ -94,8 +94,17 @@ impl Peer {
         }
         // Written once for all that is still to be tried.
         let params = to_raw_value(&params).map_err(|_| Refusal::InvalidParams)?;
+        self.notify_raw(method, Some(&params)).await
+    }
+
+    /// As [`notify`](Self::notify), with params that are JSON already.
+    ///
+    /// # Errors
+    ///
+    /// As [`notify`](Self::notify).
+    pub async fn notify_raw(&self, method: &str, params: Option<&RawValue>) -> Result<(), Refusal> {
         WaitFor::new(&self.lease, Line::Room, |inner: &mut Inner, place, effects: &mut _| {
-            let sent = inner.endpoint.notify_at(place, method, Some(&params), effects);
+            let sent = inner.endpoint.notify_at(place, method, params, effects);
             (sent != Err(Refusal::OutboxFull)).then_some(sent)
         })
         .await

@@ -19,6 +19,8 @@ use crate::sync::{Arc, Mutex, Weak, lock};
 
 /// A responder, which owes one request its response. Dropping it responds too: as cancelled if the
 /// request is, else with error -32603, which names the method.
+///
+/// The trait `rescind::blocking::Responder` is another type: what a handler on threads can do.
 #[must_use = "dropping it answers the request with an error"]
 pub struct Responder<T = Box<RawValue>> {
     /// Invariant: `Some` until the request has its response.
@@ -169,6 +171,12 @@ impl<T> Responder<T> {
     pub fn answer(mut self, answer: Answer) {
         match answer {
             Ok(result) => self.pay(Response::Result(&result)),
+            // Only such a failure may be the loss of the connection.
+            Err(failure @ Failure::Internal(_)) => {
+                let Debt { lease, request, .. } = self.owed();
+                let response = lease.lock().endpoint.response_of(*request, &failure);
+                self.pay(response);
+            }
             Err(failure) => self.pay(failure.as_response()),
         }
     }

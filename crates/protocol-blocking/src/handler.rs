@@ -82,6 +82,8 @@ impl<F: Fn(&Request, &mut dyn Responder) -> Answer> Handler for F {
 }
 
 /// The powers of a handler while it runs.
+///
+/// The facade's `rescind::Responder` is another type: the handle of [`protocol_async`] that owes a response.
 pub trait Responder {
     /// Takes what has arrived, without blocking, and marks cancels. Other requests stay queued. Nothing
     /// cancels a notification.
@@ -98,11 +100,15 @@ pub trait Responder {
     /// [`Cancelled`] if this handler's own request was cancelled.
     fn sleep(&mut self, duration: Duration) -> Result<(), Cancelled>;
 
-    /// Queues a notification to the peer. Never blocks.
+    /// Queues a notification to the peer. On threads it waits for room if there is none.
+    ///
+    /// On one thread it never waits, and is refused with [`Refusal::OutboxFull`]. There
+    /// [`sleep`](Self::sleep) writes meanwhile.
     ///
     /// # Errors
     ///
-    /// As [`Connection::notify`](protocol_core::Connection::notify).
+    /// As [`Connection::notify`](protocol_core::Connection::notify), and [`Refusal::Withheld`] if the
+    /// request is cancelled during the wait.
     fn notify(&mut self, method: &str, params: Option<&RawValue>) -> Result<(), Refusal>;
 
     /// Takes the oldest waiting notification with this method ahead of its turn: for feature
@@ -111,6 +117,9 @@ pub trait Responder {
 
     /// Calls the peer on behalf of this request, and waits: if the request is cancelled, so is
     /// the call (G6).
+    ///
+    /// It then waits for the peer's response, whose result still counts (B23). That is for ever if the
+    /// dialect's grace awaits it and no timer is set. [`CallOptions::grace`] bounds the wait.
     ///
     /// # Errors
     ///

@@ -8,8 +8,9 @@ use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::thread::{self, ThreadId};
 
-use protocol_blocking::threaded::{Options, Server};
+use protocol_blocking::threaded::{Options, Served, Server};
 use protocol_blocking::{Answer, Request, Responder};
+use protocol_core::Refusal;
 use serde_json::{Value, json};
 use support::{PATIENCE, Wire, acp, cancel, cancelled, raw, request};
 
@@ -127,6 +128,65 @@ fn f96_messages_of_many_writers_stay_whole() {
     drop(told);
     wire.hang_up();
     assert!(served.wait().error.is_none());
+}
+
+/// A server of `handler` with a small outbox: its reading thread serves `flood`, or a worker does.
+fn flooding(
+    is_immediate: bool,
+    handler: impl Fn(&Request, &mut dyn Responder) -> Answer + Send + Sync + 'static,
+) -> (Wire, Served) {
+    let (mut wire, stream) = Wire::pair();
+    let mut config = acp();
+    config.limits.unsent_bytes = 200_000;
+    let server = Server::new(config).immediate(is_immediate.then_some("flood"));
+    let served = server.unix(stream, Arc::new(handler)).unwrap();
+    wire.request(1, "flood", &json!([]));
+    (wire, served)
+}
+
+#[test]
+fn g08_a_handler_waits_for_a_slow_reader() {
+    for is_immediate in [false, true] {
+        let (mut wire, served) = flooding(is_immediate, |_, responder| {
+            let text = raw(&json!(["x".repeat(100_000)]));
+            for _ in 0..50 {
+                responder.notify("text", Some(&text))?;
+            }
+            Ok(raw(&json!("done")))
+        });
+        for _ in 0..50 {
+            assert_eq!(wire.receive()["method"], "text", "immediate: {is_immediate}");
+        }
+        assert_eq!(wire.receive()["result"], "done");
+        wire.hang_up();
+        assert!(served.wait().error.is_none());
+    }
+}
+
+#[test]
+fn g03_a_cancel_ends_the_wait_for_room() {
+    for is_immediate in [false, true] {
+        let (tell, told) = channel();
+        let tell = Mutex::new(tell);
+        let (mut wire, served) = flooding(is_immediate, move |_, responder| {
+            let text = raw(&json!(["x".repeat(100_000)]));
+            tell.lock().unwrap().send(None).unwrap();
+            loop {
+                if let Err(refusal) = responder.notify("text", Some(&text)) {
+                    tell.lock().unwrap().send(Some(refusal)).unwrap();
+                    return Err(refusal.into());
+                }
+            }
+        });
+        let next = || told.recv_timeout(PATIENCE).unwrap();
+        assert_eq!(next(), None, "it has begun");
+        wire.send([cancel(1)]);
+        assert_eq!(next(), Some(Refusal::Withheld), "immediate: {is_immediate}");
+        let response = std::iter::from_fn(|| wire.next()).find(|message| message["id"] == 1);
+        assert_eq!(response, Some(cancelled(1)));
+        wire.hang_up();
+        assert!(served.wait().error.is_none());
+    }
 }
 
 /// The client closes its end while the thread that responded is still in its write.

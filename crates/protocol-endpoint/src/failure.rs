@@ -97,6 +97,12 @@ impl Failure {
         })))
     }
 
+    /// Returns whether a call of the handler failed because its connection was lost.
+    pub(crate) fn is_connection_lost(&self) -> bool {
+        let Self::Internal(internal) = self else { return false };
+        matches!(internal.reason().downcast_ref(), Some(CallError::ConnectionLost { .. }))
+    }
+
     /// Returns the failure as the response to a request.
     #[must_use]
     pub fn as_response(&self) -> Response<'_> {

@@ -11,6 +11,7 @@ use serde_json::value::RawValue;
 
 use crate::account::Grant;
 use crate::effects::{Effect, Effects, OperationEnd, Shown};
+use crate::failure::Failure;
 use crate::inbox::Arrived;
 use crate::message::Notification;
 use crate::method::{MethodName, clip};
@@ -166,6 +167,18 @@ impl<W, M> Endpoint<W, M> {
     /// Returns the id of a request as the peer wrote it, while it has no response.
     pub fn request_id(&self, request: RequestHandle) -> Option<&WireId> {
         self.core().machine().request_id(request)
+    }
+
+    /// Returns the response to a request whose handler failed.
+    ///
+    /// The end of input loses the calls made for a request and cancels the request. If the handler fails by
+    /// such a loss, the response is that of a cancelled request.
+    #[must_use]
+    pub fn response_of<'f>(&self, request: RequestHandle, failure: &'f Failure) -> Response<'f> {
+        if failure.is_connection_lost() && self.cause(request).is_some() {
+            return Response::Cancelled;
+        }
+        failure.as_response()
     }
 
     /// Sets the mark of a request: the host gets it back when the request is cancelled or over.

@@ -305,6 +305,22 @@ fn f42_work_beside_a_handler_outlives_it() {
     });
 }
 
+#[test]
+fn g07_a_call_lost_by_what_cancelled_its_request_responds_as_cancelled() {
+    run(async {
+        let (_peer, incoming, mut far) = against_far(acp(), ENDLESS);
+        spawn(async move {
+            let router = Router::new()
+                .request("work", async |(): (), cx| Ok(cx.call::<Value>("ask", ()).await?));
+            router.serve(&incoming).await;
+        });
+        far.send(&[&request_line(1, "work")]).await;
+        assert!(far.line().await.unwrap().contains("ask"));
+        far.close();
+        far.expect(&cancelled_line(1)).await;
+    });
+}
+
 /// The far end reads nothing until it has hung up, and then all that was answered.
 #[test]
 fn f43_what_was_answered_is_written_when_serve_returns() {

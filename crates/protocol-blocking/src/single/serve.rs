@@ -78,7 +78,7 @@ impl<T: Transport> Host<T> {
                 let answer = handler::answer(handler, &request, responder, cancelled, rule);
                 let response = match &answer {
                     Ok(result) => Response::Result(result),
-                    Err(failure) => failure.as_response(),
+                    Err(failure) => self.endpoint.response_of(handle, failure),
                 };
                 self.with(|endpoint, effects| endpoint.respond(handle, response, effects));
             }

@@ -69,7 +69,16 @@ impl Responder for AtWork<'_, '_> {
     }
 
     fn notify(&mut self, method: &str, params: Option<&RawValue>) -> Result<(), Refusal> {
-        self.incoming.peer().try_notify_raw(method, params)
+        let peer = self.incoming.peer();
+        let sent = peer.try_notify_raw(method, params);
+        if sent != Err(Refusal::OutboxFull) {
+            return sent;
+        }
+        (self.let_read)();
+        let waiting = peer.notify_raw(method, params);
+        let Some(responder) = self.responder else { return block_on(waiting) };
+        let sent = block_on(responder.cancellation().unless_cancelled(waiting));
+        sent.unwrap_or(Err(Refusal::Withheld))
     }
 
     fn take_notification(&mut self, method: &str) -> Option<Notification> {

@@ -104,8 +104,8 @@ pub enum CancelOutcome {
     AwaitsToken,
     /// A cancel was sent before; there is never a second.
     AlreadySent,
-    /// The call has settled here, and no cancel was sent by this. The dialect has none, or one was sent
-    /// before and the grace is zero.
+    /// The call has settled here, and no cancel was sent by this. The dialect has none, or the transport
+    /// tells the peer by closing the call's stream, or one was sent before and the grace is zero.
     Settled,
     /// The call had settled before, or it is one of a connection with another number
     /// ([`Config::connection`](crate::Config::connection)).

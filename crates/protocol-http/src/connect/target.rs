@@ -23,6 +23,9 @@ impl FromStr for Target {
     type Err = InvalidTarget;
 
     fn from_str(text: &str) -> Result<Self, InvalidTarget> {
+        if !text.contains("://") {
+            return Err(InvalidTarget("it has no scheme: write http://HOST:PORT/PATH"));
+        }
         let uri: Uri = text.parse().map_err(|_| InvalidTarget("it is no address"))?;
         match uri.scheme_str() {
             Some("http") => {}

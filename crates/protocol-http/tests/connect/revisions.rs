@@ -151,9 +151,10 @@ fn an_address_is_http_with_a_host() {
     for (bad, said) in [
         ("https://localhost/mcp", "https needs a proxy"),
         ("ws://localhost", "http://"),
-        ("localhost:80", "http://"),
+        ("localhost:80", "no scheme: write http://"),
+        ("127.0.0.1:80/mcp", "no scheme: write http://"),
         ("http://me@localhost", "HOST:PORT"),
-        ("", "no address"),
+        ("http:// ", "no address"),
     ] {
         let error = bad.parse::<Target>().unwrap_err().to_string();
         assert!(error.contains(said), "{bad}: {error}");
