@@ -37,5 +37,7 @@ server.registerTool("cancelled_once", {}, async () => {
   if (!cancelled.signal.aborted) await once(cancelled.signal, "abort");
   return said({});
 });
+// For what a gateway does when one of its servers dies.
+if (process.argv[2] === "mortal") server.registerTool("exit", {}, () => process.exit(1));
 
 await server.connect(new StdioServerTransport());
