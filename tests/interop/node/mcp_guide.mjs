@@ -6,7 +6,7 @@ import { once } from "node:events";
 import { Client } from "@modelcontextprotocol/sdk/client/index.js";
 import { StdioClientTransport } from "@modelcontextprotocol/sdk/client/stdio.js";
 
-const LONG = 600_000;
+const LONG = 60_000;
 const INTERNAL_ERROR = -32603;
 
 const [command, ...args] = process.argv.slice(2);
@@ -48,7 +48,7 @@ const checks = {
       const [signal, arrived] = [abort.signal, new EventTarget()];
       const onprogress = () => arrived.dispatchEvent(new Event("progress"));
       const first = once(arrived, "progress");
-      const request = call(`${upstream}/count`, { to: LONG, every_ms: 5 }, { signal, onprogress });
+      const request = call(`${upstream}/count`, { to: LONG, every_ms: 1 }, { signal, onprogress });
       await first;
       abort.abort();
       await assert.rejects(request);
