@@ -61,9 +61,10 @@ impl StandardError {
     }
 }
 
-/// Returns a line so short that a hundred fit into a pipe of 64 KiB.
+/// Returns a line so short that a hundred fit into a pipe of 64 KiB. The text of an error makes no line of its own.
 fn line(trouble: &dyn fmt::Display) -> String {
-    format!("{}\n", clip_to(&format!("rescind: {trouble}"), 399))
+    let text = format!("rescind: {trouble}").replace(char::is_control, " ");
+    format!("{}\n", clip_to(&text, 399))
 }
 
 /// The failure of a handler as text, with the reason that the peer does not learn.
@@ -116,13 +117,14 @@ mod tests {
 
     #[test]
     fn f42_a_line_of_trouble_takes_400_bytes_at_most() {
-        for long in ["x".repeat(100_000), "é".repeat(100_000), "x".to_owned()] {
+        for long in ["x".repeat(100_000), "é".repeat(100_000), "x\nforged\x1b[2J".to_owned()] {
             let Failure::Internal(failure) = Failure::internal(long.clone()) else {
                 unreachable!()
             };
             let text = line(&HandlerFailed(&long, &failure));
             assert!(text.len() <= 400 && text.ends_with('\n'), "{text}");
             assert!(text.starts_with("rescind: the handler of "), "{text}");
+            assert_eq!(text.matches(char::is_control).count(), 1, "{text}");
         }
     }
 }

@@ -170,6 +170,7 @@ fn what_a_client_subscribed_to_names_its_own_request() {
 #[test]
 fn a_log_message_goes_to_the_one_request_that_asked_for_any() {
     let server = r#"read -r line; read -r line
+        echo '{"jsonrpc":"2.0","method":"notifications/tools/list_changed","params":{"data":0}}'
         echo '{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":1}}'
         for id in 1 2; do echo '{"jsonrpc":"2.0","id":'$id',"result":{}}'; done
         cat >/dev/null"#;
@@ -287,6 +288,8 @@ fn a_shared_server_that_dies_is_followed_by_another() {
 #[test]
 fn an_unknown_method_has_status_404_behind_the_relay_too() {
     let relay = relay(&[], SERVER);
+    // The server responds at once from now on.
+    relay.call_tool("echo", &json!({}), "").data();
     assert_eq!(post_modern(&relay, &json!(1), "nothing", &json!({})).status, 404);
 }
 
@@ -306,6 +309,17 @@ fn a_server_that_can_not_be_started_is_an_error_of_the_request() {
     assert_eq!(response.data()["error"]["message"], "the server can't be started");
     relay.running.says(&["can't start /there/is/no/such/server"]);
     assert_eq!(relay.end().code, Some(0));
+}
+
+#[test]
+fn g08_no_more_servers_run_than_there_is_room_for() {
+    let relay = relay(&["--servers", "1"], SERVER);
+    open(&relay);
+    let mut refused = relay.call_tool("echo", &json!({}), "");
+    assert_eq!(refused.data()["error"]["message"], "the server can't be started");
+    let said = relay.end();
+    assert!(said.stderr.contains("too many servers run (--servers)"), "{said:?}");
+    assert_eq!(servers(&said.stderr), 1);
 }
 
 #[test]

@@ -13,14 +13,14 @@ use tokio::sync::{Notify, watch};
 #[derive(Debug)]
 pub(super) struct Link {
     holder: Holder,
-    /// Marked as changed with each grant.
-    granted: watch::Sender<()>,
+    /// The latest grant. Readers wait for it and not for the holder's, which may change twice before anybody looks.
+    granted: watch::Sender<Grant>,
     kill: Notify,
 }
 
 impl Link {
     pub(super) fn new(account: &Account) -> Arc<Self> {
-        let (granted, kill) = (watch::Sender::new(()), Notify::new());
+        let (granted, kill) = (watch::Sender::new(Grant::All), Notify::new());
         Arc::new(Self { holder: Holder::new(account), granted, kill })
     }
 
@@ -32,7 +32,7 @@ impl Link {
             let mut grant = Grant::All;
             while grant != Grant::Revoked {
                 grant = poll_fn(|cx| self.holder.poll_grant(grant, cx.waker())).await;
-                self.granted.send_replace(());
+                self.granted.send_replace(grant);
             }
         };
         tokio::select! {
@@ -43,7 +43,7 @@ impl Link {
 
     /// Waits until the account lets the connection read.
     pub(super) async fn may_read(&self) {
-        let may_read = |(): &()| self.holder.grant() < Grant::NoReading;
+        let may_read = |grant: &Grant| *grant < Grant::NoReading;
         // The sender is ours.
         let _ = self.granted.subscribe().wait_for(may_read).await;
     }

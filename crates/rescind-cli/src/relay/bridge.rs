@@ -16,7 +16,7 @@ use protocol_http::Rules;
 use protocol_relay::Guard;
 use protocol_tokio::TokioTimer;
 use tokio::process::{ChildStdin, ChildStdout};
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 use tokio_util::compat::{TokioAsyncReadCompatExt, TokioAsyncWriteCompatExt};
@@ -41,6 +41,8 @@ pub(super) struct Bridge {
     pub(super) account: Account,
     pub(super) recording: Session,
     pub(super) noises: Arc<Noises>,
+    /// The room for servers. One keeps its place until its process has ended.
+    pub(super) places: Arc<Semaphore>,
     /// The number of the next server.
     pub(super) next: AtomicU64,
     /// Whether no server is waited for any more. Each has a receiver until it is gone.
@@ -92,7 +94,8 @@ impl Bridge {
         };
         let Err(error) = served else { return };
         log(format_args!("can't start {}: {error}", self.program));
-        if let Ok(Arrival::Request(_, responder)) = incoming.receive().await {
+        while let Ok(arrival) = incoming.receive().await {
+            let Arrival::Request(_, responder) = arrival else { continue };
             let error = RpcError::new(code::INTERNAL_ERROR, "the server can't be started");
             responder.respond_with_failure(error);
         }
@@ -102,9 +105,11 @@ impl Bridge {
         let (server, mut outcomes) =
             self.start(self.dialect.clone(), Clients::One(peer.clone()))?;
         tokio::select! {
+            // A request that has come has a response, even if the server has just ended.
+            biased;
+            () = server.forward(peer, incoming) => {}
             // It has ended. So does the session, once nobody has a handle of it.
             () = server.pump(&mut outcomes) => {}
-            () = server.forward(peer, incoming) => {}
         }
         Ok(())
     }
@@ -130,6 +135,8 @@ impl Bridge {
     }
 
     fn start(&self, dialect: Dialect, clients: Clients) -> io::Result<(Upstream, Outcomes)> {
+        let place = self.places.clone().try_acquire_owned();
+        let place = place.map_err(|_| io::Error::other("too many servers run (--servers)"))?;
         let number = self.next.fetch_add(1, Ordering::Relaxed) + 1;
         let mut options = Options::new(Config::client(dialect));
         options.config.abandoned_grace = self.grace;
@@ -150,6 +157,7 @@ impl Bridge {
                 _ = is_abandoned.wait_for(|is_abandoned| *is_abandoned) => {}
             }
             has_failed(&program, &process.exit().await, process.pushed());
+            drop(place);
         });
         Ok(Upstream::new(peer, incoming, self.guard.clone(), clients))
     }

@@ -25,7 +25,7 @@ use protocol_async::relay::{NotRead, Observer, Options, Trace, Wait};
 use protocol_core::{CloseReason, Dialect, Role};
 use protocol_record::line::Verdict;
 use protocol_relay::{RelayEvent, Side};
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, watch};
 
 use crate::address::Listen;
 use crate::admission::ClientArgs;
@@ -127,6 +127,10 @@ pub struct RelayArgs {
     /// chooses one. The address is printed to standard error. A signal cancels and answers what is in flight
     #[arg(long, value_name = "URL", conflicts_with_all = ["runtime", "dialect_file", "client", "server", "answer_after_end", "trace", "on_stuck", "fault"])]
     listen: Option<Listen>,
+
+    /// Servers at the same time. A session has one until it has ended, and one session more is refused
+    #[arg(long, value_name = "COUNT", default_value_t = 64, requires = "listen")]
+    servers: u16,
 
     #[command(flatten)]
     clients: ClientArgs,
@@ -274,6 +278,7 @@ fn serve(
             account: service.account.clone(),
             recording: recording.clone(),
             noises: noises.clone(),
+            places: Arc::new(Semaphore::new(args.servers.into())),
             next: AtomicU64::default(),
             is_abandoned: watch::Sender::default(),
             shared: Mutex::default(),

@@ -202,7 +202,8 @@ fn tell(open: &BTreeMap<u64, Client>, mut told: Notification) {
 
 /// Passes a log message on, which names no request, if there is only one that it can be of.
 fn tell_only(open: &BTreeMap<u64, Client>, told: Notification) {
-    let mut clients = open.values().filter(|client| client.has_level);
+    let is_log = told.method == "notifications/message";
+    let mut clients = open.values().filter(|client| is_log && client.has_level);
     match (clients.next(), clients.next()) {
         (Some(client), None) => send(&client.peer, Arrival::Notification(told)),
         _ => log(format_args!("{} names no request, and was dropped", told.method)),
