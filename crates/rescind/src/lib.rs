@@ -64,7 +64,7 @@
 //! | `tracing` (default) | spans and events of calls and requests |
 //! | `smol` | [`rescind::smol`](mod@smol) |
 //! | `blocking` | [`blocking`] |
-//! | `executor` | [`executor`], and its handles here; all features above have it |
+//! | `executor` | [`executor`], and its handles here; every other feature but `tracing`, `child` and `record` brings it |
 //! | `child` | [`child`] |
 //! | `websocket` | [`websocket`] |
 //! | `http` | [`http`] |
