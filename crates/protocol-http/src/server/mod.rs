@@ -195,6 +195,9 @@ impl Server {
     }
 
     /// Responds to one request, for a host that has hyper or axum already. Its path is the host's.
+    ///
+    /// The connection is the host's too, so the host has to end one whose client reads nothing:
+    /// [`ServerOptions::patience`] and the account can't.
     pub async fn respond<B>(&self, request: Request<B>) -> Response<Body>
     where
         B: http_body::Body<Data: Buf, Error: Into<Box<dyn core::error::Error + Send + Sync>>>,

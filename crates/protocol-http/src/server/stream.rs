@@ -112,7 +112,7 @@ pub struct BrokenOff;
 /// A receiver of the head, which comes once.
 pub(super) type Answer = oneshot::Receiver<Result<ResponseHead, Refusal>>;
 
-/// Makes both ends of a response. `kill` ends its connection.
+/// Makes both ends of a response on this connection.
 pub(super) fn pipe(
     stream: StreamId,
     commands: UnboundedSender<Command>,

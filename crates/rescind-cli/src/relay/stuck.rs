@@ -19,9 +19,8 @@ use super::report::log;
 #[command(next_help_heading = "Guard")]
 pub(super) struct StuckArgs {
     /// Report or end a server that says nothing at all for --stuck-after once a request was given up or stopped.
-    /// Its end
-    /// gives everything else that it owes an error. Needs a --deadline,
-    /// --idle, --cap or --method. A ping that is not answered is no sign
+    /// When it is ended, everything else that it owes gets an error. Needs a --deadline, --idle, --cap or
+    /// --method. A ping that is not answered is no sign
     #[arg(long, value_name = "WHAT", requires = "GuardArgs")]
     on_stuck: Option<OnStuck>,
 

@@ -103,7 +103,7 @@ impl Handler for Demo {
         methods::report(violation, id);
     }
 
-    // A client that is being tested sees its own mistakes in the responses.
+    // A client that is being tested sees its own mistakes in the responses, and nothing else is written.
     fn invalid_params(&self, _: &InvalidParams) {}
 
     fn failed(&self, _: &Request, _: &Internal) {}
