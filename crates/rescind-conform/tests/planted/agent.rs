@@ -108,6 +108,10 @@ impl Server {
         if is_stopped && self.fault == Fault::WaitsAfterStops {
             self.turns.wait(far, |_| false);
         }
+        if is_stopped && self.fault == Fault::AnswersEachStop {
+            // The next stop has to find the turn, however fast this thread is.
+            self.turns.wait(Instant::now() + Duration::from_secs(1), |_| false);
+        }
         self.turns.change(|state| {
             state.running.retain(|(_, of)| of != id);
             state.stopped.remove(&session);
