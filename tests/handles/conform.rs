@@ -137,7 +137,7 @@ fn reports(serve: fn(TcpStream, Config), patience: Duration) -> Vec<(String, Rep
     Dialect::PRESETS.iter().filter(is_tried).map(report).collect()
 }
 
-/// How long the tester waits for a message.
+/// The time that the tester waits for a message.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Reasons for an open check: these servers open no session, report no progress, and the time that one thing takes

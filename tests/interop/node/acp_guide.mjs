@@ -13,7 +13,7 @@ const [text, command, ...args] = process.argv.slice(2);
 const child = spawn(command, args, { stdio: ["pipe", "pipe", "inherit"] });
 const exited = once(child, "exit");
 
-// What the user does when asked, and what becomes of the question.
+// The user's choice when asked, and the outcome of the question.
 let decide;
 const questions = new EventEmitter();
 const app = client({ name: "interop" }).onRequest(

@@ -1,4 +1,4 @@
-//! What a client keeps for its server: messages that wait to be posted, and streams.
+//! The memory that a client holds for its server: messages that wait to be posted, and streams.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -72,7 +72,7 @@ async fn no_more_bytes_wait_to_be_posted_than_the_options_say() {
         }
     };
     assert!(matches!(refusal, Refusal::OutboxFull), "{refusal:?}");
-    // What waits, what the endpoint has not given away, and a turn's worth on the way.
+    // The messages that wait, those that the endpoint holds, and a turn's worth on the way.
     assert!((768 << 10..1 << 20).contains(&sent), "{sent}");
 }
 

@@ -76,7 +76,7 @@ impl Bridge {
             Either::Right(((), served)) => served.await,
         };
         drop(self.shared.lock().unwrap_or_else(PoisonError::into_inner).take());
-        // What they were sent last has to be written before their input closes.
+        // The last messages to the servers have to be written before their input closes.
         if timeout(SHORT_GRACE, self.is_abandoned.closed()).await.is_err() {
             self.is_abandoned.send_replace(true);
             self.is_abandoned.closed().await;
