@@ -34,8 +34,8 @@ pub(super) struct Driver {
     commands: UnboundedReceiver<Command>,
     stage: watch::Receiver<Stage>,
     streams: BTreeMap<StreamId, Pipe>,
-    /// The streams whose client reads too little, and since when.
-    stuck: BTreeMap<StreamId, Timestamp>,
+    /// The streams whose client reads too little.
+    stuck: BTreeMap<StreamId, Stuck>,
     out: Messages,
     start: Instant,
     sleep: Pin<Box<Sleep>>,
@@ -46,6 +46,13 @@ pub(super) struct Driver {
     /// Whether the account lets the session read.
     may_read: watch::Sender<bool>,
     _permit: OwnedSemaphorePermit,
+}
+
+/// A stream whose client reads too little.
+struct Stuck {
+    since: Timestamp,
+    /// What its client had read then.
+    read: u64,
 }
 
 /// The session of a driver, and its place among the others.
@@ -152,7 +159,8 @@ impl Driver {
         } else if self.hub.is_over() {
             return Poll::Ready(Wake::Over);
         }
-        let patience = self.stuck.values().min().map(|since| *since + self.options.patience);
+        let since = self.stuck.values().map(|it| it.since).min();
+        let patience = since.map(|since| since + self.options.patience);
         let due = [due, self.session.poll_timeout(), patience].into_iter().flatten().min();
         let Some(due) = due else { return Poll::Pending };
         let due = self.start + due.since(Timestamp::ZERO);
@@ -224,15 +232,21 @@ impl Driver {
 
     fn handle_timeout(&mut self, now: Timestamp) {
         self.session.handle_timeout(now);
-        let patience = self.options.patience;
-        let is_over = |since: &Timestamp| *since + patience <= now;
-        let given_up: Vec<_> =
-            self.stuck.iter().filter(|(_, since)| is_over(since)).map(|(it, _)| *it).collect();
+        let (patience, streams) = (self.options.patience, &self.streams);
+        let mut given_up = Vec::new();
+        for (stream, stuck) in &mut self.stuck {
+            let Some(pipe) = streams.get(stream).filter(|_| stuck.since + patience <= now) else {
+                continue;
+            };
+            let before = mem::replace(stuck, Stuck::new(pipe, now));
+            if before.read == stuck.read {
+                given_up.push(*stream);
+            }
+        }
         for stream in given_up {
             if let Some(pipe) = self.streams.remove(&stream) {
                 pipe.kill();
             }
-            self.stuck.remove(&stream);
             self.session.lost(stream, now);
         }
     }
@@ -253,7 +267,7 @@ impl Driver {
                 Action::Write { stream, bytes } => {
                     let Some(pipe) = self.streams.get(&stream) else { continue };
                     if pipe.write(bytes) > self.options.response_bytes {
-                        self.stuck.entry(stream).or_insert(now);
+                        self.stuck.entry(stream).or_insert_with(|| Stuck::new(pipe, now));
                     }
                 }
                 Action::Close { stream } => {
@@ -294,6 +308,12 @@ impl Driver {
                 _ = stage.wait_for(|stage| *stage == Stage::Abandoned) => {}
             }
         });
+    }
+}
+
+impl Stuck {
+    fn new(pipe: &Pipe, now: Timestamp) -> Self {
+        Self { since: now, read: pipe.read() }
     }
 }
 

@@ -1,11 +1,19 @@
 //! One HTTP connection: the memory that it holds, and its end.
 
 use alloc::sync::Arc;
+use alloc::vec::Vec;
 use core::future::poll_fn;
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use core::time::Duration;
+use std::sync::Mutex;
 
+use http::Version;
 use protocol_async::hub::{Charge, Holder};
 use protocol_async::{Account, Grant};
 use tokio::sync::{Notify, watch};
+use tokio::time::sleep;
+
+use super::stream::{Shared, lock};
 
 /// One HTTP connection, as its requests and responses see it.
 ///
@@ -16,12 +24,30 @@ pub(super) struct Link {
     /// The latest grant. Readers wait for it and not for the holder's, which may change twice before anybody looks.
     granted: watch::Sender<Grant>,
     kill: Notify,
+    /// The bytes that the transport took, where the connection is ours.
+    written: AtomicU64,
+    is_http2: AtomicBool,
+    /// The responses that are finished and that hyper still has a use for. Those of others their session watches.
+    finished: Mutex<Vec<Finished>>,
+}
+
+#[derive(Debug)]
+struct Finished {
+    response: Arc<Mutex<Shared>>,
+    /// What its client had read when the connection last looked. `None` before.
+    read: Option<u64>,
 }
 
 impl Link {
     pub(super) fn new(account: &Account) -> Arc<Self> {
-        let (granted, kill) = (watch::Sender::new(Grant::All), Notify::new());
-        Arc::new(Self { holder: Holder::new(account), granted, kill })
+        Arc::new(Self {
+            holder: Holder::new(account),
+            granted: watch::Sender::new(Grant::All),
+            kill: Notify::new(),
+            written: AtomicU64::new(0),
+            is_http2: AtomicBool::new(false),
+            finished: Mutex::default(),
+        })
     }
 
     /// Waits until the connection has to end: it is killed, or the account revokes its grant.
@@ -46,6 +72,48 @@ impl Link {
         let may_read = |grant: &Grant| *grant < Grant::NoReading;
         // The sender is ours.
         let _ = self.granted.subscribe().wait_for(may_read).await;
+    }
+
+    /// Notes the version of a request.
+    pub(super) fn set_version(&self, version: Version) {
+        self.is_http2.store(version == Version::HTTP_2, Relaxed);
+    }
+
+    /// Notes that the transport took bytes.
+    pub(super) fn wrote(&self, bytes: usize) {
+        self.written.fetch_add(bytes as u64, Relaxed);
+    }
+
+    /// Returns a number that changes whenever the client reads something of this response.
+    ///
+    /// hyper takes large pieces, so a slow client is seen by what the transport takes. The transport of HTTP/2 takes
+    /// pings and other responses too, so there it tells nothing.
+    pub(super) fn read(&self, response: &Mutex<Shared>) -> u64 {
+        let written = if self.is_http2.load(Relaxed) { 0 } else { self.written.load(Relaxed) };
+        lock(response).taken() + written
+    }
+
+    /// Waits until a client reads nothing of a finished response, for `patience` at least and twice that at most.
+    pub(super) async fn unread(&self, patience: Duration) {
+        let mut is_unread = false;
+        while !is_unread {
+            sleep(patience).await;
+            for it in lock(&self.finished).iter_mut() {
+                let read = Some(self.read(&it.response));
+                is_unread |= read == it.read;
+                it.read = read;
+            }
+        }
+    }
+
+    /// Watches a finished response until hyper has no use for it.
+    pub(super) fn watch(&self, response: &Arc<Mutex<Shared>>) {
+        lock(&self.finished).push(Finished { response: response.clone(), read: None });
+    }
+
+    /// Watches a response no longer.
+    pub(super) fn forget(&self, response: &Arc<Mutex<Shared>>) {
+        lock(&self.finished).retain(|it| !Arc::ptr_eq(&it.response, response));
     }
 
     /// Returns a charge of the connection that is nothing yet.

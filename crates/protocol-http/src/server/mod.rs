@@ -71,6 +71,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
 use tokio::time::{sleep, timeout};
+use tokio_util::io::InspectWriter;
 
 use self::link::Link;
 use self::memory::{BUFFER_BYTES, CONNECTION_WINDOW, STREAM_WINDOW, STREAMS};
@@ -171,6 +172,7 @@ impl Server {
         let link = Link::new(&self.shared.account);
         let service = service_fn(|request: Request<Received>| {
             let (shared, link) = (self.shared.clone(), link.clone());
+            link.set_version(request.version());
             async move {
                 Ok::<_, Infallible>(match request.uri().path() == shared.options.path {
                     true => shared.respond(request, link).await,
@@ -178,13 +180,18 @@ impl Server {
                 })
             }
         });
+        let transport = link.clone();
+        let count = move |bytes: &[u8]| transport.wrote(bytes.len());
+        let stream = InspectWriter::new(stream, count);
         let mut connection = pin!(builder.serve_connection(TokioIo::new(stream), service));
+        let mut unread = pin!(link.unread(options.patience));
         let mut is_closing = false;
         loop {
             tokio::select! {
                 // The client has gone, which its sessions have noticed.
                 _ = connection.as_mut() => return,
                 () = link.ended() => return,
+                () = unread.as_mut() => return,
                 _ = stage.wait_for(|stage| *stage == Stage::Abandoned) => return,
                 _ = self.is_draining(), if !is_closing => {
                     is_closing = true;

@@ -68,15 +68,22 @@ enum Content {
 struct Watch {
     stream: StreamId,
     commands: UnboundedSender<Command>,
+    shared: Arc<Mutex<Shared>>,
+    link: Arc<Link>,
 }
 
+/// A response, as both of its ends see it.
 #[derive(Debug, Default)]
-struct Shared {
+pub(super) struct Shared {
     /// The pieces that hyper did not take, and their bytes.
     pieces: VecDeque<Bytes>,
     bytes: usize,
+    /// The bytes that it took.
+    taken: u64,
     is_ended: bool,
     is_broken: bool,
+    /// hyper dropped the body.
+    is_dropped: bool,
     reader: Option<Waker>,
     writer: Option<Waker>,
 }
@@ -96,6 +103,11 @@ impl Shared {
     /// Returns the bytes that hyper did not take, with the places of their pieces.
     fn waiting(&self) -> usize {
         self.bytes + self.pieces.len() * PIECE
+    }
+
+    /// Returns the number of bytes that hyper took.
+    pub(super) fn taken(&self) -> u64 {
+        self.taken
     }
 }
 
@@ -120,8 +132,9 @@ pub(super) fn pipe(
 ) -> (Pipe, Answer, Body) {
     let shared = Arc::<Mutex<Shared>>::default();
     let (answer, answered) = oneshot::channel();
+    let watch = Watch { stream, commands, shared: shared.clone(), link: link.clone() };
     let pipe = Pipe { shared: shared.clone(), answer: Some(answer), held: None, link };
-    (pipe, answered, Body(Content::Stream(shared, Watch { stream, commands })))
+    (pipe, answered, Body(Content::Stream(shared, watch)))
 }
 
 impl Pipe {
@@ -171,6 +184,11 @@ impl Pipe {
         has_room
     }
 
+    /// Returns a number that changes whenever the client reads something.
+    pub(super) fn read(&self) -> u64 {
+        self.link.read(&self.shared)
+    }
+
     /// Breaks the response off, and ends its connection.
     pub(super) fn kill(self) {
         self.link.kill();
@@ -184,14 +202,22 @@ impl Pipe {
 
 impl Drop for Pipe {
     fn drop(&mut self) {
+        // From now on the connection watches that the client takes the rest.
+        self.link.watch(&self.shared);
         let mut shared = lock(&self.shared);
         shared.is_broken = !shared.is_ended;
+        let is_dropped = shared.is_dropped;
         wake(shared);
+        if is_dropped {
+            self.link.forget(&self.shared);
+        }
     }
 }
 
 impl Drop for Watch {
     fn drop(&mut self) {
+        lock(&self.shared).is_dropped = true;
+        self.link.forget(&self.shared);
         // The session may be over.
         let _ = self.commands.send(Command::Lost(self.stream));
     }
@@ -228,6 +254,7 @@ impl http_body::Body for Body {
                 shared.pieces.push_front(piece.split_off(FRAME));
             }
             shared.bytes -= piece.len();
+            shared.taken += piece.len() as u64;
             let writer = shared.writer.take();
             drop(shared);
             writer.into_iter().for_each(Waker::wake);
@@ -262,7 +289,7 @@ impl http_body::Body for Body {
     }
 }
 
-fn lock(shared: &Mutex<Shared>) -> MutexGuard<'_, Shared> {
+pub(super) fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
     shared.lock().unwrap_or_else(PoisonError::into_inner)
 }
 

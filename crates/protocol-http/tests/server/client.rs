@@ -1,8 +1,11 @@
 //! A client that is bytes on a stream, so that a test can break it off anywhere.
 
+use std::time::Duration;
+
 use protocol_http::{Decoder, SseEvent, SseLimits};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader, DuplexStream, duplex};
 use tokio::task::JoinHandle;
+use tokio::time::sleep;
 
 use protocol_http::server::Server;
 
@@ -105,6 +108,15 @@ impl Sent {
     /// Sends more of the body, once the server reads it.
     pub(crate) async fn more(&mut self, bytes: &str) {
         self.stream.write_all(bytes.as_bytes()).await.unwrap();
+    }
+
+    /// Reads so many bytes, 8 KiB each time.
+    pub(crate) async fn read_slowly(mut self, bytes: usize, pause: Duration) {
+        let mut piece = [0; 8 << 10];
+        for _ in 0..bytes / piece.len() {
+            sleep(pause).await;
+            self.stream.read_exact(&mut piece).await.unwrap();
+        }
     }
 
     /// Waits until the server ends the connection, without a byte being read.

@@ -68,7 +68,11 @@ impl Host {
             })
             .request("count", async |params: Value, cx| {
                 for number in 1..=params["to"].as_u64().unwrap_or(0) {
-                    cx.progress(json!({ "progress": number })).await?;
+                    let mut progress = json!({ "progress": number });
+                    if let Some(text) = params.get("text") {
+                        progress["message"] = text.clone();
+                    }
+                    cx.progress(progress).await?;
                 }
                 Ok("counted")
             })

@@ -1,10 +1,11 @@
 //! Sessions and connections draw on one account of memory, and others may draw on it too.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use protocol_async::hub::{Charge, Holder};
-use protocol_async::{Account, AccountLimits};
-use protocol_core::Cause;
+use protocol_async::{Account, AccountLimits, Options};
+use protocol_core::{Cause, Config};
 use protocol_http::server::ServerOptions;
 use serde_json::{Value, json};
 use tokio::task::yield_now;
@@ -176,6 +177,49 @@ async fn a_client_that_reads_nothing_is_ended_when_memory_runs_out() {
     pool.take(5, 6 * MIB);
     stuck.await_end().await;
     pool.until(|used| used < 7 * MIB).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_that_does_not_read_a_finished_response_is_ended() {
+    let mut host = Host::new(ServerOptions::default());
+    let (body, headers) = Host::modern("echo", text(MIB));
+    let stuck = begin(&host.server, "POST", &headers, &body).await;
+    assert_eq!(host.report().await, Report::Over);
+    stuck.await_end().await;
+}
+
+/// The time between two reads of a slow client.
+fn pause(options: &ServerOptions) -> Duration {
+    options.patience * 9 / 10
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_that_reads_slowly_has_all_of_a_finished_response() {
+    let options = ServerOptions::default();
+    let pause = pause(&options);
+    let mut host = Host::new(options);
+    let (body, headers) = Host::modern("echo", text(MIB));
+    let slow = begin(&host.server, "POST", &headers, &body).await;
+    assert_eq!(host.report().await, Report::Over);
+    slow.read_slowly(MIB, pause).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_that_reads_slowly_keeps_a_stream_that_goes_on() {
+    let mut options = ServerOptions::default();
+    options.response_bytes = 1_000;
+    options.endpoint = Arc::new(|dialect| {
+        let mut endpoint = Options::socket(Config::server(dialect));
+        endpoint.config.limits.unsent_bytes = MIB / 4;
+        endpoint
+    });
+    let pause = pause(&options);
+    let host = Host::new(options);
+    let mut count = json!({ "to": 10, "text": "x".repeat(MIB / 8) });
+    count["_meta"]["progressToken"] = json!("a");
+    let (body, headers) = Host::modern("count", count);
+    let slow = begin(&host.server, "POST", &headers, &body).await;
+    slow.read_slowly(MIB / 2, pause).await;
 }
 
 #[tokio::test]
