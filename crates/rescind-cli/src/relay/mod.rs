@@ -1,7 +1,8 @@
-//! `rescind relay`: one hop between a client on standard input and output, or clients over HTTP, and a spawned server.
+//! `rescind relay`: one hop between a client and a server, each on standard streams or over HTTP.
 
 mod bridge;
 mod child;
+mod connect;
 mod fault;
 mod guard;
 mod losses;
@@ -12,7 +13,7 @@ mod upstream;
 
 use std::ffi::OsString;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex};
@@ -70,14 +71,14 @@ const GRACE: Duration = Duration::from_secs(2);
 ///
 /// The first SIGTERM, SIGINT or SIGHUP ends it in the same way, without --answer-after-end and with a second
 /// for --grace. A second signal ends it at once. Exit codes: 0 the server succeeded, 1 it failed or was
-/// killed, 2 usage, 6 it could not be started, 7 standard output could not be written,
+/// killed, 2 usage, 6 it could not be started or reached, 7 standard output could not be written,
 /// or was not read to the end.
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
 pub struct RelayArgs {
     /// The protocol that both sides speak: jsonrpc, acp, lsp, mcp, abp, dap or erlmcp, or a revision of
-    /// one; `rescind dialects` lists them. With --listen it is mcp-http
-    #[arg(long, value_name = "NAME", default_value = "acp", default_value_if("listen", ArgPredicate::IsPresent, "mcp-http"), value_parser = NameParser, hide_possible_values = true)]
+    /// one; `rescind dialects` lists them. With --listen and --connect it is mcp-http
+    #[arg(long, value_name = "NAME", default_value = "acp", default_value_ifs([("listen", ArgPredicate::IsPresent, "mcp-http"), ("connect", ArgPredicate::IsPresent, "mcp-http")]), value_parser = NameParser, hide_possible_values = true)]
     dialect: Spoken,
 
     /// Both sides speak the dialect that this JSON file describes: `{"base": NAME}`, and whatever
@@ -125,8 +126,19 @@ pub struct RelayArgs {
     /// Relay for whoever opens a session there, such as `http://127.0.0.1:8080/mcp`: MCP over HTTP, in the
     /// revisions of `--dialect mcp-http` or one of them, with a server for each session. With port 0 the system
     /// chooses one. The address is printed to standard error. A signal cancels and answers what is in flight
-    #[arg(long, value_name = "URL", conflicts_with_all = ["runtime", "dialect_file", "client", "server", "answer_after_end", "trace", "on_stuck", "fault"])]
+    #[arg(long, value_name = "URL", conflicts_with_all = ["runtime", "dialect_file", "client", "server", "answer_after_end", "trace", "on_stuck", "fault"], group = "address")]
     listen: Option<Listen>,
+
+    /// Relay to the server there instead of spawning COMMAND, such as `http://127.0.0.1:8080/mcp` or
+    /// `https://example.com/mcp`: MCP over HTTP, in the revision that the client speaks. With --token-file the
+    /// server is shown that secret
+    #[arg(long, value_name = "URL", conflicts_with_all = ["command", "runtime", "dialect_file", "client", "server", "on_stuck", "fault", "cwd", "env", "exit_grace", "leave_detached"], group = "address")]
+    connect: Option<Listen>,
+
+    /// Of an `https://` server, take only a certificate that is signed by one in this file, of PEM [default:
+    /// those that this machine trusts]
+    #[arg(long, value_name = "FILE", requires = "connect")]
+    ca: Option<PathBuf>,
 
     /// Servers at the same time. A session has one until it has ended, and one session more is refused
     #[arg(long, value_name = "COUNT", default_value_t = 64, requires = "listen")]
@@ -151,7 +163,7 @@ pub struct RelayArgs {
     record: RecordArgs,
 
     /// The server to spawn, and its arguments
-    #[arg(last = true, required = true, value_name = "COMMAND")]
+    #[arg(last = true, required_unless_present = "connect", value_name = "COMMAND")]
     command: Vec<OsString>,
 }
 
@@ -176,6 +188,9 @@ enum Runtime {
 /// Runs the command.
 #[must_use]
 pub fn main(args: &RelayArgs) -> ExitCode {
+    if let Some(address) = &args.connect {
+        return connect::run(args, address);
+    }
     let Some((program, arguments)) = args.command.split_first() else {
         return usage_error("there is no COMMAND");
     };
@@ -390,12 +405,15 @@ fn observer(losses: Arc<Losses>) -> Observer {
 
 fn trace(up: &Dialect, down: &Dialect) -> Trace {
     let begun = Instant::now();
-    let (mut up, mut down) = (Traced::new(up, begun), Traced::new(down, begun));
-    Box::new(move |side, way, message| {
-        let traced = match side {
-            Side::Up => &mut up,
-            Side::Down => &mut down,
-        };
-        show(traced.line(&format!("{side:4} "), way, message));
+    let (mut up, mut down) = (traced(Side::Up, up, begun), traced(Side::Down, down, begun));
+    Box::new(move |side, way, message| match side {
+        Side::Up => up(way, message),
+        Side::Down => down(way, message),
     })
+}
+
+/// Prints the messages of one side.
+fn traced(side: Side, dialect: &Dialect, begun: Instant) -> protocol_async::Trace {
+    let mut traced = Traced::new(dialect, begun);
+    Box::new(move |way, message| show(traced.line(&format!("{side:4} "), way, message)))
 }
