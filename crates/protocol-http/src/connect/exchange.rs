@@ -5,13 +5,14 @@ use alloc::string::{String, ToString};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt::Display;
+use core::time::Duration;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use bytes::Bytes;
-use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HOST};
+use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HOST, RETRY_AFTER};
 use http::request::Builder;
-use http::{HeaderValue, Method, Request, Response, Version};
+use http::{HeaderValue, Method, Request, Response, StatusCode, Version};
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
 use protocol_async::hub::Charge;
@@ -25,6 +26,9 @@ use crate::client::{Lane, ReceivedHead, ResponseStream, StreamInput, StreamStep}
 
 /// The connections that a request is tried on. One that is shared may end just before the request leaves.
 const ATTEMPTS: u32 = 3;
+
+/// The shortest time before a busy server is asked again, whatever it names.
+const SHORTEST_PAUSE: Duration = Duration::from_millis(100);
 
 /// The server, and how it is asked.
 pub(super) struct Wire {
@@ -119,10 +123,10 @@ impl Wire {
     /// Posts a message that has no response.
     pub(super) async fn post(self: Arc<Self>, headers: Headers, message: Message) -> Said {
         let (body, _charge) = (Bytes::from(message.bytes), message.charge);
-        let send = self.send(Method::POST, &headers, body.clone());
+        let send = self.send_until_taken(&headers, &body);
         let (said, why) = match timeout(self.options.post_time, send).await {
-            Ok(Ok((response, _))) if response.status().is_success() => return Said::Over,
-            Ok(Ok((response, _))) => {
+            Ok(Ok(response)) if response.status().is_success() => return Said::Over,
+            Ok(Ok(response)) => {
                 let why =
                     format!("the server responded with status {}", response.status().as_u16());
                 match head(&response, &headers).input() {
@@ -135,6 +139,21 @@ impl Wire {
         };
         self.untaken(&body, &why);
         said
+    }
+
+    /// Posts a message, and again as long as a busy server names a time for that.
+    async fn send_until_taken(
+        &self,
+        headers: &Headers,
+        body: &Bytes,
+    ) -> io::Result<Response<Incoming>> {
+        loop {
+            let (response, _link) = self.send(Method::POST, headers, body.clone()).await?;
+            match retry_after(&response).filter(|pause| *pause < self.options.post_time) {
+                Some(pause) => sleep(pause).await,
+                None => return Ok(response),
+            }
+        }
     }
 
     /// Reports a message that the server did not take. A panic of the callback is contained.
@@ -232,6 +251,13 @@ fn head<'a>(response: &'a Response<Incoming>, headers: &Headers) -> ReceivedHead
         content_type: value(response, CONTENT_TYPE.as_str()),
         has_session: headers.iter().any(|(name, _)| *name == "mcp-session-id"),
     }
+}
+
+/// Returns the time after which a server that is busy wants to be asked again.
+fn retry_after(response: &Response<Incoming>) -> Option<Duration> {
+    let is_busy = response.status() == StatusCode::SERVICE_UNAVAILABLE;
+    let seconds = value(response, RETRY_AFTER.as_str()).filter(|_| is_busy)?.parse().ok()?;
+    Some(Duration::from_secs(seconds).max(SHORTEST_PAUSE))
 }
 
 fn value<'a>(response: &'a Response<Incoming>, name: &str) -> Option<&'a str> {

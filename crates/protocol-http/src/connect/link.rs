@@ -2,8 +2,6 @@
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;
-use core::fmt;
-use core::pin::Pin;
 use core::time::Duration;
 use std::io;
 
@@ -13,12 +11,12 @@ use http_body_util::Full;
 use hyper::body::Incoming;
 use hyper::client::conn::{http1, http2};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
-use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::sync::Mutex;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
+use super::opened::{ServerStream, Stream};
 use super::options::ClientOptions;
 use super::target::Target;
 
@@ -29,40 +27,6 @@ const CONNECTION_WINDOW: u32 = 1 << 20;
 
 /// The body of a request.
 type Body = Full<Bytes>;
-
-/// A callback that opens a stream to the server.
-pub type Open =
-    Arc<dyn Fn() -> Pin<Box<dyn Future<Output = io::Result<ServerStream>> + Send>> + Send + Sync>;
-
-trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
-
-impl<S: AsyncRead + AsyncWrite + Send + Unpin> Stream for S {}
-
-/// A stream to the server that the host has opened, with TLS or without.
-pub struct ServerStream {
-    stream: Box<dyn Stream>,
-    is_http2: bool,
-}
-
-impl ServerStream {
-    /// Takes a stream on which HTTP/1.1 is spoken.
-    pub fn http1(stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static) -> Self {
-        Self { stream: Box::new(stream), is_http2: false }
-    }
-
-    /// Takes a stream on which HTTP/2 is spoken, such as one of TLS whose peers have agreed on `h2`.
-    ///
-    /// Many exchanges share it. A stream that is closed is reset, and the connection goes on.
-    pub fn http2(stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static) -> Self {
-        Self { stream: Box::new(stream), is_http2: true }
-    }
-}
-
-impl fmt::Debug for ServerStream {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ServerStream").field("is_http2", &self.is_http2).finish_non_exhaustive()
-    }
-}
 
 /// A connection that an exchange has to itself, or shares. It ends with the last exchange that has it.
 pub(super) enum Link {
@@ -88,7 +52,7 @@ enum Slot {
     Http2(Arc<Shared>),
 }
 
-/// Opens connections.
+/// Opens a connection, or shares one that is open.
 pub(super) struct Links(Mutex<Slot>);
 
 impl Links {

@@ -39,6 +39,7 @@
 mod driver;
 mod exchange;
 mod link;
+mod opened;
 mod options;
 mod target;
 
@@ -47,7 +48,7 @@ use std::io;
 use protocol_async::{Incoming, Options, Peer};
 
 use self::driver::Driver;
-pub use self::link::{Open, ServerStream};
+pub use self::opened::{Open, ServerStream};
 pub use self::options::{ClientOptions, Unheard, Untaken};
 pub use self::target::{InvalidTarget, Target};
 

@@ -5,7 +5,7 @@ use alloc::sync::Arc;
 use core::fmt;
 use core::time::Duration;
 
-use super::link::Open;
+use super::opened::Open;
 use crate::client::StreamLimits;
 
 /// A callback that sees a message that the server did not take, and the reason in words.
@@ -40,7 +40,8 @@ pub struct ClientOptions {
     pub ping_interval: Duration,
     /// The time in which a connection has to open; 10 s.
     pub connect_time: Duration,
-    /// The time in which the server has to take a message without a response; 30 s.
+    /// The time in which the server has to take a message without a response; 30 s. In that time the message is posted
+    /// again when a busy server names a time for it (status 503 with `Retry-After`).
     pub post_time: Duration,
     /// Whether the client asks for the stream of the session itself, where the revision has one; yes.
     pub listens: bool,

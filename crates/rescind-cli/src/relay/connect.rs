@@ -1,20 +1,17 @@
 //! `rescind relay --connect http://…`: a client on standard streams in front of a server of MCP over HTTP.
 
+use std::future::pending;
 use std::io;
-use std::path::PathBuf;
 use std::pin::Pin;
-use std::process::ExitCode;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
-use std::time::{Duration, Instant};
-
-use std::future::pending;
+use std::time::Duration;
 
 use futures_util::future::join;
-use protocol_async::{Options, Peer};
-use protocol_core::{Config, Role, Shutdown};
+use protocol_async::{Options, Trace};
+use protocol_core::{Config, Dialect, Shutdown};
 use protocol_http::connect::{ClientOptions, Target, connect};
-use protocol_relay::Side;
+use protocol_relay::Guard;
 use protocol_tokio::TokioTimer;
 use smol::io::AsyncRead;
 use tokio::sync::oneshot;
@@ -24,151 +21,113 @@ use tokio_util::compat::{TokioAsyncReadCompatExt, TokioAsyncWriteCompatExt};
 use super::report::log;
 use super::stdout::{Lost, Stdout};
 use super::upstream::Upstream;
-use super::{RelayArgs, summarize, traced};
-use crate::address::Listen;
+use crate::address::Address;
 use crate::ending::{Ending, SHORT_GRACE};
 use crate::http_client::{PATIENCE, reach};
 use crate::record::Session;
 use crate::terminal::{Line, say};
 use crate::tls::Trust;
-use crate::{exit, failure, input, output_error, usage_error};
 
-/// Relays to the end of the client or of the server's session.
-pub(super) fn run(args: &RelayArgs, address: &Listen) -> ExitCode {
-    let Listen::Http(address) = address else {
-        return usage_error("a relay connects to an http:// or https:// address");
-    };
-    if args.dialect.http_revisions().is_none() {
-        return usage_error(
-            "an http:// address is for --dialect mcp-http, or one of its revisions",
-        );
-    }
-    if args.ca.is_some() && !address.is_secure {
-        return usage_error("--ca is for https://");
-    }
-    if input::is_directory() {
-        return usage_error("standard input is a directory");
-    }
-    let url = address.http_url();
-    let started = args.clients.token().and_then(|it| Ok((it, args.record.start(Some(&url))?)));
-    let (secret, recording) = match started {
-        Ok(started) => started,
-        Err(error) => return usage_error(error),
-    };
-    let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
-        Ok(runtime) => runtime,
-        Err(error) => return failure(exit::UNREACHABLE, format_args!("no runtime: {error}")),
-    };
-    let ending = Ending::catch("rescind relay", &recording);
-    let trust = args.ca.clone().map_or(Trust::System, Trust::Only);
-    let relayed: Result<_, String> = runtime.block_on(async {
-        let way = reach(address, &trust, secret, PATIENCE).await?;
-        Ok(relay(args, way, &ending, &recording).await)
-    });
-    // Its thread may be waiting for standard input for ever.
-    runtime.shutdown_background();
-    let recorded = recording.finish();
-    match relayed {
-        Err(error) => failure(exit::UNREACHABLE, error),
-        Ok(relayed) => ended(args, relayed, recorded),
-    }
+/// A relay to a server of MCP over HTTP.
+pub(super) struct Front {
+    /// The dialects of the client and of the server.
+    pub(super) dialects: [Dialect; 2],
+    /// The callbacks that see the messages of both, if somebody wants to.
+    pub(super) traces: [Option<Trace>; 2],
+    pub(super) answer_after_end: Duration,
+    /// The time in which the server has to respond to cancels, once the client's input has ended.
+    pub(super) grace: Duration,
+    pub(super) guard: Guard,
+    pub(super) recording: Session,
+    pub(super) ending: Ending,
 }
 
 /// The end of both connections.
-struct Relayed {
-    up: io::Result<()>,
-    down: io::Result<()>,
+pub(super) struct Relayed {
+    pub(super) up: io::Result<()>,
+    pub(super) down: io::Result<()>,
     /// The error that kept responses from the client.
-    lost: Lost,
+    pub(super) lost: Lost,
 }
 
-/// Reports what ended other than it should, and returns the exit code.
-fn ended(args: &RelayArgs, relayed: Relayed, recorded: Option<PathBuf>) -> ExitCode {
-    if let Some(path) = recorded.filter(|_| !args.quiet) {
-        summarize(&path);
+impl Front {
+    /// Relays to the end of the client or of the server's session, if the server there takes a connection now.
+    pub(super) fn run(
+        self,
+        address: &Address,
+        trust: &Trust,
+        secret: Option<String>,
+    ) -> Result<Relayed, String> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        let runtime = runtime.map_err(|error| format!("there is no runtime: {error}"))?;
+        let relayed = runtime.block_on(async {
+            let (target, options) = reach(address, trust, secret, PATIENCE).await?;
+            Ok(self.relay(target, options).await)
+        });
+        // Its thread may be waiting for standard input for ever.
+        runtime.shutdown_background();
+        relayed
     }
-    if let Err(error) = &relayed.down {
-        log(format_args!("the server: {error}"));
-    }
-    match (relayed.lost.get(), &relayed.up) {
-        (Some(error), _) | (None, Err(error)) => output_error(error),
-        (None, Ok(())) if relayed.down.is_err() => ExitCode::from(exit::ERROR),
-        (None, Ok(())) => ExitCode::SUCCESS,
-    }
-}
 
-async fn relay(
-    args: &RelayArgs,
-    (target, options): (Target, ClientOptions),
-    ending: &Ending,
-    recording: &Session,
-) -> Relayed {
-    let begun = Instant::now();
-    let [up, down] =
-        [Config::server(args.dialect.behind_http()), args.dialect.config(Role::Client)];
-    let [up, down] = [(Side::Up, up), (Side::Down, down)].map(|(side, mut config)| {
-        config.abandoned_grace = args.grace;
-        let mut options = Options::new(config);
-        options.trace = args.trace.then(|| traced(side, &options.config.dialect, begun));
-        let name = if side == Side::Up { "client" } else { "server" };
-        recording.connection(name, options)
-    });
-    let (lost, (end, input_ended)) = (Lost::default(), oneshot::channel());
-    let input = Input { stream: protocol_tokio::stdin().compat(), end: Some(end) };
-    let output = Stdout { stream: protocol_tokio::stdout().compat_write(), lost: lost.clone() };
-    let (up, incoming, up_driver) = protocol_async::connect(input, output, TokioTimer::start(), up);
-    let (down, server, down_driver) = connect(target, down, reported(options));
-    let mut down_driver = tokio::spawn(down_driver);
-    let (server, mut outcomes) = Upstream::new(down, server, args.guard.guard(), Some(up.clone()));
+    async fn relay(self, target: Target, options: ClientOptions) -> Relayed {
+        let Self { dialects: [up, down], traces: [trace, traced], .. } = self;
+        let (grace, recording, ending) = (self.grace, &self.recording, &self.ending);
+        let endpoint = |name: &str, mut config: Config, trace| {
+            config.abandoned_grace = grace;
+            let mut options = Options::new(config);
+            options.trace = trace;
+            recording.connection(name, options)
+        };
+        let up = endpoint("client", Config::server(up), trace);
+        let down = endpoint("server", Config::client(down), traced);
+        let (lost, (end, input_ended)) = (Lost::default(), oneshot::channel());
+        let input = Input { stream: protocol_tokio::stdin().compat(), end: Some(end) };
+        let output = Stdout { stream: protocol_tokio::stdout().compat_write(), lost: lost.clone() };
+        let (up, incoming, up_driver) =
+            protocol_async::connect(input, output, TokioTimer::start(), up);
+        let (down, server, down_driver) = connect(target, down, reported(options));
+        let mut down_driver = tokio::spawn(down_driver);
+        let (server, mut outcomes) = Upstream::new(down, server, self.guard, Some(up.clone()));
 
-    let relayed = async {
-        join(server.forward(&up, &incoming), async {
+        let relayed = async {
+            join(server.forward(&up, &incoming), async {
+                server.pump(&mut outcomes).await;
+                up.shutdown(Shutdown::CancelAll);
+            })
+            .await;
+            // A request may have come just before the connection closed.
             server.pump(&mut outcomes).await;
+            pending::<()>().await;
+        };
+        let over = async {
+            tokio::select! {
+                _ = input_ended => {
+                    up.shutdown(Shutdown::Drain);
+                    within(self.answer_after_end, ending, Duration::ZERO).await;
+                }
+                _ = ending.asked() => {}
+            }
             up.shutdown(Shutdown::CancelAll);
-        })
-        .await;
-        // A request may have come just before the connection closed.
-        server.pump(&mut outcomes).await;
-        pending::<()>().await;
-    };
-    let over = async {
-        end_of_client(args, &up, input_ended, ending).await;
-        server.end(Shutdown::Abandon);
-        pending::<()>().await;
-    };
-    let up = tokio::select! {
-        over = up_driver => over,
-        () = relayed => Ok(()),
-        () = over => Ok(()),
-    };
-    server.end(Shutdown::CancelAll);
-    let down = tokio::select! {
-        over = &mut down_driver => over,
-        () = within(args.grace, ending, SHORT_GRACE) => {
+            within(grace, ending, grace.min(SHORT_GRACE)).await;
+            // What the server does not respond to gets its response from us.
             server.end(Shutdown::Abandon);
-            down_driver.await
-        }
-    };
-    Relayed { up, down: down.unwrap_or_else(|error| Err(error.into())), lost }
-}
-
-/// Waits for the end of the client's input, or until the end is asked for. Then it lets requests in flight finish, and
-/// cancels them. Returns when the server has had its time to respond to the cancels.
-async fn end_of_client(
-    args: &RelayArgs,
-    up: &Peer,
-    input_ended: oneshot::Receiver<()>,
-    ending: &Ending,
-) {
-    tokio::select! {
-        _ = input_ended => {
-            up.shutdown(Shutdown::Drain);
-            within(args.answer_after_end, ending, Duration::ZERO).await;
-        }
-        _ = ending.asked() => {}
+            pending::<()>().await;
+        };
+        let up = tokio::select! {
+            over = up_driver => over,
+            () = relayed => Ok(()),
+            () = over => Ok(()),
+        };
+        server.end(Shutdown::CancelAll);
+        let down = tokio::select! {
+            over = &mut down_driver => over,
+            () = within(grace, ending, SHORT_GRACE) => {
+                server.end(Shutdown::Abandon);
+                down_driver.await
+            }
+        };
+        Relayed { up, down: down.unwrap_or_else(|error| Err(error.into())), lost }
     }
-    up.shutdown(Shutdown::CancelAll);
-    within(args.grace, ending, args.grace.min(SHORT_GRACE)).await;
 }
 
 /// Waits for a time, or for a shorter one once the end is asked for.

@@ -40,10 +40,12 @@ use crate::record::{RecordArgs, Session};
 use crate::replay::{RelaySetup, Setup};
 use crate::stats;
 use crate::terminal::{Line, say, show};
+use crate::tls::Trust;
 use crate::trace::Traced;
 use crate::{exit, failure, input, output_error, usage_error};
 use bridge::Bridge;
 use child::{Extras, Relayed};
+use connect::Front;
 use fault::{FaultArgs, Plan};
 use guard::GuardArgs;
 use losses::Losses;
@@ -189,7 +191,7 @@ enum Runtime {
 #[must_use]
 pub fn main(args: &RelayArgs) -> ExitCode {
     if let Some(address) = &args.connect {
-        return connect::run(args, address);
+        return connect(args, address);
     }
     let Some((program, arguments)) = args.command.split_first() else {
         return usage_error("there is no COMMAND");
@@ -308,6 +310,59 @@ fn serve(
     match served {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => usage_error(error),
+    }
+}
+
+/// Relays to a server over HTTP.
+fn connect(args: &RelayArgs, address: &Listen) -> ExitCode {
+    let Listen::Http(address) = address else {
+        return usage_error("a relay connects to an http:// or https:// address");
+    };
+    if args.dialect.http_revisions().is_none() {
+        return usage_error(
+            "an http:// address is for --dialect mcp-http, or one of its revisions",
+        );
+    }
+    if args.ca.is_some() && !address.is_secure {
+        return usage_error("--ca is for https://");
+    }
+    if input::is_directory() {
+        return usage_error("standard input is a directory");
+    }
+    let url = address.http_url();
+    let started = args.clients.token().and_then(|it| Ok((it, args.record.start(Some(&url))?)));
+    let (secret, recording) = match started {
+        Ok(started) => started,
+        Err(error) => return usage_error(error),
+    };
+    let dialects = [args.dialect.behind_http(), args.dialect.dialect.clone()];
+    let begun = Instant::now();
+    let trace = |side, dialect| args.trace.then(|| traced(side, dialect, begun));
+    let front = Front {
+        traces: [trace(Side::Up, &dialects[0]), trace(Side::Down, &dialects[1])],
+        dialects,
+        answer_after_end: args.answer_after_end,
+        grace: args.grace,
+        guard: args.guard.guard(),
+        recording: recording.clone(),
+        ending: Ending::catch("rescind relay", &recording),
+    };
+    let trust = args.ca.clone().map_or(Trust::System, Trust::Only);
+    let relayed = front.run(address, &trust, secret);
+    if let Some(path) = recording.finish().filter(|_| !args.quiet) {
+        summarize(&path);
+    }
+    let relayed = match relayed {
+        Ok(relayed) => relayed,
+        Err(error) => return failure(exit::UNREACHABLE, error),
+    };
+    if let Err(error) = &relayed.down {
+        log(format_args!("the server: {error}"));
+    }
+    match (relayed.lost.get(), &relayed.up) {
+        (Some(error), _) | (None, Err(error)) => output_error(error),
+        (None, Ok(())) if relayed.down.is_err() => ExitCode::from(exit::ERROR),
+        (None, Ok(())) => ExitCode::SUCCESS,
     }
 }
 
