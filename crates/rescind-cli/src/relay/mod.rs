@@ -55,9 +55,9 @@ use stuck::StuckArgs;
 /// The time that a server has to end once its input is closed.
 const GRACE: Duration = Duration::from_secs(2);
 
-/// Relay between a client on standard input and output and a spawned server
+/// Relay between a client on standard input and output and a server
 ///
-/// Spawns COMMAND and passes on what the two say to each other: requests under ids of each
+/// Spawns COMMAND, or connects to --connect, and passes on what the two say to each other: requests under ids of each
 /// connection's own, their answers under the ids that they came with, and each cancel as a cancel of
 /// the request that it means. The two may speak different dialects: --up is the client's, --down the
 /// server's.
@@ -128,13 +128,13 @@ pub struct RelayArgs {
     /// Relay for whoever opens a session there, such as `http://127.0.0.1:8080/mcp`: MCP over HTTP, in the
     /// revisions of `--dialect mcp-http` or one of them, with a server for each session. With port 0 the system
     /// chooses one. The address is printed to standard error. A signal cancels and answers what is in flight
-    #[arg(long, value_name = "URL", conflicts_with_all = ["runtime", "dialect_file", "client", "server", "answer_after_end", "trace", "on_stuck", "fault"], group = "address")]
+    #[arg(long, value_name = "URL", conflicts_with_all = ["runtime", "dialect_file", "client", "server", "answer_after_end", "trace", "on_stuck", "fault", "ca"], group = "address")]
     listen: Option<Listen>,
 
     /// Relay to the server there instead of spawning COMMAND, such as `http://127.0.0.1:8080/mcp` or
     /// `https://example.com/mcp`: MCP over HTTP, in the revision that the client speaks. With --token-file the
     /// server is shown that secret
-    #[arg(long, value_name = "URL", conflicts_with_all = ["command", "runtime", "dialect_file", "client", "server", "on_stuck", "fault", "cwd", "env", "exit_grace", "leave_detached"], group = "address")]
+    #[arg(long, value_name = "URL", conflicts_with_all = ["command", "runtime", "dialect_file", "client", "server", "on_stuck", "fault", "cwd", "env", "exit_grace", "leave_detached", "servers", "allow_origin", "allow_anyone", "connections", "memory"], group = "address")]
     connect: Option<Listen>,
 
     /// Of an `https://` server, take only a certificate that is signed by one in this file, of PEM [default:
@@ -176,7 +176,9 @@ Examples:
         rescind relay -- rescind relay -- rescind serve
   Put an LSP client in front of an ACP server, and see both conversations:
     rescind call --dialect lsp echo '[1]' -- \\
-        rescind relay --up lsp --down acp --trace -- rescind serve";
+        rescind relay --up lsp --down acp --trace -- rescind serve
+  Be a server on standard streams that is one of MCP over HTTP:
+    rescind relay --connect https://example.com/mcp --token-file secret.txt";
 
 /// The runtime that moves the bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
