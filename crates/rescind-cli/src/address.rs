@@ -22,7 +22,8 @@ pub(crate) struct Address {
 pub(crate) enum Listen {
     /// That of a WebSocket.
     WebSocket(Address),
-    /// That of MCP over HTTP: `http://HOST[:PORT]/PATH`. The scheme of the address within is that of a WebSocket.
+    /// That of MCP over HTTP: `http://HOST[:PORT]/PATH`, or `https://`. The scheme of the address within is that of a
+    /// WebSocket.
     Http(Address),
 }
 
@@ -30,14 +31,11 @@ impl FromStr for Listen {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        if text.starts_with("https://") {
-            return Err("TLS over HTTP is for a proxy in front of an http:// address".into());
-        }
-        if let Some(rest) = text.strip_prefix("http://") {
-            return format!("ws://{rest}").parse().map(Self::Http);
+        if text.starts_with("http://") || text.starts_with("https://") {
+            return text.replacen("http", "ws", 1).parse().map(Self::Http);
         }
         if !["ws://", "wss://", "unix:"].iter().any(|scheme| text.starts_with(scheme)) {
-            return Err("an address begins with ws://, wss://, http:// or unix:".into());
+            return Err("an address begins with ws://, wss://, http://, https:// or unix:".into());
         }
         text.parse().map(Self::WebSocket)
     }
@@ -65,6 +63,11 @@ impl Address {
             file @ Place::File(_) => file.clone(),
         };
         Self { place, is_secure: self.is_secure, path: self.path.clone() }
+    }
+
+    /// Returns the URL of MCP over HTTP there.
+    pub(crate) fn http_url(&self) -> String {
+        self.to_string().replacen("ws", "http", 1)
     }
 
     /// Returns the URL that a client asks for there.

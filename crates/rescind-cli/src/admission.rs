@@ -10,7 +10,7 @@ use protocol_websocket::{BearerToken, ListenerLimits, Origins};
 use crate::terminal::note;
 use crate::token;
 
-/// The clients of a listener, and their limits. The command has an argument `listen`.
+/// The clients of a listener, and their limits. The command has an argument `listen`, in a group `address`.
 #[derive(Debug, Args)]
 pub(crate) struct ClientArgs {
     /// Let web pages of this origin connect too, such as `https://example.com`; `null` for local
@@ -21,7 +21,7 @@ pub(crate) struct ClientArgs {
 
     /// Serve only who knows the secret in this file, one line, and shows it as a bearer token. Web
     /// pages can't
-    #[arg(long, value_name = "FILE", requires = "listen")]
+    #[arg(long, value_name = "FILE", requires = "address")]
     token_file: Option<PathBuf>,
 
     /// Let whoever can reach this machine call, without a token

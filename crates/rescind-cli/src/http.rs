@@ -36,6 +36,9 @@ impl Service {
         let revisions = spoken
             .http_revisions()
             .ok_or("an http:// address is for --dialect mcp-http, or one of its revisions")?;
+        if address.is_secure {
+            return Err("TLS over HTTP is for a proxy in front of an http:// address".into());
+        }
         let token = clients.token()?;
         let account = Account::new(AccountLimits::within(clients.memory_bytes()));
         let mut options = ServerOptions::default();
@@ -76,17 +79,16 @@ impl Service {
         F: Future<Output = ()> + Send + 'static,
     {
         let Self { address, admission, mut options, .. } = self;
-        let url = |address: &Address| address.to_string().replacen("ws://", "http://", 1);
-        let refused = |error| format!("can't listen on {}: {error}", url(&address));
+        let refused = |error| format!("can't listen on {}: {error}", address.http_url());
         let Place::Tcp(host, port) = &address.place else { return Err("it has no port".into()) };
         let listener = TcpListener::bind((host.as_str(), *port)).await.map_err(refused)?;
         let bound = listener.local_addr().map_err(refused)?;
-        admission.check(bound).map_err(|why| format!("{}: {why}", url(&address)))?;
+        admission.check(bound).map_err(|why| format!("{}: {why}", address.http_url()))?;
         if !bound.ip().to_canonical().is_loopback() {
             // Others know it by names that we don't. They have the secret, or need none.
             options.gate.hosts.push("*".into());
         }
-        note(format_args!("listening on {}", url(&address.with_port(bound.port()))));
+        note(format_args!("listening on {}", address.with_port(bound.port()).http_url()));
 
         let server = Server::new(options, handler);
         let (finish, served) = tokio::select! {

@@ -10,6 +10,7 @@ mod ending;
 mod exit;
 pub mod export;
 mod http;
+mod http_client;
 mod input;
 mod noise;
 pub mod pages;

@@ -12,12 +12,12 @@ use tokio::net::{UnixListener, UnixStream};
 use crate::address::{Address, Place};
 #[cfg(unix)]
 use crate::socket_file::SocketFile;
-use crate::tls::Trust;
+use crate::tls::{Client, Trust};
 
 /// A connected stream of either kind, TCP or Unix.
-pub(crate) trait Stream: AsyncRead + AsyncWrite + Unpin {}
+pub(crate) trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
 
-impl<S: AsyncRead + AsyncWrite + Unpin> Stream for S {}
+impl<S: AsyncRead + AsyncWrite + Send + Unpin> Stream for S {}
 
 /// The peer that has connected.
 #[derive(Clone, Copy, Debug)]
@@ -41,13 +41,25 @@ pub(crate) enum Bound {
 
 /// Connects to a server, with TLS if the address says so.
 pub(crate) async fn connect(address: &Address, trust: &Trust) -> io::Result<Box<dyn Stream>> {
+    let tls = address.is_secure.then(|| trust.client(&[])).transpose()?;
+    connect_with(address, tls.as_ref()).await.map(|(stream, _)| stream)
+}
+
+/// Connects to a server, with this TLS if there is one. Returns whether both have agreed on HTTP/2.
+pub(crate) async fn connect_with(
+    address: &Address,
+    tls: Option<&Client>,
+) -> io::Result<(Box<dyn Stream>, bool)> {
     match &address.place {
         Place::Tcp(host, port) => {
             let stream = at_once(TcpStream::connect((host.as_str(), *port)).await?);
-            if address.is_secure { trust.connect(host, stream).await } else { Ok(stream) }
+            match tls {
+                Some(tls) => tls.connect(host, stream).await,
+                None => Ok((stream, false)),
+            }
         }
         #[cfg(unix)]
-        Place::File(file) => Ok(Box::new(UnixStream::connect(file).await?)),
+        Place::File(file) => Ok((Box::new(UnixStream::connect(file).await?), false)),
         #[cfg(not(unix))]
         Place::File(_) => Err(io::ErrorKind::Unsupported.into()),
     }

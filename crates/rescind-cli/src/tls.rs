@@ -50,21 +50,15 @@ pub(crate) enum Trust {
 }
 
 impl Trust {
-    /// Makes a stream of TLS, to a server of this name.
-    pub(crate) async fn connect(
-        &self,
-        host: &str,
-        stream: Box<dyn Stream>,
-    ) -> io::Result<Box<dyn Stream>> {
-        let config = ClientConfig::builder_with_provider(Arc::new(default_provider()))
+    /// Makes a client of TLS, which offers these protocols.
+    pub(crate) fn client(&self, protocols: &[&[u8]]) -> io::Result<Client> {
+        let mut config = ClientConfig::builder_with_provider(Arc::new(default_provider()))
             .with_safe_default_protocol_versions()
             .map_err(io::Error::other)?
             .with_root_certificates(self.roots().map_err(io::Error::other)?)
             .with_no_client_auth();
-        let name = ServerName::try_from(host.to_owned()).map_err(io::Error::other)?;
-        let connector = TlsConnector::from(Arc::new(config));
-        let bound = |tls: &mut ClientConnection| tls.set_buffer_limit(Some(UNSENT_BYTES));
-        Ok(Box::new(connector.connect_with(name, stream, bound).await?))
+        config.alpn_protocols = protocols.iter().map(|name| name.to_vec()).collect();
+        Ok(Client(TlsConnector::from(Arc::new(config))))
     }
 
     fn roots(&self) -> Result<RootCertStore, String> {
@@ -81,6 +75,24 @@ impl Trust {
             }
         }
         Ok(roots)
+    }
+}
+
+/// A client of TLS, with the certificates that it takes.
+pub(crate) struct Client(TlsConnector);
+
+impl Client {
+    /// Makes a stream of TLS, to a server of this name. Returns whether both have agreed on HTTP/2.
+    pub(crate) async fn connect(
+        &self,
+        host: &str,
+        stream: Box<dyn Stream>,
+    ) -> io::Result<(Box<dyn Stream>, bool)> {
+        let name = ServerName::try_from(host.to_owned()).map_err(io::Error::other)?;
+        let bound = |tls: &mut ClientConnection| tls.set_buffer_limit(Some(UNSENT_BYTES));
+        let stream = self.0.connect_with(name, stream, bound).await?;
+        let is_http2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
+        Ok((Box::new(stream), is_http2))
     }
 }
 

@@ -27,7 +27,7 @@ pub(crate) struct Response {
 }
 
 impl Serving {
-    fn start(more: &[&str]) -> Self {
+    pub(crate) fn start(more: &[&str]) -> Self {
         Self::start_with("mcp-http", more)
     }
 
@@ -48,6 +48,10 @@ impl Serving {
         let authority = line.trim().trim_start_matches("listening on http://");
         let authority = authority.trim_end_matches("/mcp").to_owned();
         Self { running, authority }
+    }
+
+    pub(crate) fn url(&self) -> String {
+        format!("http://{}/mcp", self.authority)
     }
 
     pub(crate) fn post(&self, headers: &str, body: &Value) -> Response {
@@ -112,7 +116,7 @@ pub(crate) fn request(method: &str, params: &Value) -> Value {
     json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params })
 }
 
-fn recording(name: &str) -> PathBuf {
+pub(crate) fn recording(name: &str) -> PathBuf {
     let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("http-{name}.jsonl"));
     let _ = std::fs::remove_file(&path);
     path
@@ -218,7 +222,7 @@ fn an_http_address_is_for_mcp_over_http_without_tls() {
 
 /// Calls a tool there, and returns what the program said.
 fn call(server: &Serving, dialect: &str, more: &[&str], tool: &str, arguments: &Value) -> Said {
-    let url = format!("http://{}/mcp", server.authority);
+    let url = server.url();
     let params = json!({ "name": tool, "arguments": arguments }).to_string();
     let first = ["call", "--connect", &url, "--dialect", dialect];
     rescind([&first, more, &["tools/call", &params]].concat())
@@ -270,7 +274,10 @@ fn call_shows_the_secret_and_says_what_an_http_address_is_for() {
 
     for (more, said) in [
         (&["--connect", "http://127.0.0.1:9/mcp"][..], "--dialect mcp-http"),
-        (&["--connect", "https://127.0.0.1:9/mcp", "--dialect", "mcp-http"], "proxy"),
+        (
+            &["--connect", "http://127.0.0.1:9/mcp", "--dialect", "mcp-http", "--ca", "/none"],
+            "https://",
+        ),
     ] {
         let refused = rescind([&["call"], more, &["ping"]].concat());
         assert_eq!(refused.code, Some(2), "{refused:?}");

@@ -12,6 +12,8 @@ mod clangd;
 mod conform;
 mod conform_client;
 #[cfg(unix)]
+mod connect;
+#[cfg(unix)]
 mod dialect_file;
 #[cfg(unix)]
 mod dialects;
@@ -22,6 +24,8 @@ mod fault;
 mod guard;
 #[cfg(unix)]
 mod http;
+#[cfg(unix)]
+mod https;
 #[cfg(unix)]
 mod interrupt;
 #[cfg(unix)]

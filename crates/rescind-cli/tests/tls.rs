@@ -10,12 +10,12 @@ use crate::support::listening::HOUR;
 use crate::support::{self, PATIENCE, Running, Said, rescind};
 
 /// A certificate that signs itself, for these names, and its key, in files.
-struct Identity {
+pub(crate) struct Identity {
     directory: PathBuf,
 }
 
 impl Identity {
-    fn new(name: &str, of: &[&str]) -> Self {
+    pub(crate) fn new(name: &str, of: &[&str]) -> Self {
         let directory =
             std::env::temp_dir().join(format!("rescind-tls-{}-{name}", std::process::id()));
         std::fs::create_dir_all(&directory).unwrap();
@@ -26,7 +26,7 @@ impl Identity {
         Self { directory }
     }
 
-    fn file(&self, name: &str) -> String {
+    pub(crate) fn file(&self, name: &str) -> String {
         self.directory.join(name).to_str().unwrap().into()
     }
 

@@ -1,9 +1,11 @@
-//! Released MCP clients against `rescind serve --listen http://…`: the same checks as over stdio.
+//! Released MCP clients against `rescind serve --listen http://…`, directly and behind `rescind relay --connect`: the same
+//! checks as over stdio.
 //!
 //! The clients check that progress ends and that nested requests are cancelled. No tap is in between, so these tests do
 //! not see whether a cancelled request stays without a response.
 
 use std::io::{BufRead, BufReader, Read};
+use std::net::TcpListener;
 use std::process::{Child, Command, Stdio};
 
 use rescind_interop::peers::{node, rescind};
@@ -45,12 +47,12 @@ impl Drop for Served {
     }
 }
 
-fn typescript(major: &str, revision: &str, dialect: &str, without: &str) {
+/// Runs a client on the TypeScript SDK, to its last check.
+fn check(arguments: &[&str], without: &str) {
     let Some(client) = node("mcp_client.mjs") else { return };
-    let served = Served::new(dialect);
     let output = Command::new(&client[0])
         .args(&client[1..])
-        .args([major, revision, &*served.address])
+        .args(arguments)
         .env("WITHOUT", without)
         .output()
         .expect("the client runs");
@@ -58,6 +60,16 @@ fn typescript(major: &str, revision: &str, dialect: &str, without: &str) {
         (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert!(output.status.success(), "held:\n{checks}\n{problems}");
     assert_eq!(checks.lines().last(), Some("still_alive"), "{checks}\n{problems}");
+}
+
+fn typescript(major: &str, revision: &str, dialect: &str, without: &str) {
+    check(&[major, revision, &Served::new(dialect).address], without);
+}
+
+/// The same on standard streams, of a relay.
+fn typescript_behind_relay(major: &str, revision: &str, without: &str) {
+    let served = Served::new("mcp-http");
+    check(&[major, revision, rescind(), "relay", "--connect", &served.address], without);
 }
 
 #[test]
@@ -74,4 +86,44 @@ fn typescript_1_speaks_an_older_revision() {
 #[test]
 fn typescript_2_cancels_by_a_closed_stream() {
     typescript("2", "2026-07-28", "mcp-http", "cancel_cascades_back");
+}
+
+#[test]
+fn typescript_1_behind_a_relay_cancels_by_notification() {
+    typescript_behind_relay("1", "2025-11-25", "");
+}
+
+#[test]
+fn typescript_2_behind_a_relay_cancels_by_a_closed_stream() {
+    typescript_behind_relay("2", "2026-07-28", "cancel_cascades_back");
+}
+
+/// The client cancels an operation that runs long, and the server learns of the end by DELETE.
+#[test]
+fn server_everything_over_http_serves_a_client_behind_a_relay() {
+    let package = "node_modules/@modelcontextprotocol/server-everything/dist/index.js";
+    let (Some(client), Some(server)) = (node("everything_client.mjs"), node(package)) else {
+        return;
+    };
+    let free = TcpListener::bind("127.0.0.1:0").and_then(|free| free.local_addr());
+    let port = free.expect("a port is free").port().to_string();
+    let mut child = Command::new("sh")
+        .args(["-c", r#"exec "$0" "$@" 2>&1"#])
+        .args(&server)
+        .arg("streamableHttp")
+        .env("PORT", &port)
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("the server starts");
+    let lines = BufReader::new(child.stdout.take().expect("it is piped")).lines();
+    let served = Served { child, address: format!("http://localhost:{port}/mcp") };
+    let mut said = lines.map_while(Result::ok);
+    assert!(said.any(|line| line.contains("listening on port")), "it ended");
+    let output = Command::new(&client[0])
+        .args(&client[1..])
+        .args([rescind(), "relay", "--connect", &served.address])
+        .output()
+        .expect("the client runs");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(said.any(|line| line.contains("session termination request")), "there is no DELETE");
 }

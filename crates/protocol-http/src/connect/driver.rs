@@ -20,6 +20,7 @@ use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::{Instant, Sleep, sleep_until, timeout};
 
 use super::exchange::{Headers, Message, Name, Report, Said, Wire};
+use super::link::Links;
 use super::options::ClientOptions;
 use super::target::Target;
 use crate::client::{ClientSession, Lane, Outgoing, ResponseStream};
@@ -91,7 +92,7 @@ impl Driver {
         let driver = Self {
             hub,
             session: ClientSession::new(),
-            wire: Arc::new(Wire { target, options }),
+            wire: Arc::new(Wire { target, options, links: Links::new() }),
             tasks: JoinSet::new(),
             calls: BTreeMap::new(),
             opening: None,
@@ -129,6 +130,8 @@ impl Driver {
         if self.session.id().is_some() {
             let _ = timeout(FAREWELL, self.wire.delete(&self.session.headers())).await;
         }
+        self.tasks.shutdown().await;
+        let _ = timeout(FAREWELL, self.wire.links.end()).await;
         self.error.map_or(Ok(()), Err)
     }
 

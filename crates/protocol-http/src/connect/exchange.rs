@@ -1,35 +1,40 @@
-//! One exchange with the server, on a connection of its own.
+//! One exchange with the server.
 
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt::Display;
+use core::time::Duration;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use bytes::Bytes;
-use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HOST};
-use http::{HeaderValue, Method, Request, Response};
+use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HOST, RETRY_AFTER};
+use http::request::Builder;
+use http::{HeaderValue, Method, Request, Response, StatusCode, Version};
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
-use hyper::client::conn::http1::handshake;
-use hyper_util::rt::TokioIo;
 use protocol_async::hub::Charge;
-use tokio::net::TcpStream;
 use tokio::sync::mpsc::Sender;
-use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 
+use super::link::{Link, Links};
 use super::options::ClientOptions;
 use super::target::Target;
 use crate::client::{Lane, ReceivedHead, ResponseStream, StreamInput, StreamStep};
 
+/// The connections that a request is tried on. One that is shared may end just before the request leaves.
+const ATTEMPTS: u32 = 3;
+
+/// The shortest time before a busy server is asked again, whatever it names.
+const SHORTEST_PAUSE: Duration = Duration::from_millis(100);
+
 /// The server, and how it is asked.
-#[derive(Debug)]
 pub(super) struct Wire {
     pub(super) target: Target,
     pub(super) options: ClientOptions,
+    pub(super) links: Links,
 }
 
 /// The name of an exchange.
@@ -72,44 +77,39 @@ pub(super) struct Message {
 /// The headers that a message has beside those of HTTP.
 pub(super) type Headers = Vec<(&'static str, String)>;
 
-/// A connection that ends with its exchange.
-struct Connection(JoinHandle<()>);
-
-impl Drop for Connection {
-    fn drop(&mut self) {
-        self.0.abort();
-    }
-}
-
 impl Wire {
-    /// Sends a request on a new connection, and waits for the head of its response.
+    /// Sends a request, and waits for the head of its response.
     async fn send(
         &self,
         method: Method,
         headers: &Headers,
         body: Bytes,
-    ) -> io::Result<(Response<Incoming>, Connection)> {
+    ) -> io::Result<(Response<Incoming>, Link)> {
+        for _ in 0..ATTEMPTS {
+            let mut link = self.links.get(&self.target, &self.options).await?;
+            let request = self.request(&method, headers, &link)?;
+            let request = request.body(Full::new(body.clone())).map_err(other)?;
+            if let Some(response) = link.send(request).await.map_err(other)? {
+                return Ok((response, link));
+            }
+        }
+        Err(io::Error::other("the connection ended before the request has left"))
+    }
+
+    fn request(&self, method: &Method, headers: &Headers, link: &Link) -> io::Result<Builder> {
         let target = &self.target;
-        let address = (target.host.as_str(), target.port);
-        let opened = timeout(self.options.connect_time, TcpStream::connect(address)).await;
-        let stream = opened.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))??;
-        // It only makes small messages faster.
-        let _ = stream.set_nodelay(true);
-        let (mut sender, connection) = handshake(TokioIo::new(stream)).await.map_err(other)?;
-        // Its error is that of the response, too.
-        let connection = Connection(tokio::spawn(async move { drop(connection.await) }));
-        let mut request = Request::builder()
-            .method(&method)
-            .uri(&target.path)
-            .header(HOST, &target.authority)
-            .header(
-                ACCEPT,
-                match method {
-                    Method::GET => "text/event-stream",
-                    _ => "application/json, text/event-stream",
-                },
-            );
-        if method == Method::POST {
+        let mut request = Request::builder().method(method);
+        request = if link.is_http2() {
+            request.version(Version::HTTP_2).uri(target.url())
+        } else {
+            request.uri(target.path()).header(HOST, target.authority())
+        };
+        let accepted = match *method {
+            Method::GET => "text/event-stream",
+            _ => "application/json, text/event-stream",
+        };
+        request = request.header(ACCEPT, accepted);
+        if *method == Method::POST {
             request = request.header(CONTENT_TYPE, "application/json");
         }
         if let Some(token) = &self.options.token {
@@ -117,20 +117,16 @@ impl Wire {
             bearer.set_sensitive(true);
             request = request.header(AUTHORIZATION, bearer);
         }
-        for (name, value) in headers {
-            request = request.header(*name, value);
-        }
-        let request = request.body(Full::new(body)).map_err(other)?;
-        Ok((sender.send_request(request).await.map_err(other)?, connection))
+        Ok(headers.iter().fold(request, |request, (name, value)| request.header(*name, value)))
     }
 
     /// Posts a message that has no response.
     pub(super) async fn post(self: Arc<Self>, headers: Headers, message: Message) -> Said {
         let (body, _charge) = (Bytes::from(message.bytes), message.charge);
-        let send = self.send(Method::POST, &headers, body.clone());
+        let send = self.send_until_taken(&headers, &body);
         let (said, why) = match timeout(self.options.post_time, send).await {
-            Ok(Ok((response, _))) if response.status().is_success() => return Said::Over,
-            Ok(Ok((response, _))) => {
+            Ok(Ok(response)) if response.status().is_success() => return Said::Over,
+            Ok(Ok(response)) => {
                 let why =
                     format!("the server responded with status {}", response.status().as_u16());
                 match head(&response, &headers).input() {
@@ -143,6 +139,21 @@ impl Wire {
         };
         self.untaken(&body, &why);
         said
+    }
+
+    /// Posts a message, and again as long as a busy server names a time for that.
+    async fn send_until_taken(
+        &self,
+        headers: &Headers,
+        body: &Bytes,
+    ) -> io::Result<Response<Incoming>> {
+        loop {
+            let (response, _link) = self.send(Method::POST, headers, body.clone()).await?;
+            match retry_after(&response).filter(|pause| *pause < self.options.post_time) {
+                Some(pause) => sleep(pause).await,
+                None => return Ok(response),
+            }
+        }
     }
 
     /// Reports a message that the server did not take. A panic of the callback is contained.
@@ -186,7 +197,7 @@ impl Wire {
             let sent = self.send(method, &headers, body).await;
             drop(charge);
             let failed = match sent {
-                Ok((response, _connection)) => match stream.head(&head(&response, &headers)) {
+                Ok((response, _link)) => match stream.head(&head(&response, &headers)) {
                     StreamStep::Read => self.read(name, &mut stream, response, &reports).await,
                     StreamStep::LoseSession => break Said::SessionGone,
                     _ => break Said::Lost(stream.loss()),
@@ -240,6 +251,13 @@ fn head<'a>(response: &'a Response<Incoming>, headers: &Headers) -> ReceivedHead
         content_type: value(response, CONTENT_TYPE.as_str()),
         has_session: headers.iter().any(|(name, _)| *name == "mcp-session-id"),
     }
+}
+
+/// Returns the time after which a server that is busy wants to be asked again.
+fn retry_after(response: &Response<Incoming>) -> Option<Duration> {
+    let is_busy = response.status() == StatusCode::SERVICE_UNAVAILABLE;
+    let seconds = value(response, RETRY_AFTER.as_str()).filter(|_| is_busy)?.parse().ok()?;
+    Some(Duration::from_secs(seconds).max(SHORTEST_PAUSE))
 }
 
 fn value<'a>(response: &'a Response<Incoming>, name: &str) -> Option<&'a str> {

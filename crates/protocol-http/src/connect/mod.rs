@@ -1,7 +1,9 @@
 //! A client of MCP over HTTP, on tokio with hyper.
 //!
-//! It speaks HTTP/1.1, in all revisions of Streamable HTTP. The revision is the one that the host's opening agrees on:
-//! `initialize` of an earlier one, or none for MCP 2026-07-28. Each exchange has a connection of its own.
+//! It speaks all revisions of Streamable HTTP. The revision is the one that the host's opening agrees on: `initialize` of
+//! an earlier one, or none for MCP 2026-07-28. Over HTTP/1.1, each exchange has a connection of its own.
+//!
+//! TLS is the host's choice: [`ClientOptions::open`] returns a stream, and says whether HTTP/2 is spoken on it.
 //!
 //! ```
 //! use protocol_core::{Config, Dialect};
@@ -36,6 +38,8 @@
 
 mod driver;
 mod exchange;
+mod link;
+mod opened;
 mod options;
 mod target;
 
@@ -44,6 +48,7 @@ use std::io;
 use protocol_async::{Incoming, Options, Peer};
 
 use self::driver::Driver;
+pub use self::opened::{Open, ServerStream};
 pub use self::options::{ClientOptions, Unheard, Untaken};
 pub use self::target::{InvalidTarget, Target};
 

@@ -5,6 +5,7 @@ use alloc::sync::Arc;
 use core::fmt;
 use core::time::Duration;
 
+use super::opened::Open;
 use crate::client::StreamLimits;
 
 /// A callback that sees a message that the server did not take, and the reason in words.
@@ -30,9 +31,17 @@ pub struct ClientOptions {
     pub waiting: usize,
     /// The bytes of those messages; 4 MiB. At them, nothing more leaves.
     pub waiting_bytes: usize,
+    /// The callback that opens each connection, such as one of TLS; plain TCP.
+    pub open: Option<Open>,
+    /// The exchanges that share a connection of HTTP/2; 64. One more opens another, since a server limits them too.
+    pub streams_per_connection: usize,
+    /// The time between two pings on a connection of HTTP/2 with open streams, and that for their response; 10 s each.
+    /// Without one, the connection ends.
+    pub ping_interval: Duration,
     /// The time in which a connection has to open; 10 s.
     pub connect_time: Duration,
-    /// The time in which the server has to take a message without a response; 30 s.
+    /// The time in which the server has to take a message without a response; 30 s. In that time the message is posted
+    /// again when a busy server names a time for it (status 503 with `Retry-After`).
     pub post_time: Duration,
     /// Whether the client asks for the stream of the session itself, where the revision has one; yes.
     pub listens: bool,
@@ -54,6 +63,9 @@ impl Default for ClientOptions {
             settled_streams: 16,
             waiting: 64,
             waiting_bytes: 4 << 20,
+            open: None,
+            streams_per_connection: 64,
+            ping_interval: Duration::from_secs(10),
             connect_time: Duration::from_secs(10),
             post_time: Duration::from_secs(30),
             listens: true,

@@ -1,6 +1,7 @@
 //! Servers that are bytes on a socket, and break what they began.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use protocol_async::{Account, AccountLimits, CallError, Grant, Options, Verdict};
 use protocol_core::{Cause, Config, Dialect};
@@ -373,6 +374,36 @@ async fn a_message_that_the_server_does_not_take_is_reported() {
     }
     assert_eq!(methods, ["refused", "torn", "gone", "waiting"]);
     assert_eq!(untaken.recv().await, None);
+}
+
+#[tokio::test]
+async fn g08_a_message_for_a_busy_server_is_posted_again_as_long_as_it_has_time() {
+    let (told, mut untaken) = mpsc::unbounded_channel();
+    let mut options = ClientOptions::default();
+    options.post_time = Duration::from_secs(2);
+    options.untaken = Some(Arc::new(move |_, why| told.send(why.to_owned()).unwrap()));
+    let script = Script::new().await;
+    let client = Client::new(&script.url, "2025-06-18", options);
+    let _listening = script.open(&client).await;
+    let busy = |more: &str| format!("503 Busy\r\n{more}content-length: 0\r\n\r\n");
+    for method in ["taken", "without a time", "in an hour", "for ever"] {
+        client.peer.try_notify(method, json!({})).unwrap();
+    }
+    script.asked().await.says(&busy("retry-after: 0\r\n")).await;
+    let again = script.asked().await;
+    assert_eq!(again.body["method"], "taken");
+    again.says("202 Accepted\r\ncontent-length: 0\r\n\r\n").await;
+    for more in ["", "retry-after: 3600\r\n"] {
+        script.asked().await.says(&busy(more)).await;
+        assert!(untaken.recv().await.unwrap().contains("status 503"));
+    }
+    let why = loop {
+        tokio::select! {
+            why = untaken.recv() => break why.unwrap(),
+            asked = script.asked() => asked.says(&busy("retry-after: 0\r\n")).await,
+        }
+    };
+    assert!(why.contains("options.post_time"), "{why}");
 }
 
 #[tokio::test]

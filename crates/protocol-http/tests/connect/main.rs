@@ -4,5 +4,6 @@
 
 mod broken;
 mod host;
+mod http2;
 mod memory;
 mod revisions;

@@ -149,7 +149,6 @@ fn an_address_is_http_with_a_host() {
         assert!(good.parse::<Target>().is_ok(), "{good}");
     }
     for (bad, said) in [
-        ("https://localhost/mcp", "https needs a proxy"),
         ("ws://localhost", "http://"),
         ("localhost:80", "no scheme: write http://"),
         ("127.0.0.1:80/mcp", "no scheme: write http://"),

@@ -41,13 +41,13 @@ impl Server {
                 options.trace = report.trace(&spoken.dialect);
                 let options = recording.connection("server", options);
                 let secret = token::read(args.token_file.as_deref()).map_err(Unreached::Usage)?;
+                let trust = args.ca.clone().map_or(Trust::System, Trust::Only);
                 let (peer, incoming, socket) = match address {
                     Listen::WebSocket(address) => {
-                        let trust = args.ca.clone().map_or(Trust::System, Trust::Only);
                         Socket::open(address, trust, secret, options, deadline)?
                     }
                     Listen::Http(address) => {
-                        let opened = http::open(address, secret, options, deadline);
+                        let opened = http::open(address, &trust, secret, options, deadline);
                         let (peer, incoming, driver) = opened.map_err(|why| match deadline {
                             Some(at) if at <= Instant::now() => Unreached::TimedOut,
                             _ => Unreached::Failed(why),
@@ -94,12 +94,9 @@ impl Server {
 
 /// Refuses what does not go with an address of HTTP.
 fn fits(address: &Listen, spoken: &Spoken, has_certificates: bool) -> Result<(), String> {
-    let Listen::Http(_) = address else { return Ok(()) };
-    if has_certificates {
-        return Err(
-            "--ca is for wss://: TLS over HTTP is for a proxy in front of an http:// address"
-                .into(),
-        );
+    let Listen::Http(address) = address else { return Ok(()) };
+    if has_certificates && !address.is_secure {
+        return Err("--ca is for wss:// and https://".into());
     }
     match spoken.http_revisions() {
         Some(_) => Ok(()),

@@ -22,7 +22,7 @@ use tokio::time::{sleep, timeout};
 use tokio_util::compat::{TokioAsyncReadCompatExt, TokioAsyncWriteCompatExt};
 
 use super::report::{has_failed, log, noise};
-use super::upstream::{Clients, Outcomes, Upstream};
+use super::upstream::{Outcomes, Upstream};
 use crate::ending::{Ending, SHORT_GRACE};
 use crate::http::Service;
 use crate::noise::Noises;
@@ -102,8 +102,7 @@ impl Bridge {
     }
 
     async fn session(&self, peer: &Peer, incoming: &Incoming) -> io::Result<()> {
-        let (server, mut outcomes) =
-            self.start(self.dialect.clone(), Clients::One(peer.clone()))?;
+        let (server, mut outcomes) = self.start(self.dialect.clone(), Some(peer.clone()))?;
         tokio::select! {
             // A request that has come has a response, even if the server has just ended.
             biased;
@@ -125,8 +124,7 @@ impl Bridge {
         if let Some((server, _)) = shared.as_ref().filter(|(server, _)| !server.is_over()) {
             return Ok(server.clone());
         }
-        let clients = Clients::Many(Mutex::default());
-        let (server, mut outcomes) = self.start(Dialect::MCP_2026_07_28, clients)?;
+        let (server, mut outcomes) = self.start(Dialect::MCP_2026_07_28, None)?;
         let (server, mut pump) = (Arc::new(server), JoinSet::new());
         let pumped = server.clone();
         pump.spawn(async move { pumped.pump(&mut outcomes).await });
@@ -134,7 +132,7 @@ impl Bridge {
         Ok(server)
     }
 
-    fn start(&self, dialect: Dialect, clients: Clients) -> io::Result<(Upstream, Outcomes)> {
+    fn start(&self, dialect: Dialect, only: Option<Peer>) -> io::Result<(Upstream, Outcomes)> {
         let place = self.places.clone().try_acquire_owned();
         let place = place.map_err(|_| io::Error::other("too many servers run (--servers)"))?;
         let number = self.next.fetch_add(1, Ordering::Relaxed) + 1;
@@ -159,6 +157,6 @@ impl Bridge {
             has_failed(&program, &process.exit().await, process.pushed());
             drop(place);
         });
-        Ok(Upstream::new(peer, incoming, self.guard.clone(), clients))
+        Ok(Upstream::new(peer, incoming, self.guard.clone(), only))
     }
 }

@@ -1,7 +1,8 @@
-//! `rescind relay`: one hop between a client on standard input and output, or clients over HTTP, and a spawned server.
+//! `rescind relay`: one hop between a client and a server, each on standard streams or over HTTP.
 
 mod bridge;
 mod child;
+mod connect;
 mod fault;
 mod guard;
 mod losses;
@@ -12,7 +13,7 @@ mod upstream;
 
 use std::ffi::OsString;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex};
@@ -39,10 +40,12 @@ use crate::record::{RecordArgs, Session};
 use crate::replay::{RelaySetup, Setup};
 use crate::stats;
 use crate::terminal::{Line, say, show};
+use crate::tls::Trust;
 use crate::trace::Traced;
 use crate::{exit, failure, input, output_error, usage_error};
 use bridge::Bridge;
 use child::{Extras, Relayed};
+use connect::Front;
 use fault::{FaultArgs, Plan};
 use guard::GuardArgs;
 use losses::Losses;
@@ -52,9 +55,9 @@ use stuck::StuckArgs;
 /// The time that a server has to end once its input is closed.
 const GRACE: Duration = Duration::from_secs(2);
 
-/// Relay between a client on standard input and output and a spawned server
+/// Relay between a client on standard input and output and a server
 ///
-/// Spawns COMMAND and passes on what the two say to each other: requests under ids of each
+/// Spawns COMMAND, or connects to --connect, and passes on what the two say to each other: requests under ids of each
 /// connection's own, their answers under the ids that they came with, and each cancel as a cancel of
 /// the request that it means. The two may speak different dialects: --up is the client's, --down the
 /// server's.
@@ -70,14 +73,14 @@ const GRACE: Duration = Duration::from_secs(2);
 ///
 /// The first SIGTERM, SIGINT or SIGHUP ends it in the same way, without --answer-after-end and with a second
 /// for --grace. A second signal ends it at once. Exit codes: 0 the server succeeded, 1 it failed or was
-/// killed, 2 usage, 6 it could not be started, 7 standard output could not be written,
+/// killed, 2 usage, 6 it could not be started or reached, 7 standard output could not be written,
 /// or was not read to the end.
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
 pub struct RelayArgs {
     /// The protocol that both sides speak: jsonrpc, acp, lsp, mcp, abp, dap or erlmcp, or a revision of
-    /// one; `rescind dialects` lists them. With --listen it is mcp-http
-    #[arg(long, value_name = "NAME", default_value = "acp", default_value_if("listen", ArgPredicate::IsPresent, "mcp-http"), value_parser = NameParser, hide_possible_values = true)]
+    /// one; `rescind dialects` lists them. With --listen and --connect it is mcp-http
+    #[arg(long, value_name = "NAME", default_value = "acp", default_value_ifs([("listen", ArgPredicate::IsPresent, "mcp-http"), ("connect", ArgPredicate::IsPresent, "mcp-http")]), value_parser = NameParser, hide_possible_values = true)]
     dialect: Spoken,
 
     /// Both sides speak the dialect that this JSON file describes: `{"base": NAME}`, and whatever
@@ -125,8 +128,19 @@ pub struct RelayArgs {
     /// Relay for whoever opens a session there, such as `http://127.0.0.1:8080/mcp`: MCP over HTTP, in the
     /// revisions of `--dialect mcp-http` or one of them, with a server for each session. With port 0 the system
     /// chooses one. The address is printed to standard error. A signal cancels and answers what is in flight
-    #[arg(long, value_name = "URL", conflicts_with_all = ["runtime", "dialect_file", "client", "server", "answer_after_end", "trace", "on_stuck", "fault"])]
+    #[arg(long, value_name = "URL", conflicts_with_all = ["runtime", "dialect_file", "client", "server", "answer_after_end", "trace", "on_stuck", "fault", "ca"], group = "address")]
     listen: Option<Listen>,
+
+    /// Relay to the server there instead of spawning COMMAND, such as `http://127.0.0.1:8080/mcp` or
+    /// `https://example.com/mcp`: MCP over HTTP, in the revision that the client speaks. With --token-file the
+    /// server is shown that secret
+    #[arg(long, value_name = "URL", conflicts_with_all = ["command", "runtime", "dialect_file", "client", "server", "on_stuck", "fault", "cwd", "env", "exit_grace", "leave_detached", "servers", "allow_origin", "allow_anyone", "connections", "memory"], group = "address")]
+    connect: Option<Listen>,
+
+    /// Of an `https://` server, take only a certificate that is signed by one in this file, of PEM [default:
+    /// those that this machine trusts]
+    #[arg(long, value_name = "FILE", requires = "connect")]
+    ca: Option<PathBuf>,
 
     /// Servers at the same time. A session has one until it has ended, and one session more is refused
     #[arg(long, value_name = "COUNT", default_value_t = 64, requires = "listen")]
@@ -151,7 +165,7 @@ pub struct RelayArgs {
     record: RecordArgs,
 
     /// The server to spawn, and its arguments
-    #[arg(last = true, required = true, value_name = "COMMAND")]
+    #[arg(last = true, required_unless_present = "connect", value_name = "COMMAND")]
     command: Vec<OsString>,
 }
 
@@ -162,7 +176,9 @@ Examples:
         rescind relay -- rescind relay -- rescind serve
   Put an LSP client in front of an ACP server, and see both conversations:
     rescind call --dialect lsp echo '[1]' -- \\
-        rescind relay --up lsp --down acp --trace -- rescind serve";
+        rescind relay --up lsp --down acp --trace -- rescind serve
+  Be a server on standard streams that is one of MCP over HTTP:
+    rescind relay --connect https://example.com/mcp --token-file secret.txt";
 
 /// The runtime that moves the bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -176,6 +192,9 @@ enum Runtime {
 /// Runs the command.
 #[must_use]
 pub fn main(args: &RelayArgs) -> ExitCode {
+    if let Some(address) = &args.connect {
+        return connect(args, address);
+    }
     let Some((program, arguments)) = args.command.split_first() else {
         return usage_error("there is no COMMAND");
     };
@@ -296,6 +315,59 @@ fn serve(
     }
 }
 
+/// Relays to a server over HTTP.
+fn connect(args: &RelayArgs, address: &Listen) -> ExitCode {
+    let Listen::Http(address) = address else {
+        return usage_error("a relay connects to an http:// or https:// address");
+    };
+    if args.dialect.http_revisions().is_none() {
+        return usage_error(
+            "an http:// address is for --dialect mcp-http, or one of its revisions",
+        );
+    }
+    if args.ca.is_some() && !address.is_secure {
+        return usage_error("--ca is for https://");
+    }
+    if input::is_directory() {
+        return usage_error("standard input is a directory");
+    }
+    let url = address.http_url();
+    let started = args.clients.token().and_then(|it| Ok((it, args.record.start(Some(&url))?)));
+    let (secret, recording) = match started {
+        Ok(started) => started,
+        Err(error) => return usage_error(error),
+    };
+    let dialects = [args.dialect.behind_http(), args.dialect.dialect.clone()];
+    let begun = Instant::now();
+    let trace = |side, dialect| args.trace.then(|| traced(side, dialect, begun));
+    let front = Front {
+        traces: [trace(Side::Up, &dialects[0]), trace(Side::Down, &dialects[1])],
+        dialects,
+        answer_after_end: args.answer_after_end,
+        grace: args.grace,
+        guard: args.guard.guard(),
+        recording: recording.clone(),
+        ending: Ending::catch("rescind relay", &recording),
+    };
+    let trust = args.ca.clone().map_or(Trust::System, Trust::Only);
+    let relayed = front.run(address, &trust, secret);
+    if let Some(path) = recording.finish().filter(|_| !args.quiet) {
+        summarize(&path);
+    }
+    let relayed = match relayed {
+        Ok(relayed) => relayed,
+        Err(error) => return failure(exit::UNREACHABLE, error),
+    };
+    if let Err(error) = &relayed.down {
+        log(format_args!("the server: {error}"));
+    }
+    match (relayed.lost.get(), &relayed.up) {
+        (Some(error), _) | (None, Err(error)) => output_error(error),
+        (None, Ok(())) if relayed.down.is_err() => ExitCode::from(exit::ERROR),
+        (None, Ok(())) => ExitCode::SUCCESS,
+    }
+}
+
 /// The plan for what is done to messages on purpose, if anything is: each time that is said, and recorded.
 fn plan(
     args: &FaultArgs,
@@ -390,12 +462,15 @@ fn observer(losses: Arc<Losses>) -> Observer {
 
 fn trace(up: &Dialect, down: &Dialect) -> Trace {
     let begun = Instant::now();
-    let (mut up, mut down) = (Traced::new(up, begun), Traced::new(down, begun));
-    Box::new(move |side, way, message| {
-        let traced = match side {
-            Side::Up => &mut up,
-            Side::Down => &mut down,
-        };
-        show(traced.line(&format!("{side:4} "), way, message));
+    let (mut up, mut down) = (traced(Side::Up, up, begun), traced(Side::Down, down, begun));
+    Box::new(move |side, way, message| match side {
+        Side::Up => up(way, message),
+        Side::Down => down(way, message),
     })
+}
+
+/// Prints the messages of one side.
+fn traced(side: Side, dialect: &Dialect, begun: Instant) -> protocol_async::Trace {
+    let mut traced = Traced::new(dialect, begun);
+    Box::new(move |way, message| show(traced.line(&format!("{side:4} "), way, message)))
 }

@@ -30,17 +30,12 @@ pub(super) struct Upstream {
     peer: Peer,
     incoming: Incoming,
     guard: Guard,
-    clients: Clients,
+    /// The client of the session. Without one, each request has its own.
+    only: Option<Peer>,
+    /// The requests in flight, by number.
+    open: Mutex<BTreeMap<u64, Client>>,
     next: AtomicU64,
     outcomes: UnboundedSender<Settled>,
-}
-
-/// The clients that a server has.
-pub(super) enum Clients {
-    /// The client of one session.
-    One(Peer),
-    /// Those of requests without a session, by number.
-    Many(Mutex<BTreeMap<u64, Client>>),
 }
 
 /// The client of one request in flight.
@@ -76,11 +71,16 @@ impl Upstream {
         peer: Peer,
         incoming: Incoming,
         guard: Guard,
-        clients: Clients,
+        only: Option<Peer>,
     ) -> (Self, Outcomes) {
         let (outcomes, settled) = unbounded_channel();
-        let next = AtomicU64::default();
-        (Self { peer, incoming, guard, clients, next, outcomes }, settled)
+        let (open, next) = Default::default();
+        (Self { peer, incoming, guard, only, open, next, outcomes }, settled)
+    }
+
+    /// Ends the connection. What is in flight settles, and has its response from [`pump`](Self::pump).
+    pub(super) fn end(&self, how: Shutdown) {
+        self.peer.shutdown(how);
     }
 
     pub(super) fn is_over(&self) -> bool {
@@ -95,7 +95,7 @@ impl Upstream {
             tokio::select! {
                 biased;
                 arrival = self.incoming.receive() => match arrival {
-                    Ok(arrival) => self.clients.pass(arrival),
+                    Ok(arrival) => self.pass(arrival),
                     Err(_) => break,
                 },
                 Some(settled) = outcomes.recv() => self.respond(settled),
@@ -119,7 +119,7 @@ impl Upstream {
     fn call(&self, client: &Peer, request: &Request, responder: Responder) {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         let (mut params, mut token, mut has_level) = (None, None, false);
-        if let (Clients::Many(_), Some(told)) = (&self.clients, request.params.as_deref()) {
+        if let (None, Some(told)) = (&self.only, request.params.as_deref()) {
             // Two clients may have chosen the same token.
             token = path(told, &TOKEN).map(ToOwned::to_owned);
             has_level = path(told, &LEVEL).is_some();
@@ -128,11 +128,9 @@ impl Upstream {
         let params = params.as_deref().or(request.params.as_deref());
         let sent: SentRequest =
             self.peer.call_raw(&request.method, params, self.guard.options(&request.method));
-        if let Clients::Many(open) = &self.clients {
-            let (id, call) = (responder.id(), sent.id().map(|call| call.number().into()));
-            let peer = client.clone();
-            lock(open).insert(number, Client { peer, id, call, token, has_level });
-        }
+        let (id, call) = (responder.id(), sent.id().map(|call| call.number().into()));
+        let peer = client.clone();
+        lock(&self.open).insert(number, Client { peer, id, call, token, has_level });
         let outcomes = self.outcomes.clone();
         sent.forward_cancellation_from(&responder.cancellation()).on_result(move |outcome| {
             // Without its receiver the session is over.
@@ -141,63 +139,67 @@ impl Upstream {
     }
 
     fn respond(&self, Settled { number, responder, mut outcome }: Settled) {
-        if let Clients::Many(open) = &self.clients {
-            let own = lock(open).remove(&number).and_then(|client| client.id());
-            if let (Ok(result), Some(id)) = (&mut outcome, own)
-                && let Some(told) = replace(result, &SUBSCRIPTION, &id)
-            {
-                *result = told;
-            }
+        let own = lock(&self.open).remove(&number).and_then(|client| client.id());
+        if let (Ok(result), Some(id)) = (&mut outcome, own)
+            && path(result, &SUBSCRIPTION).is_some()
+            && let Some(told) = replace(result, &SUBSCRIPTION, &id)
+        {
+            *result = told;
         }
         responder.answer(outcome.map_err(|error| match error {
             CallError::TimedOut { .. } => {
                 RpcError::new(code::REQUEST_FAILED, error.to_string()).into()
             }
-            CallError::ConnectionLost { .. } => {
+            CallError::ConnectionLost { how, .. } => {
+                if let Some(how) = how {
+                    log(format_args!("a request was lost: {how}"));
+                }
                 RpcError::new(code::INTERNAL_ERROR, "the next hop is gone").into()
             }
             error => Failure::from(error),
         }));
     }
+
+    /// Passes on what the server says.
+    fn pass(&self, arrival: Arrival) {
+        match (&self.only, arrival) {
+            (_, Arrival::Notification(told)) => self.tell(told),
+            (Some(client), arrival) => send(client, arrival),
+            (None, Arrival::Request(request, responder)) => {
+                responder.respond_with_failure(request.unknown_method());
+            }
+            (None, arrival) => report(&arrival),
+        }
+    }
+
+    /// Passes a notification on to the client of the request that it names.
+    fn tell(&self, mut told: Notification) {
+        let open = lock(&self.open);
+        let named = |at: &[&str]| path(told.params.as_deref()?, at)?.get().parse::<u64>().ok();
+        let of_token = |number| open.get(&number).and_then(|it| Some((it, it.token.clone()?)));
+        let of_call = |number| {
+            let client = open.values().find(|client| client.call == Some(number))?;
+            Some((client, client.id()?))
+        };
+        // A client alone has chosen its tokens, and they are passed on as they are.
+        let token = if self.only.is_none() { named(&TOLD_TOKEN) } else { None };
+        let (at, client) = match (token, named(&SUBSCRIPTION), &self.only) {
+            (Some(number), ..) => (&TOLD_TOKEN[..], of_token(number)),
+            (None, Some(number), _) => (&SUBSCRIPTION[..], of_call(number)),
+            (None, None, Some(client)) => return send(client, Arrival::Notification(told)),
+            (None, None, None) => return tell_only(&open, told),
+        };
+        // The request of late progress is over.
+        let Some((client, own)) = client else { return };
+        told.params = told.params.as_deref().and_then(|params| replace(params, at, &own));
+        send(&client.peer, Arrival::Notification(told));
+    }
 }
 
 impl Drop for Upstream {
     fn drop(&mut self) {
-        self.peer.shutdown(Shutdown::CancelAll);
+        self.end(Shutdown::CancelAll);
     }
-}
-
-impl Clients {
-    /// Passes on what the server says.
-    fn pass(&self, arrival: Arrival) {
-        match (self, arrival) {
-            (Self::One(client), arrival) => send(client, arrival),
-            (Self::Many(_), Arrival::Request(request, responder)) => {
-                responder.respond_with_failure(request.unknown_method());
-            }
-            (Self::Many(open), Arrival::Notification(told)) => tell(&lock(open), told),
-            (Self::Many(_), arrival) => report(&arrival),
-        }
-    }
-}
-
-/// Passes a notification on to the client of the request that it names.
-fn tell(open: &BTreeMap<u64, Client>, mut told: Notification) {
-    let named = |at: &[&str]| path(told.params.as_deref()?, at)?.get().parse::<u64>().ok();
-    let of_token = |number| open.get(&number).and_then(|it| Some((it, it.token.clone()?)));
-    let of_call = |number| {
-        let client = open.values().find(|client| client.call == Some(number))?;
-        Some((client, client.id()?))
-    };
-    let (at, client) = match (named(&TOLD_TOKEN), named(&SUBSCRIPTION)) {
-        (Some(number), _) => (&TOLD_TOKEN[..], of_token(number)),
-        (None, Some(number)) => (&SUBSCRIPTION[..], of_call(number)),
-        (None, None) => return tell_only(open, told),
-    };
-    // The request of late progress is over.
-    let Some((client, own)) = client else { return };
-    told.params = told.params.as_deref().and_then(|params| replace(params, at, &own));
-    send(&client.peer, Arrival::Notification(told));
 }
 
 /// Passes a log message on, which names no request, if there is only one that it can be of.

@@ -1,0 +1,176 @@
+//! The connections to the server: one for each exchange, or with HTTP/2 one for many.
+
+use alloc::boxed::Box;
+use alloc::sync::Arc;
+use core::time::Duration;
+use std::io;
+
+use bytes::Bytes;
+use http::{Request, Response};
+use http_body_util::Full;
+use hyper::body::Incoming;
+use hyper::client::conn::{http1, http2};
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use tokio::net::TcpStream;
+use tokio::sync::Mutex;
+use tokio::task::JoinSet;
+use tokio::time::timeout;
+
+use super::opened::{ServerStream, Stream};
+use super::options::ClientOptions;
+use super::target::Target;
+
+/// The bytes of one stream of HTTP/2 that the server may send ahead of us.
+const STREAM_WINDOW: u32 = 64 << 10;
+/// The same of all streams of a connection.
+const CONNECTION_WINDOW: u32 = 1 << 20;
+
+/// The body of a request.
+type Body = Full<Bytes>;
+
+/// A connection that an exchange has to itself, or shares. It ends with the last exchange that has it.
+pub(super) enum Link {
+    Http1(
+        http1::SendRequest<Body>,
+        #[expect(dead_code, reason = "it ends with the link")] JoinSet<()>,
+    ),
+    Http2(Arc<Shared>),
+}
+
+/// A connection of HTTP/2.
+pub(super) struct Shared {
+    sender: http2::SendRequest<Body>,
+    connection: JoinSet<()>,
+}
+
+/// The connection that exchanges share, if there is one.
+enum Slot {
+    /// Nothing was opened yet.
+    Unknown,
+    /// The server speaks HTTP/1.1, so there is nothing to share.
+    Http1,
+    Http2(Arc<Shared>),
+}
+
+/// Opens a connection, or shares one that is open.
+pub(super) struct Links(Mutex<Slot>);
+
+impl Links {
+    pub(super) fn new() -> Self {
+        Self(Mutex::new(Slot::Unknown))
+    }
+
+    /// Returns a connection for one exchange, in the time that one has to open.
+    pub(super) async fn get(&self, target: &Target, options: &ClientOptions) -> io::Result<Link> {
+        let got = timeout(options.connect_time, self.get_slowly(target, options)).await;
+        got.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))?
+    }
+
+    async fn get_slowly(&self, target: &Target, options: &ClientOptions) -> io::Result<Link> {
+        let mut slot = self.0.lock().await;
+        match &*slot {
+            // Each exchange has a reference, and so has the slot.
+            Slot::Http2(shared)
+                if !shared.sender.is_closed()
+                    && Arc::strong_count(shared) <= options.streams_per_connection.max(1) =>
+            {
+                return Ok(Link::Http2(shared.clone()));
+            }
+            Slot::Http1 => {
+                drop(slot);
+                let ServerStream { stream, is_http2 } = open(target, options).await?;
+                return if is_http2 {
+                    http2(stream, options).await.map(|shared| Link::Http2(Arc::new(shared)))
+                } else {
+                    http1(stream).await
+                };
+            }
+            // The others wait, because they may share it.
+            Slot::Unknown | Slot::Http2(_) => {}
+        }
+        let ServerStream { stream, is_http2 } = open(target, options).await?;
+        if !is_http2 {
+            *slot = Slot::Http1;
+            drop(slot);
+            return http1(stream).await;
+        }
+        let shared = Arc::new(http2(stream, options).await?);
+        *slot = Slot::Http2(shared.clone());
+        Ok(Link::Http2(shared))
+    }
+
+    /// Ends the connection that is shared, once what was reset on it has left.
+    pub(super) async fn end(&self) {
+        let Slot::Http2(shared) = core::mem::replace(&mut *self.0.lock().await, Slot::Unknown)
+        else {
+            return;
+        };
+        let Some(Shared { sender, mut connection }) = Arc::into_inner(shared) else { return };
+        drop(sender);
+        connection.join_next().await;
+    }
+}
+
+impl Link {
+    pub(super) const fn is_http2(&self) -> bool {
+        matches!(self, Self::Http2(_))
+    }
+
+    /// Sends a request, and waits for the head of its response. `Ok(None)` says that nothing of it has left.
+    pub(super) async fn send(
+        &mut self,
+        request: Request<Body>,
+    ) -> hyper::Result<Option<Response<Incoming>>> {
+        let sent = match self {
+            Self::Http1(sender, _) => sender.send_request(request).await,
+            Self::Http2(shared) => match shared.sender.clone().try_send_request(request).await {
+                Ok(response) => Ok(response),
+                Err(error) if error.message().is_some() => return Ok(None),
+                Err(error) => Err(error.into_error()),
+            },
+        };
+        sent.map(Some)
+    }
+}
+
+async fn open(target: &Target, options: &ClientOptions) -> io::Result<ServerStream> {
+    if let Some(open) = &options.open {
+        return open().await;
+    }
+    if target.is_secure() {
+        let why = "TLS is the host's: https needs ClientOptions::open";
+        return Err(io::Error::new(io::ErrorKind::Unsupported, why));
+    }
+    let stream = TcpStream::connect((target.host(), target.port())).await?;
+    // It only makes small messages faster.
+    let _ = stream.set_nodelay(true);
+    Ok(ServerStream::http1(stream))
+}
+
+async fn http1(stream: Box<dyn Stream>) -> io::Result<Link> {
+    let (sender, connection) =
+        http1::handshake(TokioIo::new(stream)).await.map_err(io::Error::other)?;
+    Ok(Link::Http1(sender, run(async { drop(connection.await) })))
+}
+
+async fn http2(stream: Box<dyn Stream>, options: &ClientOptions) -> io::Result<Shared> {
+    let ping = options.ping_interval.max(Duration::from_millis(1));
+    let (sender, connection) = http2::Builder::new(TokioExecutor::new())
+        .timer(TokioTimer::new())
+        .initial_stream_window_size(STREAM_WINDOW)
+        .initial_connection_window_size(CONNECTION_WINDOW)
+        // Otherwise a connection that is dead without a word would take one request after the other.
+        .keep_alive_interval(ping)
+        .keep_alive_timeout(ping)
+        .handshake(TokioIo::new(stream))
+        .await
+        .map_err(io::Error::other)?;
+    Ok(Shared { sender, connection: run(async { drop(connection.await) }) })
+}
+
+/// Runs a connection. Its error is that of the response, too.
+fn run(connection: impl Future<Output = ()> + Send + 'static) -> JoinSet<()> {
+    let mut task = JoinSet::new();
+    task.spawn(connection);
+    task
+}

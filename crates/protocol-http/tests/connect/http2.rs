@@ -1,0 +1,158 @@
+//! Streams that the host opens, and HTTP/2 on them.
+
+use std::net::Shutdown as Ended;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use protocol_core::{CancelOutcome, Cause};
+use protocol_http::connect::{ClientOptions, Open, ServerStream, Target};
+use protocol_http::server::ServerOptions;
+use serde_json::json;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+
+use crate::host::{Client, Host, Report, how};
+
+const VERSIONS: [&str; 4] = ["2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28"];
+
+/// The connections that were opened.
+#[derive(Clone, Default)]
+struct Opened(Arc<Mutex<Vec<std::net::TcpStream>>>);
+
+impl Opened {
+    fn count(&self) -> usize {
+        self.0.lock().unwrap().len()
+    }
+
+    fn break_off(&self) {
+        for stream in &*self.0.lock().unwrap() {
+            let _ = stream.shutdown(Ended::Both);
+        }
+    }
+
+    /// Returns options whose connections speak HTTP/2 from the first byte, and are counted.
+    fn options(&self, url: &str) -> ClientOptions {
+        let authority = url.trim_start_matches("http://").trim_end_matches("/mcp").to_owned();
+        let opened = self.0.clone();
+        let open: Open = Arc::new(move || {
+            let (authority, opened) = (authority.clone(), opened.clone());
+            Box::pin(async move {
+                let stream = TcpStream::connect(authority).await?.into_std()?;
+                opened.lock().unwrap().push(stream.try_clone()?);
+                Ok(ServerStream::http2(TcpStream::from_std(stream)?))
+            })
+        });
+        let mut options = ClientOptions::default();
+        options.open = Some(open);
+        options
+    }
+}
+
+/// Makes a client that has opened in this revision.
+async fn client(host: &mut Host, version: &'static str, options: ClientOptions) -> Client {
+    let client = Client::new(&host.url, version, options);
+    if client.open().await {
+        assert_eq!(host.report().await, Report::Notified("notifications/initialized".into()));
+    }
+    client
+}
+
+#[tokio::test]
+async fn a_reset_of_http2_cancels_its_request_alone_and_the_connection_goes_on() {
+    for version in VERSIONS {
+        let (mut host, opened) = (Host::start(ServerOptions::default()).await, Opened::default());
+        let options = opened.options(&host.url);
+        let client = client(&mut host, version, options).await;
+        let (goes_on, cancelled) = (client.call("wait", json!({})), client.call("wait", json!({})));
+        assert_eq!([host.report().await, host.report().await], [Report::Began, Report::Began]);
+        assert_ne!(cancelled.cancel(), CancelOutcome::AlreadySettled);
+        assert_eq!(host.report().await, Report::Cancelled(Cause::Peer), "{version}");
+        host.gate.notify_one();
+        assert_eq!(goes_on.await.unwrap(), "waited", "{version}");
+        assert_eq!(opened.count(), 1, "{version}");
+        client.end().await;
+        assert_eq!(host.server.sessions(), 0, "{version}: DELETE has ended it");
+    }
+}
+
+#[tokio::test]
+async fn g08_exchanges_above_the_limit_of_a_connection_open_another() {
+    let (mut host, opened) = (Host::start(ServerOptions::default()).await, Opened::default());
+    let mut options = opened.options(&host.url);
+    options.streams_per_connection = 2;
+    let client = client(&mut host, "2026-07-28", options).await;
+    let waiting = [(); 5].map(|()| client.call("wait", json!({})));
+    for _ in &waiting {
+        assert_eq!(host.report().await, Report::Began);
+    }
+    assert_eq!(opened.count(), 3);
+    for call in waiting {
+        host.gate.notify_one();
+        assert_eq!(call.await.unwrap(), "waited");
+    }
+    client.end().await;
+}
+
+#[tokio::test]
+async fn a_shared_connection_that_breaks_off_loses_its_calls_and_is_followed_by_another() {
+    let (mut host, opened) = (Host::start(ServerOptions::default()).await, Opened::default());
+    let options = opened.options(&host.url);
+    let client = client(&mut host, "2026-07-28", options).await;
+    let lost = client.call("wait", json!({}));
+    assert_eq!(host.report().await, Report::Began);
+    opened.break_off();
+    how(lost.await);
+    let name = json!({ "name": "a" });
+    assert_eq!(client.call("tools/call", name).await.unwrap(), "a");
+    assert_eq!(opened.count(), 2);
+    client.end().await;
+}
+
+/// A peer that speaks no more than the first words of HTTP/2.
+async fn silent() -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}/mcp", listener.local_addr().unwrap());
+    tokio::spawn(async move {
+        let (mut stream, _) = listener.accept().await.unwrap();
+        stream.write_all(&[0, 0, 0, 4, 0, 0, 0, 0, 0]).await.unwrap();
+        while stream.read(&mut [0; 1024]).await.is_ok_and(|read| read > 0) {}
+    });
+    url
+}
+
+#[tokio::test]
+async fn g08_a_connection_that_is_dead_without_a_word_is_noticed_by_its_pings() {
+    let (url, opened) = (silent().await, Opened::default());
+    let mut options = opened.options(&url);
+    options.ping_interval = Duration::from_millis(50);
+    let client = Client::new(&url, "2026-07-28", options);
+    how(client.call("wait", json!({})).await);
+}
+
+#[tokio::test]
+async fn tls_is_the_host_s_and_without_it_nothing_leaves() {
+    let target: Target = "https://[::1]/mcp".parse().unwrap();
+    assert_eq!((target.host(), target.port(), target.is_secure()), ("::1", 443, true));
+    let client = Client::new("https://127.0.0.1:9/mcp", "2026-07-28", ClientOptions::default());
+    let said = how(client.call("wait", json!({})).await);
+    assert!(said.contains("ClientOptions::open"), "{said}");
+}
+
+#[tokio::test]
+async fn g08_a_stream_that_does_not_open_has_its_time() {
+    let tries = Arc::new(AtomicUsize::new(0));
+    let tried = tries.clone();
+    let open: Open = Arc::new(move || {
+        tried.fetch_add(1, Ordering::Relaxed);
+        Box::pin(std::future::pending())
+    });
+    let mut options = ClientOptions::default();
+    (options.open, options.connect_time) = (Some(open), Duration::from_millis(50));
+    let client = Client::new("http://127.0.0.1:9/mcp", "2026-07-28", options);
+    let calls = [client.call("wait", json!({})), client.call("wait", json!({}))];
+    for call in calls {
+        assert!(how(call.await).contains("timed out"));
+    }
+    assert!(tries.load(Ordering::Relaxed) > 0);
+}

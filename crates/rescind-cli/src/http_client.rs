@@ -1,0 +1,48 @@
+//! A server of MCP over HTTP that is elsewhere, and the way to it.
+
+use std::fmt::Display;
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use protocol_http::connect::{ClientOptions, Open, ServerStream, Target};
+use tokio::time::timeout;
+
+use crate::address::Address;
+use crate::socket;
+use crate::tls::{Client, Trust};
+
+/// The time in which a server has to take a connection.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
+
+/// The protocols that are offered over TLS, the best one first.
+const PROTOCOLS: [&[u8]; 2] = [b"h2", b"http/1.1"];
+
+/// Returns the options of a client, if the server there takes a connection now.
+pub(crate) async fn reach(
+    address: &Address,
+    trust: &Trust,
+    secret: Option<String>,
+    patience: Duration,
+) -> Result<(Target, ClientOptions), String> {
+    let url = address.http_url();
+    let refused = |why: &dyn Display| format!("can't connect to {url}: {why}");
+    let target: Target = url.parse().map_err(|error| refused(&error))?;
+    let tls = address.is_secure.then(|| trust.client(&PROTOCOLS)).transpose();
+    let way = Arc::new((address.clone(), tls.map_err(|error| refused(&error))?));
+    let open: Open = Arc::new(move || {
+        let way = way.clone();
+        Box::pin(async move { connect(&way.0, way.1.as_ref()).await })
+    });
+    let reached = timeout(patience, open()).await.map_err(|_| refused(&"it takes too long"))?;
+    reached.map_err(|error| refused(&error))?;
+    let mut options = ClientOptions::default();
+    options.token = secret;
+    options.open = Some(open);
+    Ok((target, options))
+}
+
+async fn connect(address: &Address, tls: Option<&Client>) -> io::Result<ServerStream> {
+    let (stream, is_http2) = socket::connect_with(address, tls).await?;
+    Ok(if is_http2 { ServerStream::http2(stream) } else { ServerStream::http1(stream) })
+}
