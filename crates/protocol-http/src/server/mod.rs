@@ -174,7 +174,7 @@ impl Server {
             async move {
                 Ok::<_, Infallible>(match request.uri().path() == shared.options.path {
                     true => shared.respond(request, link).await,
-                    false => shared.refuse(Refusal::Path, None),
+                    false => shared.refuse(Refusal::Path, None, None),
                 })
             }
         });
@@ -205,7 +205,7 @@ impl Server {
         let link = Link::new(&self.shared.account);
         tokio::select! {
             response = self.shared.respond(request, link.clone()) => response,
-            () = link.ended() => self.shared.refuse(Refusal::Busy, None),
+            () = link.ended() => self.shared.refuse(Refusal::Busy, None, None),
         }
     }
 
