@@ -6,7 +6,7 @@
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, Command, Stdio};
 
-use rescind_interop::peers::{node, rescind};
+use rescind_interop::peers::{CommandLine, node, python, rescind};
 
 /// `rescind serve` over HTTP, which ends with this.
 struct Served {
@@ -45,12 +45,14 @@ impl Drop for Served {
     }
 }
 
-fn typescript(major: &str, revision: &str, dialect: &str, without: &str) {
-    let Some(client) = node("mcp_client.mjs") else { return };
+/// Runs a client that is a script against a server, to its last check.
+fn script(client: Option<CommandLine>, arguments: [&str; 2], dialect: &str, without: &str) {
+    let Some(client) = client else { return };
     let served = Served::new(dialect);
     let output = Command::new(&client[0])
         .args(&client[1..])
-        .args([major, revision, &*served.address])
+        .args(arguments)
+        .arg(&served.address)
         .env("WITHOUT", without)
         .output()
         .expect("the client runs");
@@ -58,6 +60,14 @@ fn typescript(major: &str, revision: &str, dialect: &str, without: &str) {
         (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert!(output.status.success(), "held:\n{checks}\n{problems}");
     assert_eq!(checks.lines().last(), Some("still_alive"), "{checks}\n{problems}");
+}
+
+fn typescript(major: &str, revision: &str, dialect: &str, without: &str) {
+    script(node("mcp_client.mjs"), [major, revision], dialect, without);
+}
+
+fn on_python(mode: &str, revision: &str, dialect: &str) {
+    script(python("mcp_client.py"), [mode, revision], dialect, "");
 }
 
 #[test]
@@ -74,4 +84,20 @@ fn typescript_1_speaks_an_older_revision() {
 #[test]
 fn typescript_2_cancels_by_a_closed_stream() {
     typescript("2", "2026-07-28", "mcp-http", "cancel_cascades_back");
+}
+
+#[test]
+fn python_cancels_by_a_closed_stream() {
+    on_python("auto", "2026-07-28", "mcp-http");
+}
+
+#[test]
+fn python_cancels_by_notification() {
+    on_python("legacy", "2025-11-25", "mcp-http");
+}
+
+/// Its `server/discover` is refused.
+#[test]
+fn python_falls_back() {
+    on_python("auto", "2025-06-18", "mcp-2025-06-18-http");
 }

@@ -66,6 +66,7 @@ async fn respond(server: &Server, request: Request<Incoming>) -> Result<Answer, 
 
 fn router() -> Router {
     Router::new()
+        .on_trouble(|_| ())
         .request("initialize", async |asked: Value, _| {
             let known = VERSIONS[1..].iter().find(|it| asked["protocolVersion"] == **it);
             Ok(json!({
