@@ -54,9 +54,9 @@ pub enum OnLoss {
 /// The use of the header `MCP-Protocol-Version`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum VersionHeader {
-    /// The revision has no such header, and one that is there has to name it.
+    /// The revision has no such header. One that is there names any revision with sessions.
     Optional,
-    /// The header names the revision of the session, in requests after `initialize`.
+    /// The header should name the revision of the session, in requests after `initialize`. Another one is ignored.
     OfSession,
     /// The header is required, and repeats what the body says.
     OfBody,
