@@ -96,8 +96,11 @@ impl Gate {
             (Some(version), _) => {
                 let found = self.revisions.iter().find(|rules| rules.version == version);
                 let rules = *found.ok_or(Refusal::Version)?;
+                // "The protocol version sent by the client SHOULD be the one negotiated", so another one is no reason to
+                // refuse. The session speaks what it settled.
                 match assumed.filter(|assumed| assumed.version != rules.version) {
-                    Some(_) => Err(Refusal::Mismatch),
+                    Some(_) if !rules.has_sessions => Err(Refusal::Mismatch),
+                    Some(settled) => Ok(settled),
                     None => Ok(rules),
                 }
             }
@@ -227,7 +230,9 @@ mod tests {
         };
         let judged = |version| gate.judge(&RequestHead::new("POST", with(version)), session);
         assert!(judged("2025-06-18").is_ok());
-        assert_eq!(judged("2025-11-25"), Err(Refusal::Mismatch));
+        let settled = judged("2025-11-25").map(|(_, rules)| rules.version);
+        assert_eq!(settled, Ok("2025-06-18"));
+        assert_eq!(judged("2026-07-28"), Err(Refusal::Mismatch));
         let assumed = gate.judge(&RequestHead::new("POST", POST), session);
         assert_eq!(assumed.map(|(_, rules)| rules.version), Ok("2025-06-18"));
         let modern = Gate { revisions: alloc::vec![&Rules::MCP_2026_07_28], ..Gate::default() };

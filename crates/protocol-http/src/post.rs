@@ -14,7 +14,8 @@ use crate::rules::{Rules, VersionHeader};
 
 /// The most messages of one batch.
 const BATCH: usize = 128;
-const VERSION: [&str; 2] = ["_meta", "io.modelcontextprotocol/protocolVersion"];
+const META: &str = "_meta";
+const VERSION: &str = "io.modelcontextprotocol/protocolVersion";
 
 /// A body that a session may take.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -71,7 +72,7 @@ impl Posted {
             None => {
                 let message = read(json, rules)?;
                 let id = message.id().cloned();
-                check_mirrors(&message, json, head, rules).map_err(|refusal| (refusal, id))?;
+                check(&message, json, head, rules).map_err(|refusal| (refusal, id))?;
                 vec![message]
             }
         };
@@ -127,8 +128,16 @@ fn read(json: &RawValue, rules: &Rules) -> Result<Message, (Refusal, Option<Wire
     Ok(Message { kind, method: method.unwrap_or_default().into_owned(), progress })
 }
 
-/// Compares the headers with what they repeat of the body.
-fn check_mirrors(
+/// Returns the id of a body that is one request, whatever else is wrong with it.
+#[cfg(feature = "server")]
+pub(crate) fn id_of(body: &[u8]) -> Option<WireId> {
+    let json = core::str::from_utf8(body).ok().and_then(value)?;
+    let members = Members::of(json.get(), &["method", "id"])?;
+    members.token(0).and_then(|_| members.token(1)).and_then(WireId::from_token)
+}
+
+/// Compares a request with what its revision asks of it, and the headers with what they repeat of the body.
+fn check(
     message: &Message,
     json: &RawValue,
     head: &RequestHead<'_>,
@@ -138,9 +147,15 @@ fn check_mirrors(
         // "header requirements for notification POSTs are not defined by this revision."
         return Ok(());
     }
+    if rules.removed.contains(&&*message.method) {
+        return Err(Refusal::RemovedMethod);
+    }
+    if rules.required_meta.iter().any(|name| path(json, &["params", META, name]).is_none()) {
+        return Err(Refusal::Meta);
+    }
     let at = |names: &[&str]| path(json, names).and_then(text);
     if rules.version_header == VersionHeader::OfBody {
-        let said = at(&["params", VERSION[0], VERSION[1]]);
+        let said = at(&["params", META, VERSION]);
         if said.is_none() || said.as_deref() != head.version() {
             return Err(Refusal::Mismatch);
         }
@@ -231,7 +246,8 @@ mod tests {
     #[test]
     fn headers_that_differ_from_the_body_are_refused() {
         let body = r#"{"id":1,"method":"tools/call","params":{"name":"Hello, 世界",
-            "_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28"}}}"#;
+            "_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28",
+            "io.modelcontextprotocol/clientCapabilities":{}}}}"#;
         let version = ("mcp-protocol-version", "2026-07-28");
         let method = ("mcp-method", "tools/call");
         let name = ("mcp-name", "=?base64?SGVsbG8sIOS4lueVjA==?=");

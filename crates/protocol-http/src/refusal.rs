@@ -4,7 +4,7 @@ use alloc::format;
 use alloc::string::String;
 use core::fmt;
 
-use protocol_core::WireId;
+use protocol_core::{WireId, code};
 
 /// The reason why a request is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -30,6 +30,10 @@ pub enum Refusal {
     Version,
     /// A header does not match the body or the session, or is missing.
     Mismatch,
+    /// The body lacks a member of `_meta` that the revision requires.
+    Meta,
+    /// The method is one of earlier revisions alone.
+    RemovedMethod,
     /// The body is too long.
     BodyTooLong,
     /// The body took too long to come.
@@ -62,7 +66,7 @@ impl Refusal {
             Self::Host | Self::Origin => 403,
             Self::Unauthorized => 401,
             // "the server MUST respond to requests containing that session ID with HTTP 404 Not Found."
-            Self::Path | Self::UnknownSession => 404,
+            Self::Path | Self::UnknownSession | Self::RemovedMethod => 404,
             Self::Method => 405,
             Self::Accept => 406,
             Self::ContentType => 415,
@@ -71,6 +75,7 @@ impl Refusal {
             Self::Header
             | Self::Version
             | Self::Mismatch
+            | Self::Meta
             | Self::Parse
             | Self::Message
             | Self::Batch
@@ -85,8 +90,10 @@ impl Refusal {
 
     /// Returns the code of the JSON-RPC error in the body.
     #[must_use]
-    pub const fn code(self) -> i32 {
+    pub const fn code(self) -> i64 {
         match self {
+            Self::Meta => code::INVALID_PARAMS,
+            Self::RemovedMethod => code::METHOD_NOT_FOUND,
             Self::Mismatch => -32020,
             Self::Version => -32022,
             Self::Parse => -32700,
@@ -97,15 +104,19 @@ impl Refusal {
 
     /// Returns the body: an error with the id of the request, if that could be read.
     ///
-    /// Versions are those that the server offers; an error about the version lists them.
+    /// Versions are those that the server offers; an error about the version lists them, beside the one that was asked for.
     #[must_use]
-    pub fn body(self, id: Option<&WireId>, versions: &[&str]) -> String {
+    pub fn body(self, id: Option<&WireId>, versions: &[&str], asked: Option<&str>) -> String {
         if self.status() == 204 {
             return String::new();
         }
         let id = id.map_or_else(String::new, |id| format!(r#","id":{}"#, id.token()));
         let data = match self {
-            Self::Version => format!(r#","data":{{"supported":{versions:?}}}"#),
+            // A header is visible ASCII, which Rust escapes as JSON does.
+            Self::Version => {
+                let asked = asked.unwrap_or_default();
+                format!(r#","data":{{"supported":{versions:?},"requested":{asked:?}}}"#)
+            }
             _ => String::new(),
         };
         format!(
@@ -128,6 +139,8 @@ impl fmt::Display for Refusal {
             Self::Header => "a header stands twice or has invalid characters",
             Self::Version => "Unsupported protocol version",
             Self::Mismatch => "Header mismatch: a header is missing or differs from the body",
+            Self::Meta => "_meta lacks a member that this protocol version requires",
+            Self::RemovedMethod => "Method not found",
             Self::BodyTooLong => "the body is too long",
             Self::BodyTooSlow => "the body took too long",
             Self::Parse => "the body is no JSON",

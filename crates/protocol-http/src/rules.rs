@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use protocol_core::{Cause, Dialect, ResponseRule};
+use protocol_core::{Cause, Dialect, ResponseRule, code};
 
 /// The rules of one revision of Streamable HTTP.
 ///
@@ -27,8 +27,12 @@ pub struct Rules {
     pub has_mirrors: bool,
     /// Whether a client may post responses.
     pub has_client_responses: bool,
-    /// Whether the status of an unknown method is 404.
-    pub unknown_is_404: bool,
+    /// The members of `_meta` without which a request is refused.
+    pub required_meta: &'static [&'static str],
+    /// The requests of earlier revisions that are unknown methods in this one, even if a handler would take them.
+    pub removed: &'static [&'static str],
+    /// The errors whose status is not 200, by their codes.
+    pub error_statuses: &'static [(i64, u16)],
     /// The longest time until the head of a stream leaves, unless the session is told that the request has begun. The
     /// status is open until then.
     pub head_after: Duration,
@@ -50,9 +54,9 @@ pub enum OnLoss {
 /// The use of the header `MCP-Protocol-Version`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum VersionHeader {
-    /// The revision has no such header, and one that is there has to name it.
+    /// The revision has no such header. One that is there names any revision with sessions.
     Optional,
-    /// The header names the revision of the session, in requests after `initialize`.
+    /// The header should name the revision of the session, in requests after `initialize`. Another one is ignored.
     OfSession,
     /// The header is required, and repeats what the body says.
     OfBody,
@@ -70,7 +74,9 @@ impl Rules {
         version_header: VersionHeader::Optional,
         has_mirrors: false,
         has_client_responses: true,
-        unknown_is_404: false,
+        required_meta: &[],
+        removed: &[],
+        error_statuses: &[],
         head_after: Duration::ZERO,
         // "Disconnection SHOULD NOT be interpreted as the client cancelling its request."
         on_loss: OnLoss::GoOn,
@@ -107,8 +113,21 @@ impl Rules {
         has_mirrors: true,
         // "The client MUST NOT send JSON-RPC responses."
         has_client_responses: false,
-        // "it MUST respond with 404 Not Found and a JSON-RPC error with code -32601".
-        unknown_is_404: true,
+        // "Every client request MUST include the following io.modelcontextprotocol/* fields in _meta".
+        required_meta: &[
+            "io.modelcontextprotocol/protocolVersion",
+            "io.modelcontextprotocol/clientCapabilities",
+        ],
+        removed: &[
+            "initialize",
+            "logging/setLevel",
+            "ping",
+            "resources/subscribe",
+            "resources/unsubscribe",
+        ],
+        // "it MUST respond with 404 Not Found and a JSON-RPC error with code -32601". A client without a capability that
+        // is needed gets -32021, and "the response status code MUST be 400 Bad Request".
+        error_statuses: &[(code::METHOD_NOT_FOUND, 404), (-32021, 400)],
         head_after: Duration::from_secs(1),
         // "Closing the SSE response stream MUST be treated by the server as cancellation of that request."
         on_loss: OnLoss::CancelNow,

@@ -465,3 +465,16 @@ fn every_ordering_keeps_its_promises_in_2025_11_25() {
 fn every_ordering_keeps_its_promises_in_2026_07_28() {
     search_all(&Rules::MCP_2026_07_28, 418);
 }
+
+/// A body with `initialize` is refused before it reaches such a session, unless the host has rules of its own.
+#[test]
+fn an_initialize_settles_nothing_where_the_revision_has_no_sessions() {
+    let options = SessionOptions::default();
+    let mut session = Session::new(&Rules::MCP_2026_07_28, options, Timestamp::ZERO);
+    let body = posted(r#"{"jsonrpc":"2.0","id":1,"method":"initialize"}"#);
+    session.post(StreamId(1), body, true, Timestamp::ZERO).unwrap();
+    let result = br#"{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":"2025-06-18"}}"#;
+    session.message(result, Timestamp::ZERO);
+    assert!(!session.rules().has_sessions);
+    assert!(core::iter::from_fn(|| session.poll_action()).any(|action| action == Action::End));
+}

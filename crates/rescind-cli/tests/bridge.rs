@@ -122,8 +122,11 @@ fn a_closed_stream_is_a_cancel_in_2026_07_28_and_the_server_goes_on() {
 fn requests_without_a_session_share_a_server_and_the_same_token_means_each_its_own() {
     let relay = relay(&[], SERVER);
     let begin = |to: u32| {
-        let meta =
-            json!({ "io.modelcontextprotocol/protocolVersion": "2026-07-28", "progressToken": 7 });
+        let meta = json!({
+            "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+            "io.modelcontextprotocol/clientCapabilities": {},
+            "progressToken": 7,
+        });
         let params =
             json!({ "name": "count", "arguments": { "to": to, "every_ms": 20 }, "_meta": meta });
         let headers = format!("{MODERN}Mcp-Method: tools/call\r\nMcp-Name: count\r\n");
@@ -143,7 +146,10 @@ fn requests_without_a_session_share_a_server_and_the_same_token_means_each_its_o
 
 /// Posts a request without a session.
 fn post_modern(relay: &Serving, id: &Value, method: &str, more_meta: &Value) -> Response {
-    let mut meta = json!({ "io.modelcontextprotocol/protocolVersion": "2026-07-28" });
+    let mut meta = json!({
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientCapabilities": {},
+    });
     meta.as_object_mut().unwrap().extend(more_meta.as_object().unwrap().clone());
     let mut body = request(method, &json!({ "_meta": meta }));
     body["id"] = id.clone();

@@ -77,7 +77,10 @@ impl Serving {
 
     /// Calls a tool in the revision without sessions.
     pub(crate) fn call_tool(&self, name: &str, arguments: &Value, headers: &str) -> Response {
-        let meta = json!({ "io.modelcontextprotocol/protocolVersion": "2026-07-28" });
+        let meta = json!({
+            "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+            "io.modelcontextprotocol/clientCapabilities": {},
+        });
         let params = json!({ "name": name, "arguments": arguments, "_meta": meta });
         let mirrors = format!(
             "{headers}Mcp-Protocol-Version: 2026-07-28\r\nMcp-Method: tools/call\r\nMcp-Name: {name}\r\n"
@@ -154,7 +157,10 @@ fn a_tool_answers_over_http_with_and_without_a_session() {
 #[test]
 fn an_unknown_method_has_status_404() {
     let server = Serving::start(&[]);
-    let meta = json!({ "_meta": { "io.modelcontextprotocol/protocolVersion": "2026-07-28" } });
+    let meta = json!({ "_meta": {
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientCapabilities": {},
+    } });
     let headers = "Mcp-Protocol-Version: 2026-07-28\r\nMcp-Method: nothing\r\n";
     for _ in 0..20 {
         assert_eq!(server.post(headers, &request("nothing", &meta)).status, 404);

@@ -1,7 +1,8 @@
 """A client on the MCP Python SDK: `mcp_client.py MODE REVISION COMMAND...` opens a server that has the
 tools of `rescind serve`, which has to speak that revision, and cancels. MODE is the SDK's: auto or
 legacy. It prints the name of each check that held, and exits 1 at the first that did not. That the
-server is silent after a cancel is seen on the wire, by the tap in front of it.
+server is silent after a cancel is seen on the wire, by the tap in front of it. A command that is an
+address is a server over HTTP.
 """
 
 import json
@@ -107,7 +108,8 @@ async def still_alive(client):
 
 
 async def main():
-    server = StdioServerParameters(command=command, args=arguments)
+    is_http = command.startswith("http://")
+    server = command if is_http else StdioServerParameters(command=command, args=arguments)
     async with Client(server, mode=mode) as client:
         for check in [
             opens,

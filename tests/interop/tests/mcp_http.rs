@@ -8,7 +8,7 @@ use std::io::{BufRead, BufReader, Read};
 use std::net::TcpListener;
 use std::process::{Child, Command, Stdio};
 
-use rescind_interop::peers::{node, rescind};
+use rescind_interop::peers::{CommandLine, node, python, rescind};
 
 /// `rescind serve` over HTTP, which ends with this.
 struct Served {
@@ -47,9 +47,9 @@ impl Drop for Served {
     }
 }
 
-/// Runs a client on the TypeScript SDK, to its last check.
-fn check(arguments: &[&str], without: &str) {
-    let Some(client) = node("mcp_client.mjs") else { return };
+/// Runs a client that is a script, to its last check.
+fn check(client: Option<CommandLine>, arguments: &[&str], without: &str) {
+    let Some(client) = client else { return };
     let output = Command::new(&client[0])
         .args(&client[1..])
         .args(arguments)
@@ -63,13 +63,20 @@ fn check(arguments: &[&str], without: &str) {
 }
 
 fn typescript(major: &str, revision: &str, dialect: &str, without: &str) {
-    check(&[major, revision, &Served::new(dialect).address], without);
+    let served = Served::new(dialect);
+    check(node("mcp_client.mjs"), &[major, revision, &served.address], without);
 }
 
 /// The same on standard streams, of a relay.
 fn typescript_behind_relay(major: &str, revision: &str, without: &str) {
     let served = Served::new("mcp-http");
-    check(&[major, revision, rescind(), "relay", "--connect", &served.address], without);
+    let arguments = [major, revision, rescind(), "relay", "--connect", &served.address];
+    check(node("mcp_client.mjs"), &arguments, without);
+}
+
+fn on_python(mode: &str, revision: &str, dialect: &str) {
+    let served = Served::new(dialect);
+    check(python("mcp_client.py"), &[mode, revision, &served.address], "");
 }
 
 #[test]
@@ -126,4 +133,20 @@ fn server_everything_over_http_serves_a_client_behind_a_relay() {
         .expect("the client runs");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     assert!(said.any(|line| line.contains("session termination request")), "there is no DELETE");
+}
+
+#[test]
+fn python_cancels_by_a_closed_stream() {
+    on_python("auto", "2026-07-28", "mcp-http");
+}
+
+#[test]
+fn python_cancels_by_notification() {
+    on_python("legacy", "2025-11-25", "mcp-http");
+}
+
+/// Its `server/discover` is refused.
+#[test]
+fn python_falls_back() {
+    on_python("auto", "2025-06-18", "mcp-2025-06-18-http");
 }

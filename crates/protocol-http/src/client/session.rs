@@ -195,7 +195,8 @@ mod tests {
 
     #[test]
     fn the_headers_of_2026_07_28_repeat_the_body_as_our_server_reads_it() {
-        let meta = r#""_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28"}"#;
+        let meta = r#""_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28",
+            "io.modelcontextprotocol/clientCapabilities":{}}"#;
         let mut session = ClientSession::new();
         for name in ["a", "a b", " a", "世界", "x\\n", "=?base64?YQ==?=", "ab", "abc", "abcd", ""]
         {

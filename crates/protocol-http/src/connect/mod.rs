@@ -15,7 +15,10 @@
 //! let config = Config::client(Dialect::MCP_2026_07_28_HTTP);
 //! let (peer, _incoming, driver) = connect(target, config, ClientOptions::default());
 //! tokio::spawn(driver);
-//! let meta = json!({ "io.modelcontextprotocol/protocolVersion": "2026-07-28" });
+//! let meta = json!({
+//!     "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+//!     "io.modelcontextprotocol/clientCapabilities": {},
+//! });
 //! let tool = json!({ "name": "sleep", "arguments": { "ms": 10_000 }, "_meta": meta });
 //! let call = peer.call::<Value>("tools/call", tool);
 //! peer.flushed().await;

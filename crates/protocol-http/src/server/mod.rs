@@ -176,7 +176,7 @@ impl Server {
             async move {
                 Ok::<_, Infallible>(match request.uri().path() == shared.options.path {
                     true => shared.respond(request, link).await,
-                    false => shared.refuse(Refusal::Path, None),
+                    false => shared.refuse(Refusal::Path, None, None),
                 })
             }
         });
@@ -212,7 +212,7 @@ impl Server {
         let link = Link::new(&self.shared.account);
         tokio::select! {
             response = self.shared.respond(request, link.clone()) => response,
-            () = link.ended() => self.shared.refuse(Refusal::Busy, None),
+            () = link.ended() => self.shared.refuse(Refusal::Busy, None, None),
         }
     }
 

@@ -29,7 +29,7 @@ use super::registry::{Registry, Seat};
 use super::stream::{Answer, Body, BoxError, Command, pipe};
 use crate::gate::Verb;
 use crate::head::RequestHead;
-use crate::post::Posted;
+use crate::post::{Posted, id_of};
 use crate::refusal::Refusal;
 use crate::rules::Rules;
 use crate::session::ResponseHead;
@@ -59,7 +59,7 @@ impl Shared {
         let (parts, body) = request.into_parts();
         match self.try_respond(&parts, body, link).await {
             Ok(response) => response,
-            Err((refusal, id)) => self.refuse(refusal, id.as_ref()),
+            Err((refusal, id)) => self.refuse(refusal, id.as_ref(), head(&parts).version()),
         }
     }
 
@@ -76,8 +76,17 @@ impl Shared {
         let head = head(parts);
         let seat = head.session().and_then(|id| self.registry.find(id));
         let assumed = seat.as_ref().map(|seat| seat.rules());
-        let (verb, rules) = self.options.gate.judge(&head, assumed).map_err(bare)?;
-        if !self.is_known(parts) {
+        let judged = self.options.gate.judge(&head, assumed);
+        let is_known = self.is_known(parts);
+        let (verb, rules) = match judged {
+            // The version is one of the request, so its response has the id.
+            Err(refusal @ (Refusal::Version | Refusal::Mismatch)) if is_known => {
+                let body = self.read(body, seat.as_deref(), &link).await;
+                return Err((refusal, body.ok().and_then(|(body, _)| id_of(&body))));
+            }
+            judged => judged.map_err(bare)?,
+        };
+        if !is_known {
             return Err(bare(Refusal::Unauthorized));
         }
         if rules.has_sessions && head.session().is_some() && seat.is_none() {
@@ -244,9 +253,15 @@ impl Shared {
         })
     }
 
-    pub(super) fn refuse(&self, refusal: Refusal, id: Option<&WireId>) -> Response<Body> {
+    /// Makes the response to a request that is refused. The version is the one that it asked for.
+    pub(super) fn refuse(
+        &self,
+        refusal: Refusal,
+        id: Option<&WireId>,
+        asked: Option<&str>,
+    ) -> Response<Body> {
         let versions: Vec<&str> = self.options.gate.versions().collect();
-        let body = Body::whole(refusal.body(id, &versions));
+        let body = Body::whole(refusal.body(id, &versions, asked));
         let status = StatusCode::from_u16(refusal.status()).unwrap_or(StatusCode::BAD_REQUEST);
         let mut response = with_status(status, body);
         let json = HeaderValue::from_static("application/json");

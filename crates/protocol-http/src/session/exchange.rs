@@ -4,6 +4,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use protocol_core::{Timestamp, WireId};
+use protocol_json::{member, value};
 
 use super::state::{Action, Exchange, ResponseHead, Session, StreamId};
 use crate::encode::{comment, event};
@@ -137,7 +138,11 @@ impl Session {
                 self.actions.push_back(Action::Close { stream });
             }
             Step::SendBody => self.send_body(stream, 200, data),
-            Step::SendBodyWithStatus => self.send_body(stream, 404, data),
+            Step::SendBodyWithStatus => {
+                let json = core::str::from_utf8(data).ok().and_then(value);
+                let status = self.status(json.and_then(|json| member(json, "error")));
+                self.send_body(stream, status, data);
+            }
             Step::Close => self.actions.push_back(Action::Close { stream }),
             Step::SendNothing => {
                 let head = ResponseHead::Accepted;

@@ -2,8 +2,9 @@
 
 use alloc::vec::Vec;
 
-use protocol_core::{Timestamp, WireId, code};
+use protocol_core::{Timestamp, WireId};
 use protocol_json::{Members, elements, member, path, text};
+use serde_json::value::RawValue;
 
 use super::state::Session;
 use crate::rules::Rules;
@@ -43,12 +44,9 @@ impl Session {
             let settled = version.as_deref().and_then(Rules::named).filter(|it| it.has_sessions);
             self.rules = settled.unwrap_or(self.rules);
         }
-        let is_unknown = members.raw(4).and_then(|error| member(error, "code"));
-        let is_unknown =
-            is_unknown.is_some_and(|it| it.get().parse() == Ok(code::METHOD_NOT_FOUND));
-        let input = match is_unknown && self.rules.unknown_is_404 {
-            true => Input::LastWithStatus,
-            false => Input::Last,
+        let input = match self.status(members.raw(4)) {
+            200 => Input::Last,
+            _ => Input::LastWithStatus,
         };
         self.respond(at, message, input, now);
     }
@@ -56,6 +54,13 @@ impl Session {
     fn respond(&mut self, at: u64, message: &[u8], last: Input, now: Timestamp) {
         let is_last = self.exchanges.get(&at).is_some_and(|it| it.requests.is_empty());
         self.step(at, if is_last { last } else { Input::Update }, message, now);
+    }
+
+    /// Returns the status of a response with this error, or with none.
+    pub(super) fn status(&self, error: Option<&RawValue>) -> u16 {
+        let code = error.and_then(|error| member(error, "code")?.get().parse().ok());
+        let found = self.rules.error_statuses.iter().find(|(error, _)| Some(*error) == code);
+        found.map_or(200, |(_, status)| *status)
     }
 
     /// Returns the exchange of a notification or a request.

@@ -136,6 +136,7 @@ impl Client {
     ) -> protocol_async::SentRequest<Value> {
         if self.version == "2026-07-28" {
             params["_meta"]["io.modelcontextprotocol/protocolVersion"] = self.version.into();
+            params["_meta"]["io.modelcontextprotocol/clientCapabilities"] = json!({});
         }
         self.peer.call(method, params)
     }

@@ -56,7 +56,11 @@ async fn a_deadline_cancels_as_the_caller_does() {
     for version in ["2025-11-25", "2026-07-28"] {
         let mut host = Host::start(ServerOptions::default()).await;
         let client = host.client(version).await;
-        let params = json!({ "_meta": { "io.modelcontextprotocol/protocolVersion": version } });
+        let meta = json!({
+            "io.modelcontextprotocol/protocolVersion": version,
+            "io.modelcontextprotocol/clientCapabilities": {},
+        });
+        let params = json!({ "_meta": meta });
         // A deadline that passes before the handler begins shows nothing, so the next one is later.
         for doubled in 0.. {
             let options = CallOptions::default().timeout(Duration::from_millis(50 << doubled));

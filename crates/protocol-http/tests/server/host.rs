@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use protocol_async::{Failure, RpcError};
 use protocol_core::Cause;
 use protocol_http::server::{Server, ServerOptions};
 use protocol_router::Router;
@@ -51,6 +52,9 @@ impl Host {
                 Ok(json!({ "protocolVersion": version, "capabilities": {}, "serverInfo": {} }))
             })
             .request("echo", async |params: Value, _| Ok(params))
+            .request("needs", async |_: Value, _| {
+                Err::<(), _>(Failure::Error(RpcError::new(-32021, "sampling is missing")))
+            })
             .request("wait", move |_: Value, cx| {
                 let (tell, gate) = (tell.clone(), waited.clone());
                 async move {
@@ -121,6 +125,7 @@ impl Host {
     pub(crate) fn modern(method: &str, params: Value) -> (String, Vec<(&str, &str)>) {
         let mut params = params;
         params["_meta"]["io.modelcontextprotocol/protocolVersion"] = "2026-07-28".into();
+        params["_meta"]["io.modelcontextprotocol/clientCapabilities"] = json!({});
         let headers = vec![("mcp-protocol-version", "2026-07-28"), ("mcp-method", method)];
         (request(1, method, &params), headers)
     }

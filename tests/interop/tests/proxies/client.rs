@@ -63,7 +63,10 @@ impl Client {
     ) -> Self {
         let mut stream = TcpStream::connect(address).await.expect("the proxy listens");
         let revision = "2026-07-28";
-        let meta = json!({ "io.modelcontextprotocol/protocolVersion": revision });
+        let meta = json!({
+            "io.modelcontextprotocol/protocolVersion": revision,
+            "io.modelcontextprotocol/clientCapabilities": {},
+        });
         let params = json!({ "name": name, "_meta": meta });
         let request = json!({ "jsonrpc": "2.0", "id": name, "method": "wait", "params": params });
         let (body, host) = (request.to_string(), address.to_string());
