@@ -7,7 +7,7 @@ use core::time::Duration;
 use super::action::Action;
 use super::state::Machine;
 use super::table::{CallInput, CallPhase, RequestInput, RequestStep};
-use super::works::{Part, Work, WorkInput, WorkName, WorkPhase};
+use super::works::{Part, RUNNING, STOPPING, Work, WorkName};
 use crate::cause::{Cause, Settlement, WorkOutcome};
 use crate::dialect::signs::{Mark, News, WorkPart};
 use crate::handle::{CallId, RequestHandle, WorkId};
@@ -54,14 +54,7 @@ impl<C, R: Default> Machine<C, R> {
         if self.works.rows.len() >= self.config.limits.works || self.is_closed() {
             return;
         }
-        let works = &mut self.works;
-        works.last += 1;
-        let work = WorkId(works.last);
-        let (phase, cause, due, stop) = (WorkPhase::Running, None, None, None);
-        works.by_name.insert((name.clone(), phase, work));
-        works.begun.extend(begun_by.map(|part| (part, work)));
-        let is_confirmed = false;
-        works.rows.insert(work, Work { name, phase, begun_by, cause, due, stop, is_confirmed });
+        let work = self.works.insert(name, begun_by);
         self.cascade.push_back(Action::WorkBegan { work });
     }
 
@@ -69,7 +62,7 @@ impl<C, R: Default> Machine<C, R> {
 
     /// Stops every run with this name, and what is nested in it. `grace` bounds the time until they have ended.
     pub(crate) fn stop_work(&mut self, name: &WorkName, cause: Cause, grace: Option<Duration>) {
-        let runs = self.works.named(name, WorkPhase::Running);
+        let runs = self.works.named(name, RUNNING);
         for &work in &runs {
             self.stop_run(work, cause);
             self.bound_work(work, grace);
@@ -95,8 +88,7 @@ impl<C, R: Default> Machine<C, R> {
     }
 
     fn stop_run(&mut self, work: WorkId, cause: Cause) {
-        let Some(row) = self.works.step(work, WorkInput::Stop) else { return };
-        row.cause = Some(cause);
+        let Some(row) = self.works.set_cause(work, Some(cause)) else { return };
         let begun_by = row.begun_by;
         self.cascade.push_back(Action::WorkStopped { work, cause });
         match begun_by {
@@ -133,9 +125,8 @@ impl<C, R: Default> Machine<C, R> {
 
     /// Takes a stop back that was refused, or was never sent: the work goes on.
     pub(super) fn resume_work(&mut self, name: &WorkName) {
-        for work in self.works.named(name, WorkPhase::Stopping) {
-            let row = self.works.step(work, WorkInput::Resume).expect("it was stopped");
-            row.cause = None;
+        for work in self.works.named(name, STOPPING) {
+            self.works.set_cause(work, None);
             self.works.set_due(work, None);
             self.cascade.push_back(Action::WorkResumed { work });
         }
@@ -175,9 +166,9 @@ impl<C, R: Default> Machine<C, R> {
     /// Ends every run with this name. One whose request has had no response goes on unless it was stopped, because the end
     /// may be that of the run before.
     fn end_work_named(&mut self, name: &WorkName, outcome: WorkOutcome) {
-        for phase in [WorkPhase::Running, WorkPhase::Stopping] {
-            for work in self.works.named(name, phase) {
-                if phase == WorkPhase::Stopping || self.works.rows[&work].begun_by.is_none() {
+        for is_stopped in [RUNNING, STOPPING] {
+            for work in self.works.named(name, is_stopped) {
+                if is_stopped || self.works.rows[&work].begun_by.is_none() {
                     self.end_work(work, outcome);
                 }
             }
@@ -185,13 +176,9 @@ impl<C, R: Default> Machine<C, R> {
     }
 
     pub(crate) fn end_work(&mut self, work: WorkId, outcome: WorkOutcome) {
-        let Some(row) = self.works.step(work, WorkInput::End) else { return };
-        let (cause, begun_by) = (row.cause, row.begun_by);
-        let is_confirmed = outcome == WorkOutcome::Finished && row.is_confirmed;
+        let Some(Work { cause, is_confirmed, .. }) = self.works.remove(work) else { return };
+        let is_confirmed = outcome == WorkOutcome::Finished && is_confirmed;
         let outcome = if is_confirmed { WorkOutcome::Stopped } else { outcome };
-        begun_by.map(|part| self.works.begun.remove(&part));
-        self.works.set_due(work, None);
-        self.works.rows.remove(&work);
         self.cascade.push_back(Action::WorkEnded { work, outcome, cause });
     }
 
@@ -301,7 +288,7 @@ impl<C, R: Default> Machine<C, R> {
 
     /// Returns whether work was stopped and has not ended.
     pub fn is_stopping(&self, work: WorkId) -> bool {
-        self.works.rows.get(&work).is_some_and(|row| row.phase == WorkPhase::Stopping)
+        self.works.rows.get(&work).is_some_and(|row| row.cause.is_some())
     }
 
     /// Returns the work that a call began, until the call settles.
@@ -325,6 +312,6 @@ impl<C, R: Default> Machine<C, R> {
             Some(Part::Call(call)) => !self.is_queued(call),
             _ => true,
         };
-        !name.runs_here && self.works.named(name, WorkPhase::Running).iter().any(is_known)
+        !name.runs_here && self.works.named(name, RUNNING).iter().any(is_known)
     }
 }
