@@ -311,12 +311,12 @@ impl<O, I: Default> Connection<O, I> {
         done: Completion<Outgoing<O>>,
         body: ResponseBody<'m>,
     ) -> Event<'m, O> {
-        if let (ResponseBody::Result(result), Some(handshake)) = (&body, done.handshake) {
+        if let (Some(result), Some(handshake)) = (body.result(), done.handshake) {
             if let Some(negotiated) = Negotiated::read(&mut self.machine, handshake, true, result) {
                 negotiated.apply(&mut self.machine);
             }
         }
-        if let (ResponseBody::Result(result), true) = (&body, done.has_work) {
+        if let (Some(result), true) = (body.result(), done.has_work) {
             self.work_in_result(result, false);
         }
         self.run_cascade();

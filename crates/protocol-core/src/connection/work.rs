@@ -15,7 +15,6 @@ use crate::event::{Event, TransmitKind};
 use crate::handle::{CallId, WorkId};
 use crate::machine::{CancelOutcome, WorkName};
 use crate::time::Timestamp;
-use crate::violation::EnvelopeProblem;
 
 impl<O, I: Default> Connection<O, I> {
     /// Stops work by its name. Legal at any time, also for work that has ended: nothing is sent then.
@@ -122,12 +121,8 @@ impl<O, I: Default> Connection<O, I> {
 
     /// Notes a result that says that its work was stopped.
     #[cold]
-    pub(super) fn confirm_stop(
-        &mut self,
-        number: Option<u32>,
-        body: &Result<ResponseBody<'_>, EnvelopeProblem>,
-    ) {
-        if let (Some(number), Ok(ResponseBody::Result(result))) = (number, body) {
+    pub(super) fn confirm_stop(&mut self, number: Option<u32>, body: &ResponseBody<'_>) {
+        if let (Some(number), Some(result)) = (number, body.result()) {
             self.machine.confirm_stop(number, |mark| mark.is_in(result));
         }
     }
@@ -137,12 +132,12 @@ impl<O, I: Default> Connection<O, I> {
     pub(super) fn receive_response_to_stop(
         &mut self,
         number: Option<u32>,
-        body: &Result<ResponseBody<'_>, EnvelopeProblem>,
+        body: &ResponseBody<'_>,
     ) {
-        match (body, number) {
-            (Ok(ResponseBody::Result(result)), _) => self.work_in_result(result, false),
-            (_, Some(number)) => self.machine.refuse_stop(number),
-            (_, None) => {}
+        match (body.result(), number) {
+            (Some(result), _) => self.work_in_result(result, false),
+            (None, Some(number)) => self.machine.refuse_stop(number),
+            (None, None) => {}
         }
     }
 
