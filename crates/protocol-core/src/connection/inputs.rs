@@ -12,6 +12,7 @@ use super::negotiation::declare_anew;
 use crate::cause::{Cause, CloseReason};
 use crate::config::Config;
 use crate::dialect::facts::RequestHead;
+use crate::dialect::signs::Mark;
 use crate::dialect::{CancelRule, RequestKind, ResponseRule, Role, code};
 use crate::envelope::{
     self, Addressee, Context, Message, Origin, OutgoingMessage, Request, ResponseBody,
@@ -169,9 +170,9 @@ impl<O, I: Default> Connection<O, I> {
         batch: Option<Slot>,
     ) -> Option<Event<'m, O>> {
         let Config { dialect, role, limits, .. } = self.config();
-        let has_silence = dialect.response == ResponseRule::SilentWithProgress;
         let (by, names_up_to) = (role.other(), limits.id_bytes);
-        let tokens_up_to = has_silence.then_some(limits.id_bytes);
+        let has_silence = dialect.response == ResponseRule::SilentWithProgress;
+        let tokens_up_to = has_silence.then_some(names_up_to);
         let head = RequestHead { by, kind, method: &method, params, tokens_up_to, names_up_to };
         let mut extras = RequestExtras { facts: dialect.facts(&head), origin, batch };
         let is_cancel = dialect.cancels_are_requests() && dialect.cancel.has_method(&method);
@@ -198,9 +199,7 @@ impl<O, I: Default> Connection<O, I> {
                 return None;
             }
         };
-        if let Some(batch) = batch {
-            self.unsent.add_member(batch);
-        }
+        self.unsent.add_member(batch);
         // A cancel that the host responds to may name a request all the same.
         if let Some(id) = target.and_then(|target| self.readable(target.get())) {
             self.apply_cancel(&id, None);
@@ -399,20 +398,14 @@ impl<O, I: Default> Connection<O, I> {
         let number = id
             .and_then(|id| self.config().dialect.envelope.number_of(id))
             .filter(|&number| kind.is_none_or(|kind| self.machine.matches_kind(number, kind)));
-        if self.machine.has_begun_work() {
-            self.confirm_stop(number, &body);
-        }
         let token = self.operation_token_in(&body);
-        let kind = response_kind(&body, token.is_some());
+        let mark = number.filter(|_| self.machine.has_begun_work());
+        let mark = mark.and_then(|number| self.machine.mark_of_call(number));
+        let kind = response_kind(&body, token.is_some(), mark);
         let (action, stray) = number.map_or((None, Some(Violation::UnknownResponse)), |number| {
             self.machine.receive_response(number, kind)
         });
-        let violation = match body {
-            ResponseBody::Malformed(problem) => {
-                stray.or(Some(Violation::MalformedResponse { problem }))
-            }
-            _ => stray,
-        };
+        let violation = stray.or(body.violation());
         if let Some(violation) = violation {
             let id = id.and_then(|id| self.readable(id));
             self.report(violation, id);
@@ -455,10 +448,13 @@ impl<O, I: Default> Connection<O, I> {
     }
 }
 
-/// Returns what kind of response a body is.
-fn response_kind(body: &ResponseBody<'_>, has_token: bool) -> ResponseKind {
+/// Returns what kind of response a body is. `mark` is that of a stop.
+fn response_kind(body: &ResponseBody<'_>, has_token: bool, mark: Option<&Mark>) -> ResponseKind {
     match body {
         ResponseBody::Result(_) if has_token => ResponseKind::Token,
+        ResponseBody::Result(result) if mark.is_some_and(|mark| mark.is_in(result)) => {
+            ResponseKind::Stopped
+        }
         ResponseBody::Result(_) => ResponseKind::Result,
         ResponseBody::Error(error) if error.code == code::REQUEST_CANCELLED => {
             ResponseKind::CancelError

@@ -119,14 +119,6 @@ impl<O, I: Default> Connection<O, I> {
         true
     }
 
-    /// Notes a result that says that its work was stopped.
-    #[cold]
-    pub(super) fn confirm_stop(&mut self, number: Option<u32>, body: &ResponseBody<'_>) {
-        if let (Some(number), Some(result)) = (number, body.result()) {
-            self.machine.confirm_stop(number, |mark| mark.is_in(result));
-        }
-    }
-
     /// Receives the response to a message that no call waits for: it may be a stop. An error refuses that.
     #[cold]
     pub(super) fn receive_response_to_stop(

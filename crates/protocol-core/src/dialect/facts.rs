@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 use protocol_json::{member, path};
 use serde_json::value::RawValue;
 
-use super::signs::{Carrier, WorkPart};
+use super::signs::{Carrier, Mark, News, WorkPart, WorkRule};
 use super::{Cancellers, CapabilityRule, Dialect, RequestKind, Role, Text};
 use crate::error::CancelRefusal;
 use crate::id::WireId;
@@ -143,6 +143,55 @@ impl Dialect {
             let tokens = tokens.filter(|token| token.len() <= longest);
             facts.progress_tokens.extend(tokens.filter_map(WireId::scanned));
         }
+    }
+
+    // Work
+
+    /// Returns what a message reports about work, with the method and the params or the result of the message. Most
+    /// messages speak of none, which their method tells. Names of work longer than `names_up_to` bytes are not read.
+    #[inline]
+    #[must_use]
+    pub fn work_in(
+        &self,
+        carrier: Carrier,
+        method: &str,
+        value: Option<&RawValue>,
+        names_up_to: usize,
+    ) -> Option<WorkPart> {
+        let speaks = |rule: &&WorkRule| rule.signs.iter().any(|sign| sign.is_of(carrier, method));
+        self.work.iter().find(speaks)?;
+        self.report_in(carrier, method, value?, names_up_to)
+    }
+
+    #[cold]
+    fn report_in(
+        &self,
+        carrier: Carrier,
+        method: &str,
+        value: &RawValue,
+        names_up_to: usize,
+    ) -> Option<WorkPart> {
+        (0..).zip(self.work.iter()).find_map(|(rule, it)| {
+            let (sign, it, name) = (0..)
+                .zip(it.signs.iter())
+                .find_map(|(sign, it)| Some((sign, it, it.name_in(carrier, method, value)?)))?;
+            let name = WireId::scanned(Some(name).filter(|name| name.len() <= names_up_to)?)?;
+            let is_stopped = it.stopped.as_ref().is_some_and(|mark| mark.is_in(value));
+            Some(WorkPart { rule, news: it.news, name, is_stopped, sign })
+        })
+    }
+
+    /// Returns the mark of a stop in the result of a request with this part.
+    pub(crate) fn mark_of(&self, part: &WorkPart) -> Option<&Mark> {
+        let rule = self.work.get(usize::from(part.rule))?;
+        rule.signs.get(usize::from(part.sign))?.stopped.as_ref()
+    }
+
+    /// Returns whether work that a request began ends with the response.
+    #[must_use]
+    pub fn work_ends_with_response(&self, part: &WorkPart) -> bool {
+        let rule = self.work.get(usize::from(part.rule));
+        rule.is_none_or(|rule| rule.signs.iter().all(|sign| sign.news != News::Ended))
     }
 }
 

@@ -13,7 +13,7 @@ use serde_json::value::RawValue;
 use crate::dialect::RequestKind;
 use crate::event::ErrorObject;
 use crate::id::WireId;
-use crate::violation::EnvelopeProblem as Problem;
+use crate::violation::{EnvelopeProblem as Problem, Violation};
 
 /// A message of the peer's, or one member of a batch. Ids are tokens of whatever type.
 #[derive(Debug)]
@@ -69,6 +69,12 @@ impl<'m> ResponseBody<'m> {
     /// Returns an error, if its object could be read.
     pub(super) fn error(object: Option<ErrorObject<'m>>) -> Self {
         object.map_or(Self::Malformed(Problem::Error), Self::Error)
+    }
+
+    /// Returns the rule that the response breaks by itself.
+    pub(crate) const fn violation(&self) -> Option<Violation> {
+        let Self::Malformed(problem) = *self else { return None };
+        Some(Violation::MalformedResponse { problem })
     }
 
     /// Returns the result, if it is one.

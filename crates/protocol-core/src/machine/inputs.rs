@@ -237,7 +237,12 @@ impl<C, R: Default> Machine<C, R> {
     ) -> (Option<Action<C>>, Option<Violation>) {
         let (to_call, to_cancel, settlement) = response.meaning();
         let (key, input) = match self.calls.owner_of(number) {
-            Some(NumberOwner::Call(key)) => (key, to_call),
+            Some(NumberOwner::Call(key)) => {
+                if settlement == Settlement::Result && self.has_begun_work() {
+                    self.confirm_stop(Part::Call(self.calls.row(key).id), response);
+                }
+                (key, to_call)
+            }
             Some(NumberOwner::CancelOf(key)) => (key, to_cancel),
             None => return self.receive_late_response(number, response),
         };
@@ -357,7 +362,10 @@ impl<C, R: Default> Machine<C, R> {
 
     /// Queues the action that `decide` returns, in front of those that `decide` itself queues. So a
     /// decision comes before the decisions that follow from it.
-    fn queue_before_effects(&mut self, decide: impl FnOnce(&mut Self) -> Option<Action<C>>) {
+    pub(super) fn queue_before_effects(
+        &mut self,
+        decide: impl FnOnce(&mut Self) -> Option<Action<C>>,
+    ) {
         let begin = self.cascade.len();
         if let Some(action) = decide(self) {
             self.cascade.insert(begin, action);
@@ -439,24 +447,7 @@ impl<C, R: Default> Machine<C, R> {
         }
     }
 
-    /// Ends a request as a permit says, and frees its id.
-    #[inline]
-    pub(super) fn finish_request(&mut self, request: RequestHandle, step: RequestStep) -> R {
-        let remembered = self.config.limits.abandoned_ids;
-        let (before, id, data) = self.requests.end(request.slot);
-        let ends_in_silence = matches!(step, RequestStep::Withhold | RequestStep::SendEnd);
-        let limit = ends_in_silence.then_some(remembered);
-        if let Some(part) = self.requests.end_extras(request.slot, before, limit) {
-            self.leave_work_of_request(&part, request, step);
-        }
-        if let Some(id) = id.filter(|_| self.cancels_are_acknowledged() && !before.is_operation()) {
-            self.requests.finished.insert(id, before, remembered);
-        }
-        self.end_tree(request);
-        data
-    }
-
-    fn end_tree(&mut self, request: RequestHandle) {
+    pub(super) fn end_tree(&mut self, request: RequestHandle) {
         if self.requests.remove_if_settled(request) {
             self.cascade.push_back(Action::TreeSettled { request });
         }

@@ -4,9 +4,9 @@ use alloc::vec::Vec;
 use core::num::NonZeroU32;
 use core::time::Duration;
 
-use super::action::Action;
+use super::action::{Action, ResponseKind};
 use super::state::Machine;
-use super::table::{CallInput, CallPhase, RequestInput, RequestStep};
+use super::table::{CallInput, CallPhase, RequestInput};
 use super::works::{Part, RUNNING, STOPPING, Work, WorkName};
 use crate::cause::{Cause, Settlement, WorkOutcome};
 use crate::dialect::signs::{Mark, News, WorkPart};
@@ -113,14 +113,7 @@ impl<C, R: Default> Machine<C, R> {
     /// Cancels the call that began work. The stop says so to the peer, which has still to respond.
     fn stop_call(&mut self, call: CallId, cause: Cause) {
         let Some(key) = self.calls.find(call) else { return };
-        let grace = self.grace_of(key, cause);
-        self.calls.record_ending(key, Settlement::Cancelled, cause);
-        self.cascade_step(key, CallInput::Stop);
-        match grace.filter(|_| self.calls.get(call).is_some()) {
-            None => {}
-            Some(grace) if grace.is_zero() => self.cascade_step(key, CallInput::Forget),
-            Some(grace) => self.shorten_grace(key, grace),
-        }
+        self.queue_before_effects(|it| it.cancel_with(key, CallInput::Stop, cause).1);
     }
 
     /// Takes a stop back that was refused, or was never sent: the work goes on.
@@ -202,20 +195,19 @@ impl<C, R: Default> Machine<C, R> {
         !self.works.begun.is_empty()
     }
 
-    /// Notes that the result for a call has the mark of a stop.
-    pub(crate) fn confirm_stop(&mut self, number: u32, is_there: impl FnOnce(&Mark) -> bool) {
-        let Some(call) = self.call_row(number) else { return };
-        let part = call.extras.as_ref().and_then(|extras| extras.facts.work.as_deref());
-        let mark = part.and_then(|part| self.config.dialect.mark_of(part));
-        if let Some(work) = self.work_of_call(call.id) {
-            self.confirm_end(work, mark.is_some_and(is_there));
-        }
+    /// Returns the mark that the result of this call has if its work was stopped.
+    #[cold]
+    pub(crate) fn mark_of_call(&self, number: u32) -> Option<&Mark> {
+        let part = self.call_row(number)?.extras.as_ref()?.facts.work.as_deref()?;
+        self.config.dialect.mark_of(part)
     }
 
-    /// Notes whether the result of the request that began work has the mark of a stop.
-    pub(super) fn confirm_end(&mut self, work: WorkId, is_there: bool) {
-        if let Some(row) = self.works.rows.get_mut(&work) {
-            row.is_confirmed = is_there;
+    /// Notes whether the result of the call or request that began work has the mark of a stop.
+    #[cold]
+    pub(super) fn confirm_stop(&mut self, part: Part, response: ResponseKind) {
+        let row = self.works.begun.get(&part).and_then(|work| self.works.rows.get_mut(work));
+        if let Some(row) = row {
+            row.is_confirmed = response == ResponseKind::Stopped;
         }
     }
 
@@ -245,21 +237,29 @@ impl<C, R: Default> Machine<C, R> {
         self.leave_work(part, Part::Call(call), outcome);
     }
 
-    /// Does the same for a request that ends by this step.
+    /// Does the same for a request that has had this response, or none. An error refuses a stop.
     #[cold]
     pub(super) fn leave_work_of_request(
         &mut self,
         part: &WorkPart,
         request: RequestHandle,
-        step: RequestStep,
+        response: Option<ResponseKind>,
     ) {
+        use ResponseKind::{CancelError, Result, Stopped};
         let goes_on = !self.config.dialect.work_ends_with_response(part);
-        let outcome = match step {
-            RequestStep::SendResponse if goes_on => None,
-            RequestStep::SendResponse => Some(WorkOutcome::Finished),
-            _ if self.is_stopped(request, part) => Some(WorkOutcome::Stopped),
+        let outcome = match response {
+            Some(Result | Stopped) if goes_on => None,
+            Some(Result | Stopped) => Some(WorkOutcome::Finished),
+            Some(CancelError) | None if self.is_stopped(request, part) => {
+                Some(WorkOutcome::Stopped)
+            }
             _ => Some(WorkOutcome::Failed),
         };
+        match response {
+            Some(result @ (Result | Stopped)) => self.confirm_stop(Part::Request(request), result),
+            Some(_) if part.news == News::Stop => self.resume_work(&part.named(true)),
+            _ => {}
+        }
         self.leave_work(part, Part::Request(request), outcome);
     }
 
