@@ -19,7 +19,7 @@ use crate::event::{Response, TransmitKind};
 use crate::handle::{CallId, RequestHandle};
 use crate::id::WireId;
 use crate::machine::{
-    CancelOutcome, Machine, NewCall, RequestExtras, RequestStep, Responding, ResponseKind,
+    CancelOutcome, Machine, RequestExtras, RequestStep, Responding, ResponseKind,
 };
 use crate::options::CallOptions;
 use crate::outbox::Ticket;
@@ -56,7 +56,16 @@ impl<O, I: Default> Connection<O, I> {
         let tokens_up_to = options.idle_timeout.map(|_| usize::MAX);
         let names_up_to = limits.id_bytes;
         let head = RequestHead { by: *by, kind, method, params, tokens_up_to, names_up_to };
-        let (permit, ticket) = match send_request(machine, unsent, &head, &options, now) {
+        let sent = machine.call(&options).and_then(|permit| {
+            let number = permit.id().number();
+            let (params, timeout) = (params.map(Value::Raw), options.timeout);
+            let message = OutgoingMessage::Request { number, kind, method, params, timeout };
+            let now = permit.machine.now().max(now);
+            let context = Context { now, ..Context::of(permit.machine) };
+            let ticket = unsent.send(&context, &message, TransmitKind::Request, Some(number))?;
+            Ok((permit, ticket))
+        });
+        let (permit, ticket) = match sent {
             Ok(sent) => sent,
             Err(reason) => return Err(SendError { reason, data }),
         };
@@ -371,25 +380,6 @@ impl<O, I: Default> Connection<O, I> {
             self.emit_ready_if_room();
         }
     }
-}
-
-/// Puts the request of a call into the outbox, if the call may be made.
-fn send_request<'m, O, I: Default>(
-    machine: &'m mut Machine<Outgoing<O>, I>,
-    unsent: &mut Unsent,
-    head: &RequestHead<'_>,
-    options: &'m CallOptions,
-    now: Timestamp,
-) -> Result<(NewCall<'m, Outgoing<O>, I>, Ticket), Refusal> {
-    let permit = machine.call(options)?;
-    let number = permit.id().number();
-    let RequestHead { kind, method, params, .. } = *head;
-    let (params, timeout) = (params.map(Value::Raw), options.timeout);
-    let message = OutgoingMessage::Request { number, kind, method, params, timeout };
-    let now = permit.machine.now().max(now);
-    let context = Context { now, ..Context::of(permit.machine) };
-    let ticket = unsent.send(&context, &message, TransmitKind::Request, Some(number))?;
-    Ok((permit, ticket))
 }
 
 /// Returns what kind of response this is. `mark` is that of a stop.

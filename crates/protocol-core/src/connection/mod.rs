@@ -254,11 +254,11 @@ impl<O, I: Default> Connection<O, I> {
             Action::TreeSettled { request } => self.push_event(Event::TreeSettled { request }),
             Action::WorkBegan { work } => self.report_work_began(work),
             Action::WorkStopped { work, cause } => {
-                self.push_work_event(Event::WorkStopped { work, cause });
+                self.push_event(Event::WorkStopped { work, cause });
             }
-            Action::WorkResumed { work } => self.push_work_event(Event::WorkResumed { work }),
+            Action::WorkResumed { work } => self.push_event(Event::WorkResumed { work }),
             Action::WorkEnded { work, outcome, cause } => {
-                self.push_work_event(Event::WorkEnded { work, outcome, cause });
+                self.push_event(Event::WorkEnded { work, outcome, cause });
             }
             Action::Close { reason } => {
                 self.push_event(Event::Closed { reason });

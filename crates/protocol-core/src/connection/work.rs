@@ -146,12 +146,6 @@ impl<O, I: Default> Connection<O, I> {
         let Some(WorkName { runs_here, rule, name }) = self.machine.work_name(work) else { return };
         let Some(rule) = self.config().dialect.work.get(usize::from(*rule)) else { return };
         let (kind, name, runs_here) = (rule.kind.clone(), name.clone(), *runs_here);
-        self.push_work_event(Event::WorkBegan { work, kind, name, runs_here });
-    }
-
-    pub(super) fn push_work_event(&mut self, event: Event<'static, O>) {
-        if self.config().show_work {
-            self.push_event(event);
-        }
+        self.push_event(Event::WorkBegan { work, kind, name, runs_here });
     }
 }

@@ -49,13 +49,20 @@ impl<C, R: Default> Machine<C, R> {
         }
     }
 
+    /// Queues news of work, if the host wants to see them.
+    fn report(&mut self, news: Action<C>) {
+        if self.config.show_work {
+            self.cascade.push_back(news);
+        }
+    }
+
     /// Begins work, unless as much is in progress as [`Limits::works`](crate::Limits::works) allows.
     fn begin_work(&mut self, name: WorkName, begun_by: Option<Part>) {
         if self.works.rows.len() >= self.config.limits.works || self.is_closed() {
             return;
         }
         let work = self.works.insert(name, begun_by);
-        self.cascade.push_back(Action::WorkBegan { work });
+        self.report(Action::WorkBegan { work });
     }
 
     // Stop
@@ -90,7 +97,7 @@ impl<C, R: Default> Machine<C, R> {
     fn stop_run(&mut self, work: WorkId, cause: Cause) {
         let Some(row) = self.works.set_cause(work, Some(cause)) else { return };
         let begun_by = row.begun_by;
-        self.cascade.push_back(Action::WorkStopped { work, cause });
+        self.report(Action::WorkStopped { work, cause });
         match begun_by {
             Some(Part::Request(request)) => {
                 self.cascade_mark(request, RequestInput::Cancel, Cause::Stopped);
@@ -121,7 +128,7 @@ impl<C, R: Default> Machine<C, R> {
         for work in self.works.named(name, STOPPING) {
             self.works.set_cause(work, None);
             self.works.set_due(work, None);
-            self.cascade.push_back(Action::WorkResumed { work });
+            self.report(Action::WorkResumed { work });
         }
     }
 
@@ -172,7 +179,7 @@ impl<C, R: Default> Machine<C, R> {
         let Some(Work { cause, is_confirmed, .. }) = self.works.remove(work) else { return };
         let is_confirmed = outcome == WorkOutcome::Finished && is_confirmed;
         let outcome = if is_confirmed { WorkOutcome::Stopped } else { outcome };
-        self.cascade.push_back(Action::WorkEnded { work, outcome, cause });
+        self.report(Action::WorkEnded { work, outcome, cause });
     }
 
     /// Ends the work whose grace has run out.
