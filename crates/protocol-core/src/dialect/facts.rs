@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 use protocol_json::{member, path};
 use serde_json::value::RawValue;
 
-use super::signs::{Carrier, Mark, News, WorkPart, WorkRule};
+use super::signs::{Carrier, Mark, News, WorkPart};
 use super::{Cancellers, CapabilityRule, Dialect, RequestKind, Role, Text, Uncancellable};
 use crate::error::CancelRefusal;
 use crate::id::WireId;
@@ -151,19 +151,7 @@ impl Dialect {
         value: Option<&RawValue>,
         names_up_to: usize,
     ) -> Option<WorkPart> {
-        let speaks = |rule: &&WorkRule| rule.signs.iter().any(|sign| sign.is_of(carrier, method));
-        self.work.iter().find(speaks)?;
-        self.report_in(carrier, method, value?, names_up_to)
-    }
-
-    #[cold]
-    fn report_in(
-        &self,
-        carrier: Carrier,
-        method: &str,
-        value: &RawValue,
-        names_up_to: usize,
-    ) -> Option<WorkPart> {
+        let value = value?;
         (0..).zip(self.work.iter()).find_map(|(rule, it)| {
             let (sign, it, name) = (0..)
                 .zip(it.signs.iter())

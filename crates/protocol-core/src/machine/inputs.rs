@@ -339,27 +339,6 @@ impl<C, R: Default> Machine<C, R> {
 
     // Steps of calls
 
-    /// Carries a step of a call out; returns the step, and the action for this call.
-    #[inline]
-    pub(super) fn step_call(
-        &mut self,
-        key: RowKey,
-        input: CallInput,
-        response: Option<Settlement>,
-    ) -> (CallStep, Option<Action<C>>) {
-        let part = || self.calls.row(key).extras.as_ref()?.facts.work.clone();
-        let part = self.works.may_have_parts().then(part).flatten();
-        let (step, action) = self.calls.step(key, input, response, &self.config);
-        if let Some(Action::Withdraw(done) | Action::Complete(done)) = &action {
-            self.leave_tree(done.call, done.parent);
-            if let Some(part) = part {
-                let is_silent = response.is_none() && matches!(action, Some(Action::Complete(_)));
-                self.leave_work_of_call(&part, done.call, done.settlement, is_silent);
-            }
-        }
-        (step, action)
-    }
-
     /// Queues the action that `decide` returns, in front of those that `decide` itself queues. So a
     /// decision comes before the decisions that follow from it.
     pub(super) fn queue_before_effects(
@@ -418,8 +397,12 @@ impl<C, R: Default> Machine<C, R> {
         input: RequestInput,
         cause: Cause,
     ) -> RequestStep {
-        let step = self.requests.step(request, input, cause);
-        if step == RequestStep::MarkCancelled {
+        let Some(row) = self.requests.get_mut(request) else { return RequestStep::Completed };
+        let Transition { next, step } = row.phase.on(input);
+        let is_marked = step == RequestStep::MarkCancelled;
+        row.cause = if is_marked { Some(cause) } else { row.cause };
+        self.requests.enter(request.slot, next);
+        if is_marked {
             let mut last = CallId::MIN;
             while let Some(call) = self.requests.child_after(request, last) {
                 self.cascade_cancel(call, Cause::Parent);
