@@ -69,11 +69,6 @@ impl<O, I: Default> Connection<O, I> {
         self.run_cascade();
     }
 
-    /// Refuses a message over the limit, which the stream may have skipped.
-    pub(crate) fn refuse_too_large(&mut self) {
-        self.refuse(None, None, Violation::MessageTooLarge, None);
-    }
-
     // Messages
 
     #[inline]
@@ -220,7 +215,7 @@ impl<O, I: Default> Connection<O, I> {
     /// for. A client may be reading output that its server prints beside its messages, and a response to
     /// that has ended servers (F61).
     #[cold]
-    fn refuse(
+    pub(crate) fn refuse(
         &mut self,
         id: Option<&str>,
         origin: Option<&Origin>,

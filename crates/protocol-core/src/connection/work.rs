@@ -63,26 +63,20 @@ impl<O, I: Default> Connection<O, I> {
         grace: Option<Duration>,
         now: Timestamp,
     ) -> CancelOutcome {
-        let outcome = self.stop_or_cancel(call, cause, now);
+        let is_queued = self.machine.is_queued(call);
+        let outcome = match self.machine.work_of_call(call) {
+            Some(work) if self.machine.is_stopping(work) => CancelOutcome::AlreadySent,
+            Some(work) if self.stop(work, cause, None, now).is_err() => {
+                self.cancel(call, cause, now)
+            }
+            Some(_) if is_queued => CancelOutcome::Withdrawn,
+            Some(_) => CancelOutcome::Sent,
+            None => self.cancel(call, cause, now),
+        };
         if let Some(grace) = grace {
             self.machine.bound_call(call, grace);
         }
         outcome
-    }
-
-    fn stop_or_cancel(&mut self, call: CallId, cause: Cause, now: Timestamp) -> CancelOutcome {
-        let is_queued = self.machine.is_queued(call);
-        let Some(work) = self.machine.work_of_call(call) else {
-            return self.cancel(call, cause, now);
-        };
-        if self.machine.is_stopping(work) {
-            return CancelOutcome::AlreadySent;
-        }
-        match self.stop(work, cause, None, now) {
-            Ok(()) if is_queued => CancelOutcome::Withdrawn,
-            Ok(()) => CancelOutcome::Sent,
-            Err(_) => self.cancel(call, cause, now),
-        }
     }
 
     /// Sends the stop of the dialect, and returns its number if it is a request.

@@ -356,20 +356,16 @@ impl<C> Calls<C> {
             let &(due, call, reason) = self.timers.first().filter(|(due, ..)| *due <= now)?;
             let key = self.find(call)?;
             if reason == TimerReason::IdleTimeout {
-                self.catch_up(key);
+                // Progress with its tokens may have moved it.
+                let extras = self.row(key).extras.as_ref();
+                let tokens = extras.into_iter().flat_map(|extras| &extras.facts.progress_tokens);
+                let latest = tokens.map(|token| self.tokens.progressed(token)).max();
+                self.restart_idle_timeout(key, latest.unwrap_or_default());
             }
             if self.timers.first() == Some(&(due, call, reason)) {
                 return Some((key, reason));
             }
         }
-    }
-
-    /// Moves an idle timer to where the progress of its tokens puts it.
-    fn catch_up(&mut self, key: RowKey) {
-        let extras = self.row(key).extras.as_ref();
-        let tokens = extras.into_iter().flat_map(|extras| &extras.facts.progress_tokens);
-        let latest = tokens.map(|token| self.tokens.progressed(token)).max();
-        self.restart_idle_timeout(key, latest.unwrap_or_default());
     }
 
     pub(super) fn assert_consistent(&self) {
