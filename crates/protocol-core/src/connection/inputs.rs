@@ -315,6 +315,7 @@ impl<O, I: Default> Connection<O, I> {
         let (step, request) = self.machine.receive_cancel(name);
         match request {
             Some(request) if step == Some(RequestStep::MarkCancelled) => {
+                let reason = reason.map(|reason| Cow::Owned(reason.into_owned()));
                 self.report_cancelled(request, Cause::Peer, reason);
             }
             Some(request) => self.leave_batch_if_withheld(request),

@@ -202,21 +202,15 @@ impl<C> Calls<C> {
     // Rows
 
     /// Inserts the row of the call with the next id.
-    pub(super) fn insert(
-        &mut self,
-        id: CallId,
-        parent: Option<Slot>,
-        refusal: Option<CancelRefusal>,
-        data: C,
-    ) -> RowKey {
+    pub(super) fn insert(&mut self, row: Call<C>) -> RowKey {
+        let id = row.id;
         debug_assert_eq!(id, self.next_id(), "the permit holds the next id");
         self.last = id;
         if id.is_reissued() {
             self.settled_numbers.take(&id.number());
         }
         slot::make_room(&mut self.rows);
-        let (phase, ending, extras) = (CallPhase::Queued, None, None);
-        let slot = self.rows.insert(Call { id, data, parent, phase, ending, refusal, extras });
+        let slot = self.rows.insert(row);
         self.by_number.insert(&id.number(), slot as u32, numbers(&self.rows));
         RowKey(slot)
     }

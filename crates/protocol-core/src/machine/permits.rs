@@ -1,10 +1,10 @@
 //! Permits: decisions that have changed nothing yet. Dropping one changes nothing.
 
 use super::action::ResponseKind;
-use super::calls::Idle;
+use super::calls::{Call, Idle};
 use super::requests::RequestExtras;
 use super::state::Machine;
-use super::table::{RequestPhase, RequestStep};
+use super::table::{CallPhase, RequestPhase, RequestStep};
 use super::works::Part;
 use crate::cause::Cause;
 use crate::dialect::facts::Facts;
@@ -35,7 +35,8 @@ impl<C, R: Default> NewCall<'_, C, R> {
         let Self { machine, options, id } = self;
         let now = machine.advance_clock(now);
         let parent = options.parent.map(|parent| parent.slot);
-        let key = machine.calls.insert(id, parent, facts.refusal, data);
+        let (phase, ending, refusal, extras) = (CallPhase::Queued, None, facts.refusal, None);
+        let key = machine.calls.insert(Call { id, data, parent, phase, ending, refusal, extras });
         let part = facts.work.clone();
         if options.needs_extras() || !facts.is_plain() {
             machine.calls.peer_may_end += usize::from(facts.server_may_end);
