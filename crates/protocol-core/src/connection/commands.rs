@@ -9,7 +9,7 @@ use super::negotiation::{Negotiated, declare_anew};
 use super::unsent::Unsent;
 use super::{Connection, Outgoing};
 use crate::cause::Cause;
-use crate::config::{Config, Shutdown};
+use crate::config::{CallOptions, Config, Shutdown};
 use crate::dialect::CancelRule;
 use crate::dialect::facts::RequestHead;
 use crate::dialect::signs::{Carrier, Mark};
@@ -21,7 +21,6 @@ use crate::id::WireId;
 use crate::machine::{
     CancelOutcome, Machine, RequestExtras, RequestStep, Responding, ResponseKind,
 };
-use crate::options::CallOptions;
 use crate::outbox::Ticket;
 use crate::slot::Slot;
 use crate::time::Timestamp;

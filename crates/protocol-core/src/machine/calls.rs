@@ -1,4 +1,4 @@
-//! Our calls in flight: one row each, their wire numbers and their timers.
+//! Our calls in flight: one row each, their wire numbers and their four real timers (B21).
 
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};
@@ -10,7 +10,6 @@ use slab::Slab;
 
 use super::recent::RecentIds;
 use super::table::CallPhase;
-use super::timers::TimerReason;
 use super::tokens::Tokens;
 use crate::cause::{Cause, Settlement};
 use crate::dialect::facts::{Facts, Handshake};
@@ -77,6 +76,33 @@ impl CallExtras {
         .into_iter()
         .filter_map(|(due, reason)| Some((due?, reason)))
         .min()
+    }
+}
+
+/// The reason that [`poll_timeout`](crate::Connection::poll_timeout) wants to be called back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+pub enum TimerReason {
+    /// A call's deadline.
+    Deadline,
+    /// A call's idle timeout.
+    IdleTimeout,
+    /// A call's hard cap.
+    HardCap,
+    /// The end of a call's grace after it was cancelled, dropped or detached.
+    Grace,
+}
+
+impl TimerReason {
+    /// Returns the cause of a call that this timer settles, unless an earlier cancellation recorded one.
+    /// Only a detached call has none at the end of its grace, so the cause of that is `dropped`.
+    pub(super) const fn cause(self) -> Cause {
+        match self {
+            Self::Deadline => Cause::Deadline,
+            Self::IdleTimeout => Cause::IdleTimeout,
+            Self::HardCap => Cause::HardCap,
+            Self::Grace => Cause::Dropped,
+        }
     }
 }
 

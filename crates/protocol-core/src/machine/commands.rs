@@ -3,7 +3,7 @@
 use core::time::Duration;
 
 use super::action::{Action, CancelOutcome, ResponseKind};
-use super::calls::{Call, Fate, NumberOwner, RowKey};
+use super::calls::{Call, Fate, NumberOwner, RowKey, TimerReason};
 use super::permits::{NewCall, NewOperation, Responding};
 use super::requests::{Request, RequestExtras};
 use super::state::Machine;
@@ -11,14 +11,12 @@ use super::table::{
     self, CallInput, CallPhase, CallStep, Life, LifeInput, LifeStep, RequestInput, RequestPhase,
     RequestStep, Transition,
 };
-use super::timers::TimerReason;
 use crate::cause::{Cause, CloseReason, Settlement};
-use crate::config::{Config, Shutdown};
+use crate::config::{CallOptions, Config, Shutdown};
 use crate::dialect::{CancelRule, Cancellers, CapabilityRule, Dialect, Grace, ResponseRule, Role};
 use crate::error::{CancelRefusal, Refusal};
 use crate::handle::{CallId, RequestHandle};
 use crate::id::WireId;
-use crate::options::CallOptions;
 use crate::time::Timestamp;
 
 impl<C, R: Default> Machine<C, R> {

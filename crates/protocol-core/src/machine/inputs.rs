@@ -5,13 +5,12 @@ use core::mem;
 use core::time::Duration;
 
 use super::action::{Action, ResponseKind};
-use super::calls::{Fate, NumberOwner, RowKey};
+use super::calls::{Fate, NumberOwner, RowKey, TimerReason};
 use super::requests::{RequestExtras, Requests};
 use super::state::Machine;
 use super::table::{
     CallInput, CallPhase, CallStep, LifeInput, LifeStep, RequestInput, RequestStep, Transition,
 };
-use super::timers::TimerReason;
 use super::works::Part;
 use crate::cause::{Cause, CloseReason, Settlement};
 use crate::dialect::facts::Facts;

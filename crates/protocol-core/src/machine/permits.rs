@@ -7,11 +7,11 @@ use super::state::Machine;
 use super::table::{CallPhase, RequestPhase, RequestStep};
 use super::works::Part;
 use crate::cause::Cause;
+use crate::config::CallOptions;
 use crate::dialect::facts::Facts;
 use crate::dialect::signs::{Mark, WorkPart};
 use crate::handle::{CallId, RequestHandle};
 use crate::id::WireId;
-use crate::options::CallOptions;
 use crate::time::Timestamp;
 
 /// A call that may be made.
