@@ -185,7 +185,7 @@ impl<O, I: Default> Connection<O, I> {
         self.take_sequence_number();
         declare_anew(&mut self.machine, true, method, params);
         if let Some(part) = part {
-            self.machine.report_work(&part, true);
+            self.machine.report_work(&part, true, None);
             self.run_cascade();
         }
         Ok(())

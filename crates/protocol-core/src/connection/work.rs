@@ -108,7 +108,7 @@ impl<O, I: Default> Connection<O, I> {
         let Config { dialect, limits, .. } = self.config();
         let part = dialect.work_in(Carrier::Notification, method, params, limits.id_bytes);
         let Some(part) = part else { return false };
-        self.machine.report_work(&part, false);
+        self.machine.report_work(&part, false, None);
         self.run_cascade();
         true
     }
@@ -132,7 +132,7 @@ impl<O, I: Default> Connection<O, I> {
     pub(super) fn work_in_result(&mut self, result: &RawValue, is_ours: bool) {
         let Config { dialect, limits, .. } = self.config();
         if let Some(part) = dialect.work_in(Carrier::Result, "", Some(result), limits.id_bytes) {
-            self.machine.report_work(&part, is_ours);
+            self.machine.report_work(&part, is_ours, None);
         }
     }
 

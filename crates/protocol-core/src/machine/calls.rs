@@ -12,7 +12,7 @@ use super::recent::RecentIds;
 use super::table::CallPhase;
 use super::tokens::Tokens;
 use crate::cause::{Cause, Settlement};
-use crate::dialect::facts::{Facts, Handshake};
+use crate::dialect::facts::Facts;
 use crate::dialect::{Grace, RequestKind};
 use crate::error::CancelRefusal;
 use crate::handle::{self, CallId};
@@ -52,9 +52,6 @@ pub(super) struct CallExtras {
     pub(super) cancel_number: Option<u32>,
     pub(super) facts: Facts,
 }
-
-/// The facts of a call that matter at its end: its handshake, and whether it has a part in some work.
-type Ending = (Option<Handshake>, bool);
 
 /// An idle timeout.
 #[derive(Clone, Copy, Debug, Hash)]
@@ -262,19 +259,20 @@ impl<C> Calls<C> {
 
     /// Removes a row, its number and its timers. The number of its cancel was released before.
     #[inline]
-    pub(super) fn remove(&mut self, RowKey(slot): RowKey) -> (Call<C>, Ending) {
+    pub(super) fn remove(&mut self, RowKey(slot): RowKey) -> Call<C> {
         let mut row = self.rows.remove(slot);
         self.by_number.remove(&row.id.number(), slot as u32, numbers(&self.rows));
-        let extras = row.extras.take();
-        let ending = extras.map_or((None, false), |extras| self.recycle(row.id, extras));
+        if let Some(extras) = row.extras.take() {
+            self.recycle(row.id, extras);
+        }
         if slot::give_back(&mut self.rows) {
             self.by_number = Index::new();
         }
-        (row, ending)
+        row
     }
 
     /// Releases the timers and tokens of a settled call, and keeps the box for the next call.
-    fn recycle(&mut self, call: CallId, mut extras: Box<CallExtras>) -> Ending {
+    fn recycle(&mut self, call: CallId, mut extras: Box<CallExtras>) {
         debug_assert!(extras.cancel_number.is_none(), "its number would lead to another row");
         if let Some((due, reason)) = extras.next_timer() {
             self.timers.remove(&(due, call, reason));
@@ -282,12 +280,10 @@ impl<C> Calls<C> {
         self.peer_may_end -= usize::from(extras.facts.server_may_end);
         let tokens = &extras.facts.progress_tokens;
         tokens.iter().for_each(|token| self.tokens.release(token, false));
-        let ending = (extras.facts.handshake, extras.facts.work.is_some());
         if self.spare.len() < Self::SPARE {
             *extras = CallExtras::default();
             self.spare.push(extras);
         }
-        ending
     }
 
     /// Returns the extras of a call, which are made if it had none.

@@ -101,7 +101,7 @@ impl<C, R: Default> Machine<C, R> {
         let part = extras.facts.work.clone();
         let request = self.requests.insert(id, extras);
         if let Some(part) = part {
-            self.join_work(&part, Part::Request(request));
+            self.report_work(&part, false, Some(Part::Request(request)));
         }
         if is_cancelled_early {
             self.cascade_mark(request, self.peer_cancel_input(request), Cause::Peer);

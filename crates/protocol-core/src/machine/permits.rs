@@ -50,7 +50,7 @@ impl<C, R: Default> NewCall<'_, C, R> {
             });
         }
         if let Some(part) = part {
-            machine.join_work(&part, Part::Call(id));
+            machine.report_work(&part, true, Some(Part::Call(id)));
         }
         if let Some(parent) = options.parent {
             machine.requests.add_child(parent, id);

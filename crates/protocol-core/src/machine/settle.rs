@@ -75,7 +75,10 @@ impl<C> Calls<C> {
                 self.settled_numbers.insert(cancel, fate, limit);
             }
         }
-        let (row, (handshake, has_work)) = self.remove(key);
+        let facts = self.row(key).extras.as_ref().map(|extras| &extras.facts);
+        let handshake = facts.and_then(|facts| facts.handshake);
+        let has_work = facts.is_some_and(|facts| facts.work.is_some());
+        let row = self.remove(key);
         // A response after the token of its operation is a duplicate, like every one to a number that
         // nothing is known of.
         let had_token =

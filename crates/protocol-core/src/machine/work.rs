@@ -13,13 +13,13 @@ use crate::dialect::signs::{Mark, News, WorkPart};
 use crate::handle::{CallId, RequestHandle, WorkId};
 
 impl<C, R: Default> Machine<C, R> {
-    /// Takes up a request or call that has a part in some work.
-    #[cold]
-    pub(super) fn join_work(&mut self, part: &WorkPart, of: Part) {
-        let is_ours = matches!(of, Part::Call(_));
-        match part.news {
-            News::Begun => self.begin_work(part.named(!is_ours), Some(of)),
-            News::Nested { is_cancelled } => {
+    /// Takes what a message of one side reports about work. `by` is the request or call that it is, if it is one.
+    pub(crate) fn report_work(&mut self, part: &WorkPart, is_ours: bool, by: Option<Part>) {
+        match (part.news, by) {
+            // The receiver of a request runs the work that it begins, and otherwise the sender.
+            (News::Begun, Some(_)) => self.begin_work(part.named(!is_ours), by),
+            (News::Begun, None) => self.begin_work(part.named(is_ours), None),
+            (News::Nested { is_cancelled }, Some(of)) => {
                 let name = part.named(is_ours);
                 // The peer sent it before it read the stop. A later run is not hit.
                 let is_late = self.works.are_stopping(&name);
@@ -30,22 +30,14 @@ impl<C, R: Default> Machine<C, R> {
                     self.stop_nested(of, is_cancelled);
                 }
             }
-            News::Stop | News::Ended | News::Asked => self.report_work(part, is_ours),
-        }
-    }
-
-    /// Takes what a message of one side reports about work.
-    pub(crate) fn report_work(&mut self, part: &WorkPart, is_ours: bool) {
-        match part.news {
-            News::Begun => self.begin_work(part.named(is_ours), None),
-            News::Stop if is_ours => self.stop_work(&part.named(false), Cause::Caller, None),
-            News::Stop => self.stop_work(&part.named(true), Cause::Peer, None),
-            News::Ended => {
+            (News::Stop, _) if is_ours => self.stop_work(&part.named(false), Cause::Caller, None),
+            (News::Stop, _) => self.stop_work(&part.named(true), Cause::Peer, None),
+            (News::Ended, _) => {
                 let outcome =
                     if part.is_stopped { WorkOutcome::Stopped } else { WorkOutcome::Finished };
                 self.end_work_named(&part.named(is_ours), outcome);
             }
-            News::Nested { .. } | News::Asked => {}
+            (News::Nested { .. } | News::Asked, _) => {}
         }
     }
 

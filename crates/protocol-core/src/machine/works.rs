@@ -38,7 +38,7 @@ impl WorkPart {
 
 /// A request or call that is a part of work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(super) enum Part {
+pub(crate) enum Part {
     Call(CallId),
     Request(RequestHandle),
 }
