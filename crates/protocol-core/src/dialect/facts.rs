@@ -153,12 +153,13 @@ impl Dialect {
     ) -> Option<WorkPart> {
         let value = value?;
         (0..).zip(self.work.iter()).find_map(|(rule, it)| {
-            let (sign, it, name) = (0..)
-                .zip(it.signs.iter())
-                .find_map(|(sign, it)| Some((sign, it, it.name_in(carrier, method, value)?)))?;
+            let signs = it.signs.iter().enumerate();
+            let mut signs = signs.filter(|(_, sign)| sign.is_of(carrier, method));
+            let (at, sign, name) =
+                signs.find_map(|(at, sign)| Some((at, sign, sign.name_in(value)?)))?;
             let name = WireId::scanned(Some(name).filter(|name| name.len() <= names_up_to)?)?;
-            let is_stopped = it.stopped.as_ref().is_some_and(|mark| mark.is_in(value));
-            Some(WorkPart { rule, news: it.news, name, is_stopped, sign })
+            let is_stopped = sign.stopped.as_ref().is_some_and(|mark| mark.is_in(value));
+            Some(WorkPart { rule, news: sign.news, name, is_stopped, sign: at as u8 })
         })
     }
 
