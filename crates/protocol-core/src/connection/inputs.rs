@@ -243,7 +243,11 @@ impl<O, I: Default> Connection<O, I> {
 
     /// Receives a cancel that is a notification. The notification itself is an event too, if the host
     /// wants that.
-    fn receive_cancel(&mut self, method: Cow<'_, str>, params: Option<&RawValue>) {
+    fn receive_cancel<'m>(
+        &mut self,
+        method: Cow<'m, str>,
+        params: Option<&'m RawValue>,
+    ) -> Option<Event<'m, O>> {
         let dialect = &self.machine.config().dialect;
         let (target, reason) = dialect.cancel.read(params);
         let token = target.map(RawValue::get).filter(|token| dialect.ids.allows(token));
@@ -252,16 +256,25 @@ impl<O, I: Default> Connection<O, I> {
             if let Some(action) = self.machine.receive_end(call) {
                 self.carry_out(action, None);
             }
-            return self.run_cascade();
+            self.run_cascade();
+            return None;
         }
-        match token.and_then(|token| self.readable(token)) {
-            Some(id) => _ = self.apply_cancel(&id, reason),
-            None => self.report(Violation::MalformedCancel, None),
+        let (step, request) = match token.and_then(|token| self.readable(token)) {
+            Some(id) => self.machine.receive_cancel(&id),
+            None => {
+                self.report(Violation::MalformedCancel, None);
+                (None, None)
+            }
+        };
+        if let Some(request) = request {
+            self.leave_batch_if_withheld(request);
         }
         self.run_cascade();
         if self.config().show_raw_cancels {
             self.push_event(Event::notification(method, params).into_owned());
         }
+        let request = request.filter(|_| step == Some(RequestStep::MarkCancelled))?;
+        Some(Event::Cancelled { request, cause: Cause::Peer, reason })
     }
 
     /// Receives a cancel that is a request, and acknowledges it.
@@ -363,11 +376,10 @@ impl<O, I: Default> Connection<O, I> {
         let dialect = &self.machine.config().dialect;
         if dialect.cancel.has_method(&method) {
             if !dialect.cancels_are_requests() {
-                self.receive_cancel(method, params);
-            } else {
-                // Nobody can acknowledge it.
-                self.report(Violation::InvalidNotification { problem: EnvelopeProblem::Id }, None);
+                return self.receive_cancel(method, params);
             }
+            // Nobody can acknowledge it.
+            self.report(Violation::InvalidNotification { problem: EnvelopeProblem::Id }, None);
             return None;
         }
         if self.machine.awaits_progress() {

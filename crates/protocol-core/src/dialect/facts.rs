@@ -90,7 +90,7 @@ impl Dialect {
             kind: head.kind,
             server_may_end,
             starts_operation,
-            handshake: self.handshake(head),
+            handshake: if self.has_handshakes() { self.handshake(head) } else { None },
             progress_tokens: self.progress_tokens(head),
             work: work.map(Box::new),
         }
@@ -112,8 +112,14 @@ impl Dialect {
         params.iter().any(is_there).then_some(CancelRefusal::Params)
     }
 
-    /// Returns what the result of a request settles. In most dialects it settles nothing.
+    /// Returns whether any result settles anything. In most dialects none does.
     #[inline]
+    fn has_handshakes(&self) -> bool {
+        let is_declared = self.capability != CapabilityRule::NotNeeded;
+        is_declared || self.session.is_some() || !self.exchanges.is_empty()
+    }
+
+    /// Returns what the result of a request settles.
     fn handshake(&self, head: &RequestHead<'_>) -> Option<Handshake> {
         let capability = match &self.capability {
             CapabilityRule::Declared { exchange, client, .. } if exchange == head.method => {
