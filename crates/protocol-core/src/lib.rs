@@ -109,7 +109,6 @@ mod index;
 mod input;
 mod limits;
 pub mod machine;
-mod options;
 mod outbox;
 mod slot;
 mod stream;
@@ -118,7 +117,7 @@ mod time;
 mod violation;
 
 pub use cause::{Cause, CloseReason, Settlement, WorkOutcome};
-pub use config::{Config, Shutdown};
+pub use config::{CallOptions, Config, Shutdown};
 pub use connection::Connection;
 pub use dialect::facts::{Facts, Handshake};
 pub use dialect::signs::{Carrier, Mark, News, Sign, WorkPart, WorkRule};
@@ -134,7 +133,6 @@ pub use id::{IdRule, WireId};
 pub use input::InputBuffer;
 pub use limits::Limits;
 pub use machine::{CancelOutcome, RequestPhase, TimerReason, WorkName};
-pub use options::CallOptions;
 #[cfg(feature = "std")]
 pub use protocol_json::write_value;
 pub use stream::{Received, StreamConnection};

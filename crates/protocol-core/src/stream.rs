@@ -8,6 +8,7 @@ use crate::connection::Connection;
 use crate::event::{Event, Transmit};
 use crate::frame::{Deframer, Frame};
 use crate::time::Timestamp;
+use crate::violation::Violation;
 
 /// A [`Connection`] with the framing of its dialect, for transports that carry bytes.
 ///
@@ -141,7 +142,7 @@ impl<O, I: Default> StreamConnection<O, I> {
                 return Received::new(consumed, Some(message), connection.receive(message, now));
             }
             Frame::Partial => {}
-            Frame::TooLarge => connection.refuse_too_large(),
+            Frame::TooLarge => connection.refuse(None, None, Violation::MessageTooLarge, None),
             Frame::Broken(violation) => {
                 connection.report(violation, None);
                 connection.close(reason, now);

@@ -40,6 +40,10 @@ fn peak(dialect: &Dialect, limits: Limits, message: &str) -> usize {
         let options = CallOptions::default().idle_timeout(support::millis(1_000));
         conn.call("m", Some(params), 0, options, NOW).unwrap();
         let _ = conn.poll_transmit(&mut out);
+        // A message may be a cancel of this one.
+        if dialect.envelope == Envelope::JsonRpc {
+            drop(conn.receive(br#"{"jsonrpc":"2.0","id":1,"method":"m"}"#, NOW));
+        }
         drop(conn.receive(message.as_bytes(), NOW));
         while conn.poll_event().is_some() {}
         heap.peak()

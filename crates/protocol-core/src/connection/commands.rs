@@ -9,17 +9,18 @@ use super::negotiation::{Negotiated, declare_anew};
 use super::unsent::Unsent;
 use super::{Connection, Outgoing};
 use crate::cause::Cause;
-use crate::config::{Config, Shutdown};
+use crate::config::{CallOptions, Config, Shutdown};
 use crate::dialect::CancelRule;
 use crate::dialect::facts::RequestHead;
-use crate::dialect::signs::Carrier;
+use crate::dialect::signs::{Carrier, Mark};
 use crate::envelope::{Addressee, Context, OutgoingMessage};
 use crate::error::{Refusal, SendError};
 use crate::event::{Response, TransmitKind};
 use crate::handle::{CallId, RequestHandle};
 use crate::id::WireId;
-use crate::machine::{CancelOutcome, Machine, NewCall, RequestExtras, RequestStep, Responding};
-use crate::options::CallOptions;
+use crate::machine::{
+    CancelOutcome, Machine, RequestExtras, RequestStep, Responding, ResponseKind,
+};
 use crate::outbox::Ticket;
 use crate::slot::Slot;
 use crate::time::Timestamp;
@@ -54,11 +55,20 @@ impl<O, I: Default> Connection<O, I> {
         let tokens_up_to = options.idle_timeout.map(|_| usize::MAX);
         let names_up_to = limits.id_bytes;
         let head = RequestHead { by: *by, kind, method, params, tokens_up_to, names_up_to };
-        let (permit, ticket) = match send_request(machine, unsent, &head, &options, now) {
+        let sent = machine.call(&options).and_then(|permit| {
+            let number = permit.id().number();
+            let (params, timeout) = (params.map(Value::Raw), options.timeout);
+            let message = OutgoingMessage::Request { number, kind, method, params, timeout };
+            let now = permit.machine.now().max(now);
+            let context = Context { now, ..Context::of(permit.machine) };
+            let ticket = unsent.send(&context, &message, TransmitKind::Request, Some(number))?;
+            Ok((permit, ticket))
+        });
+        let (permit, ticket) = match sent {
             Ok(sent) => sent,
             Err(reason) => return Err(SendError { reason, data }),
         };
-        let dialect = &permit.machine().config().dialect;
+        let dialect = &permit.machine.config().dialect;
         let mut facts = dialect.facts(&head);
         if tokens_up_to.is_some() {
             facts.progress_tokens.extend(dialect.envelope.progress_token_of(permit.id().number()));
@@ -175,7 +185,7 @@ impl<O, I: Default> Connection<O, I> {
         self.take_sequence_number();
         declare_anew(&mut self.machine, true, method, params);
         if let Some(part) = part {
-            self.machine.report_work(&part, true);
+            self.machine.report_work(&part, true, None);
             self.run_cascade();
         }
         Ok(())
@@ -213,20 +223,20 @@ impl<O, I: Default> Connection<O, I> {
         let to = addressee(&permit, extras);
         let (is_plain, handshake) = (extras.is_none(), extras.and_then(|it| it.facts.handshake));
         let has_work = extras.is_some_and(|it| it.facts.work.is_some());
-        let stopped = if has_work { permit.stopped(&response) } else { None };
-        let sent = match stopped {
+        let mark = if has_work { permit.mark() } else { None };
+        let kind = response_kind(&response, mark);
+        let is_stopped = || kind == ResponseKind::CancelError && permit.is_stopped();
+        let sent = match mark.filter(|_| is_stopped()) {
             None => {
                 let message = OutgoingMessage::Response { to, response };
-                send_response(&mut self.unsent, permit.machine(), &message, batch)?
+                send_response(&mut self.unsent, permit.machine, &message, batch)?
             }
             Some(mark) => mark.with_members(|members| {
                 let message = OutgoingMessage::Result { to, members };
-                send_response(&mut self.unsent, permit.machine(), &message, batch)
+                send_response(&mut self.unsent, permit.machine, &message, batch)
             })?,
         };
-        if has_work {
-            permit.respond_for_work(&response);
-        }
+        permit.response = Some(kind);
         let data = permit.commit();
         // Most responses concern neither the connection nor a batch, and take no number.
         if !is_plain {
@@ -287,8 +297,8 @@ impl<O, I: Default> Connection<O, I> {
         let cause = self.machine.request_cause(request);
         let token = operation_id(token);
         let operation = self.machine.begin_operation(request, token)?;
-        let permit = operation.request();
-        let dialect = &permit.machine().config().dialect;
+        let permit = &operation.request;
+        let dialect = &permit.machine.config().dialect;
         let CancelRule::Operation { token: member, .. } = &dialect.cancel else {
             return Err(Refusal::NoOperation);
         };
@@ -301,7 +311,7 @@ impl<O, I: Default> Connection<O, I> {
             self.leave_batch(request);
             return Ok(());
         }
-        let sent = send_response(&mut self.unsent, permit.machine(), &message, batch)?;
+        let sent = send_response(&mut self.unsent, permit.machine, &message, batch)?;
         operation.commit();
         self.note_sent(batch, sent, None);
         self.leave_batch(request);
@@ -326,7 +336,7 @@ impl<O, I: Default> Connection<O, I> {
         reason: Option<&str>,
     ) -> Result<I, Refusal> {
         let permit = self.machine.end_request(request)?;
-        let context = Context::of(permit.machine());
+        let context = Context::of(permit.machine);
         let rule = &context.config.dialect.cancel;
         if !matches!(rule, CancelRule::Notification { .. } | CancelRule::ClosedStream) {
             return Err(Refusal::NoCancel);
@@ -371,23 +381,17 @@ impl<O, I: Default> Connection<O, I> {
     }
 }
 
-/// Puts the request of a call into the outbox, if the call may be made.
-fn send_request<'m, O, I: Default>(
-    machine: &'m mut Machine<Outgoing<O>, I>,
-    unsent: &mut Unsent,
-    head: &RequestHead<'_>,
-    options: &'m CallOptions,
-    now: Timestamp,
-) -> Result<(NewCall<'m, Outgoing<O>, I>, Ticket), Refusal> {
-    let permit = machine.call(options)?;
-    let number = permit.id().number();
-    let RequestHead { kind, method, params, .. } = *head;
-    let (params, timeout) = (params.map(Value::Raw), options.timeout);
-    let message = OutgoingMessage::Request { number, kind, method, params, timeout };
-    let now = permit.machine().now().max(now);
-    let context = Context { now, ..Context::of(permit.machine()) };
-    let ticket = unsent.send(&context, &message, TransmitKind::Request, Some(number))?;
-    Ok((permit, ticket))
+/// Returns what kind of response this is. `mark` is that of a stop.
+#[inline]
+fn response_kind(response: &Response<'_>, mark: Option<&Mark>) -> ResponseKind {
+    match response {
+        Response::Result(result) if mark.is_some_and(|mark| mark.is_in(result)) => {
+            ResponseKind::Stopped
+        }
+        Response::Result(_) => ResponseKind::Result,
+        Response::Cancelled => ResponseKind::CancelError,
+        Response::Error { .. } | Response::ErrorRaw(_) => ResponseKind::Error,
+    }
 }
 
 /// Returns the address of the response to a request.

@@ -12,6 +12,7 @@ use super::negotiation::declare_anew;
 use crate::cause::{Cause, CloseReason};
 use crate::config::Config;
 use crate::dialect::facts::RequestHead;
+use crate::dialect::signs::Mark;
 use crate::dialect::{CancelRule, RequestKind, ResponseRule, Role, code};
 use crate::envelope::{
     self, Addressee, Context, Message, Origin, OutgoingMessage, Request, ResponseBody,
@@ -66,11 +67,6 @@ impl<O, I: Default> Connection<O, I> {
     pub(crate) fn close(&mut self, reason: CloseReason, now: Timestamp) {
         self.machine.close(reason, now);
         self.run_cascade();
-    }
-
-    /// Refuses a message over the limit, which the stream may have skipped.
-    pub(crate) fn refuse_too_large(&mut self) {
-        self.refuse(None, None, Violation::MessageTooLarge, None);
     }
 
     // Messages
@@ -133,7 +129,7 @@ impl<O, I: Default> Connection<O, I> {
             Message::Response { id, kind, body } => return self.receive_response(id, kind, body),
             // A message without method, result and error can only be a response to a call in flight.
             Message::Neither { id, problem } if self.expects_response(id) => {
-                return self.receive_response(id, None, Err(problem));
+                return self.receive_response(id, None, ResponseBody::Malformed(problem));
             }
             Message::Neither { id, problem } => {
                 self.refuse(id, None, Violation::InvalidRequest { problem }, batch);
@@ -169,13 +165,14 @@ impl<O, I: Default> Connection<O, I> {
         batch: Option<Slot>,
     ) -> Option<Event<'m, O>> {
         let Config { dialect, role, limits, .. } = self.config();
-        let has_silence = dialect.response == ResponseRule::SilentWithProgress;
         let (by, names_up_to) = (role.other(), limits.id_bytes);
-        let tokens_up_to = has_silence.then_some(limits.id_bytes);
+        let has_silence = dialect.response == ResponseRule::SilentWithProgress;
+        let tokens_up_to = has_silence.then_some(names_up_to);
         let head = RequestHead { by, kind, method: &method, params, tokens_up_to, names_up_to };
         let mut extras = RequestExtras { facts: dialect.facts(&head), origin, batch };
         let is_cancel = dialect.cancels_are_requests() && dialect.cancel.has_method(&method);
-        let is_handled_here = is_cancel && !self.is_for_host(params);
+        let (target, reason) = if is_cancel { dialect.cancel.read(params) } else { (None, None) };
+        let is_handled_here = is_cancel && !self.is_for_host(target, params);
         let id = match self.readable(token) {
             _ if batch.is_some() && !is_handled_here && dialect.is_refused_in_batch(&method) => {
                 Err(EnvelopeProblem::InBatch)
@@ -184,7 +181,7 @@ impl<O, I: Default> Connection<O, I> {
             _ => Err(EnvelopeProblem::Id),
         };
         let taken = if is_handled_here {
-            self.receive_cancel_request(id, &extras, params).map(|()| None)
+            self.receive_cancel_request(id, &extras, target, reason).map(|()| None)
         } else {
             self.machine.receive_request(id, &mut extras).map(Some)
         };
@@ -197,11 +194,10 @@ impl<O, I: Default> Connection<O, I> {
                 return None;
             }
         };
-        if let Some(batch) = batch {
-            self.unsent.add_member(batch);
-        }
-        if is_cancel {
-            self.cancel_beside(params);
+        self.unsent.add_member(batch);
+        // A cancel that the host responds to may name a request all the same.
+        if let Some(id) = target.and_then(|target| self.readable(target.get())) {
+            self.apply_cancel(&id, None);
         }
         self.run_cascade();
         Some(Event::Request {
@@ -219,7 +215,7 @@ impl<O, I: Default> Connection<O, I> {
     /// for. A client may be reading output that its server prints beside its messages, and a response to
     /// that has ended servers (F61).
     #[cold]
-    fn refuse(
+    pub(crate) fn refuse(
         &mut self,
         id: Option<&str>,
         origin: Option<&Origin>,
@@ -252,8 +248,8 @@ impl<O, I: Default> Connection<O, I> {
         method: Cow<'m, str>,
         params: Option<&'m RawValue>,
     ) -> Option<Event<'m, O>> {
-        let (target, reason) = self.config().dialect.cancel.read(params);
-        let dialect = &self.config().dialect;
+        let dialect = &self.machine.config().dialect;
+        let (target, reason) = dialect.cancel.read(params);
         let token = target.map(RawValue::get).filter(|token| dialect.ids.allows(token));
         let number = || dialect.envelope.number_of(token?);
         if let Some(call) = self.machine.call_that_peer_may_end(number) {
@@ -291,13 +287,13 @@ impl<O, I: Default> Connection<O, I> {
         &mut self,
         id: Result<WireId, EnvelopeProblem>,
         extras: &RequestExtras,
-        params: Option<&RawValue>,
+        target: Option<&RawValue>,
+        reason: Option<Cow<'_, str>>,
     ) -> Result<(), Violation> {
         let dialect = &self.machine.config().dialect;
         let shares_ids = dialect.envelope.cancels_share_ids();
         let names_operation = dialect.has_operations();
         let id = self.machine.receive_cancel_request(id, &extras.facts, shares_ids)?;
-        let (target, reason) = self.config().dialect.cancel.read(params);
         let target = target.ok_or(Violation::MalformedCancel)?;
         let name = if names_operation { token_id(target) } else { self.readable(target.get()) };
         let step = match name {
@@ -317,9 +313,8 @@ impl<O, I: Default> Connection<O, I> {
 
     /// Returns whether the host responds to this cancel: it names an operation of another connection, or
     /// something that is no request.
-    fn is_for_host(&self, params: Option<&RawValue>) -> bool {
+    fn is_for_host(&self, target: Option<&RawValue>, params: Option<&RawValue>) -> bool {
         let Config { dialect, deliver_unknown_operations, .. } = self.config();
-        let (target, _) = self.config().dialect.cancel.read(params);
         // The token of another server need not look like ours.
         let is_unknown = |token| self.machine.is_unknown_operation(token_id(token).as_ref());
         dialect.envelope.cancel_is_for_host(target, params)
@@ -333,24 +328,13 @@ impl<O, I: Default> Connection<O, I> {
         let (step, request) = self.machine.receive_cancel(name);
         match request {
             Some(request) if step == Some(RequestStep::MarkCancelled) => {
+                let reason = reason.map(|reason| Cow::Owned(reason.into_owned()));
                 self.report_cancelled(request, Cause::Peer, reason);
             }
             Some(request) => self.leave_batch_if_withheld(request),
             None => {}
         }
         step
-    }
-
-    /// Applies a cancel that the host responds to, to the request that it names beside.
-    #[cold]
-    fn cancel_beside(&mut self, params: Option<&RawValue>) {
-        if !self.config().dialect.envelope.host_cancel_still_applies() {
-            return;
-        }
-        let (target, _) = self.config().dialect.cancel.read(params);
-        if let Some(id) = target.and_then(|target| self.readable(target.get())) {
-            self.apply_cancel(&id, None);
-        }
     }
 
     /// Acknowledges a cancel of the peer's that named `target`.
@@ -417,21 +401,19 @@ impl<O, I: Default> Connection<O, I> {
         &mut self,
         id: Option<&'m str>,
         kind: Option<RequestKind>,
-        body: Result<ResponseBody<'m>, EnvelopeProblem>,
+        body: ResponseBody<'m>,
     ) -> Option<Event<'m, O>> {
         let number = id
             .and_then(|id| self.config().dialect.envelope.number_of(id))
             .filter(|&number| kind.is_none_or(|kind| self.machine.matches_kind(number, kind)));
-        if self.machine.has_begun_work() {
-            self.confirm_stop(number, &body);
-        }
         let token = self.operation_token_in(&body);
-        let kind = response_kind(&body, token.is_some());
+        let mark = number.filter(|_| self.machine.has_begun_work());
+        let mark = mark.and_then(|number| self.machine.mark_of_call(number));
+        let kind = response_kind(&body, token.is_some(), mark);
         let (action, stray) = number.map_or((None, Some(Violation::UnknownResponse)), |number| {
             self.machine.receive_response(number, kind)
         });
-        let problem = body.as_ref().err();
-        let violation = stray.or(problem.map(|&problem| Violation::MalformedResponse { problem }));
+        let violation = stray.or(body.violation());
         if let Some(violation) = violation {
             let id = id.and_then(|id| self.readable(id));
             self.report(violation, id);
@@ -454,42 +436,38 @@ impl<O, I: Default> Connection<O, I> {
                 return None;
             }
         };
-        let Ok(body) = body else {
+        if matches!(body, ResponseBody::Malformed(_)) {
             // The violation is reported first.
             self.complete(done);
             self.run_cascade();
             return None;
-        };
+        }
         Some(self.settle_responded(done, body))
     }
 
     /// Returns the usable token of an operation that a response brings.
-    fn operation_token_in<'m>(
-        &self,
-        body: &Result<ResponseBody<'m>, EnvelopeProblem>,
-    ) -> Option<&'m RawValue> {
+    fn operation_token_in<'m>(&self, body: &ResponseBody<'m>) -> Option<&'m RawValue> {
         let CancelRule::Operation { token, .. } = &self.config().dialect.cancel else {
             return None;
         };
-        let Ok(ResponseBody::Result(result)) = body else { return None };
-        let token = protocol_json::member(result, token)?;
+        let token = protocol_json::member(body.result()?, token)?;
         let is_usable = self.readable(token.get()).is_some() && token.get() != "null";
         is_usable.then_some(token)
     }
 }
 
-/// Returns what kind of response a body is.
-fn response_kind(
-    body: &Result<ResponseBody<'_>, EnvelopeProblem>,
-    has_token: bool,
-) -> ResponseKind {
+/// Returns what kind of response a body is. `mark` is that of a stop.
+fn response_kind(body: &ResponseBody<'_>, has_token: bool, mark: Option<&Mark>) -> ResponseKind {
     match body {
-        Ok(ResponseBody::Result(_)) if has_token => ResponseKind::Token,
-        Ok(ResponseBody::Result(_)) => ResponseKind::Result,
-        Ok(ResponseBody::Error(error)) if error.code == code::REQUEST_CANCELLED => {
+        ResponseBody::Result(_) if has_token => ResponseKind::Token,
+        ResponseBody::Result(result) if mark.is_some_and(|mark| mark.is_in(result)) => {
+            ResponseKind::Stopped
+        }
+        ResponseBody::Result(_) => ResponseKind::Result,
+        ResponseBody::Error(error) if error.code == code::REQUEST_CANCELLED => {
             ResponseKind::CancelError
         }
-        Ok(ResponseBody::Error(_)) => ResponseKind::Error,
-        Err(_) => ResponseKind::Malformed,
+        ResponseBody::Error(_) => ResponseKind::Error,
+        ResponseBody::Malformed(_) => ResponseKind::Malformed,
     }
 }

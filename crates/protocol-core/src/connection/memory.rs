@@ -185,15 +185,10 @@ impl Sum {
         Self { moved: self.moved.max(bytes), ..self }
     }
 
-    /// Adds rows whose room is moved when it grows, until there is enough.
-    fn growing(
-        self,
-        row: usize,
-        is_enough: impl Fn(usize) -> bool,
-        growth: impl Fn(usize) -> usize,
-    ) -> Self {
+    /// Adds rows whose room is moved when it grows, until there is enough for `len`.
+    fn growing(self, len: usize, row: usize, growth: impl Fn(usize) -> usize) -> Self {
         let (mut room, mut before) = (0_usize, 0);
-        while !is_enough(room) {
+        while room < len {
             before = room;
             room = room.saturating_add(growth(room));
         }
@@ -202,21 +197,19 @@ impl Sum {
 
     /// Adds a table that grows as [`slot::growth`] says.
     fn table(self, len: usize, row: usize) -> Self {
-        self.growing(row, |room| room >= len, slot::growth)
+        self.growing(len, row, slot::growth)
     }
 
     /// Adds a vector or a queue that doubles.
     fn doubling(self, len: usize, row: usize) -> Self {
-        self.growing(row, |room| room >= len, |room| room.max(4))
+        self.growing(len, row, |room| room.max(4))
     }
 
     /// Adds an [`Index`](crate::index::Index): places of four bytes, of which a third is free, and a tree of
     /// those keys that collide.
     fn index(self, len: usize, key: usize) -> Self {
-        let place = size_of::<u32>();
-        let is_enough = |room| room / 3 * 2 >= len || room == usize::MAX;
-        self.growing(place, is_enough, |room| slot::growth(room).max(room / 4))
-            .tree(len, key + place)
+        let (places, place) = (len.div_ceil(2).saturating_mul(3), size_of::<u32>());
+        self.growing(places, place, |room| slot::growth(room).max(room / 4)).tree(len, key + place)
     }
 
     /// Adds a B-tree of entries of so many bytes. Its nodes have 11 places, of which 5 are taken at least;

@@ -15,7 +15,7 @@ use protocol_json::Value;
 
 use crate::cause::{Cause, Settlement};
 use crate::config::Config;
-use crate::dialect::CancelRule;
+use crate::dialect::{CancelRule, Text};
 use crate::envelope::{Context, OutgoingMessage, ResponseBody};
 use crate::event::{Event, Outcome, Transmit, TransmitKind};
 use crate::handle::{CallId, RequestHandle};
@@ -254,11 +254,11 @@ impl<O, I: Default> Connection<O, I> {
             Action::TreeSettled { request } => self.push_event(Event::TreeSettled { request }),
             Action::WorkBegan { work } => self.report_work_began(work),
             Action::WorkStopped { work, cause } => {
-                self.push_work_event(Event::WorkStopped { work, cause });
+                self.push_event(Event::WorkStopped { work, cause });
             }
-            Action::WorkResumed { work } => self.push_work_event(Event::WorkResumed { work }),
+            Action::WorkResumed { work } => self.push_event(Event::WorkResumed { work }),
             Action::WorkEnded { work, outcome, cause } => {
-                self.push_work_event(Event::WorkEnded { work, outcome, cause });
+                self.push_event(Event::WorkEnded { work, outcome, cause });
             }
             Action::Close { reason } => {
                 self.push_event(Event::Closed { reason });
@@ -301,7 +301,7 @@ impl<O, I: Default> Connection<O, I> {
 
     /// Reports the end of a call that had no response.
     fn complete(&mut self, done: Completion<Outgoing<O>>) {
-        let outcome = outcome(done.settlement, done.cause, None);
+        let outcome = outcome(&done, None);
         self.push_event(Event::Settled { call: done.call, outcome, data: done.data.data });
     }
 
@@ -311,27 +311,21 @@ impl<O, I: Default> Connection<O, I> {
         done: Completion<Outgoing<O>>,
         body: ResponseBody<'m>,
     ) -> Event<'m, O> {
-        if let (ResponseBody::Result(result), Some(handshake)) = (&body, done.handshake) {
+        if let (Some(result), Some(handshake)) = (body.result(), done.handshake) {
             if let Some(negotiated) = Negotiated::read(&mut self.machine, handshake, true, result) {
                 negotiated.apply(&mut self.machine);
             }
         }
-        if let (ResponseBody::Result(result), true) = (&body, done.has_work) {
+        if let (Some(result), true) = (body.result(), done.has_work) {
             self.work_in_result(result, false);
         }
         self.run_cascade();
-        let outcome = outcome(done.settlement, done.cause, Some(body));
+        let outcome = outcome(&done, Some(body));
         Event::Settled { call: done.call, outcome, data: done.data.data }
     }
 
     /// Reports that a request is cancelled, also to the client if an operation goes on for it.
-    fn report_cancelled(
-        &mut self,
-        request: RequestHandle,
-        cause: Cause,
-        reason: Option<Cow<'_, str>>,
-    ) {
-        let reason = reason.map(|reason| Cow::Owned(reason.into_owned()));
+    fn report_cancelled(&mut self, request: RequestHandle, cause: Cause, reason: Option<Text>) {
         self.push_event(Event::Cancelled { request, cause, reason });
         self.announce_cancelled(request, cause);
         self.leave_batch_if_withheld(request);
@@ -400,7 +394,12 @@ impl<O, I: Default> Connection<O, I> {
         self.take_sequence_number();
         let negotiated = match batch {
             None => negotiated,
-            Some(batch) => self.unsent.negotiated_in(batch, sent.is_some(), negotiated),
+            // A batch keeps it until its array is in the outbox.
+            Some(batch) => {
+                let kept = &mut self.unsent.batches[batch.get()].negotiated;
+                *kept = negotiated.or(kept.take());
+                kept.take_if(|_| sent.is_some())
+            }
         };
         if let Some(negotiated) = negotiated {
             negotiated.apply(&mut self.machine);
@@ -417,7 +416,9 @@ impl<O, I: Default> Connection<O, I> {
 
     /// Settles one member of a batch, or the reading of the batch itself. The last one sends the responses.
     fn settle_member(&mut self, batch: Slot) {
-        if self.unsent.settle_member(batch) {
+        let pending = &mut self.unsent.batches[batch.get()].pending;
+        *pending -= 1;
+        if *pending == 0 {
             let sent = self.unsent.flush_batch(batch);
             self.note_sent(Some(batch), sent, None);
             self.unsent.close_batch(batch);
@@ -457,14 +458,10 @@ impl<'a> Context<'a> {
 }
 
 /// Builds the outcome of a call from its settlement and the peer's response, if there is one.
-fn outcome<'m>(
-    settlement: Settlement,
-    cause: Option<Cause>,
-    response: Option<ResponseBody<'m>>,
-) -> Outcome<'m> {
+fn outcome<'m, C>(done: &Completion<C>, response: Option<ResponseBody<'m>>) -> Outcome<'m> {
     // A call that ends without a response has a cause.
-    let cause = cause.unwrap_or(Cause::Internal);
-    match (settlement, response) {
+    let cause = done.cause.unwrap_or(Cause::Internal);
+    match (done.settlement, response) {
         (Settlement::Result, Some(ResponseBody::Result(result))) => {
             Outcome::Result(Cow::Borrowed(result))
         }

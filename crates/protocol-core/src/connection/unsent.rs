@@ -19,7 +19,7 @@ use crate::slot::{self, Slot};
 pub(super) struct Unsent {
     pub(super) outbox: Outbox,
     /// The batches in flight.
-    batches: Slab<Batch>,
+    pub(super) batches: Slab<Batch>,
     /// The bytes of all responses that are kept back; they count as unsent.
     deferred_bytes: usize,
     /// The bytes of the smallest refused message, until the host was told that there is room.
@@ -29,11 +29,11 @@ pub(super) struct Unsent {
 #[derive(Clone)]
 pub(super) struct Batch {
     /// The members that are not settled, and one more while the batch is still being taken.
-    pending: usize,
+    pub(super) pending: usize,
     /// The responses so far, as the beginning of a JSON array; empty before the first.
     responses: Vec<u8>,
     /// The agreement that one of them makes, which holds once it is in the outbox.
-    negotiated: Option<Negotiated>,
+    pub(super) negotiated: Option<Negotiated>,
 }
 
 impl Unsent {
@@ -126,33 +126,16 @@ impl Unsent {
         Slot::new(self.batches.insert(batch))
     }
 
-    /// Adds one member in flight to a batch.
-    pub(super) fn add_member(&mut self, batch: Slot) {
-        self.batches[batch.get()].pending += 1;
-    }
-
-    /// Settles one member of a batch; returns whether it was the last.
-    pub(super) fn settle_member(&mut self, batch: Slot) -> bool {
-        let batch = &mut self.batches[batch.get()];
-        batch.pending -= 1;
-        batch.pending == 0
+    /// Adds one member in flight to its batch, if it is in one.
+    pub(super) fn add_member(&mut self, batch: Option<Slot>) {
+        if let Some(batch) = batch {
+            self.batches[batch.get()].pending += 1;
+        }
     }
 
     pub(super) fn close_batch(&mut self, batch: Slot) {
         self.batches.remove(batch.get());
         slot::give_back(&mut self.batches);
-    }
-
-    /// Keeps what a response in a batch negotiated; returns what is in the outbox now.
-    pub(super) fn negotiated_in(
-        &mut self,
-        batch: Slot,
-        is_sent: bool,
-        negotiated: Option<Negotiated>,
-    ) -> Option<Negotiated> {
-        let kept = &mut self.batches[batch.get()].negotiated;
-        *kept = negotiated.or(kept.take());
-        kept.take_if(|_| is_sent)
     }
 
     /// Returns the first batch that keeps responses back and the length of their array, if a message

@@ -15,7 +15,6 @@ use crate::event::{Event, TransmitKind};
 use crate::handle::{CallId, WorkId};
 use crate::machine::{CancelOutcome, WorkName};
 use crate::time::Timestamp;
-use crate::violation::EnvelopeProblem;
 
 impl<O, I: Default> Connection<O, I> {
     /// Stops work by its name. Legal at any time, also for work that has ended: nothing is sent then.
@@ -64,26 +63,20 @@ impl<O, I: Default> Connection<O, I> {
         grace: Option<Duration>,
         now: Timestamp,
     ) -> CancelOutcome {
-        let outcome = self.stop_or_cancel(call, cause, now);
+        let is_queued = self.machine.is_queued(call);
+        let outcome = match self.machine.work_of_call(call) {
+            Some(work) if self.machine.is_stopping(work) => CancelOutcome::AlreadySent,
+            Some(work) if self.stop(work, cause, None, now).is_err() => {
+                self.cancel(call, cause, now)
+            }
+            Some(_) if is_queued => CancelOutcome::Withdrawn,
+            Some(_) => CancelOutcome::Sent,
+            None => self.cancel(call, cause, now),
+        };
         if let Some(grace) = grace {
             self.machine.bound_call(call, grace);
         }
         outcome
-    }
-
-    fn stop_or_cancel(&mut self, call: CallId, cause: Cause, now: Timestamp) -> CancelOutcome {
-        let is_queued = self.machine.is_queued(call);
-        let Some(work) = self.machine.work_of_call(call) else {
-            return self.cancel(call, cause, now);
-        };
-        if self.machine.is_stopping(work) {
-            return CancelOutcome::AlreadySent;
-        }
-        match self.stop(work, cause, None, now) {
-            Ok(()) if is_queued => CancelOutcome::Withdrawn,
-            Ok(()) => CancelOutcome::Sent,
-            Err(_) => self.cancel(call, cause, now),
-        }
     }
 
     /// Sends the stop of the dialect, and returns its number if it is a request.
@@ -115,21 +108,9 @@ impl<O, I: Default> Connection<O, I> {
         let Config { dialect, limits, .. } = self.config();
         let part = dialect.work_in(Carrier::Notification, method, params, limits.id_bytes);
         let Some(part) = part else { return false };
-        self.machine.report_work(&part, false);
+        self.machine.report_work(&part, false, None);
         self.run_cascade();
         true
-    }
-
-    /// Notes a result that says that its work was stopped.
-    #[cold]
-    pub(super) fn confirm_stop(
-        &mut self,
-        number: Option<u32>,
-        body: &Result<ResponseBody<'_>, EnvelopeProblem>,
-    ) {
-        if let (Some(number), Ok(ResponseBody::Result(result))) = (number, body) {
-            self.machine.confirm_stop(number, |mark| mark.is_in(result));
-        }
     }
 
     /// Receives the response to a message that no call waits for: it may be a stop. An error refuses that.
@@ -137,12 +118,12 @@ impl<O, I: Default> Connection<O, I> {
     pub(super) fn receive_response_to_stop(
         &mut self,
         number: Option<u32>,
-        body: &Result<ResponseBody<'_>, EnvelopeProblem>,
+        body: &ResponseBody<'_>,
     ) {
-        match (body, number) {
-            (Ok(ResponseBody::Result(result)), _) => self.work_in_result(result, false),
-            (_, Some(number)) => self.machine.refuse_stop(number),
-            (_, None) => {}
+        match (body.result(), number) {
+            (Some(result), _) => self.work_in_result(result, false),
+            (None, Some(number)) => self.machine.refuse_stop(number),
+            (None, None) => {}
         }
     }
 
@@ -151,7 +132,7 @@ impl<O, I: Default> Connection<O, I> {
     pub(super) fn work_in_result(&mut self, result: &RawValue, is_ours: bool) {
         let Config { dialect, limits, .. } = self.config();
         if let Some(part) = dialect.work_in(Carrier::Result, "", Some(result), limits.id_bytes) {
-            self.machine.report_work(&part, is_ours);
+            self.machine.report_work(&part, is_ours, None);
         }
     }
 
@@ -159,12 +140,6 @@ impl<O, I: Default> Connection<O, I> {
         let Some(WorkName { runs_here, rule, name }) = self.machine.work_name(work) else { return };
         let Some(rule) = self.config().dialect.work.get(usize::from(*rule)) else { return };
         let (kind, name, runs_here) = (rule.kind.clone(), name.clone(), *runs_here);
-        self.push_work_event(Event::WorkBegan { work, kind, name, runs_here });
-    }
-
-    pub(super) fn push_work_event(&mut self, event: Event<'static, O>) {
-        if self.config().show_work {
-            self.push_event(event);
-        }
+        self.push_event(Event::WorkBegan { work, kind, name, runs_here });
     }
 }

@@ -6,8 +6,8 @@ use alloc::vec::Vec;
 use protocol_json::{member, path};
 use serde_json::value::RawValue;
 
-use super::signs::{Carrier, WorkPart};
-use super::{Cancellers, CapabilityRule, Dialect, RequestKind, Role, Text};
+use super::signs::{Carrier, Mark, News, WorkPart};
+use super::{Cancellers, CapabilityRule, Dialect, RequestKind, Role, Text, Uncancellable};
 use crate::error::CancelRefusal;
 use crate::id::WireId;
 
@@ -77,73 +77,114 @@ impl Dialect {
     /// names.
     #[inline(always)]
     pub(crate) fn facts(&self, head: &RequestHead<'_>) -> Facts {
-        let lists = |methods: &[Text]| methods.iter().any(|method| method == head.method);
-        let mut facts = Facts { kind: head.kind, ..Facts::default() };
-        facts.starts_operation = self.starts_operation(head.method).is_some();
-        let has_no_name = match self.has_operations() {
-            true => !facts.starts_operation,
-            false => head.kind == RequestKind::Typed,
+        let starts_operation = self.starts_operation(head.method).is_some();
+        let server_may_end = match &self.cancellers {
+            Cancellers::Client { server_may_end } if head.by == Role::Client => {
+                has(server_may_end, head.method)
+            }
+            _ => false,
         };
-        if has_no_name || lists(&self.uncancellable.methods) {
-            facts.refusal = Some(CancelRefusal::Method);
-        }
-        if let Cancellers::Client { server_may_end } = &self.cancellers {
-            facts.server_may_end = head.by == Role::Client && lists(server_may_end);
-        }
-        facts.handshake = self.handshake(head.method);
         let work = self.work_in(Carrier::Request, head.method, head.params, head.names_up_to);
-        facts.work = work.map(Box::new);
-        let names_paths = !self.uncancellable.params.is_empty() || facts.handshake.is_some();
-        if let Some(params) = head.params.filter(|_| names_paths || head.tokens_up_to.is_some()) {
-            self.read_params(params, head.tokens_up_to, &mut facts);
-        }
-        facts
-    }
-
-    /// Returns what a request of this method settles. Most dialects have nothing to settle.
-    #[inline]
-    fn handshake(&self, method: &str) -> Option<Handshake> {
-        match (&self.capability, &self.session, &*self.exchanges) {
-            (CapabilityRule::NotNeeded, None, []) => None,
-            _ => self.some_handshake(method),
+        Facts {
+            refusal: self.refusal(head, starts_operation),
+            kind: head.kind,
+            server_may_end,
+            starts_operation,
+            handshake: if self.has_handshakes() { self.handshake(head) } else { None },
+            progress_tokens: self.progress_tokens(head),
+            work: work.map(Box::new),
         }
     }
 
-    fn some_handshake(&self, method: &str) -> Option<Handshake> {
-        let is_exchange = matches!(
-            &self.capability,
-            CapabilityRule::Declared { exchange, .. } if exchange == method
-        );
-        let exchange = self.exchanges.iter().position(|(exchange, _)| exchange == method);
-        let handshake = Handshake {
-            capability: is_exchange.then_some(false),
-            opens_session: self.session.as_deref() == Some(method),
-            exchange: exchange.and_then(|index| u8::try_from(index).ok()),
+    /// Returns the reason why a request can't be cancelled, if it can't.
+    fn refusal(&self, head: &RequestHead<'_>, starts_operation: bool) -> Option<CancelRefusal> {
+        let Uncancellable { methods, params } = &self.uncancellable;
+        let has_name = match self.has_operations() {
+            true => starts_operation,
+            false => head.kind == RequestKind::Ordinary,
         };
+        if !has_name || has(methods, head.method) {
+            return Some(CancelRefusal::Method);
+        }
+        // A member that is `null` counts as absent: some peers write all that they could say.
+        let value = |name: &Text| member(head.params?, name);
+        let is_there = |name| value(name).is_some_and(|value| value.get() != "null");
+        params.iter().any(is_there).then_some(CancelRefusal::Params)
+    }
+
+    /// Returns whether any result settles anything. In most dialects none does.
+    #[inline]
+    fn has_handshakes(&self) -> bool {
+        let is_declared = self.capability != CapabilityRule::NotNeeded;
+        is_declared || self.session.is_some() || !self.exchanges.is_empty()
+    }
+
+    /// Returns what the result of a request settles.
+    fn handshake(&self, head: &RequestHead<'_>) -> Option<Handshake> {
+        let capability = match &self.capability {
+            CapabilityRule::Declared { exchange, client, .. } if exchange == head.method => {
+                Some(head.params.is_some_and(|params| is_true(params, client)))
+            }
+            _ => None,
+        };
+        let opens_session = self.session.as_deref() == Some(head.method);
+        let exchange = self.exchanges.iter().position(|(exchange, _)| exchange == head.method);
+        let exchange = exchange.and_then(|index| u8::try_from(index).ok());
+        let handshake = Handshake { capability, opens_session, exchange };
         (handshake != Handshake::default()).then_some(handshake)
     }
 
-    /// Reads the params, if the dialect names a path in them.
-    fn read_params(&self, params: &RawValue, tokens_up_to: Option<usize>, facts: &mut Facts) {
-        let uncancellable = &self.uncancellable.params;
-        if !uncancellable.is_empty() && facts.refusal.is_none() {
-            // A member that is `null` counts as absent: some peers write all that they could say.
-            let is_there =
-                |name: &Text| member(params, name).is_some_and(|value| value.get() != "null");
-            facts.refusal = uncancellable.iter().any(is_there).then_some(CancelRefusal::Params);
-        }
-        if let (Some(handshake), CapabilityRule::Declared { client, .. }) =
-            (&mut facts.handshake, &self.capability)
-        {
-            handshake.capability = handshake.capability.map(|_| is_true(params, client));
-        }
-        if let Some(longest) = tokens_up_to {
-            let paths = self.progress.iter().flat_map(|rule| rule.tokens_of_call.iter());
-            let tokens = paths.filter_map(|names| path(params, names)).map(RawValue::get);
-            let tokens = tokens.filter(|token| token.len() <= longest);
-            facts.progress_tokens.extend(tokens.filter_map(WireId::scanned));
-        }
+    /// Returns the tokens under which progress of a request comes, if they are needed.
+    fn progress_tokens(&self, head: &RequestHead<'_>) -> Vec<WireId> {
+        let (Some(longest), Some(params)) = (head.tokens_up_to, head.params) else {
+            return Vec::new();
+        };
+        let paths = self.progress.iter().flat_map(|rule| rule.tokens_of_call.iter());
+        let tokens = paths.filter_map(|names| path(params, names)).map(RawValue::get);
+        tokens.filter(|token| token.len() <= longest).filter_map(WireId::scanned).collect()
     }
+
+    // Work
+
+    /// Returns what a message reports about work, with the method and the params or the result of the message. Most
+    /// messages speak of none, which their method tells. Names of work longer than `names_up_to` bytes are not read.
+    #[inline]
+    #[must_use]
+    pub fn work_in(
+        &self,
+        carrier: Carrier,
+        method: &str,
+        value: Option<&RawValue>,
+        names_up_to: usize,
+    ) -> Option<WorkPart> {
+        let value = value?;
+        (0..).zip(self.work.iter()).find_map(|(rule, it)| {
+            let signs = it.signs.iter().enumerate();
+            let mut signs = signs.filter(|(_, sign)| sign.is_of(carrier, method));
+            let (at, sign, name) =
+                signs.find_map(|(at, sign)| Some((at, sign, sign.name_in(value)?)))?;
+            let name = WireId::scanned(Some(name).filter(|name| name.len() <= names_up_to)?)?;
+            let is_stopped = sign.stopped.as_ref().is_some_and(|mark| mark.is_in(value));
+            Some(WorkPart { rule, news: sign.news, name, is_stopped, sign: at as u8 })
+        })
+    }
+
+    /// Returns the mark of a stop in the result of a request with this part.
+    pub(crate) fn mark_of(&self, part: &WorkPart) -> Option<&Mark> {
+        let rule = self.work.get(usize::from(part.rule))?;
+        rule.signs.get(usize::from(part.sign))?.stopped.as_ref()
+    }
+
+    /// Returns whether work that a request began ends with the response.
+    #[must_use]
+    pub fn work_ends_with_response(&self, part: &WorkPart) -> bool {
+        let rule = self.work.get(usize::from(part.rule));
+        rule.is_none_or(|rule| rule.signs.iter().all(|sign| sign.news != News::Ended))
+    }
+}
+
+fn has(methods: &[Text], method: &str) -> bool {
+    methods.iter().any(|it| it == method)
 }
 
 /// Returns whether a `true` stands at this path of a request's params or of its result.

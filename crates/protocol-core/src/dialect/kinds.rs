@@ -5,21 +5,28 @@ use alloc::borrow::Cow::Borrowed;
 use super::data::{List, Text, put};
 use super::signs::{Carrier, Mark, News, Sign, WorkRule};
 
+/// A kind of work with these signs.
+const fn rule(kind: &'static str, signs: &'static [Sign]) -> WorkRule {
+    WorkRule { kind: Borrowed(kind), signs: Borrowed(signs) }
+}
+
 /// A message of this kind and method, which names the work at this path.
 const fn sign(carrier: Carrier, method: &'static str, name: List<Text>, news: News) -> Sign {
     Sign { carrier, method: Borrowed(method), name, state: None, news, stopped: None }
 }
 
-/// The same message, if one of these states stands at the path.
-const fn with_state(mut sign: Sign, path: List<Text>, states: &'static [Text]) -> Sign {
-    put(&mut sign.state, Some((path, Borrowed(states))));
-    sign
-}
+impl Sign {
+    /// Returns the same message, if one of these states stands at the path.
+    const fn with_state(mut self, path: List<Text>, states: &'static [Text]) -> Self {
+        put(&mut self.state, Some((path, Borrowed(states))));
+        self
+    }
 
-/// The same message, with the mark of a stop.
-const fn with_mark(mut sign: Sign, path: List<Text>, text: &'static str) -> Sign {
-    put(&mut sign.stopped, Some(Mark { path, text: Borrowed(text) }));
-    sign
+    /// Returns the same message, with the mark of a stop.
+    const fn with_mark(mut self, path: List<Text>, text: &'static str) -> Self {
+        put(&mut self.stopped, Some(Mark { path, text: Borrowed(text) }));
+        self
+    }
 }
 
 const fn request(method: &'static str, name: List<Text>, news: News) -> Sign {
@@ -34,8 +41,8 @@ const fn notification(method: &'static str, name: List<Text>, news: News) -> Sig
 /// `cancelled` outcome" (prompt turn, cancellation; the same in version 2).
 const fn permission(is_cancelled: bool) -> Sign {
     let news = News::Nested { is_cancelled };
-    let sign = request("session/request_permission", list!["sessionId"], news);
-    with_mark(sign, list!["outcome", "outcome"], "cancelled")
+    request("session/request_permission", list!["sessionId"], news)
+        .with_mark(list!["outcome", "outcome"], "cancelled")
 }
 
 const PROMPT: Sign = request("session/prompt", list!["sessionId"], News::Begun);
@@ -45,43 +52,34 @@ const CANCEL: Sign = notification("session/cancel", list!["sessionId"], News::St
 ///
 /// "the Agent MUST respond to the original `session/prompt` request with the `cancelled` stop reason" (prompt turn,
 /// cancellation).
-pub(super) const TURN_V1: &[WorkRule] =
-    &[WorkRule { kind: Borrowed("turn"), signs: Borrowed(SIGNS_V1) }];
+pub(super) const TURN_V1: &[WorkRule] = &[rule("turn", SIGNS_V1)];
 
 const SIGNS_V1: &[Sign] =
-    &[with_mark(PROMPT, list!["stopReason"], "cancelled"), CANCEL, permission(false)];
+    &[PROMPT.with_mark(list!["stopReason"], "cancelled"), CANCEL, permission(false)];
 
 /// The foreground work of a session in ACP, version 2, which lasts until the agent is idle. The response to
 /// `session/prompt` only accepts the prompt.
 ///
 /// "the Agent MUST send an idle `state_update` session update with the `cancelled` stop reason" (prompt lifecycle,
 /// cancellation).
-pub(super) const TURN_V2: &[WorkRule] =
-    &[WorkRule { kind: Borrowed("turn"), signs: Borrowed(SIGNS_V2) }];
+pub(super) const TURN_V2: &[WorkRule] = &[rule("turn", SIGNS_V2)];
 
 const SIGNS_V2: &[Sign] = &[PROMPT, CANCEL, permission(true), IDLE];
 
-const IDLE: Sign = with_mark(
-    with_state(
-        notification("session/update", list!["sessionId"], News::Ended),
-        list!["update", "state"],
-        &[Borrowed("idle")],
-    ),
-    list!["update", "stopReason"],
-    "cancelled",
-);
+const IDLE: Sign = notification("session/update", list!["sessionId"], News::Ended)
+    .with_state(list!["update", "state"], &[Borrowed("idle")])
+    .with_mark(list!["update", "stopReason"], "cancelled");
 
 /// A task of MCP 2025-11-25. The response to its request names it, and it lasts until a terminal status.
 ///
 /// Status notifications are optional, so the results of `tasks/get` and `tasks/cancel` count too (tasks, getting tasks
 /// and task status notification).
-pub(super) const TASK: &[WorkRule] =
-    &[WorkRule { kind: Borrowed("task"), signs: Borrowed(SIGNS_OF_TASK) }];
+pub(super) const TASK: &[WorkRule] = &[rule("task", SIGNS_OF_TASK)];
 
 const SIGNS_OF_TASK: &[Sign] = &[
     request("tasks/cancel", list!["taskId"], News::Stop),
     request("tasks/get", list!["taskId"], News::Asked),
-    with_state(request("", list![], News::Asked), list!["task"], &[]),
+    request("", list![], News::Asked).with_state(list!["task"], &[]),
     sign(Carrier::Result, "", list!["task", "taskId"], News::Begun),
     terminal(Carrier::Result, ""),
     terminal(Carrier::Notification, "notifications/tasks/status"),
@@ -90,21 +88,21 @@ const SIGNS_OF_TASK: &[Sign] = &[
 const TERMINAL: &[Text] = &[Borrowed("completed"), Borrowed("failed"), Borrowed("cancelled")];
 
 const fn terminal(carrier: Carrier, method: &'static str) -> Sign {
-    let sign = sign(carrier, method, list!["taskId"], News::Ended);
-    with_mark(with_state(sign, list!["status"], TERMINAL), list!["status"], "cancelled")
+    sign(carrier, method, list!["taskId"], News::Ended)
+        .with_state(list!["status"], TERMINAL)
+        .with_mark(list!["status"], "cancelled")
 }
 
 /// A work-done progress of LSP, which the server reports.
 ///
 /// "The `window/workDoneProgress/cancel` notification is sent from the client to the server to cancel a progress
 /// initiated on the server side" (3.17, cancel a work done progress).
-pub(super) const PROGRESS_OF_LSP: &[WorkRule] =
-    &[WorkRule { kind: Borrowed("progress"), signs: Borrowed(SIGNS_OF_LSP) }];
+pub(super) const PROGRESS_OF_LSP: &[WorkRule] = &[rule("progress", SIGNS_OF_LSP)];
 
 const SIGNS_OF_LSP: &[Sign] = &[
-    with_state(progress(News::Begun), list!["value", "kind"], &[Borrowed("begin")]),
+    progress(News::Begun).with_state(list!["value", "kind"], &[Borrowed("begin")]),
     notification("window/workDoneProgress/cancel", list!["token"], News::Stop),
-    with_state(progress(News::Ended), list!["value", "kind"], &[Borrowed("end")]),
+    progress(News::Ended).with_state(list!["value", "kind"], &[Borrowed("end")]),
 ];
 
 const fn progress(news: News) -> Sign {
@@ -112,8 +110,7 @@ const fn progress(news: News) -> Sign {
 }
 
 /// A progress of DAP, which the debug adapter reports. Its stop is the request that cancels requests, too.
-pub(super) const PROGRESS_OF_DAP: &[WorkRule] =
-    &[WorkRule { kind: Borrowed("progress"), signs: Borrowed(SIGNS_OF_DAP) }];
+pub(super) const PROGRESS_OF_DAP: &[WorkRule] = &[rule("progress", SIGNS_OF_DAP)];
 
 const SIGNS_OF_DAP: &[Sign] = &[
     notification("progressStart", list!["progressId"], News::Begun),

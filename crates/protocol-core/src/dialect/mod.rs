@@ -12,7 +12,6 @@ mod kinds;
 mod presets;
 mod revision;
 pub(crate) mod signs;
-mod work;
 
 use alloc::borrow::Cow;
 use core::time::Duration;

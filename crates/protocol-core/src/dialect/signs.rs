@@ -106,12 +106,20 @@ impl Sign {
         self.carrier == carrier && (self.method.is_empty() || *self.method == *method)
     }
 
-    pub(super) fn has_state(&self, value: &RawValue) -> bool {
-        let Some((names, states)) = &self.state else { return true };
-        path(value, names).is_some_and(|state| match &**states {
-            [] => state.get() != "null",
-            states => text(state).is_some_and(|it| states.contains(&it)),
-        })
+    /// Returns the token that names the work, if these params or this result have the state.
+    #[cold]
+    pub(super) fn name_in<'v>(&self, value: &'v RawValue) -> Option<&'v str> {
+        let has_state = self.state.as_ref().is_none_or(|(names, states)| {
+            path(value, names).is_some_and(|state| match &**states {
+                [] => state.get() != "null",
+                states => text(state).is_some_and(|it| states.contains(&it)),
+            })
+        });
+        match &*self.name {
+            _ if !has_state => None,
+            [] => Some("null"),
+            names => path(value, names).map(RawValue::get),
+        }
     }
 }
 

@@ -101,22 +101,22 @@ fn read_response<'m>(
     let [success, cancelled] = [success, cancelled].map(|it| it.map(RawValue::get));
     let failed = success == Some("false");
     let body = match problem.or(repeated(&members)) {
-        Some(problem) => Err(problem),
+        Some(problem) => ResponseBody::Malformed(problem),
         None if success == Some("true") => {
             let data = data.unwrap_or(RawValue::NULL);
-            Ok(ResponseBody::Result(if is_call { data } else { payload }))
+            ResponseBody::Result(if is_call { data } else { payload })
         }
         // The acknowledgement of a cancel says `cancelled` too, and not `success`.
         None if (failed || is_call) && cancelled == Some("true") => {
             let (raw, message) = (Cow::Borrowed(payload), Cow::Borrowed("Cancelled"));
             let code = code::REQUEST_CANCELLED;
-            Ok(ResponseBody::Error(ErrorObject { raw, code, message, data: None }))
+            ResponseBody::Error(ErrorObject { raw, code, message, data: None })
         }
         None if failed || (is_call && error.is_some()) => {
-            error.and_then(read_error).map(ResponseBody::Error).ok_or(Problem::Error)
+            ResponseBody::error(error.and_then(read_error))
         }
-        None if is_call => Err(Problem::Empty),
-        None => Ok(ResponseBody::Result(payload)),
+        None if is_call => ResponseBody::Malformed(Problem::Empty),
+        None => ResponseBody::Result(payload),
     };
     let id = call.filter(|_| is_call).or(id).map(RawValue::get);
     let kind = Some(if is_call { RequestKind::Ordinary } else { RequestKind::Typed });

@@ -46,13 +46,13 @@ pub(super) fn read<'m>(envelope: &'m str, limits: &Limits) -> Option<Message<'m>
         }
         Some("response") => {
             let body = match (problem, success.map(RawValue::get)) {
-                (Some(problem), _) => Err(problem),
-                (None, Some("true")) => Ok(ResponseBody::Result(body.unwrap_or(RawValue::NULL))),
+                (Some(problem), _) => ResponseBody::Malformed(problem),
+                (None, Some("true")) => ResponseBody::Result(body.unwrap_or(RawValue::NULL)),
                 // The whole message is its error, and is read again for that.
                 (None, Some("false")) => {
-                    Ok(ResponseBody::Error(read_error(protocol_json::value(envelope)?)))
+                    ResponseBody::Error(read_error(protocol_json::value(envelope)?))
                 }
-                (None, _) => Err(Problem::Empty),
+                (None, _) => ResponseBody::Malformed(Problem::Empty),
             };
             Message::Response { id: request.map(RawValue::get), kind: None, body }
         }

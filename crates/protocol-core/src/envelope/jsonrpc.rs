@@ -82,12 +82,11 @@ fn without_method<'m>(
                 None => Message::Neither { id, problem },
             };
         }
-        (_, _, Some(problem)) => Err(problem),
-        (Some(_), Some(_), None) => Err(Problem::ResultAndError),
-        (Some(result), None, None) => Ok(ResponseBody::Result(result)),
+        (_, _, Some(problem)) => ResponseBody::Malformed(problem),
+        (Some(_), Some(_), None) => ResponseBody::Malformed(Problem::ResultAndError),
+        (Some(result), None, None) => ResponseBody::Result(result),
         (None, Some(error), None) => {
-            let error = error_members.and_then(|members| error_of(error, members));
-            error.map(ResponseBody::Error).ok_or(Problem::Error)
+            ResponseBody::error(error_members.and_then(|members| error_of(error, members)))
         }
     };
     Message::Response { id, kind: None, body }

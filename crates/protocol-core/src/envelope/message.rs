@@ -13,7 +13,7 @@ use serde_json::value::RawValue;
 use crate::dialect::RequestKind;
 use crate::event::ErrorObject;
 use crate::id::WireId;
-use crate::violation::EnvelopeProblem as Problem;
+use crate::violation::{EnvelopeProblem as Problem, Violation};
 
 /// A message of the peer's, or one member of a batch. Ids are tokens of whatever type.
 #[derive(Debug)]
@@ -23,11 +23,7 @@ pub(crate) enum Message<'m> {
     /// A notification that the envelope has nothing against.
     Notification { method: Cow<'m, str>, params: Option<&'m RawValue> },
     /// A response. The kind of its request is there in an envelope that tells it.
-    Response {
-        id: Option<&'m str>,
-        kind: Option<RequestKind>,
-        body: Result<ResponseBody<'m>, Problem>,
-    },
+    Response { id: Option<&'m str>, kind: Option<RequestKind>, body: ResponseBody<'m> },
     /// A broken request, or no message at all. The id is there to respond to it (B2).
     Invalid { id: Option<&'m str>, origin: Option<Box<Origin>>, problem: Problem },
     /// Neither method nor result nor error: a broken request, or a broken response to a call.
@@ -61,11 +57,30 @@ pub(crate) struct Origin {
     pub(super) message_id: Option<WireId>,
 }
 
-/// A result or an error.
+/// The content of a response.
 #[derive(Debug)]
 pub(crate) enum ResponseBody<'m> {
     Result(&'m RawValue),
     Error(ErrorObject<'m>),
+    Malformed(Problem),
+}
+
+impl<'m> ResponseBody<'m> {
+    /// Returns an error, if its object could be read.
+    pub(super) fn error(object: Option<ErrorObject<'m>>) -> Self {
+        object.map_or(Self::Malformed(Problem::Error), Self::Error)
+    }
+
+    /// Returns the rule that the response breaks by itself.
+    pub(crate) const fn violation(&self) -> Option<Violation> {
+        let Self::Malformed(problem) = *self else { return None };
+        Some(Violation::MalformedResponse { problem })
+    }
+
+    /// Returns the result, if it is one.
+    pub(crate) const fn result(&self) -> Option<&'m RawValue> {
+        if let Self::Result(result) = self { Some(result) } else { None }
+    }
 }
 
 /// Params that can be sent, if there are any.

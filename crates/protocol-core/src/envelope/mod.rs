@@ -132,11 +132,6 @@ impl Envelope {
         matches!(self, Self::Dap) && dap::cancel_is_for_host(request, params)
     }
 
-    /// Returns whether a cancel that goes to the host also cancels the request that it names.
-    pub(crate) const fn host_cancel_still_applies(self) -> bool {
-        matches!(self, Self::Dap)
-    }
-
     /// Returns the response to a cancel that names `target`: the members of its result, or the code and
     /// the message of its error. `refusal` is the reason why nothing was cancelled.
     pub(crate) fn acknowledgement<'a>(

@@ -119,6 +119,8 @@ pub enum CancelOutcome {
 pub enum ResponseKind {
     /// A result that brings no token of an operation.
     Result,
+    /// A result with the mark of a stop: its work ended because it was stopped.
+    Stopped,
     /// A result that holds the token of an operation.
     Token,
     /// An error other than -32800.
@@ -135,7 +137,7 @@ impl ResponseKind {
     pub(super) const fn meaning(self) -> (CallInput, CallInput, Settlement) {
         use CallInput::{Acknowledged, CancelFailed, CancelledResponse, Response, TokenResponse};
         match self {
-            Self::Result => (Response, Acknowledged, Settlement::Result),
+            Self::Result | Self::Stopped => (Response, Acknowledged, Settlement::Result),
             Self::Token => (TokenResponse, Acknowledged, Settlement::Result),
             Self::Error => (Response, CancelFailed, Settlement::Error),
             Self::CancelError => (CancelledResponse, Acknowledged, Settlement::Error),

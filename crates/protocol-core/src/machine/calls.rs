@@ -1,4 +1,4 @@
-//! Our calls in flight: one row each, their wire numbers and their timers.
+//! Our calls in flight: one row each, their wire numbers and their four real timers (B21).
 
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};
@@ -10,10 +10,9 @@ use slab::Slab;
 
 use super::recent::RecentIds;
 use super::table::CallPhase;
-use super::timers::TimerReason;
 use super::tokens::Tokens;
 use crate::cause::{Cause, Settlement};
-use crate::dialect::facts::{Facts, Handshake};
+use crate::dialect::facts::Facts;
 use crate::dialect::{Grace, RequestKind};
 use crate::error::CancelRefusal;
 use crate::handle::{self, CallId};
@@ -54,9 +53,6 @@ pub(super) struct CallExtras {
     pub(super) facts: Facts,
 }
 
-/// The facts of a call that matter at its end: its handshake, and whether it has a part in some work.
-type Ending = (Option<Handshake>, bool);
-
 /// An idle timeout.
 #[derive(Clone, Copy, Debug, Hash)]
 pub(super) struct Idle {
@@ -77,6 +73,33 @@ impl CallExtras {
         .into_iter()
         .filter_map(|(due, reason)| Some((due?, reason)))
         .min()
+    }
+}
+
+/// The reason that [`poll_timeout`](crate::Connection::poll_timeout) wants to be called back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+pub enum TimerReason {
+    /// A call's deadline.
+    Deadline,
+    /// A call's idle timeout.
+    IdleTimeout,
+    /// A call's hard cap.
+    HardCap,
+    /// The end of a call's grace after it was cancelled, dropped or detached.
+    Grace,
+}
+
+impl TimerReason {
+    /// Returns the cause of a call that this timer settles, unless an earlier cancellation recorded one.
+    /// Only a detached call has none at the end of its grace, so the cause of that is `dropped`.
+    pub(super) const fn cause(self) -> Cause {
+        match self {
+            Self::Deadline => Cause::Deadline,
+            Self::IdleTimeout => Cause::IdleTimeout,
+            Self::HardCap => Cause::HardCap,
+            Self::Grace => Cause::Dropped,
+        }
     }
 }
 
@@ -202,21 +225,15 @@ impl<C> Calls<C> {
     // Rows
 
     /// Inserts the row of the call with the next id.
-    pub(super) fn insert(
-        &mut self,
-        id: CallId,
-        parent: Option<Slot>,
-        refusal: Option<CancelRefusal>,
-        data: C,
-    ) -> RowKey {
+    pub(super) fn insert(&mut self, row: Call<C>) -> RowKey {
+        let id = row.id;
         debug_assert_eq!(id, self.next_id(), "the permit holds the next id");
         self.last = id;
         if id.is_reissued() {
             self.settled_numbers.take(&id.number());
         }
         slot::make_room(&mut self.rows);
-        let (phase, ending, extras) = (CallPhase::Queued, None, None);
-        let slot = self.rows.insert(Call { id, data, parent, phase, ending, refusal, extras });
+        let slot = self.rows.insert(row);
         self.by_number.insert(&id.number(), slot as u32, numbers(&self.rows));
         RowKey(slot)
     }
@@ -242,19 +259,20 @@ impl<C> Calls<C> {
 
     /// Removes a row, its number and its timers. The number of its cancel was released before.
     #[inline]
-    pub(super) fn remove(&mut self, RowKey(slot): RowKey) -> (Call<C>, Ending) {
+    pub(super) fn remove(&mut self, RowKey(slot): RowKey) -> Call<C> {
         let mut row = self.rows.remove(slot);
         self.by_number.remove(&row.id.number(), slot as u32, numbers(&self.rows));
-        let extras = row.extras.take();
-        let ending = extras.map_or((None, false), |extras| self.recycle(row.id, extras));
+        if let Some(extras) = row.extras.take() {
+            self.recycle(row.id, extras);
+        }
         if slot::give_back(&mut self.rows) {
             self.by_number = Index::new();
         }
-        (row, ending)
+        row
     }
 
     /// Releases the timers and tokens of a settled call, and keeps the box for the next call.
-    fn recycle(&mut self, call: CallId, mut extras: Box<CallExtras>) -> Ending {
+    fn recycle(&mut self, call: CallId, mut extras: Box<CallExtras>) {
         debug_assert!(extras.cancel_number.is_none(), "its number would lead to another row");
         if let Some((due, reason)) = extras.next_timer() {
             self.timers.remove(&(due, call, reason));
@@ -262,12 +280,10 @@ impl<C> Calls<C> {
         self.peer_may_end -= usize::from(extras.facts.server_may_end);
         let tokens = &extras.facts.progress_tokens;
         tokens.iter().for_each(|token| self.tokens.release(token, false));
-        let ending = (extras.facts.handshake, extras.facts.work.is_some());
         if self.spare.len() < Self::SPARE {
             *extras = CallExtras::default();
             self.spare.push(extras);
         }
-        ending
     }
 
     /// Returns the extras of a call, which are made if it had none.
@@ -356,20 +372,16 @@ impl<C> Calls<C> {
             let &(due, call, reason) = self.timers.first().filter(|(due, ..)| *due <= now)?;
             let key = self.find(call)?;
             if reason == TimerReason::IdleTimeout {
-                self.catch_up(key);
+                // Progress with its tokens may have moved it.
+                let extras = self.row(key).extras.as_ref();
+                let tokens = extras.into_iter().flat_map(|extras| &extras.facts.progress_tokens);
+                let latest = tokens.map(|token| self.tokens.progressed(token)).max();
+                self.restart_idle_timeout(key, latest.unwrap_or_default());
             }
             if self.timers.first() == Some(&(due, call, reason)) {
                 return Some((key, reason));
             }
         }
-    }
-
-    /// Moves an idle timer to where the progress of its tokens puts it.
-    fn catch_up(&mut self, key: RowKey) {
-        let extras = self.row(key).extras.as_ref();
-        let tokens = extras.into_iter().flat_map(|extras| &extras.facts.progress_tokens);
-        let latest = tokens.map(|token| self.tokens.progressed(token)).max();
-        self.restart_idle_timeout(key, latest.unwrap_or_default());
     }
 
     pub(super) fn assert_consistent(&self) {

@@ -1,57 +1,25 @@
 //! The commands of the host, and what it reads.
 
-use alloc::collections::VecDeque;
 use core::time::Duration;
 
-use super::action::{Action, CancelOutcome};
-use super::calls::{self, Call, Calls, Fate, NumberOwner, RowKey};
+use super::action::{Action, CancelOutcome, ResponseKind};
+use super::calls::{Call, Fate, NumberOwner, RowKey, TimerReason};
 use super::permits::{NewCall, NewOperation, Responding};
-use super::requests::{self, Request, RequestExtras, Requests};
+use super::requests::{Request, RequestExtras};
 use super::state::Machine;
 use super::table::{
     self, CallInput, CallPhase, CallStep, Life, LifeInput, LifeStep, RequestInput, RequestPhase,
     RequestStep, Transition,
 };
-use super::timers::TimerReason;
-use super::works::Works;
 use crate::cause::{Cause, CloseReason, Settlement};
-use crate::config::{Config, Shutdown};
+use crate::config::{CallOptions, Config, Shutdown};
 use crate::dialect::{CancelRule, Cancellers, CapabilityRule, Dialect, Grace, ResponseRule, Role};
 use crate::error::{CancelRefusal, Refusal};
 use crate::handle::{CallId, RequestHandle};
 use crate::id::WireId;
-use crate::options::CallOptions;
 use crate::time::Timestamp;
 
 impl<C, R: Default> Machine<C, R> {
-    /// The bytes of a call's row, of the extras that few calls have, of a request's row and of the extras
-    /// that few requests have. Then those of a run of work, and of a request or call that is a part of it.
-    pub(crate) const ROWS: [usize; 6] = [
-        size_of::<calls::Call<C>>(),
-        size_of::<calls::CallExtras>(),
-        size_of::<requests::Request<R>>(),
-        size_of::<RequestExtras>(),
-        Works::ROWS[0],
-        Works::ROWS[1],
-    ];
-
-    /// Creates a machine with nothing in flight.
-    pub fn new(config: Config) -> Self {
-        let needs_consent = config.dialect.capability != CapabilityRule::NotNeeded;
-        Self {
-            life: if config.dialect.session.is_some() { Life::Opening } else { Life::Open },
-            now: Timestamp::ZERO,
-            in_batch: false,
-            calls: Calls::new(config.connection),
-            requests: Requests::new(config.connection),
-            cancel_refusal: needs_consent.then_some(CancelRefusal::BeforeExchange),
-            peer_may_cancel: !needs_consent,
-            works: Works::new(config.connection),
-            cascade: VecDeque::new(),
-            config,
-        }
-    }
-
     /// Returns the input that the cancellation of a call is.
     pub(super) const fn cancel_input(&self, refusal: Option<CancelRefusal>) -> CallInput {
         match self.config.dialect.cancel {
@@ -175,16 +143,7 @@ impl<C, R: Default> Machine<C, R> {
             }
             return (CancelOutcome::Refused(why), None);
         }
-        let grace = self.grace_of(key, cause);
-        self.calls.record_ending(key, Settlement::Cancelled, cause);
-        let (mut step, mut action) = self.step_call(key, input, None);
-        let is_settled = matches!(action, Some(Action::Withdraw(_) | Action::Complete(_)));
-        match grace.filter(|_| !is_settled) {
-            None => {}
-            Some(grace) if !grace.is_zero() => self.shorten_grace(key, grace),
-            Some(_) if action.is_some() => self.cascade_step(key, CallInput::Forget),
-            Some(_) => (step, action) = self.step_call(key, CallInput::Forget, None),
-        }
+        let (step, action) = self.cancel_with(key, input, cause);
         let outcome = match step {
             CallStep::Withdraw => CancelOutcome::Withdrawn,
             CallStep::SendCancel => CancelOutcome::Sent,
@@ -195,8 +154,28 @@ impl<C, R: Default> Machine<C, R> {
         (outcome, action)
     }
 
+    /// Carries out a cancellation of a call, and begins or ends its grace.
+    pub(super) fn cancel_with(
+        &mut self,
+        key: RowKey,
+        input: CallInput,
+        cause: Cause,
+    ) -> (CallStep, Option<Action<C>>) {
+        let grace = self.grace_of(key, cause);
+        self.calls.record_ending(key, Settlement::Cancelled, cause);
+        let (step, action) = self.step_call(key, input, None);
+        let is_settled = matches!(action, Some(Action::Withdraw(_) | Action::Complete(_)));
+        match grace.filter(|_| !is_settled) {
+            None => {}
+            Some(grace) if !grace.is_zero() => self.shorten_grace(key, grace),
+            Some(_) if action.is_some() => self.cascade_step(key, CallInput::Forget),
+            Some(_) => return self.step_call(key, CallInput::Forget, None),
+        }
+        (step, action)
+    }
+
     /// Returns how long a call that is cancelled for this cause waits for its response; `None` is for ever.
-    pub(super) fn grace_of(&self, key: RowKey, cause: Cause) -> Option<Duration> {
+    fn grace_of(&self, key: RowKey, cause: Cause) -> Option<Duration> {
         let grace = self.calls.row(key).extras.as_ref().and_then(|extras| extras.grace);
         let chosen = match grace.unwrap_or(self.config.dialect.grace) {
             Grace::Await => None,
@@ -311,7 +290,10 @@ impl<C, R: Default> Machine<C, R> {
             RequestStep::RefuseResponded => Err(Refusal::AlreadyResponded),
             RequestStep::RefuseOperation => Err(Refusal::NoOperation),
             RequestStep::RefuseEnd => Err(Refusal::NotOursToEnd),
-            _ => Ok(Responding { machine: self, request, next, step }),
+            _ => {
+                let response = (step == RequestStep::SendResponse).then_some(ResponseKind::Result);
+                Ok(Responding { machine: self, request, next, step, response })
+            }
         }
     }
 

@@ -5,13 +5,12 @@ use core::mem;
 use core::time::Duration;
 
 use super::action::{Action, ResponseKind};
-use super::calls::{Fate, NumberOwner, RowKey};
+use super::calls::{Fate, NumberOwner, RowKey, TimerReason};
 use super::requests::{RequestExtras, Requests};
 use super::state::Machine;
 use super::table::{
     CallInput, CallPhase, CallStep, LifeInput, LifeStep, RequestInput, RequestStep, Transition,
 };
-use super::timers::TimerReason;
 use super::works::Part;
 use crate::cause::{Cause, CloseReason, Settlement};
 use crate::dialect::facts::Facts;
@@ -102,7 +101,7 @@ impl<C, R: Default> Machine<C, R> {
         let part = extras.facts.work.clone();
         let request = self.requests.insert(id, extras);
         if let Some(part) = part {
-            self.join_work(&part, Part::Request(request));
+            self.report_work(&part, false, Some(Part::Request(request)));
         }
         if is_cancelled_early {
             self.cascade_mark(request, self.peer_cancel_input(request), Cause::Peer);
@@ -237,7 +236,12 @@ impl<C, R: Default> Machine<C, R> {
     ) -> (Option<Action<C>>, Option<Violation>) {
         let (to_call, to_cancel, settlement) = response.meaning();
         let (key, input) = match self.calls.owner_of(number) {
-            Some(NumberOwner::Call(key)) => (key, to_call),
+            Some(NumberOwner::Call(key)) => {
+                if settlement == Settlement::Result && self.has_begun_work() {
+                    self.confirm_stop(Part::Call(self.calls.row(key).id), response);
+                }
+                (key, to_call)
+            }
             Some(NumberOwner::CancelOf(key)) => (key, to_cancel),
             None => return self.receive_late_response(number, response),
         };
@@ -334,30 +338,12 @@ impl<C, R: Default> Machine<C, R> {
 
     // Steps of calls
 
-    /// Carries a step of a call out; returns the step, and the action for this call.
-    #[inline]
-    pub(super) fn step_call(
-        &mut self,
-        key: RowKey,
-        input: CallInput,
-        response: Option<Settlement>,
-    ) -> (CallStep, Option<Action<C>>) {
-        let part = || self.calls.row(key).extras.as_ref()?.facts.work.clone();
-        let part = self.works.may_have_parts().then(part).flatten();
-        let (step, action) = self.calls.step(key, input, response, &self.config);
-        if let Some(Action::Withdraw(done) | Action::Complete(done)) = &action {
-            self.leave_tree(done.call, done.parent);
-            if let Some(part) = part {
-                let is_silent = response.is_none() && matches!(action, Some(Action::Complete(_)));
-                self.leave_work_of_call(&part, done.call, done.settlement, is_silent);
-            }
-        }
-        (step, action)
-    }
-
     /// Queues the action that `decide` returns, in front of those that `decide` itself queues. So a
     /// decision comes before the decisions that follow from it.
-    fn queue_before_effects(&mut self, decide: impl FnOnce(&mut Self) -> Option<Action<C>>) {
+    pub(super) fn queue_before_effects(
+        &mut self,
+        decide: impl FnOnce(&mut Self) -> Option<Action<C>>,
+    ) {
         let begin = self.cascade.len();
         if let Some(action) = decide(self) {
             self.cascade.insert(begin, action);
@@ -410,8 +396,12 @@ impl<C, R: Default> Machine<C, R> {
         input: RequestInput,
         cause: Cause,
     ) -> RequestStep {
-        let step = self.requests.step(request, input, cause);
-        if step == RequestStep::MarkCancelled {
+        let Some(row) = self.requests.get_mut(request) else { return RequestStep::Completed };
+        let Transition { next, step } = row.phase.on(input);
+        let is_marked = step == RequestStep::MarkCancelled;
+        row.cause = if is_marked { Some(cause) } else { row.cause };
+        self.requests.enter(request.slot, next);
+        if is_marked {
             let mut last = CallId::MIN;
             while let Some(call) = self.requests.child_after(request, last) {
                 self.cascade_cancel(call, Cause::Parent);
@@ -439,24 +429,7 @@ impl<C, R: Default> Machine<C, R> {
         }
     }
 
-    /// Ends a request as a permit says, and frees its id.
-    #[inline]
-    pub(super) fn finish_request(&mut self, request: RequestHandle, step: RequestStep) -> R {
-        let remembered = self.config.limits.abandoned_ids;
-        let (before, id, data) = self.requests.end(request.slot);
-        let ends_in_silence = matches!(step, RequestStep::Withhold | RequestStep::SendEnd);
-        let limit = ends_in_silence.then_some(remembered);
-        if let Some(part) = self.requests.end_extras(request.slot, before, limit) {
-            self.leave_work_of_request(&part, request, step);
-        }
-        if let Some(id) = id.filter(|_| self.cancels_are_acknowledged() && !before.is_operation()) {
-            self.requests.finished.insert(id, before, remembered);
-        }
-        self.end_tree(request);
-        data
-    }
-
-    fn end_tree(&mut self, request: RequestHandle) {
+    pub(super) fn end_tree(&mut self, request: RequestHandle) {
         if self.requests.remove_if_settled(request) {
             self.cascade.push_back(Action::TreeSettled { request });
         }

@@ -20,15 +20,14 @@ mod state;
 mod table;
 #[cfg(test)]
 mod tests;
-mod timers;
 mod tokens;
 mod work;
 mod works;
 
 pub use action::{Action, CancelOutcome, Completion, ResponseKind};
+pub use calls::TimerReason;
 pub use permits::{NewCall, NewOperation, Responding};
 pub use requests::RequestExtras;
 pub use state::Machine;
 pub use table::{CallPhase, RequestPhase, RequestStep};
-pub use timers::TimerReason;
 pub use works::WorkName;

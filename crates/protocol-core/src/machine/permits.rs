@@ -1,24 +1,25 @@
 //! Permits: decisions that have changed nothing yet. Dropping one changes nothing.
 
-use super::calls::Idle;
+use super::action::ResponseKind;
+use super::calls::{Call, Idle};
 use super::requests::RequestExtras;
 use super::state::Machine;
-use super::table::{RequestPhase, RequestStep};
+use super::table::{CallPhase, RequestPhase, RequestStep};
 use super::works::Part;
-use crate::cause::{Cause, WorkOutcome};
+use crate::cause::Cause;
+use crate::config::CallOptions;
 use crate::dialect::facts::Facts;
-use crate::dialect::signs::{Mark, News};
-use crate::event::Response;
+use crate::dialect::signs::{Mark, WorkPart};
 use crate::handle::{CallId, RequestHandle};
 use crate::id::WireId;
-use crate::options::CallOptions;
 use crate::time::Timestamp;
 
 /// A call that may be made.
 #[derive(Debug)]
 #[must_use = "the call is made by `commit`"]
 pub struct NewCall<'m, C, R> {
-    pub(super) machine: &'m mut Machine<C, R>,
+    /// The machine, which is as it was.
+    pub(crate) machine: &'m mut Machine<C, R>,
     pub(super) options: &'m CallOptions,
     pub(super) id: CallId,
 }
@@ -29,17 +30,13 @@ impl<C, R: Default> NewCall<'_, C, R> {
         self.id
     }
 
-    /// Returns the machine, which is as it was.
-    pub const fn machine(&self) -> &Machine<C, R> {
-        self.machine
-    }
-
     /// Makes the call. On behalf of a request that is cancelled already, it is made and withdrawn.
     pub fn commit(self, facts: Facts, data: C, now: Timestamp) -> CallId {
         let Self { machine, options, id } = self;
         let now = machine.advance_clock(now);
         let parent = options.parent.map(|parent| parent.slot);
-        let key = machine.calls.insert(id, parent, facts.refusal, data);
+        let (phase, ending, refusal, extras) = (CallPhase::Queued, None, facts.refusal, None);
+        let key = machine.calls.insert(Call { id, data, parent, phase, ending, refusal, extras });
         let part = facts.work.clone();
         if options.needs_extras() || !facts.is_plain() {
             machine.calls.peer_may_end += usize::from(facts.server_may_end);
@@ -53,7 +50,7 @@ impl<C, R: Default> NewCall<'_, C, R> {
             });
         }
         if let Some(part) = part {
-            machine.join_work(&part, Part::Call(id));
+            machine.report_work(&part, true, Some(Part::Call(id)));
         }
         if let Some(parent) = options.parent {
             machine.requests.add_child(parent, id);
@@ -69,22 +66,20 @@ impl<C, R: Default> NewCall<'_, C, R> {
 #[derive(Debug)]
 #[must_use = "the request is settled by `commit`"]
 pub struct Responding<'m, C, R> {
-    pub(super) machine: &'m mut Machine<C, R>,
+    /// The machine, which is as it was.
+    pub(crate) machine: &'m mut Machine<C, R>,
     pub(super) request: RequestHandle,
     /// The phase afterwards.
     pub(super) next: RequestPhase,
     pub(super) step: RequestStep,
+    /// The kind of response that is sent, if one is.
+    pub(crate) response: Option<ResponseKind>,
 }
 
 impl<C, R: Default> Responding<'_, C, R> {
     /// Returns what becomes of the response.
     pub const fn step(&self) -> RequestStep {
         self.step
-    }
-
-    /// Returns the machine, which is as it was.
-    pub const fn machine(&self) -> &Machine<C, R> {
-        self.machine
     }
 
     /// Returns the id that the response names. An operation has none.
@@ -97,43 +92,41 @@ impl<C, R: Default> Responding<'_, C, R> {
         requests.extras(requests.get(self.request)?)
     }
 
-    /// Returns the mark that is sent in place of error -32800, if the request is a part of stopped work.
-    #[cold]
-    pub(crate) fn stopped(&self, response: &Response<'_>) -> Option<&Mark> {
-        if !matches!(response, Response::Cancelled) {
-            return None;
-        }
-        let part = self.extras()?.facts.work.as_deref()?;
-        let is_stopped = self.machine.is_stopped(self.request, part);
-        self.machine.config.dialect.mark_of(part).filter(|_| is_stopped)
+    fn part(&self) -> Option<&WorkPart> {
+        self.extras()?.facts.work.as_deref()
     }
 
-    /// Takes what the response says of the work. An error ends work that the request began, and refuses a stop.
+    /// Returns the mark that its result has if its work was stopped.
     #[cold]
-    pub(crate) fn respond_for_work(&mut self, response: &Response<'_>) {
-        let Some(part) = self.extras().and_then(|extras| extras.facts.work.clone()) else { return };
-        let work = self.machine.work_of_request(self.request);
-        let mark = self.machine.config.dialect.mark_of(&part);
-        match (response, work) {
-            (Response::Result(result), Some(work)) => {
-                let is_there = mark.is_some_and(|mark| mark.is_in(result));
-                self.machine.confirm_end(work, is_there);
-            }
-            (Response::Result(_), None) => {}
-            (_, None) if part.news == News::Stop => self.machine.resume_work(&part.named(true)),
-            (Response::Cancelled, Some(work)) if self.machine.is_stopping(work) => {
-                self.machine.end_work(work, WorkOutcome::Stopped);
-            }
-            (_, Some(work)) => self.machine.end_work(work, WorkOutcome::Failed),
-            (_, None) => {}
-        }
+    pub(crate) fn mark(&self) -> Option<&Mark> {
+        self.machine.config.dialect.mark_of(self.part()?)
+    }
+
+    /// Returns whether it is a part of stopped work.
+    #[cold]
+    pub(crate) fn is_stopped(&self) -> bool {
+        self.part().is_some_and(|part| self.machine.is_stopped(self.request, part))
     }
 
     /// Settles the request, and returns the host's data.
     #[inline]
     #[must_use = "it is the host's data"]
     pub fn commit(self) -> R {
-        self.machine.finish_request(self.request, self.step)
+        let Self { machine, request, step, response, .. } = self;
+        let remembered = machine.config.limits.abandoned_ids;
+        let (before, id, data) = machine.requests.end(request.slot);
+        let ends_in_silence = matches!(step, RequestStep::Withhold | RequestStep::SendEnd);
+        let limit = ends_in_silence.then_some(remembered);
+        if let Some(part) = machine.requests.end_extras(request.slot, before, limit) {
+            machine.leave_work_of_request(&part, request, response);
+        }
+        // The id is free again, but a cancel that is acknowledged may still name it.
+        let is_acknowledged = machine.cancels_are_acknowledged() && !before.is_operation();
+        if let Some(id) = id.filter(|_| is_acknowledged) {
+            machine.requests.finished.insert(id, before, remembered);
+        }
+        machine.end_tree(request);
+        data
     }
 }
 
@@ -141,17 +134,13 @@ impl<C, R: Default> Responding<'_, C, R> {
 #[derive(Debug)]
 #[must_use = "the operation is begun by `commit`"]
 pub struct NewOperation<'m, C, R> {
-    pub(super) request: Responding<'m, C, R>,
+    /// The permit to respond, for its getters.
+    pub(crate) request: Responding<'m, C, R>,
     /// Invariant: no operation has it.
     pub(crate) token: WireId,
 }
 
-impl<'m, C, R: Default> NewOperation<'m, C, R> {
-    /// Returns the permit to respond, for its getters.
-    pub const fn request(&self) -> &Responding<'m, C, R> {
-        &self.request
-    }
-
+impl<C, R: Default> NewOperation<'_, C, R> {
     /// Settles the request with the token of the operation, which goes on.
     pub fn commit(self) {
         let Responding { machine, request, next, .. } = self.request;

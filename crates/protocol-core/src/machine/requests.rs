@@ -10,7 +10,7 @@ use core::mem;
 use slab::Slab;
 
 use super::recent::RecentIds;
-use super::table::{RequestInput, RequestPhase, RequestStep, Transition};
+use super::table::RequestPhase;
 use super::tokens::Tokens;
 use crate::cause::Cause;
 use crate::dialect::facts::Facts;
@@ -172,25 +172,8 @@ impl<R: Default> Requests<R> {
 
     // Steps
 
-    /// Enters the phase that `input` leads to, and returns the step. A step that marks the request records
-    /// the cause.
-    pub(super) fn step(
-        &mut self,
-        request: RequestHandle,
-        input: RequestInput,
-        cause: Cause,
-    ) -> RequestStep {
-        let Some(row) = self.get_mut(request) else { return RequestStep::Completed };
-        let Transition { next, step } = row.phase.on(input);
-        if step == RequestStep::MarkCancelled {
-            row.cause = Some(cause);
-        }
-        self.enter(request.slot, next);
-        step
-    }
-
     /// Enters a phase; from the first silent one on, progress of the request is withheld.
-    fn enter(&mut self, slot: Slot, next: RequestPhase) {
+    pub(super) fn enter(&mut self, slot: Slot, next: RequestPhase) {
         let row = &mut self.rows[slot.get()];
         let was_silent = is_silent(mem::replace(&mut row.phase, next));
         if let Some(slot) = row.extras.filter(|_| is_silent(next) && !was_silent) {

@@ -4,11 +4,12 @@ use alloc::collections::VecDeque;
 use core::hash::{Hash, Hasher};
 
 use super::action::Action;
-use super::calls::Calls;
-use super::requests::Requests;
+use super::calls::{Call, CallExtras, Calls};
+use super::requests::{Request, RequestExtras, Requests};
 use super::table::Life;
 use super::works::Works;
 use crate::config::Config;
+use crate::dialect::CapabilityRule;
 use crate::error::CancelRefusal;
 use crate::time::Timestamp;
 
@@ -41,6 +42,36 @@ pub struct Machine<C, R> {
     pub(super) works: Works,
     /// Decisions about others than the call or request of the latest input.
     pub(super) cascade: VecDeque<Action<C>>,
+}
+
+impl<C, R: Default> Machine<C, R> {
+    /// The bytes of a call's row, of the extras that few calls have, of a request's row and of the extras
+    /// that few requests have. Then those of a run of work, and of a request or call that is a part of it.
+    pub(crate) const ROWS: [usize; 6] = [
+        size_of::<Call<C>>(),
+        size_of::<CallExtras>(),
+        size_of::<Request<R>>(),
+        size_of::<RequestExtras>(),
+        Works::ROWS[0],
+        Works::ROWS[1],
+    ];
+
+    /// Creates a machine with nothing in flight.
+    pub fn new(config: Config) -> Self {
+        let needs_consent = config.dialect.capability != CapabilityRule::NotNeeded;
+        Self {
+            life: if config.dialect.session.is_some() { Life::Opening } else { Life::Open },
+            now: Timestamp::ZERO,
+            in_batch: false,
+            calls: Calls::new(config.connection),
+            requests: Requests::new(config.connection),
+            cancel_refusal: needs_consent.then_some(CancelRefusal::BeforeExchange),
+            peer_may_cancel: !needs_consent,
+            works: Works::new(config.connection),
+            cascade: VecDeque::new(),
+            config,
+        }
+    }
 }
 
 /// Hashes the state that decides the machine's future, for searches through its states.

@@ -4,22 +4,22 @@ use alloc::vec::Vec;
 use core::num::NonZeroU32;
 use core::time::Duration;
 
-use super::action::Action;
+use super::action::{Action, ResponseKind};
 use super::state::Machine;
-use super::table::{CallInput, CallPhase, RequestInput, RequestStep};
-use super::works::{Part, Work, WorkInput, WorkName, WorkPhase};
+use super::table::{CallInput, CallPhase, RequestInput};
+use super::works::{Part, RUNNING, STOPPING, Work, WorkName};
 use crate::cause::{Cause, Settlement, WorkOutcome};
 use crate::dialect::signs::{Mark, News, WorkPart};
 use crate::handle::{CallId, RequestHandle, WorkId};
 
 impl<C, R: Default> Machine<C, R> {
-    /// Takes up a request or call that has a part in some work.
-    #[cold]
-    pub(super) fn join_work(&mut self, part: &WorkPart, of: Part) {
-        let is_ours = matches!(of, Part::Call(_));
-        match part.news {
-            News::Begun => self.begin_work(part.named(!is_ours), Some(of)),
-            News::Nested { is_cancelled } => {
+    /// Takes what a message of one side reports about work. `by` is the request or call that it is, if it is one.
+    pub(crate) fn report_work(&mut self, part: &WorkPart, is_ours: bool, by: Option<Part>) {
+        match (part.news, by) {
+            // The receiver of a request runs the work that it begins, and otherwise the sender.
+            (News::Begun, Some(_)) => self.begin_work(part.named(!is_ours), by),
+            (News::Begun, None) => self.begin_work(part.named(is_ours), None),
+            (News::Nested { is_cancelled }, Some(of)) => {
                 let name = part.named(is_ours);
                 // The peer sent it before it read the stop. A later run is not hit.
                 let is_late = self.works.are_stopping(&name);
@@ -30,22 +30,21 @@ impl<C, R: Default> Machine<C, R> {
                     self.stop_nested(of, is_cancelled);
                 }
             }
-            News::Stop | News::Ended | News::Asked => self.report_work(part, is_ours),
-        }
-    }
-
-    /// Takes what a message of one side reports about work.
-    pub(crate) fn report_work(&mut self, part: &WorkPart, is_ours: bool) {
-        match part.news {
-            News::Begun => self.begin_work(part.named(is_ours), None),
-            News::Stop if is_ours => self.stop_work(&part.named(false), Cause::Caller, None),
-            News::Stop => self.stop_work(&part.named(true), Cause::Peer, None),
-            News::Ended => {
+            (News::Stop, _) if is_ours => self.stop_work(&part.named(false), Cause::Caller, None),
+            (News::Stop, _) => self.stop_work(&part.named(true), Cause::Peer, None),
+            (News::Ended, _) => {
                 let outcome =
                     if part.is_stopped { WorkOutcome::Stopped } else { WorkOutcome::Finished };
                 self.end_work_named(&part.named(is_ours), outcome);
             }
-            News::Nested { .. } | News::Asked => {}
+            (News::Nested { .. } | News::Asked, _) => {}
+        }
+    }
+
+    /// Queues news of work, if the host wants to see them.
+    fn report(&mut self, news: Action<C>) {
+        if self.config.show_work {
+            self.cascade.push_back(news);
         }
     }
 
@@ -54,22 +53,15 @@ impl<C, R: Default> Machine<C, R> {
         if self.works.rows.len() >= self.config.limits.works || self.is_closed() {
             return;
         }
-        let works = &mut self.works;
-        works.last += 1;
-        let work = WorkId(works.last);
-        let (phase, cause, due, stop) = (WorkPhase::Running, None, None, None);
-        works.by_name.insert((name.clone(), phase, work));
-        works.begun.extend(begun_by.map(|part| (part, work)));
-        let is_confirmed = false;
-        works.rows.insert(work, Work { name, phase, begun_by, cause, due, stop, is_confirmed });
-        self.cascade.push_back(Action::WorkBegan { work });
+        let work = self.works.insert(name, begun_by);
+        self.report(Action::WorkBegan { work });
     }
 
     // Stop
 
     /// Stops every run with this name, and what is nested in it. `grace` bounds the time until they have ended.
     pub(crate) fn stop_work(&mut self, name: &WorkName, cause: Cause, grace: Option<Duration>) {
-        let runs = self.works.named(name, WorkPhase::Running);
+        let runs = self.works.named(name, RUNNING);
         for &work in &runs {
             self.stop_run(work, cause);
             self.bound_work(work, grace);
@@ -95,10 +87,9 @@ impl<C, R: Default> Machine<C, R> {
     }
 
     fn stop_run(&mut self, work: WorkId, cause: Cause) {
-        let Some(row) = self.works.step(work, WorkInput::Stop) else { return };
-        row.cause = Some(cause);
+        let Some(row) = self.works.set_cause(work, Some(cause)) else { return };
         let begun_by = row.begun_by;
-        self.cascade.push_back(Action::WorkStopped { work, cause });
+        self.report(Action::WorkStopped { work, cause });
         match begun_by {
             Some(Part::Request(request)) => {
                 self.cascade_mark(request, RequestInput::Cancel, Cause::Stopped);
@@ -121,23 +112,15 @@ impl<C, R: Default> Machine<C, R> {
     /// Cancels the call that began work. The stop says so to the peer, which has still to respond.
     fn stop_call(&mut self, call: CallId, cause: Cause) {
         let Some(key) = self.calls.find(call) else { return };
-        let grace = self.grace_of(key, cause);
-        self.calls.record_ending(key, Settlement::Cancelled, cause);
-        self.cascade_step(key, CallInput::Stop);
-        match grace.filter(|_| self.calls.get(call).is_some()) {
-            None => {}
-            Some(grace) if grace.is_zero() => self.cascade_step(key, CallInput::Forget),
-            Some(grace) => self.shorten_grace(key, grace),
-        }
+        self.queue_before_effects(|it| it.cancel_with(key, CallInput::Stop, cause).1);
     }
 
     /// Takes a stop back that was refused, or was never sent: the work goes on.
     pub(super) fn resume_work(&mut self, name: &WorkName) {
-        for work in self.works.named(name, WorkPhase::Stopping) {
-            let row = self.works.step(work, WorkInput::Resume).expect("it was stopped");
-            row.cause = None;
+        for work in self.works.named(name, STOPPING) {
+            self.works.set_cause(work, None);
             self.works.set_due(work, None);
-            self.cascade.push_back(Action::WorkResumed { work });
+            self.report(Action::WorkResumed { work });
         }
     }
 
@@ -175,9 +158,9 @@ impl<C, R: Default> Machine<C, R> {
     /// Ends every run with this name. One whose request has had no response goes on unless it was stopped, because the end
     /// may be that of the run before.
     fn end_work_named(&mut self, name: &WorkName, outcome: WorkOutcome) {
-        for phase in [WorkPhase::Running, WorkPhase::Stopping] {
-            for work in self.works.named(name, phase) {
-                if phase == WorkPhase::Stopping || self.works.rows[&work].begun_by.is_none() {
+        for is_stopped in [RUNNING, STOPPING] {
+            for work in self.works.named(name, is_stopped) {
+                if is_stopped || self.works.rows[&work].begun_by.is_none() {
                     self.end_work(work, outcome);
                 }
             }
@@ -185,14 +168,10 @@ impl<C, R: Default> Machine<C, R> {
     }
 
     pub(crate) fn end_work(&mut self, work: WorkId, outcome: WorkOutcome) {
-        let Some(row) = self.works.step(work, WorkInput::End) else { return };
-        let (cause, begun_by) = (row.cause, row.begun_by);
-        let is_confirmed = outcome == WorkOutcome::Finished && row.is_confirmed;
+        let Some(Work { cause, is_confirmed, .. }) = self.works.remove(work) else { return };
+        let is_confirmed = outcome == WorkOutcome::Finished && is_confirmed;
         let outcome = if is_confirmed { WorkOutcome::Stopped } else { outcome };
-        begun_by.map(|part| self.works.begun.remove(&part));
-        self.works.set_due(work, None);
-        self.works.rows.remove(&work);
-        self.cascade.push_back(Action::WorkEnded { work, outcome, cause });
+        self.report(Action::WorkEnded { work, outcome, cause });
     }
 
     /// Ends the work whose grace has run out.
@@ -215,20 +194,19 @@ impl<C, R: Default> Machine<C, R> {
         !self.works.begun.is_empty()
     }
 
-    /// Notes that the result for a call has the mark of a stop.
-    pub(crate) fn confirm_stop(&mut self, number: u32, is_there: impl FnOnce(&Mark) -> bool) {
-        let Some(call) = self.call_row(number) else { return };
-        let part = call.extras.as_ref().and_then(|extras| extras.facts.work.as_deref());
-        let mark = part.and_then(|part| self.config.dialect.mark_of(part));
-        if let Some(work) = self.work_of_call(call.id) {
-            self.confirm_end(work, mark.is_some_and(is_there));
-        }
+    /// Returns the mark that the result of this call has if its work was stopped.
+    #[cold]
+    pub(crate) fn mark_of_call(&self, number: u32) -> Option<&Mark> {
+        let part = self.call_row(number)?.extras.as_ref()?.facts.work.as_deref()?;
+        self.config.dialect.mark_of(part)
     }
 
-    /// Notes whether the result of the request that began work has the mark of a stop.
-    pub(super) fn confirm_end(&mut self, work: WorkId, is_there: bool) {
-        if let Some(row) = self.works.rows.get_mut(&work) {
-            row.is_confirmed = is_there;
+    /// Notes whether the result of the call or request that began work has the mark of a stop.
+    #[cold]
+    pub(super) fn confirm_stop(&mut self, part: Part, response: ResponseKind) {
+        let row = self.works.begun.get(&part).and_then(|work| self.works.rows.get_mut(work));
+        if let Some(row) = row {
+            row.is_confirmed = response == ResponseKind::Stopped;
         }
     }
 
@@ -258,21 +236,29 @@ impl<C, R: Default> Machine<C, R> {
         self.leave_work(part, Part::Call(call), outcome);
     }
 
-    /// Does the same for a request that ends by this step.
+    /// Does the same for a request that has had this response, or none. An error refuses a stop.
     #[cold]
     pub(super) fn leave_work_of_request(
         &mut self,
         part: &WorkPart,
         request: RequestHandle,
-        step: RequestStep,
+        response: Option<ResponseKind>,
     ) {
+        use ResponseKind::{CancelError, Result, Stopped};
         let goes_on = !self.config.dialect.work_ends_with_response(part);
-        let outcome = match step {
-            RequestStep::SendResponse if goes_on => None,
-            RequestStep::SendResponse => Some(WorkOutcome::Finished),
-            _ if self.is_stopped(request, part) => Some(WorkOutcome::Stopped),
+        let outcome = match response {
+            Some(Result | Stopped) if goes_on => None,
+            Some(Result | Stopped) => Some(WorkOutcome::Finished),
+            Some(CancelError) | None if self.is_stopped(request, part) => {
+                Some(WorkOutcome::Stopped)
+            }
             _ => Some(WorkOutcome::Failed),
         };
+        match response {
+            Some(result @ (Result | Stopped)) => self.confirm_stop(Part::Request(request), result),
+            Some(_) if part.news == News::Stop => self.resume_work(&part.named(true)),
+            _ => {}
+        }
         self.leave_work(part, Part::Request(request), outcome);
     }
 
@@ -301,7 +287,7 @@ impl<C, R: Default> Machine<C, R> {
 
     /// Returns whether work was stopped and has not ended.
     pub fn is_stopping(&self, work: WorkId) -> bool {
-        self.works.rows.get(&work).is_some_and(|row| row.phase == WorkPhase::Stopping)
+        self.works.rows.get(&work).is_some_and(|row| row.cause.is_some())
     }
 
     /// Returns the work that a call began, until the call settles.
@@ -325,6 +311,6 @@ impl<C, R: Default> Machine<C, R> {
             Some(Part::Call(call)) => !self.is_queued(call),
             _ => true,
         };
-        !name.runs_here && self.works.named(name, WorkPhase::Running).iter().any(is_known)
+        !name.runs_here && self.works.named(name, RUNNING).iter().any(is_known)
     }
 }

@@ -12,38 +12,10 @@ use crate::handle::{CallId, RequestHandle, WorkId, first_serial};
 use crate::id::WireId;
 use crate::time::Timestamp;
 
-/// The phase of work. Work that has ended has none, because its row is gone.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(super) enum WorkPhase {
-    /// It goes on.
-    Running,
-    /// It was stopped, and its end is awaited.
-    Stopping,
-}
-
-/// An input to work.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum WorkInput {
-    /// A side stops it.
-    Stop,
-    /// Its stop was refused, or was never sent.
-    Resume,
-    /// A message of the running side ends it, or a timer, or the end of the connection.
-    End,
-}
-
-impl WorkPhase {
-    /// Looks up the phase after `input`, which is `None` once the row is gone.
-    pub(super) const fn on(self, input: WorkInput) -> Option<Self> {
-        match (self, input) {
-            // The first stop counts.
-            (Self::Running | Self::Stopping, WorkInput::Stop) => Some(Self::Stopping),
-            // The next stop is sent again.
-            (Self::Running | Self::Stopping, WorkInput::Resume) => Some(Self::Running),
-            (Self::Running | Self::Stopping, WorkInput::End) => None,
-        }
-    }
-}
+/// Runs that go on, in [`Works::by_name`].
+pub(super) const RUNNING: bool = false;
+/// Runs that were stopped, and whose end is awaited.
+pub(super) const STOPPING: bool = true;
 
 /// A name of work, which several runs may share.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -66,7 +38,7 @@ impl WorkPart {
 
 /// A request or call that is a part of work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(super) enum Part {
+pub(crate) enum Part {
     Call(CallId),
     Request(RequestHandle),
 }
@@ -75,10 +47,9 @@ pub(super) enum Part {
 #[derive(Clone, Debug, Hash)]
 pub(super) struct Work {
     pub(super) name: WorkName,
-    pub(super) phase: WorkPhase,
     /// The request or call that began it, until its response.
     pub(super) begun_by: Option<Part>,
-    /// Invariant: the first stop sets it.
+    /// The cause of its stop, once it was stopped. Invariant: the first stop sets it.
     pub(super) cause: Option<Cause>,
     /// The end of its grace.
     pub(super) due: Option<Timestamp>,
@@ -92,8 +63,8 @@ pub(super) struct Work {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Works {
     pub(super) rows: BTreeMap<WorkId, Work>,
-    /// Invariant: it holds the name and the phase of each row.
-    pub(super) by_name: BTreeSet<(WorkName, WorkPhase, WorkId)>,
+    /// Invariant: it holds the name of each row, and whether that was stopped.
+    by_name: BTreeSet<(WorkName, bool, WorkId)>,
     /// The requests and calls in flight that are a part of work with this name, but did not begin it. The value tells
     /// whether one of ours is cancelled with the work.
     pub(super) nested: BTreeMap<(WorkName, Part), bool>,
@@ -101,7 +72,7 @@ pub(super) struct Works {
     pub(super) begun: BTreeMap<Part, WorkId>,
     /// Invariant: it holds each row that has `due`.
     pub(super) due: BTreeSet<(Timestamp, WorkId)>,
-    pub(super) last: u64,
+    last: u64,
 }
 
 impl Works {
@@ -120,21 +91,21 @@ impl Works {
         Self { last: first_serial(connection), ..Self::default() }
     }
 
-    /// Returns the runs with this name that are in this phase.
-    fn runs(&self, name: &WorkName, phase: WorkPhase) -> impl Iterator<Item = WorkId> {
+    /// Returns the runs with this name that go on, or those that were stopped.
+    fn runs(&self, name: &WorkName, is_stopped: bool) -> impl Iterator<Item = WorkId> {
         let (first, last) = (WorkId(0), WorkId(u64::MAX));
-        let range = (name.clone(), phase, first)..=(name.clone(), phase, last);
+        let range = (name.clone(), is_stopped, first)..=(name.clone(), is_stopped, last);
         self.by_name.range(range).map(|(.., work)| *work)
     }
 
-    pub(super) fn named(&self, name: &WorkName, phase: WorkPhase) -> Vec<WorkId> {
-        self.runs(name, phase).collect()
+    pub(super) fn named(&self, name: &WorkName, is_stopped: bool) -> Vec<WorkId> {
+        self.runs(name, is_stopped).collect()
     }
 
     /// Returns whether runs with this name were stopped, and no other has begun since.
     pub(super) fn are_stopping(&self, name: &WorkName) -> bool {
-        let has = |phase| self.runs(name, phase).next().is_some();
-        has(WorkPhase::Stopping) && !has(WorkPhase::Running)
+        let has = |is_stopped| self.runs(name, is_stopped).next().is_some();
+        has(STOPPING) && !has(RUNNING)
     }
 
     pub(super) fn nested_in(&self, name: &WorkName) -> Vec<(Part, bool)> {
@@ -143,15 +114,38 @@ impl Works {
         nested.map(|((_, part), is_cancelled)| (*part, *is_cancelled)).collect()
     }
 
-    /// Moves a run into the phase that `input` leads to. Returns its row if that is another phase.
-    pub(super) fn step(&mut self, work: WorkId, input: WorkInput) -> Option<&mut Work> {
+    /// Inserts the row of a run that begins now.
+    pub(super) fn insert(&mut self, name: WorkName, begun_by: Option<Part>) -> WorkId {
+        self.last += 1;
+        let work = WorkId(self.last);
+        self.by_name.insert((name.clone(), RUNNING, work));
+        self.begun.extend(begun_by.map(|part| (part, work)));
+        let (cause, due, stop, is_confirmed) = (None, None, None, false);
+        self.rows.insert(work, Work { name, begun_by, cause, due, stop, is_confirmed });
+        work
+    }
+
+    /// Records that a run was stopped for this cause, or goes on again if there is none. Returns its row,
+    /// unless nothing changes: the first stop counts.
+    pub(super) fn set_cause(&mut self, work: WorkId, cause: Option<Cause>) -> Option<&mut Work> {
         let row = self.rows.get_mut(&work)?;
-        let next = row.phase.on(input);
-        self.by_name.remove(&(row.name.clone(), row.phase, work));
-        self.by_name.extend(next.map(|next| (row.name.clone(), next, work)));
-        let before = row.phase;
-        row.phase = next.unwrap_or(before);
-        (next != Some(before)).then_some(row)
+        let (before, is_stopped) = (row.cause.is_some(), cause.is_some());
+        if before == is_stopped {
+            return None;
+        }
+        self.by_name.remove(&(row.name.clone(), before, work));
+        self.by_name.insert((row.name.clone(), is_stopped, work));
+        row.cause = cause;
+        Some(row)
+    }
+
+    /// Removes a row from all trees.
+    pub(super) fn remove(&mut self, work: WorkId) -> Option<Work> {
+        self.set_due(work, None);
+        let row = self.rows.remove(&work)?;
+        self.by_name.remove(&(row.name.clone(), row.cause.is_some(), work));
+        row.begun_by.map(|part| self.begun.remove(&part));
+        Some(row)
     }
 
     pub(super) fn set_due(&mut self, work: WorkId, due: Option<Timestamp>) {

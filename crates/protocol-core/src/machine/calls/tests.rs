@@ -6,7 +6,8 @@ use crate::{CallOptions, Config, Dialect, Violation};
 
 fn insert(calls: &mut Calls<()>) -> CallId {
     let id = calls.next_id();
-    calls.insert(id, None, None, ());
+    let (phase, parent, ending, refusal, extras) = (CallPhase::Queued, None, None, None, None);
+    calls.insert(Call { id, data: (), parent, phase, ending, refusal, extras });
     id
 }
 
