@@ -16,7 +16,7 @@ use std::ops::ControlFlow;
 use std::task::Waker;
 
 use protocol_core::{Cause, InputBuffer, Shutdown, Timestamp, WireId};
-pub use protocol_endpoint::{Arrived, Buckets, Grant, Inbox, Messages, Output};
+pub use protocol_endpoint::{Buckets, Grant, Messages, Output};
 
 use crate::account::{Membership, Woken};
 pub use crate::charge::{Charge, Holder};

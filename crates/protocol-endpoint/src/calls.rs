@@ -8,7 +8,7 @@ use protocol_core::{
 use serde_json::value::RawValue;
 
 use crate::effects::Effects;
-use crate::results::CallOutcome;
+use crate::error::CallOutcome;
 use crate::rows::{Call, Interest, Row};
 use crate::state::Endpoint;
 use crate::waiters::Place;

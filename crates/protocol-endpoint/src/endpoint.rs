@@ -1,5 +1,6 @@
 //! Events of the core: their consequences, and the waiters for them.
 
+use alloc::borrow::Cow;
 use alloc::boxed::Box;
 use alloc::format;
 use alloc::vec::Vec;
@@ -11,9 +12,10 @@ use protocol_core::{
 
 use crate::budget::{Cheap, OverBudget};
 use crate::effects::{Effect, Effects, Shown};
-use crate::error::CallError;
+use crate::error::{CallError, CallOutcome};
+use crate::inbox::Arrived;
+use crate::message::Notification;
 use crate::noise::is_noise;
-use crate::results::CallOutcome;
 use crate::state::{Core, EndReason, Endpoint};
 use crate::verdict::Verdict;
 use crate::waiters::{Line, Place, Waiters};
@@ -216,13 +218,22 @@ impl<W, M> Endpoint<W, M> {
                 self.waiters.room.wake_all(effects);
                 self.waiters.end.wake_all(effects);
             }
-            Some(event) => {
-                // If nothing is served, nobody asks for anything else.
-                let is_new = self.is_served && self.inbox.take(event).is_ok();
-                if is_new {
-                    self.waiters.arrival.wake_one(effects);
-                }
+            Some(Event::Notification { method, params }) => {
+                let (method, params) = ((&*method).into(), params.map(Cow::into_owned));
+                self.arrive(Arrived::Notification(Notification { method, params }), effects);
             }
+            Some(Event::Violation { violation, id }) => {
+                self.arrive(Arrived::Violation(violation, id), effects);
+            }
+            Some(_) => {}
+        }
+    }
+
+    fn arrive(&mut self, arrived: Arrived, effects: &mut Effects<W, M>) {
+        // If nothing is served, nobody asks for it.
+        if self.is_served {
+            self.inbox.push(arrived);
+            self.waiters.arrival.wake_one(effects);
         }
     }
 
