@@ -5,6 +5,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use futures_core::Stream;
+use futures_util::FutureExt;
 use protocol_core::{CloseReason, Violation, WireId};
 use protocol_endpoint::{Arrived, Line, Notification, Place, Request};
 
@@ -15,7 +16,7 @@ use crate::shared::Inner;
 use crate::spanned;
 use crate::spans;
 use crate::sync::Arc;
-use crate::wait::{leave, poll_wait};
+use crate::wait::{WaitFor, leave, poll_wait};
 use crate::waiter::Effects;
 
 /// An arrival: one message of the peer, or one rule that it broke.
@@ -86,7 +87,11 @@ impl Incoming {
     pub fn receive(
         &self,
     ) -> impl Future<Output = Result<Arrival, CloseReason>> + Send + Unpin + '_ {
-        Receive { lease: &self.lease, place: None }
+        let lease = &self.lease;
+        WaitFor::new(lease, Line::Arrival, |inner: &mut Inner, _, effects: &mut _| {
+            take(lease, inner, effects)
+        })
+        .map(|taken| begin(lease, taken))
     }
 
     /// Takes the oldest waiting notification with this method ahead of its turn. It is for feature
@@ -119,57 +124,33 @@ impl Stream for Incoming {
     type Item = Arrival;
 
     fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Arrival>> {
-        let this = self.get_mut();
-        poll_take(&this.lease, &mut this.place, cx).map(Result::ok)
+        let Self { lease, place, .. } = self.get_mut();
+        let taken = poll_wait(lease, Line::Arrival, place, cx.waker(), |inner, _, effects| {
+            take(lease, inner, effects)
+        });
+        taken.map(|taken| begin(lease, taken).ok())
     }
 }
 
-/// The future of [`Incoming::receive`].
-struct Receive<'a> {
-    lease: &'a Arc<Lease>,
-    place: Option<Place>,
-}
+/// An arrival, or the reason why none comes any more.
+type Taken = Result<Arrival, CloseReason>;
 
-impl Future for Receive<'_> {
-    type Output = Result<Arrival, CloseReason>;
-
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let Self { lease, place } = self.get_mut();
-        poll_take(lease, place, cx)
-    }
-}
-
-impl Drop for Receive<'_> {
-    fn drop(&mut self) {
-        leave(self.lease, Line::Arrival, self.place.take());
-    }
-}
-
-/// Takes the next arrival, or waits for it.
-fn poll_take(
-    lease: &Arc<Lease>,
-    place: &mut Option<Place>,
-    cx: &mut Context<'_>,
-) -> Poll<Result<Arrival, CloseReason>> {
-    let take =
-        |inner: &mut Inner, _: Option<&Place>, effects: &mut Effects| take(lease, inner, effects);
-    let taken = poll_wait(lease, Line::Arrival, place, cx.waker(), take);
+/// Begins the span of an arrival that was taken.
+#[inline]
+fn begin(lease: &Lease, taken: Taken) -> Taken {
     match &taken {
-        Poll::Ready(Ok(Arrival::Request(request, responder))) => {
+        Ok(Arrival::Request(request, responder)) => {
             let marker = || responder.cancellation();
             spanned::request_begins(lease, request, responder.handle(), marker);
         }
-        Poll::Ready(Ok(Arrival::Missed { count })) => spans::missed(*count),
+        Ok(Arrival::Missed { count }) => spans::missed(*count),
         _ => {}
     }
     taken
 }
 
-fn take(
-    lease: &Arc<Lease>,
-    inner: &mut Inner,
-    effects: &mut Effects,
-) -> Option<Result<Arrival, CloseReason>> {
+/// Takes the next arrival.
+fn take(lease: &Arc<Lease>, inner: &mut Inner, effects: &mut Effects) -> Option<Taken> {
     let Some(arrived) = inner.endpoint.take(effects) else {
         let is_empty = inner.endpoint.arrivals() == 0;
         return inner.endpoint.closed().filter(|_| is_empty).map(Err);
