@@ -171,14 +171,25 @@ impl<T> Responder<T> {
     pub fn answer(mut self, answer: Answer) {
         match answer {
             Ok(result) => self.pay(Response::Result(&result)),
-            // Only such a failure may be the loss of the connection.
-            Err(failure @ Failure::Internal(_)) => {
-                let Debt { lease, request, .. } = self.owed();
-                let response = lease.lock().endpoint.response_of(*request, &failure);
-                self.pay(response);
+            Err(failure) => {
+                let failure = self.failure_of(failure);
+                self.pay(failure.as_response());
             }
-            Err(failure) => self.pay(failure.as_response()),
         }
+    }
+
+    /// Returns the failure that is the response, for a handler that failed with this one. It is
+    /// [`Failure::Cancelled`] if a call of the handler was lost by what cancelled the request.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn failure_of(&self, failure: Failure) -> Failure {
+        let Debt { lease, request, .. } = self.owed();
+        // Only such a failure may be the loss of the connection.
+        let is_internal = matches!(failure, Failure::Internal(_));
+        if is_internal && lease.lock().endpoint.is_cancellation(*request, &failure) {
+            return Failure::Cancelled;
+        }
+        failure
     }
 
     fn owed(&self) -> &Debt {

@@ -167,16 +167,13 @@ impl<W, M> Endpoint<W, M> {
         self.core().machine().request_id(request)
     }
 
-    /// Returns the response to a request whose handler failed.
+    /// Returns whether a failure of a handler is but the cancellation of its request:
+    /// [`Failure::Cancelled`] then takes its place, and it is no trouble.
     ///
-    /// The end of input loses the calls made for a request and cancels the request. If the handler fails by
-    /// such a loss, the response is that of a cancelled request.
+    /// The end of input loses the calls made for a request and cancels the request. Such a loss is meant.
     #[must_use]
-    pub fn response_of<'f>(&self, request: RequestHandle, failure: &'f Failure) -> Response<'f> {
-        if failure.is_connection_lost() && self.cause(request).is_some() {
-            return Response::Cancelled;
-        }
-        failure.as_response()
+    pub fn is_cancellation(&self, request: RequestHandle, failure: &Failure) -> bool {
+        failure.is_connection_lost() && self.cause(request).is_some()
     }
 
     /// Sets the mark of a request: the host gets it back when the request is cancelled or over.

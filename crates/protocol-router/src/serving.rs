@@ -242,10 +242,11 @@ impl<S, F: Form> Future for Job<S, F> {
             Self::Request(job) => {
                 let Some((work, _)) = job else { return Poll::Ready(kind) };
                 let answer = ready!(work.poll_unpin(task));
-                if let Err(failure) = &answer {
-                    work.cx.report_failure(failure, true);
-                }
                 if let Some((work, responder)) = job.take() {
+                    let answer = answer.map_err(|failure| responder.failure_of(failure));
+                    if let Err(failure) = &answer {
+                        work.cx.report_failure(failure, true);
+                    }
                     // Releases the marker, which is then used again.
                     drop(work);
                     responder.answer(answer);
@@ -254,11 +255,14 @@ impl<S, F: Form> Future for Job<S, F> {
             Self::Other(_, work, slot) => {
                 let done = ready!(work.poll_unpin(task));
                 let returned = slot.take().and_then(|slot| slot.take());
-                if let Err(failure) = done {
-                    work.cx.report_failure(&failure, returned.is_some());
-                    if let Some(responder) = returned {
+                match (done, returned) {
+                    (Err(failure), Some(responder)) => {
+                        let failure = responder.failure_of(failure);
+                        work.cx.report_failure(&failure, true);
                         responder.answer(Err(failure));
                     }
+                    (Err(failure), None) => work.cx.report_failure(&failure, false),
+                    (Ok(()), _) => {}
                 }
             }
         }
