@@ -6,7 +6,7 @@ use alloc::collections::VecDeque;
 use protocol_core::{RequestHandle, Violation, WireId};
 use serde_json::value::RawValue;
 
-use crate::message::{Notification, Request};
+use crate::message::{Notification, Request, payload};
 use crate::method::MethodName;
 
 /// The number of arrivals for which an empty inbox keeps room.
@@ -73,7 +73,7 @@ impl Inbox {
         params: Option<&RawValue>,
         options: Option<&RawValue>,
     ) -> bool {
-        let payload = method.len() + length(params) + length(options);
+        let payload = payload(method, params, options);
         self.queue.is_empty() || self.bytes + size_of::<Arrived>() + payload <= self.limit
     }
 
@@ -143,19 +143,15 @@ impl Inbox {
 fn size(arrived: &Arrived) -> usize {
     let payload = match arrived {
         Arrived::Request(_, Request { method, params, options }) => {
-            method.len() + length(params.as_deref()) + length(options.as_deref())
+            payload(method, params.as_deref(), options.as_deref())
         }
         Arrived::Notification(Notification { method, params }) => {
-            method.len() + length(params.as_deref())
+            payload(method, params.as_deref(), None)
         }
         Arrived::Violation(_, id) => id.as_ref().map_or(0, |id| id.token().len()),
         Arrived::Missed(_) => 0,
     };
     size_of::<Arrived>() + payload
-}
-
-fn length(json: Option<&RawValue>) -> usize {
-    json.map_or(0, |json| json.get().len())
 }
 
 #[cfg(test)]

@@ -254,11 +254,10 @@ impl<W, M> Endpoint<W, M> {
         reason: Option<&str>,
         effects: &mut Effects<W, M>,
     ) -> Result<Option<M>, Refusal> {
-        let row = self.send(
-            |endpoint| endpoint.stream.connection_mut().end_request(request, reason),
-            effects,
-        )?;
-        Ok(self.release(row, effects))
+        let end =
+            |endpoint: &mut Self| endpoint.stream.connection_mut().end_request(request, reason);
+        let ended = self.send(end, effects);
+        ended.map(|row| self.release(row, effects))
     }
 
     /// Sends the responses that have room now, in their order.
