@@ -5,7 +5,6 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use futures_core::Stream;
-use futures_util::FutureExt;
 use protocol_core::{CloseReason, Violation, WireId};
 use protocol_endpoint::{Arrived, Line, Notification, Place, Request};
 
@@ -16,7 +15,7 @@ use crate::shared::Inner;
 use crate::spanned;
 use crate::spans;
 use crate::sync::Arc;
-use crate::wait::{WaitFor, leave, poll_wait};
+use crate::wait::{leave, poll_wait};
 use crate::waiter::Effects;
 
 /// An arrival: one message of the peer, or one rule that it broke.
@@ -87,11 +86,7 @@ impl Incoming {
     pub fn receive(
         &self,
     ) -> impl Future<Output = Result<Arrival, CloseReason>> + Send + Unpin + '_ {
-        let lease = &self.lease;
-        WaitFor::new(lease, Line::Arrival, |inner: &mut Inner, _, effects: &mut _| {
-            take(lease, inner, effects)
-        })
-        .map(|taken| begin(lease, taken))
+        Receive { lease: &self.lease, place: None }
     }
 
     /// Takes the oldest waiting notification with this method ahead of its turn. It is for feature
@@ -124,33 +119,57 @@ impl Stream for Incoming {
     type Item = Arrival;
 
     fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Arrival>> {
-        let Self { lease, place, .. } = self.get_mut();
-        let taken = poll_wait(lease, Line::Arrival, place, cx.waker(), |inner, _, effects| {
-            take(lease, inner, effects)
-        });
-        taken.map(|taken| begin(lease, taken).ok())
+        let this = self.get_mut();
+        poll_take(&this.lease, &mut this.place, cx).map(Result::ok)
     }
 }
 
-/// An arrival, or the reason why none comes any more.
-type Taken = Result<Arrival, CloseReason>;
+/// The future of [`Incoming::receive`].
+struct Receive<'a> {
+    lease: &'a Arc<Lease>,
+    place: Option<Place>,
+}
 
-/// Begins the span of an arrival that was taken.
-#[inline]
-fn begin(lease: &Lease, taken: Taken) -> Taken {
+impl Future for Receive<'_> {
+    type Output = Result<Arrival, CloseReason>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let Self { lease, place } = self.get_mut();
+        poll_take(lease, place, cx)
+    }
+}
+
+impl Drop for Receive<'_> {
+    fn drop(&mut self) {
+        leave(self.lease, Line::Arrival, self.place.take());
+    }
+}
+
+/// Takes the next arrival, or waits for it.
+fn poll_take(
+    lease: &Arc<Lease>,
+    place: &mut Option<Place>,
+    cx: &mut Context<'_>,
+) -> Poll<Result<Arrival, CloseReason>> {
+    let take =
+        |inner: &mut Inner, _: Option<&Place>, effects: &mut Effects| take(lease, inner, effects);
+    let taken = poll_wait(lease, Line::Arrival, place, cx.waker(), take);
     match &taken {
-        Ok(Arrival::Request(request, responder)) => {
+        Poll::Ready(Ok(Arrival::Request(request, responder))) => {
             let marker = || responder.cancellation();
             spanned::request_begins(lease, request, responder.handle(), marker);
         }
-        Ok(Arrival::Missed { count }) => spans::missed(*count),
+        Poll::Ready(Ok(Arrival::Missed { count })) => spans::missed(*count),
         _ => {}
     }
     taken
 }
 
-/// Takes the next arrival.
-fn take(lease: &Arc<Lease>, inner: &mut Inner, effects: &mut Effects) -> Option<Taken> {
+fn take(
+    lease: &Arc<Lease>,
+    inner: &mut Inner,
+    effects: &mut Effects,
+) -> Option<Result<Arrival, CloseReason>> {
     let Some(arrived) = inner.endpoint.take(effects) else {
         let is_empty = inner.endpoint.arrivals() == 0;
         return inner.endpoint.closed().filter(|_| is_empty).map(Err);

@@ -171,25 +171,20 @@ impl<T> Responder<T> {
     pub fn answer(mut self, answer: Answer) {
         match answer {
             Ok(result) => self.pay(Response::Result(&result)),
-            Err(failure) => {
-                let failure = self.failure_of(failure);
-                self.pay(failure.as_response());
-            }
+            Err(failure) if self.is_cancellation(&failure) => self.pay(Response::Cancelled),
+            Err(failure) => self.pay(failure.as_response()),
         }
     }
 
-    /// Returns the failure that is the response, for a handler that failed with this one. It is
-    /// [`Failure::Cancelled`] if a call of the handler was lost by what cancelled the request.
+    /// Returns whether a failure of the handler is but the cancellation of its request: a call was lost by
+    /// what cancelled it. Such a failure is no trouble.
     #[doc(hidden)]
     #[must_use]
-    pub fn failure_of(&self, failure: Failure) -> Failure {
+    pub fn is_cancellation(&self, failure: &Failure) -> bool {
         let Debt { lease, request, .. } = self.owed();
         // Only such a failure may be the loss of the connection.
-        let is_internal = matches!(failure, Failure::Internal(_));
-        if is_internal && lease.lock().endpoint.is_cancellation(*request, &failure) {
-            return Failure::Cancelled;
-        }
-        failure
+        matches!(failure, Failure::Internal(_))
+            && lease.lock().endpoint.is_cancellation(*request, failure)
     }
 
     fn owed(&self) -> &Debt {

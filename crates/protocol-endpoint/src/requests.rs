@@ -413,6 +413,7 @@ impl<W, M> Endpoint<W, M> {
     }
 
     /// As [`respond`](Self::respond) while events are dispatched, so nothing is dispatched inside.
+    #[inline]
     fn respond_inside(
         &mut self,
         request: RequestHandle,

@@ -243,9 +243,8 @@ impl<S, F: Form> Future for Job<S, F> {
                 let Some((work, _)) = job else { return Poll::Ready(kind) };
                 let answer = ready!(work.poll_unpin(task));
                 if let Some((work, responder)) = job.take() {
-                    let answer = answer.map_err(|failure| responder.failure_of(failure));
                     if let Err(failure) = &answer {
-                        work.cx.report_failure(failure, true);
+                        work.cx.report_failure(failure, Some(&responder));
                     }
                     // Releases the marker, which is then used again.
                     drop(work);
@@ -255,14 +254,11 @@ impl<S, F: Form> Future for Job<S, F> {
             Self::Other(_, work, slot) => {
                 let done = ready!(work.poll_unpin(task));
                 let returned = slot.take().and_then(|slot| slot.take());
-                match (done, returned) {
-                    (Err(failure), Some(responder)) => {
-                        let failure = responder.failure_of(failure);
-                        work.cx.report_failure(&failure, true);
+                if let Err(failure) = done {
+                    work.cx.report_failure(&failure, returned.as_ref());
+                    if let Some(responder) = returned {
                         responder.answer(Err(failure));
                     }
-                    (Err(failure), None) => work.cx.report_failure(&failure, false),
-                    (Ok(()), _) => {}
                 }
             }
         }

@@ -36,11 +36,13 @@ impl AtWork<'_, '_> {
                 let at_work = &mut AtWork { responder: Some(&responder), ..self };
                 let answer = responder.in_span(|| {
                     let answer = handler::answer(handler, &request, at_work, cancelled, rule);
-                    answer.map_err(|failure| {
-                        let failure = responder.failure_of(failure);
-                        handler::report_failure(handler, &request, &failure);
-                        failure
-                    })
+                    match &answer {
+                        Err(failure) if !responder.is_cancellation(failure) => {
+                            handler::report_failure(handler, &request, failure);
+                        }
+                        _ => {}
+                    }
+                    answer
                 });
                 responder.answer(answer);
             }
