@@ -12,7 +12,7 @@ use crate::hub::{Hub, Output};
 use crate::incoming::Incoming;
 use crate::options::Options;
 use crate::peer::Peer;
-use crate::pipe::{Read, Reader, TURNS, Writer, is_hang_up};
+use crate::pipe::{FirstError, Read, Reader, TURNS, Turn, Writer};
 use crate::timer::{Alarm, Timer};
 
 /// The bytes that one poll reads before other tasks have their turn (F47).
@@ -33,8 +33,8 @@ where
     let (clock, options) = (timer.clone(), options.into());
     let reader = Reader::new(reader, options.pipe_bytes);
     let (hub, peer, incoming) = Hub::new(options, move || clock.now());
-    let driver =
-        Driver { hub, reader, writer: Writer::new(writer), alarm: Alarm::new(timer), error: None };
+    let (writer, alarm) = (Writer::new(writer), Alarm::new(timer));
+    let driver = Driver { hub, reader, writer, alarm, error: FirstError::default() };
     (peer, incoming.yielding(T::yield_now), driver)
 }
 
@@ -54,8 +54,7 @@ pub struct Driver<R, W, T: Timer> {
     reader: Reader<R>,
     writer: Writer<W>,
     alarm: Alarm<T>,
-    /// The error that ended reading or writing.
-    error: Option<io::Error>,
+    error: FirstError,
 }
 
 impl<R, W, T> Future for Driver<R, W, T>
@@ -77,7 +76,7 @@ where
             let (timers, write) = this.poll_hub(cx);
             if let Poll::Ready(Turn::Over) = write {
                 ready!(this.writer.poll_close(cx));
-                return Poll::Ready(this.error.take().map_or(Ok(()), Err));
+                return Poll::Ready(this.error.take());
             }
             // Only what is read gives them more to do, or somebody who wakes us.
             is_idle = timers.is_pending() && write.is_pending();
@@ -91,12 +90,6 @@ where
         cx.waker().wake_by_ref();
         Poll::Pending
     }
-}
-
-/// The result of one turn of the writing side.
-enum Turn {
-    Made,
-    Over,
 }
 
 impl<R, W, T> Driver<R, W, T>
@@ -122,7 +115,7 @@ where
             Read::End(error) => {
                 self.hub.finish(&self.reader.input, error.as_ref());
                 self.reader.close();
-                self.keep(error);
+                self.error.keep(error);
                 Poll::Ready(0)
             }
         }
@@ -139,15 +132,9 @@ where
         }
         if let Err(error) = ready!(written) {
             self.hub.fail(&error);
-            self.keep(Some(error));
+            self.error.keep(Some(error));
         }
         Poll::Ready(())
-    }
-
-    /// Keeps an error for the task that runs the driver, unless it means that the peer went away.
-    fn keep(&mut self, error: Option<io::Error>) {
-        let error = error.filter(|error| !is_hang_up(error));
-        self.error = self.error.take().or(error);
     }
 
     /// Fires timers and writes. The first value is ready when a timer was due.

@@ -64,23 +64,24 @@ impl CancellationHandle {
     }
 
     fn stop_because(&self, cause: Cause) -> CancelOutcome {
-        let Target::Call { shared, call } = &self.0 else {
-            return self.cancel_because(cause, None);
-        };
-        let Some(shared) = Weak::upgrade(shared) else { return CancelOutcome::AlreadySettled };
-        spanned::cancelling(&shared, *call, cause);
-        shared.at(|inner, now, effects| inner.endpoint.stop(*call, cause, now, effects))
+        let Some((shared, call)) = self.sent() else { return self.cancel_because(cause, None) };
+        spanned::cancelling(&shared, call, cause);
+        shared.at(|inner, now, effects| inner.endpoint.stop(call, cause, now, effects))
     }
 
     pub(crate) fn cancel_because(&self, cause: Cause, reason: Option<&str>) -> CancelOutcome {
-        let (shared, call) = match &self.0 {
-            Target::Call { shared, call } => (Weak::upgrade(shared), *call),
-            Target::Prepared(preparation) => return preparation.cancel(cause, reason),
-            Target::Nothing => return CancelOutcome::AlreadySettled,
-        };
-        let Some(shared) = shared else { return CancelOutcome::AlreadySettled };
+        if let Target::Prepared(preparation) = &self.0 {
+            return preparation.cancel(cause, reason);
+        }
+        let Some((shared, call)) = self.sent() else { return CancelOutcome::AlreadySettled };
         spanned::cancelling(&shared, call, cause);
         shared.at(|inner, now, effects| inner.endpoint.cancel(call, cause, reason, now, effects))
+    }
+
+    /// Returns the call and its connection, unless that is gone.
+    fn sent(&self) -> Option<(Arc<Shared>, CallId)> {
+        let Target::Call { shared, call } = &self.0 else { return None };
+        Some((Weak::upgrade(shared)?, *call))
     }
 }
 

@@ -16,7 +16,7 @@ use std::ops::ControlFlow;
 use std::task::Waker;
 
 use protocol_core::{Cause, InputBuffer, Shutdown, Timestamp, WireId};
-pub use protocol_endpoint::{Arrived, Buckets, Grant, Inbox, Messages, Output};
+pub use protocol_endpoint::{Buckets, Grant, Messages, Output};
 
 use crate::account::{Membership, Woken};
 pub use crate::charge::{Charge, Holder};
@@ -62,7 +62,7 @@ impl Hub {
     /// All of that is marked when this returns (G3). It breaks if nothing more can come, as
     /// [`is_closed`](Self::is_closed) reports.
     pub fn receive(&self, input: &mut InputBuffer) -> ControlFlow<()> {
-        let is_closed = self.shared.at(|inner, now, effects| {
+        let is_closed = self.input(|inner, now, effects| {
             let used = inner.endpoint.receive(input.unread(), now, effects);
             input.consume(used);
             if self.shared.member.is_some() {
@@ -72,7 +72,6 @@ impl Hub {
             }
             inner.endpoint.core().is_closed()
         });
-        self.shared.show_all();
         if is_closed { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     }
 
@@ -80,13 +79,19 @@ impl Hub {
     pub fn finish(&self, input: &InputBuffer, error: Option<&io::Error>) {
         let text = error.map(ToString::to_string);
         let error = error.map(closed::copy);
-        let replaced = self.shared.at(|inner, now, effects| {
+        let replaced = self.input(|inner, now, effects| {
             inner.endpoint.handle_eof(input.unread(), text.as_deref(), now, effects);
             // It says more than the error of a write to a peer that is gone.
             error.and_then(|error| inner.error.replace(error))
         });
         drop(replaced);
+    }
+
+    /// Takes an input, and waits until the callbacks have seen what it did.
+    fn input<R>(&self, take: impl FnOnce(&mut Inner, Timestamp, &mut Effects) -> R) -> R {
+        let taken = self.shared.at(take);
         self.shared.show_all();
+        taken
     }
 
     /// Closes the connection because nothing can be written any more, for this reason. The host drops
@@ -175,10 +180,7 @@ impl Hub {
     ///
     /// A cancel is carried out before this returns (G3).
     pub fn receive_message(&self, message: &[u8]) {
-        self.shared.at(|inner, now, effects| {
-            inner.endpoint.receive_message(message, now, effects);
-        });
-        self.shared.show_all();
+        self.input(|inner, now, effects| inner.endpoint.receive_message(message, now, effects));
     }
 
     /// Cancels a request of the peer's by its id, if it is in flight.
@@ -186,22 +188,19 @@ impl Hub {
     /// It is for a transport that knows of a cancel by other means than a message, such as the loss of a stream. The
     /// request is marked before this returns.
     pub fn cancel_request(&self, id: &WireId, cause: Cause) {
-        self.shared.at(|inner, now, effects| inner.endpoint.cancel_by_id(id, cause, now, effects));
-        self.shared.show_all();
+        self.input(|inner, now, effects| inner.endpoint.cancel_by_id(id, cause, now, effects));
     }
 
     /// Settles the call with this number as lost, and says how in words. The connection goes on.
     ///
     /// It is for a transport that knows that a response can't come any more, such as one whose stream is lost.
     pub fn lose_call(&self, number: u32, how: &str) {
-        self.shared.at(|inner, now, effects| inner.endpoint.lose_call(number, how, now, effects));
-        self.shared.show_all();
+        self.input(|inner, now, effects| inner.endpoint.lose_call(number, how, now, effects));
     }
 
     /// Shuts the connection down.
     pub fn shutdown(&self, how: Shutdown) {
-        self.shared.shutdown(how);
-        self.shared.show_all();
+        self.input(|inner, now, effects| inner.endpoint.shutdown(how, now, effects));
     }
 
     /// Returns whether the [`Account`](crate::Account) of the connection lets it read.

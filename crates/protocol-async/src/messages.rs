@@ -15,7 +15,7 @@ use crate::hub::{Hub, Output};
 use crate::incoming::Incoming;
 use crate::options::Options;
 use crate::peer::Peer;
-use crate::pipe::{TURNS, is_hang_up};
+use crate::pipe::{FirstError, TURNS, Turn};
 use crate::timer::{Alarm, Timer};
 use protocol_endpoint::Messages;
 
@@ -58,7 +58,7 @@ where
         left: 0,
         alarm: Alarm::new(timer),
         leave_by: None,
-        error: None,
+        error: FirstError::default(),
     };
     (peer, incoming.yielding(T::yield_now), driver)
 }
@@ -84,8 +84,7 @@ pub struct MessageDriver<S, T: Timer> {
     alarm: Alarm<T>,
     /// The time until which the peer's goodbye is waited for, once we are closing.
     leave_by: Option<Timestamp>,
-    /// The error that ended reading or writing.
-    error: Option<io::Error>,
+    error: FirstError,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -126,21 +125,13 @@ where
             match made {
                 Poll::Ready(Turn::Made) if this.left == 0 => break,
                 Poll::Ready(Turn::Made) => {}
-                Poll::Ready(Turn::Over) => {
-                    return Poll::Ready(this.error.take().map_or(Ok(()), Err));
-                }
+                Poll::Ready(Turn::Over) => return Poll::Ready(this.error.take()),
                 Poll::Pending => return Poll::Pending,
             }
         }
         cx.waker().wake_by_ref();
         Poll::Pending
     }
-}
-
-/// The result of one turn.
-enum Turn {
-    Made,
-    Over,
 }
 
 impl<S, M, T> MessageDriver<S, T>
@@ -193,16 +184,10 @@ where
                 if is_wanted {
                     let error = ended.and_then(Result::err);
                     self.hub.finish(&InputBuffer::new(), error.as_ref());
-                    self.keep(error);
+                    self.error.keep(error);
                 }
             }
         }
-    }
-
-    /// Keeps an error for the task that runs the driver, unless it means that the peer went away.
-    fn keep(&mut self, error: Option<io::Error>) {
-        let error = error.filter(|error| !is_hang_up(error));
-        self.error = self.error.take().or(error);
     }
 
     /// Sends the output, and returns what the connection wants next, unless that is to wait.
@@ -223,7 +208,7 @@ where
                     self.sending = Sending::Broken;
                     self.output.clear();
                     self.hub.fail(&error);
-                    self.keep(Some(error));
+                    self.error.keep(Some(error));
                     // What the peer said before that is still to be read.
                     return Poll::Ready(Output::Write);
                 }

@@ -88,10 +88,33 @@ impl<R: AsyncRead + Unpin> Reader<R> {
     }
 }
 
-/// Returns whether an error means that the peer went away, which is no failure of ours.
-pub(crate) fn is_hang_up(error: &io::Error) -> bool {
-    use io::ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionReset, UnexpectedEof};
-    matches!(error.kind(), BrokenPipe | ConnectionAborted | ConnectionReset | UnexpectedEof)
+/// The first error that ended reading or writing, for the task that runs a driver.
+#[derive(Default)]
+pub(crate) struct FirstError(Option<io::Error>);
+
+impl FirstError {
+    /// Keeps an error, unless it means that the peer went away, which is no failure of ours.
+    pub(crate) fn keep(&mut self, error: Option<io::Error>) {
+        use io::ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionReset, UnexpectedEof};
+        let error = error.filter(|error| {
+            !matches!(
+                error.kind(),
+                BrokenPipe | ConnectionAborted | ConnectionReset | UnexpectedEof
+            )
+        });
+        self.0 = self.0.take().or(error);
+    }
+
+    /// Returns the output of a driver that has ended.
+    pub(crate) fn take(&mut self) -> io::Result<()> {
+        self.0.take().map_or(Ok(()), Err)
+    }
+}
+
+/// The result of one turn of a driver.
+pub(crate) enum Turn {
+    Made,
+    Over,
 }
 
 pub(crate) struct Writer<W> {

@@ -29,7 +29,7 @@ use self::till::Till;
 use protocol_endpoint::PIPE_BYTES;
 pub use protocol_endpoint::is_noise;
 
-use crate::pipe::{Read, Reader, TURNS, Writer, is_hang_up};
+use crate::pipe::{FirstError, Read, Reader, TURNS, Writer};
 use crate::timer::{Alarm, Timer};
 
 /// Joins a client and a server. Nothing happens until the driver is polled.
@@ -54,7 +54,7 @@ where
         up: Stream::new(Side::Up, up_reader, up_writer, answer_after_end),
         down: Stream::new(Side::Down, down_reader, down_writer, Duration::ZERO),
         alarm: Alarm::new(timer),
-        error: None,
+        error: FirstError::default(),
     }
 }
 
@@ -74,9 +74,8 @@ pub struct RelayDriver<R, W, S, X, T: Timer> {
     up: Stream<R, W>,
     down: Stream<S, X>,
     alarm: Alarm<T>,
-    /// The first error that ended reading or writing. Messages that were read before it still get a
-    /// response.
-    error: Option<io::Error>,
+    /// Messages that were read before it still get a response.
+    error: FirstError,
 }
 
 struct Stream<R, W> {
@@ -114,9 +113,9 @@ where
                 this.down.poll_write(joint, alarm, cx),
             ];
             joint.report(&[]);
-            let moved = moved.map(|moved| moved.map(|error| this.keep(error)));
+            let moved = moved.map(|moved| moved.map(|error| this.error.keep(error)));
             if this.up.is_over && this.down.is_over {
-                return Poll::Ready(this.error.take().map_or(Ok(()), Err));
+                return Poll::Ready(this.error.take());
             }
             if timers.is_pending() && moved.iter().all(Poll::is_pending) {
                 return Poll::Pending;
@@ -135,12 +134,6 @@ where
     X: AsyncWrite + Unpin,
     T: Timer + Unpin,
 {
-    /// Keeps an error for the task that runs the driver, unless it means that the peer went away.
-    fn keep(&mut self, error: Option<io::Error>) {
-        let error = error.filter(|error| !is_hang_up(error));
-        self.error = self.error.take().or(error);
-    }
-
     /// Is ready when a timer was due.
     fn poll_timers(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let timeout = self.joint.relay.poll_timeout().map(|(due, _)| due);
@@ -151,7 +144,7 @@ where
         let now = self.alarm.now();
         self.joint.handle_timeout(now);
         let errors = [self.up.handle_timeout(now), self.down.handle_timeout(now)];
-        errors.into_iter().for_each(|error| self.keep(error));
+        errors.into_iter().for_each(|error| self.error.keep(error));
         Poll::Ready(())
     }
 }

@@ -171,14 +171,20 @@ impl<T> Responder<T> {
     pub fn answer(mut self, answer: Answer) {
         match answer {
             Ok(result) => self.pay(Response::Result(&result)),
-            // Only such a failure may be the loss of the connection.
-            Err(failure @ Failure::Internal(_)) => {
-                let Debt { lease, request, .. } = self.owed();
-                let response = lease.lock().endpoint.response_of(*request, &failure);
-                self.pay(response);
-            }
+            Err(failure) if self.is_cancellation(&failure) => self.pay(Response::Cancelled),
             Err(failure) => self.pay(failure.as_response()),
         }
+    }
+
+    /// Returns whether a failure of the handler is but the cancellation of its request: a call was lost by
+    /// what cancelled it. Such a failure is no trouble.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn is_cancellation(&self, failure: &Failure) -> bool {
+        let Debt { lease, request, .. } = self.owed();
+        // Only such a failure may be the loss of the connection.
+        matches!(failure, Failure::Internal(_))
+            && lease.lock().endpoint.is_cancellation(*request, failure)
     }
 
     fn owed(&self) -> &Debt {

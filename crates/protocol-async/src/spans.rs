@@ -13,10 +13,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use protocol_core::{
-    CallId, Cause, CloseReason, Dialect, Envelope, Refusal, RequestHandle, Timestamp, Violation,
-    WireId,
+    CallId, Cause, Dialect, Envelope, Refusal, RequestHandle, Timestamp, Violation, WireId,
 };
-use protocol_endpoint::{Grant, OverBudget, Shown, Verdict, clip, mcp};
+use protocol_endpoint::{Shown, Verdict, clip, mcp};
 use tracing::field::Empty;
 use tracing::level_filters::{LevelFilter, STATIC_MAX_LEVEL};
 use tracing::{Level, Span};
@@ -243,12 +242,7 @@ impl Spans {
                 let (outcome, took) = (settlement.as_str(), now.since(since));
                 Some(Seen::Settled(span, Ended { outcome, code: *code, cause: *cause, took }))
             }
-            Shown::Verdict(Verdict::Violation { violation, id }, _) => {
-                Some(Seen::Violation(*violation, id.clone()))
-            }
-            Shown::Verdict(Verdict::OverBudget { over }, _) => Some(Seen::OverBudget(*over)),
-            Shown::Verdict(Verdict::Granted { grant }, _) => Some(Seen::Granted(*grant)),
-            Shown::Verdict(Verdict::Closed { reason }, _) => Some(Seen::Closed(*reason)),
+            Shown::Verdict(verdict, _) => Some(Seen::Verdict(verdict.clone())),
             Shown::NoRoom => Some(Seen::NoRoom),
             Shown::Room => Some(Seen::Room),
             Shown::Responded { request, outcome, code, now } => {
@@ -292,13 +286,10 @@ fn fail(span: &Span, kind: &str) {
 /// An event that was seen under the lock, and is reported after it is released.
 pub(crate) enum Seen {
     Settled(CallSpan, Ended),
-    Violation(Violation, Option<WireId>),
-    OverBudget(OverBudget),
-    Granted(Grant),
+    Answered(Arc<Open>, Ended),
+    Verdict(Verdict),
     NoRoom,
     Room,
-    Closed(CloseReason),
-    Answered(Arc<Open>, Ended),
 }
 
 impl Seen {
@@ -311,7 +302,7 @@ impl Seen {
                 let (cause, duration) = (cause.map(Cause::as_str), took.as_secs_f64());
                 tell!(in &*span, DEBUG, "settled", outcome, cause, code, duration);
             }
-            Self::Violation(violation, id) => {
+            Self::Verdict(Verdict::Violation { violation, id }) => {
                 // A string may be a secret, such as the token of an operation.
                 let id = id.as_ref().map(WireId::token).filter(|id| !id.starts_with('"'));
                 let (id, rule) = (id.map(clip), violation.as_str());
@@ -322,11 +313,19 @@ impl Seen {
                     tell!(WARN, "violation", violation = rule, jsonrpc.request.id = id);
                 }
             }
-            Self::OverBudget(over) => tell!(WARN, "over budget", what = over.what.as_str()),
-            Self::Granted(grant) => tell!(WARN, "granted", grant = grant.as_str()),
+            Self::Verdict(Verdict::OverBudget { over }) => {
+                tell!(WARN, "over budget", what = over.what.as_str());
+            }
+            Self::Verdict(Verdict::Granted { grant }) => {
+                tell!(WARN, "granted", grant = grant.as_str());
+            }
+            Self::Verdict(Verdict::Closed { reason }) => {
+                tell!(DEBUG, "closed", reason = reason.as_str());
+            }
+            // A cancelled request has an event of its own, in its span.
+            Self::Verdict(_) => {}
             Self::NoRoom => tell!(DEBUG, "no room"),
             Self::Room => tell!(DEBUG, "room"),
-            Self::Closed(reason) => tell!(DEBUG, "closed", reason = reason.as_str()),
             Self::Answered(open, ended) => {
                 ended.record(&open.span);
                 let Ended { outcome, code, took, .. } = ended;

@@ -149,18 +149,21 @@ pub(crate) fn answer<H: Handler + ?Sized>(
         }
         handler.request(request, responder)
     };
-    let answer = catch_unwind(AssertUnwindSafe(answer))
-        .unwrap_or_else(|panic| Err(Failure::panicked(&request.method, &*panic)));
-    match &answer {
-        Err(Failure::InvalidParams(invalid)) => {
-            let _ = unless_it_panics(|| handler.invalid_params(invalid));
-        }
-        Err(Failure::Internal(failure)) => {
-            let _ = unless_it_panics(|| handler.failed(request, failure));
-        }
+    catch_unwind(AssertUnwindSafe(answer))
+        .unwrap_or_else(|panic| Err(Failure::panicked(&request.method, &*panic)))
+}
+
+/// Hands the failure of a handler to it, with the reason that the peer is not told; a panic ignores it.
+pub(crate) fn report_failure<H: Handler + ?Sized>(
+    handler: &H,
+    request: &Request,
+    failure: &Failure,
+) {
+    let _ = unless_it_panics(|| match failure {
+        Failure::InvalidParams(invalid) => handler.invalid_params(invalid),
+        Failure::Internal(failure) => handler.failed(request, failure),
         _ => {}
-    }
-    answer
+    });
 }
 
 /// Hands a notification to a handler; a panic ignores it.

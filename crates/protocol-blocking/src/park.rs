@@ -9,33 +9,26 @@ use parking::Parker;
 
 /// Waits for a future on this thread.
 pub fn block_on<F: Future>(future: F) -> F::Output {
-    let mut future = pin!(future);
-    let parker = Parker::new();
-    let waker = Waker::from(parker.unparker());
-    loop {
-        if let Poll::Ready(output) = future.as_mut().poll(&mut Context::from_waker(&waker)) {
-            return output;
-        }
-        parker.park();
-    }
+    wait(pin!(future), None).expect("there is no time at which the wait ends")
 }
 
 /// Waits for a future on this thread, at most that long. It returns `None` if the future is not ready by
 /// then, and may be waited for again.
 pub fn block_on_for<F: Future + Unpin>(future: &mut F, timeout: Duration) -> Option<F::Output> {
-    let Some(deadline) = Instant::now().checked_add(timeout) else {
-        return Some(block_on(future));
-    };
+    wait(Pin::new(future), Instant::now().checked_add(timeout))
+}
+
+fn wait<F: Future>(mut future: Pin<&mut F>, deadline: Option<Instant>) -> Option<F::Output> {
     let parker = Parker::new();
     let waker = Waker::from(parker.unparker());
     loop {
-        let polled = Pin::new(&mut *future).poll(&mut Context::from_waker(&waker));
-        if let Poll::Ready(output) = polled {
+        if let Poll::Ready(output) = future.as_mut().poll(&mut Context::from_waker(&waker)) {
             return Some(output);
         }
-        if Instant::now() >= deadline {
-            return None;
+        match deadline {
+            Some(deadline) if Instant::now() >= deadline => return None,
+            Some(deadline) => drop(parker.park_deadline(deadline)),
+            None => parker.park(),
         }
-        parker.park_deadline(deadline);
     }
 }

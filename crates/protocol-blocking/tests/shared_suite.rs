@@ -206,9 +206,10 @@ fn g07_the_end_of_input_settles_a_nested_call() {
         let mut server = Server::start(runtime);
         server.wire.request(1, "nested", &json!([]));
         server.wire.receive();
-        let (reason, rest) = server.end();
-        assert_eq!(reason, CloseReason::PeerGone);
-        assert_eq!(rest, [cancelled(1)], "it cancelled the request, too: {runtime:?}");
+        server.wire.hang_up();
+        assert_eq!(server.wire.receive(), cancelled(1), "the request is, too: {runtime:?}");
+        assert_eq!(server.told_so_far(), [""; 0], "its handler did not fail: {runtime:?}");
+        assert_eq!(server.end().0, CloseReason::PeerGone);
     }
 }
 

@@ -8,7 +8,7 @@ use protocol_core::{
 use serde_json::value::RawValue;
 
 use crate::effects::Effects;
-use crate::results::CallOutcome;
+use crate::error::CallOutcome;
 use crate::rows::{Call, Interest, Row};
 use crate::state::Endpoint;
 use crate::waiters::Place;
@@ -28,13 +28,7 @@ impl<W, M> Endpoint<W, M> {
         effects: &mut Effects<W, M>,
     ) -> Result<Call, Refusal> {
         self.now = now;
-        if self.muted.is_some() {
-            return Err(Refusal::Closed);
-        }
-        let called = self.make_call(method, params, options, now);
-        self.note_refused(called.as_ref().err(), effects);
-        self.follow(effects);
-        called
+        self.send(|endpoint| endpoint.make_call(method, params, options, now), effects)
     }
 
     /// Calls the peer, and leaves what follows to the caller.
@@ -204,7 +198,7 @@ impl<W, M> Endpoint<W, M> {
         if !self.waiters.room.is_first(place) && self.closed.is_none() {
             return Err(Refusal::OutboxFull);
         }
-        self.send(|core| core.notify(method, params), effects)
+        self.send(|endpoint| endpoint.stream.connection_mut().notify(method, params), effects)
     }
 
     /// Sends the dialect's cancel for a request whose id the host knows.
@@ -217,6 +211,6 @@ impl<W, M> Endpoint<W, M> {
         id: &WireId,
         effects: &mut Effects<W, M>,
     ) -> Result<(), Refusal> {
-        self.send(|core| core.send_cancel_request(id), effects)
+        self.send(|endpoint| endpoint.stream.connection_mut().send_cancel_request(id), effects)
     }
 }

@@ -8,8 +8,8 @@ use protocol_core::{Cause, RequestHandle, Timestamp, Violation};
 use serde_json::value::RawValue;
 use smallvec::SmallVec;
 
+use crate::error::CallOutcome;
 use crate::method::MethodName;
-use crate::results::CallOutcome;
 use crate::verdict::Verdict;
 
 /// One thing that the host does once it holds no lock.

@@ -1,19 +1,21 @@
 //! Events of the core: their consequences, and the waiters for them.
 
+use alloc::borrow::Cow;
 use alloc::boxed::Box;
 use alloc::format;
 use alloc::vec::Vec;
 
 use protocol_core::{
-    CallId, CallOptions, Cause, CloseReason, Dialect, Event, Outcome, Refusal, RequestHandle,
-    Shutdown, Timestamp, WireId,
+    Cause, CloseReason, Dialect, Event, Outcome, Refusal, RequestHandle, Shutdown, Timestamp,
+    WireId,
 };
 
 use crate::budget::{Cheap, OverBudget};
 use crate::effects::{Effect, Effects, Shown};
-use crate::error::CallError;
+use crate::error::{CallError, CallOutcome};
+use crate::inbox::Arrived;
+use crate::message::Notification;
 use crate::noise::is_noise;
-use crate::results::CallOutcome;
 use crate::state::{Core, EndReason, Endpoint};
 use crate::verdict::Verdict;
 use crate::waiters::{Line, Place, Waiters};
@@ -216,13 +218,22 @@ impl<W, M> Endpoint<W, M> {
                 self.waiters.room.wake_all(effects);
                 self.waiters.end.wake_all(effects);
             }
-            Some(event) => {
-                // If nothing is served, nobody asks for anything else.
-                let is_new = self.is_served && self.inbox.take(event).is_ok();
-                if is_new {
-                    self.waiters.arrival.wake_one(effects);
-                }
+            Some(Event::Notification { method, params }) => {
+                let (method, params) = ((&*method).into(), params.map(Cow::into_owned));
+                self.arrive(Arrived::Notification(Notification { method, params }), effects);
             }
+            Some(Event::Violation { violation, id }) => {
+                self.arrive(Arrived::Violation(violation, id), effects);
+            }
+            Some(_) => {}
+        }
+    }
+
+    fn arrive(&mut self, arrived: Arrived, effects: &mut Effects<W, M>) {
+        // If nothing is served, nobody asks for it.
+        if self.is_served {
+            self.inbox.push(arrived);
+            self.waiters.arrival.wake_one(effects);
         }
     }
 
@@ -265,39 +276,26 @@ impl<W, M> Endpoint<W, M> {
         self.stream.connection_mut().handle_eof(self.now);
     }
 
-    /// Sends a message, and notes if there was no room for it.
+    /// Sends a message, and notes if there was no room for it. The core promises a notice then, and gives it
+    /// as soon as there is some.
+    #[inline]
     pub(crate) fn send<R>(
         &mut self,
-        command: impl FnOnce(&mut Core<M>) -> Result<R, Refusal>,
+        command: impl FnOnce(&mut Self) -> Result<R, Refusal>,
         effects: &mut Effects<W, M>,
     ) -> Result<R, Refusal> {
         if self.muted.is_some() {
             return Err(Refusal::Closed);
         }
-        let sent = command(self.stream.connection_mut());
-        self.note_refused(sent.as_ref().err(), effects);
-        self.follow(effects);
-        sent
-    }
-
-    /// Notes if there was no room for a message. The core promises a notice then, and gives it as soon as
-    /// there is some.
-    #[inline]
-    pub(crate) fn note_refused(&mut self, refusal: Option<&Refusal>, effects: &mut Effects<W, M>) {
-        if let (Some(Refusal::OutboxFull), false) = (refusal, self.is_full) {
+        let sent = command(self);
+        if let (Err(Refusal::OutboxFull), false) = (&sent, self.is_full) {
             self.is_full = true;
             if self.shows.responses {
                 effects.show(Shown::NoRoom);
             }
         }
-    }
-
-    /// Asks the peer a question whose outcome nobody waits for.
-    pub(crate) fn ask(&mut self, method: &str) -> Result<CallId, Refusal> {
-        let options = CallOptions::default();
-        let call = self.make_call(method, None, options, self.now)?;
-        self.calls.forget(call);
-        Ok(call.id)
+        self.follow(effects);
+        sent
     }
 
     /// Cancels a request for a reason of the host's own, as if the peer had.
@@ -356,8 +354,7 @@ impl<W, M> Endpoint<W, M> {
         if let Some(token) = self.core().operation(request) {
             effects.push(Effect::CancelOperation(token, cause));
         }
-        let row = self.stream.connection_mut().request_data_mut(request);
-        if let Some(mark) = row.and_then(|row| row.mark.take()) {
+        if let Some(mark) = self.row(request).and_then(|row| row.mark.take()) {
             effects.push(Effect::Cancel(mark, cause));
         }
     }

@@ -51,7 +51,9 @@ impl fmt::Display for RpcError {
 
 impl core::error::Error for RpcError {}
 
-/// The outcome of a call: the result as the peer wrote it, or an error. Errors are boxed because they are
+/// The outcome of a call: the result as the peer wrote it, or an error, which is large and rare.
+pub type CallOutcome = Result<Box<RawValue>, Box<CallError>>;
+
 /// The reason why a call has no result: an owned [`Outcome`] other than [`Outcome::Result`], or a refusal.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
@@ -140,11 +142,7 @@ impl CallError {
     }
 
     /// Converts the outcome of a call into a result that borrows nothing.
-    ///
-    /// # Errors
-    ///
-    /// Returns an error for every outcome but [`Outcome::Result`].
-    pub fn check(outcome: Outcome<'_>) -> Result<Box<RawValue>, Self> {
+    pub(crate) fn check(outcome: Outcome<'_>) -> Result<Box<RawValue>, Self> {
         Err(match outcome {
             Outcome::Result(value) => return Ok(value.into_owned()),
             Outcome::Error(error) => Self::Error(error.into()),

@@ -11,9 +11,9 @@
 
 use alloc::borrow::ToOwned;
 
-use protocol_core::{Refusal, Timestamp};
+use protocol_core::{CallOptions, Refusal, Timestamp};
 
-use crate::keep_alive::{Beat, KeepAlive, Question, Unanswered};
+use crate::keep_alive::{Beat, KeepAlive, Unanswered};
 use crate::state::{EndReason, Endpoint};
 
 impl<W, M> Endpoint<W, M> {
@@ -29,11 +29,11 @@ impl<W, M> Endpoint<W, M> {
         let KeepAlive { every, patience, .. } = heart.how;
         (heart.beat, heart.due) = match heart.beat {
             Beat::NotBegun => (Beat::Resting, now + every),
-            Beat::Resting => match self.ask_peer(&heart.how) {
-                Some(question) => (Beat::Asked(question, now), now + every.min(patience)),
-                None => (Beat::Resting, now + every),
+            Beat::Resting => match self.ask(&heart.how, now) {
+                Beat::Resting => (Beat::Resting, now + every),
+                asked => (asked, now + every.min(patience)),
             },
-            Beat::Asked(question, at) if self.is_answered(question) => {
+            Beat::Asked(Some(call), at) if self.core().machine().call_phase(call).is_none() => {
                 (Beat::Resting, now.max(at + every))
             }
             asked @ Beat::Asked(_, at) if now < at + patience => (asked, at + patience),
@@ -42,31 +42,29 @@ impl<W, M> Endpoint<W, M> {
         self.heart = Some(heart);
     }
 
-    /// Asks the peer, if there is a request to ask with.
-    fn ask_peer(&mut self, how: &KeepAlive) -> Option<Question> {
-        let method = how.method(&self.core().config().dialect)?.to_owned();
-        match self.ask(&method) {
-            Ok(call) => Some(Question::Sent(call)),
+    /// Asks the peer, if there is a request to ask with. Nobody waits for the outcome.
+    fn ask(&mut self, how: &KeepAlive, now: Timestamp) -> Beat {
+        let Some(method) = how.method(self.dialect()).map(ToOwned::to_owned) else {
+            return Beat::Resting;
+        };
+        match self.make_call(&method, None, CallOptions::default(), now) {
+            Ok(call) => {
+                self.calls.forget(call);
+                Beat::Asked(Some(call.id), now)
+            }
             // The core promises a notice of room.
             Err(Refusal::OutboxFull) => {
                 self.is_full = true;
-                Some(Question::Unsent)
+                Beat::Asked(None, now)
             }
-            Err(_) => None,
-        }
-    }
-
-    fn is_answered(&self, question: Question) -> bool {
-        match question {
-            Question::Sent(call) => self.core().machine().call_phase(call).is_none(),
-            Question::Unsent => false,
+            Err(_) => Beat::Resting,
         }
     }
 
     /// Makes a question that had no room due now. It is called when there is room again.
     pub(crate) fn beat_again(&mut self) {
         let Some(heart) = &mut self.heart else { return };
-        if let Beat::Asked(Question::Unsent, _) = heart.beat {
+        if let Beat::Asked(None, _) = heart.beat {
             heart.beat = Beat::Resting;
             heart.due = self.now;
         }

@@ -3,10 +3,10 @@
 use alloc::borrow::Cow;
 use alloc::collections::VecDeque;
 
-use protocol_core::{Event, RequestHandle, Violation, WireId};
+use protocol_core::{RequestHandle, Violation, WireId};
 use serde_json::value::RawValue;
 
-use crate::message::{Notification, Request};
+use crate::message::{Notification, Request, payload};
 use crate::method::MethodName;
 
 /// The number of arrivals for which an empty inbox keeps room.
@@ -33,7 +33,7 @@ pub enum Arrived {
 /// nothing is dropped in silence (G8). Requests are always taken: the caller checks that there is
 /// [room](Self::has_room_for), and responds to a request that has none.
 #[derive(Debug)]
-pub struct Inbox {
+pub(crate) struct Inbox {
     queue: VecDeque<Arrived>,
     bytes: usize,
     limit: usize,
@@ -41,37 +41,14 @@ pub struct Inbox {
 
 impl Inbox {
     /// Returns the most bytes of heap that an inbox with this limit holds, beside one message that is alone.
-    #[must_use]
-    pub const fn memory(limit: usize) -> usize {
+    pub(crate) const fn memory(limit: usize) -> usize {
         // The whole limit may be places in a queue that grows. The smallest queue has four places.
         limit.saturating_mul(3).saturating_add(4 * size_of::<Arrived>())
     }
 
     /// Returns an empty inbox with this limit in bytes.
-    #[must_use]
-    pub const fn new(limit: usize) -> Self {
+    pub(crate) const fn new(limit: usize) -> Self {
         Self { queue: VecDeque::new(), bytes: 0, limit }
-    }
-
-    /// Takes a request, a notification or a violation.
-    ///
-    /// # Errors
-    ///
-    /// Returns every other event.
-    pub fn take<'m, O>(&mut self, event: Event<'m, O>) -> Result<(), Event<'m, O>> {
-        self.push(match event {
-            Event::Request { request, method, params, options, .. } => {
-                self.take_request(request, (&*method).into(), params, options);
-                return Ok(());
-            }
-            Event::Notification { method, params } => {
-                let params = params.map(Cow::into_owned);
-                Arrived::Notification(Notification { method: (&*method).into(), params })
-            }
-            Event::Violation { violation, id } => Arrived::Violation(violation, id),
-            other => return Err(other),
-        });
-        Ok(())
     }
 
     /// Takes a request.
@@ -90,14 +67,13 @@ impl Inbox {
     }
 
     /// Returns whether a request fits. One that waits alone always does.
-    #[must_use]
-    pub fn has_room_for(
+    pub(crate) fn has_room_for(
         &self,
         method: &str,
         params: Option<&RawValue>,
         options: Option<&RawValue>,
     ) -> bool {
-        let payload = method.len() + length(params) + length(options);
+        let payload = payload(method, params, options);
         self.queue.is_empty() || self.bytes + size_of::<Arrived>() + payload <= self.limit
     }
 
@@ -110,8 +86,7 @@ impl Inbox {
     }
 
     /// Returns the number of arrivals that wait.
-    #[must_use]
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.queue.len()
     }
 
@@ -121,14 +96,13 @@ impl Inbox {
     }
 
     /// Returns whether no arrival waits.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.queue.is_empty()
     }
 
     /// Takes the oldest arrival.
     #[inline]
-    pub fn pop(&mut self) -> Option<Arrived> {
+    pub(crate) fn pop(&mut self) -> Option<Arrived> {
         // Its size is read before the move, because then it is moved in whole words.
         self.bytes -= size(self.queue.front()?);
         let arrived = self.queue.pop_front();
@@ -139,7 +113,7 @@ impl Inbox {
     }
 
     /// Takes the oldest notification with this method, from any place in the queue.
-    pub fn take_notification(&mut self, method: &str) -> Option<Notification> {
+    pub(crate) fn take_notification(&mut self, method: &str) -> Option<Notification> {
         let wanted = |arrived: &Arrived| matches!(arrived, Arrived::Notification(notification) if notification.method == method);
         let at = self.queue.iter().position(wanted)?;
         let arrived = self.queue.remove(at)?;
@@ -150,7 +124,8 @@ impl Inbox {
         }
     }
 
-    fn push(&mut self, arrived: Arrived) {
+    /// Takes a notification or a violation.
+    pub(crate) fn push(&mut self, arrived: Arrived) {
         let size = size(&arrived);
         if self.bytes + size <= self.limit {
             self.bytes += size;
@@ -168,19 +143,15 @@ impl Inbox {
 fn size(arrived: &Arrived) -> usize {
     let payload = match arrived {
         Arrived::Request(_, Request { method, params, options }) => {
-            method.len() + length(params.as_deref()) + length(options.as_deref())
+            payload(method, params.as_deref(), options.as_deref())
         }
         Arrived::Notification(Notification { method, params }) => {
-            method.len() + length(params.as_deref())
+            payload(method, params.as_deref(), None)
         }
         Arrived::Violation(_, id) => id.as_ref().map_or(0, |id| id.token().len()),
         Arrived::Missed(_) => 0,
     };
     size_of::<Arrived>() + payload
-}
-
-fn length(json: Option<&RawValue>) -> usize {
-    json.map_or(0, |json| json.get().len())
 }
 
 #[cfg(test)]
@@ -189,11 +160,15 @@ mod tests {
 
     use super::*;
 
+    fn notification() -> Arrived {
+        Arrived::Notification(Notification { method: "x".into(), params: None })
+    }
+
     #[test]
     fn g08_what_does_not_fit_is_counted_in_its_place() {
         let mut inbox = Inbox::new(2 * size_of::<Arrived>() + 2);
         for _ in 0..5 {
-            inbox.take::<()>(Event::Notification { method: "x".into(), params: None }).unwrap();
+            inbox.push(notification());
         }
         assert!(matches!(inbox.pop(), Some(Arrived::Notification(_))));
         assert!(matches!(inbox.pop(), Some(Arrived::Notification(_))));
@@ -204,7 +179,7 @@ mod tests {
     #[test]
     fn g08_options_of_a_request_count() {
         let mut inbox = Inbox::new(size_of::<Arrived>() + 100);
-        inbox.take::<()>(Event::Notification { method: "x".into(), params: None }).unwrap();
+        inbox.push(notification());
         let text = serde_json::value::to_raw_value(&"y".repeat(200)).unwrap();
         assert!(!inbox.has_room_for("m", Some(&text), None));
         assert!(!inbox.has_room_for("m", None, Some(&text)));
@@ -219,7 +194,7 @@ mod tests {
         assert!(id.is_some());
         let mut inbox = Inbox::new(2 * size_of::<Arrived>() + 600);
         for _ in 0..2 {
-            inbox.take::<()>(Event::Violation { violation, id: id.clone() }).unwrap();
+            inbox.push(Arrived::Violation(violation, id.clone()));
         }
         assert!(matches!(inbox.pop(), Some(Arrived::Violation(..))));
         assert!(matches!(inbox.pop(), Some(Arrived::Missed(1))));

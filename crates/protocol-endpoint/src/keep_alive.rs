@@ -119,15 +119,8 @@ pub(crate) struct Heart {
 pub(crate) enum Beat {
     NotBegun,
     Resting,
-    /// The question, and the time at which it was asked.
-    Asked(Question, Timestamp),
-}
-
-#[derive(Clone, Copy)]
-pub(crate) enum Question {
-    Sent(CallId),
-    /// There has been no room for the question.
-    Unsent,
+    /// The call that asks, or `None` if there has been no room for it, and the time of that.
+    Asked(Option<CallId>, Timestamp),
 }
 
 impl Heart {

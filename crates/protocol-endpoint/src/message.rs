@@ -34,9 +34,7 @@ pub struct Notification {
 impl Request {
     /// Returns the bytes that the request holds.
     pub(crate) fn bytes(&self) -> usize {
-        let length =
-            |json: &Option<Box<RawValue>>| json.as_ref().map_or(0, |json| json.get().len());
-        size_of::<Self>() + self.method.len() + length(&self.params) + length(&self.options)
+        size_of::<Self>() + payload(&self.method, self.params.as_deref(), self.options.as_deref())
     }
 
     /// Deserializes the params. Absent ones are read as `null`.
@@ -64,6 +62,16 @@ impl Notification {
     pub fn params<T: DeserializeOwned>(&self) -> Result<T, InvalidParams> {
         read(&self.method, self.params.as_deref())
     }
+}
+
+/// Returns the bytes of the peer's in a message.
+pub(crate) fn payload(
+    method: &str,
+    params: Option<&RawValue>,
+    options: Option<&RawValue>,
+) -> usize {
+    let length = |json: Option<&RawValue>| json.map_or(0, |json| json.get().len());
+    method.len() + length(params) + length(options)
 }
 
 fn read<T: DeserializeOwned>(

@@ -51,7 +51,7 @@ impl<W, M> Endpoint<W, M> {
             return self.refuse(request, message, effects);
         }
         if starts_operation {
-            if let Some(row) = self.stream.connection_mut().request_data_mut(request) {
+            if let Some(row) = self.row(request) {
                 row.work = Work::AWAITS_OPERATION;
             }
             effects.push(Effect::BeginOperation(request, method.clone()));
@@ -74,23 +74,19 @@ impl<W, M> Endpoint<W, M> {
         entropy: [u8; 16],
         effects: &mut Effects<W, M>,
     ) -> Result<(), Refusal> {
-        let core = self.stream.connection_mut();
         // Its response may be waiting for room.
-        if core.request_data_mut(request).is_some_and(|row| row.work == Work::RESPONDED) {
+        if self.row(request).is_some_and(|row| row.work == Work::RESPONDED) {
             return Ok(());
         }
-        let begun = match core.begin_operation(request, entropy) {
+        let begun = match self.stream.connection_mut().begin_operation(request, entropy) {
             Ok(_) | Err(Refusal::AlreadyResponded) => Ok(()),
             Err(refusal) => Err(refusal),
         };
         if let Err(refusal) = &begun {
-            let (code, message) = (self.dialect().overload_code, alloc::format!("{refusal}"));
-            let response = Response::Error { code, message: &message, data: None };
-            let mark = self.respond(request, response, effects);
-            effects.discard_mark(mark);
+            self.refuse(request, &alloc::format!("{refusal}"), effects);
         } else {
-            let row = core.request_data_mut(request);
-            if let Some(row) = row.filter(|row| row.work == Work::AWAITS_OPERATION) {
+            let row = self.row(request).filter(|row| row.work == Work::AWAITS_OPERATION);
+            if let Some(row) = row {
                 row.work = Work::IDLE;
             }
             self.waiters.arrival.wake_one(effects);
@@ -106,31 +102,28 @@ impl<W, M> Endpoint<W, M> {
     pub fn take(&mut self, effects: &mut Effects<W, M>) -> Option<Arrived> {
         // A loop: a peer may cancel any number of requests before their turn (F30).
         loop {
-            if let Some(request) = self.inbox.next_request() {
-                let row = self.stream.connection_mut().request_data_mut(request);
-                if row.is_some_and(|row| row.work == Work::AWAITS_OPERATION) {
-                    return None;
-                }
+            let next = self.inbox.next_request().and_then(|request| self.row(request));
+            if next.is_some_and(|row| row.work == Work::AWAITS_OPERATION) {
+                return None;
             }
             let arrived = self.inbox.pop()?;
             let Arrived::Request(handle, request) = &arrived else { return Some(arrived) };
-            let rule = self.dialect().before_start;
-            let is_cancelled = self.cause(*handle).is_some();
-            if rule == BeforeStart::Skipped && is_cancelled {
-                let mark = self.respond(*handle, Response::Cancelled, effects);
+            let is_skipped = self.dialect().before_start == BeforeStart::Skipped;
+            if is_skipped && self.cause(*handle).is_some() {
+                let mark = self.respond_inside(*handle, Response::Cancelled, effects);
                 effects.discard_mark(mark);
-                continue;
+            } else {
+                // It got its response if its operation could not begin.
+                let row = self.stream.connection_mut().request_data_mut(*handle);
+                let Some(row) = row.filter(|row| row.work != Work::RESPONDED) else { continue };
+                let work = Work::taken(request.bytes());
+                if self.at_work.enter(work) {
+                    row.work = work;
+                    return Some(arrived);
+                }
+                self.refuse(*handle, "The request was refused: too many are being served", effects);
             }
-            // It got its response if its operation could not begin.
-            let row = self.stream.connection_mut().request_data_mut(*handle);
-            let Some(row) = row.filter(|row| row.work != Work::RESPONDED) else { continue };
-            let work = Work::taken(request.bytes());
-            if self.at_work.enter(work) {
-                row.work = work;
-                return Some(arrived);
-            }
-            self.refuse(*handle, "The request was refused: too many are being served", effects);
-            // Whoever writes is woken for the refusal.
+            // Whoever writes is woken for the response.
             self.follow(effects);
         }
     }
@@ -159,6 +152,11 @@ impl<W, M> Endpoint<W, M> {
 
     // Requests at work
 
+    /// Returns the row of a request in flight.
+    pub(crate) fn row(&mut self, request: RequestHandle) -> Option<&mut RequestRow<M>> {
+        self.stream.connection_mut().request_data_mut(request)
+    }
+
     /// Returns the cause for which a request was cancelled, if it was.
     pub fn cause(&self, request: RequestHandle) -> Option<Cause> {
         self.core().machine().request_cause(request)
@@ -169,16 +167,13 @@ impl<W, M> Endpoint<W, M> {
         self.core().machine().request_id(request)
     }
 
-    /// Returns the response to a request whose handler failed.
+    /// Returns whether a failure of a handler is but the cancellation of its request:
+    /// [`Failure::Cancelled`] then takes its place, and it is no trouble.
     ///
-    /// The end of input loses the calls made for a request and cancels the request. If the handler fails by
-    /// such a loss, the response is that of a cancelled request.
+    /// The end of input loses the calls made for a request and cancels the request. Such a loss is meant.
     #[must_use]
-    pub fn response_of<'f>(&self, request: RequestHandle, failure: &'f Failure) -> Response<'f> {
-        if failure.is_connection_lost() && self.cause(request).is_some() {
-            return Response::Cancelled;
-        }
-        failure.as_response()
+    pub fn is_cancellation(&self, request: RequestHandle, failure: &Failure) -> bool {
+        failure.is_connection_lost() && self.cause(request).is_some()
     }
 
     /// Sets the mark of a request: the host gets it back when the request is cancelled or over.
@@ -189,7 +184,7 @@ impl<W, M> Endpoint<W, M> {
     ///
     /// The mark, if the request is over.
     pub fn watch(&mut self, request: RequestHandle, mark: M) -> Result<(), M> {
-        match self.stream.connection_mut().request_data_mut(request) {
+        match self.row(request) {
             Some(row) if row.mark.is_none() => {
                 row.mark = Some(mark);
                 Ok(())
@@ -198,15 +193,9 @@ impl<W, M> Endpoint<W, M> {
         }
     }
 
-    /// Returns the method of a request in flight.
-    pub fn method(&mut self, request: RequestHandle) -> Option<&str> {
-        let row = self.stream.connection_mut().request_data_mut(request)?;
-        Some(self.names.get(row.method?))
-    }
-
     /// Returns the time at which a request arrived.
     pub fn since(&mut self, request: RequestHandle) -> Option<Timestamp> {
-        Some(self.stream.connection_mut().request_data_mut(request)?.since)
+        Some(self.row(request)?.since)
     }
 
     /// Responds to a request. A response that has no room yet waits for it, behind those that wait
@@ -219,10 +208,7 @@ impl<W, M> Endpoint<W, M> {
         response: Response<'_>,
         effects: &mut Effects<W, M>,
     ) -> Option<M> {
-        if !self.leave_work(request, Some(response), effects) {
-            return None;
-        }
-        let mark = self.send_or_keep(request, response, effects);
+        let mark = self.respond_inside(request, response, effects);
         self.follow(effects);
         mark
     }
@@ -243,7 +229,8 @@ impl<W, M> Endpoint<W, M> {
         if !self.leave_work(request, None, effects) {
             return None;
         }
-        let method = self.method(request).unwrap_or_default();
+        let method = self.row(request).and_then(|row| row.method);
+        let method = method.map_or("", |method| self.names.get(method));
         let message = alloc::format!("no response from the handler of {}", clip(method));
         let response = match self.cause(request) {
             Some(_) => Response::Cancelled,
@@ -267,14 +254,10 @@ impl<W, M> Endpoint<W, M> {
         reason: Option<&str>,
         effects: &mut Effects<W, M>,
     ) -> Result<Option<M>, Refusal> {
-        if self.muted.is_some() {
-            return Err(Refusal::Closed);
-        }
-        let ended = self.stream.connection_mut().end_request(request, reason);
-        self.note_refused(ended.as_ref().err(), effects);
-        let mark = ended.map(|row| self.release(row, effects));
-        self.follow(effects);
-        mark
+        let end =
+            |endpoint: &mut Self| endpoint.stream.connection_mut().end_request(request, reason);
+        let ended = self.send(end, effects);
+        ended.map(|row| self.release(row, effects))
     }
 
     /// Sends the responses that have room now, in their order.
@@ -306,9 +289,8 @@ impl<W, M> Endpoint<W, M> {
     }
 
     fn keep_response(&mut self, request: RequestHandle, response: Response<'_>) {
-        let row = self.stream.connection_mut().request_data_mut(request);
         // A request that is over, or was abandoned, waits for nothing.
-        let Some(row) = row else { return };
+        let Some(row) = self.row(request) else { return };
         row.work = Work::RESPONDED;
         let overload = self.dialect().overload_code;
         self.responses.push(request, response, overload, TOO_MUCH_WAITS);
@@ -382,8 +364,8 @@ impl<W, M> Endpoint<W, M> {
         response: Option<Response<'_>>,
         effects: &mut Effects<W, M>,
     ) -> bool {
-        let row = self.stream.connection_mut().request_data_mut(request);
-        let Some(row) = row.filter(|row| row.work != Work::RESPONDED) else { return false };
+        let row = self.row(request).filter(|row| row.work != Work::RESPONDED);
+        let Some(row) = row else { return false };
         let work = mem::replace(&mut row.work, Work::IDLE);
         self.leave_state(work, effects);
         if let Some(token) = self.core().operation(request) {
@@ -409,32 +391,37 @@ impl<W, M> Endpoint<W, M> {
     }
 
     /// Refuses a request with the dialect's overload code.
-    fn refuse(
-        &mut self,
-        request: RequestHandle,
-        message: &'static str,
-        effects: &mut Effects<W, M>,
-    ) {
-        let code = self.dialect().overload_code;
-        self.respond_inside(request, Response::Error { code, message, data: None }, effects);
+    fn refuse(&mut self, request: RequestHandle, message: &str, effects: &mut Effects<W, M>) {
+        self.refuse_with(request, self.dialect().overload_code, message, effects);
     }
 
     fn refuse_unserved(&mut self, request: RequestHandle, effects: &mut Effects<W, M>) {
-        let (code, message) = (code::METHOD_NOT_FOUND, "nobody serves requests here");
-        self.respond_inside(request, Response::Error { code, message, data: None }, effects);
+        let message = "nobody serves requests here";
+        self.refuse_with(request, code::METHOD_NOT_FOUND, message, effects);
     }
 
-    /// Responds to a request while events are dispatched, so that nothing is dispatched inside.
+    fn refuse_with(
+        &mut self,
+        request: RequestHandle,
+        code: i64,
+        message: &str,
+        effects: &mut Effects<W, M>,
+    ) {
+        let response = Response::Error { code, message, data: None };
+        let mark = self.respond_inside(request, response, effects);
+        effects.discard_mark(mark);
+    }
+
+    /// As [`respond`](Self::respond) while events are dispatched, so nothing is dispatched inside.
+    #[inline]
     fn respond_inside(
         &mut self,
         request: RequestHandle,
         response: Response<'_>,
         effects: &mut Effects<W, M>,
-    ) {
-        if self.leave_work(request, Some(response), effects) {
-            let mark = self.send_or_keep(request, response, effects);
-            effects.discard_mark(mark);
-        }
+    ) -> Option<M> {
+        let is_owed = self.leave_work(request, Some(response), effects);
+        if is_owed { self.send_or_keep(request, response, effects) } else { None }
     }
 }
 

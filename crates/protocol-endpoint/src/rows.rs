@@ -1,14 +1,14 @@
 //! The rows of calls and requests: everything that is kept beside the core for each.
 
+use alloc::boxed::Box;
 use core::mem;
 
 use protocol_core::{CallId, Timestamp};
 use slab::Slab;
 
 use crate::effects::{Effect, Effects};
-use crate::error::CallError;
+use crate::error::{CallError, CallOutcome};
 use crate::names::NameKey;
-use crate::results::{CallOutcome, Results};
 
 /// A call that was made. Its maker takes the outcome once, hands it over, or forgets the call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,7 +22,10 @@ pub struct Call {
 #[derive(Debug)]
 pub(crate) struct Calls<W> {
     pub(crate) rows: Slab<Row<W>>,
-    results: Results,
+    /// The bytes of outcomes that nobody has taken.
+    bytes: usize,
+    /// The most of them: [`Options::result_bytes`](crate::Options::result_bytes).
+    most_bytes: usize,
 }
 
 #[derive(Debug)]
@@ -53,13 +56,13 @@ impl<W> Calls<W> {
     /// Room for so many rows is kept when there are none.
     const KEPT: usize = 256;
 
-    pub(crate) const fn new(limit: usize) -> Self {
-        Self { rows: Slab::new(), results: Results::new(limit) }
+    pub(crate) const fn new(most_bytes: usize) -> Self {
+        Self { rows: Slab::new(), bytes: 0, most_bytes }
     }
 
     /// Returns the bytes of outcomes that nobody has taken.
     pub(crate) const fn bytes(&self) -> usize {
-        self.results.bytes()
+        self.bytes
     }
 
     /// Returns the row of a call in flight.
@@ -97,9 +100,21 @@ impl<W> Calls<W> {
             Interest::Wake(waiter) => effects.wake(Some(waiter)),
             Interest::Later | Interest::Settled(_) => {}
         }
-        let outcome = self.results.enter(outcome);
+        let outcome = self.keep(outcome);
         self.rows[key as usize].interest = Interest::Settled(outcome);
         method
+    }
+
+    /// Counts an outcome, or replaces it by [`CallError::Untaken`] if it does not fit. One that is alone
+    /// always fits.
+    fn keep(&mut self, outcome: CallOutcome) -> CallOutcome {
+        let more = size(&outcome);
+        // An outcome without bytes of the peer's fits, too: its row is there anyway.
+        if more > 0 && self.bytes > 0 && self.bytes + more > self.most_bytes {
+            return Err(Box::new(CallError::Untaken));
+        }
+        self.bytes += more;
+        outcome
     }
 
     /// Takes the outcome of a call if it has settled.
@@ -108,7 +123,7 @@ impl<W> Calls<W> {
             return None;
         }
         let Interest::Settled(outcome) = self.remove(call.row).interest else { return None };
-        self.results.leave(&outcome);
+        self.bytes -= size(&outcome);
         Some(outcome)
     }
 
@@ -136,6 +151,14 @@ impl<W> Calls<W> {
             self.rows = Slab::new();
         }
         row
+    }
+}
+
+/// Returns the bytes of the peer's in an outcome.
+fn size(outcome: &CallOutcome) -> usize {
+    match outcome {
+        Ok(result) => result.get().len(),
+        Err(error) => error.bytes(),
     }
 }
 

@@ -38,8 +38,8 @@ impl<W, M> Endpoint<W, M> {
         while used < unread.len() {
             let left = &unread[used..];
             let taken = self.stream.receive(left, now);
-            if let (Some(message), true) = (taken.message, self.shows.messages) {
-                effects.show(Shown::Message(Way::Received, message.into()));
+            if let Some(message) = taken.message {
+                self.show_message(Way::Received, message, effects);
             }
             if taken.message.is_some() || taken.event.is_some() {
                 self.hear(taken.message.unwrap_or(left), taken.event, effects);
@@ -59,11 +59,16 @@ impl<W, M> Endpoint<W, M> {
     pub fn receive_message(&mut self, message: &[u8], now: Timestamp, effects: &mut Effects<W, M>) {
         self.now = now;
         let event = self.stream.connection_mut().receive(message, now);
-        if self.shows.messages {
-            effects.show(Shown::Message(Way::Received, message.into()));
-        }
+        self.show_message(Way::Received, message, effects);
         self.hear(message, event, effects);
         self.follow(effects);
+    }
+
+    #[inline]
+    fn show_message(&self, way: Way, message: &[u8], effects: &mut Effects<W, M>) {
+        if self.shows.messages {
+            effects.show(Shown::Message(way, message.into()));
+        }
     }
 
     /// Takes the end of the input, with these bytes unread. `error` is what the transport failed with.
@@ -80,9 +85,7 @@ impl<W, M> Endpoint<W, M> {
             self.end = Some(EndReason::Transport(error.into()));
         }
         if let Some(message) = self.stream.handle_eof(unread, now) {
-            if self.shows.messages {
-                effects.show(Shown::Message(Way::Received, message.into()));
-            }
+            self.show_message(Way::Received, message, effects);
             if let event @ Some(_) = self.stream.connection_mut().poll_event() {
                 self.hear(message, event, effects);
             }
@@ -189,9 +192,7 @@ impl<W, M> Endpoint<W, M> {
         effects: &mut Effects<W, M>,
     ) -> bool {
         let Some(transmit) = self.stream.poll_transmit(out) else { return false };
-        if self.shows.messages {
-            effects.show(Shown::Message(Way::Sent, transmit.message(out).into()));
-        }
+        self.show_message(Way::Sent, transmit.message(out), effects);
         true
     }
 

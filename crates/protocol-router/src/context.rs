@@ -187,13 +187,17 @@ impl<S, F: Form> Context<S, F> {
         self.asked.span.inside(|| self.asked.shared.report(trouble));
     }
 
-    /// Reports what a failure's response does not say, or all of it if there is no response.
-    pub(crate) fn report_failure(&self, failure: &Failure, is_response: bool) {
+    /// Reports what a failure's response does not say, or all of it if there is no response. A failure that
+    /// is but the cancellation of its request is no trouble.
+    pub(crate) fn report_failure(&self, failure: &Failure, responder: Option<&Responder>) {
+        if responder.is_some_and(|responder| responder.is_cancellation(failure)) {
+            return;
+        }
         let method = self.method();
         self.report(&match failure {
             Failure::InvalidParams(invalid) => Trouble::InvalidParams(invalid),
             Failure::Internal(failure) => Trouble::Failed { method, failure },
-            Failure::Error(error) if !is_response => Trouble::Unanswered { method, error },
+            Failure::Error(error) if responder.is_none() => Trouble::Unanswered { method, error },
             _ => return,
         });
     }

@@ -242,10 +242,10 @@ impl<S, F: Form> Future for Job<S, F> {
             Self::Request(job) => {
                 let Some((work, _)) = job else { return Poll::Ready(kind) };
                 let answer = ready!(work.poll_unpin(task));
-                if let Err(failure) = &answer {
-                    work.cx.report_failure(failure, true);
-                }
                 if let Some((work, responder)) = job.take() {
+                    if let Err(failure) = &answer {
+                        work.cx.report_failure(failure, Some(&responder));
+                    }
                     // Releases the marker, which is then used again.
                     drop(work);
                     responder.answer(answer);
@@ -255,7 +255,7 @@ impl<S, F: Form> Future for Job<S, F> {
                 let done = ready!(work.poll_unpin(task));
                 let returned = slot.take().and_then(|slot| slot.take());
                 if let Err(failure) = done {
-                    work.cx.report_failure(&failure, returned.is_some());
+                    work.cx.report_failure(&failure, returned.as_ref());
                     if let Some(responder) = returned {
                         responder.answer(Err(failure));
                     }

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use protocol_async::{Arrival, Failure, Responder, RpcError};
-use protocol_router::Router;
+use protocol_router::{Context, Router};
 
 use wire::{against_far, cancel, notification, request, result};
 
@@ -38,6 +38,7 @@ fn router() -> (Router<Kept>, Troubles) {
                 }
                 "breaks" => Err(std::io::Error::other("a secret"))?,
                 "stops" => Ok(cx.cancellation().unless_cancelled(std::future::pending()).await?),
+                "asks" => cx.call::<()>("ask", ()).await.map_err(Failure::from),
                 "forgets" => Ok(()),
                 "panics" => panic!("on purpose"),
                 "responds" => {
@@ -113,4 +114,20 @@ async fn f95_a_fallback_that_is_dropped_responds() {
     far.expect(&["begun"]).await;
     served.abort();
     far.expect(&[r#""id":1"#, "no response from the handler of waits"]).await;
+}
+
+#[tokio::test]
+async fn g07_a_call_lost_by_what_cancelled_its_request_is_no_trouble() {
+    for is_fallback in [false, true] {
+        let (incoming, mut far) = against_far();
+        let (router, troubles) = router();
+        let asks = async |_: (usize,), cx: Context<Kept>| Ok(cx.call::<()>("ask", ()).await?);
+        let router = if is_fallback { router } else { router.request("asks", asks) };
+        tokio::spawn(async move { router.serve(&incoming).await });
+        far.send(&[request(1, "asks")]).await;
+        far.expect(&["\"ask\""]).await;
+        let rest = far.rest().await;
+        assert!(rest.len() == 1 && rest[0].contains("-32800"), "{rest:?}");
+        assert_eq!(*troubles.lock().unwrap(), [""; 0], "fallback: {is_fallback}");
+    }
 }

@@ -78,7 +78,13 @@ impl<T: Transport> Host<T> {
                 let answer = handler::answer(handler, &request, responder, cancelled, rule);
                 let response = match &answer {
                     Ok(result) => Response::Result(result),
-                    Err(failure) => self.endpoint.response_of(handle, failure),
+                    Err(failure) if self.endpoint.is_cancellation(handle, failure) => {
+                        Response::Cancelled
+                    }
+                    Err(failure) => {
+                        handler::report_failure(handler, &request, failure);
+                        failure.as_response()
+                    }
                 };
                 self.with(|endpoint, effects| endpoint.respond(handle, response, effects));
             }

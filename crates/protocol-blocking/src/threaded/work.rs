@@ -34,8 +34,16 @@ impl AtWork<'_, '_> {
             Arrival::Request(request, responder) => {
                 let cancelled = responder.cancellation().cause();
                 let at_work = &mut AtWork { responder: Some(&responder), ..self };
-                let answer = || handler::answer(handler, &request, at_work, cancelled, rule);
-                let answer = responder.in_span(answer);
+                let answer = responder.in_span(|| {
+                    let answer = handler::answer(handler, &request, at_work, cancelled, rule);
+                    match &answer {
+                        Err(failure) if !responder.is_cancellation(failure) => {
+                            handler::report_failure(handler, &request, failure);
+                        }
+                        _ => {}
+                    }
+                    answer
+                });
                 responder.answer(answer);
             }
             Arrival::Notification(notification) => {
