@@ -124,6 +124,7 @@ mod router;
 mod routes;
 mod serving;
 mod trouble;
+mod undo;
 
 pub use context::{Context, LocalContext};
 pub use form::{Form, Local, Threads};
