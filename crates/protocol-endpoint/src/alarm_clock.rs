@@ -9,8 +9,8 @@ use crate::state::Endpoint;
 impl<W, M> Endpoint<W, M> {
     /// Sets an alarm, which wakes the waiter at this time.
     ///
-    /// The endpoint is not over before all alarms went off or were cleared. Their number is the host's to
-    /// bound.
+    /// The endpoint is not over before all alarms went off or were cleared. [`memory`](Self::memory) counts one
+    /// for each request.
     pub fn set_alarm(&mut self, due: Timestamp, waiter: W, effects: &mut Effects<W, M>) -> AlarmId {
         let alarm = self.alarms.set(due, waiter);
         self.follow(effects);

@@ -19,6 +19,9 @@ pub(crate) struct Alarms<W> {
 }
 
 impl<W> Alarms<W> {
+    /// The bytes of one alarm.
+    pub(crate) const ROW: usize = size_of::<(u64, Timestamp, W)>();
+
     pub(crate) const fn new() -> Self {
         Self { set: Vec::new(), last: 0 }
     }

@@ -337,10 +337,8 @@ impl<W, M> Endpoint<W, M> {
             return timer;
         }
         let muted = self.muted.filter(|_| self.closed.is_none());
-        [timer, self.patience_ends(), muted, self.beat_due(), self.alarms.due()]
-            .into_iter()
-            .flatten()
-            .min()
+        let (patience, beat, alarm) = (self.patience_ends(), self.beat_due(), self.alarms.due());
+        [timer, patience, muted, beat, alarm].into_iter().flatten().min()
     }
 
     /// Returns the time at which a peer that does not read is given up. Once nothing is in flight, only

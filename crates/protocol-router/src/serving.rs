@@ -259,19 +259,12 @@ fn poll_request<S, F: Form>(
         Err(failure) => work.cx.report_failure(failure, true),
     }
     let Some((work, responder)) = job.take() else { return Poll::Ready(None) };
-    let response = if answer.is_err() {
-        match work.undo(Some((responder, answer))) {
-            Ok(undoing) => return Poll::Ready(Some(undoing)),
-            Err(response) => response,
-        }
-    } else {
-        // Releases the marker, which is then used again.
-        drop(work);
-        Some((responder, answer))
-    };
-    if let Some((responder, answer)) = response {
-        responder.answer(answer);
+    if answer.is_err() {
+        return Poll::Ready(work.undo(Some((responder, answer))));
     }
+    // Releases the marker, which is then used again.
+    drop(work);
+    responder.answer(answer);
     Poll::Ready(None)
 }
 
@@ -296,24 +289,17 @@ fn poll_other<S, F: Form>(
     };
     work.cx.report_failure(&failure, returned.is_some());
     let Some((work, _)) = job.take().filter(|_| kind.has_undo()) else { return Poll::Ready(None) };
-    match work.undo(returned.map(|responder| (responder, Err(failure)))) {
-        Ok(undoing) => Poll::Ready(Some(undoing)),
-        Err(response) => {
-            if let Some((responder, answer)) = response {
-                responder.answer(answer);
-            }
-            Poll::Ready(None)
-        }
-    }
+    Poll::Ready(work.undo(returned.map(|responder| (responder, Err(failure)))))
 }
 
 /// Work that is dropped before its end can't be undone any more.
 impl<S, F: Form> Drop for Job<S, F> {
     fn drop(&mut self) {
-        match self {
-            Self::Request(Some((work, _))) => work.cx.abandon_work(),
-            Self::Other(kind, Some((work, _))) if kind.has_undo() => work.cx.abandon_work(),
-            _ => {}
-        }
+        let cx = match self {
+            Self::Request(Some((work, _))) => &work.cx,
+            Self::Other(kind, Some((work, _))) if kind.has_undo() => &work.cx,
+            _ => return,
+        };
+        cx.abandon_work();
     }
 }

@@ -69,20 +69,22 @@ impl<S, F: Form> Context<S, F> {
 }
 
 impl<S, F: Form, T> Contained<S, F, T> {
-    /// Ends work that has failed. Returns what undoes it, and the response if nothing does.
+    /// Ends work that has failed. Returns what undoes it; if nothing does, the response is sent.
     ///
     /// The work itself is dropped here, so no step takes anything away from it.
-    pub(crate) fn undo(
-        self,
-        response: Option<(Responder, Answer)>,
-    ) -> Result<Undoing<S, F>, Option<(Responder, Answer)>> {
+    pub(crate) fn undo(self, response: Option<(Responder, Answer)>) -> Option<Undoing<S, F>> {
         let Self { work, cx } = self;
         let left = cx.lock_undo().end();
         if left.is_empty() {
-            return Err(response);
+            // Releases the marker, which is then used again.
+            drop((work, cx));
+            if let Some((responder, answer)) = response {
+                responder.answer(answer);
+            }
+            return None;
         }
         catch_panic(|| cx.asked.span.inside(|| drop(work)));
-        Ok(Undoing { cx, left, running: None, response })
+        Some(Undoing { cx, left, running: None, response })
     }
 }
 

@@ -2,16 +2,16 @@
 
 use std::future::pending;
 use std::pin::pin;
-use std::time::Duration;
 
 use futures_util::future::select;
 use protocol_async::{Failure, UndoLimits};
 use protocol_router::Trouble;
 use smol::channel::{Receiver, Sender, unbounded};
+use smol::future::yield_now;
 
 use super::{
     Router, Shared, TICK, acp, against_far, cancel_line, cancelled_line, error_line,
-    notification_line, request_line, result_line, run, sleep, spawn,
+    notification_line, request_line, result_line, run, spawn,
 };
 use crate::far::Far;
 use crate::pipe::ENDLESS;
@@ -38,7 +38,7 @@ macro_rules! register {
         for step in ["one", "two"] {
             let log = $log.clone();
             $cx.undo_with(async move {
-                sleep(Duration::from_millis(1)).await;
+                yield_now().await;
                 note(&log, step);
                 Ok(())
             })?;
@@ -150,6 +150,7 @@ fn undo_runs_when_the_connection_ends() {
         let router = router.request("waits", async move |(): (), cx| {
             register!(cx, steps);
             cx.undo_within(TICK, pending())?;
+            cx.undo_within(TICK, pending())?;
             note(&steps, "waits");
             cx.cancellation().unless_cancelled(pending::<()>()).await?;
             Ok(())
@@ -159,6 +160,7 @@ fn undo_runs_when_the_connection_ends() {
         assert_eq!(told.recv().await.unwrap(), "waits");
         far.close();
         for what in [
+            "waits: undo step 4 ran out of time",
             "waits: undo step 3 ran out of time",
             "two",
             "waits: undo step 2 is done",
@@ -208,7 +210,7 @@ fn undo_that_fails_or_panics_stops_no_other() {
             register!(cx, steps);
             let method = cx.method().clone();
             cx.undo_with(async move {
-                sleep(Duration::from_millis(1)).await;
+                yield_now().await;
                 assert_ne!(method.as_str(), "fails", "on purpose");
                 Ok(())
             })?;
@@ -410,8 +412,10 @@ fn undo_of_a_server_that_is_dropped_is_reported() {
         let router = Shared::new(router);
         let (served, kept) = (router.clone(), log.clone());
         spawn(async move {
-            let serving = pin!(served.serve(&incoming));
-            let _ = select(serving, pin!(gate.recv())).await;
+            {
+                let serving = pin!(served.serve(&incoming));
+                let _ = select(serving, pin!(gate.recv())).await;
+            }
             note(&kept, "gone");
         });
         far.send(&[&request_line(1, "fails"), &request_line(2, "waits")]).await;
