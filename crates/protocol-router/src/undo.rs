@@ -152,8 +152,8 @@ macro_rules! undo {
             /// Registers a step that undoes what this work has done or is about to do. Sagas call it a
             /// compensation.
             ///
-            /// The steps run if the work fails, panics or is dropped: the latest first, one after the
-            /// other, each once. An `Ok` keeps what was done, though the request was cancelled meanwhile.
+            /// The steps run if the work fails, panics or is dropped by a layer: the latest first, one
+            /// after the other, each once. An `Ok` keeps what was done, though the request was cancelled meanwhile.
             ///
             /// A step runs after the handler's future is dropped. The cancel that caused it does not reach
             /// it, but calls on behalf of the request do not work any more: use [`peer`](Self::peer). It

@@ -5,6 +5,7 @@ use std::pin::pin;
 
 use futures_util::future::select;
 use protocol_async::{Failure, UndoLimits};
+use protocol_core::{Config, Dialect};
 use protocol_router::Trouble;
 use smol::channel::{Receiver, Sender, unbounded};
 use smol::future::yield_now;
@@ -319,6 +320,35 @@ fn undo_has_a_limit_of_steps_and_a_default_time() {
         assert_eq!(told.recv().await.unwrap(), "the work has too many undo steps (limits.steps)");
         assert_eq!(told.recv().await.unwrap(), "fails: undo step 2 ran out of time");
         assert_eq!(told.recv().await.unwrap(), "fails: undo step 1 is done");
+    });
+}
+
+/// The client may begin the next turn once it has the response: what the stopped one did is undone then.
+#[test]
+fn undo_of_a_stopped_turn_precedes_its_response() {
+    run(async {
+        let (log, told, router) = logged();
+        let steps = log.clone();
+        let router = router.request("session/prompt", async move |_: serde_json::Value, cx| {
+            register!(cx, steps);
+            note(&steps, "waits");
+            cx.cancellation().unless_cancelled(pending::<()>()).await?;
+            Ok(())
+        });
+        let agent = Config::server(Dialect::ACP_V1);
+        let (_peer, incoming, mut far) = against_far(agent, ENDLESS);
+        spawn(async move {
+            router.serve(&incoming).await;
+        });
+        let params = r#""params":{"sessionId":"s"}"#;
+        let prompt = format!(r#"{{"jsonrpc":"2.0","id":1,"method":"session/prompt",{params}}}"#);
+        let stop = format!(r#"{{"jsonrpc":"2.0","method":"session/cancel",{params}}}"#);
+        far.send(&[&prompt]).await;
+        assert_eq!(told.recv().await.unwrap(), "waits");
+        far.send(&[&stop]).await;
+        far.expect(&result_line(1, r#"{"stopReason":"cancelled"}"#)).await;
+        let outcome = |step| &*format!("session/prompt: undo step {step} is done").leak();
+        assert_eq!(so_far(&told), ["two", outcome(2), "one", outcome(1)]);
     });
 }
 
