@@ -60,7 +60,7 @@ impl Handler for Undoes {
                     Ok(())
                 };
                 responder.undo_with(Undo::new(hang).within(Duration::from_millis(1)))?;
-                responder.undo_with(Undo::new(hang))?;
+                responder.undo_with(Undo::new(hang).within(Duration::from_millis(2)))?;
             }
             _ => {
                 responder.undo_with(self.step("three"))?;
@@ -91,7 +91,7 @@ impl Handler for Undoes {
 
     fn undo_limits(&self) -> UndoLimits {
         let mut limits = UndoLimits::default();
-        (limits.steps, limits.time) = (4, Duration::from_millis(2));
+        (limits.steps, limits.time) = (4, PATIENCE);
         limits
     }
 }
