@@ -27,7 +27,7 @@ impl<W> Alarms<W> {
     }
 
     #[inline]
-    pub(crate) const fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.set.is_empty()
     }
 
