@@ -4,8 +4,9 @@
 pub use crate::catch_panic::catch_panic;
 pub use crate::json::written;
 pub use crate::responder::ReturnSlot;
+pub use crate::sleep::Sleep;
 pub use crate::spans::RequestSpan;
 pub use crate::trouble::{
     HandlerFailed, StandardError, is_standard_error_muted, mute_standard_error,
 };
-pub use protocol_endpoint::clip;
+pub use protocol_endpoint::{UndoStack, UndoStep, Unwinding, clip};

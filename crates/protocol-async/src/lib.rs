@@ -74,6 +74,7 @@ pub mod relay;
 mod responder;
 mod sent;
 mod shared;
+mod sleep;
 mod spanned;
 #[cfg_attr(not(feature = "tracing"), path = "spans_off.rs")]
 mod spans;
@@ -98,7 +99,8 @@ pub use prepared::PreparedRequest;
 pub use protocol_endpoint::{
     AccountLimits, Answer, Bucket, Budget, Budgets, CallError, Cancelled, Cheap, Direction,
     Failure, Grant, InFlight, Internal, InvalidParams, KeepAlive, Memory, MethodName, NoKeepAlive,
-    Notification, OverBudget, Panicked, Phase, Request, RpcError, Unanswered, Verdict, Way,
+    Notification, OverBudget, Panicked, Phase, Request, RpcError, Unanswered, UndoEnd, UndoLimits,
+    UndoRefused, Undone, Verdict, Way,
 };
 pub use relay::{RelayDriver, relay};
 pub use responder::Responder;

@@ -14,6 +14,7 @@ use crate::lease::Lease;
 use crate::method::Method;
 use crate::sent::SentRequest;
 use crate::shared::Inner;
+use crate::sleep::Sleep;
 use crate::spanned;
 use crate::spans::RequestSpan;
 use crate::sync::Arc;
@@ -224,6 +225,13 @@ impl Peer {
     #[must_use]
     pub fn now(&self) -> Timestamp {
         self.lease.now()
+    }
+
+    /// Returns a future that is ready at this time of the connection's clock.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn sleep_until(&self, due: Timestamp) -> Sleep {
+        Sleep::new(self.lease.clone(), due)
     }
 
     /// Lists the calls and the requests in flight, oldest first, at most `limit` of each. It never holds

@@ -4,16 +4,18 @@ use std::ops::ControlFlow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
-use protocol_async::CallError;
-use protocol_async::hooks::{HandlerFailed, StandardError};
+use protocol_async::hooks::{HandlerFailed, StandardError, clip};
 pub use protocol_async::{
     Answer, Cancelled, Failure, Internal, InvalidParams, Notification, Request,
 };
+use protocol_async::{CallError, UndoLimits, UndoRefused, Undone};
 pub use protocol_core::BeforeStart;
 #[cfg(doc)]
 use protocol_core::Shutdown;
-use protocol_core::{CallOptions, Cause, Refusal, Violation, WireId};
+use protocol_core::{CallOptions, Refusal, Violation, WireId};
 use serde_json::value::RawValue;
+
+use crate::undo::Undo;
 
 /// The place for trouble that no handler of this process takes.
 static STANDARD_ERROR: StandardError = StandardError::new("the methods of Handler");
@@ -65,6 +67,19 @@ pub trait Handler {
     /// peer is told nothing. For logs. Writes it on standard error by default.
     fn failed(&self, request: &Request, failure: &Internal) {
         STANDARD_ERROR.write(&HandlerFailed(&request.method, failure));
+    }
+
+    /// Sees the outcome of each step that undoes a request. Writes it on standard error by default, unless
+    /// the step is done.
+    fn undone(&self, request: &Request, undone: &Undone) {
+        if !undone.is_done() {
+            STANDARD_ERROR.write(&format_args!("{:?}: {undone}", clip(&request.method)));
+        }
+    }
+
+    /// Returns the bounds of the steps that undo a request.
+    fn undo_limits(&self) -> UndoLimits {
+        UndoLimits::default()
     }
 
     /// Says what to do with a request that was cancelled while it waited for its turn.
@@ -130,27 +145,23 @@ pub trait Responder {
         params: Option<&RawValue>,
         options: CallOptions,
     ) -> Result<Box<RawValue>, CallError>;
-}
 
-/// Runs a handler on one request, unless that was cancelled already; a panic is an answer (B33).
-pub(crate) fn answer<H: Handler + ?Sized>(
-    handler: &H,
-    request: &Request,
-    responder: &mut dyn Responder,
-    cancelled: Option<Cause>,
-    rule: BeforeStart,
-) -> Answer {
-    let answer = || {
-        if cancelled.is_some() {
-            let skips = |rule| rule == BeforeStart::Skipped;
-            if skips(rule) || skips(handler.cancelled_before_start(request)) {
-                return Err(Failure::Cancelled);
-            }
-        }
-        handler.request(request, responder)
-    };
-    catch_unwind(AssertUnwindSafe(answer))
-        .unwrap_or_else(|panic| Err(Failure::panicked(&request.method, &*panic)))
+    /// Registers a step that undoes what this request has done or is about to do.
+    ///
+    /// The steps run on this thread if the handler fails or panics: the latest first, each once. An `Ok`
+    /// keeps what was done. The response follows the last step.
+    ///
+    /// A thread can't be interrupted. So a step gets the time at which it should be done, and one that
+    /// takes longer is reported as out of time to [`Handler::undone`].
+    ///
+    /// # Errors
+    ///
+    /// Returns [`UndoRefused`] for a notification, and if there are too many steps. The step is dropped, so
+    /// register it before what it undoes.
+    fn undo_with(&mut self, undo: Undo) -> Result<(), UndoRefused> {
+        drop(undo);
+        Err(UndoRefused::Over)
+    }
 }
 
 /// Hands the failure of a handler to it, with the reason that the peer is not told; a panic ignores it.

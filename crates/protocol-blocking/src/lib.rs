@@ -13,14 +13,18 @@
 //! follows from it, is the core's business.
 #![forbid(unsafe_code)]
 
+mod answer;
 mod clock;
 mod handler;
 mod park;
 pub mod single;
 pub mod threaded;
+mod undo;
 
 pub use handler::{
     Answer, BeforeStart, Cancelled, Failure, Handler, Internal, InvalidParams, Notification,
     Request, Responder,
 };
 pub use park::{block_on, block_on_for};
+pub use protocol_async::{UndoEnd, UndoLimits, UndoRefused, Undone};
+pub use undo::Undo;

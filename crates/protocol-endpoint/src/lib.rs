@@ -44,6 +44,8 @@ extern crate alloc;
 extern crate std;
 
 mod account;
+mod alarm_clock;
+mod alarms;
 mod at_work;
 mod budget;
 mod calls;
@@ -70,10 +72,12 @@ mod responses;
 mod rows;
 mod state;
 mod transport;
+mod undo;
 mod verdict;
 mod waiters;
 
 pub use account::{Account, AccountLimits, Grant, Member};
+pub use alarms::AlarmId;
 pub use budget::{Bucket, Buckets, Budget, Budgets, Cheap, OverBudget, is_counted};
 pub use cancelled::Cancelled;
 pub use effects::{Effect, Effects, OperationEnd, Shown, Way};
@@ -91,5 +95,6 @@ pub use outgoing::Messages;
 pub use rows::Call;
 pub use state::{Core, EndReason, Endpoint};
 pub use transport::Output;
+pub use undo::{UndoEnd, UndoLimits, UndoRefused, UndoStack, UndoStep, Undone, Unwinding};
 pub use verdict::Verdict;
 pub use waiters::{Line, Place};

@@ -7,6 +7,7 @@ use core::time::Duration;
 use protocol_core::{CloseReason, Connection, StreamConnection, Timestamp};
 
 use crate::account::Grant;
+use crate::alarms::Alarms;
 use crate::at_work::AtWork;
 use crate::budget::{Buckets, OverBudget};
 use crate::inbox::Inbox;
@@ -38,6 +39,7 @@ pub struct Endpoint<W, M> {
     pub(crate) responses: WaitingResponses,
     pub(crate) buckets: Buckets,
     pub(crate) heart: Option<Box<Heart>>,
+    pub(crate) alarms: Alarms<W>,
     pub(crate) waiters: Lines<W>,
     pub(crate) output: OutputState<W>,
     /// Whether somebody takes arrivals.
@@ -134,6 +136,7 @@ impl<W, M> Endpoint<W, M> {
             responses: WaitingResponses::new(options.response_bytes),
             buckets: Buckets::new(options.budgets),
             heart: options.keep_alive.map(Heart::new),
+            alarms: Alarms::new(),
             waiters: Lines {
                 arrival: Waiters::new(),
                 room: Waiters::new(),

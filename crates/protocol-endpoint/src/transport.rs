@@ -254,7 +254,8 @@ impl<W, M> Endpoint<W, M> {
 
     /// Returns whether nothing is left to be read, written or timed.
     pub fn is_over(&self) -> bool {
-        self.output.is_abandoned || self.is_settled() && self.is_flushed()
+        let has_alarms = !self.alarms.is_empty();
+        !has_alarms && (self.output.is_abandoned || self.is_settled() && self.is_flushed())
     }
 
     // Timers
@@ -289,6 +290,7 @@ impl<W, M> Endpoint<W, M> {
                 core.handle_eof(now);
             }
             self.beat(now);
+            self.alarms.go_off(now, effects);
             self.follow(effects);
         }
     }
@@ -331,11 +333,13 @@ impl<W, M> Endpoint<W, M> {
     pub fn due(&self) -> Option<Timestamp> {
         let timer = self.core().poll_timeout().map(|(due, _)| due);
         // Mostly the core alone has timers.
-        if self.output.writing == Writing::Idle && self.muted.is_none() && self.heart.is_none() {
+        let has_others = self.heart.is_some() || !self.alarms.is_empty();
+        if self.output.writing == Writing::Idle && self.muted.is_none() && !has_others {
             return timer;
         }
         let muted = self.muted.filter(|_| self.closed.is_none());
-        [timer, self.patience_ends(), muted, self.beat_due()].into_iter().flatten().min()
+        let (patience, beat, alarm) = (self.patience_ends(), self.beat_due(), self.alarms.due());
+        [timer, patience, muted, beat, alarm].into_iter().flatten().min()
     }
 
     /// Returns the time at which a peer that does not read is given up. Once nothing is in flight, only

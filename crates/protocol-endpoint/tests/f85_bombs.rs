@@ -10,7 +10,7 @@ use protocol_core::{
     CallOptions, Cause, Config, Dialect, Refusal, RequestHandle, Response, Shutdown, Timestamp,
 };
 use protocol_endpoint::{
-    Arrived, Call, Effect, Effects, Endpoint, Line, Messages, Options, Output, Place,
+    AlarmId, Arrived, Call, Effect, Effects, Endpoint, Line, Messages, Options, Output, Place,
 };
 use serde_json::value::RawValue;
 
@@ -73,6 +73,7 @@ struct Side {
     over: Vec<Call>,
     requests: Vec<RequestHandle>,
     places: Vec<(Line, Place)>,
+    alarms: Vec<AlarmId>,
     corks: usize,
     settled: usize,
 }
@@ -96,6 +97,7 @@ impl Side {
             over: Vec::new(),
             requests: Vec::new(),
             places: Vec::new(),
+            alarms: Vec::new(),
             corks: 0,
             settled: 0,
         }
@@ -222,7 +224,17 @@ impl Side {
     fn drive(&mut self, random: &mut Random, now: Timestamp) {
         let (endpoint, effects) = (&mut self.endpoint, &mut self.effects);
         let mut waiter = Some(Bomb::new());
-        match random.below(5) {
+        match random.below(7) {
+            4 => {
+                let bomb = Bomb::new();
+                let due = now + Duration::from_millis(random.below(20) as u64);
+                self.alarms.push(inside(|| endpoint.set_alarm(due, bomb, effects)));
+            }
+            5 => {
+                if let Some(alarm) = random.pick(&mut self.alarms) {
+                    inside(|| endpoint.clear_alarm(&alarm, effects));
+                }
+            }
             0 => inside(|| endpoint.wait_for_output(&mut waiter)),
             1 => drop(inside(|| endpoint.wait_for_timer(&mut waiter))),
             2 => {

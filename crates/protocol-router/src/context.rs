@@ -5,14 +5,14 @@ use std::fmt;
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
-use std::sync::Arc;
 use std::sync::mpsc::Sender;
+use std::sync::{Arc, Mutex};
 use std::task::{self, Poll};
 
 use futures_util::task::AtomicWaker;
-use protocol_async::hooks::{RequestSpan, catch_panic};
+use protocol_async::hooks::{RequestSpan, UndoStack, catch_panic};
 use protocol_async::{
-    Cancellation, Failure, Method, MethodName, Peer, Request, Responder, SentRequest,
+    Cancellation, Failure, Method, MethodName, Peer, Request, Responder, SentRequest, UndoLimits,
 };
 use protocol_core::{CallOptions, ProgressRule, Refusal, RequestHandle};
 use serde::Serialize;
@@ -36,7 +36,9 @@ pub(crate) struct Asked<S, F: Form> {
     pub(crate) request: Request,
     handle: Option<RequestHandle>,
     marker: Cancellation,
-    span: RequestSpan,
+    pub(crate) span: RequestSpan,
+    /// The steps that undo the work of this context.
+    pub(crate) undo: Mutex<UndoStack<F::Work<Done>>>,
 }
 
 /// The connection that handlers share.
@@ -44,10 +46,30 @@ pub(crate) struct Shared<S, F: Form> {
     pub(crate) peer: Peer,
     pub(crate) state: Arc<S>,
     pub(crate) on_trouble: Arc<OnTrouble>,
+    pub(crate) undo_limits: UndoLimits,
     /// The task that serves. It is woken for each [`spawn`](Self::spawn).
     pub(crate) server: AtomicWaker,
     /// Takes work beside the handlers.
-    pub(crate) spawned: Sender<Contained<S, F, Done>>,
+    pub(crate) spawned: Sender<(Kind, Contained<S, F, Done>)>,
+}
+
+/// The kind of some work.
+#[derive(Clone, Copy)]
+pub(crate) enum Kind {
+    Request,
+    /// A notification, or any other arrival without a response.
+    Notification,
+    /// Work beside the handlers, in the context of one.
+    Beside,
+    /// Work beside the handlers, in a context of its own.
+    Apart,
+}
+
+impl Kind {
+    /// Returns whether the end of such work is the end of its context, with the steps that undo it.
+    pub(crate) const fn has_undo(self) -> bool {
+        !matches!(self, Self::Beside)
+    }
 }
 
 /// The end of work that has no response.
@@ -62,7 +84,16 @@ impl<S, F: Form> Context<S, F> {
     ) -> Self {
         let handle = responder.map(Responder::handle);
         let marker = responder.map(Responder::cancellation).unwrap_or_default();
-        Self { asked: Arc::new(Asked { shared: shared.clone(), request, handle, marker, span }) }
+        let (shared, undo) = (shared.clone(), Mutex::default());
+        Self { asked: Arc::new(Asked { shared, request, handle, marker, span, undo }) }
+    }
+
+    /// Returns a context of the same request, for work apart from its handler.
+    pub(crate) fn apart(&self) -> Self {
+        let Asked { shared, request, handle, marker, span, .. } = &*self.asked;
+        let (shared, request, undo) = (shared.clone(), request.clone(), Mutex::default());
+        let (handle, marker, span) = (*handle, marker.clone(), span.clone());
+        Self { asked: Arc::new(Asked { shared, request, handle, marker, span, undo }) }
     }
 
     /// Returns the state that all handlers share: [`RouterOf::with_state`](crate::RouterOf::with_state).
@@ -218,9 +249,9 @@ impl<S, F: Form> Shared<S, F> {
         catch_panic(|| (self.on_trouble)(trouble));
     }
 
-    pub(crate) fn spawn(&self, work: Contained<S, F, Done>) {
+    pub(crate) fn spawn(&self, kind: Kind, work: Contained<S, F, Done>) {
         // Where no task serves any more, the work is dropped.
-        let _ = self.spawned.send(work);
+        let _ = self.spawned.send((kind, work));
         self.server.wake();
     }
 }

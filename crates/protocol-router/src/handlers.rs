@@ -13,7 +13,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 
-use crate::context::{Contained, Context, Done};
+use crate::context::{Contained, Context, Done, Kind};
 use crate::form::{Form, Local, Threads};
 use crate::router::RouterOf;
 use crate::routes::{Next, Served};
@@ -192,7 +192,7 @@ macro_rules! handlers {
             /// Calls that outlive the request are made with [`peer`](Self::peer): on behalf of a
             /// request that is answered none can be made.
             pub fn spawn(&self, work: impl Future<Output = Done> $(+ $send)? + 'static) {
-                self.asked.shared.spawn(Contained { work: Box::pin(work), cx: self.clone() });
+                self.asked.shared.spawn(Kind::Beside, Contained { work: Box::pin(work), cx: self.clone() });
             }
         }
     };

@@ -101,6 +101,36 @@
 //! many turns of its tasks should implement
 //! [`Timer::yield_now`](protocol_async::Timer::yield_now), as `rescind-tokio` does.
 //!
+//! # Undo
+//!
+//! What outlives a handler, such as a file or a lease, is undone by the steps that it registers:
+//!
+//! ```
+//! use protocol_async::Failure;
+//! use protocol_router::{Context, Router};
+//!
+//! async fn deploy((name,): (String,), cx: Context) -> Result<(), Failure> {
+//!     let folder = name.clone();
+//!     // Before the step, which may stop halfway.
+//!     cx.undo_with(async move { Ok(std::fs::remove_dir_all(folder)?) })?;
+//!     std::fs::create_dir(&name)?;
+//!     // A cancel, a hang-up or an error of the peer removes the folder.
+//!     Ok(cx.call("upload", (name,)).await?)
+//! }
+//!
+//! let router: Router = Router::new().request("deploy", deploy);
+//! ```
+//!
+//! - **Steps run if the work fails**, panics, or returns `Err` because it was cancelled. An `Ok` keeps what
+//!   was done. The outermost layer decides, so the steps of an attempt that a layer repeats stay registered.
+//! - **The response follows the last step**, or the first one that runs out of time. So a peer may begin the
+//!   work anew once it has the response, and waits for no step that hangs.
+//! - **Each outcome is reported** as [`Trouble::Undone`].
+//! - **The driver keeps the time.** A step that begins after its end has no limit while it waits. Nor does
+//!   one that blocks its thread.
+//! - **Nothing runs** if the process dies, or the future of [`serve`](RouterOf::serve) is dropped. The latter is
+//!   reported. What must never stay belongs into a journal that the next start reads.
+//!
 //! # More
 //!
 //! - **Captured values** are cloned for each request. `async move` closures capture an `Arc`, a
@@ -124,6 +154,7 @@ mod router;
 mod routes;
 mod serving;
 mod trouble;
+mod undo;
 
 pub use context::{Context, LocalContext};
 pub use form::{Form, Local, Threads};

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 
-use protocol_async::{Incoming, Notification};
+use protocol_async::{Incoming, Notification, UndoLimits};
 use protocol_core::CloseReason;
 
 use crate::form::{Form, Local, Threads};
@@ -54,6 +54,7 @@ impl<S, F: Form> RouterOf<S, F> {
             fallback: None,
             on_trouble: on_standard_error(),
             at_most: usize::MAX,
+            undo_limits: UndoLimits::default(),
         };
         Self { routes: Arc::new(routes) }
     }
@@ -65,6 +66,12 @@ impl<S, F: Form> RouterOf<S, F> {
     /// [`Limits::requests`](protocol_core::Limits::requests).
     pub fn at_most(mut self, requests: usize) -> Self {
         self.routes_mut().at_most = requests;
+        self
+    }
+
+    /// Sets the bounds of the steps that undo work ([`Context::undo_with`](crate::Context::undo_with)).
+    pub fn undo_limits(mut self, limits: UndoLimits) -> Self {
+        self.routes_mut().undo_limits = limits;
         self
     }
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use protocol_async::hooks::{catch_panic, clip};
-use protocol_async::{Answer, Arrival, Failure, MethodName, Notification, RpcError};
+use protocol_async::{Answer, Arrival, Failure, MethodName, Notification, RpcError, UndoLimits};
 use protocol_core::{Cause, code};
 
 use crate::context::{Contained, Context, Done};
@@ -25,6 +25,7 @@ pub(crate) struct Routes<S, F: Form> {
     pub(crate) fallback: Option<Fallback<S, F>>,
     pub(crate) on_trouble: Arc<OnTrouble>,
     pub(crate) at_most: usize,
+    pub(crate) undo_limits: UndoLimits,
 }
 
 type Layer<S, F> = <F as Form>::Handler<(Context<S, F>, Next<S, F>), Answer>;
@@ -138,6 +139,7 @@ impl<S, F: Form> Clone for Routes<S, F> {
             fallback: self.fallback.clone(),
             on_trouble: self.on_trouble.clone(),
             at_most: self.at_most,
+            undo_limits: self.undo_limits,
         }
     }
 }

@@ -16,10 +16,11 @@ use protocol_async::{
 };
 use protocol_core::{CloseReason, Dialect, News};
 
-use crate::context::{Contained, Context, Done, Shared};
+use crate::context::{Contained, Context, Done, Kind, Shared};
 use crate::form::Form;
 use crate::routes::Routes;
 use crate::trouble::Trouble;
+use crate::undo::Undoing;
 
 /// One turn has at most this many steps: arrivals that are begun, and handlers that are done later.
 const TURN_STEPS: usize = 32;
@@ -42,10 +43,11 @@ pub(crate) async fn serve<S, F: Form>(
         peer: incoming.peer(),
         state: routes.state.clone(),
         on_trouble: routes.on_trouble.clone(),
+        undo_limits: routes.undo_limits,
         server: AtomicWaker::new(),
         spawned: sender,
     });
-    let (jobs, count) = (FuturesUnordered::new(), [0; 3]);
+    let (jobs, count) = (FuturesUnordered::new(), [0; 4]);
     let mut serving = Serving { routes, shared: &shared, spawned, jobs, count };
     let (mut receiving, mut closed) = (incoming.receive(), None);
     let reason = poll_fn(|task| {
@@ -89,34 +91,28 @@ struct Serving<'a, S, F: Form> {
     routes: &'a Arc<Routes<S, F>>,
     shared: &'a Arc<Shared<S, F>>,
     /// Work that has not begun. It is dropped with this, though the senders live on.
-    spawned: Receiver<Contained<S, F, Done>>,
+    spawned: Receiver<(Kind, Contained<S, F, Done>)>,
     jobs: FuturesUnordered<Job<S, F>>,
     /// The number of jobs of each kind.
-    count: [usize; 3],
+    count: [usize; 4],
 }
 
 /// Work at hand. Its output is what it counts as.
 enum Job<S, F: Form> {
     /// The handler of a request. `None` once it is answered.
     Request(Option<(Contained<S, F, Answer>, Responder)>),
-    /// Any other work. The responder of a fallback's request returns to the slot if it is dropped.
-    Other(Kind, Contained<S, F, Done>, Option<ReturnSlot>),
-}
-
-#[derive(Clone, Copy)]
-enum Kind {
-    Request,
-    /// A notification, or any other arrival without a response.
-    Notification,
-    /// Work beside the handlers.
-    Beside,
+    /// Any other work, until it is done. The responder of a fallback's request returns to the slot if it is
+    /// dropped.
+    Other(Kind, Option<(Contained<S, F, Done>, Option<ReturnSlot>)>),
+    /// Work that has failed and is undone.
+    Undo(Kind, Box<Undoing<S, F>>),
 }
 
 impl<S, F: Form> Serving<'_, S, F> {
     /// Goes on with the work at hand until some of it is done, and returns whether that is so.
     fn poll_jobs(&mut self, task: &mut task::Context<'_>) -> bool {
-        while let Ok(work) = self.spawned.try_recv() {
-            self.push(Job::Other(Kind::Beside, work, None));
+        while let Ok((kind, work)) = self.spawned.try_recv() {
+            self.push(Job::Other(kind, Some((work, None))));
         }
         let Poll::Ready(Some(done)) = self.jobs.poll_next_unpin(task) else { return false };
         self.count[done as usize] -= 1;
@@ -167,7 +163,7 @@ impl<S, F: Form> Serving<'_, S, F> {
                 let request = Request { method, params, options: None };
                 let cx = Context::new(self.shared, request, None, span);
                 let work = Contained { work: handler(cx.clone()), cx };
-                Some(Job::Other(Kind::Notification, work, None))
+                Some(Job::Other(Kind::Notification, Some((work, None))))
             }
             arrival => self.begin_fallback(arrival),
         }
@@ -191,7 +187,8 @@ impl<S, F: Form> Serving<'_, S, F> {
         };
         let request = Request { method, params: None, options: None };
         let cx = Context::new(self.shared, request, responder, span);
-        Some(Job::Other(kind, Contained { work: fallback((arrival, cx.clone())), cx }, slot))
+        let work = Contained { work: fallback((arrival, cx.clone())), cx };
+        Some(Job::Other(kind, Some((work, slot))))
     }
 
     /// Reports an arrival for which there is no handler.
@@ -228,7 +225,7 @@ impl<S, F: Form> Job<S, F> {
     const fn kind(&self) -> Kind {
         match self {
             Self::Request(_) => Kind::Request,
-            Self::Other(kind, ..) => *kind,
+            Self::Other(kind, _) | Self::Undo(kind, _) => *kind,
         }
     }
 }
@@ -238,30 +235,71 @@ impl<S, F: Form> Future for Job<S, F> {
 
     fn poll(mut self: Pin<&mut Self>, task: &mut task::Context<'_>) -> Poll<Kind> {
         let kind = self.kind();
-        match &mut *self {
-            Self::Request(job) => {
-                let Some((work, _)) = job else { return Poll::Ready(kind) };
-                let answer = ready!(work.poll_unpin(task));
-                if let Some((work, responder)) = job.take() {
-                    if let Err(failure) = &answer {
-                        work.cx.report_failure(failure, Some(&responder));
-                    }
-                    // Releases the marker, which is then used again.
-                    drop(work);
-                    responder.answer(answer);
-                }
+        let undoing = match &mut *self {
+            Self::Request(job) => ready!(poll_request(job, task)),
+            Self::Other(_, job) => ready!(poll_other(job, kind, task)),
+            Self::Undo(_, undoing) => return undoing.poll_unpin(task).map(|()| kind),
+        };
+        let Some(mut undoing) = undoing else { return Poll::Ready(kind) };
+        let undone = undoing.poll_unpin(task);
+        *self = Self::Undo(kind, Box::new(undoing));
+        undone.map(|()| kind)
+    }
+}
+
+/// Returns what undoes the work of a request, if it has failed and there is anything.
+fn poll_request<S, F: Form>(
+    job: &mut Option<(Contained<S, F, Answer>, Responder)>,
+    task: &mut task::Context<'_>,
+) -> Poll<Option<Undoing<S, F>>> {
+    let Some((work, responder)) = job else { return Poll::Ready(None) };
+    let answer = ready!(work.poll_unpin(task));
+    match &answer {
+        Ok(_) => work.cx.keep_work(),
+        Err(failure) => work.cx.report_failure(failure, Some(responder)),
+    }
+    let Some((work, responder)) = job.take() else { return Poll::Ready(None) };
+    if answer.is_err() {
+        return Poll::Ready(work.undo(Some((responder, answer))));
+    }
+    // Releases the marker, which is then used again.
+    drop(work);
+    responder.answer(answer);
+    Poll::Ready(None)
+}
+
+/// Returns what undoes other work, if it has failed and there is anything.
+fn poll_other<S, F: Form>(
+    job: &mut Option<(Contained<S, F, Done>, Option<ReturnSlot>)>,
+    kind: Kind,
+    task: &mut task::Context<'_>,
+) -> Poll<Option<Undoing<S, F>>> {
+    let Some((work, slot)) = job else { return Poll::Ready(None) };
+    let done = ready!(work.poll_unpin(task));
+    let returned = slot.take().and_then(|slot| slot.take());
+    let failure = match done {
+        Err(failure) => failure,
+        Ok(()) => {
+            if kind.has_undo() {
+                work.cx.keep_work();
             }
-            Self::Other(_, work, slot) => {
-                let done = ready!(work.poll_unpin(task));
-                let returned = slot.take().and_then(|slot| slot.take());
-                if let Err(failure) = done {
-                    work.cx.report_failure(&failure, returned.as_ref());
-                    if let Some(responder) = returned {
-                        responder.answer(Err(failure));
-                    }
-                }
-            }
+            *job = None;
+            return Poll::Ready(None);
         }
-        Poll::Ready(kind)
+    };
+    work.cx.report_failure(&failure, returned.as_ref());
+    let Some((work, _)) = job.take().filter(|_| kind.has_undo()) else { return Poll::Ready(None) };
+    Poll::Ready(work.undo(returned.map(|responder| (responder, Err(failure)))))
+}
+
+/// Work that is dropped before its end can't be undone any more.
+impl<S, F: Form> Drop for Job<S, F> {
+    fn drop(&mut self) {
+        let cx = match self {
+            Self::Request(Some((work, _))) => &work.cx,
+            Self::Other(kind, Some((work, _))) if kind.has_undo() => &work.cx,
+            _ => return,
+        };
+        cx.abandon_work();
     }
 }

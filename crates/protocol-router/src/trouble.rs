@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use protocol_async::hooks::{HandlerFailed, StandardError, clip};
-use protocol_async::{Internal, InvalidParams, MethodName, RpcError};
+use protocol_async::{Internal, InvalidParams, MethodName, RpcError, UndoEnd, Undone};
 use protocol_core::{Violation, WireId};
 
 /// Something that went wrong, for the host: see [`RouterOf::on_trouble`](crate::RouterOf::on_trouble).
@@ -34,6 +34,13 @@ pub enum Trouble<'a> {
         method: &'a MethodName,
         /// The error, which no response carries.
         error: &'a RpcError,
+    },
+    /// A step that undoes some work has ended, well or badly.
+    Undone {
+        /// The method whose work is undone.
+        method: &'a MethodName,
+        /// The outcome of the step.
+        undone: &'a Undone,
     },
     /// A request was refused, because [`RouterOf::at_most`](crate::RouterOf::at_most) others were at
     /// work.
@@ -65,6 +72,7 @@ impl fmt::Display for Trouble<'_> {
                 let (method, code) = (clip(method), error.code);
                 write!(f, "work for {method:?} failed with {code}, which nobody is told")
             }
+            Self::Undone { method, undone } => write!(f, "{:?}: {undone}", clip(method)),
             Self::Overload(method) => {
                 write!(f, "too many requests at the same time: {:?} was refused", clip(method))
             }
@@ -75,8 +83,12 @@ impl fmt::Display for Trouble<'_> {
     }
 }
 
-/// Returns a function that writes trouble on standard error, a hundred lines at most.
+/// Returns a function that writes trouble on standard error, a hundred lines at most. A step that undid its
+/// part is none.
 pub(crate) fn on_standard_error() -> Arc<OnTrouble> {
     let lines = StandardError::new("Router::on_trouble");
-    Arc::new(move |trouble| lines.write(trouble))
+    Arc::new(move |trouble| match trouble {
+        Trouble::Undone { undone: Undone { end: UndoEnd::Ran, .. }, .. } => {}
+        trouble => lines.write(trouble),
+    })
 }

@@ -13,6 +13,7 @@ mod requests;
 mod router;
 mod served;
 mod shutdown;
+mod undo;
 
 use std::future::{Future, poll_fn};
 use std::pin::Pin;

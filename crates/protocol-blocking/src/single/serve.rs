@@ -10,6 +10,7 @@ use serde_json::value::RawValue;
 
 use super::host::{Endpoint, Host, Reading};
 use super::transport::Transport;
+use crate::answer;
 use crate::handler::{self, BeforeStart, Cancelled, Handler, Notification, Responder};
 
 impl<T: Transport> Host<T> {
@@ -75,7 +76,7 @@ impl<T: Transport> Host<T> {
                 let responder = &mut AtWork { host: self, request: Some(handle) };
                 // The endpoint has skipped those that the dialect has skipped.
                 let rule = BeforeStart::Delivered;
-                let answer = handler::answer(handler, &request, responder, cancelled, rule);
+                let answer = answer::answer(handler, &request, responder, cancelled, rule);
                 let response = match &answer {
                     Ok(result) => Response::Result(result),
                     Err(failure) if self.endpoint.is_cancellation(handle, failure) => {

@@ -7,6 +7,7 @@ use protocol_async::{Arrival, CallError, Incoming};
 use protocol_core::{CallOptions, Refusal, Shutdown};
 use serde_json::value::RawValue;
 
+use crate::answer;
 use crate::handler::{self, BeforeStart, Cancelled, Handler, Notification, Responder};
 use crate::park::{block_on, block_on_for};
 
@@ -35,7 +36,7 @@ impl AtWork<'_, '_> {
                 let cancelled = responder.cancellation().cause();
                 let at_work = &mut AtWork { responder: Some(&responder), ..self };
                 let answer = responder.in_span(|| {
-                    let answer = handler::answer(handler, &request, at_work, cancelled, rule);
+                    let answer = answer::answer(handler, &request, at_work, cancelled, rule);
                     match &answer {
                         Err(failure) if !responder.is_cancellation(failure) => {
                             handler::report_failure(handler, &request, failure);
