@@ -15,16 +15,24 @@ pub(crate) struct Program {
 
 impl Program {
     pub(crate) fn start(arguments: &[&str]) -> Self {
-        Self::run(env!("CARGO_BIN_EXE_rescind-attacked"), arguments)
+        Self::run(Command::new(env!("CARGO_BIN_EXE_rescind-attacked")), arguments)
     }
 
     /// A server of the libraries alone.
     pub(crate) fn hosted(arguments: &[&str]) -> Self {
-        Self::run(env!("CARGO_BIN_EXE_hosted"), arguments)
+        Self::run(Command::new(env!("CARGO_BIN_EXE_hosted")), arguments)
     }
 
-    fn run(program: &str, arguments: &[&str]) -> Self {
-        let mut command = Command::new(program);
+    /// The same. Its allocator returns large blocks to the system at once, as docs/memory.md says.
+    pub(crate) fn hosted_with_thresholds(arguments: &[&str]) -> Self {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_hosted"));
+        for threshold in ["MALLOC_MMAP_THRESHOLD_", "MALLOC_TRIM_THRESHOLD_"] {
+            command.env(threshold, "65536");
+        }
+        Self::run(command, arguments)
+    }
+
+    fn run(mut command: Command, arguments: &[&str]) -> Self {
         command.args(arguments);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         Self { child: command.spawn().unwrap() }

@@ -125,6 +125,7 @@ async fn listen_on_tokio(options: impl Fn() -> Options) -> io::Result<()> {
     let listener = Listener::new(limits(), TokioTimer::start());
     loop {
         let (stream, from) = bound.accept().await?;
+        stream.set_nodelay(true)?;
         tokio::spawn(seated(listener.clone(), stream.compat(), from, options()));
     }
 }
@@ -134,6 +135,7 @@ async fn listen_on_smol(options: impl Fn() -> Options) -> io::Result<()> {
     let listener = Listener::new(limits(), SmolTimer::start());
     loop {
         let (stream, from) = bound.accept().await?;
+        stream.get_ref().set_nodelay(true)?;
         smol::spawn(seated(listener.clone(), stream, from, options())).detach();
     }
 }
