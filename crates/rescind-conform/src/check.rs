@@ -49,9 +49,49 @@ pub struct Clause {
     pub source: &'static str,
 }
 
-/// One check: what is sent, what has to come, and who says so.
+/// A page, and the protocols that it is about.
 #[derive(Clone, Copy, Debug)]
-pub struct Check {
+pub(crate) struct Source {
+    families: &'static [Family],
+    page: &'static str,
+}
+
+impl Source {
+    pub(crate) const fn new(families: &'static [Family], page: &'static str) -> Self {
+        Self { families, page }
+    }
+
+    /// Returns the same page for these protocols.
+    pub(crate) const fn of(self, families: &'static [Family]) -> Self {
+        Self { families, ..self }
+    }
+
+    pub(crate) const fn must(self, text: &'static str) -> Clause {
+        self.clause(Level::Must, text)
+    }
+
+    pub(crate) const fn capability(self, text: &'static str) -> Clause {
+        self.clause(Level::Capability, text)
+    }
+
+    pub(crate) const fn should(self, text: &'static str) -> Clause {
+        self.clause(Level::Should, text)
+    }
+
+    pub(crate) const fn information(self, text: &'static str) -> Clause {
+        self.clause(Level::Information, text)
+    }
+
+    const fn clause(self, level: Level, text: &'static str) -> Clause {
+        Clause { families: self.families, level, text, source: self.page }
+    }
+}
+
+/// One check: what is done, what has to come, and who says so.
+///
+/// Of servers and of clients the steps are data. A conversation with a relay is one step, which is a function.
+#[derive(Clone, Copy, Debug)]
+pub struct Check<N: 'static = Need, S: 'static = Step, R: 'static = Rule> {
     /// Names it, for good.
     pub id: &'static str,
     /// The statement that holds if it passes.
@@ -59,20 +99,45 @@ pub struct Check {
     /// The protocols that ask for that; to others the check does not apply.
     pub clauses: &'static [Clause],
     /// The things that it can't be done without.
-    pub needs: &'static [Need],
+    pub needs: &'static [N],
     /// The steps, in order.
-    pub steps: &'static [Step],
+    pub steps: &'static [S],
     /// The rules, all of which are judged.
-    pub rules: &'static [Rule],
-    /// The event that makes sure that the server had its chance, or that something did happen.
+    pub rules: &'static [R],
+    /// The event that makes sure that the subject had its chance, or that something did happen.
     pub witness: &'static str,
 }
 
-impl Check {
+impl<N, S, R> Check<N, S, R> {
     /// The clause that a protocol has on it.
     #[must_use]
     pub fn clause(&self, family: Family) -> Option<&'static Clause> {
         self.clauses.iter().find(|clause| clause.families.contains(&family))
+    }
+
+    /// Returns the same check under a name of its own.
+    pub(crate) const fn named(self, id: &'static str, title: &'static str) -> Self {
+        Self { id, title, ..self }
+    }
+
+    pub(crate) const fn clauses(self, clauses: &'static [Clause]) -> Self {
+        Self { clauses, ..self }
+    }
+
+    pub(crate) const fn needs(self, needs: &'static [N]) -> Self {
+        Self { needs, ..self }
+    }
+
+    pub(crate) const fn steps(self, steps: &'static [S]) -> Self {
+        Self { steps, ..self }
+    }
+
+    pub(crate) const fn rules(self, rules: &'static [R]) -> Self {
+        Self { rules, ..self }
+    }
+
+    pub(crate) const fn witness(self, witness: &'static str) -> Self {
+        Self { witness, ..self }
     }
 }
 

@@ -1,34 +1,9 @@
 //! A check of a client is data that one interpreter plays and one judge reads.
 
-use crate::check::{Clause, Id, Name};
-use crate::family::Family;
+use crate::check::{Check, Id, Name};
 
-/// One check: what is done to the client, what has to come, and who says so.
-#[derive(Clone, Copy, Debug)]
-pub struct ClientCheck {
-    /// Names it, for good.
-    pub id: &'static str,
-    /// The statement that holds if it passes.
-    pub title: &'static str,
-    /// The protocols that ask for that; to others the check does not apply.
-    pub clauses: &'static [Clause],
-    /// The things that it can't be done without.
-    pub needs: &'static [ClientNeed],
-    /// The steps, in order.
-    pub steps: &'static [ClientStep],
-    /// The rules, all of which are judged.
-    pub rules: &'static [ClientRule],
-    /// The event that makes sure that the client had its chance, or that something did happen.
-    pub witness: &'static str,
-}
-
-impl ClientCheck {
-    /// The clause that a protocol has on it.
-    #[must_use]
-    pub fn clause(&self, family: Family) -> Option<&'static Clause> {
-        self.clauses.iter().find(|clause| clause.families.contains(&family))
-    }
-}
+/// A check of a client.
+pub type ClientCheck = Check<ClientNeed, ClientStep, ClientRule>;
 
 /// A thing that a check can't be done without.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -166,7 +166,7 @@ impl Runner<'_> {
     fn outcome(&self, check: &RelayCheck) -> Outcome {
         let callers: Vec<Side> =
             [Side::Near, Side::Far].into_iter().filter(|&side| self.applies(check, side)).collect();
-        let clause = check.clause(self.protocols).filter(|_| !callers.is_empty());
+        let clause = check.clause_between(self.protocols).filter(|_| !callers.is_empty());
         Told { id: check.id, title: check.title, clause }.outcome(&self.options.known, |_| {
             match clause {
                 None => Once::without(Verdict::NotApplicable),
@@ -177,7 +177,8 @@ impl Runner<'_> {
 
     fn applies(&self, check: &RelayCheck, caller: Side) -> bool {
         let protocol = self.protocols[caller as usize];
-        (check.only)(protocol) && (caller == Side::Near || protocol.cancellers == Cancellers::Both)
+        check.needs.iter().all(|fits| fits(protocol))
+            && (caller == Side::Near || protocol.cancellers == Cancellers::Both)
     }
 
     /// Plays a check with each of these as the caller, until it fails.
@@ -206,7 +207,9 @@ impl Runner<'_> {
         let mut play = Play::new(&mut bench, caller, shift(self.options.seed));
         // Where it stopped short, the rules say what was missing.
         let opened = play.opened();
-        let played = opened.and_then(|()| (check.run)(&mut play)).and_then(|()| play.barrier());
+        let played = opened
+            .and_then(|()| check.steps.iter().try_for_each(|run| run(&mut play)))
+            .and_then(|()| play.barrier());
         play.finish(QUIET.min(self.options.patience));
         let mut checks = Checks::default();
         rules::check(&bench.log, self.protocols, &mut checks);

@@ -11,7 +11,7 @@ use super::work::Work;
 
 /// A scenario at work. What returns an `Option` waits, and is `None` when it waited in vain.
 #[derive(Debug)]
-pub(super) struct Play<'a> {
+pub struct Play<'a> {
     bench: &'a mut Bench,
     caller: Side,
     tags: u64,
