@@ -156,6 +156,16 @@ pub enum Need {
     Turn,
     /// A process, which can end and leave others behind; to what is none the check does not apply.
     Process,
+    /// Of a client: that it cancels the held request, by itself or when it is triggered.
+    Cancels,
+    /// Of a client: that it answers what it is asked while it waits for us.
+    Answers,
+    /// Of a client: a request of ours that takes it its time.
+    Ask,
+    /// Of a client: that, where a request that is done at once proves nothing: the protocol wants silence.
+    AskIfSilent,
+    /// Of a client: that it has declared that its own work can be cancelled, where the protocol wants that.
+    Declared,
 }
 
 /// The name of a request in a check.
@@ -227,6 +237,21 @@ pub enum Step {
         /// was read in time. A round in which it is not says nothing against the server.
         in_time: Option<(Name, Name)>,
     },
+    /// From the beginning on the client's request that opens the session is held.
+    HoldOpening,
+    /// From the beginning on nothing is declared that the protocol lets a server declare.
+    DeclareNothing,
+    /// Waits until a request of the client's is held.
+    Held,
+    /// Pulls the trigger, if there is one, and waits until the held request is cancelled.
+    Cancelled,
+    /// Pulls the trigger, if there is one, and lets the client read that; then waits twice as long as it took it
+    /// to cancel.
+    MayCancel,
+    /// Ends the check if the held request is cancelled already: then nobody knows what the client had read.
+    NotYetCancelled,
+    /// As `Next`, but a client that ends as it does when nothing is wrong has shown as much.
+    NextOrEnd,
 }
 
 /// One message of ours.
@@ -258,6 +283,29 @@ pub enum Item {
     Notification(&'static str),
     /// A request of this method.
     Request(Name, &'static str),
+    /// An answer, to the client's held request or to nothing.
+    Answer(Reply),
+    /// A request that is done at once, under the id of the held one.
+    UnderTheirId(Name),
+    /// A cancel under the id of the held request, where we have none.
+    CancelTheirs,
+}
+
+/// A response of ours.
+#[derive(Clone, Copy, Debug)]
+pub enum Reply {
+    /// The held request, with its result.
+    Result,
+    /// The held request, with an error.
+    Error(i64),
+    /// As the protocol wants a cancelled request answered.
+    Cancelled,
+    /// Not the held request, but the id that looks like its own and has the other type.
+    OtherType,
+    /// An id that the client never used.
+    Unknown(&'static str),
+    /// An error without an id.
+    NoId,
 }
 
 /// The id of a request.
@@ -348,4 +396,18 @@ pub enum Rule {
     Acknowledged(Name, bool),
     /// Cancelled requests freed the server sooner than others.
     FreedSooner,
+    /// The client cancelled no request twice.
+    CancelledOnce,
+    /// Every cancel names a request that was made before it, though perhaps as another type.
+    NamesRequest,
+    /// Every cancel names its request by the id as it was written.
+    NamedAsWritten,
+    /// The held request was not cancelled.
+    NotCancelled,
+    /// The held request was not cancelled once its answer had been read.
+    NotCancelledAfterAnswer,
+    /// The held request was still in flight in the end: the client has cancelled it.
+    StillInFlight,
+    /// No two requests in flight had one id, and in the protocols that forbid it no two at all.
+    IdsUnique,
 }

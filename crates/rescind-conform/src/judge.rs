@@ -4,8 +4,9 @@ use protocol_core::{Envelope, code};
 use serde_json::Value;
 
 use crate::check::{Name, Rule};
+use crate::client::judge as client;
 use crate::family::Family;
-use crate::play::{Made, Play, is_cancel_read};
+use crate::play::{Made, Play};
 use crate::session::What;
 use crate::stop::{Fault, TOO_LATE};
 use crate::wire::{Heard, Outcome};
@@ -28,37 +29,23 @@ pub(crate) fn judge(play: &Play<'_>, rules: &[Rule]) -> Option<(Rule, Fault)> {
 pub(crate) fn is_excused_by_control(play: &Play<'_>, rule: Rule) -> bool {
     match rule {
         Rule::Ended(_) => play.wants_answers(),
-        Rule::AnsweredAsCancelled(_)
-        | Rule::Undisturbed(_)
-        | Rule::AnsweredOnce(_)
-        | Rule::Before(..)
-        | Rule::SameCapacity
-        | Rule::OthersUndisturbed
-        | Rule::StopAnswered(_)
-        | Rule::TurnEnded(_)
-        | Rule::QuietAfter(_)
-        | Rule::NextAnswered
-        | Rule::NothingUnder(_)
-        | Rule::NothingUnderToken(_)
-        | Rule::MalformedUnanswered
-        | Rule::TheirsUndisturbed => true,
-        Rule::Honoured { .. }
-        | Rule::Whole { .. }
-        | Rule::NoProgressAfter(_)
-        | Rule::AllEnded
-        | Rule::EachAsFirst
-        | Rule::TheirsKept(_)
-        | Rule::SaysCancelled(_)
-        | Rule::StopHonoured(_)
-        | Rule::AtWorkUntil(..)
-        | Rule::Clean
-        | Rule::UnknownMethod(_)
-        | Rule::CancelRead(_)
-        | Rule::TheirsCancelled
-        | Rule::Exited
-        | Rule::NoOrphan
-        | Rule::Acknowledged(..)
-        | Rule::FreedSooner => false,
+        rule => matches!(
+            rule,
+            Rule::AnsweredAsCancelled(_)
+                | Rule::Undisturbed(_)
+                | Rule::AnsweredOnce(_)
+                | Rule::Before(..)
+                | Rule::SameCapacity
+                | Rule::OthersUndisturbed
+                | Rule::StopAnswered(_)
+                | Rule::TurnEnded(_)
+                | Rule::QuietAfter(_)
+                | Rule::NextAnswered
+                | Rule::NothingUnder(_)
+                | Rule::NothingUnderToken(_)
+                | Rule::MalformedUnanswered
+                | Rule::TheirsUndisturbed
+        ),
     }
 }
 
@@ -83,12 +70,8 @@ fn breaks(play: &Play<'_>, rule: Rule) -> Result<(), Fault> {
         Rule::UnknownMethod(name) => unknown_method(play, made(play, name)?),
         Rule::CancelRead(name) => {
             let id = &made(play, name)?.id;
-            match is_cancel_read(&play.session, id) {
-                true => Ok(()),
-                false => {
-                    Err(format!("nothing says that the cancel of request {id} was read").into())
-                }
-            }
+            let why = || format!("nothing says that the cancel of request {id} was read");
+            holds_if(play.session.has_read_cancel(id), why)
         }
         Rule::TheirsCancelled => theirs_cancelled(play),
         Rule::TheirsUndisturbed => match theirs_cancelled(play) {
@@ -108,32 +91,46 @@ fn breaks(play: &Play<'_>, rule: Rule) -> Result<(), Fault> {
         Rule::QuietAfter(name) => turn::quiet_after(play, name),
         Rule::SaysCancelled(name) => {
             let id = &made(play, name)?.id;
-            match play.session.answers_to(id).any(|(_, outcome)| outcome.is_cancelled()) {
-                true => Ok(()),
-                false => Err(format!("nothing says that request {id} was cancelled").into()),
-            }
+            let holds = play.session.answers_to(id).any(|(_, outcome)| outcome.is_cancelled());
+            holds_if(holds, || format!("nothing says that request {id} was cancelled"))
         }
-        Rule::Exited => match play.ended {
-            Some(_) => Ok(()),
-            None => Err("the server has not ended".into()),
-        },
-        Rule::NoOrphan => match play.ended {
-            Some(true) => Ok(()),
-            Some(false) => {
-                Err("something that the server had started was left, and had to be ended".into())
-            }
-            None => Err("the server has not ended".into()),
-        },
+        Rule::Exited => has_ended(play).map(drop),
+        Rule::NoOrphan => holds_if(has_ended(play)?, || {
+            let subject = play.subject();
+            format!("something that {subject} had started was left, and had to be ended")
+        }),
         Rule::Acknowledged(name, cancelled) => acknowledged(play, made(play, name)?, cancelled),
         Rule::FreedSooner => match play.ratio {
-            Some(ratio) if ratio <= FREED => Ok(()),
-            Some(ratio) => {
-                Err(format!("it is busy for {ratio:.2} of the time that it is without a cancel")
-                    .into())
-            }
+            Some(ratio) => holds_if(ratio <= FREED, || {
+                format!("it is busy for {ratio:.2} of the time that it is without a cancel")
+            }),
             None => Err("it was not timed".into()),
         },
+        Rule::CancelledOnce => Ok(client::cancelled_once(play)?),
+        Rule::NamesRequest => {
+            let mut cancels = play.session.cancels();
+            Ok(cancels.try_for_each(|(at, id)| client::names_request(play, at, id))?)
+        }
+        Rule::NamedAsWritten => {
+            Ok(play.session.cancels().try_for_each(|(_, id)| client::as_written(play, id))?)
+        }
+        Rule::NotCancelled => Ok(client::not_cancelled_from(play, 0)?),
+        Rule::NotCancelledAfterAnswer => {
+            Ok(client::not_cancelled_from(play, client::answer_read_at(play))?)
+        }
+        Rule::StillInFlight => Ok(client::still_in_flight(play)?),
+        Rule::IdsUnique => Ok(client::ids_unique(play)?),
     }
+}
+
+/// Holds, or is broken for this reason.
+fn holds_if(holds: bool, why: impl FnOnce() -> String) -> Result<(), Fault> {
+    if holds { Ok(()) } else { Err(Fault::Broken(why())) }
+}
+
+/// Returns whether the subject has left nothing, if it has ended.
+fn has_ended(play: &Play<'_>) -> Result<bool, Fault> {
+    play.ended.ok_or_else(|| format!("{} has not ended", play.subject()).into())
 }
 
 /// Of many cancelled requests, each ended as the first, and as the dialect wants.
@@ -233,19 +230,21 @@ fn answers<'p>(play: &'p Play<'_>, made: &'p Made) -> Vec<&'p Outcome> {
 
 /// Answered once, whatever the answer.
 fn once(play: &Play<'_>, made: &Made) -> Result<(), Fault> {
+    let request = ours(play, made);
     match answers(play, made)[..] {
-        [outcome @ Outcome::Both] => {
-            Err(format!("request {} is answered with {outcome}", made.id).into())
-        }
+        [outcome @ Outcome::Both] => Err(format!("{request} is answered with {outcome}").into()),
         [_] => Ok(()),
-        [] => {
-            Err(format!("request {} is never answered{}", made.id, under_another_id(play, made))
-                .into())
-        }
+        [] => Err(format!("{request} is never answered{}", under_another_id(play, made)).into()),
         [first, second, ..] => {
-            Err(format!("request {} is answered twice: {}, then {}", made.id, first, second).into())
+            Err(format!("{request} is answered twice: {first}, then {second}").into())
         }
     }
+}
+
+/// Names a request of ours. Those of a client are told apart from its own.
+fn ours(play: &Play<'_>, made: &Made) -> String {
+    let our = if play.client.is_some() { "our " } else { "" };
+    format!("{our}request {}", made.id)
 }
 
 /// An answer that has lost its id, or the type of it.
@@ -292,13 +291,9 @@ fn stray(play: &Play<'_>, is_place: impl Fn(usize) -> bool) -> Result<(), Fault>
 
 fn undisturbed(play: &Play<'_>, made: &Made) -> Result<(), Fault> {
     once(play, made)?;
-    match answers(play, made)[..] {
-        [outcome, ..] if outcome.is_cancelled() => {
-            Err(format!("request {} was not cancelled, and is answered as cancelled", made.id)
-                .into())
-        }
-        _ => Ok(()),
-    }
+    let is_cancelled = answers(play, made)[0].is_cancelled();
+    let why = || format!("{} was not cancelled, and is answered as cancelled", ours(play, made));
+    holds_if(!is_cancelled, why)
 }
 
 /// Holds if a cancelled request ended as the dialect wants, and not before its cancel was read.
@@ -311,7 +306,7 @@ fn ended(play: &Play<'_>, made: &Made) -> Result<(), Fault> {
         [] => Ok(()),
         [outcome, ..] => {
             in_time(play, made)?;
-            Err(format!("request {} was cancelled, and is answered: {}", made.id, outcome).into())
+            Err(format!("{} was cancelled, and is answered: {outcome}", ours(play, made)).into())
         }
     }
 }
@@ -324,7 +319,7 @@ fn in_time_if_it_reads_on(play: &Play<'_>, made: &Made) -> Result<(), Fault> {
 
 /// Holds if a cancelled request was not answered before its cancel was read.
 ///
-/// A request that was sent after the cancel and is answered is the witness of that.
+/// A request that was sent after the cancel and is answered is the witness of that. A client is not asked for one.
 fn in_time(play: &Play<'_>, made: &Made) -> Result<(), Fault> {
     let (Some(cancelled_at), Some((at, outcome))) =
         (made.cancelled_at, play.session.answers_to(&made.id).next())
@@ -332,7 +327,7 @@ fn in_time(play: &Play<'_>, made: &Made) -> Result<(), Fault> {
         return Ok(());
     };
     match play.read_at(cancelled_at) {
-        _ if outcome.is_cancelled() => Ok(()),
+        _ if outcome.is_cancelled() || play.client.is_some() => Ok(()),
         Some(read_at) if read_at < at => Ok(()),
         _ => Err(Fault::Unclear(format!(
             "request {} was answered before its cancel was seen to be read",
@@ -431,35 +426,25 @@ fn all_ended(play: &Play<'_>) -> Result<(), Fault> {
     }
     for made in play.crowd.iter().chain(play.named.values()) {
         let is_owed = play.wants_answers() || made.cancelled_at.is_none();
+        let request = ours(play, made);
         match counts.get(made.id.as_str()).copied().unwrap_or(0) {
             0 if is_owed => {
-                return Err(format!(
-                    "request {} is never answered{}",
-                    made.id,
-                    under_another_id(play, made)
-                )
-                .into());
+                let another = under_another_id(play, made);
+                return Err(format!("{request} is never answered{another}").into());
             }
             0 | 1 => {}
-            count => return Err(format!("request {} is answered {count} times", made.id).into()),
+            count => return Err(format!("{request} is answered {count} times").into()),
         }
     }
     Ok(())
 }
 
 fn next_answered(play: &Play<'_>) -> Result<(), Fault> {
-    for next in &play.nexts {
-        match play.session.answers_to(&next.id).count() {
-            1 => {}
-            0 => return Err(format!("the next request, {}, is not answered", next.id).into()),
-            count => {
-                return Err(
-                    format!("the next request, {}, is answered {count} times", next.id).into()
-                );
-            }
-        }
-    }
-    Ok(())
+    play.nexts.iter().try_for_each(|next| match play.session.answers_to(&next.id).count() {
+        1 => Ok(()),
+        0 => Err(format!("the next request, {}, is not answered", next.id).into()),
+        count => Err(format!("the next request, {}, is answered {count} times", next.id).into()),
+    })
 }
 
 fn no_progress_after(play: &Play<'_>, made: &Made) -> Result<(), Fault> {

@@ -32,6 +32,38 @@ pub trait Target: Sync {
     fn start(&self) -> io::Result<Link>;
 }
 
+/// The reason why nothing could be tested.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum Unreached {
+    /// The server could not be started.
+    Start(String),
+    /// It did not open a session.
+    Opening {
+        /// The description of what went wrong.
+        why: String,
+        /// The last of its standard error.
+        stderr: String,
+    },
+}
+
+impl std::fmt::Display for Unreached {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Start(why) => write!(f, "the server can't be started: {why}"),
+            Self::Opening { why, stderr } => {
+                write!(f, "no session could be opened: {why}")?;
+                match stderr.lines().last() {
+                    Some(last) => write!(f, "; it wrote: {last}"),
+                    None => Ok(()),
+                }
+            }
+        }
+    }
+}
+
+impl std::error::Error for Unreached {}
+
 /// A program that speaks on its standard input and output.
 #[derive(Clone, Debug)]
 pub struct Program {

@@ -1,19 +1,18 @@
 //! The table of checks of a client, in the order in which they are made and reported.
 
-use super::check::ClientItem::{self, *};
-use super::check::ClientNeed as Need;
-use super::check::ClientRule::*;
-use super::check::ClientStep::*;
-use super::check::{ClientCheck, Reply};
 use super::clauses::*;
 use crate::check::Id::*;
+use crate::check::Item::{self, *};
+use crate::check::Rule::*;
+use crate::check::Step::*;
+use crate::check::{Check, Need, Reply};
 use crate::family::Family::*;
 
-const RESULT: ClientItem = Answer(Reply::Result);
-const SLOW_A: ClientItem = Slow('a');
-const QUICK_A: ClientItem = Quick('a', Fresh);
+const RESULT: Item = Answer(Reply::Result);
+const SLOW_A: Item = Slow('a', Fresh);
+const QUICK_A: Item = Quick('a', Fresh);
 
-const BASE: ClientCheck = ClientCheck {
+const BASE: Check = Check {
     id: "",
     title: "",
     clauses: SURVIVES,
@@ -23,18 +22,18 @@ const BASE: ClientCheck = ClientCheck {
     witness: "Two requests of ours, sent after it one after the other, are answered.",
 };
 
-const fn check(id: &'static str, title: &'static str) -> ClientCheck {
+const fn check(id: &'static str, title: &'static str) -> Check {
     BASE.named(id, title)
 }
 
 /// A row about an id of ours that has to come back as it was sent.
-const fn same_id(id: &'static str, title: &'static str) -> ClientCheck {
+const fn same_id(id: &'static str, title: &'static str) -> Check {
     let check = check(id, title).clauses(SAME_ID).rules(&[AnsweredOnce('a')]);
     check.witness("The next request, sent after it, is answered.")
 }
 
 /// The table of all checks of clients.
-pub const CLIENT_CHECKS: &[ClientCheck] = &[
+pub const CLIENT_CHECKS: &[Check] = &[
     check("client-cancel/names-request", "a cancel names a request that was made before it")
         .clauses(NAMES)
         .needs(&[Need::Cancels])
@@ -192,7 +191,7 @@ pub const CLIENT_CHECKS: &[ClientCheck] = &[
         .witness("Answers to all of them where the protocol wants answers, and to two requests after them."),
     check("client-load/output-full", "requests of ours while nobody reads the client's output: all of them are answered once it is read")
         .clauses(ANSWERED)
-        .steps(&[Held, OutputFull, Next])
+        .steps(&[Held, OutputFull(&[]), Next])
         .rules(&[AllEnded, NextAnswered])
         .witness("The answers, which are more than fits between the two."),
     check("client-output/clean", "everything that the client writes is a message")

@@ -1,6 +1,6 @@
 //! The server after many cancels.
 
-use super::{Made, Play};
+use super::{Made, Play, Taken};
 use crate::check::Id;
 use crate::stop::Stop;
 
@@ -8,19 +8,6 @@ use crate::stop::Stop;
 const TRIED: [usize; 4] = [15, 7, 3, 1];
 /// The number of slow requests that are at work at the same time to be cancelled.
 const AT_ONCE: usize = 20;
-
-/// The way in which a server took slow requests that were made at once.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Taken {
-    /// Their number, without the short one.
-    pub(crate) count: usize,
-    /// The number of those that were answered before the short one, which came after them.
-    pub(crate) before_short: usize,
-    /// Whether the machine had no processor for them for a good part of the time.
-    pub(crate) was_late: bool,
-    /// The first response among them that is no result.
-    pub(crate) refusal: Option<String>,
-}
 
 impl Play<'_> {
     /// Returns whether the slow request takes as long as it is asked to.
@@ -44,8 +31,7 @@ impl Play<'_> {
             self.write(vec![cancel], false);
             self.next()?;
             if self.wants_answers() {
-                let waited = self.session.wait(|session| session.is_answered(&id));
-                self.waited(waited, &format!("an answer to request {id}"))?;
+                self.wait_for_response(&id, &format!("an answer to request {id}"))?;
             }
             let says_cancelled =
                 self.session.answers_to(&id).next().is_none_or(|(_, it)| it.is_cancelled());
@@ -105,9 +91,9 @@ impl Play<'_> {
         }
         let delays = self.session.delays();
         self.write(messages, false);
-        let waited =
-            self.session.wait(|session| all.iter().all(|made| session.is_answered(&made.id)));
-        self.waited(waited, &format!("an answer to {} slow requests", count + 1))?;
+        self.wait(&format!("an answer to {} slow requests", count + 1), |session| {
+            all.iter().all(|made| session.is_answered(&made.id))
+        })?;
         let was_late =
             delays.grown(&self.session.delays()).as_millis() > u128::from(self.slow_ms / 4);
         let firsts: Vec<_> =

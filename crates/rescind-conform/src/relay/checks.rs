@@ -7,13 +7,13 @@ use super::progress::*;
 use super::rules::Rule::{self, *};
 use super::scenarios::*;
 use super::silent::*;
-use crate::check::{Check, Clause};
+use crate::check::Check;
 
 /// A check of a relay: a conversation for the protocols that these fit, and its own rules beside [`RelayCheck::ALWAYS`].
 pub type RelayCheck = Check<fn(Protocol) -> bool, Conversation, Rule>;
 
 /// The steps of a check: `None` if the conversation came to a halt.
-type Conversation = fn(&mut Play<'_>) -> Option<()>;
+pub(super) type Conversation = fn(&mut Play<'_>) -> Option<()>;
 
 impl RelayCheck {
     /// The rules for every conversation. A program that breaks them is no relay.
@@ -22,11 +22,6 @@ impl RelayCheck {
 
     pub(super) fn judges(&self, rule: Rule) -> bool {
         Self::ALWAYS.contains(&rule) || self.rules.contains(&rule)
-    }
-
-    /// The clause of the first side that has one.
-    pub(super) fn clause_between(&self, protocols: [Protocol; 2]) -> Option<&'static Clause> {
-        protocols.iter().find_map(|protocol| self.clause(protocol.family))
     }
 }
 
