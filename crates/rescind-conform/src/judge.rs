@@ -123,9 +123,14 @@ fn breaks(play: &Play<'_>, rule: Rule) -> Result<(), Fault> {
     }
 }
 
+/// Is broken for this reason.
+fn broken(why: String) -> Result<(), Fault> {
+    Err(Fault::Broken(why))
+}
+
 /// Holds, or is broken for this reason.
 fn holds_if(holds: bool, why: impl FnOnce() -> String) -> Result<(), Fault> {
-    if holds { Ok(()) } else { Err(Fault::Broken(why())) }
+    if holds { Ok(()) } else { broken(why()) }
 }
 
 /// Returns whether the subject has left nothing, if it has ended.
@@ -142,11 +147,10 @@ fn each_as_first(play: &Play<'_>) -> Result<(), Fault> {
         ended(play, made)?;
         if is_first && !says_cancelled(made) {
             in_time(play, made)?;
-            return Err(format!(
+            return broken(format!(
                 "cancel {} of as many requests is not honoured, and the first one was",
                 number + 1
-            )
-            .into());
+            ));
         }
     }
     Ok(())
@@ -155,19 +159,17 @@ fn each_as_first(play: &Play<'_>) -> Result<(), Fault> {
 fn same_capacity(play: &Play<'_>) -> Result<(), Fault> {
     let Some((before, after)) = &play.capacity else { return Err("it was not tried".into()) };
     match (&before.refusal, &after.refusal) {
-        (None, Some(refusal)) => Err(format!(
+        (None, Some(refusal)) => broken(format!(
             "of {} slow requests one is answered with {refusal}, and before the cancels none was",
             after.count + 1
-        )
-        .into()),
+        )),
         _ if after.before_short > before.before_short && after.was_late => {
             Err(Fault::Unclear(TOO_LATE.into()))
         }
-        _ if after.before_short > before.before_short => Err(format!(
+        _ if after.before_short > before.before_short => broken(format!(
             "of {} slow requests at once {} are done before a short one, and before the cancels {}",
             after.count, after.before_short, before.before_short
-        )
-        .into()),
+        )),
         _ => Ok(()),
     }
 }
@@ -181,11 +183,10 @@ fn before(play: &Play<'_>, made: &Made, other: &Made) -> Result<(), Fault> {
         (_, Some(other_at)) if other_at < cancelled_at => {
             Err(Fault::Unclear(format!("request {} was done before the cancel was sent", other.id)))
         }
-        _ => Err(format!(
+        _ => broken(format!(
             "request {} is answered after request {}, which was at work before the cancel",
             made.id, other.id
-        )
-        .into()),
+        )),
     }
 }
 
@@ -208,11 +209,10 @@ fn theirs_kept(play: &Play<'_>, name: Name) -> Result<(), Fault> {
     let is_theirs =
         |(_, heard): (usize, &Heard)| matches!(heard, Heard::Cancel { id } if id == theirs);
     if play.session.heard().any(is_theirs) {
-        return Err(format!(
+        return broken(format!(
             "the server cancels its request {theirs}, which is for request {}, and that was not cancelled",
             made.id
-        )
-        .into());
+        ));
     }
     match answers(play, made).iter().any(|outcome| outcome.is_cancelled()) {
         false => Ok(()),
@@ -232,11 +232,11 @@ fn answers<'p>(play: &'p Play<'_>, made: &'p Made) -> Vec<&'p Outcome> {
 fn once(play: &Play<'_>, made: &Made) -> Result<(), Fault> {
     let request = ours(play, made);
     match answers(play, made)[..] {
-        [outcome @ Outcome::Both] => Err(format!("{request} is answered with {outcome}").into()),
+        [outcome @ Outcome::Both] => broken(format!("{request} is answered with {outcome}")),
         [_] => Ok(()),
-        [] => Err(format!("{request} is never answered{}", under_another_id(play, made)).into()),
+        [] => broken(format!("{request} is never answered{}", under_another_id(play, made))),
         [first, second, ..] => {
-            Err(format!("{request} is answered twice: {first}, then {second}").into())
+            broken(format!("{request} is answered twice: {first}, then {second}"))
         }
     }
 }
@@ -271,7 +271,7 @@ fn is_ours(play: &Play<'_>, id: &str) -> bool {
 fn nothing_under(play: &Play<'_>, id: &str) -> Result<(), Fault> {
     match play.session.answers_to(id).next() {
         None => Ok(()),
-        Some((_, outcome)) => Err(format!("under id {id} there is an answer: {outcome}").into()),
+        Some((_, outcome)) => broken(format!("under id {id} there is an answer: {outcome}")),
     }
 }
 
@@ -284,7 +284,7 @@ fn stray(play: &Play<'_>, is_place: impl Fn(usize) -> bool) -> Result<(), Fault>
     match stray {
         None => Ok(()),
         Some((id, outcome)) => {
-            Err(format!("under id {id}, of no request, there is an answer: {outcome}").into())
+            broken(format!("under id {id}, of no request, there is an answer: {outcome}"))
         }
     }
 }
@@ -306,7 +306,7 @@ fn ended(play: &Play<'_>, made: &Made) -> Result<(), Fault> {
         [] => Ok(()),
         [outcome, ..] => {
             in_time(play, made)?;
-            Err(format!("{} was cancelled, and is answered: {outcome}", ours(play, made)).into())
+            broken(format!("{} was cancelled, and is answered: {outcome}", ours(play, made)))
         }
     }
 }
@@ -342,7 +342,7 @@ fn as_cancelled(play: &Play<'_>, made: &Made) -> Result<(), Fault> {
         [outcome, ..]
             if !says_it_ended(play, outcome) && !matches!(outcome, Outcome::Result(_)) =>
         {
-            Err(format!("request {} was cancelled, and is answered: {}", made.id, outcome).into())
+            broken(format!("request {} was cancelled, and is answered: {}", made.id, outcome))
         }
         _ => Ok(()),
     }
@@ -363,11 +363,10 @@ fn honoured(play: &Play<'_>, cancelled: Name, before: Name) -> Result<(), Fault>
     };
     match (first(cancelled), first(before)) {
         (Some((_, outcome)), _) if says_it_ended(play, &outcome) => Ok(()),
-        (Some((_, outcome @ Outcome::Error { .. })), _) => Err(format!(
+        (Some((_, outcome @ Outcome::Error { .. })), _) => broken(format!(
             "request {} is answered with {}, which does not say that it was cancelled: whether the work was stopped can't be told (no protocol makes that a MUST)",
-            cancelled.id,
-            outcome
-        ).into()),
+            cancelled.id, outcome
+        )),
         // Both take as long as the document does, and either may be first; a part is a part.
         (Some((_, Outcome::Result(part))), Some((_, Outcome::Result(all))))
             if play.facts.document.is_some() && is_part(&part, &all) =>
@@ -380,18 +379,15 @@ fn honoured(play: &Play<'_>, cancelled: Name, before: Name) -> Result<(), Fault>
         (Some(_), _) if in_time_if_it_reads_on(play, cancelled).is_err() => {
             in_time_if_it_reads_on(play, cancelled)
         }
-        (Some((_, outcome)), _) if play.facts.document.is_some() => Err(format!(
+        (Some((_, outcome)), _) if play.facts.document.is_some() => broken(format!(
             "request {} is answered with {}, all of it, and so is each that was tried",
-            cancelled.id,
-            outcome
-        ).into()),
-        (Some((_, outcome)), _) => Err(format!(
+            cancelled.id, outcome
+        )),
+        (Some((_, outcome)), _) => broken(format!(
             "request {} is answered with {}, after request {} that was asked first",
-            cancelled.id,
-            outcome,
-            before.id
-        ).into()),
-        (None, _) => Err(format!("request {} is never answered", cancelled.id).into()),
+            cancelled.id, outcome, before.id
+        )),
+        (None, _) => broken(format!("request {} is never answered", cancelled.id)),
     }
 }
 
@@ -399,13 +395,12 @@ fn honoured(play: &Play<'_>, cancelled: Name, before: Name) -> Result<(), Fault>
 fn whole(play: &Play<'_>, cancelled: &Made, like: &Made) -> Result<(), Fault> {
     match (&answers(play, cancelled)[..], &answers(play, like)[..]) {
         ([Outcome::Result(part), ..], [Outcome::Result(all), ..]) if is_part(part, all) => {
-            Err(format!(
+            broken(format!(
                 "request {} is answered with a result of {} bytes; without a cancel there are {}",
                 cancelled.id,
                 part.to_string().len(),
                 all.to_string().len()
-            )
-            .into())
+            ))
         }
         _ => in_time_if_it_reads_on(play, cancelled),
     }
@@ -430,10 +425,10 @@ fn all_ended(play: &Play<'_>) -> Result<(), Fault> {
         match counts.get(made.id.as_str()).copied().unwrap_or(0) {
             0 if is_owed => {
                 let another = under_another_id(play, made);
-                return Err(format!("{request} is never answered{another}").into());
+                return broken(format!("{request} is never answered{another}"));
             }
             0 | 1 => {}
-            count => return Err(format!("{request} is answered {count} times").into()),
+            count => return broken(format!("{request} is answered {count} times")),
         }
     }
     Ok(())
@@ -442,8 +437,8 @@ fn all_ended(play: &Play<'_>) -> Result<(), Fault> {
 fn next_answered(play: &Play<'_>) -> Result<(), Fault> {
     play.nexts.iter().try_for_each(|next| match play.session.answers_to(&next.id).count() {
         1 => Ok(()),
-        0 => Err(format!("the next request, {}, is not answered", next.id).into()),
-        count => Err(format!("the next request, {}, is answered {count} times", next.id).into()),
+        0 => broken(format!("the next request, {}, is not answered", next.id)),
+        count => broken(format!("the next request, {}, is answered {count} times", next.id)),
     })
 }
 
@@ -452,21 +447,20 @@ fn no_progress_after(play: &Play<'_>, made: &Made) -> Result<(), Fault> {
     let read_at = play.read_at(cancelled_at).ok_or("no request after the cancel was answered")?;
     match play.session.progress_of(&made.token).filter(|at| *at > read_at).count() {
         0 => in_time(play, made),
-        count => Err(format!(
+        count => broken(format!(
             "after the cancel of request {} was read there is progress of it, {count} times",
             made.id
-        )
-        .into()),
+        )),
     }
 }
 
 fn clean(play: &Play<'_>) -> Result<(), Fault> {
     play.session.record.iter().try_for_each(|entry| match &entry.what {
         What::Broken { violation } => {
-            Err(format!("what it wrote is no message that it may write: {violation}").into())
+            broken(format!("what it wrote is no message that it may write: {violation}"))
         }
         What::Got { heard: Heard::Answer { id, outcome: Outcome::Both }, .. } => {
-            Err(format!("request {id} is answered with {}", Outcome::Both).into())
+            broken(format!("request {id} is answered with {}", Outcome::Both))
         }
         _ => Ok(()),
     })
@@ -476,7 +470,7 @@ fn unknown_method(play: &Play<'_>, made: &Made) -> Result<(), Fault> {
     once(play, made)?;
     match answers(play, made)[..] {
         [Outcome::Error { code: -32601 }] => Ok(()),
-        [outcome, ..] => Err(format!("it is answered: {outcome}").into()),
+        [outcome, ..] => broken(format!("it is answered: {outcome}")),
         [] => Ok(()),
     }
 }
@@ -494,7 +488,7 @@ fn theirs_cancelled(play: &Play<'_>) -> Result<(), Fault> {
     if cancelled || answered {
         Ok(())
     } else {
-        Err(format!("the server does not cancel its own request {theirs}").into())
+        broken(format!("the server does not cancel its own request {theirs}"))
     }
 }
 
@@ -504,8 +498,8 @@ fn acknowledged(play: &Play<'_>, made: &Made, cancelled: bool) -> Result<(), Fau
         let id = made.cancel_id.as_deref().ok_or("nothing was cancelled")?;
         return match play.session.answers_to(id).count() {
             1 => Ok(()),
-            0 => Err(format!("the cancel of {} is not answered", made.id).into()),
-            count => Err(format!("the cancel of {} is answered {count} times", made.id).into()),
+            0 => broken(format!("the cancel of {} is not answered", made.id)),
+            count => broken(format!("the cancel of {} is answered {count} times", made.id)),
         };
     }
     let all: Vec<bool> = (play.session.heard())
@@ -517,10 +511,10 @@ fn acknowledged(play: &Play<'_>, made: &Made, cancelled: bool) -> Result<(), Fau
     match all[..] {
         [said] if said == cancelled => Ok(()),
         [said] => {
-            Err(format!("the cancel of {} is acknowledged with cancelled: {said}", made.id).into())
+            broken(format!("the cancel of {} is acknowledged with cancelled: {said}", made.id))
         }
-        [] => Err(format!("the cancel of {} is not acknowledged", made.id).into()),
-        _ => Err(format!("the cancel of {} is acknowledged {} times", made.id, all.len()).into()),
+        [] => broken(format!("the cancel of {} is not acknowledged", made.id)),
+        _ => broken(format!("the cancel of {} is acknowledged {} times", made.id, all.len())),
     }
 }
 

@@ -61,7 +61,7 @@ mod wire;
 pub use check::{Check, Clause, Id, Item, Level, Name, Need, Reply, Rule, Step};
 pub use checks::CHECKS;
 pub use client::{
-    CLIENT_CHECKS, ClientListener, ClientProgram, ConnectingClient, SERVER, bridge, run_client,
+    CLIENT_CHECKS, ClientListener, ClientProgram, ConnectingClient, bridge, run_client,
 };
 pub use family::{Family, Opening, Request};
 pub use known::{Expected, Known};
@@ -75,4 +75,4 @@ pub use relay::{
 pub use report::{Line, Outcome, Report, Transcript, Verdict, Way, Whole};
 pub use server::run;
 pub use suite::Progress;
-pub use target::{Child, InProcess, Link, Program, Target, Unreached};
+pub use target::{Child, InProcess, Link, Program, SERVER, Target, Unreached};

@@ -133,41 +133,14 @@ fn common(asked: &Asked) -> Option<Value> {
 
 /// The result that opens the session.
 fn opened(options: &ClientOptions, asked: &Asked, declares: bool) -> Value {
-    let server = json!({ "name": "rescind conform", "version": env!("CARGO_PKG_VERSION") });
-    let asked_for = &asked.params["protocolVersion"];
-    match Family::of(&options.dialect) {
-        _ if asked.method == "server/discover" => json!({
-            "supportedVersions": [NEWEST_MCP],
-            "capabilities": { "tools": {} },
-            "ttlMs": 0,
-            "cacheScope": "public",
-            "_meta": { "io.modelcontextprotocol/serverInfo": server },
-        }),
-        family if family.is_mcp() || family == Family::Erlmcp => {
-            let own = options.dialect.name.strip_prefix("mcp-").filter(|own| *own != NEWEST_MCP);
-            let version = own.or(asked_for.as_str()).unwrap_or("2025-11-25");
-            json!({ "protocolVersion": version, "capabilities": { "tools": {} }, "serverInfo": server })
-        }
-        Family::Lsp => json!({
-            "capabilities": {
-                "textDocumentSync": 1,
-                "hoverProvider": true,
-                "documentSymbolProvider": true,
-                "completionProvider": {},
-            },
-            "serverInfo": server,
-        }),
-        Family::Abp => json!({ "success": true, "app": server }),
-        Family::Dap => json!({ "supportsCancelRequest": declares }),
-        family => {
-            let capabilities = match family {
-                Family::AcpDraft if declares => json!({ "cancellation": { "request": true } }),
-                _ => json!({}),
-            };
-            let version = if family == Family::AcpV2 { 2 } else { 1 };
-            json!({ "protocolVersion": version, "agentCapabilities": capabilities, "agentInfo": server, "authMethods": [] })
-        }
-    }
+    let family = Family::of(&options.dialect);
+    let own = options.dialect.name.strip_prefix("mcp-").filter(|own| *own != NEWEST_MCP);
+    let declares = declares && matches!(family, Family::AcpDraft | Family::Dap);
+    family.welcome(
+        &asked.method,
+        own.map_or(asked.params["protocolVersion"].clone(), Value::from),
+        declares,
+    )
 }
 
 /// The result of the held request, when it gets one.

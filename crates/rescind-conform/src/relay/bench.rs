@@ -12,7 +12,7 @@ use super::envelope::Envelope;
 use super::message::{Message, Protocol, Request};
 use super::target::Ends;
 use super::work::Work;
-use crate::family::{Family, NEWEST_MCP, Opening};
+use crate::family::Opening;
 use crate::patience::{More, Patience};
 use crate::report::{Line, Transcript, Way};
 use crate::stopped::Delays;
@@ -171,7 +171,9 @@ impl Bench {
         loop {
             match self.take(self.patience) {
                 Taken::Message(Side::Far, Message::Request(request)) => {
-                    let result = welcome(self.near.protocol.family, &request.params);
+                    let revision = request.params["protocolVersion"].clone();
+                    let family = self.near.protocol.family;
+                    let result = family.welcome(&request.method, revision, true);
                     let (number, answer) = (self.number(), json!({ "result": result }));
                     let Request { id, method, .. } = &request;
                     let text = self.far.protocol.response(number, id, method, &answer);
@@ -435,31 +437,5 @@ fn text_of(protocol: Protocol, step: &Opening, number: usize) -> String {
     match step.is_request {
         true => protocol.request(&id, method, params),
         false => protocol.notification(id.as_u64().unwrap_or(0), method, params),
-    }
-}
-
-/// Returns a server's answer to the request that opens a session.
-fn welcome(family: Family, params: &Value) -> Value {
-    let info = json!({ "name": "rescind conform", "version": env!("CARGO_PKG_VERSION") });
-    match family {
-        Family::Lsp => json!({ "capabilities": {}, "serverInfo": info }),
-        Family::Dap => json!({ "supportsCancelRequest": true }),
-        Family::Mcp2026 => json!({
-            "supportedVersions": [NEWEST_MCP],
-            "capabilities": { "tools": {} },
-            "ttlMs": 0,
-            "cacheScope": "public",
-            "_meta": { "io.modelcontextprotocol/serverInfo": info },
-        }),
-        Family::McpUntil2025 => json!({
-            "protocolVersion": params["protocolVersion"],
-            "capabilities": { "tools": {} },
-            "serverInfo": info,
-        }),
-        _ => json!({
-            "protocolVersion": params["protocolVersion"],
-            "agentCapabilities": { "cancellation": { "request": true } },
-            "agentInfo": info,
-        }),
     }
 }

@@ -10,7 +10,10 @@ use super::silent::*;
 use crate::check::Check;
 
 /// A check of a relay: a conversation for the protocols that these fit, and its own rules beside [`RelayCheck::ALWAYS`].
-pub type RelayCheck = Check<fn(Protocol) -> bool, Conversation, Rule>;
+pub type RelayCheck = Check<Fits, Conversation, Rule>;
+
+/// Returns whether a check is for a protocol.
+pub(super) type Fits = fn(Protocol) -> bool;
 
 /// The steps of a check: `None` if the conversation came to a halt.
 pub(super) type Conversation = fn(&mut Play<'_>) -> Option<()>;
@@ -25,34 +28,13 @@ impl RelayCheck {
     }
 }
 
-const fn by_lines(protocol: Protocol) -> bool {
-    matches!(protocol.framing, Framing::Newline)
-}
-
-const fn with_headers(protocol: Protocol) -> bool {
-    matches!(protocol.framing, Framing::ContentLength)
-}
-
-const fn silent(protocol: Protocol) -> bool {
-    !matches!(protocol.cancelled, Cancelled::Answered)
-}
-
-const fn answered(protocol: Protocol) -> bool {
-    !silent(protocol)
-}
-
-const fn both_may_cancel(protocol: Protocol) -> bool {
-    matches!(protocol.cancellers, Cancellers::Both)
-}
-
-const fn without_batches(protocol: Protocol) -> bool {
-    !protocol.batches
-}
-
-const fn has_uncancellable(protocol: Protocol) -> bool {
-    !protocol.uncancellable.is_empty()
-}
-
+const BY_LINES: Fits = |protocol| matches!(protocol.framing, Framing::Newline);
+const WITH_HEADERS: Fits = |protocol| matches!(protocol.framing, Framing::ContentLength);
+const SILENT: Fits = |protocol| !matches!(protocol.cancelled, Cancelled::Answered);
+const WANTS_ANSWERS: Fits = |protocol| matches!(protocol.cancelled, Cancelled::Answered);
+const BOTH_MAY_CANCEL: Fits = |protocol| matches!(protocol.cancellers, Cancellers::Both);
+const WITHOUT_BATCHES: Fits = |protocol| !protocol.batches;
+const HAS_UNCANCELLABLE: Fits = |protocol| !protocol.uncancellable.is_empty();
 const fn check(id: &'static str, title: &'static str) -> RelayCheck {
     RelayCheck {
         id,
@@ -71,7 +53,7 @@ pub const RELAY_CHECKS: &[RelayCheck] = &[
         .steps(&[ids_of_every_kind]),
     check("relay-id/large", "ids greater than 2^53 that differ by one: each request is answered under its own")
         .clauses(ENDED_LARGE)
-        .needs(&[by_lines])
+        .needs(&[BY_LINES])
         .steps(&[large_ids]),
     check("relay-id/reused", "an id used again after its answer: the old cancel is not the new request's")
         .clauses(ANSWERED_BY_ID)
@@ -96,7 +78,7 @@ pub const RELAY_CHECKS: &[RelayCheck] = &[
         .steps(&[cancel_twice]),
     check("relay-cancel/both-directions", "the same id in flight both ways: a cancel is of the request of its own direction")
         .clauses(ONE_NAMED)
-        .needs(&[both_may_cancel])
+        .needs(&[BOTH_MAY_CANCEL])
         .steps(&[same_id_both_ways]),
     check("relay-cancel/wrong-side", "a cancel by the side that works on the request: no request is hit")
         .clauses(ONE_NAMED)
@@ -104,7 +86,7 @@ pub const RELAY_CHECKS: &[RelayCheck] = &[
     check("relay-cancel/result", "a cancelled request that ends with a result: the result is passed on")
         .clauses(PASSED_ON)
         .rules(&[CancelledAnswer])
-        .needs(&[answered])
+        .needs(&[WANTS_ANSWERS])
         .steps(&[cancel_answered_with_result]),
     check("relay-cancel/notified", "a notification after a cancel: it is passed on")
         .clauses(PASSED_ON)
@@ -131,7 +113,7 @@ pub const RELAY_CHECKS: &[RelayCheck] = &[
         .steps(&[cancel_malformed]),
     check("relay-cancel/uncancellable", "a cancel of a request that can't be cancelled: it does not arrive")
         .clauses(UNCANCELLABLE)
-        .needs(&[has_uncancellable])
+        .needs(&[HAS_UNCANCELLABLE])
         .steps(&[cancel_refused]),
     check("relay-cancel/acknowledged", "cancels that are requests, of one at work, one that was answered and one that never was: each is answered")
         .clauses(ACKNOWLEDGED)
@@ -144,17 +126,17 @@ pub const RELAY_CHECKS: &[RelayCheck] = &[
     check("relay-silence/progress", "progress and an answer after a cancel: none is passed on where the protocol wants silence")
         .clauses(SILENCE)
         .rules(&[Silence])
-        .needs(&[silent])
+        .needs(&[SILENT])
         .steps(&[token_after_cancel]),
     check("relay-silence/many", "twenty requests, every second cancelled, all answered: nothing is passed on about the cancelled")
         .clauses(SILENCE)
         .rules(&[Silence])
-        .needs(&[silent])
+        .needs(&[SILENT])
         .steps(&[late_of_many]),
     check("relay-silence/spares-others", "progress of a request beside a cancelled one: it is passed on")
         .clauses(PROGRESS)
         .rules(&[Notifications])
-        .needs(&[silent])
+        .needs(&[SILENT])
         .steps(&[token_after_cancel]),
     check("relay-answer/stray", "answers to nothing, and the same answer again: none is passed on")
         .clauses(STRAY)
@@ -193,7 +175,7 @@ pub const RELAY_CHECKS: &[RelayCheck] = &[
     check("relay-form/batches", "batches, where the protocol has none: they do not arrive, nor do their members")
         .clauses(FORM)
         .rules(&[Batch])
-        .needs(&[without_batches])
+        .needs(&[WITHOUT_BATCHES])
         .steps(&[batches]),
     check("relay-form/garbage", "messages that are none: they do not arrive, and the relay lives on")
         .clauses(FORM)
@@ -201,11 +183,11 @@ pub const RELAY_CHECKS: &[RelayCheck] = &[
         .steps(&[garbage]),
     check("relay-form/blank-lines", "blank lines and lines that end with CR LF: the message is read as any")
         .clauses(FORM)
-        .needs(&[by_lines])
+        .needs(&[BY_LINES])
         .steps(&[blank_lines]),
     check("relay-form/headers", "headers in every spelling that is in use: the messages are read as any")
         .clauses(FORM)
-        .needs(&[with_headers])
+        .needs(&[WITH_HEADERS])
         .steps(&[header_spellings]),
     check("relay-form/large-message", "a message of 5 MiB, and its answer: both arrive")
         .clauses(FORM)

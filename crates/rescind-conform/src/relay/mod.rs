@@ -36,7 +36,7 @@ pub use rules::Rule as RelayRule;
 pub use target::{Ends, InProcessRelay, Relay, RelayProgram, far};
 
 use bench::{Bench, Side};
-use checks::Conversation;
+use checks::{Conversation, Fits};
 use message::{Cancellers, Protocol};
 use play::Play;
 use rules::{Checks, Rule};
@@ -115,7 +115,7 @@ struct Runner<'a> {
     reaches: [Option<Work>; 2],
 }
 
-impl Subject<fn(Protocol) -> bool, Conversation, Rule> for Runner<'_> {
+impl Subject<Fits, Conversation, Rule> for Runner<'_> {
     fn facts(&self) -> Value {
         let [near, far] = [&self.options.near, &self.options.far].map(|dialect| &*dialect.name);
         let dialect = if near == far { near.to_owned() } else { format!("{near} to {far}") };

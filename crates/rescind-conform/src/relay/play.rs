@@ -113,6 +113,24 @@ impl<'a> Play<'a> {
         self.send(&[text]);
     }
 
+    /// Cancels, and waits until that has arrived.
+    pub(super) fn cancelled(&mut self, id: &Value) -> Option<()> {
+        self.cancel(id);
+        self.barrier()
+    }
+
+    /// Answers with a result, and waits until the caller has it.
+    pub(super) fn complete(&mut self, id: &Value, far: &Value) -> Option<()> {
+        self.finish_call(far);
+        self.answered(id)
+    }
+
+    /// Answers that the request was cancelled, and waits until the caller has that.
+    pub(super) fn confirm(&mut self, id: &Value, far: &Value) -> Option<()> {
+        self.confirm_cancel(far);
+        self.answered(id)
+    }
+
     /// Waits for a request at the callee.
     pub(super) fn arrives(&mut self, tag: u64) -> Option<Value> {
         self.wait(self.callee(), |message| match message {
