@@ -181,12 +181,11 @@ fn before(play: &Play<'_>, made: &Made, other: &Made) -> Result<(), Fault> {
     match (at(made), at(other)) {
         (Some(at), Some(other)) if at < other => Ok(()),
         (_, Some(other_at)) if other_at < cancelled_at => {
-            Err(Fault::Unclear(format!("request {} was done before the cancel was sent", other.id)))
+            Err(Fault::Unclear(format!("{other} was done before the cancel was sent")))
         }
-        _ => broken(format!(
-            "request {} is answered after request {}, which was at work before the cancel",
-            made.id, other.id
-        )),
+        _ => {
+            broken(format!("{made} is answered after {other}, which was at work before the cancel"))
+        }
     }
 }
 
@@ -195,9 +194,7 @@ fn at_work_until(play: &Play<'_>, made: &Made, other: &Made) -> Result<(), Fault
     let other_at = play.session.answers_to(&other.id).next().map_or(usize::MAX, |(at, _)| at);
     let mut results = play.session.answers_to(&made.id).filter(|(_, outcome)| outcome.is_result());
     match results.next() {
-        Some((at, _)) if at < other_at => {
-            Err(Fault::Unclear(format!("request {} was done too soon", made.id)))
-        }
+        Some((at, _)) if at < other_at => Err(Fault::Unclear(format!("{made} was done too soon"))),
         _ => Ok(()),
     }
 }
@@ -210,8 +207,7 @@ fn theirs_kept(play: &Play<'_>, name: Name) -> Result<(), Fault> {
         |(_, heard): (usize, &Heard)| matches!(heard, Heard::Cancel { id } if id == theirs);
     if play.session.heard().any(is_theirs) {
         return broken(format!(
-            "the server cancels its request {theirs}, which is for request {}, and that was not cancelled",
-            made.id
+            "the server cancels its request {theirs}, which is for {made}, and that was not cancelled"
         ));
     }
     match answers(play, made).iter().any(|outcome| outcome.is_cancelled()) {
@@ -230,21 +226,12 @@ fn answers<'p>(play: &'p Play<'_>, made: &'p Made) -> Vec<&'p Outcome> {
 
 /// Answered once, whatever the answer.
 fn once(play: &Play<'_>, made: &Made) -> Result<(), Fault> {
-    let request = ours(play, made);
     match answers(play, made)[..] {
-        [outcome @ Outcome::Both] => broken(format!("{request} is answered with {outcome}")),
+        [outcome @ Outcome::Both] => broken(format!("{made} is answered with {outcome}")),
         [_] => Ok(()),
-        [] => broken(format!("{request} is never answered{}", under_another_id(play, made))),
-        [first, second, ..] => {
-            broken(format!("{request} is answered twice: {first}, then {second}"))
-        }
+        [] => broken(format!("{made} is never answered{}", under_another_id(play, made))),
+        [first, second, ..] => broken(format!("{made} is answered twice: {first}, then {second}")),
     }
-}
-
-/// Names a request of ours. Those of a client are told apart from its own.
-fn ours(play: &Play<'_>, made: &Made) -> String {
-    let our = if play.client.is_some() { "our " } else { "" };
-    format!("{our}request {}", made.id)
 }
 
 /// An answer that has lost its id, or the type of it.
@@ -292,7 +279,7 @@ fn stray(play: &Play<'_>, is_place: impl Fn(usize) -> bool) -> Result<(), Fault>
 fn undisturbed(play: &Play<'_>, made: &Made) -> Result<(), Fault> {
     once(play, made)?;
     let is_cancelled = answers(play, made)[0].is_cancelled();
-    let why = || format!("{} was not cancelled, and is answered as cancelled", ours(play, made));
+    let why = || format!("{made} was not cancelled, and is answered as cancelled");
     holds_if(!is_cancelled, why)
 }
 
@@ -306,7 +293,7 @@ fn ended(play: &Play<'_>, made: &Made) -> Result<(), Fault> {
         [] => Ok(()),
         [outcome, ..] => {
             in_time(play, made)?;
-            broken(format!("{} was cancelled, and is answered: {outcome}", ours(play, made)))
+            broken(format!("{made} was cancelled, and is answered: {outcome}"))
         }
     }
 }
@@ -330,8 +317,7 @@ fn in_time(play: &Play<'_>, made: &Made) -> Result<(), Fault> {
         _ if outcome.is_cancelled() || play.client.is_some() => Ok(()),
         Some(read_at) if read_at < at => Ok(()),
         _ => Err(Fault::Unclear(format!(
-            "request {} was answered before its cancel was seen to be read",
-            made.id
+            "{made} was answered before its cancel was seen to be read"
         ))),
     }
 }
@@ -342,7 +328,7 @@ fn as_cancelled(play: &Play<'_>, made: &Made) -> Result<(), Fault> {
         [outcome, ..]
             if !says_it_ended(play, outcome) && !matches!(outcome, Outcome::Result(_)) =>
         {
-            broken(format!("request {} was cancelled, and is answered: {}", made.id, outcome))
+            broken(format!("{made} was cancelled, and is answered: {outcome}"))
         }
         _ => Ok(()),
     }
@@ -364,8 +350,7 @@ fn honoured(play: &Play<'_>, cancelled: Name, before: Name) -> Result<(), Fault>
     match (first(cancelled), first(before)) {
         (Some((_, outcome)), _) if says_it_ended(play, &outcome) => Ok(()),
         (Some((_, outcome @ Outcome::Error { .. })), _) => broken(format!(
-            "request {} is answered with {}, which does not say that it was cancelled: whether the work was stopped can't be told (no protocol makes that a MUST)",
-            cancelled.id, outcome
+            "{cancelled} is answered with {outcome}, which does not say that it was cancelled: whether the work was stopped can't be told (no protocol makes that a MUST)"
         )),
         // Both take as long as the document does, and either may be first; a part is a part.
         (Some((_, Outcome::Result(part))), Some((_, Outcome::Result(all))))
@@ -380,14 +365,12 @@ fn honoured(play: &Play<'_>, cancelled: Name, before: Name) -> Result<(), Fault>
             in_time_if_it_reads_on(play, cancelled)
         }
         (Some((_, outcome)), _) if play.facts.document.is_some() => broken(format!(
-            "request {} is answered with {}, all of it, and so is each that was tried",
-            cancelled.id, outcome
+            "{cancelled} is answered with {outcome}, all of it, and so is each that was tried"
         )),
         (Some((_, outcome)), _) => broken(format!(
-            "request {} is answered with {}, after request {} that was asked first",
-            cancelled.id, outcome, before.id
+            "{cancelled} is answered with {outcome}, after {before} that was asked first"
         )),
-        (None, _) => broken(format!("request {} is never answered", cancelled.id)),
+        (None, _) => broken(format!("{cancelled} is never answered")),
     }
 }
 
@@ -396,8 +379,7 @@ fn whole(play: &Play<'_>, cancelled: &Made, like: &Made) -> Result<(), Fault> {
     match (&answers(play, cancelled)[..], &answers(play, like)[..]) {
         ([Outcome::Result(part), ..], [Outcome::Result(all), ..]) if is_part(part, all) => {
             broken(format!(
-                "request {} is answered with a result of {} bytes; without a cancel there are {}",
-                cancelled.id,
+                "{cancelled} is answered with a result of {} bytes; without a cancel there are {}",
                 part.to_string().len(),
                 all.to_string().len()
             ))
@@ -421,14 +403,13 @@ fn all_ended(play: &Play<'_>) -> Result<(), Fault> {
     }
     for made in play.crowd.iter().chain(play.named.values()) {
         let is_owed = play.wants_answers() || made.cancelled_at.is_none();
-        let request = ours(play, made);
         match counts.get(made.id.as_str()).copied().unwrap_or(0) {
             0 if is_owed => {
                 let another = under_another_id(play, made);
-                return broken(format!("{request} is never answered{another}"));
+                return broken(format!("{made} is never answered{another}"));
             }
             0 | 1 => {}
-            count => return broken(format!("{request} is answered {count} times")),
+            count => return broken(format!("{made} is answered {count} times")),
         }
     }
     Ok(())
@@ -448,8 +429,7 @@ fn no_progress_after(play: &Play<'_>, made: &Made) -> Result<(), Fault> {
     match play.session.progress_of(&made.token).filter(|at| *at > read_at).count() {
         0 => in_time(play, made),
         count => broken(format!(
-            "after the cancel of request {} was read there is progress of it, {count} times",
-            made.id
+            "after the cancel of {made} was read there is progress of it, {count} times"
         )),
     }
 }

@@ -1,6 +1,7 @@
 //! Plays the steps of a check with one server, and keeps what the rules are judged by.
 
 use std::collections::{BTreeMap, HashSet};
+use std::fmt;
 use std::ops::Range;
 use std::time::Duration;
 
@@ -32,6 +33,14 @@ pub(crate) struct Made {
     pub(crate) cancelled_at: Option<usize>,
     /// The id that its first cancel has where that is a request.
     pub(crate) cancel_id: Option<String>,
+    /// What we call it: requests of ours to a client are told apart from its own.
+    pub(crate) noun: &'static str,
+}
+
+impl fmt::Display for Made {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.noun, self.id)
+    }
 }
 
 /// A next request, with where it stands in the record.
@@ -218,12 +227,12 @@ impl<'a> Play<'a> {
             Id::Fresh => own.clone(),
             Id::Token(token) => self.token(token),
         };
-        let token = match self.client {
-            None => format!("progress-{}", own.trim_matches('"')),
-            Some(_) => String::new(),
+        let (token, noun) = match self.client {
+            None => (format!("progress-{}", own.trim_matches('"')), "request"),
+            Some(_) => (String::new(), "our request"),
         };
         self.ids.insert(id.clone());
-        Made { id, token, cancelled_at: None, cancel_id: None }
+        Made { id, token, cancelled_at: None, cancel_id: None, noun }
     }
 
     /// The messages of a slow request, or of one that is done at once if none is known.

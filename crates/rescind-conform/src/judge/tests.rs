@@ -87,7 +87,13 @@ fn add(play: &mut Play<'_>, entry: &str) {
 }
 
 fn made(id: &str) -> Made {
-    Made { id: id.into(), token: format!("of-{id}"), cancelled_at: None, cancel_id: None }
+    Made {
+        id: id.into(),
+        token: format!("of-{id}"),
+        cancelled_at: None,
+        cancel_id: None,
+        noun: "request",
+    }
 }
 
 #[track_caller]

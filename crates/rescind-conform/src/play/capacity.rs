@@ -18,16 +18,13 @@ impl Play<'_> {
 
     pub(super) fn each_cancelled(&mut self, count: usize) -> Result<(), Stop> {
         for number in 0..count {
-            let mut made = self.make(Id::Fresh);
-            let messages = self.slow(&made, self.slow_ms);
-            self.write(messages, false);
+            let at = self.begin_slow(self.slow_ms);
+            let id = self.crowd[at].id.clone();
             self.next()?;
-            if self.session.is_answered(&made.id) {
+            if self.session.is_answered(&id) {
                 return Err(Stop::Missed("a request was done before it could be cancelled".into()));
             }
-            let (cancel, id) = (self.cancel(&mut made), made.id.clone());
-            made.cancelled_at = Some(self.session.record.len());
-            self.crowd.push(made);
+            let cancel = self.cancel_of_crowd(at, self.session.record.len());
             self.write(vec![cancel], false);
             self.next()?;
             if self.wants_answers() {
@@ -59,9 +56,8 @@ impl Play<'_> {
         for _ in 0..cancels / AT_ONCE {
             let all: Vec<usize> = (0..AT_ONCE).map(|_| self.begin_slow(self.slow_ms / 2)).collect();
             self.next()?;
-            let cancels = all.iter().map(|at| self.cancel_of_crowd(*at)).collect();
             let at = self.session.record.len();
-            all.iter().for_each(|made| self.crowd[*made].cancelled_at = Some(at));
+            let cancels = all.iter().map(|made| self.cancel_of_crowd(*made, at)).collect();
             self.write(cancels, false);
             self.next()?;
         }
@@ -72,7 +68,7 @@ impl Play<'_> {
     }
 
     /// Makes a slow request, and returns its place in the crowd.
-    fn begin_slow(&mut self, ms: u64) -> usize {
+    pub(super) fn begin_slow(&mut self, ms: u64) -> usize {
         let made = self.make(Id::Fresh);
         let messages = self.slow(&made, ms);
         self.write(messages, false);

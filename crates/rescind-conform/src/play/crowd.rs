@@ -27,11 +27,12 @@ impl Play<'_> {
         self.crowd.iter().map(|made| made.id.clone()).collect()
     }
 
-    /// The same for one of those without a name.
-    pub(super) fn cancel_of_crowd(&mut self, at: usize) -> String {
-        let mut made = self.crowd[at].clone();
+    /// Returns the cancel of one of those without a name, which will stand there in the record.
+    pub(super) fn cancel_of_crowd(&mut self, chosen: usize, at: usize) -> String {
+        let mut made = self.crowd[chosen].clone();
+        made.cancelled_at = Some(at);
         let message = self.cancel(&mut made);
-        self.crowd[at] = made;
+        self.crowd[chosen] = made;
         message
     }
 
@@ -58,9 +59,8 @@ impl Play<'_> {
         let mut order: Vec<usize> = (0..count).collect();
         self.rng.shuffle(&mut order);
         for &chosen in &order[..count / 2] {
-            let cancel = self.cancel_of_crowd(chosen);
-            self.crowd[chosen].cancelled_at = Some(self.session.record.len() + messages.len());
-            messages.push(cancel);
+            let at = self.session.record.len() + messages.len();
+            messages.push(self.cancel_of_crowd(chosen, at));
         }
         self.write(messages, true);
         self.wait_for_crowd()
@@ -90,10 +90,7 @@ impl Play<'_> {
         let slow = self.facts.slow.as_ref();
         let natural = slow.map_or(Duration::from_millis(5), |slow| slow.lasts(ms));
         for _ in 0..EACH_MOMENT * MOMENTS.len() {
-            let made = self.make(Id::Fresh);
-            let messages = self.slow(&made, ms);
-            self.session.send(&messages, false);
-            self.crowd.push(made);
+            self.begin_slow(ms);
         }
         let (begun, mut too_late) = (Instant::now(), 0);
         let mut order: Vec<usize> = (0..self.crowd.len()).collect();
@@ -104,8 +101,7 @@ impl Play<'_> {
             let is_done = |at: &usize| self.session.is_answered(&self.crowd[*at].id);
             too_late += usize::from(*moment < 100 && chosen.iter().all(is_done));
             for &chosen in chosen {
-                let cancel = self.cancel_of_crowd(chosen);
-                self.crowd[chosen].cancelled_at = Some(self.session.record.len());
+                let cancel = self.cancel_of_crowd(chosen, self.session.record.len());
                 self.write(vec![cancel], false);
             }
         }

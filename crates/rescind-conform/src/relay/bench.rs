@@ -119,12 +119,12 @@ impl Bench {
         let (arrive, arrived) = channel();
         let child = near.child.take();
         let near = End::new(Side::Near, protocols[0], near, &arrive);
-        let mut opening = opening.iter();
-        let first = opening.next();
-        let first_text = first.map(|first| text_of(near.protocol, first, 0));
-        if let Some(text) = &first_text {
-            near.write(near.protocol.framing.frame(text));
-        }
+        let write = |near: &End, step, number| {
+            let text = text_of(near.protocol, step, number);
+            near.write(near.protocol.framing.frame(&text));
+            text
+        };
+        let mut first = opening.first().map(|first| write(&near, first, 0));
         let stderr = |child: &Option<Child>| child.as_ref().map(Child::stderr).unwrap_or_default();
         let far = match far(patience) {
             Ok(far) => End::new(Side::Far, protocols[1], far, &arrive),
@@ -146,13 +146,8 @@ impl Bench {
             is_open: false,
             numbered: Cell::new(0),
         };
-        if let (Some(first), Some(text)) = (first, first_text) {
-            bench.push(Side::Near, What::Opening(Way::Sent, text));
-            bench.answered(first, 0).map_err(|why| (why, bench.stderr()))?;
-        }
-        for (number, step) in (1..).zip(opening) {
-            let text = text_of(bench.near.protocol, step, number);
-            bench.near.write(bench.near.protocol.framing.frame(&text));
+        for (number, step) in opening.iter().enumerate() {
+            let text = first.take().unwrap_or_else(|| write(&bench.near, step, number));
             bench.push(Side::Near, What::Opening(Way::Sent, text));
             bench.answered(step, number).map_err(|why| (why, bench.stderr()))?;
         }

@@ -98,7 +98,13 @@ fn add(play: &mut Play<'_>, entry: &str) {
 }
 
 fn made(id: &str) -> Made {
-    Made { id: id.into(), token: String::new(), cancelled_at: None, cancel_id: None }
+    Made {
+        id: id.into(),
+        token: String::new(),
+        cancelled_at: None,
+        cancel_id: None,
+        noun: "our request",
+    }
 }
 
 #[track_caller]
