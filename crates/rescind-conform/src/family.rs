@@ -216,7 +216,7 @@ impl Family {
 /// The revision of MCP that carries its opening in every request.
 pub(crate) const NEWEST_MCP: &str = "2026-07-28";
 
-/// Who we are, as a client and as a server.
+/// The name and the version that we give, as a client and as a server.
 fn program() -> Value {
     json!({ "name": "rescind conform", "version": env!("CARGO_PKG_VERSION") })
 }

@@ -33,7 +33,7 @@ pub(crate) struct Made {
     pub(crate) cancelled_at: Option<usize>,
     /// The id that its first cancel has where that is a request.
     pub(crate) cancel_id: Option<String>,
-    /// What we call it: requests of ours to a client are told apart from its own.
+    /// Its noun in verdicts: requests of ours to a client are told apart from its own.
     pub(crate) noun: &'static str,
 }
 

@@ -31,10 +31,9 @@ pub fn run(
     if let Some(why) = facts.lacks() {
         seen(Progress::Lacks(&why));
     }
-    let is_stop = |check: &&Check| {
-        check.needs.contains(&Need::Turn) && check.clause(facts.family()).is_some()
-    };
-    if CHECKS.iter().filter(|check| options.suite.runs(check.id)).any(|check| is_stop(&check)) {
+    let is_stop =
+        |check: &Check| check.needs.contains(&Need::Turn) && check.clause(facts.family()).is_some();
+    if CHECKS.iter().any(|check| options.suite.runs(check.id) && is_stop(check)) {
         facts.find_turn(target, options)?;
     }
     let server = Server { target, options, facts };
@@ -59,13 +58,15 @@ impl Subject for Server<'_> {
     }
 
     fn clause(&self, check: &Check) -> Option<&'static Clause> {
-        let applies = self.facts.is_process || !check.needs.contains(&Need::Process);
-        check.clause(self.facts.family()).filter(|_| applies)
+        check.clause(self.facts.family())
     }
 
     fn once(&self, check: &Check, number: usize) -> Once {
         let slow_ms = self.options.slow_ms;
         match self.misses(check) {
+            _ if !self.facts.is_process && check.needs.contains(&Need::Process) => {
+                Once::without(Verdict::NotApplicable)
+            }
             Some(TOO_LATE) => Once::of(Some(Stop::Missed(TOO_LATE.into())), None),
             Some(why) => Once::without(Verdict::NotExercised { why: why.to_owned() }),
             None if number == 0 => self.play(check, &self.facts, slow_ms),
