@@ -127,7 +127,7 @@ fn reports(serve: fn(TcpStream, Config), patience: Duration) -> Vec<(String, Rep
         let mut options = Options::new(spoken.clone());
         options.slow = Some(Asked::new("sleep", json!({ "ms": "$MS" })));
         options.slow_ms = 500;
-        options.patience = patience;
+        options.suite.patience = patience;
         options.reverse = (!ASKS_NOTHING.contains(&&*dialect.name))
             .then(|| Asked::new("nested", json!({ "ms": "$MS" })));
         let config = Config::server(spoken);

@@ -204,12 +204,8 @@ impl ServerArgs {
             self.open.as_deref().map(|path| opening(path, &suite::read(path)?)).transpose()?;
         options.language.clone_from(&self.language);
         options.allow_tools = self.allow_tools;
-        options.seed = self.suite.seed;
-        options.patience = self.suite.patience.unwrap_or(options.patience);
         options.slow_ms = u64::try_from(self.slow_time.as_millis()).unwrap_or(u64::MAX);
-        options.jobs = self.suite.jobs.unwrap_or(options.jobs);
-        options.only = self.suite.only(&all)?;
-        options.known = self.suite.known(&all)?;
+        self.suite.set(&mut options.suite, &all)?;
         Ok(options)
     }
 

@@ -49,9 +49,49 @@ pub struct Clause {
     pub source: &'static str,
 }
 
-/// One check: what is sent, what has to come, and who says so.
+/// A page, and the protocols that it is about.
 #[derive(Clone, Copy, Debug)]
-pub struct Check {
+pub(crate) struct Source {
+    families: &'static [Family],
+    page: &'static str,
+}
+
+impl Source {
+    pub(crate) const fn new(families: &'static [Family], page: &'static str) -> Self {
+        Self { families, page }
+    }
+
+    /// Returns the same page for these protocols.
+    pub(crate) const fn of(self, families: &'static [Family]) -> Self {
+        Self { families, ..self }
+    }
+
+    pub(crate) const fn must(self, text: &'static str) -> Clause {
+        self.clause(Level::Must, text)
+    }
+
+    pub(crate) const fn capability(self, text: &'static str) -> Clause {
+        self.clause(Level::Capability, text)
+    }
+
+    pub(crate) const fn should(self, text: &'static str) -> Clause {
+        self.clause(Level::Should, text)
+    }
+
+    pub(crate) const fn information(self, text: &'static str) -> Clause {
+        self.clause(Level::Information, text)
+    }
+
+    const fn clause(self, level: Level, text: &'static str) -> Clause {
+        Clause { families: self.families, level, text, source: self.page }
+    }
+}
+
+/// One check: what is done, what has to come, and who says so.
+///
+/// Of servers and of clients the steps are data. A conversation with a relay is one step, which is a function.
+#[derive(Clone, Copy, Debug)]
+pub struct Check<N: 'static = Need, S: 'static = Step, R: 'static = Rule> {
     /// Names it, for good.
     pub id: &'static str,
     /// The statement that holds if it passes.
@@ -59,20 +99,45 @@ pub struct Check {
     /// The protocols that ask for that; to others the check does not apply.
     pub clauses: &'static [Clause],
     /// The things that it can't be done without.
-    pub needs: &'static [Need],
+    pub needs: &'static [N],
     /// The steps, in order.
-    pub steps: &'static [Step],
+    pub steps: &'static [S],
     /// The rules, all of which are judged.
-    pub rules: &'static [Rule],
-    /// The event that makes sure that the server had its chance, or that something did happen.
+    pub rules: &'static [R],
+    /// The event that makes sure that the subject had its chance, or that something did happen.
     pub witness: &'static str,
 }
 
-impl Check {
+impl<N, S, R> Check<N, S, R> {
     /// The clause that a protocol has on it.
     #[must_use]
     pub fn clause(&self, family: Family) -> Option<&'static Clause> {
         self.clauses.iter().find(|clause| clause.families.contains(&family))
+    }
+
+    /// Returns the same check under a name of its own.
+    pub(crate) const fn named(self, id: &'static str, title: &'static str) -> Self {
+        Self { id, title, ..self }
+    }
+
+    pub(crate) const fn clauses(self, clauses: &'static [Clause]) -> Self {
+        Self { clauses, ..self }
+    }
+
+    pub(crate) const fn needs(self, needs: &'static [N]) -> Self {
+        Self { needs, ..self }
+    }
+
+    pub(crate) const fn steps(self, steps: &'static [S]) -> Self {
+        Self { steps, ..self }
+    }
+
+    pub(crate) const fn rules(self, rules: &'static [R]) -> Self {
+        Self { rules, ..self }
+    }
+
+    pub(crate) const fn witness(self, witness: &'static str) -> Self {
+        Self { witness, ..self }
     }
 }
 
@@ -91,6 +156,16 @@ pub enum Need {
     Turn,
     /// A process, which can end and leave others behind; to what is none the check does not apply.
     Process,
+    /// Of a client: that it cancels the held request, by itself or when it is triggered.
+    Cancels,
+    /// Of a client: that it answers what it is asked while it waits for us.
+    Answers,
+    /// Of a client: a request of ours that takes it its time.
+    Ask,
+    /// Of a client: that, where a request that is done at once proves nothing: the protocol wants silence.
+    AskIfSilent,
+    /// Of a client: that it has declared that its own work can be cancelled, where the protocol wants that.
+    Declared,
 }
 
 /// The name of a request in a check.
@@ -162,6 +237,21 @@ pub enum Step {
         /// was read in time. A round in which it is not says nothing against the server.
         in_time: Option<(Name, Name)>,
     },
+    /// From the beginning on the client's request that opens the session is held.
+    HoldOpening,
+    /// From the beginning on nothing is declared that the protocol lets a server declare.
+    DeclareNothing,
+    /// Waits until a request of the client's is held.
+    Held,
+    /// Pulls the trigger, if there is one, and waits until the held request is cancelled.
+    Cancelled,
+    /// Pulls the trigger, if there is one, and lets the client read that; then waits twice as long as it took it
+    /// to cancel.
+    MayCancel,
+    /// Ends the check if the held request is cancelled already: then nobody knows what the client had read.
+    NotYetCancelled,
+    /// As `Next`, but a client that ends as it does when nothing is wrong has shown as much.
+    NextOrEnd,
 }
 
 /// One message of ours.
@@ -193,6 +283,29 @@ pub enum Item {
     Notification(&'static str),
     /// A request of this method.
     Request(Name, &'static str),
+    /// An answer, to the client's held request or to nothing.
+    Answer(Reply),
+    /// A request that is done at once, under the id of the held one.
+    UnderTheirId(Name),
+    /// A cancel under the id of the held request, where we have none.
+    CancelTheirs,
+}
+
+/// A response of ours.
+#[derive(Clone, Copy, Debug)]
+pub enum Reply {
+    /// The held request, with its result.
+    Result,
+    /// The held request, with an error.
+    Error(i64),
+    /// As the protocol wants a cancelled request answered.
+    Cancelled,
+    /// Not the held request, but the id that looks like its own and has the other type.
+    OtherType,
+    /// An id that the client never used.
+    Unknown(&'static str),
+    /// An error without an id.
+    NoId,
 }
 
 /// The id of a request.
@@ -283,4 +396,18 @@ pub enum Rule {
     Acknowledged(Name, bool),
     /// Cancelled requests freed the server sooner than others.
     FreedSooner,
+    /// The client cancelled no request twice.
+    CancelledOnce,
+    /// Every cancel names a request that was made before it, though perhaps as another type.
+    NamesRequest,
+    /// Every cancel names its request by the id as it was written.
+    NamedAsWritten,
+    /// The held request was not cancelled.
+    NotCancelled,
+    /// The held request was not cancelled once its answer had been read.
+    NotCancelledAfterAnswer,
+    /// The held request was still in flight in the end: the client has cancelled it.
+    StillInFlight,
+    /// No two requests in flight had one id, and in the protocols that forbid it no two at all.
+    IdsUnique,
 }

@@ -7,10 +7,10 @@ use serde_json::{Value, json};
 
 use crate::document::Document;
 use crate::family::{Family, NEWEST_MCP, Opening, Request, SESSION, put};
+use crate::options::Options;
 use crate::session::{Session, Waited};
 use crate::stop::TOO_LATE;
-use crate::suite::{Options, Unreached};
-use crate::target::Target;
+use crate::target::{Target, Unreached};
 use crate::tools;
 use crate::wire::{Heard, Outcome, Wire};
 
@@ -93,7 +93,7 @@ impl Facts {
     /// Finds out what a server speaks, what it answers at once, and what takes it time.
     pub(crate) fn find(target: &dyn Target, options: &Options) -> Result<Self, Unreached> {
         let mut facts = Self::opened(target, options)?;
-        let mut session = facts.open(target, options.patience)?;
+        let mut session = facts.open(target, options.suite.patience)?;
         facts.is_process = session.child().is_some();
         facts.quick = facts.find_quick(&mut session, options)?;
         let candidates = match &options.slow {
@@ -153,7 +153,7 @@ impl Facts {
         options: &Options,
     ) -> Result<(), Unreached> {
         for candidate in candidates.into_iter().take(TOOLS) {
-            let mut session = self.open(target, options.patience)?;
+            let mut session = self.open(target, options.suite.patience)?;
             let mut ms = options.slow_ms;
             let mut measured = self.measure(&mut session, &candidate, ms);
             for _ in 0..LATE {
@@ -193,7 +193,7 @@ impl Facts {
         let own = options.slow.clone().filter(Request::is_in_session);
         let turn = own.or_else(|| self.family().slow().into_iter().find(Request::is_in_session));
         let Some(turn) = turn else { return Ok(()) };
-        let mut session = self.open(target, options.patience)?;
+        let mut session = self.open(target, options.suite.patience)?;
         let Some(opened) = session.open_session() else {
             self.no_turn = "no session is opened (session/new)".into();
             return Ok(());
@@ -221,13 +221,13 @@ impl Facts {
         let mut dialect = options.dialect.clone();
         if dialect.name == "mcp" {
             dialect = Dialect::named(&format!("mcp-{NEWEST_MCP}")).unwrap_or(dialect);
-            let patience = FALLBACK.min(options.patience);
+            let patience = FALLBACK.min(options.suite.patience);
             if let Ok(facts) = Self::with(dialect, target, options, patience) {
                 return Ok(facts);
             }
             dialect = Dialect::MCP_2025_11_25;
         }
-        Self::with(dialect, target, options, options.patience)
+        Self::with(dialect, target, options, options.suite.patience)
     }
 
     fn with(
@@ -303,8 +303,7 @@ impl Facts {
         target: &dyn Target,
         patience: Duration,
     ) -> Result<Session, Unreached> {
-        let link = target.start().map_err(|error| Unreached::Start(error.to_string()))?;
-        let mut session = Session::new(link, Wire::new(self.dialect.clone()), patience);
+        let mut session = self.unopened(target, patience)?;
         self.perform_opening(&mut session)?;
         Ok(session)
     }
@@ -366,7 +365,7 @@ impl Facts {
                 return Ok(request);
             }
         }
-        let why = format!("no request is answered within {} s", options.patience.as_secs());
+        let why = format!("no request is answered within {} s", options.suite.patience.as_secs());
         Err(Unreached::Opening { why, stderr: session.stderr() })
     }
 

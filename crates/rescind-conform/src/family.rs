@@ -94,7 +94,7 @@ impl Family {
         (self == Self::Mcp2026).then(|| {
             json!({
                 "io.modelcontextprotocol/protocolVersion": NEWEST_MCP,
-                "io.modelcontextprotocol/clientInfo": client(),
+                "io.modelcontextprotocol/clientInfo": program(),
                 "io.modelcontextprotocol/clientCapabilities": {},
             })
         })
@@ -102,7 +102,7 @@ impl Family {
 
     /// The messages that open a session, in order.
     pub(crate) fn opening(self, dialect: &Dialect) -> Vec<Opening> {
-        let client = client();
+        let client = program();
         let revision = dialect.name.strip_prefix("mcp-").unwrap_or("2025-11-25");
         match self {
             Self::JsonRpc => vec![],
@@ -137,6 +137,43 @@ impl Family {
                 "initialize",
                 json!({ "adapterID": "rescind", "clientID": "rescind", "clientName": client["name"] }),
             )],
+        }
+    }
+
+    /// The result of a server of the request that opens a session in this revision. It may declare that it can be cancelled.
+    pub(crate) fn welcome(self, method: &str, revision: Value, declares: bool) -> Value {
+        let server = program();
+        match self {
+            _ if method == "server/discover" => json!({
+                "supportedVersions": [NEWEST_MCP],
+                "capabilities": { "tools": {} },
+                "ttlMs": 0,
+                "cacheScope": "public",
+                "_meta": { "io.modelcontextprotocol/serverInfo": server },
+            }),
+            Self::McpUntil2025 | Self::Mcp2026 | Self::Erlmcp => {
+                let revision = if revision.is_string() { revision } else { json!("2025-11-25") };
+                json!({ "protocolVersion": revision, "capabilities": { "tools": {} }, "serverInfo": server })
+            }
+            Self::Lsp => json!({
+                "capabilities": {
+                    "textDocumentSync": 1,
+                    "hoverProvider": true,
+                    "documentSymbolProvider": true,
+                    "completionProvider": {},
+                },
+                "serverInfo": server,
+            }),
+            Self::Abp => json!({ "success": true, "app": server }),
+            Self::Dap => json!({ "supportsCancelRequest": declares }),
+            _ => {
+                let capabilities = match declares {
+                    true => json!({ "cancellation": { "request": true } }),
+                    false => json!({}),
+                };
+                let version = if self == Self::AcpV2 { 2 } else { 1 };
+                json!({ "protocolVersion": version, "agentCapabilities": capabilities, "agentInfo": server, "authMethods": [] })
+            }
         }
     }
 
@@ -179,7 +216,8 @@ impl Family {
 /// The revision of MCP that carries its opening in every request.
 pub(crate) const NEWEST_MCP: &str = "2026-07-28";
 
-fn client() -> Value {
+/// The name and the version that we give, as a client and as a server.
+fn program() -> Value {
     json!({ "name": "rescind conform", "version": env!("CARGO_PKG_VERSION") })
 }
 

@@ -4,8 +4,9 @@ use protocol_core::{Envelope, code};
 use serde_json::Value;
 
 use crate::check::{Name, Rule};
+use crate::client::judge as client;
 use crate::family::Family;
-use crate::play::{Made, Play, is_cancel_read};
+use crate::play::{Made, Play};
 use crate::session::What;
 use crate::stop::{Fault, TOO_LATE};
 use crate::wire::{Heard, Outcome};
@@ -28,37 +29,23 @@ pub(crate) fn judge(play: &Play<'_>, rules: &[Rule]) -> Option<(Rule, Fault)> {
 pub(crate) fn is_excused_by_control(play: &Play<'_>, rule: Rule) -> bool {
     match rule {
         Rule::Ended(_) => play.wants_answers(),
-        Rule::AnsweredAsCancelled(_)
-        | Rule::Undisturbed(_)
-        | Rule::AnsweredOnce(_)
-        | Rule::Before(..)
-        | Rule::SameCapacity
-        | Rule::OthersUndisturbed
-        | Rule::StopAnswered(_)
-        | Rule::TurnEnded(_)
-        | Rule::QuietAfter(_)
-        | Rule::NextAnswered
-        | Rule::NothingUnder(_)
-        | Rule::NothingUnderToken(_)
-        | Rule::MalformedUnanswered
-        | Rule::TheirsUndisturbed => true,
-        Rule::Honoured { .. }
-        | Rule::Whole { .. }
-        | Rule::NoProgressAfter(_)
-        | Rule::AllEnded
-        | Rule::EachAsFirst
-        | Rule::TheirsKept(_)
-        | Rule::SaysCancelled(_)
-        | Rule::StopHonoured(_)
-        | Rule::AtWorkUntil(..)
-        | Rule::Clean
-        | Rule::UnknownMethod(_)
-        | Rule::CancelRead(_)
-        | Rule::TheirsCancelled
-        | Rule::Exited
-        | Rule::NoOrphan
-        | Rule::Acknowledged(..)
-        | Rule::FreedSooner => false,
+        rule => matches!(
+            rule,
+            Rule::AnsweredAsCancelled(_)
+                | Rule::Undisturbed(_)
+                | Rule::AnsweredOnce(_)
+                | Rule::Before(..)
+                | Rule::SameCapacity
+                | Rule::OthersUndisturbed
+                | Rule::StopAnswered(_)
+                | Rule::TurnEnded(_)
+                | Rule::QuietAfter(_)
+                | Rule::NextAnswered
+                | Rule::NothingUnder(_)
+                | Rule::NothingUnderToken(_)
+                | Rule::MalformedUnanswered
+                | Rule::TheirsUndisturbed
+        ),
     }
 }
 
@@ -83,12 +70,8 @@ fn breaks(play: &Play<'_>, rule: Rule) -> Result<(), Fault> {
         Rule::UnknownMethod(name) => unknown_method(play, made(play, name)?),
         Rule::CancelRead(name) => {
             let id = &made(play, name)?.id;
-            match is_cancel_read(&play.session, id) {
-                true => Ok(()),
-                false => {
-                    Err(format!("nothing says that the cancel of request {id} was read").into())
-                }
-            }
+            let why = || format!("nothing says that the cancel of request {id} was read");
+            holds_if(play.session.has_read_cancel(id), why)
         }
         Rule::TheirsCancelled => theirs_cancelled(play),
         Rule::TheirsUndisturbed => match theirs_cancelled(play) {
@@ -108,32 +91,51 @@ fn breaks(play: &Play<'_>, rule: Rule) -> Result<(), Fault> {
         Rule::QuietAfter(name) => turn::quiet_after(play, name),
         Rule::SaysCancelled(name) => {
             let id = &made(play, name)?.id;
-            match play.session.answers_to(id).any(|(_, outcome)| outcome.is_cancelled()) {
-                true => Ok(()),
-                false => Err(format!("nothing says that request {id} was cancelled").into()),
-            }
+            let holds = play.session.answers_to(id).any(|(_, outcome)| outcome.is_cancelled());
+            holds_if(holds, || format!("nothing says that request {id} was cancelled"))
         }
-        Rule::Exited => match play.ended {
-            Some(_) => Ok(()),
-            None => Err("the server has not ended".into()),
-        },
-        Rule::NoOrphan => match play.ended {
-            Some(true) => Ok(()),
-            Some(false) => {
-                Err("something that the server had started was left, and had to be ended".into())
-            }
-            None => Err("the server has not ended".into()),
-        },
+        Rule::Exited => has_ended(play).map(drop),
+        Rule::NoOrphan => holds_if(has_ended(play)?, || {
+            let subject = play.subject();
+            format!("something that {subject} had started was left, and had to be ended")
+        }),
         Rule::Acknowledged(name, cancelled) => acknowledged(play, made(play, name)?, cancelled),
         Rule::FreedSooner => match play.ratio {
-            Some(ratio) if ratio <= FREED => Ok(()),
-            Some(ratio) => {
-                Err(format!("it is busy for {ratio:.2} of the time that it is without a cancel")
-                    .into())
-            }
+            Some(ratio) => holds_if(ratio <= FREED, || {
+                format!("it is busy for {ratio:.2} of the time that it is without a cancel")
+            }),
             None => Err("it was not timed".into()),
         },
+        Rule::CancelledOnce => Ok(client::cancelled_once(play)?),
+        Rule::NamesRequest => {
+            let mut cancels = play.session.cancels();
+            Ok(cancels.try_for_each(|(at, id)| client::names_request(play, at, id))?)
+        }
+        Rule::NamedAsWritten => {
+            Ok(play.session.cancels().try_for_each(|(_, id)| client::as_written(play, id))?)
+        }
+        Rule::NotCancelled => Ok(client::not_cancelled_from(play, 0)?),
+        Rule::NotCancelledAfterAnswer => {
+            Ok(client::not_cancelled_from(play, client::answer_read_at(play))?)
+        }
+        Rule::StillInFlight => Ok(client::still_in_flight(play)?),
+        Rule::IdsUnique => Ok(client::ids_unique(play)?),
     }
+}
+
+/// Is broken for this reason.
+fn broken(why: String) -> Result<(), Fault> {
+    Err(Fault::Broken(why))
+}
+
+/// Holds, or is broken for this reason.
+fn holds_if(holds: bool, why: impl FnOnce() -> String) -> Result<(), Fault> {
+    if holds { Ok(()) } else { broken(why()) }
+}
+
+/// Returns whether the subject has left nothing, if it has ended.
+fn has_ended(play: &Play<'_>) -> Result<bool, Fault> {
+    play.ended.ok_or_else(|| format!("{} has not ended", play.subject()).into())
 }
 
 /// Of many cancelled requests, each ended as the first, and as the dialect wants.
@@ -145,11 +147,10 @@ fn each_as_first(play: &Play<'_>) -> Result<(), Fault> {
         ended(play, made)?;
         if is_first && !says_cancelled(made) {
             in_time(play, made)?;
-            return Err(format!(
+            return broken(format!(
                 "cancel {} of as many requests is not honoured, and the first one was",
                 number + 1
-            )
-            .into());
+            ));
         }
     }
     Ok(())
@@ -158,19 +159,17 @@ fn each_as_first(play: &Play<'_>) -> Result<(), Fault> {
 fn same_capacity(play: &Play<'_>) -> Result<(), Fault> {
     let Some((before, after)) = &play.capacity else { return Err("it was not tried".into()) };
     match (&before.refusal, &after.refusal) {
-        (None, Some(refusal)) => Err(format!(
+        (None, Some(refusal)) => broken(format!(
             "of {} slow requests one is answered with {refusal}, and before the cancels none was",
             after.count + 1
-        )
-        .into()),
+        )),
         _ if after.before_short > before.before_short && after.was_late => {
             Err(Fault::Unclear(TOO_LATE.into()))
         }
-        _ if after.before_short > before.before_short => Err(format!(
+        _ if after.before_short > before.before_short => broken(format!(
             "of {} slow requests at once {} are done before a short one, and before the cancels {}",
             after.count, after.before_short, before.before_short
-        )
-        .into()),
+        )),
         _ => Ok(()),
     }
 }
@@ -182,13 +181,11 @@ fn before(play: &Play<'_>, made: &Made, other: &Made) -> Result<(), Fault> {
     match (at(made), at(other)) {
         (Some(at), Some(other)) if at < other => Ok(()),
         (_, Some(other_at)) if other_at < cancelled_at => {
-            Err(Fault::Unclear(format!("request {} was done before the cancel was sent", other.id)))
+            Err(Fault::Unclear(format!("{other} was done before the cancel was sent")))
         }
-        _ => Err(format!(
-            "request {} is answered after request {}, which was at work before the cancel",
-            made.id, other.id
-        )
-        .into()),
+        _ => {
+            broken(format!("{made} is answered after {other}, which was at work before the cancel"))
+        }
     }
 }
 
@@ -197,9 +194,7 @@ fn at_work_until(play: &Play<'_>, made: &Made, other: &Made) -> Result<(), Fault
     let other_at = play.session.answers_to(&other.id).next().map_or(usize::MAX, |(at, _)| at);
     let mut results = play.session.answers_to(&made.id).filter(|(_, outcome)| outcome.is_result());
     match results.next() {
-        Some((at, _)) if at < other_at => {
-            Err(Fault::Unclear(format!("request {} was done too soon", made.id)))
-        }
+        Some((at, _)) if at < other_at => Err(Fault::Unclear(format!("{made} was done too soon"))),
         _ => Ok(()),
     }
 }
@@ -211,11 +206,9 @@ fn theirs_kept(play: &Play<'_>, name: Name) -> Result<(), Fault> {
     let is_theirs =
         |(_, heard): (usize, &Heard)| matches!(heard, Heard::Cancel { id } if id == theirs);
     if play.session.heard().any(is_theirs) {
-        return Err(format!(
-            "the server cancels its request {theirs}, which is for request {}, and that was not cancelled",
-            made.id
-        )
-        .into());
+        return broken(format!(
+            "the server cancels its request {theirs}, which is for {made}, and that was not cancelled"
+        ));
     }
     match answers(play, made).iter().any(|outcome| outcome.is_cancelled()) {
         false => Ok(()),
@@ -234,17 +227,10 @@ fn answers<'p>(play: &'p Play<'_>, made: &'p Made) -> Vec<&'p Outcome> {
 /// Answered once, whatever the answer.
 fn once(play: &Play<'_>, made: &Made) -> Result<(), Fault> {
     match answers(play, made)[..] {
-        [outcome @ Outcome::Both] => {
-            Err(format!("request {} is answered with {outcome}", made.id).into())
-        }
+        [outcome @ Outcome::Both] => broken(format!("{made} is answered with {outcome}")),
         [_] => Ok(()),
-        [] => {
-            Err(format!("request {} is never answered{}", made.id, under_another_id(play, made))
-                .into())
-        }
-        [first, second, ..] => {
-            Err(format!("request {} is answered twice: {}, then {}", made.id, first, second).into())
-        }
+        [] => broken(format!("{made} is never answered{}", under_another_id(play, made))),
+        [first, second, ..] => broken(format!("{made} is answered twice: {first}, then {second}")),
     }
 }
 
@@ -272,7 +258,7 @@ fn is_ours(play: &Play<'_>, id: &str) -> bool {
 fn nothing_under(play: &Play<'_>, id: &str) -> Result<(), Fault> {
     match play.session.answers_to(id).next() {
         None => Ok(()),
-        Some((_, outcome)) => Err(format!("under id {id} there is an answer: {outcome}").into()),
+        Some((_, outcome)) => broken(format!("under id {id} there is an answer: {outcome}")),
     }
 }
 
@@ -285,20 +271,16 @@ fn stray(play: &Play<'_>, is_place: impl Fn(usize) -> bool) -> Result<(), Fault>
     match stray {
         None => Ok(()),
         Some((id, outcome)) => {
-            Err(format!("under id {id}, of no request, there is an answer: {outcome}").into())
+            broken(format!("under id {id}, of no request, there is an answer: {outcome}"))
         }
     }
 }
 
 fn undisturbed(play: &Play<'_>, made: &Made) -> Result<(), Fault> {
     once(play, made)?;
-    match answers(play, made)[..] {
-        [outcome, ..] if outcome.is_cancelled() => {
-            Err(format!("request {} was not cancelled, and is answered as cancelled", made.id)
-                .into())
-        }
-        _ => Ok(()),
-    }
+    let is_cancelled = answers(play, made)[0].is_cancelled();
+    let why = || format!("{made} was not cancelled, and is answered as cancelled");
+    holds_if(!is_cancelled, why)
 }
 
 /// Holds if a cancelled request ended as the dialect wants, and not before its cancel was read.
@@ -311,7 +293,7 @@ fn ended(play: &Play<'_>, made: &Made) -> Result<(), Fault> {
         [] => Ok(()),
         [outcome, ..] => {
             in_time(play, made)?;
-            Err(format!("request {} was cancelled, and is answered: {}", made.id, outcome).into())
+            broken(format!("{made} was cancelled, and is answered: {outcome}"))
         }
     }
 }
@@ -324,7 +306,7 @@ fn in_time_if_it_reads_on(play: &Play<'_>, made: &Made) -> Result<(), Fault> {
 
 /// Holds if a cancelled request was not answered before its cancel was read.
 ///
-/// A request that was sent after the cancel and is answered is the witness of that.
+/// A request that was sent after the cancel and is answered is the witness of that. A client is not asked for one.
 fn in_time(play: &Play<'_>, made: &Made) -> Result<(), Fault> {
     let (Some(cancelled_at), Some((at, outcome))) =
         (made.cancelled_at, play.session.answers_to(&made.id).next())
@@ -332,11 +314,10 @@ fn in_time(play: &Play<'_>, made: &Made) -> Result<(), Fault> {
         return Ok(());
     };
     match play.read_at(cancelled_at) {
-        _ if outcome.is_cancelled() => Ok(()),
+        _ if outcome.is_cancelled() || play.client.is_some() => Ok(()),
         Some(read_at) if read_at < at => Ok(()),
         _ => Err(Fault::Unclear(format!(
-            "request {} was answered before its cancel was seen to be read",
-            made.id
+            "{made} was answered before its cancel was seen to be read"
         ))),
     }
 }
@@ -347,7 +328,7 @@ fn as_cancelled(play: &Play<'_>, made: &Made) -> Result<(), Fault> {
         [outcome, ..]
             if !says_it_ended(play, outcome) && !matches!(outcome, Outcome::Result(_)) =>
         {
-            Err(format!("request {} was cancelled, and is answered: {}", made.id, outcome).into())
+            broken(format!("{made} was cancelled, and is answered: {outcome}"))
         }
         _ => Ok(()),
     }
@@ -368,11 +349,9 @@ fn honoured(play: &Play<'_>, cancelled: Name, before: Name) -> Result<(), Fault>
     };
     match (first(cancelled), first(before)) {
         (Some((_, outcome)), _) if says_it_ended(play, &outcome) => Ok(()),
-        (Some((_, outcome @ Outcome::Error { .. })), _) => Err(format!(
-            "request {} is answered with {}, which does not say that it was cancelled: whether the work was stopped can't be told (no protocol makes that a MUST)",
-            cancelled.id,
-            outcome
-        ).into()),
+        (Some((_, outcome @ Outcome::Error { .. })), _) => broken(format!(
+            "{cancelled} is answered with {outcome}, which does not say that it was cancelled: whether the work was stopped can't be told (no protocol makes that a MUST)"
+        )),
         // Both take as long as the document does, and either may be first; a part is a part.
         (Some((_, Outcome::Result(part))), Some((_, Outcome::Result(all))))
             if play.facts.document.is_some() && is_part(&part, &all) =>
@@ -385,18 +364,13 @@ fn honoured(play: &Play<'_>, cancelled: Name, before: Name) -> Result<(), Fault>
         (Some(_), _) if in_time_if_it_reads_on(play, cancelled).is_err() => {
             in_time_if_it_reads_on(play, cancelled)
         }
-        (Some((_, outcome)), _) if play.facts.document.is_some() => Err(format!(
-            "request {} is answered with {}, all of it, and so is each that was tried",
-            cancelled.id,
-            outcome
-        ).into()),
-        (Some((_, outcome)), _) => Err(format!(
-            "request {} is answered with {}, after request {} that was asked first",
-            cancelled.id,
-            outcome,
-            before.id
-        ).into()),
-        (None, _) => Err(format!("request {} is never answered", cancelled.id).into()),
+        (Some((_, outcome)), _) if play.facts.document.is_some() => broken(format!(
+            "{cancelled} is answered with {outcome}, all of it, and so is each that was tried"
+        )),
+        (Some((_, outcome)), _) => broken(format!(
+            "{cancelled} is answered with {outcome}, after {before} that was asked first"
+        )),
+        (None, _) => broken(format!("{cancelled} is never answered")),
     }
 }
 
@@ -404,13 +378,11 @@ fn honoured(play: &Play<'_>, cancelled: Name, before: Name) -> Result<(), Fault>
 fn whole(play: &Play<'_>, cancelled: &Made, like: &Made) -> Result<(), Fault> {
     match (&answers(play, cancelled)[..], &answers(play, like)[..]) {
         ([Outcome::Result(part), ..], [Outcome::Result(all), ..]) if is_part(part, all) => {
-            Err(format!(
-                "request {} is answered with a result of {} bytes; without a cancel there are {}",
-                cancelled.id,
+            broken(format!(
+                "{cancelled} is answered with a result of {} bytes; without a cancel there are {}",
                 part.to_string().len(),
                 all.to_string().len()
-            )
-            .into())
+            ))
         }
         _ => in_time_if_it_reads_on(play, cancelled),
     }
@@ -433,33 +405,22 @@ fn all_ended(play: &Play<'_>) -> Result<(), Fault> {
         let is_owed = play.wants_answers() || made.cancelled_at.is_none();
         match counts.get(made.id.as_str()).copied().unwrap_or(0) {
             0 if is_owed => {
-                return Err(format!(
-                    "request {} is never answered{}",
-                    made.id,
-                    under_another_id(play, made)
-                )
-                .into());
+                let another = under_another_id(play, made);
+                return broken(format!("{made} is never answered{another}"));
             }
             0 | 1 => {}
-            count => return Err(format!("request {} is answered {count} times", made.id).into()),
+            count => return broken(format!("{made} is answered {count} times")),
         }
     }
     Ok(())
 }
 
 fn next_answered(play: &Play<'_>) -> Result<(), Fault> {
-    for next in &play.nexts {
-        match play.session.answers_to(&next.id).count() {
-            1 => {}
-            0 => return Err(format!("the next request, {}, is not answered", next.id).into()),
-            count => {
-                return Err(
-                    format!("the next request, {}, is answered {count} times", next.id).into()
-                );
-            }
-        }
-    }
-    Ok(())
+    play.nexts.iter().try_for_each(|next| match play.session.answers_to(&next.id).count() {
+        1 => Ok(()),
+        0 => broken(format!("the next request, {}, is not answered", next.id)),
+        count => broken(format!("the next request, {}, is answered {count} times", next.id)),
+    })
 }
 
 fn no_progress_after(play: &Play<'_>, made: &Made) -> Result<(), Fault> {
@@ -467,21 +428,19 @@ fn no_progress_after(play: &Play<'_>, made: &Made) -> Result<(), Fault> {
     let read_at = play.read_at(cancelled_at).ok_or("no request after the cancel was answered")?;
     match play.session.progress_of(&made.token).filter(|at| *at > read_at).count() {
         0 => in_time(play, made),
-        count => Err(format!(
-            "after the cancel of request {} was read there is progress of it, {count} times",
-            made.id
-        )
-        .into()),
+        count => broken(format!(
+            "after the cancel of {made} was read there is progress of it, {count} times"
+        )),
     }
 }
 
 fn clean(play: &Play<'_>) -> Result<(), Fault> {
     play.session.record.iter().try_for_each(|entry| match &entry.what {
         What::Broken { violation } => {
-            Err(format!("what it wrote is no message that it may write: {violation}").into())
+            broken(format!("what it wrote is no message that it may write: {violation}"))
         }
         What::Got { heard: Heard::Answer { id, outcome: Outcome::Both }, .. } => {
-            Err(format!("request {id} is answered with {}", Outcome::Both).into())
+            broken(format!("request {id} is answered with {}", Outcome::Both))
         }
         _ => Ok(()),
     })
@@ -491,7 +450,7 @@ fn unknown_method(play: &Play<'_>, made: &Made) -> Result<(), Fault> {
     once(play, made)?;
     match answers(play, made)[..] {
         [Outcome::Error { code: -32601 }] => Ok(()),
-        [outcome, ..] => Err(format!("it is answered: {outcome}").into()),
+        [outcome, ..] => broken(format!("it is answered: {outcome}")),
         [] => Ok(()),
     }
 }
@@ -509,7 +468,7 @@ fn theirs_cancelled(play: &Play<'_>) -> Result<(), Fault> {
     if cancelled || answered {
         Ok(())
     } else {
-        Err(format!("the server does not cancel its own request {theirs}").into())
+        broken(format!("the server does not cancel its own request {theirs}"))
     }
 }
 
@@ -519,8 +478,8 @@ fn acknowledged(play: &Play<'_>, made: &Made, cancelled: bool) -> Result<(), Fau
         let id = made.cancel_id.as_deref().ok_or("nothing was cancelled")?;
         return match play.session.answers_to(id).count() {
             1 => Ok(()),
-            0 => Err(format!("the cancel of {} is not answered", made.id).into()),
-            count => Err(format!("the cancel of {} is answered {count} times", made.id).into()),
+            0 => broken(format!("the cancel of {} is not answered", made.id)),
+            count => broken(format!("the cancel of {} is answered {count} times", made.id)),
         };
     }
     let all: Vec<bool> = (play.session.heard())
@@ -532,10 +491,10 @@ fn acknowledged(play: &Play<'_>, made: &Made, cancelled: bool) -> Result<(), Fau
     match all[..] {
         [said] if said == cancelled => Ok(()),
         [said] => {
-            Err(format!("the cancel of {} is acknowledged with cancelled: {said}", made.id).into())
+            broken(format!("the cancel of {} is acknowledged with cancelled: {said}", made.id))
         }
-        [] => Err(format!("the cancel of {} is not acknowledged", made.id).into()),
-        _ => Err(format!("the cancel of {} is acknowledged {} times", made.id, all.len()).into()),
+        [] => broken(format!("the cancel of {} is not acknowledged", made.id)),
+        _ => broken(format!("the cancel of {} is acknowledged {} times", made.id, all.len())),
     }
 }
 

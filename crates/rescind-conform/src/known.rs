@@ -1,7 +1,6 @@
 //! The checks that are known to fail, or to fail now and then.
 
 use crate::checks::CHECKS;
-use crate::report::{Outcome, Verdict};
 
 /// Checks whose failures are expected.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -47,14 +46,6 @@ impl Known {
             () if self.failing.iter().any(|failing| failing == id) => Expected::Failing,
             () => Expected::Pass,
         }
-    }
-
-    /// Those that are listed as failing and pass.
-    pub(crate) fn stale(&self, outcomes: &[Outcome]) -> Vec<String> {
-        let is_stale = |outcome: &&Outcome| {
-            outcome.known == Expected::Failing && outcome.verdict == Verdict::Pass
-        };
-        outcomes.iter().filter(is_stale).map(|outcome| outcome.id.into()).collect()
     }
 }
 

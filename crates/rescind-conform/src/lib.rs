@@ -22,15 +22,13 @@
 //!
 //! - [`CHECKS`] is the table of checks: the messages of each, its rules, and the page that asks for it.
 //! - [`run`] finds out the server's protocol and a request that takes it time, then plays every [`Check`].
-//! - [`run_client`] plays each [`ClientCheck`] of [`CLIENT_CHECKS`] with a client, and is its server.
+//! - [`run_client`] plays each [`Check`] of [`CLIENT_CHECKS`] with a client, and is its server.
 //! - [`run_relay`] plays each check of [`RELAY_CHECKS`] with a relay between the two sides of the test.
 //! - [`Report`] is the outcome: for people, as JSON, as `JUnit` XML, as a table, as a badge.
 //!
 //! To support another protocol, add a [`Clause`] to the checks that hold there too, and rows for the new ones.
 #![forbid(unsafe_code)]
 
-#[cfg(test)]
-mod by_hand;
 mod check;
 mod checks;
 mod client;
@@ -40,34 +38,41 @@ mod family;
 mod judge;
 mod known;
 mod malformed;
+mod matrix;
 mod once;
+mod options;
 mod page;
 mod patience;
 mod play;
 mod relay;
 mod report;
+mod server;
 mod session;
 mod stop;
 mod stopped;
 mod suite;
 mod target;
+#[cfg(test)]
+mod tests;
 mod tools;
 mod value;
 mod wire;
 
-pub use check::{Check, Clause, Id, Item, Level, Name, Need, Rule, Step};
+pub use check::{Check, Clause, Id, Item, Level, Name, Need, Reply, Rule, Step};
 pub use checks::CHECKS;
 pub use client::{
-    CLIENT_CHECKS, ClientCheck, ClientItem, ClientListener, ClientNeed, ClientOptions,
-    ClientProgram, ClientRule, ClientStep, ConnectingClient, Reply, SERVER, bridge, run_client,
+    CLIENT_CHECKS, ClientListener, ClientProgram, ConnectingClient, bridge, run_client,
 };
 pub use family::{Family, Opening, Request};
 pub use known::{Expected, Known};
+pub use matrix::matrix;
+pub use options::{ClientOptions, Options, Suite};
 pub use page::{client_page, page, relay_page};
 pub use relay::{
     Ends, InProcessRelay, RELAY_CHECKS, Relay, RelayCheck, RelayOptions, RelayProgram, RelayRule,
     far, run_relay,
 };
-pub use report::{Line, Outcome, Report, Transcript, Verdict, Way, Whole, matrix};
-pub use suite::{Options, Progress, Unreached, run};
-pub use target::{Child, InProcess, Link, Program, Target};
+pub use report::{Line, Outcome, Report, Transcript, Verdict, Way, Whole};
+pub use server::run;
+pub use suite::Progress;
+pub use target::{Child, InProcess, Link, Program, SERVER, Target, Unreached};

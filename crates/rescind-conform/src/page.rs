@@ -2,7 +2,7 @@
 
 use std::fmt::{Debug, Write};
 
-use crate::check::Clause;
+use crate::check::{Check, Clause};
 use crate::checks::CHECKS;
 use crate::client::CLIENT_CHECKS;
 use crate::family::Family;
@@ -11,22 +11,18 @@ use crate::relay::{RELAY_CHECKS, RelayCheck};
 /// Every check of servers, by group: its id, its level in each protocol, the clauses, what makes sure.
 #[must_use]
 pub fn page() -> String {
-    let mut out = String::new();
-    let mut group = "";
-    for check in CHECKS {
-        heading(&mut out, &mut group, check.id, check.title);
-        clauses(&mut out, check.clauses, check.witness);
-        data(&mut out, check.needs, check.steps, check.rules);
-    }
-    out
+    page_of(CHECKS)
 }
 
 /// The same of clients.
 #[must_use]
 pub fn client_page() -> String {
-    let mut out = String::new();
-    let mut group = "";
-    for check in CLIENT_CHECKS {
+    page_of(CLIENT_CHECKS)
+}
+
+fn page_of(checks: &[Check]) -> String {
+    let (mut out, mut group) = (String::new(), "");
+    for check in checks {
         heading(&mut out, &mut group, check.id, check.title);
         clauses(&mut out, check.clauses, check.witness);
         data(&mut out, check.needs, check.steps, check.rules);

@@ -1,6 +1,7 @@
 //! Plays the steps of a check with one server, and keeps what the rules are judged by.
 
 use std::collections::{BTreeMap, HashSet};
+use std::fmt;
 use std::ops::Range;
 use std::time::Duration;
 
@@ -8,19 +9,19 @@ use fastrand::Rng;
 use serde_json::{Value, json};
 
 use crate::check::{Id, Item, Name, Step};
+use crate::client::facts::Client;
+use crate::client::serve::Serving;
 use crate::facts::Facts;
-use crate::family::{SESSION, put};
+use crate::family::{Family, Opening, SESSION, put};
 use crate::malformed;
 use crate::session::{Session, Waited};
 use crate::stop::{Stop, TOO_LATE};
-use crate::wire::Heard;
 
 mod capacity;
 mod crowd;
+mod reverse;
 mod rounds;
 mod turn;
-
-pub(crate) use capacity::Taken;
 
 /// A request that a check has made.
 #[derive(Clone, Debug)]
@@ -32,6 +33,14 @@ pub(crate) struct Made {
     pub(crate) cancelled_at: Option<usize>,
     /// The id that its first cancel has where that is a request.
     pub(crate) cancel_id: Option<String>,
+    /// Its noun in verdicts: requests of ours to a client are told apart from its own.
+    pub(crate) noun: &'static str,
+}
+
+impl fmt::Display for Made {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.noun, self.id)
+    }
 }
 
 /// A next request, with where it stands in the record.
@@ -41,11 +50,26 @@ pub(crate) struct Next {
     pub(crate) sent_at: usize,
 }
 
+/// The way in which a server took slow requests that were made at once.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Taken {
+    /// Their number, without the short one.
+    pub(crate) count: usize,
+    /// The number of those that were answered before the short one, which came after them.
+    pub(crate) before_short: usize,
+    /// Whether the machine had no processor for them for a good part of the time.
+    pub(crate) was_late: bool,
+    /// The first response among them that is no result.
+    pub(crate) refusal: Option<String>,
+}
+
 /// A check as it is played.
 #[derive(Debug)]
 pub(crate) struct Play<'a> {
     pub(crate) session: Session,
     pub(crate) facts: &'a Facts,
+    /// The client that is tested, if it is none of a server.
+    pub(crate) client: Option<Client<'a>>,
     pub(crate) named: BTreeMap<Name, Made>,
     pub(crate) nexts: Vec<Next>,
     /// Other requests that are done at once.
@@ -83,7 +107,7 @@ pub(crate) struct Play<'a> {
     next_id: u64,
     version: u64,
     slow_ms: u64,
-    patience: Duration,
+    pub(crate) patience: Duration,
 }
 
 /// The time in which a response comes that is owed when all others are there, on a machine that is not late.
@@ -102,6 +126,7 @@ impl<'a> Play<'a> {
         Self {
             session,
             facts,
+            client: None,
             named: BTreeMap::new(),
             nexts: Vec::new(),
             reads: Vec::new(),
@@ -134,14 +159,14 @@ impl<'a> Play<'a> {
 
     fn step(&mut self, step: Step) -> Result<(), Stop> {
         match step {
-            Step::Send(items) => self.send(items, false),
-            Step::OneRead(items) => self.send(items, true),
+            Step::Send(items) => return self.send(items, false),
+            Step::OneRead(items) => return self.send(items, true),
             Step::Started(name) => return self.wait_until_started(name),
             Step::Answered(name) => return self.wait_for_answer(name),
-            Step::Next => return self.next().map(drop),
+            Step::Next => return self.next(),
             Step::Settled(name) => return self.settle(name),
             Step::Natural(name) => {
-                self.send(&[Item::Slow(name, Id::Fresh)], false);
+                self.send(&[Item::Slow(name, Id::Fresh)], false)?;
                 return self.wait_for_answer(name);
             }
             Step::MalformedCancels(name) => return self.malformed_cancels(name),
@@ -159,15 +184,17 @@ impl<'a> Play<'a> {
             Step::TurnStarted(name) => return self.wait_until_turn_started(name),
             Step::TurnSettled(name) => return self.settle_turn(name),
             Step::AnswerAsCancelled => self.answer_as_cancelled(),
-            Step::CancelTheirId => {
-                let cancel =
-                    self.session.wire.cancel(self.theirs.as_deref().unwrap_or("0"), "\"c\"");
-                let cancel = self.unless_control(cancel);
-                self.write(vec![cancel], false);
-            }
+            Step::CancelTheirId => self.cancel_their_id(),
             Step::End => return self.end(),
             Step::Compare => return self.compare(),
             Step::Rounds { steps, until, in_time } => return self.rounds(steps, until, in_time),
+            Step::HoldOpening => self.serving().holds_opening = true,
+            Step::DeclareNothing => self.serving().declares = false,
+            Step::Held => return self.hold(),
+            Step::Cancelled => return self.wait_for_cancel(),
+            Step::MayCancel => self.let_it_cancel(),
+            Step::NotYetCancelled => return self.is_not_yet_cancelled(),
+            Step::NextOrEnd => return self.next_or_end(),
         }
         Ok(())
     }
@@ -176,7 +203,7 @@ impl<'a> Play<'a> {
         self.named.get(&name).ok_or_else(|| Stop::Stuck(format!("request {name} was not made")))
     }
 
-    fn fresh(&mut self) -> String {
+    pub(crate) fn fresh(&mut self) -> String {
         self.next_id += 1;
         let id = match self.session.next_number() {
             Some(number) => number,
@@ -189,20 +216,23 @@ impl<'a> Play<'a> {
     /// An id as this protocol writes it: ABP has no numbers as ids.
     pub(crate) fn token(&self, token: &str) -> String {
         match self.facts.family() {
-            crate::Family::Abp if !token.starts_with('"') => format!("\"{token}\""),
+            Family::Abp if !token.starts_with('"') => format!("\"{token}\""),
             _ => token.to_owned(),
         }
     }
 
-    fn make(&mut self, id: Id) -> Made {
+    pub(crate) fn make(&mut self, id: Id) -> Made {
         let own = self.fresh();
         let id = match id {
             Id::Fresh => own.clone(),
             Id::Token(token) => self.token(token),
         };
-        let token = format!("progress-{}", own.trim_matches('"'));
+        let (token, noun) = match self.client {
+            None => (format!("progress-{}", own.trim_matches('"')), "request"),
+            Some(_) => (String::new(), "our request"),
+        };
         self.ids.insert(id.clone());
-        Made { id, token, cancelled_at: None, cancel_id: None }
+        Made { id, token, cancelled_at: None, cancel_id: None, noun }
     }
 
     /// The messages of a slow request, or of one that is done at once if none is known.
@@ -224,7 +254,7 @@ impl<'a> Play<'a> {
         self.session.wire.request(&made.id, &slow.request.method, &params, &made.token)
     }
 
-    fn quick(&self, made: &Made) -> String {
+    pub(crate) fn quick(&self, made: &Made) -> String {
         let quick = &self.facts.quick;
         self.session.wire.request(&made.id, &quick.method, &quick.params, "")
     }
@@ -262,140 +292,172 @@ impl<'a> Play<'a> {
     }
 
     /// Writes some messages at once.
-    fn send(&mut self, items: &[Item], in_one_read: bool) {
+    pub(crate) fn send(&mut self, items: &[Item], in_one_read: bool) -> Result<(), Stop> {
         let is_slow = |item: &&Item| matches!(item, Item::Slow(..) | Item::SlowFor(..));
         self.open_sessions(items.iter().filter(is_slow).count());
         self.open_for_turns(items);
         self.has_edited = false;
-        let (mut messages, mut cancelled) = (Vec::new(), Vec::new());
+        let mut messages = Vec::new();
         for item in items {
-            let more = self.messages(*item);
-            match *item {
-                // A stop may come before its turn.
-                Item::Cancel(name) | Item::CancelWithMore(name) | Item::Stop(name)
-                    if self.named.contains_key(&name) =>
-                {
-                    cancelled.push((name, self.session.record.len() + messages.len()));
-                }
-                _ => {}
-            }
-            messages.extend(more);
-            if let Item::Quick(name, _) = item {
-                // A server that has answered it has read what came before it.
-                let sent_at = self.session.record.len() + messages.len() - 1;
-                let made = self.named.get(name);
-                self.reads.extend(made.map(|made| Next { id: made.id.clone(), sent_at }));
-            }
-        }
-        for (name, at) in cancelled {
-            if let Some(made) = self.named.get_mut(&name) {
-                made.cancelled_at.get_or_insert(at);
-            }
+            let at = self.session.record.len() + messages.len();
+            messages.extend(self.messages(*item, at)?);
         }
         self.write(messages, in_one_read);
+        Ok(())
     }
 
-    fn messages(&mut self, item: Item) -> Vec<String> {
-        let wire = self.session.wire.clone();
-        match item {
+    /// The messages of an item, of which the first will stand there in the record.
+    fn messages(&mut self, item: Item, at: usize) -> Result<Vec<String>, Stop> {
+        let facts = self.facts;
+        Ok(vec![match item {
             Item::Slow(name, id) => {
-                let made = self.make(id);
-                let messages = match self.has_edited {
-                    true => vec![self.slow_unchanged(&made, self.slow_ms)],
-                    false => self.slow(&made, self.slow_ms),
-                };
-                self.has_edited = true;
-                self.named.insert(name, made);
-                messages
+                let made = self.name(name, id);
+                if !std::mem::replace(&mut self.has_edited, true) {
+                    return Ok(self.slow(&made, self.slow_ms));
+                }
+                self.slow_unchanged(&made, self.slow_ms)
             }
             Item::SlowFor(name, hundredths) => {
-                let made = self.make(Id::Fresh);
-                let message = self.slow_unchanged(&made, self.slow_ms * hundredths / 100);
-                self.named.insert(name, made);
-                vec![message]
+                let made = self.name(name, Id::Fresh);
+                self.slow_unchanged(&made, self.slow_ms * hundredths / 100)
             }
             Item::Quick(name, id) => {
-                let made = self.make(id);
-                let message = self.quick(&made);
-                self.named.insert(name, made);
-                vec![message]
+                let made = self.name(name, id);
+                // A server that has answered it has read what came before it.
+                self.reads.push(Next { id: made.id.clone(), sent_at: at });
+                self.quick(&made)
+            }
+            Item::UnderTheirId(name) => {
+                let made = Made { id: self.held_id(), ..self.make(Id::Fresh) };
+                self.ids.insert(made.id.clone());
+                self.named.insert(name, made.clone());
+                self.quick(&made)
             }
             Item::Reverse(name) => {
-                let request =
-                    self.facts.reverse.clone().unwrap_or_else(|| self.facts.quick.clone());
+                let request = facts.reverse.as_ref().unwrap_or(&facts.quick);
                 self.named_request(name, &request.method, &request.lasting(self.slow_ms))
             }
-            Item::Opening(name) => {
-                match self.facts.opening.first().map(|opening| opening.message.clone()) {
-                    Some(message) => self.named_request(name, &message.method, &message.params),
-                    None => vec![],
+            Item::Opening(name) => match facts.opening.first() {
+                Some(Opening { message, .. }) => {
+                    self.named_request(name, &message.method, &message.params)
                 }
+                None => return Ok(vec![]),
+            },
+            Item::Turn(name) => self.turn(name, name),
+            Item::TurnAfter(name, before) => self.turn(name, before),
+            Item::Stop(name) => {
+                self.note_cancel(name, at);
+                self.stop(name)
             }
-            Item::Turn(name) => vec![self.turn(name, name)],
-            Item::TurnAfter(name, before) => vec![self.turn(name, before)],
-            Item::Stop(name) => vec![self.stop(name)],
             Item::Request(name, method) => self.named_request(name, method, &json!({})),
             Item::Cancel(name) => {
-                let Some(mut made) = self.named.get(&name).cloned() else { return vec![] };
+                let Some(mut made) = self.named.get(&name).cloned() else { return Ok(vec![]) };
                 let message = self.cancel(&mut made);
                 self.named.insert(name, made);
-                vec![message]
+                self.note_cancel(name, at);
+                message
             }
             Item::CancelWithMore(name) => {
                 let own = self.fresh();
-                let cancel = |made: &Made| wire.cancel_with_more(&made.id, &own);
+                let cancel = |made: &Made| self.session.wire.cancel_with_more(&made.id, &own);
                 let cancel = self.named.get(&name).map(cancel).unwrap_or_default();
-                vec![self.unless_control(cancel)]
+                self.note_cancel(name, at);
+                self.unless_control(cancel)
             }
             Item::CancelId(token) => {
                 let own = self.fresh();
-                let cancel = wire.cancel(&self.token(token), &own);
-                vec![self.unless_control(cancel)]
+                let cancel = self.session.wire.cancel(&self.token(token), &own);
+                self.unless_control(cancel)
             }
-            Item::Notification(method) => vec![wire.notification(method, &json!({}))],
+            Item::CancelTheirs => self.session.wire.cancel(&self.held_id(), "\"c\""),
+            Item::Answer(with) => return Ok(self.answer(with, at)?.into_iter().collect()),
+            Item::Notification(method) => self.session.wire.notification(method, &json!({})),
+        }])
+    }
+
+    /// Makes a request that the check has a name for.
+    fn name(&mut self, name: Name, id: Id) -> Made {
+        let made = self.make(id);
+        self.named.insert(name, made.clone());
+        made
+    }
+
+    fn named_request(&mut self, name: Name, method: &str, params: &Value) -> String {
+        let made = self.name(name, Id::Fresh);
+        self.session.wire.request(&made.id, method, params, "")
+    }
+
+    /// Notes where the first cancel of a request stands. A stop may come before its turn.
+    fn note_cancel(&mut self, name: Name, at: usize) {
+        if let Some(made) = self.named.get_mut(&name) {
+            made.cancelled_at.get_or_insert(at);
         }
     }
 
-    fn named_request(&mut self, name: Name, method: &str, params: &Value) -> Vec<String> {
-        let made = self.make(Id::Fresh);
-        let message = self.session.wire.request(&made.id, method, params, "");
-        self.named.insert(name, made);
-        vec![message]
+    /// Returns how the subject is called.
+    pub(crate) fn subject(&self) -> &'static str {
+        if self.client.is_some() { "the client" } else { "the server" }
     }
 
-    fn waited(&self, waited: Waited, what: &str) -> Result<(), Stop> {
-        match waited {
-            Waited::Done => Ok(()),
+    /// Returns our side of a session with a client.
+    fn serving(&mut self) -> &mut Serving {
+        self.session.serving.as_mut().expect("only clients have such steps")
+    }
+
+    pub(crate) fn waited(&self, waited: Waited, what: &str) -> Result<(), Stop> {
+        let subject = self.subject();
+        Err(match waited {
+            Waited::Done => return Ok(()),
             Waited::Ended if self.session.has_said_too_much() => {
-                Err(Stop::NotExercised("the server said more than is kept".into()))
+                Stop::NotExercised(format!("{subject} said more than is kept"))
             }
-            Waited::Ended => Err(Stop::Ended(format!("the server ended before {what}"))),
-            Waited::TimedOut => {
-                Err(Stop::Stuck(format!("{} s passed without {what}", self.patience.as_secs())))
+            Waited::Ended if self.ends_as_usual() => Stop::NotExercised(format!(
+                "{subject} has ended before {what}, as it does when nothing is wrong"
+            )),
+            Waited::Ended if self.client.is_some() => {
+                Stop::Ended(format!("{subject} ended before {what}{}", self.status_in_brackets()))
             }
+            Waited::Ended => Stop::Ended(format!("{subject} ended before {what}")),
             // It is slow, or the machine is: that is no evidence of anything.
-            Waited::Talking => Err(Stop::Missed(format!(
-                "the server was still answering what was asked before {what}"
-            ))),
-            Waited::Late => Err(Stop::Missed(format!("{TOO_LATE} before {what}"))),
-        }
+            Waited::Talking if self.client.is_none() => {
+                Stop::Missed(format!("{subject} was still answering what was asked before {what}"))
+            }
+            Waited::TimedOut | Waited::Talking => {
+                Stop::Stuck(format!("{} s passed without {what}", self.patience.as_secs()))
+            }
+            Waited::Late => Stop::Missed(format!("{TOO_LATE} before {what}")),
+        })
+    }
+
+    /// Waits until something holds, and returns the reason if it does not.
+    pub(crate) fn wait(
+        &mut self,
+        what: &str,
+        until: impl FnMut(&Session) -> bool,
+    ) -> Result<(), Stop> {
+        let waited = self.session.wait(until);
+        self.waited(waited, what)
+    }
+
+    fn wait_for_response(&mut self, id: &str, what: &str) -> Result<(), Stop> {
+        self.wait(what, |session| session.is_answered(id))
     }
 
     fn wait_for_answer(&mut self, name: Name) -> Result<(), Stop> {
         let id = self.made(name)?.id.clone();
-        let waited = self.session.wait(|session| session.is_answered(&id));
-        self.waited(waited, &format!("an answer to request {id}"))
+        self.wait_for_response(&id, &format!("an answer to request {id}"))
     }
 
-    /// Makes a request that is done at once, and waits for its answer.
-    fn next(&mut self) -> Result<usize, Stop> {
+    /// Makes a request that is done at once, and waits for its answer. A client need not answer any.
+    pub(crate) fn next(&mut self) -> Result<(), Stop> {
+        if self.client.as_ref().is_some_and(|client| !client.facts.answers) {
+            return Ok(());
+        }
         let made = self.make(Id::Fresh);
         let message = self.quick(&made);
         self.nexts.push(Next { id: made.id.clone(), sent_at: self.session.record.len() });
         self.session.send(&[message], false);
-        let waited = self.session.wait(|session| session.is_answered(&made.id));
-        self.waited(waited, &format!("an answer to the next request, {}", made.id))?;
-        Ok(self.session.answers_to(&made.id).next().map_or(0, |(at, _)| at))
+        self.wait_for_response(&made.id, &format!("an answer to the next request, {}", made.id))
     }
 
     fn wait_until_started(&mut self, name: Name) -> Result<(), Stop> {
@@ -404,8 +466,7 @@ impl<'a> Play<'a> {
             let begun = |session: &Session| {
                 session.progress_of(&made.token).next().is_some() || session.is_answered(&made.id)
             };
-            let waited = self.session.wait(begun);
-            self.waited(waited, "progress")?;
+            self.wait("progress", begun)?;
         } else {
             self.next()?;
         }
@@ -433,10 +494,12 @@ impl<'a> Play<'a> {
             let messages = self.slow(&made, self.slow_ms);
             self.session.note("the same work once more, without a cancel");
             self.session.send(&messages, false);
-            let waited = self.session.wait(|session| session.is_answered(&made.id));
-            self.waited(waited, &format!("an answer to {}, which was not cancelled", made.id))?;
+            self.wait_for_response(
+                &made.id,
+                &format!("an answer to {}, which was not cancelled", made.id),
+            )?;
         }
-        self.next().map(drop)
+        self.next()
     }
 
     /// Waits for the responses that are owed, and reports the wait as missed if the machine was late.
@@ -477,7 +540,7 @@ impl<'a> Play<'a> {
         }
         self.cancel_with_each(forms)?;
         // An answer that is behind has one request more to come.
-        self.next().map(drop)
+        self.next()
     }
 
     fn unreadable_cancels(&mut self) -> Result<(), Stop> {
@@ -504,53 +567,6 @@ impl<'a> Play<'a> {
         Ok(())
     }
 
-    fn wait_until_cancel_read(&mut self, name: Name) -> Result<(), Stop> {
-        let id = self.made(name)?.id.clone();
-        let waited = self.session.wait(|session| is_cancel_read(session, &id));
-        self.waited(waited, &format!("a sign that the cancel of request {id} was read"))
-    }
-
-    fn wait_until_asked(&mut self) -> Result<(), Stop> {
-        let asked = |session: &Session| {
-            session.heard().find_map(|(_, heard)| match heard {
-                Heard::Request { id, .. } => Some(id.clone()),
-                _ => None,
-            })
-        };
-        let own = self.named.values().next().map(|made| made.id.clone()).unwrap_or_default();
-        let waited =
-            self.session.wait(|session| asked(session).is_some() || session.is_answered(&own));
-        if waited == Waited::Ended {
-            self.waited(waited, "it asked something")?;
-        }
-        self.theirs = asked(&self.session);
-        if self.theirs.is_some() { Ok(()) } else { Err(self.asked_nothing(&waited)) }
-    }
-
-    /// A server that is still at work may ask later: that is no evidence that it asks nothing.
-    fn asked_nothing(&self, waited: &Waited) -> Stop {
-        Stop::NotExercised(match waited {
-            Waited::Done | Waited::Ended => "the server asked nothing of us".into(),
-            _ => format!("{} s passed without a request of the server", self.patience.as_secs()),
-        })
-    }
-
-    fn wait_until_asked_for(&mut self, name: Name) -> Result<(), Stop> {
-        let known: Vec<String> = self.theirs_for.values().cloned().collect();
-        let asked = |session: &Session| {
-            session.heard().find_map(|(_, heard)| match heard {
-                Heard::Request { id, .. } if !known.contains(id) => Some(id.clone()),
-                _ => None,
-            })
-        };
-        let own = self.made(name)?.id.clone();
-        let waited =
-            self.session.wait(|session| asked(session).is_some() || session.is_answered(&own));
-        let theirs = asked(&self.session).ok_or_else(|| self.asked_nothing(&waited))?;
-        self.theirs_for.insert(name, theirs);
-        Ok(())
-    }
-
     fn end(&mut self) -> Result<(), Stop> {
         self.session.end_input();
         let waited = self.session.wait(|_| false);
@@ -566,10 +582,4 @@ impl<'a> Play<'a> {
         };
         Ok(())
     }
-}
-
-/// Whether the server is seen to have read the cancel of a request.
-pub(crate) fn is_cancel_read(session: &Session, id: &str) -> bool {
-    session.is_answered(id)
-        || session.heard().any(|(_, heard)| matches!(heard, Heard::Cancel { .. }))
 }

@@ -8,10 +8,14 @@ use serde_json::json;
 
 use protocol_core::{Config, Envelope, Event, InputBuffer, StreamConnection, Timestamp, Violation};
 
+use crate::client::serve::Serving;
+use crate::options::ClientOptions;
 use crate::patience::{More, Patience};
 use crate::stopped::Delays;
 use crate::target::{Child, Link, Told};
 use crate::wire::{Heard, Outcome, Wire};
+
+mod client;
 
 /// A server that says more than this in one check is not listened to any longer.
 const RECORD_BYTES: usize = 64 << 20;
@@ -78,6 +82,8 @@ pub(crate) struct Session {
     pub(crate) measured: u64,
     /// Whether the server's own requests are answered.
     pub(crate) answers: bool,
+    /// Of a session with a client.
+    pub(crate) serving: Option<Serving>,
     has_ended: bool,
 }
 
@@ -88,10 +94,11 @@ impl Session {
         Self { answers: true, ..Self::judged(config, link, wire, patience) }
     }
 
-    /// With a client, whose requests are left to whoever plays its server.
-    pub(crate) fn with_client(link: Link, wire: Wire, patience: Duration) -> Self {
+    /// With a client, whose server we are.
+    pub(crate) fn with_client(link: Link, wire: Wire, options: &ClientOptions) -> Self {
         let config = Config::server(wire.dialect.clone());
-        Self::judged(config, link, wire, patience)
+        let serving = Some(Serving::new(options.clone()));
+        Self { serving, ..Self::judged(config, link, wire, options.suite.patience) }
     }
 
     fn judged(mut config: Config, link: Link, wire: Wire, patience: Duration) -> Self {
@@ -112,6 +119,7 @@ impl Session {
             opened: 0,
             measured: 0,
             answers: false,
+            serving: None,
             has_ended: false,
         }
     }
@@ -331,9 +339,14 @@ impl Session {
             }
             _ => None,
         };
+        let is_asked = self.serving.is_some() && !matches!(heard, Heard::Answer { .. });
+        let served = is_asked.then(|| message.clone());
         self.push(What::Got { message, heard });
         if let Some(answer) = asked {
             self.send(&[answer], false);
+        }
+        if let Some(message) = served {
+            self.serve(&message, self.record.len() - 1);
         }
     }
 
@@ -360,6 +373,11 @@ impl Session {
 
     pub(crate) fn is_answered(&self, id: &str) -> bool {
         self.answers_to(id).next().is_some()
+    }
+
+    /// Returns whether the server is seen to have read the cancel of a request.
+    pub(crate) fn has_read_cancel(&self, id: &str) -> bool {
+        self.is_answered(id) || self.cancels().next().is_some()
     }
 
     /// Returns the places in the record with progress under a token.

@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 use std::io::{self, Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::{Shutdown, TcpListener, TcpStream};
 use std::process::{Command, ExitStatus};
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
@@ -32,6 +32,38 @@ pub trait Target: Sync {
     fn start(&self) -> io::Result<Link>;
 }
 
+/// The reason why nothing could be tested.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum Unreached {
+    /// The server could not be started.
+    Start(String),
+    /// It did not open a session.
+    Opening {
+        /// The description of what went wrong.
+        why: String,
+        /// The last of its standard error.
+        stderr: String,
+    },
+}
+
+impl std::fmt::Display for Unreached {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Start(why) => write!(f, "the server can't be started: {why}"),
+            Self::Opening { why, stderr } => {
+                write!(f, "no session could be opened: {why}")?;
+                match stderr.lines().last() {
+                    Some(last) => write!(f, "; it wrote: {last}"),
+                    None => Ok(()),
+                }
+            }
+        }
+    }
+}
+
+impl std::error::Error for Unreached {}
+
 /// A program that speaks on its standard input and output.
 #[derive(Clone, Debug)]
 pub struct Program {
@@ -48,15 +80,69 @@ impl Program {
 
 impl Target for Program {
     fn start(&self) -> io::Result<Link> {
-        let (program, arguments) =
-            self.command.split_first().ok_or_else(|| io::Error::other("there is no command"))?;
-        let mut command = Command::new(program);
-        command.args(arguments);
-        let command =
-            ChildCommand::new(command).grace(GRACE).stderr(Stderr::Last { bytes: STDERR_BYTES });
-        let spawned = spawn(command)?;
+        let spawned = spawn(command(&self.command)?)?;
         let child = Child::new(spawned.owner);
         Ok(Link::new(spawned.stdout, spawned.stdin, Some(child)))
+    }
+}
+
+/// A command that ends soon after its input, and whose last words are kept.
+pub(crate) fn command(words: &[OsString]) -> io::Result<ChildCommand> {
+    let (program, arguments) =
+        words.split_first().ok_or_else(|| io::Error::other("there is no command"))?;
+    let mut command = Command::new(program);
+    command.args(arguments);
+    Ok(ChildCommand::new(command).grace(GRACE).stderr(Stderr::Last { bytes: STDERR_BYTES }))
+}
+
+/// This word in a command stands for the command of the server that it is to start.
+pub const SERVER: &str = "{server}";
+
+/// Returns a command with that of its server in it. Within a word, that is in one piece, each word of it in `quotes`.
+pub(crate) fn with_server(
+    command: &[OsString],
+    server: &[OsString],
+    quotes: fn(&str) -> String,
+) -> Vec<OsString> {
+    let words: Vec<_> = server.iter().map(|word| quotes(&word.to_string_lossy())).collect();
+    let in_one_piece = words.join(" ");
+    let words = command.iter().flat_map(|word| match word.to_str() {
+        Some(SERVER) => server.to_vec(),
+        Some(text) => vec![text.replace(SERVER, &in_one_piece).into()],
+        None => vec![word.clone()],
+    });
+    words.collect()
+}
+
+/// Returns whether a command names the server that it is to start.
+pub(crate) fn names_server(command: &[OsString]) -> bool {
+    command.iter().any(|word| word.to_str().is_some_and(|word| word.contains(SERVER)))
+}
+
+/// Joins standard input and output with a tester, until either is gone.
+pub(crate) fn join(mut tester: TcpStream) -> io::Result<()> {
+    tester.set_nodelay(true)?;
+    let mut told = tester.try_clone()?;
+    thread::spawn(move || {
+        // Either side may go at any time, which ends the session.
+        let _ = copy(&mut io::stdin().lock(), &mut told);
+        let _ = told.shutdown(Shutdown::Write);
+    });
+    // A peer that reads no more is one that is gone.
+    let _ = copy(&mut tester, &mut io::stdout().lock());
+    Ok(())
+}
+
+/// As `io::copy`, and each read is passed on at once.
+fn copy(from: &mut impl Read, to: &mut impl Write) -> io::Result<()> {
+    let mut buffer = vec![0; 64 << 10];
+    loop {
+        match from.read(&mut buffer) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+            Ok(0) => return Ok(()),
+            Ok(len) => to.write_all(&buffer[..len]).and_then(|()| to.flush())?,
+        }
     }
 }
 
@@ -77,7 +163,7 @@ where
 }
 
 /// Ends its side when it is dropped, so that the other side reads its end.
-pub(crate) struct HalfClosed(pub(crate) TcpStream);
+struct HalfClosed(TcpStream);
 
 impl Write for HalfClosed {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
@@ -92,7 +178,7 @@ impl Write for HalfClosed {
 impl Drop for HalfClosed {
     fn drop(&mut self) {
         // A server that is gone already has no input to end.
-        let _ = self.0.shutdown(std::net::Shutdown::Write);
+        let _ = self.0.shutdown(Shutdown::Write);
     }
 }
 
@@ -133,9 +219,14 @@ impl Link {
         let listener = TcpListener::bind("127.0.0.1:0")?;
         let near = TcpStream::connect(listener.local_addr()?)?;
         let (far, _) = listener.accept()?;
-        near.set_nodelay(true)?;
         far.set_nodelay(true)?;
-        Ok((far, Self::new(near.try_clone()?, HalfClosed(near), None)))
+        Ok((far, Self::over(near)?))
+    }
+
+    /// A connection to what is no process of its own.
+    pub(crate) fn over(stream: TcpStream) -> io::Result<Self> {
+        stream.set_nodelay(true)?;
+        Ok(Self::new(stream.try_clone()?, HalfClosed(stream), None))
     }
 }
 

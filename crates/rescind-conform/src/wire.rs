@@ -75,7 +75,8 @@ impl fmt::Display for Outcome {
 #[derive(Clone, Debug)]
 pub(crate) struct Wire {
     pub(crate) dialect: Dialect,
-    pub(crate) family: Family,
+    /// The family whose members requests of ours carry.
+    family: Family,
 }
 
 #[derive(Deserialize)]
@@ -96,6 +97,11 @@ struct Envelopes<'m> {
 impl Wire {
     pub(crate) fn new(dialect: Dialect) -> Self {
         Self { family: Family::of(&dialect), dialect }
+    }
+
+    /// That of a server, whose requests carry no members of their own.
+    pub(crate) fn to_client(dialect: Dialect) -> Self {
+        Self { family: Family::JsonRpc, dialect }
     }
 
     /// The same over a transport that carries bytes.

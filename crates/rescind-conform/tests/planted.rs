@@ -164,11 +164,11 @@ fn test(fault: Fault, dialect: &str, expected: &[&str]) -> Report {
     });
     if env::var_os("RESCIND_EVERY_CHECK").is_none() {
         // None of them means all: those of a right server.
-        options.only = expected.iter().map(|id| (*id).into()).collect();
+        options.suite.only = expected.iter().map(|id| (*id).into()).collect();
     }
     options.slow_ms = 300;
-    options.jobs = 8;
-    options.patience = std::time::Duration::from_secs(10);
+    options.suite.jobs = 8;
+    options.suite.patience = std::time::Duration::from_secs(10);
     run(&Program::new(command), &options, |_| {}).expect("a session is opened")
 }
 

@@ -93,12 +93,12 @@ fn test(fault: Fault, dialect: &str, expected: &[&str]) -> Report {
     options.ask = Some(Request::new("sleep", json!({ "ms": "$MS" })));
     options.ask_ms = 1000;
     options.trigger = Some(Request::new("stop", json!({})));
-    options.jobs = 8;
+    options.suite.jobs = 8;
     // Longer than the grace of what a client leaves behind.
-    options.patience = Duration::from_secs(12);
+    options.suite.patience = Duration::from_secs(12);
     if !tests_all() {
         // None of them means all: those of a right client.
-        options.only = expected.iter().map(|id| (*id).into()).collect();
+        options.suite.only = expected.iter().map(|id| (*id).into()).collect();
     }
     let target = ClientProgram::new(command, vec![]);
     run_client(&target, &options, |_| {}).expect("it makes a request")
@@ -153,7 +153,7 @@ fn a_client_that_starts_its_server() -> Result<(), Failed> {
     let target = ClientProgram::new([vec![own.into()], starts.to_vec()].concat(), bridged);
     let mut options = ClientOptions::new(Dialect::ACP_V1);
     options.trigger = Some(Request::new("stop", json!({})));
-    options.only = vec!["client-cancel".into(), "client-output".into(), "client-end".into()];
+    options.suite.only = vec!["client-cancel".into(), "client-output".into(), "client-end".into()];
     let report = run_client(&target, &options, |_| {})?;
     match report.whole() {
         Whole::Pass => Ok(()),

@@ -220,10 +220,10 @@ fn test(fault: Fault, names: [&str; 2], expected: &[&str]) -> Result<Report, Unr
         () => *id != LARGEST || expected.contains(id),
     };
     let ids = RELAY_CHECKS.iter().map(|check| check.id).filter(is_tried);
-    options.only = ids.map(Into::into).collect();
+    options.suite.only = ids.map(Into::into).collect();
     // What a fault loses is waited for; what only is late is not to be found.
-    options.patience = Duration::from_secs(if fault == Nothing { 20 } else { 2 });
-    options.jobs = 8;
+    options.suite.patience = Duration::from_secs(if fault == Nothing { 20 } else { 2 });
+    options.suite.jobs = 8;
     let wrong = move |near: TcpStream, far: TcpStream| {
         relay::relay(fault, dialects.clone(), near, far);
     };

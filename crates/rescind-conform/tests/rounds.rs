@@ -97,7 +97,7 @@ fn serve(stream: TcpStream, does: Does) {
 /// What is said of the request that is cancelled at work.
 fn verdict(does: Does) -> (&'static str, String) {
     let mut options = Options::new(Dialect::LSP_3_17);
-    options.only = vec!["honour/running".into()];
+    options.suite.only = vec!["honour/running".into()];
     let report = run(&InProcess(move |stream| serve(stream, does)), &options, |_| {}).unwrap();
     let [outcome] = &report.outcomes[..] else { panic!("{} checks", report.outcomes.len()) };
     (outcome.verdict.as_str(), outcome.verdict.why().unwrap_or_default().into())

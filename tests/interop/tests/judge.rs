@@ -13,7 +13,7 @@ fn judge([near, far]: [&str; 2], relay: &[String], patience: u64) -> Report {
     let words = |words: &[String]| words.iter().map(Into::into).collect();
     let relay = RelayProgram::new(words(relay), words(&line(&[rescind(), "conform", "far"])));
     let mut options = RelayOptions::new(near, far);
-    options.patience = Duration::from_secs(patience);
+    options.suite.patience = Duration::from_secs(patience);
     run_relay(&relay, &options, |_| {}).expect("a session is opened")
 }
 

@@ -136,13 +136,11 @@ impl ClientArgs {
         options.trigger = request("--trigger", self.trigger.as_deref())?;
         options.ask = request("--ask", self.ask.as_deref())?;
         options.ask_ms = u64::try_from(self.ask_time.as_millis()).unwrap_or(u64::MAX);
-        options.seed = self.suite.seed;
-        options.patience = self.suite.patience.unwrap_or(options.patience);
-        // Whoever comes is the client of the check that runs.
-        options.jobs =
-            if self.command.is_empty() { 1 } else { self.suite.jobs.unwrap_or(options.jobs) };
-        options.only = self.suite.only(&all)?;
-        options.known = self.suite.known(&all)?;
+        self.suite.set(&mut options.suite, &all)?;
+        if self.command.is_empty() {
+            // Whoever comes is the client of the check that runs.
+            options.suite.jobs = 1;
+        }
         Ok(options)
     }
 

@@ -98,11 +98,7 @@ impl RelayArgs {
         let mut options = RelayOptions::new(near, far);
         options.open =
             self.open.as_deref().map(|path| opening(path, &suite::read(path)?)).transpose()?;
-        options.seed = self.suite.seed;
-        options.patience = self.suite.patience.unwrap_or(options.patience);
-        options.jobs = self.suite.jobs.unwrap_or(options.jobs);
-        options.only = self.suite.only(&all)?;
-        options.known = self.suite.known(&all)?;
+        self.suite.set(&mut options.suite, &all)?;
         Ok(options)
     }
 

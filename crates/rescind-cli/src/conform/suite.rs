@@ -10,7 +10,8 @@ use std::time::Duration;
 use anstyle::{AnsiColor, Style};
 use clap::Args;
 use rescind_conform::{
-    Clause, Expected, Known, Outcome, Progress, Report, Unreached, Verdict, Way, Whole, matrix,
+    Clause, Expected, Known, Outcome, Progress, Report, Suite, Unreached, Verdict, Way, Whole,
+    matrix,
 };
 use serde_json::Value;
 
@@ -22,7 +23,7 @@ use crate::{duration, exit, failure, output_error};
 pub(super) struct SuiteArgs {
     /// Run only this check, or those of this group; may be repeated
     #[arg(long, value_name = "ID")]
-    pub(super) only: Vec<String>,
+    only: Vec<String>,
 
     /// List the checks, and run none
     #[arg(long)]
@@ -30,15 +31,15 @@ pub(super) struct SuiteArgs {
 
     /// Chooses ids, and which requests are cancelled where any will do
     #[arg(long, value_name = "N", default_value_t = 1)]
-    pub(super) seed: u64,
+    seed: u64,
 
     /// How many checks run at the same time [default: 4; of relays 8]
     #[arg(long, value_name = "N")]
-    pub(super) jobs: Option<usize>,
+    jobs: Option<usize>,
 
     /// How long to wait for what has to come; what is still at work is waited for longer [default: 10s]
     #[arg(long, value_name = "DUR", value_parser = duration)]
-    pub(super) patience: Option<Duration>,
+    patience: Option<Duration>,
 
     /// Checks that are known to fail, one id a line: they count no more, and it is a failure if one passes
     #[arg(long, value_name = "FILE")]
@@ -66,8 +67,18 @@ pub(super) struct SuiteArgs {
 }
 
 impl SuiteArgs {
+    /// Sets what these options say about a run of these checks.
+    pub(super) fn set(&self, suite: &mut Suite, all: &[&str]) -> Result<(), String> {
+        suite.seed = self.seed;
+        suite.patience = self.patience.unwrap_or(suite.patience);
+        suite.jobs = self.jobs.unwrap_or(suite.jobs);
+        suite.only = self.only(all)?;
+        suite.known = self.known(all)?;
+        Ok(())
+    }
+
     /// The checks to run, of those that there are.
-    pub(super) fn only(&self, all: &[&str]) -> Result<Vec<String>, String> {
+    fn only(&self, all: &[&str]) -> Result<Vec<String>, String> {
         for only in &self.only {
             let names = |id: &&&str| **id == only || id.split('/').next() == Some(only);
             if !all.iter().any(|id| names(&id)) {
@@ -78,7 +89,7 @@ impl SuiteArgs {
     }
 
     /// The checks that are known to fail.
-    pub(super) fn known(&self, all: &[&str]) -> Result<Known, String> {
+    fn known(&self, all: &[&str]) -> Result<Known, String> {
         let read = |path: &Option<PathBuf>| path.as_deref().map_or(Ok(String::new()), read);
         Known::read_among(all, &read(&self.known_failing)?, &read(&self.known_flaky)?)
     }

@@ -1,6 +1,6 @@
 //! The parts that many checks share.
 
-use super::clauses::ENDED;
+use super::clauses::{ENDED, SAME_ID};
 use crate::check::{Check, Id, Item, Rule};
 
 pub(super) const SLOW_A: Item = Item::Slow('a', Id::Fresh);
@@ -17,3 +17,14 @@ pub(super) const BASE: Check = Check {
     rules: &[],
     witness: "The next request, sent after the cancel, is answered; where silence is wanted, the same work has been done anew from its beginning to its end, twice.",
 };
+
+/// A row of the table.
+pub(super) const fn check(id: &'static str, title: &'static str) -> Check {
+    BASE.named(id, title)
+}
+
+/// A row about an id that has to come back as it was sent.
+pub(super) const fn same_id(id: &'static str, title: &'static str) -> Check {
+    let check = check(id, title).clauses(SAME_ID).rules(&[Rule::AnsweredOnce('a')]);
+    check.witness("The next request, sent after it, is answered.")
+}

@@ -1,81 +1,77 @@
 //! The clauses that several checks share: the protocol that asks for them, and the page where they stand.
 
-use crate::check::{Clause, Level};
-use crate::family::Family::{
-    self, Abp, Acp, AcpDraft, AcpV2, Dap, DapPlain, Erlmcp, JsonRpc, Lsp, Mcp2026, McpUntil2025,
-};
+use crate::check::{Clause, Source};
+use crate::family::Family::{self, *};
 
-pub(crate) const JSON_RPC: &str = "https://www.jsonrpc.org/specification";
-pub(crate) const ACP: &str = "https://agentclientprotocol.com/rfds/request-cancellation";
-pub(crate) const LSP: &str = "https://microsoft.github.io/language-server-protocol/specifications/lsp/3.17/specification/#cancelRequest";
-pub(crate) const LSP_DOLLAR: &str = "https://microsoft.github.io/language-server-protocol/specifications/lsp/3.17/specification/#dollarRequests";
-pub(crate) const LSP_EXIT: &str = "https://microsoft.github.io/language-server-protocol/specifications/lsp/3.17/specification/#initialize";
-pub(crate) const MCP: &str =
-    "https://modelcontextprotocol.io/specification/2025-11-25/basic/utilities/cancellation";
-pub(crate) const MCP_NEW: &str =
-    "https://modelcontextprotocol.io/specification/2026-07-28/basic/utilities/cancellation";
-pub(crate) const MCP_PROGRESS: &str =
-    "https://modelcontextprotocol.io/specification/2025-11-25/basic/utilities/progress";
-pub(crate) const MCP_STDIO: &str =
-    "https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#stdio";
-pub(crate) const MCP_STOP: &str =
-    "https://modelcontextprotocol.io/specification/2025-11-25/basic/lifecycle#stdio";
-pub(crate) const ABP: &str = "docs/dialects.md, abp";
-pub(crate) const DAP: &str =
-    "https://microsoft.github.io/debug-adapter-protocol/specification#Requests_Cancel";
-pub(crate) const DAP_BASE: &str =
-    "https://microsoft.github.io/debug-adapter-protocol/specification#Base_Protocol";
-pub(crate) const DAP_PROGRESS: &str =
-    "https://microsoft.github.io/debug-adapter-protocol/specification#Events_ProgressStart";
-pub(crate) const OURS: &str = "docs/conformance.md, needs of users";
+pub(crate) const JSON_RPC: Source = Source::new(ALL, "https://www.jsonrpc.org/specification");
+pub(crate) const ACP: Source =
+    Source::new(WITH_ACP, "https://agentclientprotocol.com/rfds/request-cancellation");
+pub(crate) const LSP: Source = Source::new(
+    &[Lsp],
+    "https://microsoft.github.io/language-server-protocol/specifications/lsp/3.17/specification/#cancelRequest",
+);
+pub(crate) const LSP_DOLLAR: Source = Source::new(
+    &[Acp, AcpV2, AcpDraft, Lsp],
+    "https://microsoft.github.io/language-server-protocol/specifications/lsp/3.17/specification/#dollarRequests",
+);
+pub(crate) const LSP_EXIT: Source = Source::new(
+    &[Lsp],
+    "https://microsoft.github.io/language-server-protocol/specifications/lsp/3.17/specification/#initialize",
+);
+pub(crate) const MCP: Source = Source::new(
+    &[McpUntil2025],
+    "https://modelcontextprotocol.io/specification/2025-11-25/basic/utilities/cancellation",
+);
+pub(crate) const MCP_NEW: Source = Source::new(
+    &[Mcp2026],
+    "https://modelcontextprotocol.io/specification/2026-07-28/basic/utilities/cancellation",
+);
+pub(crate) const MCP_PROGRESS: Source = Source::new(
+    &[McpUntil2025],
+    "https://modelcontextprotocol.io/specification/2025-11-25/basic/utilities/progress",
+);
+pub(crate) const MCP_STDIO: Source = Source::new(
+    &[McpUntil2025, Mcp2026],
+    "https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#stdio",
+);
+pub(crate) const MCP_STOP: Source = Source::new(
+    &[McpUntil2025, Mcp2026],
+    "https://modelcontextprotocol.io/specification/2025-11-25/basic/lifecycle#stdio",
+);
+pub(crate) const ABP: Source = Source::new(&[Abp], "docs/dialects.md, abp");
+pub(crate) const DAP: Source = Source::new(
+    &[Dap],
+    "https://microsoft.github.io/debug-adapter-protocol/specification#Requests_Cancel",
+);
+pub(crate) const DAP_BASE: Source = Source::new(
+    &[Dap],
+    "https://microsoft.github.io/debug-adapter-protocol/specification#Base_Protocol",
+);
+pub(crate) const DAP_PROGRESS: Source = Source::new(
+    &[Dap],
+    "https://microsoft.github.io/debug-adapter-protocol/specification#Events_ProgressStart",
+);
+pub(crate) const OURS: Source = Source::new(ALL, "docs/conformance.md, needs of users");
 
 pub(crate) const CANCELLING: &[Family] = &[Acp, AcpV2, AcpDraft, Lsp, McpUntil2025, Mcp2026, Abp];
 pub(crate) const WITH_ACP: &[Family] = &[Acp, AcpV2, AcpDraft];
 pub(crate) const ALL: &[Family] =
     &[JsonRpc, Acp, AcpV2, AcpDraft, Lsp, McpUntil2025, Mcp2026, Abp, Dap, DapPlain, Erlmcp];
+/// Those in which cancels are notifications, and ids numbers or texts that the caller chooses.
+pub(crate) const BY_ID: &[Family] = &[Acp, AcpV2, AcpDraft, Lsp, McpUntil2025, Mcp2026];
 pub(crate) const TYPED: &[Family] =
     &[JsonRpc, Acp, AcpV2, AcpDraft, Lsp, McpUntil2025, Mcp2026, Erlmcp];
 pub(crate) const LARGE: &[Family] = &[JsonRpc, Acp, AcpV2, AcpDraft, McpUntil2025, Mcp2026, Erlmcp];
 
-pub(crate) const fn clause(
-    families: &'static [Family],
-    level: Level,
-    text: &'static str,
-    source: &'static str,
-) -> Clause {
-    Clause { families, level, text, source }
-}
-
-pub(crate) const ENDED_IN_ACP: Clause = clause(
-    WITH_ACP,
-    Level::Must,
-    "A cancelled request is answered: with its result, a part of it, or error -32800.",
-    ACP,
-);
-pub(crate) const ENDED_IN_LSP: Clause = clause(
-    &[Lsp],
-    Level::Must,
-    "A cancelled request still has to return and send an answer; it can't be left hanging.",
-    LSP,
-);
-pub(crate) const ENDED_IN_MCP: Clause = clause(
-    &[McpUntil2025],
-    Level::Should,
-    "The receiver of a cancel stops the work and does not answer the request.",
-    MCP,
-);
-pub(crate) const ENDED_IN_MCP_2026: Clause = clause(
-    &[Mcp2026],
-    Level::Must,
-    "On stdio nothing further is sent for a cancelled request.",
-    MCP_NEW,
-);
-pub(crate) const ENDED_IN_DAP: Clause = clause(
-    &[Dap],
-    Level::Must,
-    "The request that got cancelled still needs to send a response back: a normal result, or success false with the message cancelled.",
-    DAP,
-);
+pub(crate) const ENDED_IN_ACP: Clause =
+    ACP.must("A cancelled request is answered: with its result, a part of it, or error -32800.");
+pub(crate) const ENDED_IN_LSP: Clause = LSP
+    .must("A cancelled request still has to return and send an answer; it can't be left hanging.");
+pub(crate) const ENDED_IN_MCP: Clause =
+    MCP.should("The receiver of a cancel stops the work and does not answer the request.");
+pub(crate) const ENDED_IN_MCP_2026: Clause =
+    MCP_NEW.must("On stdio nothing further is sent for a cancelled request.");
+pub(crate) const ENDED_IN_DAP: Clause = DAP.must("The request that got cancelled still needs to send a response back: a normal result, or success false with the message cancelled.");
 
 /// The demand of each protocol on a request that was cancelled.
 pub(crate) const ENDED: &[Clause] = &[
@@ -83,140 +79,68 @@ pub(crate) const ENDED: &[Clause] = &[
     ENDED_IN_LSP,
     ENDED_IN_MCP,
     ENDED_IN_MCP_2026,
-    clause(
-        &[Abp],
-        Level::Must,
-        "A cancelled call is answered, and its cancel is acknowledged.",
-        ABP,
-    ),
+    ABP.must("A cancelled call is answered, and its cancel is acknowledged."),
     ENDED_IN_DAP,
 ];
 
 /// The same for the protocols whose clients choose their ids: all but the last.
 pub(crate) const ENDED_BY_ID: &[Clause] = ENDED.split_at(ENDED.len() - 1).0;
 
-pub(crate) const IGNORED_IN_LSP: Clause = clause(
-    &[Lsp],
-    Level::Must,
+pub(crate) const IGNORED_IN_LSP: Clause = LSP.must(
     "A cancel is a notification: nothing answers it, and a finished request is not answered again.",
-    LSP,
 );
-pub(crate) const IGNORED_IN_MCP: Clause = clause(
-    &[McpUntil2025],
-    Level::Should,
-    "A cancel of an unknown or finished request is ignored.",
-    MCP,
-);
+pub(crate) const IGNORED_IN_MCP: Clause =
+    MCP.should("A cancel of an unknown or finished request is ignored.");
 
 pub(crate) const IGNORED: &[Clause] = &[
-    clause(WITH_ACP, Level::Must, "A cancel of an unknown or finished request is ignored.", ACP),
+    ACP.must("A cancel of an unknown or finished request is ignored."),
     IGNORED_IN_LSP,
     IGNORED_IN_MCP,
-    clause(
-        &[Mcp2026],
-        Level::Should,
-        "A cancel of an unknown or finished request is ignored.",
-        MCP_NEW,
-    ),
-    clause(
-        &[Abp],
-        Level::Must,
-        "A cancel that finds nothing is acknowledged as such, and changes nothing.",
-        ABP,
-    ),
-    clause(
-        &[Dap],
-        Level::Must,
-        "A cancel that could not cancel anything may return an error; a finished request is not answered again.",
-        DAP,
-    ),
+    MCP_NEW.should("A cancel of an unknown or finished request is ignored."),
+    ABP.must("A cancel that finds nothing is acknowledged as such, and changes nothing."),
+    DAP.must("A cancel that could not cancel anything may return an error; a finished request is not answered again."),
 ];
 
 pub(crate) const MALFORMED: &[Clause] = &[
-    clause(
-        &[Acp, AcpV2, AcpDraft, Lsp, Abp],
-        Level::Must,
-        "A notification is never answered, and one bad message ends no connection.",
-        JSON_RPC,
-    ),
-    clause(&[McpUntil2025, Mcp2026], Level::Should, "A malformed cancel is ignored.", MCP),
-    clause(&[Dap], Level::Should, "A bad request is refused, and ends no connection.", OURS),
+    JSON_RPC
+        .of(&[Acp, AcpV2, AcpDraft, Lsp, Abp])
+        .must("A notification is never answered, and one bad message ends no connection."),
+    MCP.of(&[McpUntil2025, Mcp2026]).should("A malformed cancel is ignored."),
+    OURS.of(&[Dap]).should("A bad request is refused, and ends no connection."),
 ];
 
 pub(crate) const NOT_NAMED: &[Clause] = &[
-    clause(
-        CANCELLING,
-        Level::Must,
-        "A cancel names one request; others go on, those with an id that only looks alike included.",
-        JSON_RPC,
-    ),
-    clause(&[Dap], Level::Must, "A cancel concerns one specific request.", DAP),
+    JSON_RPC.of(CANCELLING).must("A cancel names one request; others go on, those with an id that only looks alike included."),
+    DAP.must("A cancel concerns one specific request."),
 ];
 
 /// The same for the protocols whose ids are numbers or texts.
-pub(crate) const NOT_NAMED_BY_TYPE: &[Clause] = &[clause(
-    &[Acp, AcpV2, AcpDraft, Lsp, McpUntil2025, Mcp2026],
-    Level::Must,
+pub(crate) const NOT_NAMED_BY_TYPE: &[Clause] = &[JSON_RPC.of(BY_ID).must(
     "A cancel names one request; others go on, those with an id that only looks alike included.",
-    JSON_RPC,
 )];
 
-pub(crate) const SAME_ID: &[Clause] = &[clause(
-    TYPED,
-    Level::Must,
-    "An answer has the id of its request: the same value, of the same type.",
-    JSON_RPC,
-)];
+pub(crate) const SAME_ID: &[Clause] = &[JSON_RPC
+    .of(TYPED)
+    .must("An answer has the id of its request: the same value, of the same type.")];
 
 pub(crate) const HONOUR: &[Clause] = &[
-    clause(
-        WITH_ACP,
-        Level::Should,
-        "The receiver stops the work and what that had started, as soon as it can.",
-        ACP,
-    ),
-    clause(
-        &[Lsp],
-        Level::Information,
+    ACP.should("The receiver stops the work and what that had started, as soon as it can."),
+    LSP.information(
         "A server may answer with its result; the point of a cancel is that it need not.",
-        LSP,
     ),
-    clause(&[Abp], Level::Should, "A cancelled operation is stopped.", ABP),
-    clause(
-        &[Dap],
-        Level::Information,
-        "An adapter makes a best effort; there are no guarantees.",
-        DAP,
-    ),
+    ABP.should("A cancelled operation is stopped."),
+    DAP.information("An adapter makes a best effort; there are no guarantees."),
 ];
 
 pub(crate) const LIVES_ON: &[Clause] = &[
-    clause(
-        CANCELLING,
-        Level::Must,
-        "The connection serves on after a cancel: later requests are answered.",
-        JSON_RPC,
-    ),
-    clause(
-        &[Dap],
-        Level::Must,
-        "The connection serves on after a cancel: later requests are answered.",
-        DAP_BASE,
-    ),
+    JSON_RPC
+        .of(CANCELLING)
+        .must("The connection serves on after a cancel: later requests are answered."),
+    DAP_BASE.must("The connection serves on after a cancel: later requests are answered."),
 ];
 
 /// [`ENDED`] for the protocols whose ids may be greater than 32 bits.
-pub(crate) const ENDED_LARGE: &[Clause] = &[clause(
-    &[Acp, AcpV2, AcpDraft, McpUntil2025, Mcp2026],
-    Level::Should,
-    "An id is an integer of any size, or a text. (Numbers over 2^53 are not carried by everybody: SHOULD at most.)",
-    JSON_RPC,
-)];
+pub(crate) const ENDED_LARGE: &[Clause] = &[JSON_RPC.of(&[Acp, AcpV2, AcpDraft, McpUntil2025, Mcp2026]).should("An id is an integer of any size, or a text. (Numbers over 2^53 are not carried by everybody: SHOULD at most.)")];
 
 /// [`SAME_ID`] for the protocols whose ids may be greater than 32 bits.
-pub(crate) const SAME_LARGE_ID: &[Clause] = &[clause(
-    LARGE,
-    Level::Should,
-    "An answer has the id of its request. (Numbers over 2^53 are not carried by everybody: SHOULD at most.)",
-    JSON_RPC,
-)];
+pub(crate) const SAME_LARGE_ID: &[Clause] = &[JSON_RPC.of(LARGE).should("An answer has the id of its request. (Numbers over 2^53 are not carried by everybody: SHOULD at most.)")];

@@ -4,17 +4,17 @@
 //! around it everything is done that a server may do, or does wrongly. Three runs without anything wrong
 //! find out first which request that is, whether and when the client cancels it, and how it ends.
 
-mod check;
 mod checks;
 mod clauses;
-mod facts;
-mod judge;
-mod play;
-mod reply;
+pub(crate) mod facts;
+mod find;
+pub(crate) mod judge;
+pub(crate) mod play;
+pub(crate) mod reply;
+pub(crate) mod serve;
 mod start;
 mod suite;
 
-pub use check::{ClientCheck, ClientItem, ClientNeed, ClientRule, ClientStep, Reply};
 pub use checks::CLIENT_CHECKS;
-pub use start::{ClientListener, ClientProgram, ConnectingClient, SERVER, bridge};
-pub use suite::{ClientOptions, run_client};
+pub use start::{ClientListener, ClientProgram, ConnectingClient, bridge};
+pub use suite::run_client;

@@ -5,20 +5,20 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-use super::suite::ClientOptions;
 use crate::family::{Family, NEWEST_MCP};
+use crate::options::ClientOptions;
 use crate::value::by_value;
 use crate::wire::{Wire, dap};
 
 /// A request of the client's.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Asked {
+pub(crate) struct Asked {
     /// Its id, by its value.
-    pub(super) id: String,
+    pub(crate) id: String,
     /// Its id as it was written, which is how it is answered.
-    pub(super) token: String,
-    pub(super) method: String,
-    pub(super) params: Value,
+    pub(crate) token: String,
+    pub(crate) method: String,
+    pub(crate) params: Value,
 }
 
 #[derive(Deserialize)]
@@ -38,7 +38,7 @@ struct Message<'m> {
 
 impl Asked {
     /// The request that a message is, if it is one.
-    pub(super) fn read(wire: &Wire, message: &[u8]) -> Option<Self> {
+    pub(crate) fn read(wire: &Wire, message: &[u8]) -> Option<Self> {
         let message: Message<'_> = serde_json::from_slice(message).ok()?;
         if wire.dialect.envelope == Envelope::Dap {
             let params = message.arguments.unwrap_or_default();
@@ -63,29 +63,29 @@ impl Asked {
         }
     }
 
-    pub(super) fn new(token: &str, method: String, params: Value) -> Self {
+    pub(crate) fn new(token: &str, method: String, params: Value) -> Self {
         Self { id: by_value(token), token: token.to_owned(), method, params }
     }
 
     /// Returns the same under another id.
-    pub(super) fn under(&self, token: &str) -> Self {
+    pub(crate) fn under(&self, token: &str) -> Self {
         Self::new(token, self.method.clone(), self.params.clone())
     }
 
     /// Whether it opens the session.
-    pub(super) fn opens(&self) -> bool {
+    pub(crate) fn opens(&self) -> bool {
         matches!(self.method.as_str(), "initialize" | "server/discover")
     }
 
     /// Whether it is the cancel of something else, in the protocols whose cancels are requests.
-    pub(super) fn is_cancel(&self, wire: &Wire) -> bool {
+    pub(crate) fn is_cancel(&self, wire: &Wire) -> bool {
         let rule = &wire.dialect.cancel;
         matches!(rule, CancelRule::Request { .. } | CancelRule::Operation { .. })
             && rule.has_method(&self.method)
     }
 
     /// Returns the name that the client gives, and whether its own work can be cancelled.
-    pub(super) fn client(&self) -> (String, bool) {
+    pub(crate) fn client(&self) -> (String, bool) {
         let said = ["clientInfo", "agent"].iter().find_map(|member| self.params.get(member));
         let said = said.or_else(|| self.params["_meta"].get("io.modelcontextprotocol/clientInfo"));
         if let Some(name) = self.params["clientName"].as_str() {
@@ -98,7 +98,7 @@ impl Asked {
 }
 
 /// The result of a request that is answered at once, whatever is tested; `None` for one that may be held.
-pub(super) fn prompt(options: &ClientOptions, asked: &Asked, declares: bool) -> Option<Value> {
+pub(crate) fn prompt(options: &ClientOptions, asked: &Asked, declares: bool) -> Option<Value> {
     let told = options.answers.iter().find(|(method, _)| *method == asked.method);
     match &options.hold {
         Some(hold) if *hold == asked.method => return None,
@@ -133,45 +133,18 @@ fn common(asked: &Asked) -> Option<Value> {
 
 /// The result that opens the session.
 fn opened(options: &ClientOptions, asked: &Asked, declares: bool) -> Value {
-    let server = json!({ "name": "rescind conform", "version": env!("CARGO_PKG_VERSION") });
-    let asked_for = &asked.params["protocolVersion"];
-    match Family::of(&options.dialect) {
-        _ if asked.method == "server/discover" => json!({
-            "supportedVersions": [NEWEST_MCP],
-            "capabilities": { "tools": {} },
-            "ttlMs": 0,
-            "cacheScope": "public",
-            "_meta": { "io.modelcontextprotocol/serverInfo": server },
-        }),
-        family if family.is_mcp() || family == Family::Erlmcp => {
-            let own = options.dialect.name.strip_prefix("mcp-").filter(|own| *own != NEWEST_MCP);
-            let version = own.or(asked_for.as_str()).unwrap_or("2025-11-25");
-            json!({ "protocolVersion": version, "capabilities": { "tools": {} }, "serverInfo": server })
-        }
-        Family::Lsp => json!({
-            "capabilities": {
-                "textDocumentSync": 1,
-                "hoverProvider": true,
-                "documentSymbolProvider": true,
-                "completionProvider": {},
-            },
-            "serverInfo": server,
-        }),
-        Family::Abp => json!({ "success": true, "app": server }),
-        Family::Dap => json!({ "supportsCancelRequest": declares }),
-        family => {
-            let capabilities = match family {
-                Family::AcpDraft if declares => json!({ "cancellation": { "request": true } }),
-                _ => json!({}),
-            };
-            let version = if family == Family::AcpV2 { 2 } else { 1 };
-            json!({ "protocolVersion": version, "agentCapabilities": capabilities, "agentInfo": server, "authMethods": [] })
-        }
-    }
+    let family = Family::of(&options.dialect);
+    let own = options.dialect.name.strip_prefix("mcp-").filter(|own| *own != NEWEST_MCP);
+    let declares = declares && matches!(family, Family::AcpDraft | Family::Dap);
+    family.welcome(
+        &asked.method,
+        own.map_or(asked.params["protocolVersion"].clone(), Value::from),
+        declares,
+    )
 }
 
 /// The result of the held request, when it gets one.
-pub(super) fn result(options: &ClientOptions, asked: &Asked) -> Value {
+pub(crate) fn result(options: &ClientOptions, asked: &Asked) -> Value {
     if let Some((_, told)) = options.answers.iter().find(|(method, _)| *method == asked.method) {
         return told.clone();
     }
@@ -184,7 +157,7 @@ pub(super) fn result(options: &ClientOptions, asked: &Asked) -> Value {
 }
 
 /// An answer with a result; `own` is its number, where it has one.
-pub(super) fn answer(wire: &Wire, asked: &Asked, result: &Value, own: &str) -> String {
+pub(crate) fn answer(wire: &Wire, asked: &Asked, result: &Value, own: &str) -> String {
     let (id, method) = (&asked.token, &asked.method);
     if wire.dialect.envelope == Envelope::Dap {
         return dap::response(id, method, &format!(r#""success":true,"body":{result}"#), own);
@@ -201,7 +174,7 @@ pub(super) fn answer(wire: &Wire, asked: &Asked, result: &Value, own: &str) -> S
 }
 
 /// An answer with an error.
-pub(super) fn error(wire: &Wire, asked: &Asked, code: i64, own: &str) -> String {
+pub(crate) fn error(wire: &Wire, asked: &Asked, code: i64, own: &str) -> String {
     let id = &asked.token;
     if wire.dialect.envelope == Envelope::Dap {
         let members = r#""success":false,"message":"it is only a test""#;
@@ -218,7 +191,7 @@ pub(super) fn error(wire: &Wire, asked: &Asked, code: i64, own: &str) -> String 
 }
 
 /// The answer to a cancelled request, where the protocol wants one.
-pub(super) fn cancelled(wire: &Wire, asked: &Asked, own: &str) -> Option<String> {
+pub(crate) fn cancelled(wire: &Wire, asked: &Asked, own: &str) -> Option<String> {
     let id = &asked.token;
     match (&wire.dialect.envelope, wire.dialect.response) {
         (Envelope::Dap, _) => {
@@ -232,7 +205,7 @@ pub(super) fn cancelled(wire: &Wire, asked: &Asked, own: &str) -> Option<String>
 }
 
 /// The response to a cancel that is a request.
-pub(super) fn acknowledgement(wire: &Wire, asked: &Asked, own: &str) -> String {
+pub(crate) fn acknowledgement(wire: &Wire, asked: &Asked, own: &str) -> String {
     let id = &asked.token;
     if wire.dialect.envelope == Envelope::Dap {
         return dap::response(id, &asked.method, r#""success":true"#, own);
@@ -250,9 +223,4 @@ fn call_result(id: &str, members: &str) -> String {
     format!(
         r#"{{"type":"capabilities/call-result","id":{id},"timestamp":0,"payload":{{"callId":{id},{members}}}}}"#
     )
-}
-
-/// A request of ours.
-pub(super) fn request(id: &str, method: &str, params: &Value) -> String {
-    format!(r#"{{"jsonrpc":"2.0","id":{id},"method":{},"params":{params}}}"#, json!(method))
 }

@@ -1,27 +1,19 @@
 //! Starts a client, which speaks on its standard streams or starts its own server. That server is us.
 
-use std::ffi::{OsStr, OsString};
-use std::io::{self, Read, Write};
-use std::net::{Shutdown, TcpListener, TcpStream};
-use std::process::Command;
+use std::ffi::OsString;
+use std::io;
+use std::net::{TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::channel;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use protocol_child::{ChildCommand, Process, Stderr, spawn};
+use protocol_child::{Process, spawn};
 
-use crate::target::{Child, HalfClosed, Link, Target, in_brackets};
-
-/// This word in a client's command stands for the command of the server that it is to start.
-pub const SERVER: &str = "{server}";
+use crate::target::{Child, Link, Target, command, in_brackets, join, names_server, with_server};
 
 /// The time that a client has to start its server, or to connect.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// The time that a client has to end after its server is gone. Then it is killed.
-const GRACE: Duration = Duration::from_secs(10);
-/// The bytes of its standard error that are kept.
-const STDERR_BYTES: usize = 16 << 10;
 /// The time between two looks for a connection.
 const TICK: Duration = Duration::from_millis(2);
 
@@ -35,23 +27,18 @@ pub struct ClientProgram {
 impl ClientProgram {
     /// A program and its arguments.
     ///
-    /// It speaks to its server on its standard output and input. If [`SERVER`] is among the arguments, or part
+    /// It speaks to its server on its standard output and input. If [`SERVER`](crate::SERVER) is among the arguments, or part
     /// of one, the client starts its server itself. The command of that server is `bridge` with an address as
     /// its last argument: a program that calls [`bridge`] with it.
     #[must_use]
     pub fn new(command: Vec<OsString>, bridge: Vec<OsString>) -> Self {
         Self { command, bridge }
     }
-
-    fn starts_server(&self) -> bool {
-        let contains = |word: &OsStr| word.to_str().is_some_and(|word| word.contains(SERVER));
-        self.command.iter().any(|word| contains(word))
-    }
 }
 
 impl Target for ClientProgram {
     fn start(&self) -> io::Result<Link> {
-        if !self.starts_server() {
+        if !names_server(&self.command) {
             let spawned = spawn(command(&self.command)?)?;
             let child = Child::new(spawned.owner);
             return Ok(Link::new(spawned.stdout, spawned.stdin, Some(child)));
@@ -60,12 +47,11 @@ impl Target for ClientProgram {
         listener.set_nonblocking(true)?;
         let mut server = self.bridge.clone();
         server.push(listener.local_addr()?.to_string().into());
-        let client = with_server(&self.command, &server);
+        let client = with_server(&self.command, &server, str::to_owned);
         start(&client, "started its server", || match listener.accept() {
             Ok((stream, _)) => {
                 stream.set_nonblocking(false)?;
-                stream.set_nodelay(true)?;
-                Ok(Some(Link::new(stream.try_clone()?, HalfClosed(stream), None)))
+                Link::over(stream).map(Some)
             }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                 thread::sleep(TICK);
@@ -99,7 +85,7 @@ pub struct ConnectingClient<L> {
 }
 
 impl<L: ClientListener> ConnectingClient<L> {
-    /// A program and its arguments, in which [`SERVER`] stands for the address; or none, for clients that are
+    /// A program and its arguments, in which [`SERVER`](crate::SERVER) stands for the address; or none, for clients that are
     /// started by somebody else.
     #[must_use]
     pub fn new(command: Vec<OsString>, listener: L) -> Self {
@@ -125,21 +111,9 @@ impl<L: ClientListener> Target for ConnectingClient<L> {
         if self.command.is_empty() {
             return self.visitor(&address);
         }
-        let client = with_server(&self.command, &[address.as_str().into()]);
+        let client = with_server(&self.command, &[address.as_str().into()], str::to_owned);
         start(&client, "connected", || self.listener.accept(&address, TICK))
     }
-}
-
-/// A command with that of its server, or the server's address, in it.
-fn with_server(command: &[OsString], server: &[OsString]) -> Vec<OsString> {
-    let in_one_line = server.iter().map(|word| word.to_string_lossy()).collect::<Vec<_>>();
-    let in_one_line = in_one_line.join(" ");
-    let words = command.iter().flat_map(|word| match word.to_str() {
-        Some(SERVER) => server.to_vec(),
-        Some(text) if text.contains(SERVER) => vec![text.replace(SERVER, &in_one_line).into()],
-        _ => vec![word.clone()],
-    });
-    words.collect()
 }
 
 /// Starts a client, and takes its connection once it has `done` what makes one.
@@ -154,14 +128,6 @@ fn start(
     thread::spawn(move || io::copy(&mut printed, &mut io::sink()));
     let link = connection(spawned.owner.process(), done, take)?;
     Ok(Link { child: Some(Child::new(spawned.owner)), ..link })
-}
-
-fn command(words: &[OsString]) -> io::Result<ChildCommand> {
-    let (program, arguments) =
-        words.split_first().ok_or_else(|| io::Error::other("there is no command"))?;
-    let mut command = Command::new(program);
-    command.args(arguments);
-    Ok(ChildCommand::new(command).grace(GRACE).stderr(Stderr::Last { bytes: STDERR_BYTES }))
 }
 
 /// Waits until the client has made its connection, unless it ends first.
@@ -203,28 +169,5 @@ fn connection(
 ///
 /// Nobody listens there.
 pub fn bridge(address: &str) -> io::Result<()> {
-    let mut from_tester = TcpStream::connect(address)?;
-    from_tester.set_nodelay(true)?;
-    let mut to_tester = from_tester.try_clone()?;
-    thread::spawn(move || {
-        // Either side may go at any time, which ends the session.
-        let _ = copy(&mut io::stdin().lock(), &mut to_tester);
-        let _ = to_tester.shutdown(Shutdown::Write);
-    });
-    // A client that reads no more is one that is gone.
-    let _ = copy(&mut from_tester, &mut io::stdout().lock());
-    Ok(())
-}
-
-/// As `io::copy`, and each read is passed on at once.
-fn copy(from: &mut impl Read, to: &mut impl Write) -> io::Result<()> {
-    let mut buffer = vec![0; 64 << 10];
-    loop {
-        match from.read(&mut buffer) {
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-            Ok(0) => return Ok(()),
-            Ok(len) => to.write_all(&buffer[..len]).and_then(|()| to.flush())?,
-        }
-    }
+    join(TcpStream::connect(address)?)
 }

@@ -6,13 +6,13 @@ use protocol_core::{Dialect, Violation};
 use serde_json::json;
 
 use super::judge;
-use crate::by_hand::{self, hear, push};
 use crate::check::Rule;
 use crate::facts::Facts;
 use crate::play::{Made, Next, Play};
 use crate::session::{Session, What};
 use crate::stop::Fault;
 use crate::target::Link;
+use crate::tests::{self as by_hand, hear, push};
 use crate::wire::Wire;
 
 /// What a rule finds wrong with a record.
@@ -87,7 +87,13 @@ fn add(play: &mut Play<'_>, entry: &str) {
 }
 
 fn made(id: &str) -> Made {
-    Made { id: id.into(), token: format!("of-{id}"), cancelled_at: None, cancel_id: None }
+    Made {
+        id: id.into(),
+        token: format!("of-{id}"),
+        cancelled_at: None,
+        cancel_id: None,
+        noun: "request",
+    }
 }
 
 #[track_caller]

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{answers, made, once, undisturbed};
+use super::{answers, broken, made, once, undisturbed};
 use crate::check::Name;
 use crate::play::{Made, Play};
 use crate::stop::Fault;
@@ -14,18 +14,17 @@ const ENDING: Duration = Duration::from_millis(250);
 pub(super) fn stop_answered(play: &Play<'_>, turn: &Made) -> Result<(), Fault> {
     once(play, turn)?;
     match answers(play, turn)[..] {
-        [outcome @ (Outcome::Error { .. } | Outcome::Cancelled), ..] => Err(format!(
+        [outcome @ (Outcome::Error { .. } | Outcome::Cancelled), ..] => broken(format!(
             "turn {} was stopped, and is answered with {outcome} instead of a stop reason",
             turn.id
-        )
-        .into()),
+        )),
         _ => Ok(()),
     }
 }
 
 pub(super) fn stop_honoured(play: &Play<'_>, turn: &Made) -> Result<(), Fault> {
     let Some((at, outcome)) = play.session.answers_to(&turn.id).next() else {
-        return Err(format!("turn {} was stopped, and is never answered", turn.id).into());
+        return broken(format!("turn {} was stopped, and is never answered", turn.id));
     };
     if outcome.is_cancelled() {
         return Ok(());
@@ -48,7 +47,7 @@ pub(super) fn ended(play: &Play<'_>, turn: &Made) -> Result<(), Fault> {
     match answers(play, turn)[..] {
         [Outcome::Result(_), ..] => Ok(()),
         [outcome, ..] => {
-            Err(format!("turn {} was not stopped, and is answered with {outcome}", turn.id).into())
+            broken(format!("turn {} was not stopped, and is answered with {outcome}", turn.id))
         }
         [] => Ok(()),
     }
@@ -62,10 +61,9 @@ pub(super) fn quiet_after(play: &Play<'_>, name: Name) -> Result<(), Fault> {
     let session = play.turns.get(&name).map(String::as_str).unwrap_or_default();
     match play.session.updates_of(session).filter(|at| *at > ended_at).count() {
         0 => Ok(()),
-        count => Err(format!(
+        count => broken(format!(
             "after the response to turn {} there are {count} updates in its session",
             turn.id
-        )
-        .into()),
+        )),
     }
 }

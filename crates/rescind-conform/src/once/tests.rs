@@ -116,6 +116,6 @@ fn what_is_known_to_fail_is_stale_once_it_passes() {
         outcome("c", &Pass),
         outcome("d", &Pass),
     ];
-    assert_eq!(known.stale(&all), ["a"]);
+    assert_eq!(crate::suite::stale(&all), ["a"]);
     assert_eq!(all[1].known, Expected::Failing);
 }

@@ -1,6 +1,6 @@
 //! The server after many cancels.
 
-use super::{Made, Play};
+use super::{Made, Play, Taken};
 use crate::check::Id;
 use crate::stop::Stop;
 
@@ -8,19 +8,6 @@ use crate::stop::Stop;
 const TRIED: [usize; 4] = [15, 7, 3, 1];
 /// The number of slow requests that are at work at the same time to be cancelled.
 const AT_ONCE: usize = 20;
-
-/// The way in which a server took slow requests that were made at once.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Taken {
-    /// Their number, without the short one.
-    pub(crate) count: usize,
-    /// The number of those that were answered before the short one, which came after them.
-    pub(crate) before_short: usize,
-    /// Whether the machine had no processor for them for a good part of the time.
-    pub(crate) was_late: bool,
-    /// The first response among them that is no result.
-    pub(crate) refusal: Option<String>,
-}
 
 impl Play<'_> {
     /// Returns whether the slow request takes as long as it is asked to.
@@ -31,21 +18,17 @@ impl Play<'_> {
 
     pub(super) fn each_cancelled(&mut self, count: usize) -> Result<(), Stop> {
         for number in 0..count {
-            let mut made = self.make(Id::Fresh);
-            let messages = self.slow(&made, self.slow_ms);
-            self.write(messages, false);
+            let at = self.begin_slow(self.slow_ms);
+            let id = self.crowd[at].id.clone();
             self.next()?;
-            if self.session.is_answered(&made.id) {
+            if self.session.is_answered(&id) {
                 return Err(Stop::Missed("a request was done before it could be cancelled".into()));
             }
-            let (cancel, id) = (self.cancel(&mut made), made.id.clone());
-            made.cancelled_at = Some(self.session.record.len());
-            self.crowd.push(made);
+            let cancel = self.cancel_of_crowd(at, self.session.record.len());
             self.write(vec![cancel], false);
             self.next()?;
             if self.wants_answers() {
-                let waited = self.session.wait(|session| session.is_answered(&id));
-                self.waited(waited, &format!("an answer to request {id}"))?;
+                self.wait_for_response(&id, &format!("an answer to request {id}"))?;
             }
             let says_cancelled =
                 self.session.answers_to(&id).next().is_none_or(|(_, it)| it.is_cancelled());
@@ -73,9 +56,8 @@ impl Play<'_> {
         for _ in 0..cancels / AT_ONCE {
             let all: Vec<usize> = (0..AT_ONCE).map(|_| self.begin_slow(self.slow_ms / 2)).collect();
             self.next()?;
-            let cancels = all.iter().map(|at| self.cancel_of_crowd(*at)).collect();
             let at = self.session.record.len();
-            all.iter().for_each(|made| self.crowd[*made].cancelled_at = Some(at));
+            let cancels = all.iter().map(|made| self.cancel_of_crowd(*made, at)).collect();
             self.write(cancels, false);
             self.next()?;
         }
@@ -86,7 +68,7 @@ impl Play<'_> {
     }
 
     /// Makes a slow request, and returns its place in the crowd.
-    fn begin_slow(&mut self, ms: u64) -> usize {
+    pub(super) fn begin_slow(&mut self, ms: u64) -> usize {
         let made = self.make(Id::Fresh);
         let messages = self.slow(&made, ms);
         self.write(messages, false);
@@ -105,9 +87,9 @@ impl Play<'_> {
         }
         let delays = self.session.delays();
         self.write(messages, false);
-        let waited =
-            self.session.wait(|session| all.iter().all(|made| session.is_answered(&made.id)));
-        self.waited(waited, &format!("an answer to {} slow requests", count + 1))?;
+        self.wait(&format!("an answer to {} slow requests", count + 1), |session| {
+            all.iter().all(|made| session.is_answered(&made.id))
+        })?;
         let was_late =
             delays.grown(&self.session.delays()).as_millis() > u128::from(self.slow_ms / 4);
         let firsts: Vec<_> =

@@ -1,5 +1,6 @@
 //! Steps of many requests.
 
+use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
 use super::Play;
@@ -26,11 +27,12 @@ impl Play<'_> {
         self.crowd.iter().map(|made| made.id.clone()).collect()
     }
 
-    /// The same for one of those without a name.
-    pub(super) fn cancel_of_crowd(&mut self, at: usize) -> String {
-        let mut made = self.crowd[at].clone();
+    /// Returns the cancel of one of those without a name, which will stand there in the record.
+    pub(super) fn cancel_of_crowd(&mut self, chosen: usize, at: usize) -> String {
+        let mut made = self.crowd[chosen].clone();
+        made.cancelled_at = Some(at);
         let message = self.cancel(&mut made);
-        self.crowd[at] = made;
+        self.crowd[chosen] = made;
         message
     }
 
@@ -43,7 +45,7 @@ impl Play<'_> {
             messages.push(self.cancel(&mut made));
             self.crowd.push(made);
         }
-        self.write(messages, false);
+        self.write(messages, self.client.is_some());
         self.wait_for_crowd()
     }
 
@@ -57,9 +59,8 @@ impl Play<'_> {
         let mut order: Vec<usize> = (0..count).collect();
         self.rng.shuffle(&mut order);
         for &chosen in &order[..count / 2] {
-            let cancel = self.cancel_of_crowd(chosen);
-            self.crowd[chosen].cancelled_at = Some(self.session.record.len() + messages.len());
-            messages.push(cancel);
+            let at = self.session.record.len() + messages.len();
+            messages.push(self.cancel_of_crowd(chosen, at));
         }
         self.write(messages, true);
         self.wait_for_crowd()
@@ -68,24 +69,20 @@ impl Play<'_> {
     /// Waits until everything is answered, or, where some need not be, the next request is.
     pub(super) fn wait_for_crowd(&mut self) -> Result<(), Stop> {
         let wants_all = self.wants_answers();
-        let owed: Vec<String> = (self.crowd.iter())
-            .filter(|made| wants_all || made.cancelled_at.is_none())
-            .map(|made| made.id.clone())
-            .collect();
+        let owed = self.crowd.iter().filter(|made| wants_all || made.cancelled_at.is_none());
+        let mut left: HashSet<String> = owed.map(|made| made.id.clone()).collect();
         self.next()?;
-        let mut left = owed;
         let mut looked = 0;
-        let waited = self.session.wait(|session| {
+        self.wait("an answer to all of them", |session| {
             for (_, heard) in session.heard().filter(|(at, _)| *at >= looked) {
                 if let Heard::Answer { id, .. } = heard {
-                    left.retain(|owed| owed != id);
+                    left.remove(id);
                 }
             }
             looked = session.record.len();
             left.is_empty()
-        });
-        self.waited(waited, "an answer to all of them")?;
-        self.next().map(drop)
+        })?;
+        self.next()
     }
 
     pub(super) fn any_moment(&mut self) -> Result<(), Stop> {
@@ -93,10 +90,7 @@ impl Play<'_> {
         let slow = self.facts.slow.as_ref();
         let natural = slow.map_or(Duration::from_millis(5), |slow| slow.lasts(ms));
         for _ in 0..EACH_MOMENT * MOMENTS.len() {
-            let made = self.make(Id::Fresh);
-            let messages = self.slow(&made, ms);
-            self.session.send(&messages, false);
-            self.crowd.push(made);
+            self.begin_slow(ms);
         }
         let (begun, mut too_late) = (Instant::now(), 0);
         let mut order: Vec<usize> = (0..self.crowd.len()).collect();
@@ -107,8 +101,7 @@ impl Play<'_> {
             let is_done = |at: &usize| self.session.is_answered(&self.crowd[*at].id);
             too_late += usize::from(*moment < 100 && chosen.iter().all(is_done));
             for &chosen in chosen {
-                let cancel = self.cancel_of_crowd(chosen);
-                self.crowd[chosen].cancelled_at = Some(self.session.record.len());
+                let cancel = self.cancel_of_crowd(chosen, self.session.record.len());
                 self.write(vec![cancel], false);
             }
         }
@@ -123,8 +116,9 @@ impl Play<'_> {
         }
         let ids = self.crowd_ids();
         if self.wants_answers() {
-            let waited = self.session.wait(|session| ids.iter().all(|id| session.is_answered(id)));
-            self.waited(waited, "an answer to all of them")?;
+            self.wait("an answer to all of them", |session| {
+                ids.iter().all(|id| session.is_answered(id))
+            })?;
         }
         self.settle_all(&ids)?;
         // Nobody can ask a language server to take its time, and so nobody knows when it is nearly done.
@@ -146,8 +140,7 @@ impl Play<'_> {
             }
             if chunk + 1 == FILLING / 100 {
                 for item in items {
-                    let more = self.messages(*item);
-                    messages.extend(more);
+                    messages.extend(self.messages(*item, 0)?);
                 }
             }
             self.write(messages, false);
@@ -215,8 +208,7 @@ impl Play<'_> {
         messages.extend(self.slow(&last, ms));
         let (begun, delays) = (Instant::now(), self.session.delays());
         self.write(messages, false);
-        let waited = self.session.wait(|session| session.is_answered(&last.id));
-        self.waited(waited, &format!("an answer to request {}", last.id))?;
+        self.wait_for_response(&last.id, &format!("an answer to request {}", last.id))?;
         let took = begun.elapsed();
         let was_late = delays.grown(&self.session.delays()) > took / 4;
         self.next()?;

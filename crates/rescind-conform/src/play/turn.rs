@@ -81,8 +81,10 @@ impl Play<'_> {
         let message = self.prompt(&other, &session);
         self.session.note("another turn, which nobody stops");
         self.write(vec![message], false);
-        let waited = self.session.wait(|session| session.is_answered(&other.id));
-        self.waited(waited, &format!("the response to turn {}, which was not stopped", other.id))
+        self.wait_for_response(
+            &other.id,
+            &format!("the response to turn {}, which was not stopped", other.id),
+        )
     }
 
     /// Answers what the agent asks, from now on and so far: a client that stops a turn says that it was cancelled.

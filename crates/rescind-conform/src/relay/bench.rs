@@ -12,7 +12,7 @@ use super::envelope::Envelope;
 use super::message::{Message, Protocol, Request};
 use super::target::Ends;
 use super::work::Work;
-use crate::family::{Family, NEWEST_MCP, Opening};
+use crate::family::Opening;
 use crate::patience::{More, Patience};
 use crate::report::{Line, Transcript, Way};
 use crate::stopped::Delays;
@@ -119,12 +119,12 @@ impl Bench {
         let (arrive, arrived) = channel();
         let child = near.child.take();
         let near = End::new(Side::Near, protocols[0], near, &arrive);
-        let mut opening = opening.iter();
-        let first = opening.next();
-        let first_text = first.map(|first| text_of(near.protocol, first, 0));
-        if let Some(text) = &first_text {
-            near.write(near.protocol.framing.frame(text));
-        }
+        let write = |near: &End, step, number| {
+            let text = text_of(near.protocol, step, number);
+            near.write(near.protocol.framing.frame(&text));
+            text
+        };
+        let mut first = opening.first().map(|first| write(&near, first, 0));
         let stderr = |child: &Option<Child>| child.as_ref().map(Child::stderr).unwrap_or_default();
         let far = match far(patience) {
             Ok(far) => End::new(Side::Far, protocols[1], far, &arrive),
@@ -146,13 +146,8 @@ impl Bench {
             is_open: false,
             numbered: Cell::new(0),
         };
-        if let (Some(first), Some(text)) = (first, first_text) {
-            bench.push(Side::Near, What::Opening(Way::Sent, text));
-            bench.answered(first, 0).map_err(|why| (why, bench.stderr()))?;
-        }
-        for (number, step) in (1..).zip(opening) {
-            let text = text_of(bench.near.protocol, step, number);
-            bench.near.write(bench.near.protocol.framing.frame(&text));
+        for (number, step) in opening.iter().enumerate() {
+            let text = first.take().unwrap_or_else(|| write(&bench.near, step, number));
             bench.push(Side::Near, What::Opening(Way::Sent, text));
             bench.answered(step, number).map_err(|why| (why, bench.stderr()))?;
         }
@@ -171,7 +166,9 @@ impl Bench {
         loop {
             match self.take(self.patience) {
                 Taken::Message(Side::Far, Message::Request(request)) => {
-                    let result = welcome(self.near.protocol.family, &request.params);
+                    let revision = request.params["protocolVersion"].clone();
+                    let family = self.near.protocol.family;
+                    let result = family.welcome(&request.method, revision, true);
                     let (number, answer) = (self.number(), json!({ "result": result }));
                     let Request { id, method, .. } = &request;
                     let text = self.far.protocol.response(number, id, method, &answer);
@@ -435,31 +432,5 @@ fn text_of(protocol: Protocol, step: &Opening, number: usize) -> String {
     match step.is_request {
         true => protocol.request(&id, method, params),
         false => protocol.notification(id.as_u64().unwrap_or(0), method, params),
-    }
-}
-
-/// Returns a server's answer to the request that opens a session.
-fn welcome(family: Family, params: &Value) -> Value {
-    let info = json!({ "name": "rescind conform", "version": env!("CARGO_PKG_VERSION") });
-    match family {
-        Family::Lsp => json!({ "capabilities": {}, "serverInfo": info }),
-        Family::Dap => json!({ "supportsCancelRequest": true }),
-        Family::Mcp2026 => json!({
-            "supportedVersions": [NEWEST_MCP],
-            "capabilities": { "tools": {} },
-            "ttlMs": 0,
-            "cacheScope": "public",
-            "_meta": { "io.modelcontextprotocol/serverInfo": info },
-        }),
-        Family::McpUntil2025 => json!({
-            "protocolVersion": params["protocolVersion"],
-            "capabilities": { "tools": {} },
-            "serverInfo": info,
-        }),
-        _ => json!({
-            "protocolVersion": params["protocolVersion"],
-            "agentCapabilities": { "cancellation": { "request": true } },
-            "agentInfo": info,
-        }),
     }
 }

@@ -14,7 +14,7 @@ const MESSAGE_BYTES: usize = 64 << 20;
 
 /// The properties of a protocol that the rules depend on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Protocol {
+pub struct Protocol {
     /// The family whose clauses hold.
     pub(super) family: Family,
     /// The framing, which tells messages apart.

@@ -20,24 +20,26 @@ mod work;
 use std::time::{Duration, Instant};
 
 use protocol_core::Dialect;
-use serde_json::json;
+use serde_json::{Value, json};
 
+use crate::check::Clause;
 use crate::family::{Family, Opening};
-use crate::known::Known;
-use crate::once::{Once, Told};
+use crate::once::Once;
+use crate::options::Suite;
 use crate::report::{Outcome, Report, Verdict};
-use crate::stop::Fault;
-use crate::stop::{Stop, TOO_LATE};
-use crate::suite::{PATIENCE, Unreached, in_order, runs};
+use crate::stop::{Fault, Stop, TOO_LATE};
+use crate::suite::Subject;
+use crate::target::Unreached;
 
 pub use checks::{RELAY_CHECKS, RelayCheck};
 pub use rules::Rule as RelayRule;
 pub use target::{Ends, InProcessRelay, Relay, RelayProgram, far};
 
 use bench::{Bench, Side};
+use checks::{Conversation, Fits};
 use message::{Cancellers, Protocol};
 use play::Play;
-use rules::Checks;
+use rules::{Checks, Rule};
 use work::Work;
 
 /// A relay that goes on after both sides have hung up is left alone once it has sent nothing for this time.
@@ -53,16 +55,8 @@ pub struct RelayOptions {
     pub far: Dialect,
     /// The messages that open a session, instead of the near dialect's own.
     pub open: Option<Vec<Opening>>,
-    /// Shifts the ids.
-    pub seed: u64,
-    /// The time to wait for a message before it counts as lost.
-    pub patience: Duration,
-    /// The number of checks that run at the same time.
-    pub jobs: usize,
-    /// The checks to run, by their ids or the parts before the slash; all if there are none.
-    pub only: Vec<String>,
-    /// The checks that are known to fail.
-    pub known: Known,
+    /// The options that all runs share.
+    pub suite: Suite,
 }
 
 /// The number of checks that run at the same time, unless options say otherwise: most of their time they wait.
@@ -72,16 +66,7 @@ impl RelayOptions {
     /// The defaults for a relay between these.
     #[must_use]
     pub fn new(near: Dialect, far: Dialect) -> Self {
-        Self {
-            near,
-            far,
-            open: None,
-            seed: 1,
-            patience: PATIENCE,
-            jobs: JOBS,
-            only: Vec::new(),
-            known: Known::default(),
-        }
+        Self { near, far, open: None, suite: Suite { jobs: JOBS, ..Suite::default() } }
     }
 }
 
@@ -114,16 +99,7 @@ pub fn run_relay(
     };
     // What can't be opened once is not tried for every check.
     runner.probe()?;
-    let checks: Vec<&RelayCheck> =
-        RELAY_CHECKS.iter().filter(|check| runs(&options.only, check.id)).collect();
-    let outcomes = in_order(&checks, options.jobs, |check| runner.outcome(check), seen);
-    let stale = options.known.stale(&outcomes);
-    let dialect = match (&*options.near.name, &*options.far.name) {
-        (near, far) if near == far => near.to_owned(),
-        (near, far) => format!("{near} to {far}"),
-    };
-    let facts = json!({ "dialect": dialect, "near": options.near.name, "far": options.far.name });
-    Ok(Report { facts, lacks: None, seed: options.seed, took: begun.elapsed(), outcomes, stale })
+    Ok(options.suite.run(&runner, RELAY_CHECKS, begun, seen))
 }
 
 fn unreached(why: String, stderr: String) -> Unreached {
@@ -139,11 +115,40 @@ struct Runner<'a> {
     reaches: [Option<Work>; 2],
 }
 
+impl Subject<Fits, Conversation, Rule> for Runner<'_> {
+    fn facts(&self) -> Value {
+        let [near, far] = [&self.options.near, &self.options.far].map(|dialect| &*dialect.name);
+        let dialect = if near == far { near.to_owned() } else { format!("{near} to {far}") };
+        json!({ "dialect": dialect, "near": near, "far": far })
+    }
+
+    fn clause(&self, check: &RelayCheck) -> Option<&'static Clause> {
+        self.callers(check).next()?;
+        self.protocols.iter().find_map(|protocol| check.clause(protocol.family))
+    }
+
+    /// Plays a check with each side as the caller, until it fails.
+    fn once(&self, check: &RelayCheck, _: usize) -> Once {
+        let mut last = Once::without(Verdict::NotApplicable);
+        for caller in self.callers(check) {
+            if self.reaches[caller as usize].is_none() {
+                let why = "the relay passes no request of the server on".into();
+                return Once::without(Verdict::NotExercised { why });
+            }
+            last = self.play(check, caller);
+            if last.verdict != Verdict::Pass {
+                break;
+            }
+        }
+        last
+    }
+}
+
 impl Runner<'_> {
     fn bench(&self) -> Result<Bench, Unreached> {
         let start = |why| unreached(format!("the relay can't be started: {why}"), String::new());
         let ends = self.relay.start().map_err(start)?;
-        let opened = Bench::open(ends, self.protocols, &self.opening, self.options.patience);
+        let opened = Bench::open(ends, self.protocols, &self.opening, self.options.suite.patience);
         opened.map_err(|(why, stderr)| unreached(why, stderr))
     }
 
@@ -163,37 +168,15 @@ impl Runner<'_> {
         }
     }
 
-    fn outcome(&self, check: &RelayCheck) -> Outcome {
-        let callers: Vec<Side> =
-            [Side::Near, Side::Far].into_iter().filter(|&side| self.applies(check, side)).collect();
-        let clause = check.clause(self.protocols).filter(|_| !callers.is_empty());
-        Told { id: check.id, title: check.title, clause }.outcome(&self.options.known, |_| {
-            match clause {
-                None => Once::without(Verdict::NotApplicable),
-                Some(_) => self.once(check, &callers),
-            }
-        })
+    /// Returns the sides that call in a check.
+    fn callers(&self, check: &RelayCheck) -> impl Iterator<Item = Side> {
+        [Side::Near, Side::Far].into_iter().filter(|&side| self.applies(check, side))
     }
 
     fn applies(&self, check: &RelayCheck, caller: Side) -> bool {
         let protocol = self.protocols[caller as usize];
-        (check.only)(protocol) && (caller == Side::Near || protocol.cancellers == Cancellers::Both)
-    }
-
-    /// Plays a check with each of these as the caller, until it fails.
-    fn once(&self, check: &RelayCheck, callers: &[Side]) -> Once {
-        let mut last = Once::without(Verdict::NotApplicable);
-        for &caller in callers {
-            if self.reaches[caller as usize].is_none() {
-                let why = "the relay passes no request of the server on".into();
-                return Once::without(Verdict::NotExercised { why });
-            }
-            last = self.play(check, caller);
-            if last.verdict != Verdict::Pass {
-                break;
-            }
-        }
-        last
+        check.needs.iter().all(|fits| fits(protocol))
+            && (caller == Side::Near || protocol.cancellers == Cancellers::Both)
     }
 
     fn play(&self, check: &RelayCheck, caller: Side) -> Once {
@@ -203,11 +186,13 @@ impl Runner<'_> {
             Err(why) => return Once::of(Some(Stop::Missed(why.to_string())), None),
         };
         bench.reaches = self.reaches;
-        let mut play = Play::new(&mut bench, caller, shift(self.options.seed));
+        let mut play = Play::new(&mut bench, caller, shift(self.options.suite.seed));
         // Where it stopped short, the rules say what was missing.
         let opened = play.opened();
-        let played = opened.and_then(|()| (check.run)(&mut play)).and_then(|()| play.barrier());
-        play.finish(QUIET.min(self.options.patience));
+        let played = opened
+            .and_then(|()| check.steps.iter().try_for_each(|run| run(&mut play)))
+            .and_then(|()| play.barrier());
+        play.finish(QUIET.min(self.options.suite.patience));
         let mut checks = Checks::default();
         rules::check(&bench.log, self.protocols, &mut checks);
         let once = match outcome(check, &checks, played, caller) {

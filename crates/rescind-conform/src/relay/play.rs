@@ -11,7 +11,7 @@ use super::work::Work;
 
 /// A scenario at work. What returns an `Option` waits, and is `None` when it waited in vain.
 #[derive(Debug)]
-pub(super) struct Play<'a> {
+pub struct Play<'a> {
     bench: &'a mut Bench,
     caller: Side,
     tags: u64,
@@ -111,6 +111,24 @@ impl<'a> Play<'a> {
     pub(super) fn cancel(&mut self, id: &Value) {
         let text = self.cancel_text(id);
         self.send(&[text]);
+    }
+
+    /// Cancels, and waits until that has arrived.
+    pub(super) fn cancelled(&mut self, id: &Value) -> Option<()> {
+        self.cancel(id);
+        self.barrier()
+    }
+
+    /// Answers with a result, and waits until the caller has it.
+    pub(super) fn complete(&mut self, id: &Value, far: &Value) -> Option<()> {
+        self.finish_call(far);
+        self.answered(id)
+    }
+
+    /// Answers that the request was cancelled, and waits until the caller has that.
+    pub(super) fn confirm(&mut self, id: &Value, far: &Value) -> Option<()> {
+        self.confirm_cancel(far);
+        self.answered(id)
     }
 
     /// Waits for a request at the callee.

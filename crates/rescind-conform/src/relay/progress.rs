@@ -7,16 +7,14 @@ use super::play::Play;
 pub(super) fn acknowledged(play: &mut Play<'_>) -> Option<()> {
     let (id, other) = (play.id(9042), play.id(9043));
     let answered = play.call(&other)?;
-    play.finish_call(&answered);
-    play.answered(&other)?;
+    play.complete(&other, &answered)?;
     let far = play.call(&id)?;
     for named in [&id, &other, &play.id(9044)] {
         play.cancel(named);
         play.barrier()?;
     }
     play.cancel(&id);
-    play.confirm_cancel(&far);
-    play.answered(&id)
+    play.confirm(&id, &far)
 }
 
 /// The first event of a progress that belongs to a request.
@@ -31,8 +29,7 @@ pub(super) fn progress_of_request(play: &mut Play<'_>) -> Option<()> {
     let begun = begun(play, &far);
     play.send_back(&[begun]);
     play.barrier()?;
-    play.finish_call(&far);
-    play.answered(&id)
+    play.complete(&id, &far)
 }
 
 /// The request goes on: only its progress is cancelled.
@@ -47,6 +44,5 @@ pub(super) fn progress_cancelled(play: &mut Play<'_>) -> Option<()> {
     let arrived = play.arrives_as(protocol.cancel)?;
     play.answer(&arrived, &json!({ "result": {} }));
     play.answered(&cancel)?;
-    play.finish_call(&far);
-    play.answered(&id)
+    play.complete(&id, &far)
 }

@@ -47,11 +47,9 @@ pub(super) fn same_id_both_ways(play: &mut Play<'_>) -> Option<()> {
     let id = play.id(9002);
     let far = play.call(&id)?;
     let back = play.swapped(|play| play.call(&id))?;
-    play.cancel(&id);
-    play.barrier()?;
+    play.cancelled(&id)?;
     play.swapped(|play| play.finish_call(&back));
-    play.confirm_cancel(&far);
-    play.answered(&id)?;
+    play.confirm(&id, &far)?;
     play.swapped(|play| play.answered(&id))
 }
 
@@ -65,11 +63,9 @@ pub(super) fn cancel_live(play: &mut Play<'_>) -> Option<()> {
     for (id, other) in pairs {
         let far = play.call(&id)?;
         let untouched = play.call(&other)?;
-        play.cancel(&id);
-        play.barrier()?;
+        play.cancelled(&id)?;
         play.confirm_cancel(&far);
-        play.finish_call(&untouched);
-        play.answered(&id)?;
+        play.complete(&id, &untouched)?;
         play.answered(&other)?;
     }
     Some(())
@@ -78,32 +74,25 @@ pub(super) fn cancel_live(play: &mut Play<'_>) -> Option<()> {
 pub(super) fn cancel_twice(play: &mut Play<'_>) -> Option<()> {
     let id = play.id(9004);
     let far = play.call(&id)?;
-    play.cancel(&id);
-    play.barrier()?;
-    play.cancel(&id);
-    play.barrier()?;
-    play.confirm_cancel(&far);
-    play.answered(&id)
+    play.cancelled(&id)?;
+    play.cancelled(&id)?;
+    play.confirm(&id, &far)
 }
 
 pub(super) fn cancel_answered_with_result(play: &mut Play<'_>) -> Option<()> {
     let id = play.id(9005);
     let far = play.call(&id)?;
-    play.cancel(&id);
-    play.barrier()?;
-    play.finish_call(&far);
-    play.answered(&id)
+    play.cancelled(&id)?;
+    play.complete(&id, &far)
 }
 
 pub(super) fn progress_after_cancel(play: &mut Play<'_>) -> Option<()> {
     let id = play.id(9006);
     let far = play.call(&id)?;
-    play.cancel(&id);
-    play.barrier()?;
+    play.cancelled(&id)?;
     let progress = play.note_back("$/progress", &json!({ "token": id, "value": 1 }));
     play.send_back(&[progress]);
-    play.confirm_cancel(&far);
-    play.answered(&id)
+    play.confirm(&id, &far)
 }
 
 pub(super) fn cancel_unknown(play: &mut Play<'_>) -> Option<()> {
@@ -124,15 +113,13 @@ pub(super) fn cancel_unknown(play: &mut Play<'_>) -> Option<()> {
         play.cancel(&unknown);
     }
     play.barrier()?;
-    play.finish_call(&far);
-    play.answered(&id)
+    play.complete(&id, &far)
 }
 
 pub(super) fn cancel_answered(play: &mut Play<'_>) -> Option<()> {
     let id = play.id(9008);
     let far = play.call(&id)?;
-    play.finish_call(&far);
-    play.answered(&id)?;
+    play.complete(&id, &far)?;
     play.cancel(&id);
     play.cancel(&far);
     Some(())
@@ -157,8 +144,7 @@ pub(super) fn cancel_malformed(play: &mut Play<'_>) -> Option<()> {
     messages.push(without.replace(r#","arguments":null"#, ""));
     play.send(&messages);
     play.barrier()?;
-    play.finish_call(&far);
-    play.answered(&id)
+    play.complete(&id, &far)
 }
 
 /// The callee's cancel names an id of its own direction (B13).
@@ -170,8 +156,7 @@ pub(super) fn cancel_from_the_wrong_side(play: &mut Play<'_>) -> Option<()> {
         play.cancel(&id);
     });
     play.barrier()?;
-    play.finish_call(&far);
-    play.answered(&id)
+    play.complete(&id, &far)
 }
 
 pub(super) fn cancel_before_request(play: &mut Play<'_>) -> Option<()> {
@@ -181,8 +166,7 @@ pub(super) fn cancel_before_request(play: &mut Play<'_>) -> Option<()> {
     play.send(&[cancel, request]);
     let far = play.arrives(tag)?;
     play.barrier()?;
-    play.finish_call(&far);
-    play.answered(&id)
+    play.complete(&id, &far)
 }
 
 pub(super) fn cancel_in_the_same_write(play: &mut Play<'_>) -> Option<()> {
@@ -227,10 +211,8 @@ pub(super) fn crossing(play: &mut Play<'_>) -> Option<()> {
 pub(super) fn id_reused_after_answer(play: &mut Play<'_>) -> Option<()> {
     let id = play.id(9015);
     let far = play.call(&id)?;
-    play.cancel(&id);
-    play.barrier()?;
-    play.confirm_cancel(&far);
-    play.answered(&id)?;
+    play.cancelled(&id)?;
+    play.confirm(&id, &far)?;
     // The second use is as live as the first, and the old cancel is not its own.
     let (request, tag) = play.request_text(&id);
     play.send(&[request]);
@@ -246,8 +228,7 @@ pub(super) fn duplicate_id(play: &mut Play<'_>) -> Option<()> {
     let (twin, _) = play.request_text(&id);
     play.send(&[twin]);
     play.barrier()?;
-    play.cancel(&id);
-    play.barrier()?;
+    play.cancelled(&id)?;
     play.confirm_cancel(&far);
     play.barrier()
 }
@@ -299,8 +280,7 @@ pub(super) fn batches(play: &mut Play<'_>) -> Option<()> {
         play.send(&[batch]);
         play.barrier()?;
     }
-    play.finish_call(&far);
-    play.answered(&id)
+    play.complete(&id, &far)
 }
 
 pub(super) fn stray_answers(play: &mut Play<'_>) -> Option<()> {
@@ -312,8 +292,7 @@ pub(super) fn stray_answers(play: &mut Play<'_>) -> Option<()> {
     if play.protocol().envelope == Envelope::JsonRpc {
         play.send_back(&[r#"{"jsonrpc":"2.0","error":{"code":-32600,"message":"no id"}}"#.into()]);
     }
-    play.finish_call(&far);
-    play.answered(&id)?;
+    play.complete(&id, &far)?;
     play.confirm_cancel(&far);
     play.finish_call(&far);
     Some(())
@@ -325,8 +304,7 @@ pub(super) fn answer_under_other_type(play: &mut Play<'_>) -> Option<()> {
     let other = far.as_str().map_or_else(|| json!(far.to_string()), |text| json!(text.len()));
     play.answer(&other, &json!({ "result": "of nothing" }));
     play.barrier()?;
-    play.finish_call(&far);
-    play.answered(&id)
+    play.complete(&id, &far)
 }
 
 pub(super) fn malformed_answers(play: &mut Play<'_>) -> Option<()> {
@@ -379,8 +357,7 @@ pub(super) fn garbage(play: &mut Play<'_>) -> Option<()> {
     };
     play.send_bytes(&[format!("not UTF-8: {text}")], bytes);
     play.barrier()?;
-    play.finish_call(&far);
-    play.answered(&id)
+    play.complete(&id, &far)
 }
 
 pub(super) fn notifications(play: &mut Play<'_>) -> Option<()> {
@@ -404,8 +381,7 @@ pub(super) fn notifications(play: &mut Play<'_>) -> Option<()> {
         notes.iter().map(|(method, params)| play.note_back(method, params)).collect();
     play.send_back(&sent);
     play.barrier()?;
-    play.finish_call(&far);
-    play.answered(&id)
+    play.complete(&id, &far)
 }
 
 pub(super) fn byte_by_byte(play: &mut Play<'_>) -> Option<()> {
@@ -418,8 +394,7 @@ pub(super) fn byte_by_byte(play: &mut Play<'_>) -> Option<()> {
     }
     play.send_bytes(&[request], vec![*last]);
     let far = play.arrives(tag)?;
-    play.finish_call(&far);
-    play.answered(&id)
+    play.complete(&id, &far)
 }
 
 pub(super) fn blank_lines(play: &mut Play<'_>) -> Option<()> {
@@ -428,8 +403,7 @@ pub(super) fn blank_lines(play: &mut Play<'_>) -> Option<()> {
     let bytes = format!("\n\r\n{request}\r\n\n");
     play.send_bytes(&[request], bytes.into_bytes());
     let far = play.arrives(tag)?;
-    play.finish_call(&far);
-    play.answered(&id)
+    play.complete(&id, &far)
 }
 
 pub(super) fn header_spellings(play: &mut Play<'_>) -> Option<()> {
@@ -453,8 +427,7 @@ pub(super) fn header_spellings(play: &mut Play<'_>) -> Option<()> {
     }
     for (id, tag) in sent {
         let far = play.arrives(tag)?;
-        play.finish_call(&far);
-        play.answered(&id)?;
+        play.complete(&id, &far)?;
     }
     Some(())
 }

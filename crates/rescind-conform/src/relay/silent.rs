@@ -20,16 +20,14 @@ pub(super) fn token_after_cancel(play: &mut Play<'_>) -> Option<()> {
     let begun = [progress(play, tag, 1), progress(play, tag_2, 1)];
     play.send_back(&begun);
     play.barrier()?;
-    play.cancel(&id);
-    play.barrier()?;
+    play.cancelled(&id)?;
     let goes_on = [progress(play, tag, 2), progress(play, tag_2, 2)];
     play.send_back(&goes_on);
     play.finish_call(&far);
     let last = progress(play, tag_2, 3);
     play.send_back(&[last]);
     play.barrier()?;
-    play.finish_call(&far_2);
-    play.answered(&other)
+    play.complete(&other, &far_2)
 }
 
 pub(super) fn late_of_many(play: &mut Play<'_>) -> Option<()> {
@@ -57,8 +55,7 @@ pub(super) fn cancel_refused(play: &mut Play<'_>) -> Option<()> {
         let (request, tag) = play.request_by(method, &id);
         play.send(&[request]);
         let far = play.arrives(tag)?;
-        play.cancel(&id);
-        play.barrier()?;
+        play.cancelled(&id)?;
         play.finish_call(&far);
         play.barrier()?;
     }

@@ -1,19 +1,17 @@
 //! The relay under test: a program that starts our far end as its server, or a relay in this process.
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::fmt;
 use std::io::{self, Read, Write};
-use std::net::{Shutdown, TcpListener, TcpStream};
+use std::net::{TcpListener, TcpStream};
 use std::sync::mpsc::channel;
 use std::thread;
 use std::time::Duration;
 
 use protocol_child::Process;
 
-use crate::target::{HalfClosed, Link, Program, Target, in_brackets};
+use crate::target::{Link, Program, Target, in_brackets, join, names_server, with_server};
 
-/// In a relay's command, where its server's command goes.
-const SERVER: &str = "{server}";
 /// The time that the far end has to introduce itself.
 const HELLO: Duration = Duration::from_secs(10);
 
@@ -69,18 +67,10 @@ impl RelayProgram {
     fn command(&self, address: &str) -> Vec<OsString> {
         let mut far = self.far.clone();
         far.push(address.into());
-        let is_server = |word: &OsStr| word == SERVER;
-        let holds_server = |word: &OsStr| word.to_str().is_some_and(|word| word.contains(SERVER));
-        if !self.relay.iter().any(|word| holds_server(word)) {
-            return [&self.relay[..], &far].concat();
+        match names_server(&self.relay) {
+            true => with_server(&self.relay, &far, quoted),
+            false => [&self.relay[..], &far].concat(),
         }
-        let quoted = far.iter().map(|word| quoted(&word.to_string_lossy())).collect::<Vec<_>>();
-        let words = self.relay.iter().flat_map(|word| match word.to_str() {
-            _ if is_server(word) => far.clone(),
-            Some(text) => vec![text.replace(SERVER, &quoted.join(" ")).into()],
-            None => vec![word.clone()],
-        });
-        words.collect()
     }
 }
 
@@ -130,7 +120,7 @@ fn accept(
     let stream = connection.recv_timeout(patience).map_err(|_| {
         io::Error::new(io::ErrorKind::TimedOut, "the relay does not start its server")
     })??;
-    link(stream)
+    Link::over(stream)
 }
 
 fn knows(stream: &mut TcpStream, token: &str) -> io::Result<()> {
@@ -144,11 +134,6 @@ fn knows(stream: &mut TcpStream, token: &str) -> io::Result<()> {
     }
 }
 
-fn link(stream: TcpStream) -> io::Result<Link> {
-    stream.set_nodelay(true)?;
-    Ok(Link::new(stream.try_clone()?, HalfClosed(stream), None))
-}
-
 /// A relay in this process: a function that relays between its client's connection and its server's.
 #[derive(Debug)]
 pub struct InProcessRelay<F>(pub F);
@@ -158,20 +143,12 @@ where
     F: Fn(TcpStream, TcpStream) + Clone + Send + Sync + 'static,
 {
     fn start(&self) -> io::Result<Ends> {
-        let (near, its_near) = pair()?;
-        let (far, its_far) = pair()?;
+        let (its_near, near) = Link::pair()?;
+        let (its_far, far) = Link::pair()?;
         let relay = self.0.clone();
         thread::Builder::new().name("relay".into()).spawn(move || relay(its_near, its_far))?;
-        Ok(Ends::new(link(near)?, move |_| link(far)))
+        Ok(Ends::new(near, move |_| Ok(far)))
     }
-}
-
-fn pair() -> io::Result<(TcpStream, TcpStream)> {
-    let listener = TcpListener::bind("127.0.0.1:0")?;
-    let one = TcpStream::connect(listener.local_addr()?)?;
-    let (other, _) = listener.accept()?;
-    other.set_nodelay(true)?;
-    Ok((one, other))
 }
 
 /// The far end of a relay program: joins standard input and output to the test that `address` names.
@@ -184,27 +161,8 @@ pub fn far(address: &str) -> io::Result<()> {
     let (port, token): (u16, &str) =
         named.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "no address of a test"))?;
     let mut test = TcpStream::connect(("127.0.0.1", port))?;
-    test.set_nodelay(true)?;
     test.write_all(token.as_bytes())?;
-    let mut told = test.try_clone()?;
-    thread::spawn(move || {
-        let copied = io::copy(&mut io::stdin().lock(), &mut told);
-        told.shutdown(Shutdown::Write).and(copied)
-    });
-    // Nobody reads our output any more, or the test is done: either way this end is over.
-    drop(copy_out(&mut test));
-    Ok(())
-}
-
-fn copy_out(test: &mut TcpStream) -> io::Result<()> {
-    let mut output = io::stdout().lock();
-    let mut buffer = vec![0; 64 << 10];
-    loop {
-        match test.read(&mut buffer)? {
-            0 => return Ok(()),
-            read => output.write_all(&buffer[..read]).and_then(|()| output.flush())?,
-        }
-    }
+    join(test)
 }
 
 #[cfg(test)]

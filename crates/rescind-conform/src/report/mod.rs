@@ -3,7 +3,6 @@
 mod badge;
 mod json;
 mod junit;
-mod markdown;
 mod transcript;
 
 use std::time::Duration;
@@ -13,7 +12,6 @@ use serde_json::Value;
 use crate::check::Level;
 use crate::known::Expected;
 
-pub use markdown::matrix;
 pub use transcript::{Line, Transcript, Way};
 
 /// The outcome of a check.

@@ -5,13 +5,15 @@ use std::time::Duration;
 use protocol_core::Dialect;
 use serde_json::json;
 
-use super::{Case, Options, case_seed, hash, in_order, runs};
-use crate::by_hand::{Absent, IN_TWO_PROTOCOLS, is_played};
+use super::{case_seed, hash, in_order};
 use crate::check::{Check, Need};
 use crate::facts::{Facts, Slow};
 use crate::family::Request;
 use crate::once::{Once, Told};
+use crate::options::{Options, Suite};
 use crate::report::Verdict::{self, NotApplicable, NotExercised, Pass};
+use crate::server::Server;
+use crate::tests::{Absent, IN_TWO_PROTOCOLS, is_played};
 
 /// What is said of a check that needs this, on a server of which that is known.
 fn said(need: Need, dialect: &str, known: impl FnOnce(&mut Facts)) -> Verdict {
@@ -28,7 +30,8 @@ fn said(need: Need, dialect: &str, known: impl FnOnce(&mut Facts)) -> Verdict {
         rules: &[],
         witness: "",
     };
-    Case { target: &Absent, options: &options, facts: &facts, check: &check }.run().verdict
+    let server = Server { target: &Absent, options: &options, facts };
+    options.suite.outcome(&server, &check).verdict
 }
 
 /// A request that takes its time, with progress or not, while others are answered or not.
@@ -81,8 +84,9 @@ fn a_check_applies_where_there_is_a_clause_and_what_it_is_about() {
 #[test]
 fn the_checks_to_run_are_named_by_themselves_or_by_their_group() {
     let names = |only: &[&str]| -> Vec<&str> {
-        let only: Vec<String> = only.iter().map(|only| (*only).to_owned()).collect();
-        crate::CHECKS.iter().map(|check| check.id).filter(|id| runs(&only, id)).collect()
+        let only = only.iter().map(|only| (*only).to_owned()).collect();
+        let suite = Suite { only, ..Suite::default() };
+        crate::CHECKS.iter().map(|check| check.id).filter(|id| suite.runs(id)).collect()
     };
     assert_eq!(names(&[]).len(), crate::CHECKS.len());
     assert_eq!(names(&["cancel/late"]), ["cancel/late"]);

@@ -121,12 +121,12 @@ impl Peer {
         if self.how == How::Relay {
             let far = [rescind(), "conform", "far"].map(Into::into).to_vec();
             let mut options = RelayOptions::new(self.dialect.clone(), self.dialect.clone());
-            options.only = only.to_vec();
+            options.suite.only = only.to_vec();
             return run_relay(&RelayProgram::new(command, far), &options, |_| {}).map(Some);
         }
         let mut options = self.options();
-        options.only = only.to_vec();
-        options.known = Known::read("", self.varying).expect("it names checks");
+        options.suite.only = only.to_vec();
+        options.suite.known = Known::read("", self.varying).expect("it names checks");
         run(&Program::new(command), &options, |_| {}).map(Some)
     }
 }

@@ -5,16 +5,17 @@ use std::time::Duration;
 use protocol_core::{Dialect, Violation};
 use serde_json::{Value, json};
 
-use super::judge;
-use crate::by_hand::{self, hear, push};
-use crate::client::check::ClientRule;
+use crate::check::Rule;
 use crate::client::facts::ClientFacts;
-use crate::client::play::{Held, Play};
 use crate::client::reply::Asked;
-use crate::client::suite::ClientOptions;
-use crate::play::{Made, Next};
+use crate::client::serve::Held;
+use crate::judge::judge;
+use crate::options::ClientOptions;
+use crate::play::{Made, Next, Play};
 use crate::session::{Session, What};
+use crate::stop::Fault;
 use crate::target::Link;
+use crate::tests::{self as by_hand, hear, push};
 use crate::wire::Wire;
 
 /// What a rule finds wrong with a record.
@@ -23,17 +24,20 @@ use crate::wire::Wire;
 /// that is left unanswered, `answer 7` our answer and `cancels 7` the client's cancel; `ask a 7` is our request `a`,
 /// `crowd 7` one without a name, `next 7` a next request, `cancel 7` our cancel; `result 7` and `error 7 -32603`
 /// are answers of the client; and what begins with a brace is what the client says.
-fn broken(dialect: &str, rule: ClientRule, record: &str) -> Option<String> {
-    let options = ClientOptions::new(Dialect::named(dialect).expect("there is such a dialect"));
-    let facts = ClientFacts::unknown(options.dialect.clone());
+fn broken(dialect: &str, rule: Rule, record: &str) -> Option<String> {
+    let mut options = ClientOptions::new(Dialect::named(dialect).expect("there is such a dialect"));
+    options.suite.patience = Duration::ZERO;
+    let facts = ClientFacts::unknown(&options);
     let link = Link::new(std::io::empty(), std::io::sink(), None);
-    let wire = Wire::new(options.dialect.clone());
-    let session = Session::with_client(link, wire, Duration::ZERO);
-    let mut play = Play::new(session, &facts, &options, 1, 1);
+    let session = Session::with_client(link, Wire::to_client(options.dialect.clone()), &options);
+    let mut play = Play::with_client(session, &facts, 1, 1, Duration::ZERO);
     for entry in record.split(';') {
         add(&mut play, entry.trim());
     }
-    judge(&play, &[rule])
+    judge(&play, &[rule]).map(|(_, fault)| match fault {
+        Fault::Broken(why) => why,
+        Fault::Unclear(why) => format!("unclear: {why}"),
+    })
 }
 
 fn add(play: &mut Play<'_>, entry: &str) {
@@ -41,14 +45,16 @@ fn add(play: &mut Play<'_>, entry: &str) {
     match entry.split(' ').collect::<Vec<_>>()[..] {
         ["asked" | "held", id] => {
             let asked = Asked::new(id, "work".into(), Value::Null);
+            let serving = play.session.serving.as_mut().expect("we are its server");
             if entry.starts_with("held") {
-                play.held = Some(Held { asked: asked.clone(), at, answered_at: None });
+                serving.held = Some(Held { asked: asked.clone(), at, answered_at: None });
             }
-            play.asked.push((at, asked));
+            serving.asked.push((at, asked));
             return hear(&mut play.session, &format!(r#"{{"id":{id},"method":"work"}}"#));
         }
         ["answer", id] => {
-            let held = play.held.iter_mut().filter(|held| held.asked.id == id);
+            let serving = play.session.serving.iter_mut();
+            let held = serving.filter_map(|it| it.held.as_mut()).filter(|held| held.asked.id == id);
             held.for_each(|held| held.answered_at = Some(at));
             return push(&mut play.session, What::Sent(format!(r#"{{"id":{id},"result":{{}}}}"#)));
         }
@@ -92,23 +98,29 @@ fn add(play: &mut Play<'_>, entry: &str) {
 }
 
 fn made(id: &str) -> Made {
-    Made { id: id.into(), token: String::new(), cancelled_at: None, cancel_id: None }
+    Made {
+        id: id.into(),
+        token: String::new(),
+        cancelled_at: None,
+        cancel_id: None,
+        noun: "our request",
+    }
 }
 
 #[track_caller]
-fn holds(dialect: &str, rule: ClientRule, records: &[&str]) {
+fn holds(dialect: &str, rule: Rule, records: &[&str]) {
     by_hand::holds(|record| broken(dialect, rule, record), records);
 }
 
 /// Each record breaks the rule, and that is said in these words.
 #[track_caller]
-fn breaks(dialect: &str, rule: ClientRule, records: &[(&str, &str)]) {
+fn breaks(dialect: &str, rule: Rule, records: &[(&str, &str)]) {
     by_hand::breaks(|record| broken(dialect, rule, record), records);
 }
 
 #[test]
 fn no_request_is_cancelled_twice() {
-    let rule = ClientRule::CancelledOnce;
+    let rule = Rule::CancelledOnce;
     holds("acp", rule, &["held 7", "held 7; cancels 7", "held 7; asked 8; cancels 7; cancels 8"]);
     breaks(
         "acp",
@@ -119,7 +131,7 @@ fn no_request_is_cancelled_twice() {
 
 #[test]
 fn a_cancel_names_a_request_that_came_before_it() {
-    let rule = ClientRule::NamesRequest;
+    let rule = Rule::NamesRequest;
     holds(
         "acp",
         rule,
@@ -145,7 +157,7 @@ fn a_cancel_names_a_request_that_came_before_it() {
 
 #[test]
 fn a_cancel_names_its_request_as_that_was_written() {
-    let rule = ClientRule::NamedAsWritten;
+    let rule = Rule::NamedAsWritten;
     // Of what was never an id another rule tells.
     holds(
         "acp",
@@ -164,7 +176,7 @@ fn a_cancel_names_its_request_as_that_was_written() {
 
 #[test]
 fn the_held_request_is_not_cancelled_where_nothing_asks_for_it() {
-    let rule = ClientRule::NotCancelled;
+    let rule = Rule::NotCancelled;
     holds("acp", rule, &["held 7", "held 7; asked 8; cancels 8"]);
     breaks(
         "acp",
@@ -178,7 +190,7 @@ fn the_held_request_is_not_cancelled_where_nothing_asks_for_it() {
 
 #[test]
 fn an_answered_request_is_not_cancelled_once_the_answer_was_read() {
-    let rule = ClientRule::NotCancelledAfterAnswer;
+    let rule = Rule::NotCancelledAfterAnswer;
     holds(
         "acp",
         rule,
@@ -209,7 +221,7 @@ fn an_answered_request_is_not_cancelled_once_the_answer_was_read() {
 
 #[test]
 fn a_request_that_is_in_flight_can_still_be_cancelled() {
-    let rule = ClientRule::StillInFlight;
+    let rule = Rule::StillInFlight;
     holds("acp", rule, &["held 7; cancels 7"]);
     let never = "request 7 is not cancelled any more, as it is when nothing is wrong";
     breaks("acp", rule, &[("held 7", never), ("held 7; asked 8; cancels 8", never)]);
@@ -219,7 +231,7 @@ fn a_request_that_is_in_flight_can_still_be_cancelled() {
 
 #[test]
 fn no_two_requests_in_flight_have_one_id() {
-    let rule = ClientRule::IdsUnique;
+    let rule = Rule::IdsUnique;
     let twice = "two requests have the id 7";
     holds("acp", rule, &["asked 7; asked 8; asked \"7\"", "asked 7; answer 7; asked 7"]);
     breaks(
@@ -240,7 +252,7 @@ fn no_two_requests_in_flight_have_one_id() {
 
 #[test]
 fn a_cancelled_request_of_ours_ends_as_the_protocol_wants() {
-    let rule = ClientRule::Ended('a');
+    let rule = Rule::Ended('a');
     holds("acp", rule, &["ask a 7; cancel 7; error 7 -32800", "ask a 7; cancel 7; result 7"]);
     breaks(
         "acp",
@@ -276,7 +288,7 @@ fn a_cancelled_request_of_ours_ends_as_the_protocol_wants() {
 
 #[test]
 fn what_we_do_not_cancel_is_answered_once_and_not_as_cancelled() {
-    let rule = ClientRule::Undisturbed('a');
+    let rule = Rule::Undisturbed('a');
     holds("acp", rule, &["ask a 7; result 7", "ask a 7; error 7 -32601"]);
     breaks(
         "acp",
@@ -289,14 +301,15 @@ fn what_we_do_not_cancel_is_answered_once_and_not_as_cancelled() {
             ("ask a 7", "our request 7 is never answered"),
         ],
     );
-    let rule = ClientRule::AnsweredOnce('a');
+    let rule = Rule::AnsweredOnce('a');
     holds("acp", rule, &["ask a 7; error 7 -32800"]);
-    breaks("acp", rule, &[("ask a 7; result 8", "our request 7 is never answered")]);
+    let why = "our request 7 is never answered; there is an answer under id 8";
+    breaks("acp", rule, &[("ask a 7; result 8", why)]);
 }
 
 #[test]
 fn an_unknown_method_is_refused_as_one() {
-    let rule = ClientRule::UnknownMethod('a');
+    let rule = Rule::UnknownMethod('a');
     holds("acp", rule, &["ask a 7; error 7 -32601"]);
     breaks(
         "acp",
@@ -311,8 +324,8 @@ fn an_unknown_method_is_refused_as_one() {
 
 #[test]
 fn of_many_none_is_answered_twice_and_those_once_that_are_owed() {
-    let rule = ClientRule::AllEnded;
-    holds("acp", rule, &["crowd 7; crowd 8; cancel 8; result 7; error 8 -32800", "ask a 7"]);
+    let rule = Rule::AllEnded;
+    holds("acp", rule, &["crowd 7; crowd 8; cancel 8; result 7; error 8 -32800"]);
     holds("mcp", rule, &["crowd 7; crowd 8; cancel 8; result 7", "crowd 7; cancel 7; result 7"]);
     let (unanswered, twice) =
         ("our request 7 is never answered", "our request 7 is answered 2 times");
@@ -322,6 +335,7 @@ fn of_many_none_is_answered_twice_and_those_once_that_are_owed() {
         &[
             ("crowd 7; cancel 7", unanswered),
             ("crowd 7", unanswered),
+            ("ask a 7", unanswered),
             ("crowd 7; result 7; result 7", twice),
         ],
     );
@@ -334,7 +348,7 @@ fn of_many_none_is_answered_twice_and_those_once_that_are_owed() {
 
 #[test]
 fn each_next_request_is_answered_once() {
-    let rule = ClientRule::NextAnswered;
+    let rule = Rule::NextAnswered;
     holds("acp", rule, &["next 7; next 8; result 8; error 7 -32601"]);
     breaks(
         "acp",
@@ -349,23 +363,23 @@ fn each_next_request_is_answered_once() {
 #[test]
 fn only_requests_of_ours_are_answered() {
     let stray = "under id (none), of no request, there is an answer: error -32600";
-    let rule = ClientRule::MalformedUnanswered;
+    let rule = Rule::MalformedUnanswered;
     holds(
         "acp",
         rule,
         &["quiet; next 7; result 7; loud; error null -32600", "error null -32600; quiet"],
     );
     breaks("acp", rule, &[("quiet; error null -32600; loud", stray)]);
-    holds("acp", ClientRule::NothingUnder("5"), &["next 7; result 7; result \"5\""]);
+    holds("acp", Rule::NothingUnder("5"), &["next 7; result 7; result \"5\""]);
     breaks(
         "acp",
-        ClientRule::NothingUnder("5"),
+        Rule::NothingUnder("5"),
         &[("result 5", "under id 5 there is an answer: a result")],
     );
-    holds("acp", ClientRule::Clean, &["held 7; cancels 7; next 8; result 8"]);
+    holds("acp", Rule::Clean, &["held 7; cancels 7; next 8; result 8"]);
     breaks(
         "acp",
-        ClientRule::Clean,
+        Rule::Clean,
         &[
             ("next 8; error null -32600", stray),
             (
@@ -378,18 +392,18 @@ fn only_requests_of_ours_are_answered() {
 
 #[test]
 fn a_client_ends_by_itself_and_leaves_nothing() {
-    holds("acp", ClientRule::Exited, &["ended cleanly", "ended pushed"]);
-    holds("acp", ClientRule::NoOrphan, &["ended cleanly"]);
+    holds("acp", Rule::Exited, &["ended cleanly", "ended pushed"]);
+    holds("acp", Rule::NoOrphan, &["ended cleanly"]);
     let left = "something that the client had started was left, and had to be ended";
     let stays = "the client has not ended";
-    breaks("acp", ClientRule::NoOrphan, &[("ended pushed", left), ("next 7", stays)]);
-    breaks("acp", ClientRule::Exited, &[("next 7", stays)]);
+    breaks("acp", Rule::NoOrphan, &[("ended pushed", left), ("next 7", stays)]);
+    breaks("acp", Rule::Exited, &[("next 7", stays)]);
 }
 
 #[test]
 fn f117_a_cancel_names_its_request_by_value() {
     let record = r#"asked "r\u00e9q"; cancels "réq""#;
-    holds("acp", ClientRule::NamesRequest, &[record]);
-    holds("acp", ClientRule::NamedAsWritten, &[record]);
-    holds("acp", ClientRule::NamesRequest, &[r#"asked "réq"; cancels "r\u00e9q""#]);
+    holds("acp", Rule::NamesRequest, &[record]);
+    holds("acp", Rule::NamedAsWritten, &[record]);
+    holds("acp", Rule::NamesRequest, &[r#"asked "réq"; cancels "r\u00e9q""#]);
 }

@@ -4,19 +4,20 @@ use std::time::Duration;
 
 use protocol_core::Dialect;
 
-use super::{Case, ClientOptions};
-use crate::by_hand::{Absent, IN_TWO_PROTOCOLS, is_played};
-use crate::client::check::{ClientCheck, ClientNeed};
+use super::TestedClient;
+use crate::check::{Check, Need};
 use crate::client::facts::ClientFacts;
+use crate::options::ClientOptions;
 use crate::report::Verdict::{self, NotApplicable, NotExercised};
+use crate::tests::{Absent, IN_TWO_PROTOCOLS, is_played};
 
 /// What is said of a check that needs this, on a client of which that is known.
-fn said(need: ClientNeed, dialect: &str, known: impl FnOnce(&mut ClientFacts)) -> Verdict {
+fn said(need: Need, dialect: &str, known: impl FnOnce(&mut ClientFacts)) -> Verdict {
     let dialect = Dialect::named(dialect).expect("there is such a dialect");
-    let mut facts = ClientFacts::unknown(dialect.clone());
-    known(&mut facts);
     let (options, needs) = (ClientOptions::new(dialect), [need]);
-    let check = ClientCheck {
+    let mut facts = ClientFacts::unknown(&options);
+    known(&mut facts);
+    let check = Check {
         id: "client-cancel/once",
         title: "",
         clauses: IN_TWO_PROTOCOLS,
@@ -25,23 +26,24 @@ fn said(need: ClientNeed, dialect: &str, known: impl FnOnce(&mut ClientFacts)) -
         rules: &[],
         witness: "",
     };
-    Case { target: &Absent, options: &options, facts: &facts, check: &check }.run().verdict
+    let client = TestedClient { target: &Absent, options: &options, facts };
+    options.suite.outcome(&client, &check).verdict
 }
 
 #[test]
 fn what_a_client_lacks_is_said_and_is_no_verdict() {
     let no_ask = "no request of ours is known that takes the client its time (--ask)";
     for (need, dialect, why) in [
-        (ClientNeed::Cancels, "acp", "the client cancels nothing by itself (--trigger)"),
-        (ClientNeed::Answers, "acp", "the client answers no request of ours while it waits"),
-        (ClientNeed::Ask, "acp", no_ask),
-        (ClientNeed::AskIfSilent, "mcp", no_ask),
-        (ClientNeed::Process, "acp", "the client is no process of its own"),
+        (Need::Cancels, "acp", "the client cancels nothing by itself (--trigger)"),
+        (Need::Answers, "acp", "the client answers no request of ours while it waits"),
+        (Need::Ask, "acp", no_ask),
+        (Need::AskIfSilent, "mcp", no_ask),
+        (Need::Process, "acp", "the client is no process of its own"),
     ] {
         assert_eq!(said(need, dialect, |_| {}), NotExercised { why: why.into() }, "{need:?}");
     }
     let undeclared = "the client does not declare that its work can be cancelled";
-    let verdict = said(ClientNeed::Declared, "acp", |facts| facts.declares = false);
+    let verdict = said(Need::Declared, "acp", |facts| facts.declares = false);
     assert_eq!(verdict, NotExercised { why: undeclared.into() });
 }
 
@@ -49,26 +51,21 @@ fn what_a_client_lacks_is_said_and_is_no_verdict() {
 fn a_check_is_played_with_a_client_that_has_what_it_needs() {
     let all = |facts: &mut ClientFacts| {
         facts.cancels = Some(Duration::ZERO);
-        (facts.answers, facts.ask_is_slow, facts.is_process) = (true, true, true);
+        (facts.answers, facts.ask_is_slow, facts.common.is_process) = (true, true, true);
     };
     let is_played =
         |need, dialect, known: fn(&mut ClientFacts)| is_played(&said(need, dialect, known));
-    for need in [
-        ClientNeed::Cancels,
-        ClientNeed::Answers,
-        ClientNeed::Ask,
-        ClientNeed::AskIfSilent,
-        ClientNeed::Declared,
-        ClientNeed::Process,
-    ] {
+    for need in
+        [Need::Cancels, Need::Answers, Need::Ask, Need::AskIfSilent, Need::Declared, Need::Process]
+    {
         assert!(is_played(need, "acp", all), "{need:?}");
         assert!(is_played(need, "mcp", all), "{need:?}");
     }
     // Where a cancelled request is answered, one that is done at once will do.
-    assert!(is_played(ClientNeed::AskIfSilent, "acp", |_| {}));
+    assert!(is_played(Need::AskIfSilent, "acp", |_| {}));
 }
 
 #[test]
 fn a_check_applies_where_there_is_a_clause() {
-    assert_eq!(said(ClientNeed::Cancels, "lsp", |_| {}), NotApplicable);
+    assert_eq!(said(Need::Cancels, "lsp", |_| {}), NotApplicable);
 }

@@ -2,12 +2,12 @@
 
 use std::fmt::Write;
 
-use super::{Report, Verdict};
 use crate::check::Level;
 use crate::checks::CHECKS;
 use crate::client::CLIENT_CHECKS;
 use crate::known::Expected;
 use crate::relay::RELAY_CHECKS;
+use crate::report::{Report, Verdict};
 
 /// A table of what several servers do, each under its name.
 #[must_use]

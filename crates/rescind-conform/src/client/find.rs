@@ -1,0 +1,154 @@
+//! Three runs in which nothing is wrong show the facts about a client.
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use protocol_core::{Dialect, Envelope};
+
+use super::facts::{ClientFacts, End, Ended};
+use crate::check::{Item, Reply, Step};
+use crate::family::{Family, NEWEST_MCP, Request};
+use crate::options::{ClientOptions, Suite};
+use crate::play::Play;
+use crate::session::Waited;
+use crate::stop::Stop;
+use crate::target::{Target, Unreached};
+use crate::wire::Outcome;
+
+/// A client ends by itself if it does so within this time after the answer to its request.
+const END: Duration = Duration::from_secs(5);
+
+impl ClientFacts {
+    /// Finds out what a client does when nothing is wrong.
+    pub(super) fn find(target: &dyn Target, options: &ClientOptions) -> Result<Self, Unreached> {
+        let mut facts = Self::unknown(options).meet(target, options)?;
+        let each = [End::Result, End::Error, End::Cancelled];
+        let seen: Vec<Seen> = match options.suite.jobs {
+            1 => each.iter().map(|end| facts.look(*end, target, options)).collect::<Result<_, _>>(),
+            _ => thread::scope(|scope| {
+                let facts = &facts;
+                let runs = each.map(|end| scope.spawn(move || facts.look(end, target, options)));
+                let panicked = |_| Err(Unreached::Start("a run has failed".into()));
+                runs.into_iter().map(|run| run.join().unwrap_or_else(panicked)).collect()
+            }),
+        }?;
+        for (end, seen) in each.into_iter().zip(seen) {
+            facts.ends.push((end, seen.ended));
+            facts.cancels = facts.cancels.or(seen.cancelled);
+            facts.gives_up |= seen.gave_up;
+        }
+        if let Some(ask) = options.ask.as_ref().filter(|_| facts.answers) {
+            facts.ask_is_slow = facts.measure(ask, target, options)?;
+        }
+        Ok(facts)
+    }
+
+    /// Starts one, and waits for its request.
+    fn held<'a>(
+        &'a self,
+        target: &dyn Target,
+        options: &ClientOptions,
+    ) -> Result<Play<'a>, Unreached> {
+        let session = self.start(target, options)?;
+        let Suite { seed, patience, .. } = options.suite;
+        let mut play = Play::with_client(session, self, seed, options.ask_ms, patience);
+        let refused = |play: &Play<'_>, why: String| Unreached::Opening {
+            why,
+            stderr: play.session.stderr(),
+        };
+        match play.perform(&[Step::Held]) {
+            Ok(()) => Ok(play),
+            Err(
+                Stop::NotExercised(why) | Stop::Missed(why) | Stop::Stuck(why) | Stop::Ended(why),
+            ) => Err(refused(&play, why)),
+        }
+    }
+
+    /// Finds out the name that it gives, and whether it answers us.
+    fn meet(&self, target: &dyn Target, options: &ClientOptions) -> Result<Self, Unreached> {
+        let mut play = self.held(target, options)?;
+        let mut facts = self.clone();
+        facts.common.is_process = play.session.child().is_some();
+        if let Some((_, first)) = play.session.asked().first() {
+            (facts.common.name, facts.declares) = first.client();
+            // MCP without a date is what the client opens with.
+            let version = match first.method.as_str() {
+                "initialize" => first.params["protocolVersion"].as_str(),
+                _ => Some(NEWEST_MCP),
+            };
+            let settled = version.and_then(|name| Dialect::named(&format!("mcp-{name}")));
+            if let ("mcp", Some(settled)) = (&*options.dialect.name, settled) {
+                facts.speak(settled);
+            }
+        }
+        facts.declares |= facts.family() != Family::AcpDraft;
+        facts.method =
+            play.session.held().map(|held| held.asked.method.clone()).unwrap_or_default();
+        // In the others a server asks nothing of the kind.
+        if !matches!(facts.common.dialect.envelope, Envelope::Abp | Envelope::Dap) {
+            let Request { method, params } = &facts.common.quick;
+            let message = play.session.wire.request("\"quick\"", method, params, "");
+            play.session.send(&[message], false);
+            let answered = play.session.wait(|session| session.is_answered("\"quick\""));
+            facts.answers = answered == Waited::Done;
+        }
+        Ok(facts)
+    }
+
+    /// Lets its request come to one of the ends that it may have, and sees how the client takes that.
+    fn look(
+        &self,
+        end: End,
+        target: &dyn Target,
+        options: &ClientOptions,
+    ) -> Result<Seen, Unreached> {
+        let mut play = self.held(target, options)?;
+        let mut seen = Seen { cancelled: None, gave_up: false, ended: Ended::WithUs };
+        let begun = Instant::now();
+        let reply = match end {
+            End::Result => Reply::Result,
+            End::Error => Reply::Error(-32603),
+            End::Cancelled => {
+                let is_cancelled = play.wait_for_cancel().is_ok() || play.session.is_cancelled();
+                seen.cancelled = is_cancelled.then(|| begun.elapsed());
+                seen.gave_up = !is_cancelled && play.session.has_ended();
+                Reply::Cancelled
+            }
+        };
+        // Nothing stops an answer to a request that is held.
+        let _ = play.send(&[Item::Answer(reply)], false);
+        if play.session.wait_for(END.min(options.suite.patience), &mut |_| false) == Waited::Ended {
+            seen.ended = Ended::Itself(play.status());
+        }
+        Ok(seen)
+    }
+
+    /// Whether what we ask takes the client its time, and it answers others meanwhile.
+    fn measure(
+        &self,
+        ask: &Request,
+        target: &dyn Target,
+        options: &ClientOptions,
+    ) -> Result<bool, Unreached> {
+        let mut play = self.held(target, options)?;
+        let params = ask.lasting(options.ask_ms);
+        let slow = play.session.wire.request("\"slow\"", &ask.method, &params, "");
+        let begun = Instant::now();
+        play.session.send(&[slow], false);
+        let reads_on = play.next().is_ok() && !play.session.is_answered("\"slow\"");
+        play.session.wait(|session| session.is_answered("\"slow\""));
+        let is_done = play
+            .session
+            .answers_to("\"slow\"")
+            .any(|(_, outcome)| matches!(outcome, Outcome::Result(_)));
+        let took = begun.elapsed();
+        Ok(is_done && reads_on && took >= Duration::from_millis(options.ask_ms) / 2)
+    }
+}
+
+/// The behaviour of a client in one run.
+struct Seen {
+    cancelled: Option<Duration>,
+    gave_up: bool,
+    ended: Ended,
+}
