@@ -23,15 +23,6 @@ impl Program {
         Self::run(Command::new(env!("CARGO_BIN_EXE_hosted")), arguments)
     }
 
-    /// The same. Its allocator returns large blocks to the system at once, as docs/memory.md says.
-    pub(crate) fn hosted_with_thresholds(arguments: &[&str]) -> Self {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_hosted"));
-        for threshold in ["MALLOC_MMAP_THRESHOLD_", "MALLOC_TRIM_THRESHOLD_"] {
-            command.env(threshold, "65536");
-        }
-        Self::run(command, arguments)
-    }
-
     fn run(mut command: Command, arguments: &[&str]) -> Self {
         command.args(arguments);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());

@@ -139,6 +139,12 @@ impl<T: Timer> Listener<T> {
         Self { shared: Arc::new(shared), timer }
     }
 
+    /// Returns the account that all of its connections draw on. Connections of other kinds may draw on it too.
+    #[must_use]
+    pub fn account(&self) -> &Account {
+        &self.shared.account
+    }
+
     /// Takes a stream in, if there is room for one more. A stream that has no address, such as that of a
     /// Unix socket, counts among all only.
     ///

@@ -14,6 +14,7 @@ use crate::address::{Address, Place};
 use crate::admission::{Admission, ClientArgs};
 use crate::dialect::Spoken;
 use crate::ending::{Cause as Asked, Ending};
+use crate::freed;
 use crate::terminal::note;
 
 /// A listener, and the clients that may use it.
@@ -78,7 +79,7 @@ impl Service {
     where
         F: Future<Output = ()> + Send + 'static,
     {
-        let Self { address, admission, mut options, .. } = self;
+        let Self { address, admission, mut options, account } = self;
         let refused = |error| format!("can't listen on {}: {error}", address.http_url());
         let Place::Tcp(host, port) = &address.place else { return Err("it has no port".into()) };
         let listener = TcpListener::bind((host.as_str(), *port)).await.map_err(refused)?;
@@ -96,6 +97,7 @@ impl Service {
                 (if asked == Asked::Interrupt { Duration::ZERO } else { grace }, Ok(()))
             }
             served = server.serve(listener) => (Duration::ZERO, served.map_err(refused)),
+            never = freed::release(account) => match never {},
         };
         server.drain(finish, cancel).await;
         served

@@ -58,6 +58,7 @@ impl Client {
         let mut meta = json!({ "progressToken": id });
         if self.version == NEWEST {
             meta["io.modelcontextprotocol/protocolVersion"] = NEWEST.into();
+            meta["io.modelcontextprotocol/clientCapabilities"] = json!({});
         }
         let mut call =
             request("tools/call", &json!({ "name": name, "arguments": arguments, "_meta": meta }));

@@ -20,6 +20,7 @@ use protocol_router::{LocalRouter, Router};
 use protocol_smol::SmolTimer;
 use protocol_tokio::TokioTimer;
 use protocol_websocket::{Listener, ListenerLimits, Origins};
+use rescind_cli::freed::{Freed, INTERVAL, trim};
 use rescind_hostile_suite::hosting::options;
 use serde_json::value::RawValue;
 use smol::{LocalExecutor, block_on};
@@ -123,6 +124,7 @@ async fn listen_on_tokio(options: impl Fn() -> Options) -> io::Result<()> {
     bound.set_nonblocking(true)?;
     let bound = tokio::net::TcpListener::from_std(bound)?;
     let listener = Listener::new(limits(), TokioTimer::start());
+    release(listener.account().clone());
     loop {
         let (stream, from) = bound.accept().await?;
         stream.set_nodelay(true)?;
@@ -133,6 +135,7 @@ async fn listen_on_tokio(options: impl Fn() -> Options) -> io::Result<()> {
 async fn listen_on_smol(options: impl Fn() -> Options) -> io::Result<()> {
     let bound = smol::Async::new(bind()?)?;
     let listener = Listener::new(limits(), SmolTimer::start());
+    release(listener.account().clone());
     loop {
         let (stream, from) = bound.accept().await?;
         stream.get_ref().set_nodelay(true)?;
@@ -148,6 +151,7 @@ fn listen_on_threads(options: impl Fn() -> Options) -> io::Result<()> {
     let bound = UnixListener::bind(&path)?;
     eprintln!("listening on unix:{}", path.display());
     let account = Account::new(AccountLimits::within(AccountLimits::DEFAULT.pool_bytes));
+    release(account.clone());
     loop {
         let mut options = options();
         options.account = Some(account.clone());
@@ -162,6 +166,19 @@ fn bind() -> io::Result<TcpListener> {
     let bound = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
     eprintln!("listening on ws://{}", bound.local_addr()?);
     Ok(bound)
+}
+
+/// Returns freed memory to the system, as docs/memory.md says.
+fn release(account: Account) {
+    thread::spawn(move || {
+        let mut freed = Freed::default();
+        loop {
+            thread::sleep(INTERVAL);
+            if freed.look(account.used()) {
+                trim();
+            }
+        }
+    });
 }
 
 /// All clients are of one address here.

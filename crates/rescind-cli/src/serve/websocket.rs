@@ -2,6 +2,7 @@
 
 use std::io;
 use std::net::IpAddr;
+use std::pin::pin;
 use std::time::Duration;
 
 use futures_util::stream::{FuturesUnordered, StreamExt};
@@ -24,6 +25,7 @@ use crate::address::Address;
 use crate::admission::Admission;
 use crate::dialect::Spoken;
 use crate::ending::{Cause as Asked, Ending};
+use crate::freed;
 use crate::note;
 use crate::socket::{Bound, From, Stream};
 use crate::tls::Acceptor;
@@ -85,6 +87,7 @@ impl Service {
         let closing = Canceller::new();
         let mut connections = FuturesUnordered::new();
         let mut accept_at = Instant::now();
+        let mut freed = pin!(freed::release(listener.account().clone()));
         let asked = loop {
             // Only who comes waits for room: clients and signals don't.
             let accept = async {
@@ -103,6 +106,7 @@ impl Service {
                     }
                 },
                 Some(()) = connections.next() => {}
+                never = &mut freed => match never {},
             }
         };
         drop(bound);
