@@ -97,13 +97,16 @@ struct Serving<'a, S, F: Form> {
     count: [usize; 4],
 }
 
+/// Work that has no response of its own, and the place to which a responder returns.
+type Other<S, F> = (Contained<S, F, Done>, Option<ReturnSlot>);
+
 /// Work at hand. Its output is what it counts as.
 enum Job<S, F: Form> {
     /// The handler of a request. `None` once it is answered.
     Request(Option<(Contained<S, F, Answer>, Responder)>),
     /// Any other work, until it is done. The responder of a fallback's request returns to the slot if it is
     /// dropped.
-    Other(Kind, Option<(Contained<S, F, Done>, Option<ReturnSlot>)>),
+    Other(Kind, Option<Other<S, F>>),
     /// Work that has failed and is undone.
     Undo(Kind, Box<Undoing<S, F>>),
 }
@@ -254,14 +257,14 @@ fn poll_request<S, F: Form>(
 ) -> Poll<Option<Undoing<S, F>>> {
     let Some((work, responder)) = job else { return Poll::Ready(None) };
     let answer = ready!(work.poll_unpin(task));
-    match &answer {
-        Ok(_) => work.cx.keep_work(),
-        Err(failure) => work.cx.report_failure(failure, Some(responder)),
+    if let Err(failure) = &answer {
+        work.cx.report_failure(failure, Some(responder));
     }
     let Some((work, responder)) = job.take() else { return Poll::Ready(None) };
     if answer.is_err() {
         return Poll::Ready(work.undo(Some((responder, answer))));
     }
+    work.cx.keep_work();
     // Releases the marker, which is then used again.
     drop(work);
     responder.answer(answer);
@@ -270,7 +273,7 @@ fn poll_request<S, F: Form>(
 
 /// Returns what undoes other work, if it has failed and there is anything.
 fn poll_other<S, F: Form>(
-    job: &mut Option<(Contained<S, F, Done>, Option<ReturnSlot>)>,
+    job: &mut Option<Other<S, F>>,
     kind: Kind,
     task: &mut task::Context<'_>,
 ) -> Poll<Option<Undoing<S, F>>> {

@@ -368,7 +368,14 @@ fn undo_of_work_beside_a_handler_is_its_own() {
                 if fails { Err(Failure::Cancelled) } else { Ok(()) }
             });
             // The failure of work that shares the context undoes nothing.
-            cx.spawn(async { Err(Failure::Cancelled) });
+            let (fails, failed) = unbounded::<()>();
+            cx.undo_with(pending())?;
+            cx.spawn(async move {
+                let _fails = fails;
+                Err(Failure::Cancelled)
+            });
+            let _ = failed.recv().await;
+            yield_now().await;
             cx.undo_with(pending())?;
             Ok("begun")
         });
