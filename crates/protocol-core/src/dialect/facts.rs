@@ -97,6 +97,7 @@ impl Dialect {
     }
 
     /// Returns the reason why a request can't be cancelled, if it can't.
+    #[inline(always)]
     fn refusal(&self, head: &RequestHead<'_>, starts_operation: bool) -> Option<CancelRefusal> {
         let Uncancellable { methods, params } = &self.uncancellable;
         let has_name = match self.has_operations() {
@@ -135,6 +136,7 @@ impl Dialect {
     }
 
     /// Returns the tokens under which progress of a request comes, if they are needed.
+    #[inline(always)]
     fn progress_tokens(&self, head: &RequestHead<'_>) -> Vec<WireId> {
         let (Some(longest), Some(params)) = (head.tokens_up_to, head.params) else {
             return Vec::new();

@@ -62,6 +62,7 @@ impl<C> Calls<C> {
     }
 
     /// Settles a call by the peer's response, or with its recorded ending. `fate` tells what a late response is.
+    #[inline]
     fn settle(
         &mut self,
         key: RowKey,
