@@ -232,14 +232,14 @@ mod tests {
 
     #[test]
     fn the_latest_step_runs_first_and_each_once() {
-        let mut stack = stack(&[b'a', b'b', b'c']);
+        let mut stack = stack(b"abc");
         assert_eq!(taken(&mut stack.end()), [(b'c', 3), (b'b', 2), (b'a', 1)]);
         assert_eq!(taken(&mut stack.end()), [], "a second end finds nothing");
     }
 
     #[test]
     fn a_step_has_its_own_time_from_its_turn_on() {
-        let mut stack = stack(&[b'a']);
+        let mut stack = stack(b"a");
         stack.push(b'b', Some(Duration::from_secs(7)), LIMITS).expect("there is room");
         let (mut unwinding, now) = (stack.end(), Timestamp::ZERO + Duration::from_secs(100));
         let mut due = || unwinding.next(now).map(|step| step.due.since(now));

@@ -11,6 +11,9 @@ const LEAST: usize = 16 << 20;
 /// The time between two looks.
 pub const INTERVAL: Duration = Duration::from_secs(1);
 
+/// The looks at which memory goes back after much was freed.
+const LOOKS: u8 = 3;
+
 /// Looks whether connections have freed so much that it should go back to the system.
 ///
 /// glibc keeps a freed block below one that is in use, however small that is and however long nobody needs the other.
@@ -19,6 +22,8 @@ pub const INTERVAL: Duration = Duration::from_secs(1);
 pub struct Freed {
     peak: usize,
     before: usize,
+    /// The looks at which to trim, whatever is used: what a connection held is free a while after its charge is gone.
+    left: u8,
 }
 
 impl Freed {
@@ -28,11 +33,12 @@ impl Freed {
             self.peak = used;
         }
         // While it falls, more is freed.
-        let is_freed = self.peak - used >= LEAST && used >= self.before;
-        if is_freed {
-            self.peak = used;
+        if self.peak - used >= LEAST && used >= self.before {
+            (self.peak, self.left) = (used, LOOKS);
         }
         self.before = used;
+        let is_freed = self.left > 0;
+        self.left = self.left.saturating_sub(1);
         is_freed
     }
 }
@@ -65,10 +71,12 @@ mod tests {
     use super::{Freed, LEAST};
 
     #[test]
-    fn f103_memory_goes_back_once_after_much_was_freed() {
+    fn f103_memory_goes_back_after_much_was_freed() {
         let mut freed = Freed::default();
-        let looks = [3 * LEAST, 2 * LEAST, LEAST, LEAST, LEAST, 5 * LEAST, 4 * LEAST + 1, 4 * LEAST + 1];
-        let trims: Vec<_> = looks.into_iter().map(|used| freed.look(used)).collect();
-        assert_eq!(trims, [false, false, false, true, false, false, false, false]);
+        let mut trims =
+            |looks: &[usize]| looks.iter().map(|used| freed.look(*used)).collect::<Vec<_>>();
+        assert_eq!(trims(&[3 * LEAST, 2 * LEAST, LEAST]), [false; 3], "it rises or falls");
+        assert_eq!(trims(&[LEAST; 4]), [true, true, true, false]);
+        assert_eq!(trims(&[5 * LEAST, 4 * LEAST + 1, 4 * LEAST + 1]), [false; 3], "it is little");
     }
 }

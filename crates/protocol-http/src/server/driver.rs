@@ -51,7 +51,7 @@ pub(super) struct Driver {
 /// A stream whose client reads too little.
 struct Stuck {
     since: Timestamp,
-    /// What its client had read then.
+    /// The number of [`Pipe::read`] then.
     read: u64,
 }
 

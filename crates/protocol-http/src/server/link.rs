@@ -13,7 +13,7 @@ use protocol_async::{Account, Grant};
 use tokio::sync::{Notify, watch};
 use tokio::time::sleep;
 
-use super::stream::{Shared, lock};
+use super::unsent::{Unsent, lock};
 
 /// One HTTP connection, as its requests and responses see it.
 ///
@@ -33,8 +33,8 @@ pub(super) struct Link {
 
 #[derive(Debug)]
 struct Finished {
-    response: Arc<Mutex<Shared>>,
-    /// What its client had read when the connection last looked. `None` before.
+    response: Arc<Mutex<Unsent>>,
+    /// The number of [`Link::read`] when the connection last looked. `None` before.
     read: Option<u64>,
 }
 
@@ -88,9 +88,9 @@ impl Link {
     ///
     /// hyper takes large pieces, so a slow client is seen by what the transport takes. The transport of HTTP/2 takes
     /// pings and other responses too, so there it tells nothing.
-    pub(super) fn read(&self, response: &Mutex<Shared>) -> u64 {
+    pub(super) fn read(&self, response: &Mutex<Unsent>) -> u64 {
         let written = if self.is_http2.load(Relaxed) { 0 } else { self.written.load(Relaxed) };
-        lock(response).taken() + written
+        lock(response).taken + written
     }
 
     /// Waits until a client reads nothing of a finished response, for `patience` at least and twice that at most.
@@ -107,12 +107,12 @@ impl Link {
     }
 
     /// Watches a finished response until hyper has no use for it.
-    pub(super) fn watch(&self, response: &Arc<Mutex<Shared>>) {
+    pub(super) fn watch(&self, response: &Arc<Mutex<Unsent>>) {
         lock(&self.finished).push(Finished { response: response.clone(), read: None });
     }
 
     /// Watches a response no longer.
-    pub(super) fn forget(&self, response: &Arc<Mutex<Shared>>) {
+    pub(super) fn forget(&self, response: &Arc<Mutex<Unsent>>) {
         lock(&self.finished).retain(|it| !Arc::ptr_eq(&it.response, response));
     }
 

@@ -3,7 +3,7 @@
 use protocol_async::{AccountLimits, Memory, Options};
 
 use super::options::ServerOptions;
-use super::stream::FRAME;
+use super::unsent::FRAME;
 use crate::session::SessionOptions;
 
 /// The bytes that hyper buffers of one response, and those of a head.

@@ -51,6 +51,7 @@ mod options;
 mod registry;
 mod respond;
 mod stream;
+mod unsent;
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;

@@ -1,7 +1,6 @@
 //! The body of a response, between the driver of a session and hyper.
 
 use alloc::boxed::Box;
-use alloc::collections::VecDeque;
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -10,7 +9,7 @@ use core::fmt;
 use core::mem;
 use core::pin::Pin;
 use core::task::{Context, Poll, Waker};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 
 use bytes::Bytes;
 use http_body::{Frame, SizeHint};
@@ -20,6 +19,7 @@ use tokio::sync::mpsc::UnboundedSender;
 use tokio::sync::oneshot;
 
 use super::link::Link;
+use super::unsent::{Unsent, lock, piece};
 use crate::post::Posted;
 use crate::refusal::Refusal;
 use crate::session::{ResponseHead, StreamId};
@@ -44,7 +44,7 @@ pub(super) enum Command {
 /// The end of a response that the driver of the session writes to. A response whose pipe is dropped is broken off.
 #[derive(Debug)]
 pub(super) struct Pipe {
-    shared: Arc<Mutex<Shared>>,
+    shared: Arc<Mutex<Unsent>>,
     answer: Option<oneshot::Sender<Result<ResponseHead, Refusal>>>,
     /// A head that leaves with the whole body, so that its length is known.
     held: Option<ResponseHead>,
@@ -60,7 +60,7 @@ pub struct Body(Content);
 #[derive(Debug)]
 enum Content {
     Whole(Bytes),
-    Stream(Arc<Mutex<Shared>>, #[allow(dead_code, reason = "it reports that it is dropped")] Watch),
+    Stream(Arc<Mutex<Unsent>>, #[allow(dead_code, reason = "it reports that it is dropped")] Watch),
 }
 
 /// Reports the loss of a response when it is dropped. Of one that was ended this means nothing.
@@ -68,53 +68,8 @@ enum Content {
 struct Watch {
     stream: StreamId,
     commands: UnboundedSender<Command>,
-    shared: Arc<Mutex<Shared>>,
+    shared: Arc<Mutex<Unsent>>,
     link: Arc<Link>,
-}
-
-/// A response, as both of its ends see it.
-#[derive(Debug, Default)]
-pub(super) struct Shared {
-    /// The pieces that hyper did not take, and their bytes.
-    pieces: VecDeque<Bytes>,
-    bytes: usize,
-    /// The bytes that it took.
-    taken: u64,
-    is_ended: bool,
-    is_broken: bool,
-    /// hyper dropped the body.
-    is_dropped: bool,
-    reader: Option<Waker>,
-    writer: Option<Waker>,
-}
-
-/// The most bytes that hyper takes at a time, for it keeps what it took however slowly the client reads.
-pub(super) const FRAME: usize = 64 << 10;
-/// The bytes that a piece counts beside its own.
-const PIECE: usize = size_of::<Piece>() + 3 * size_of::<Bytes>();
-
-/// A part of a body. hyper drops it when it is written.
-struct Piece {
-    bytes: Vec<u8>,
-    _charge: Charge,
-}
-
-impl Shared {
-    /// Returns the bytes that hyper did not take, with the places of their pieces.
-    fn waiting(&self) -> usize {
-        self.bytes + self.pieces.len() * PIECE
-    }
-
-    /// Returns the number of bytes that hyper took.
-    pub(super) fn taken(&self) -> u64 {
-        self.taken
-    }
-}
-
-impl AsRef<[u8]> for Piece {
-    fn as_ref(&self) -> &[u8] {
-        &self.bytes
-    }
 }
 
 /// The server broke a response off: the client reads nothing, or the server ended.
@@ -130,7 +85,7 @@ pub(super) fn pipe(
     commands: UnboundedSender<Command>,
     link: Arc<Link>,
 ) -> (Pipe, Answer, Body) {
-    let shared = Arc::<Mutex<Shared>>::default();
+    let shared = Arc::<Mutex<Unsent>>::default();
     let (answer, answered) = oneshot::channel();
     let watch = Watch { stream, commands, shared: shared.clone(), link: link.clone() };
     let pipe = Pipe { shared: shared.clone(), answer: Some(answer), held: None, link };
@@ -153,12 +108,9 @@ impl Pipe {
 
     /// Adds bytes, and returns the number of those that hyper did not take.
     pub(super) fn write(&self, bytes: Vec<u8>) -> usize {
-        let mut charge = self.link.charge();
-        charge.set(bytes.capacity() + PIECE);
-        let piece = Bytes::from_owner(Piece { bytes, _charge: charge });
+        let piece = piece(bytes, self.link.charge());
         let mut shared = lock(&self.shared);
-        shared.bytes += piece.len();
-        shared.pieces.push_back(piece);
+        shared.push(piece);
         let waiting = shared.waiting();
         wake(shared);
         waiting
@@ -249,12 +201,7 @@ impl http_body::Body for Body {
         if shared.is_broken {
             return Poll::Ready(Some(Err(BrokenOff)));
         }
-        if let Some(mut piece) = shared.pieces.pop_front() {
-            if piece.len() > FRAME {
-                shared.pieces.push_front(piece.split_off(FRAME));
-            }
-            shared.bytes -= piece.len();
-            shared.taken += piece.len() as u64;
+        if let Some(piece) = shared.pop() {
             let writer = shared.writer.take();
             drop(shared);
             writer.into_iter().for_each(Waker::wake);
@@ -270,10 +217,7 @@ impl http_body::Body for Body {
     fn is_end_stream(&self) -> bool {
         match &self.0 {
             Content::Whole(bytes) => bytes.is_empty(),
-            Content::Stream(shared, _) => {
-                let shared = lock(shared);
-                shared.is_ended && shared.pieces.is_empty()
-            }
+            Content::Stream(shared, _) => lock(shared).is_taken(),
         }
     }
 
@@ -289,12 +233,8 @@ impl http_body::Body for Body {
     }
 }
 
-pub(super) fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
-    shared.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 /// Wakes the reader without the lock.
-fn wake(mut shared: MutexGuard<'_, Shared>) {
+fn wake(mut shared: MutexGuard<'_, Unsent>) {
     let reader = shared.reader.take();
     drop(shared);
     reader.into_iter().for_each(Waker::wake);
