@@ -12,10 +12,12 @@ use protocol_async::AccountLimits;
 use rescind_hostile_suite::wire::{header, request};
 use rescind_hostile_suite::{MIB, PATIENCE, mib};
 use serde_json::json;
+use tokio_rustls::rustls::{ClientConnection, StreamOwned};
 use tungstenite::{Message, WebSocket};
 
 use crate::alone;
 use crate::program::Program;
+use crate::tls::{Identity, identity};
 
 const ATTACKERS: usize = 64;
 const ECHOES: usize = 160;
@@ -32,6 +34,12 @@ const AFTER: usize = 20;
 trait Stream: Read + Write + Send + Sync {}
 impl<T: Read + Write + Send + Sync> Stream for T {}
 
+/// Speaks TLS, with trust in our certificate alone.
+fn secure(stream: TcpStream) -> StreamOwned<ClientConnection, TcpStream> {
+    let name = "localhost".try_into().unwrap();
+    StreamOwned::new(ClientConnection::new(identity().trust.clone(), name).unwrap(), stream)
+}
+
 /// A client that is connected.
 enum Client {
     WebSocket(Box<WebSocket<Box<dyn Stream>>>),
@@ -47,13 +55,13 @@ impl Client {
             stream.set_read_timeout(Some(PATIENCE))?;
             Box::new(stream)
         } else {
-            let authority = address.trim_start_matches("ws://").trim_end_matches('/');
-            let stream = TcpStream::connect(authority)?;
+            let (scheme, authority) = address.split_once("://").unwrap();
+            let stream = TcpStream::connect(authority.trim_end_matches('/'))?;
             // Otherwise each message waits 40 ms for the acknowledgement of its header.
             stream.set_nodelay(true)?;
             stream.set_write_timeout(Some(patience))?;
             stream.set_read_timeout(Some(PATIENCE))?;
-            Box::new(stream)
+            if scheme == "wss" { Box::new(secure(stream)) } else { Box::new(stream) }
         };
         Ok(if is_websocket {
             let (socket, _) =
@@ -209,8 +217,13 @@ fn f99_sixty_four_connections_hold_no_more_than_the_pool_of_serve() {
     let _alone = alone();
     let path = std::env::temp_dir().join(format!("account-{}.sock", std::process::id()));
     let local = format!("unix:{}", path.display());
-    for address in ["ws://127.0.0.1:0", &local] {
-        withstood(address, Program::start(&["serve", "--listen", address]), true);
+    let Identity { certificate, key, .. } = identity();
+    let secure = ["--certificate", certificate, "--key", key];
+    for (address, more) in
+        [("ws://127.0.0.1:0", &[][..]), (&local, &[]), ("wss://127.0.0.1:0", &secure)]
+    {
+        let arguments = [&["serve", "--listen", address], more].concat();
+        withstood(address, Program::start(&arguments), true);
     }
 }
 

@@ -5,9 +5,10 @@ use std::collections::HashMap;
 use std::io::ErrorKind::{BrokenPipe, ConnectionReset};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use rescind_hostile_suite::wire::request;
+use rescind_hostile_suite::{MIB, mib};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use tungstenite::error::ProtocolError;
@@ -16,7 +17,9 @@ use tungstenite::{Error, Message};
 use crate::alone;
 use crate::websocket::{Client, Server};
 
-const CLIENTS: u64 = 64;
+const CLIENTS: u64 = 96;
+/// The most by which the server grows once all clients have been there for a third of the time.
+const GROWTH: usize = 16 * MIB;
 
 /// A generator of numbers that need not be good (xorshift).
 struct Dice(u64);
@@ -159,13 +162,15 @@ fn g02_nothing_is_lost_and_nothing_comes_twice_though_clients_hang_up_and_the_se
                 }
             });
         }
-        let begun = Instant::now();
-        while begun.elapsed() < Duration::from_secs(seconds) {
-            thread::sleep(Duration::from_millis(10));
-        }
+        thread::sleep(Duration::from_secs(seconds) / 3);
+        let before = server.program.process().resident().unwrap();
+        thread::sleep(Duration::from_secs(seconds) * 2 / 3);
+        let after = server.program.process().resident().unwrap();
+        println!("{} after a third of the time, {} at its end", mib(before), mib(after));
         is_ending.store(true, Relaxed);
         let id = i32::try_from(server.program.child.id()).unwrap();
         kill_process(Pid::from_raw(id).unwrap(), Signal::TERM).unwrap();
+        assert!(after <= before + GROWTH, "{} after {}", mib(after), mib(before));
     });
     let Server { mut program, .. } = server;
     assert_eq!(program.wait(), Some(0));

@@ -3,7 +3,7 @@
 use std::future::Future;
 use std::task::{Context, Poll};
 
-use protocol_core::{CallOptions, Dialect, Refusal, Shutdown, Timestamp, WireId};
+use protocol_core::{CallOptions, Dialect, Limits, Refusal, Shutdown, Timestamp, WireId};
 use protocol_endpoint::{InFlight, Line};
 use serde::Serialize;
 use serde_json::value::{RawValue, to_raw_value};
@@ -157,6 +157,12 @@ impl Peer {
     #[must_use]
     pub fn dialect(&self) -> Dialect {
         self.lease.lock().endpoint.dialect().clone()
+    }
+
+    /// Returns the limits of the connection.
+    #[must_use]
+    pub fn limits(&self) -> Limits {
+        *self.lease.lock().endpoint.limits()
     }
 
     /// Shuts the connection down.

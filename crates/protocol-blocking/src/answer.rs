@@ -48,8 +48,14 @@ pub(crate) fn undoing<H: Handler + ?Sized>(
         .unwrap_or_else(|panic| Err(Failure::panicked(&request.method, &*panic)));
     let mut left = undoable.stack.end();
     if answer.is_ok() {
-        let _ = unless_it_panics(|| drop(left));
+        while let Some(kept) = left.next(Timestamp::ZERO) {
+            let _ = unless_it_panics(|| drop(kept));
+        }
         return answer;
+    }
+    if !left.is_empty() {
+        // Another thread reads meanwhile. The request may be cancelled, which changes nothing any more.
+        let _ = undoable.responder.checkpoint();
     }
     // The clock of a step is the thread's: its time begins at zero.
     while let Some(UndoStep { step: Undo { step, .. }, number, due }) = left.next(Timestamp::ZERO) {

@@ -6,8 +6,8 @@ use alloc::format;
 use alloc::vec::Vec;
 
 use protocol_core::{
-    Cause, CloseReason, Dialect, Event, Outcome, Refusal, RequestHandle, Shutdown, Timestamp,
-    WireId,
+    Cause, CloseReason, Dialect, Event, Limits, Outcome, Refusal, RequestHandle, Shutdown,
+    Timestamp, WireId,
 };
 
 use crate::budget::{Cheap, OverBudget};
@@ -32,6 +32,11 @@ impl<W, M> Endpoint<W, M> {
     /// Returns the dialect that is spoken now.
     pub fn dialect(&self) -> &Dialect {
         &self.core().config().dialect
+    }
+
+    /// Returns the limits of the connection.
+    pub fn limits(&self) -> &Limits {
+        &self.core().config().limits
     }
 
     /// Returns the latest time that the endpoint was given.

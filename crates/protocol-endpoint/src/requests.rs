@@ -412,7 +412,7 @@ impl<W, M> Endpoint<W, M> {
         effects.discard_mark(mark);
     }
 
-    /// As [`respond`](Self::respond) while events are dispatched, so nothing is dispatched inside.
+    /// Responds as [`respond`](Self::respond) does, but leaves `follow` to the caller.
     #[inline]
     fn respond_inside(
         &mut self,

@@ -19,6 +19,8 @@ pub struct UndoLimits {
     /// The most steps of one piece of work. The default is 64.
     pub steps: usize,
     /// The time that one step has if it names none. The default is 10 seconds.
+    ///
+    /// A connection that ends waits for all steps, each of which may take its time.
     pub time: Duration,
 }
 

@@ -56,7 +56,8 @@ pub enum OnLoss {
 pub enum VersionHeader {
     /// The revision has no such header. One that is there names any revision with sessions.
     Optional,
-    /// The header should name the revision of the session, in requests after `initialize`. Another one is ignored.
+    /// The header should name the revision of the session, in requests after `initialize`. It may name
+    /// another one that has sessions.
     OfSession,
     /// The header is required, and repeats what the body says.
     OfBody,

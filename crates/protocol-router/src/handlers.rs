@@ -173,7 +173,8 @@ macro_rules! handlers {
             /// Adds a layer that lets this number of requests through at the same time.
             ///
             /// The others wait for their turn, in order. One that is cancelled while it waits is answered
-            /// as cancelled at once.
+            /// as cancelled at once. The turn of a request ends before the steps that
+            /// [undo](Context::undo_with) it; [`at_most`](Self::at_most) counts those too.
             pub fn limit(self, requests: usize) -> Self {
                 let turns = Arc::new(Semaphore::new(requests));
                 self.layer(async move |cx: Context<S, $form>, next: Next<S, $form>| {

@@ -126,8 +126,8 @@
 //! - **The response follows the last step**, or the first one that runs out of time. So a peer may begin the
 //!   work anew once it has the response, and waits for no step that hangs.
 //! - **Each outcome is reported** as [`Trouble::Undone`].
-//! - **The driver keeps the time.** A step that begins after its end has no limit while it waits. Nor does
-//!   one that blocks its thread.
+//! - **The driver keeps the time.** A step that begins after the driver has ended has no limit while it
+//!   waits. Nor does one that blocks its thread.
 //! - **Nothing runs** if the process dies, or the future of [`serve`](RouterOf::serve) is dropped. The latter is
 //!   reported. What must never stay belongs into a journal that the next start reads.
 //!

@@ -48,7 +48,9 @@ pub(crate) async fn serve<S, F: Form>(
         spawned: sender,
     });
     let (jobs, count) = (FuturesUnordered::new(), [0; 4]);
-    let mut serving = Serving { routes, shared: &shared, spawned, jobs, count };
+    // Steps that undo a request may outlast it, so the limit of the core alone does not bound them.
+    let at_most = routes.at_most.min(shared.peer.limits().requests);
+    let mut serving = Serving { routes, shared: &shared, spawned, jobs, count, at_most };
     let (mut receiving, mut closed) = (incoming.receive(), None);
     let reason = poll_fn(|task| {
         shared.server.register(task.waker());
@@ -95,6 +97,8 @@ struct Serving<'a, S, F: Form> {
     jobs: FuturesUnordered<Job<S, F>>,
     /// The number of jobs of each kind.
     count: [usize; 4],
+    /// The most requests at work, those that are being undone included.
+    at_most: usize,
 }
 
 /// Work that has no response of its own, and the place to which a responder returns.
@@ -139,7 +143,7 @@ impl<S, F: Form> Serving<'_, S, F> {
         let routes = self.routes;
         match arrival {
             Arrival::Request(request, responder)
-                if self.count[Kind::Request as usize] >= routes.at_most =>
+                if self.count[Kind::Request as usize] >= self.at_most =>
             {
                 let overload = Trouble::Overload(&request.method);
                 responder.in_span(|| self.shared.report(&overload));

@@ -10,6 +10,7 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use protocol_async::hooks::{Sleep, UndoStack, UndoStep, Unwinding, catch_panic};
 use protocol_async::{Answer, Failure, Responder, UndoEnd, UndoRefused, Undone};
+use protocol_core::Timestamp;
 
 use crate::context::{Contained, Context, Done, Kind};
 use crate::form::{Form, Local, Threads};
@@ -48,9 +49,9 @@ impl<S, F: Form> Context<S, F> {
 
     /// Ends the work and drops the steps that would undo it.
     pub(crate) fn keep_work(&self) {
-        let steps = self.lock_undo().end();
-        if !steps.is_empty() {
-            catch_panic(|| drop(steps));
+        let mut steps = self.lock_undo().end();
+        while let Some(kept) = steps.next(Timestamp::ZERO) {
+            catch_panic(|| drop(kept));
         }
     }
 
@@ -124,8 +125,14 @@ impl<S, F: Form> Future for Undoing<S, F> {
                 Poll::Pending if time.poll_unpin(task).is_pending() => return Poll::Pending,
                 Poll::Pending => Undone::new(number, UndoEnd::OutOfTime),
             };
-            let running = this.running.take();
-            catch_panic(|| drop(running));
+            // The next alarm is set before this one is cleared and the response leaves, either of which may end the
+            // driver, which keeps the time.
+            let mut next = this.next();
+            if let Some(next) = &mut next {
+                let _ = next.time.poll_unpin(task);
+            }
+            let last = std::mem::replace(&mut this.running, next);
+            catch_panic(|| drop(last));
             this.cx.report_undone(&undone);
             if matches!(undone.end, UndoEnd::OutOfTime) {
                 // The peer does not wait for steps that hang.
@@ -152,13 +159,14 @@ macro_rules! undo {
             /// Registers a step that undoes what this work has done or is about to do. Sagas call it a
             /// compensation.
             ///
-            /// The steps run if the work fails, panics or is dropped by a layer: the latest first, one
-            /// after the other, each once. An `Ok` keeps what was done, though the request was cancelled meanwhile.
+            /// The steps run if the work fails or panics: the latest first, one after the other, each once. An
+            /// `Ok` keeps what was done, though the request was cancelled meanwhile. With layers, the response of
+            /// the outermost one decides.
             ///
             /// A step runs after the handler's future is dropped. The cancel that caused it does not reach
-            /// it, but calls on behalf of the request do not work any more: use [`peer`](Self::peer). It
-            /// has [`UndoLimits::time`](protocol_async::UndoLimits::time), and is then dropped. Its outcome
-            /// is reported as [`Trouble::Undone`].
+            /// it. Use [`peer`](Self::peer) for its calls, because the request may be over. While the connection
+            /// is driven, a step has [`UndoLimits::time`](protocol_async::UndoLimits::time), and is then dropped.
+            /// Its outcome is reported as [`Trouble::Undone`].
             ///
             /// The response is sent after the last step, or when one runs out of time. So a peer that has
             /// the response may begin the work anew, and waits for no step that hangs.

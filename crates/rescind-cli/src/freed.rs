@@ -16,8 +16,7 @@ const LOOKS: u8 = 3;
 
 /// Looks whether connections have freed so much that it should go back to the system.
 ///
-/// glibc keeps a freed block below one that is in use, however small that is and however long nobody needs the other.
-/// So one quiet client would keep all that an attack took.
+/// glibc keeps a freed block below one that is in use. So one quiet client would keep all that an attack took.
 #[derive(Debug, Default)]
 pub struct Freed {
     peak: usize,

@@ -43,9 +43,9 @@ impl Acceptor {
 /// The issuers whose certificates a client takes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Trust {
-    /// Those that whoever this machine trusts has signed.
+    /// Those signed by the issuers that this machine trusts.
     System,
-    /// Those that whoever is in this file has signed, and no others.
+    /// Those signed by the issuers in this file, and no others.
     Only(PathBuf),
 }
 

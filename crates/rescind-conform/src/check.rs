@@ -154,7 +154,7 @@ pub enum Need {
     Reverse,
     /// A turn of an agent that reports something before it ends.
     Turn,
-    /// A process, which can end and leave others behind; to what is none the check does not apply.
+    /// A process, which can end and leave others behind.
     Process,
     /// Of a client: that it cancels the held request, by itself or when it is triggered.
     Cancels,

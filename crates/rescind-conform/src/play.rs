@@ -1,4 +1,4 @@
-//! Plays the steps of a check with one server, and keeps what the rules are judged by.
+//! Plays the steps of a check with one server or client, and keeps what the rules are judged by.
 
 use std::collections::{BTreeMap, HashSet};
 use std::fmt;
@@ -68,7 +68,7 @@ pub(crate) struct Taken {
 pub(crate) struct Play<'a> {
     pub(crate) session: Session,
     pub(crate) facts: &'a Facts,
-    /// The client that is tested, if it is none of a server.
+    /// The client that is tested. `None` if a server is.
     pub(crate) client: Option<Client<'a>>,
     pub(crate) named: BTreeMap<Name, Made>,
     pub(crate) nexts: Vec<Next>,
@@ -570,6 +570,9 @@ impl<'a> Play<'a> {
     fn end(&mut self) -> Result<(), Stop> {
         self.session.end_input();
         let waited = self.session.wait(|_| false);
+        if waited == Waited::Late {
+            return Err(Stop::Missed(TOO_LATE.into()));
+        }
         if waited != Waited::Ended {
             return Err(Stop::Stuck(format!(
                 "its output has not ended {} s after its input",

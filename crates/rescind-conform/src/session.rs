@@ -60,7 +60,7 @@ pub(crate) enum Waited {
     Late,
 }
 
-/// A connection to one server.
+/// A connection to what is tested.
 #[derive(Debug)]
 pub(crate) struct Session {
     pub(crate) wire: Wire,
@@ -301,6 +301,17 @@ impl Session {
             return self.ended();
         }
         self.input.extend_from_slice(bytes);
+        let from = self.record.len();
+        let is_closed = self.read();
+        // Requests that come together are all there before the first is answered.
+        self.serve_from(from);
+        if is_closed {
+            self.ended();
+        }
+    }
+
+    /// Reads what has come, and returns whether the judge closed the connection.
+    fn read(&mut self) -> bool {
         loop {
             let received = self.judge.receive(self.input.unread(), Timestamp::ZERO);
             let (consumed, message) = (received.consumed, received.message.map(<[u8]>::to_vec));
@@ -321,11 +332,8 @@ impl Session {
             if let Some(violation) = broken_rule {
                 self.push(What::Broken { violation });
             }
-            if closed {
-                return self.ended();
-            }
-            if consumed == 0 {
-                return;
+            if closed || consumed == 0 {
+                return closed;
             }
         }
     }
@@ -339,14 +347,26 @@ impl Session {
             }
             _ => None,
         };
-        let is_asked = self.serving.is_some() && !matches!(heard, Heard::Answer { .. });
-        let served = is_asked.then(|| message.clone());
         self.push(What::Got { message, heard });
         if let Some(answer) = asked {
             self.send(&[answer], false);
         }
-        if let Some(message) = served {
-            self.serve(&message, self.record.len() - 1);
+    }
+
+    /// Serves what a client has asked from this place of the record on.
+    fn serve_from(&mut self, from: usize) {
+        if self.serving.is_none() {
+            return;
+        }
+        let asked = |(at, entry): (usize, &Entry)| match &entry.what {
+            What::Got { message, heard } if !matches!(heard, Heard::Answer { .. }) => {
+                Some((from + at, message.clone()))
+            }
+            _ => None,
+        };
+        let all: Vec<_> = self.record[from..].iter().enumerate().filter_map(asked).collect();
+        for (at, message) in all {
+            self.serve(&message, at);
         }
     }
 

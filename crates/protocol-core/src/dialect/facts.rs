@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 use protocol_json::{member, path};
 use serde_json::value::RawValue;
 
-use super::signs::{Carrier, Mark, News, WorkPart};
+use super::signs::{Carrier, Mark, News, WorkPart, WorkRule};
 use super::{Cancellers, CapabilityRule, Dialect, RequestKind, Role, Text, Uncancellable};
 use crate::error::CancelRefusal;
 use crate::id::WireId;
@@ -159,7 +159,21 @@ impl Dialect {
         value: Option<&RawValue>,
         names_up_to: usize,
     ) -> Option<WorkPart> {
-        let value = value?;
+        let speaks = |rule: &WorkRule| rule.signs.iter().any(|sign| sign.is_of(carrier, method));
+        if !self.work.iter().any(speaks) {
+            return None;
+        }
+        self.news_in(carrier, method, value?, names_up_to)
+    }
+
+    #[cold]
+    fn news_in(
+        &self,
+        carrier: Carrier,
+        method: &str,
+        value: &RawValue,
+        names_up_to: usize,
+    ) -> Option<WorkPart> {
         (0..).zip(self.work.iter()).find_map(|(rule, it)| {
             let signs = it.signs.iter().enumerate();
             let mut signs = signs.filter(|(_, sign)| sign.is_of(carrier, method));

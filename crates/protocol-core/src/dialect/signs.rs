@@ -107,7 +107,6 @@ impl Sign {
     }
 
     /// Returns the token that names the work, if these params or this result have the state.
-    #[cold]
     pub(super) fn name_in<'v>(&self, value: &'v RawValue) -> Option<&'v str> {
         let has_state = self.state.as_ref().is_none_or(|(names, states)| {
             path(value, names).is_some_and(|state| match &**states {

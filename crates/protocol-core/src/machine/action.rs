@@ -40,7 +40,7 @@ pub enum Action<C> {
         /// The request, whose row is gone.
         request: RequestHandle,
     },
-    /// Report that work began.
+    /// Report that work began. Reports of work are there with [`Config::show_work`](crate::Config::show_work) alone.
     WorkBegan {
         /// The work, whose row is there.
         work: WorkId,

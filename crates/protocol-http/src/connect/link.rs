@@ -2,6 +2,9 @@
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;
+use core::future::poll_fn;
+use core::pin::Pin;
+use core::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use core::time::Duration;
 use std::io;
 
@@ -28,7 +31,7 @@ const CONNECTION_WINDOW: u32 = 1 << 20;
 /// The body of a request.
 type Body = Full<Bytes>;
 
-/// A connection that an exchange has to itself, or shares. It ends with the last exchange that has it.
+/// A connection that an exchange has to itself, or shares.
 pub(super) enum Link {
     Http1(
         http1::SendRequest<Body>,
@@ -41,6 +44,8 @@ pub(super) enum Link {
 pub(super) struct Shared {
     sender: http2::SendRequest<Body>,
     connection: JoinSet<()>,
+    /// The exchanges that the server allows at the same time.
+    allowed: Arc<AtomicUsize>,
 }
 
 /// The connection that exchanges share, if there is one.
@@ -72,7 +77,7 @@ impl Links {
             // Each exchange has a reference, and so has the slot.
             Slot::Http2(shared)
                 if !shared.sender.is_closed()
-                    && Arc::strong_count(shared) <= options.streams_per_connection.max(1) =>
+                    && Arc::strong_count(shared) <= shared.streams(options) =>
             {
                 return Ok(Link::Http2(shared.clone()));
             }
@@ -99,15 +104,22 @@ impl Links {
         Ok(Link::Http2(shared))
     }
 
-    /// Ends the connection that is shared, once what was reset on it has left.
+    /// Ends the connection that is shared, and lets hyper write what it was given.
     pub(super) async fn end(&self) {
         let Slot::Http2(shared) = core::mem::replace(&mut *self.0.lock().await, Slot::Unknown)
         else {
             return;
         };
-        let Some(Shared { sender, mut connection }) = Arc::into_inner(shared) else { return };
+        let Some(Shared { sender, mut connection, .. }) = Arc::into_inner(shared) else { return };
         drop(sender);
         connection.join_next().await;
+    }
+}
+
+impl Shared {
+    /// Returns the number of exchanges that may share the connection.
+    fn streams(&self, options: &ClientOptions) -> usize {
+        options.streams_per_connection.min(self.allowed.load(Relaxed)).max(1)
     }
 }
 
@@ -155,7 +167,7 @@ async fn http1(stream: Box<dyn Stream>) -> io::Result<Link> {
 
 async fn http2(stream: Box<dyn Stream>, options: &ClientOptions) -> io::Result<Shared> {
     let ping = options.ping_interval.max(Duration::from_millis(1));
-    let (sender, connection) = http2::Builder::new(TokioExecutor::new())
+    let (sender, mut connection) = http2::Builder::new(TokioExecutor::new())
         .timer(TokioTimer::new())
         .initial_stream_window_size(STREAM_WINDOW)
         .initial_connection_window_size(CONNECTION_WINDOW)
@@ -165,7 +177,14 @@ async fn http2(stream: Box<dyn Stream>, options: &ClientOptions) -> io::Result<S
         .handshake(TokioIo::new(stream))
         .await
         .map_err(io::Error::other)?;
-    Ok(Shared { sender, connection: run(async { drop(connection.await) }) })
+    let allowed = Arc::new(AtomicUsize::new(connection.current_max_send_streams()));
+    let said = allowed.clone();
+    let connection = poll_fn(move |cx| {
+        let over = Pin::new(&mut connection).poll(cx);
+        said.store(connection.current_max_send_streams(), Relaxed);
+        over.map(drop)
+    });
+    Ok(Shared { sender, connection: run(connection), allowed })
 }
 
 /// Runs a connection. Its error is that of the response, too.

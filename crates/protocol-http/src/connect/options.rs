@@ -33,10 +33,10 @@ pub struct ClientOptions {
     pub waiting_bytes: usize,
     /// The callback that opens each connection, such as one of TLS; plain TCP.
     pub open: Option<Open>,
-    /// The exchanges that share a connection of HTTP/2; 64. One more opens another, since a server limits them too.
+    /// The exchanges that share a connection of HTTP/2; 64, or fewer if the server says so. One more opens another.
     pub streams_per_connection: usize,
-    /// The time between two pings on a connection of HTTP/2 with open streams, and that for their response; 10 s each.
-    /// Without one, the connection ends.
+    /// The time between two pings on a connection of HTTP/2 with open streams; 10 s. The server has the same time to
+    /// respond to one, or the connection ends.
     pub ping_interval: Duration,
     /// The time in which a connection has to open; 10 s.
     pub connect_time: Duration,

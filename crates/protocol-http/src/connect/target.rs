@@ -73,10 +73,12 @@ impl FromStr for Target {
         if host.is_empty() || authority.as_str().contains('@') {
             return Err(InvalidTarget("it is no HOST:PORT"));
         }
+        // Some servers know themselves by their name alone.
+        let usual = authority.as_str().strip_suffix(if is_secure { ":443" } else { ":80" });
         Ok(Self {
             host: host.into(),
             port: authority.port_u16().unwrap_or(usual_port),
-            authority: authority.to_string(),
+            authority: usual.map_or_else(|| authority.to_string(), ToString::to_string),
             path: uri.path_and_query().map_or_else(|| "/".into(), ToString::to_string),
             is_secure,
         })

@@ -53,7 +53,8 @@ pub struct ServerOptions {
     ///
     /// Above them, the session sends nothing more to anybody until they are taken.
     pub response_bytes: usize,
-    /// The time for which a client may read nothing of a response that is finished, or of which more than that waits; 30 s.
+    /// The time for which a client may read nothing of a response that is finished, or of which more than
+    /// `response_bytes` waits; 30 s.
     ///
     /// Then its connection is ended, which is the loss of its streams. This may take twice as long.
     pub patience: Duration,

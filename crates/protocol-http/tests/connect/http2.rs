@@ -95,6 +95,23 @@ async fn g08_exchanges_above_the_limit_of_a_connection_open_another() {
     client.end().await;
 }
 
+/// A server has 100 exchanges of one connection.
+#[tokio::test]
+async fn g08_exchanges_above_the_limit_of_the_server_open_another_connection() {
+    let (mut host, opened) = (Host::start(ServerOptions::default()).await, Opened::default());
+    let mut options = opened.options(&host.url);
+    options.streams_per_connection = usize::MAX;
+    let client = client(&mut host, "2026-07-28", options).await;
+    // Its settings are there before its first response.
+    assert_eq!(client.call("tools/call", json!({ "name": "a" })).await.unwrap(), "a");
+    let waiting = [(); 101].map(|()| client.call("wait", json!({})));
+    for _ in &waiting {
+        assert_eq!(host.report().await, Report::Began);
+    }
+    assert_eq!(opened.count(), 2);
+    client.end().await;
+}
+
 #[tokio::test]
 async fn a_shared_connection_that_breaks_off_loses_its_calls_and_is_followed_by_another() {
     let (mut host, opened) = (Host::start(ServerOptions::default()).await, Opened::default());

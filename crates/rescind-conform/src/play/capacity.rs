@@ -1,7 +1,10 @@
 //! The server after many cancels.
 
+use std::time::Instant;
+
 use super::{Made, Play, Taken};
-use crate::check::Id;
+use crate::check::{Id, Rule};
+use crate::judge::judge;
 use crate::stop::Stop;
 
 /// The numbers of slow requests that are tried at once, the most first. One more takes half as long, and comes after them.
@@ -53,9 +56,12 @@ impl Play<'_> {
             }
             before = self.take_at_once(*count)?;
         }
+        let mut missed = 0;
         for _ in 0..cancels / AT_ONCE {
             let all: Vec<usize> = (0..AT_ONCE).map(|_| self.begin_slow(self.slow_ms / 2)).collect();
             self.next()?;
+            let is_done = |made: &&usize| self.session.is_answered(&self.crowd[**made].id);
+            missed += all.iter().filter(is_done).count();
             let at = self.session.record.len();
             let cancels = all.iter().map(|made| self.cancel_of_crowd(*made, at)).collect();
             self.write(cancels, false);
@@ -64,6 +70,10 @@ impl Play<'_> {
         self.wait_for_crowd()?;
         let after = self.take_at_once(before.count)?;
         self.capacity = Some((before, after));
+        // A server that has lost its capacity is late itself, and is judged.
+        if missed > cancels / 4 && judge(self, &[Rule::SameCapacity]).is_none() {
+            return Err(Stop::Missed("requests were done before they could be cancelled".into()));
+        }
         Ok(())
     }
 
@@ -85,13 +95,12 @@ impl Play<'_> {
             let ms = if number == count { self.slow_ms / 2 } else { self.slow_ms };
             messages.extend(self.slow(made, ms));
         }
-        let delays = self.session.delays();
+        let (begun, delays) = (Instant::now(), self.session.delays());
         self.write(messages, false);
         self.wait(&format!("an answer to {} slow requests", count + 1), |session| {
             all.iter().all(|made| session.is_answered(&made.id))
         })?;
-        let was_late =
-            delays.grown(&self.session.delays()).as_millis() > u128::from(self.slow_ms / 4);
+        let was_late = delays.grown(&self.session.delays()) > begun.elapsed() / 4;
         let firsts: Vec<_> =
             all.iter().filter_map(|made| self.session.answers_to(&made.id).next()).collect();
         let short = firsts.last().map_or(0, |(at, _)| *at);
