@@ -171,7 +171,7 @@ impl<O, I: Default> Connection<O, I> {
         let head = RequestHead { by, kind, method: &method, params, tokens_up_to, names_up_to };
         let mut extras = RequestExtras { facts: dialect.facts(&head), origin, batch };
         let is_cancel = dialect.cancels_are_requests() && dialect.cancel.has_method(&method);
-        let (target, reason) = if is_cancel { dialect.cancel.read(params) } else { (None, None) };
+        let target = if is_cancel { dialect.cancel.read(params).0 } else { None };
         let is_handled_here = is_cancel && !self.is_for_host(target, params);
         let id = match self.readable(token) {
             _ if batch.is_some() && !is_handled_here && dialect.is_refused_in_batch(&method) => {
@@ -181,7 +181,7 @@ impl<O, I: Default> Connection<O, I> {
             _ => Err(EnvelopeProblem::Id),
         };
         let taken = if is_handled_here {
-            self.receive_cancel_request(id, &extras, target, reason).map(|()| None)
+            self.receive_cancel_request(id, &extras, params).map(|()| None)
         } else {
             self.machine.receive_request(id, &mut extras).map(Some)
         };
@@ -194,7 +194,9 @@ impl<O, I: Default> Connection<O, I> {
                 return None;
             }
         };
-        self.unsent.add_member(batch);
+        if let Some(batch) = batch {
+            self.unsent.add_member(batch);
+        }
         // A cancel that the host responds to may name a request all the same.
         if let Some(id) = target.and_then(|target| self.readable(target.get())) {
             self.apply_cancel(&id, None);
@@ -287,13 +289,13 @@ impl<O, I: Default> Connection<O, I> {
         &mut self,
         id: Result<WireId, EnvelopeProblem>,
         extras: &RequestExtras,
-        target: Option<&RawValue>,
-        reason: Option<Cow<'_, str>>,
+        params: Option<&RawValue>,
     ) -> Result<(), Violation> {
         let dialect = &self.machine.config().dialect;
         let shares_ids = dialect.envelope.cancels_share_ids();
         let names_operation = dialect.has_operations();
         let id = self.machine.receive_cancel_request(id, &extras.facts, shares_ids)?;
+        let (target, reason) = self.machine.config().dialect.cancel.read(params);
         let target = target.ok_or(Violation::MalformedCancel)?;
         let name = if names_operation { token_id(target) } else { self.readable(target.get()) };
         let step = match name {

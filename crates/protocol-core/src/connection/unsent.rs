@@ -126,11 +126,9 @@ impl Unsent {
         Slot::new(self.batches.insert(batch))
     }
 
-    /// Adds one member in flight to its batch, if it is in one.
-    pub(super) fn add_member(&mut self, batch: Option<Slot>) {
-        if let Some(batch) = batch {
-            self.batches[batch.get()].pending += 1;
-        }
+    /// Adds one member in flight to its batch.
+    pub(super) fn add_member(&mut self, batch: Slot) {
+        self.batches[batch.get()].pending += 1;
     }
 
     pub(super) fn close_batch(&mut self, batch: Slot) {

@@ -77,23 +77,21 @@ impl Dialect {
     /// names.
     #[inline(always)]
     pub(crate) fn facts(&self, head: &RequestHead<'_>) -> Facts {
-        let starts_operation = self.starts_operation(head.method).is_some();
-        let server_may_end = match &self.cancellers {
-            Cancellers::Client { server_may_end } if head.by == Role::Client => {
-                has(server_may_end, head.method)
-            }
-            _ => false,
-        };
-        let work = self.work_in(Carrier::Request, head.method, head.params, head.names_up_to);
-        Facts {
-            refusal: self.refusal(head, starts_operation),
-            kind: head.kind,
-            server_may_end,
-            starts_operation,
-            handshake: if self.has_handshakes() { self.handshake(head) } else { None },
-            progress_tokens: self.progress_tokens(head),
-            work: work.map(Box::new),
+        let mut facts = Facts { kind: head.kind, ..Facts::default() };
+        facts.starts_operation = self.starts_operation(head.method).is_some();
+        facts.refusal = self.refusal(head, facts.starts_operation);
+        if let Cancellers::Client { server_may_end } = &self.cancellers {
+            facts.server_may_end = head.by == Role::Client && has(server_may_end, head.method);
         }
+        if self.has_handshakes() {
+            facts.handshake = self.handshake(head);
+        }
+        if head.tokens_up_to.is_some() {
+            facts.progress_tokens = self.progress_tokens(head);
+        }
+        let work = self.work_in(Carrier::Request, head.method, head.params, head.names_up_to);
+        facts.work = work.map(Box::new);
+        facts
     }
 
     /// Returns the reason why a request can't be cancelled, if it can't.
@@ -116,7 +114,7 @@ impl Dialect {
     /// Returns whether any result settles anything. In most dialects none does.
     #[inline]
     fn has_handshakes(&self) -> bool {
-        let is_declared = self.capability != CapabilityRule::NotNeeded;
+        let is_declared = !matches!(self.capability, CapabilityRule::NotNeeded);
         is_declared || self.session.is_some() || !self.exchanges.is_empty()
     }
 
@@ -136,7 +134,6 @@ impl Dialect {
     }
 
     /// Returns the tokens under which progress of a request comes, if they are needed.
-    #[inline(always)]
     fn progress_tokens(&self, head: &RequestHead<'_>) -> Vec<WireId> {
         let (Some(longest), Some(params)) = (head.tokens_up_to, head.params) else {
             return Vec::new();
