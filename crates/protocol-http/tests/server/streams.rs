@@ -4,6 +4,7 @@ use protocol_core::Cause;
 use protocol_http::server::ServerOptions;
 use protocol_http::{OnLoss, SessionOptions};
 use serde_json::{Value, json};
+use tokio::time::Instant;
 
 use crate::client::{begin, send};
 use crate::host::{Host, Report, notification, request};
@@ -52,13 +53,15 @@ async fn more_progress_than_a_client_reads_waits_and_none_is_lost() {
 async fn a_client_that_reads_nothing_loses_its_stream_and_frees_the_others() {
     let mut options = with_on_loss(OnLoss::CancelNow);
     options.response_bytes = 1_000;
+    let patience = options.patience;
     let host = Host::new(options);
     let session = host.open("2025-11-25").await;
     let count = json!({ "to": 20_000, "_meta": { "progressToken": "a" } });
-    let stuck = session.post(&request(1, "count", &count)).await;
+    let (begun, stuck) = (Instant::now(), session.post(&request(1, "count", &count)).await);
     let mut other = session.post(&request(2, "echo", &json!(["a"]))).await;
     assert_eq!(json(&other.event().await.unwrap())["result"], json!(["a"]));
     stuck.await_end().await;
+    assert!(begun.elapsed() <= 2 * patience, "it has its connection for no longer");
 }
 
 #[tokio::test]
