@@ -1,4 +1,4 @@
-//! What undoes the work of a request, on each way of running a handler.
+//! Steps undo the work of a request that failed, on each way of running a handler.
 #![cfg(unix)]
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 

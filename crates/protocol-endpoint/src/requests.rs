@@ -123,7 +123,7 @@ impl<W, M> Endpoint<W, M> {
                 }
                 self.refuse(*handle, "The request was refused: too many are being served", effects);
             }
-            // Whoever writes is woken for the response.
+            // The response wakes the writer.
             self.follow(effects);
         }
     }

@@ -103,7 +103,7 @@
 //!
 //! # Undo
 //!
-//! What outlives a handler, such as a file or a lease, is undone by the steps that it registers:
+//! A handler registers the steps that undo its work, such as a file or a lease that would outlive it:
 //!
 //! ```
 //! use protocol_async::Failure;

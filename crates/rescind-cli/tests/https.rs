@@ -17,7 +17,7 @@ use crate::connect::{Client, NEWEST};
 use crate::support::{PATIENCE, Said, rescind};
 use crate::tls::Identity;
 
-/// What a server reports.
+/// An event of a server.
 #[derive(Debug, PartialEq, Eq)]
 enum Report {
     /// A connection has opened, on which this protocol was agreed on.

@@ -1,4 +1,4 @@
-//! What undoes the work of a handler: after it has failed, the latest step first, each once.
+//! Steps undo the work of a handler after it has failed: the latest first, each once.
 
 use std::future::pending;
 use std::pin::pin;

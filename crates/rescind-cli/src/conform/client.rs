@@ -138,7 +138,7 @@ impl ClientArgs {
         options.ask_ms = u64::try_from(self.ask_time.as_millis()).unwrap_or(u64::MAX);
         self.suite.set(&mut options.suite, &all)?;
         if self.command.is_empty() {
-            // Whoever comes is the client of the check that runs.
+            // The next to connect is the client of the check that runs.
             options.suite.jobs = 1;
         }
         Ok(options)

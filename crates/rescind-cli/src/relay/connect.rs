@@ -109,7 +109,7 @@ impl Front {
             }
             up.shutdown(Shutdown::CancelAll);
             within(grace, ending, grace.min(SHORT_GRACE)).await;
-            // What the server does not respond to gets its response from us.
+            // Requests without a response of the server get one from us.
             server.end(Shutdown::Abandon);
             pending::<()>().await;
         };
@@ -173,7 +173,7 @@ impl<R: AsyncRead + Unpin> AsyncRead for Input<R> {
         let (Ok(0), Some(first)) = (&read, buffer.first_mut()) else { return Poll::Ready(read) };
         // The last line may be without its end, and a request all the same.
         *first = b'\n';
-        // Whoever waits for it may be gone.
+        // Its receiver may be gone.
         let _ = self.end.take().map(|end| end.send(()));
         Poll::Ready(Ok(1))
     }

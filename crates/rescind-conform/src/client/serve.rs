@@ -7,8 +7,6 @@ use crate::options::ClientOptions;
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Held {
     pub(crate) asked: Asked,
-    /// Its place in the record.
-    pub(crate) at: usize,
     /// The place of its response, once there is one.
     pub(crate) answered_at: Option<usize>,
 }

@@ -23,7 +23,7 @@ impl Session {
             false => reply::prompt(&serving.options, &asked, serving.declares),
         };
         if prompt.is_none() && serving.held.is_none() {
-            serving.held = Some(Held { asked, at, answered_at: None });
+            serving.held = Some(Held { asked, answered_at: None });
             return;
         }
         let result = prompt.unwrap_or_else(|| reply::result(&serving.options, &asked));

@@ -47,7 +47,7 @@ fn add(play: &mut Play<'_>, entry: &str) {
             let asked = Asked::new(id, "work".into(), Value::Null);
             let serving = play.session.serving.as_mut().expect("we are its server");
             if entry.starts_with("held") {
-                serving.held = Some(Held { asked: asked.clone(), at, answered_at: None });
+                serving.held = Some(Held { asked: asked.clone(), answered_at: None });
             }
             serving.asked.push((at, asked));
             return hear(&mut play.session, &format!(r#"{{"id":{id},"method":"work"}}"#));

@@ -21,7 +21,7 @@ use tokio::time::sleep;
 
 type Answer = Response<Either<Body, Full<Bytes>>>;
 
-/// What tools, resources and prompts hold.
+/// The contents of tools, resources and prompts.
 static CONTENTS: LazyLock<Value> =
     LazyLock::new(|| serde_json::from_str(include_str!("contents.json")).expect("it is JSON"));
 
