@@ -13,7 +13,7 @@ use crate::cause::{Cause, CloseReason};
 use crate::config::Config;
 use crate::dialect::facts::RequestHead;
 use crate::dialect::signs::Mark;
-use crate::dialect::{CancelRule, RequestKind, ResponseRule, Role, code};
+use crate::dialect::{CancelRule, RequestKind, ResponseRule::SilentWithProgress, Role, code};
 use crate::envelope::{
     self, Addressee, Context, Message, Origin, OutgoingMessage, Request, ResponseBody,
 };
@@ -166,8 +166,7 @@ impl<O, I: Default> Connection<O, I> {
     ) -> Option<Event<'m, O>> {
         let Config { dialect, role, limits, .. } = self.config();
         let (by, names_up_to) = (role.other(), limits.id_bytes);
-        let has_silence = dialect.response == ResponseRule::SilentWithProgress;
-        let tokens_up_to = has_silence.then_some(names_up_to);
+        let tokens_up_to = (dialect.response == SilentWithProgress).then_some(names_up_to);
         let head = RequestHead { by, kind, method: &method, params, tokens_up_to, names_up_to };
         let mut extras = RequestExtras { facts: dialect.facts(&head), origin, batch };
         let is_cancel = dialect.cancels_are_requests() && dialect.cancel.has_method(&method);
