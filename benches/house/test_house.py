@@ -6,6 +6,7 @@ import unittest
 
 import circles
 import decisions
+import interfaces
 import packages
 import ratchet
 import voice
@@ -308,6 +309,44 @@ class Packages(unittest.TestCase):
     def test_what_lacks_is_named(self):
         lacking = self.package(description=None, metadata=None, features={"slow": []}, rust_version="1.90")
         self.assertEqual(len(packages.flaws(lacking, self.README, self.NAMES - {"LICENSE-MIT"})), 5)
+
+
+class Interfaces(unittest.TestCase):
+    PAGE = """# Versions
+## Other packages in our interfaces
+Types of `serde` and `http-body`.
+## Packages with versions of their own
+`ours` has those of `lsp-types`.
+"""
+
+    def crate(self, *items):
+        """A crate as rustdoc describes it, with the crates 1 to 5 beside it."""
+        names = {1: "core", 2: "serde_core", 3: "http_body", 4: "lsp_types", 5: "tracing"}
+        return {
+            "format_version": interfaces.FORMAT,
+            "external_crates": {str(number): {"name": name} for number, name in names.items()},
+            "paths": {str(number): {"crate_id": number} for number in range(6)},
+            "index": {str(10 + n): {"crate_id": 0, "inner": inner} for n, inner in enumerate(items)},
+        }
+
+    def test_types_bounds_and_imports_of_others_are_found(self):
+        argument = {"function": {"inputs": [["it", {"resolved_path": {"path": "Body", "id": 3}}]]}}
+        bound = {"trait": {"bounds": [{"trait_bound": {"trait": {"path": "Serialize", "id": 2}}}]}}
+        imported = {"use": {"source": "lsp_types", "id": 4}}
+        found = interfaces.foreign(self.crate(argument, bound, imported))
+        self.assertEqual(found, {"http_body", "serde", "lsp_types"})
+
+    def test_the_standard_library_and_what_every_type_implements_are_none(self):
+        blanket = {"impl": {"trait": {"path": "Instrument", "id": 5}, "blanket_impl": {"generic": "T"}}}
+        clone = {"impl": {"trait": {"path": "Clone", "id": 1}, "blanket_impl": None, "is_synthetic": False}}
+        self.assertEqual(interfaces.foreign(self.crate(blanket, clone)), set())
+
+    def test_the_page_names_what_is_found_and_nothing_else(self):
+        self.assertEqual(interfaces.flaws({"a": {"serde", "http_body", "lsp_types"}}, self.PAGE), [])
+        self.assertEqual(interfaces.flaws({"a": {"serde", "tracing"}}, self.PAGE), [
+            "a has types of tracing, which policy.md does not name",
+            "policy.md names http_body, whose types no interface has",
+        ])
 
 
 if __name__ == "__main__":
