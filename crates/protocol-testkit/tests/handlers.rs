@@ -43,7 +43,7 @@ fn confirm(peer: &Peer) -> SentRequest<Value> {
 type World = fn(Simulation, bool);
 
 /// Each mistake, its kind, and in how many steps it can be seen at the earliest.
-const PLANTED: [(&str, World, Fault, usize); 21] = [
+const PLANTED: [(&str, World, Fault, usize); 23] = [
     ("swallows", by_hand::swallows, Fault::IgnoredCancel, 7),
     ("forgets_in_a_call", by_hand::forgets_in_a_call, Fault::IgnoredCancel, 6),
     ("answers_twice", by_hand::answers_twice, Fault::Wire, 5),
@@ -53,6 +53,8 @@ const PLANTED: [(&str, World, Fault, usize); 21] = [
     ("forgets_its_call", routed::forgets_its_call, Fault::OrphanedCall, 6),
     ("leaves_its_call", routed::leaves_its_call, Fault::OrphanedCall, 7),
     ("ignores_its_cancel", routed::ignores_its_cancel, Fault::IgnoredCancel, 5),
+    ("leaves_its_question", routed::leaves_its_question, Fault::OrphanedCall, 6),
+    ("ignores_its_stop", routed::ignores_its_stop, Fault::IgnoredCancel, 5),
     ("looks_once", routed::looks_once, Fault::IgnoredCancel, 36),
     ("loses_a_wake_up", routed::loses_a_wake_up, Fault::Unanswered, 9),
     ("deadlocks", routed::deadlocks, Fault::Unanswered, 10),

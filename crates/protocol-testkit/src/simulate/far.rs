@@ -28,6 +28,8 @@ pub(super) enum Move {
     Answer(usize, Answering),
     /// Cancels one of its requests.
     Cancel(usize),
+    /// Stops the work that one of its requests began.
+    Stop(usize),
     Hostile(Hostile, u8),
     /// Goes away at once.
     HangUp,
@@ -52,6 +54,7 @@ struct Asked {
     method: String,
     params: Value,
     is_cancelled: bool,
+    is_stopped: bool,
     is_settled: bool,
 }
 
@@ -82,6 +85,7 @@ pub(super) struct Far {
     asked: Vec<Asked>,
     calls: Vec<Called>,
     cancels: usize,
+    stops: usize,
     hostile: usize,
     life: Life,
     /// An answer of the handler's that it should not have given.
@@ -100,6 +104,7 @@ impl Far {
             asked: Vec::new(),
             calls: Vec::new(),
             cancels: script.cancels,
+            stops: script.stops,
             hostile: script.hostile,
             life: Life::Open,
             wrong: None,
@@ -147,6 +152,11 @@ impl Far {
             let asked = self.asked.iter().enumerate().skip(usize::from(self.script.is_opened));
             moves.extend(asked.filter(|(_, asked)| open(asked)).map(|(at, _)| Move::Cancel(at)));
         }
+        if self.stops > 0 {
+            let asked = self.asked.iter().enumerate();
+            let running = asked.filter(|(_, asked)| self.is_running(asked));
+            moves.extend(running.map(|(at, _)| Move::Stop(at)));
+        }
         if self.hostile > 0 {
             let ids = |message| (0..HOSTILE_IDS).map(move |id| Move::Hostile(message, id));
             moves.extend(Hostile::ALL.into_iter().flat_map(ids));
@@ -155,6 +165,13 @@ impl Far {
             moves.push(Move::HangUp);
         }
         moves
+    }
+
+    /// Returns whether a request has begun work that goes on, and that nobody has stopped.
+    fn is_running(&self, asked: &Asked) -> bool {
+        let machine = self.stream.connection().machine();
+        let work = machine.work_of_call(asked.call).filter(|_| !asked.is_cancelled);
+        work.is_some_and(|work| !machine.is_stopping(work))
     }
 
     fn is_opening(&self) -> bool {
@@ -173,6 +190,12 @@ impl Far {
                 self.cancels -= 1;
                 // Whatever comes of it: some requests can't be cancelled.
                 let _ = self.stream.connection_mut().cancel(asked.call, Cause::Caller, now);
+            }
+            Move::Stop(number) => {
+                let asked = &mut self.asked[number];
+                asked.is_stopped = true;
+                self.stops -= 1;
+                self.stream.connection_mut().stop_call(asked.call, Cause::Caller, None, now);
             }
             Move::Hostile(message, id) => {
                 self.hostile -= 1;
@@ -208,6 +231,7 @@ impl Far {
                 method: method.clone(),
                 params: params.clone(),
                 is_cancelled: false,
+                is_stopped: false,
                 is_settled: false,
             });
         } else if let Err(reason) = connection.notify(method, Some(&raw)) {
@@ -299,7 +323,11 @@ impl Far {
             Outcome::Cancelled { error: Some(error), .. } => Err(error.code),
             _ => return,
         };
-        let Asked { method, params, is_cancelled, .. } = asked;
+        let Asked { method, params, is_cancelled, is_stopped, .. } = asked;
+        if *is_stopped {
+            // The result of a turn says that it was stopped, in the words of its protocol.
+            return;
+        }
         let expected = reference(method, params);
         // A hostile message may have cancelled it, or answered a call that was made for it.
         let may_fail = *is_cancelled || self.script.hostile > 0;
@@ -326,6 +354,7 @@ impl Far {
                 }
             }
             Move::Cancel(number) => format!("peer cancels request {}", number + 1),
+            Move::Stop(number) => format!("peer stops request {}", number + 1),
             Move::Answer(number, answering) => {
                 let call = format!("call {} {}", number + 1, self.calls[number].method);
                 match self.scripted(number, answering) {

@@ -33,6 +33,7 @@ pub struct Script {
     /// Whether the first request is answered before anything else is said.
     pub(super) is_opened: bool,
     pub(super) cancels: usize,
+    pub(super) stops: usize,
     pub(super) hostile: usize,
     pub(super) hangs_up: bool,
     answers: Vec<PeerAnswer>,
@@ -80,6 +81,7 @@ impl Script {
             says: Vec::new(),
             is_opened: false,
             cancels: 0,
+            stops: 0,
             hostile: 0,
             hangs_up: false,
             answers: vec![PeerAnswer::Result(Value::Null)],
@@ -125,6 +127,16 @@ impl Script {
         self
     }
 
+    /// It may stop so much of the work that its requests begin, such as turns of ACP. Each is stopped by its
+    /// name, at any time before it ends.
+    ///
+    /// The request that began the work is cancelled by that, so the rules for cancelled requests hold for it.
+    #[must_use]
+    pub fn stops(mut self, most: usize) -> Self {
+        self.stops = most;
+        self
+    }
+
     /// It does one of these with each call of the handler's, at any time; the first is the usual.
     #[must_use]
     pub fn answers(mut self, answers: impl IntoIterator<Item = PeerAnswer>) -> Self {
@@ -163,12 +175,12 @@ impl Script {
         self
     }
 
-    /// It may do whatever the dialect allows: cancel each request; answer each call with `null`, with
-    /// an error, twice, or never; hang up.
+    /// It may do whatever the dialect allows: cancel each request, stop its work, and hang up. It may answer
+    /// each call with `null`, with an error, twice, or never.
     #[must_use]
     pub fn anything(self) -> Self {
         let requests = self.says.iter().filter(|said| said.is_request).count();
-        self.cancels(requests).hangs_up().answers([
+        self.cancels(requests).stops(requests).hangs_up().answers([
             PeerAnswer::Result(Value::Null),
             PeerAnswer::Error(-1),
             PeerAnswer::Twice(Value::Null),
@@ -193,7 +205,8 @@ impl Script {
     }
 
     /// Gives the right answer to each request that is not cancelled: a result, or an error of this code. A
-    /// request that is cancelled may have this answer too, or any error, or none.
+    /// request that is cancelled may have this answer too, or any error, or none. One whose work was stopped
+    /// may have any answer.
     #[must_use]
     pub fn reference(
         mut self,
@@ -218,10 +231,11 @@ impl Script {
 
 impl fmt::Debug for Script {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { says, cancels, hostile, hangs_up, answers, .. } = self;
+        let Self { says, cancels, stops, hostile, hangs_up, answers, .. } = self;
         f.debug_struct("Script")
             .field("says", says)
             .field("cancels", cancels)
+            .field("stops", stops)
             .field("hostile", hostile)
             .field("hangs_up", hangs_up)
             .field("answers", answers)

@@ -9,9 +9,9 @@ use std::time::Duration;
 use futures_util::future::{Either, select};
 use futures_util::lock::Mutex;
 use protocol_async::{Canceller, Failure, Incoming, Peer, SentRequest, Way};
-use protocol_core::Cause;
+use protocol_core::{Cause, Config, Dialect};
 use protocol_router::{LocalContext, LocalRouter};
-use protocol_testkit::simulate::{PeerAnswer, Simulation, Trace};
+use protocol_testkit::simulate::{PeerAnswer, Script, Simulation, Trace};
 use serde_json::{Value, json};
 
 use crate::{Number, WORK, confirm, work};
@@ -65,6 +65,45 @@ pub(crate) fn ignores_its_cancel(simulation: Simulation, is_wrong: bool) {
     };
     simulation.serve(work(1).cancels(1), move |incoming| {
         serve(incoming, LocalRouter::new().request("work", work_on))
+    });
+}
+
+/// A turn of an agent, which the client may stop and not cancel.
+fn turn() -> Script {
+    Script::new(Config::server(Dialect::ACP_V1))
+        .request("session/prompt", json!({ "sessionId": "s1", "prompt": [] }))
+        .stops(1)
+}
+
+/// A call of the turn is not made on behalf of it, and goes on when the turn is stopped.
+pub(crate) fn leaves_its_question(simulation: Simulation, is_wrong: bool) {
+    let prompt = async move |_: Value, cx: LocalContext| {
+        // A turn may be stopped before it begins.
+        cx.cancellation().checkpoint()?;
+        let question: SentRequest<Value> = match is_wrong {
+            true => confirm(cx.peer()),
+            false => cx.call("confirm", json!({})),
+        };
+        question.await?;
+        Ok(json!({ "stopReason": "end_turn" }))
+    };
+    simulation.serve(turn(), move |incoming| {
+        serve(incoming, LocalRouter::new().request("session/prompt", prompt))
+    });
+}
+
+/// Ends its turn when it is done, whether the turn is stopped or not.
+pub(crate) fn ignores_its_stop(simulation: Simulation, is_wrong: bool) {
+    let prompt = async move |_: Value, cx: LocalContext| {
+        let long = simulation.sleep(Duration::from_secs(60));
+        match is_wrong {
+            true => long.await,
+            false => cx.cancellation().unless_cancelled(long).await?,
+        }
+        Ok(json!({ "stopReason": "end_turn" }))
+    };
+    simulation.serve(turn(), move |incoming| {
+        serve(incoming, LocalRouter::new().request("session/prompt", prompt))
     });
 }
 
