@@ -65,7 +65,7 @@ fn handle(request: &Request, responder: &mut dyn Responder) -> Answer {
             Ok(to_raw_value(&work.ms)?)
         }
         "nested" => {
-            Ok(responder.call("sleep", request.params.as_deref(), CallOptions::default())?)
+            Ok(responder.call_raw("sleep", request.params.as_deref(), CallOptions::default())?)
         }
         _ => Err(RpcError::new(code::METHOD_NOT_FOUND, "method not found").into()),
     }

@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
-use protocol_async::hooks::{HandlerFailed, StandardError, clip};
+use protocol_async::hooks::{HandlerFailed, StandardError, clip, written};
 pub use protocol_async::{
     Answer, Cancelled, Failure, Internal, InvalidParams, Notification, Request,
 };
@@ -13,9 +13,11 @@ pub use protocol_core::BeforeStart;
 #[cfg(doc)]
 use protocol_core::Shutdown;
 use protocol_core::{CallOptions, Refusal, Violation, WireId};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 
-use crate::undo::Undo;
+use crate::undo::{Undo, Undoing};
 
 /// The place for trouble that no handler of this process takes.
 static STANDARD_ERROR: StandardError = StandardError::new("the methods of Handler");
@@ -115,7 +117,8 @@ pub trait Responder {
     /// [`Cancelled`] if this handler's own request was cancelled.
     fn sleep(&mut self, duration: Duration) -> Result<(), Cancelled>;
 
-    /// Queues a notification to the peer. On threads it waits for room if there is none.
+    /// Queues a notification to the peer, with params that are JSON already. On threads it waits for room if
+    /// there is none.
     ///
     /// On one thread it never waits, and is refused with [`Refusal::OutboxFull`]. There
     /// [`sleep`](Self::sleep) writes meanwhile.
@@ -124,14 +127,14 @@ pub trait Responder {
     ///
     /// As [`Connection::notify`](protocol_core::Connection::notify), and [`Refusal::Withheld`] if the
     /// request is cancelled during the wait.
-    fn notify(&mut self, method: &str, params: Option<&RawValue>) -> Result<(), Refusal>;
+    fn notify_raw(&mut self, method: &str, params: Option<&RawValue>) -> Result<(), Refusal>;
 
     /// Takes the oldest waiting notification with this method ahead of its turn: for feature
     /// methods, such as `session/cancel`, that are about the work at hand.
     fn take_notification(&mut self, method: &str) -> Option<Notification>;
 
-    /// Calls the peer on behalf of this request, and waits: if the request is cancelled, so is
-    /// the call (G6).
+    /// Calls the peer on behalf of this request, with params that are JSON already, and waits. If the request
+    /// is cancelled, so is the call (G6).
     ///
     /// It then waits for the peer's response, whose result still counts (B23). That is for ever if the
     /// dialect's grace awaits it and no timer is set. [`CallOptions::grace`] bounds the wait.
@@ -139,12 +142,61 @@ pub trait Responder {
     /// # Errors
     ///
     /// Every outcome but a result.
-    fn call(
+    fn call_raw(
         &mut self,
         method: &str,
         params: Option<&RawValue>,
         options: CallOptions,
     ) -> Result<Box<RawValue>, CallError>;
+
+    /// Returns the place for the steps that undo this request. A notification has none.
+    #[doc(hidden)]
+    fn undoing(&mut self) -> Option<&mut Undoing> {
+        None
+    }
+}
+
+impl dyn Responder + '_ {
+    /// Queues a notification to the peer, as [`notify_raw`](Responder::notify_raw) does.
+    ///
+    /// # Errors
+    ///
+    /// As [`notify_raw`](Responder::notify_raw).
+    pub fn notify(&mut self, method: &str, params: impl Serialize) -> Result<(), Refusal> {
+        written(&params, |params| self.notify_raw(method, Some(params)))
+            .unwrap_or(Err(Refusal::InvalidParams))
+    }
+
+    /// Calls the peer on behalf of this request, as [`call_raw`](Responder::call_raw) does, and reads the
+    /// result.
+    ///
+    /// # Errors
+    ///
+    /// As [`call_raw`](Responder::call_raw), and [`CallError::InvalidResult`].
+    pub fn call<T: DeserializeOwned>(
+        &mut self,
+        method: &str,
+        params: impl Serialize,
+    ) -> Result<T, CallError> {
+        self.call_with(method, params, CallOptions::default())
+    }
+
+    /// As [`call`](Self::call), with timers or a grace.
+    ///
+    /// # Errors
+    ///
+    /// As [`call`](Self::call).
+    pub fn call_with<T: DeserializeOwned>(
+        &mut self,
+        method: &str,
+        params: impl Serialize,
+        options: CallOptions,
+    ) -> Result<T, CallError> {
+        let result = written(&params, |params| self.call_raw(method, Some(params), options))
+            .unwrap_or_else(|_| Err(Refusal::InvalidParams.into()))?;
+        serde_json::from_str(result.get())
+            .map_err(|error| CallError::InvalidResult { problem: error.to_string() })
+    }
 
     /// Registers a step that undoes what this request has done or is about to do.
     ///
@@ -158,9 +210,10 @@ pub trait Responder {
     ///
     /// Returns [`UndoRefused`] for a notification, and if there are too many steps. The step is dropped, so
     /// register it before what it undoes.
-    fn undo_with(&mut self, undo: Undo) -> Result<(), UndoRefused> {
-        drop(undo);
-        Err(UndoRefused::Over)
+    pub fn undo_with(&mut self, undo: Undo) -> Result<(), UndoRefused> {
+        let Undoing { stack, limits } = self.undoing().ok_or(UndoRefused::Over)?;
+        let time = undo.time;
+        stack.push(undo, time, *limits).map_err(|(refused, _)| refused)
     }
 }
 

@@ -167,7 +167,7 @@ fn serve_here(incoming: &Incoming, handler: &(impl Handler + ?Sized)) -> CloseRe
             Err(reason) => return reason,
         };
         let let_read = &mut || ();
-        let work = AtWork { incoming, take_notification, let_read, responder: None };
+        let work = AtWork { incoming, take_notification, let_read, responder: None, undoing: None };
         work.serve(arrival, handler, BeforeStart::Delivered);
     }
 }

@@ -1,11 +1,13 @@
-//! A step that undoes what a request has done.
+//! The steps that undo what a request has done.
 
 use std::fmt;
 use std::time::{Duration, Instant};
 
-use protocol_async::Failure;
+use protocol_async::hooks::UndoStack;
+use protocol_async::{Failure, UndoLimits};
 
-/// A step that undoes what a request has done or is about to do; see [`Responder::undo_with`](crate::Responder::undo_with).
+/// A step that undoes what a request has done or is about to do; the method `undo_with` of a
+/// [`Responder`](crate::Responder) registers it.
 pub struct Undo {
     pub(crate) step: Box<Step>,
     pub(crate) time: Option<Duration>,
@@ -31,4 +33,11 @@ impl fmt::Debug for Undo {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Undo").field("time", &self.time).finish_non_exhaustive()
     }
+}
+
+/// The steps that undo one request, and their bounds.
+#[derive(Debug, Default)]
+pub struct Undoing {
+    pub(crate) stack: UndoStack<Undo>,
+    pub(crate) limits: UndoLimits,
 }

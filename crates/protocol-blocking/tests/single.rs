@@ -203,7 +203,7 @@ fn g05_timers_fire_while_a_handler_works() {
     wire.request(1, "work", &json!([]));
     let nested = |_: &Request, responder: &mut dyn Responder| -> Answer {
         let options = CallOptions::default().timeout(Duration::from_millis(300));
-        let error = responder.call("silence", None, options).unwrap_err();
+        let error = responder.call_raw("silence", None, options).unwrap_err();
         Ok(raw(&json!(error.to_string())))
     };
     let running = thread::spawn(move || host.run(&nested).unwrap());

@@ -248,11 +248,10 @@ impl Handler for Diagnostics {
     ) -> ControlFlow<()> {
         responder.sleep(Duration::from_millis(1)).unwrap();
         responder.checkpoint().unwrap();
-        let options = CallOptions::default();
-        let limit = responder.call("workspace/configuration", None, options).unwrap();
+        let limit: Value = responder.call("workspace/configuration", json!({})).unwrap();
         let later = responder.take_notification("textDocument/didChange").map(|it| it.params);
         let told = json!([notification.params, limit, later.is_some()]);
-        responder.notify("textDocument/publishDiagnostics", Some(&raw(&told))).unwrap();
+        responder.notify("textDocument/publishDiagnostics", told).unwrap();
         ControlFlow::Break(())
     }
 }

@@ -150,7 +150,7 @@ fn g08_a_handler_waits_for_a_slow_reader() {
         let (mut wire, served) = flooding(is_immediate, |_, responder| {
             let text = raw(&json!(["x".repeat(100_000)]));
             for _ in 0..50 {
-                responder.notify("text", Some(&text))?;
+                responder.notify_raw("text", Some(&text))?;
             }
             Ok(raw(&json!("done")))
         });
@@ -172,7 +172,7 @@ fn g03_a_cancel_ends_the_wait_for_room() {
             let text = raw(&json!(["x".repeat(100_000)]));
             tell.lock().unwrap().send(None).unwrap();
             loop {
-                if let Err(refusal) = responder.notify("text", Some(&text)) {
+                if let Err(refusal) = responder.notify_raw("text", Some(&text)) {
                     tell.lock().unwrap().send(Some(refusal)).unwrap();
                     return Err(refusal.into());
                 }

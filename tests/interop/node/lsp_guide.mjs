@@ -1,6 +1,6 @@
-// A client on vscode-jsonrpc: `node lsp_guide.mjs plain|progress COMMAND…` drives a language server of
+// A client on vscode-jsonrpc: `node lsp_guide.mjs plain|diagnostics|progress COMMAND…` drives a language server of
 // the guides, whose search for references takes long in a long text. One with progress knows the text, and
-// publishes diagnostics. The others take the lines above the place for it.
+// publishes diagnostics too. The others take the lines above the place for it.
 // It prints the name of each check that held, and exits 1 at the first that did not.
 import assert from "node:assert/strict";
 import { setTimeout } from "node:timers/promises";
@@ -8,6 +8,7 @@ import { CANCELLED, code, connect } from "./lsp_connection.mjs";
 
 const [kind, ...command] = process.argv.slice(2);
 const hasProgress = kind === "progress";
+const hasDiagnostics = kind !== "plain";
 const connection = connect(command);
 
 // Notifications in the order in which they come, and those who wait for one.
@@ -45,7 +46,7 @@ const checks = {
     await connection.sendNotification("initialized", {});
   },
   async diagnostics_of_a_document() {
-    if (!hasProgress) return;
+    if (!hasDiagnostics) return;
     const textDocument = { uri: "file:///a", languageId: "text", version: 1, text: "later\nx" };
     await connection.sendNotification("textDocument/didOpen", { textDocument });
     assert.equal((await next()).diagnostics[0].message, "later");

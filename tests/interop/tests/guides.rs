@@ -61,7 +61,7 @@ fn vscode_jsonrpc_cancels_a_search_with_progress() {
 
 #[test]
 fn vscode_jsonrpc_cancels_a_search_on_one_thread() {
-    language_server("one_thread", "plain");
+    language_server("one_thread", "diagnostics");
 }
 
 /// The tap sees that a cancelled call gets no response and no further progress.

@@ -12,6 +12,7 @@ use super::host::{Endpoint, Host, Reading};
 use super::transport::Transport;
 use crate::answer;
 use crate::handler::{self, BeforeStart, Cancelled, Handler, Notification, Responder};
+use crate::undo::Undoing;
 
 impl<T: Transport> Host<T> {
     /// Serves until the connection closes, and every response is written.
@@ -73,7 +74,8 @@ impl<T: Transport> Host<T> {
         match arrived {
             Arrived::Request(handle, request) => {
                 let cancelled = self.endpoint.cause(handle);
-                let responder = &mut AtWork { host: self, request: Some(handle) };
+                let undoing = Some(Undoing::default());
+                let responder = &mut AtWork { host: self, request: Some(handle), undoing };
                 // The endpoint has skipped those that the dialect has skipped.
                 let rule = BeforeStart::Delivered;
                 let answer = answer::answer(handler, &request, responder, cancelled, rule);
@@ -90,7 +92,7 @@ impl<T: Transport> Host<T> {
                 self.with(|endpoint, effects| endpoint.respond(handle, response, effects));
             }
             Arrived::Notification(notification) => {
-                let responder = &mut AtWork { host: self, request: None };
+                let responder = &mut AtWork { host: self, request: None, undoing: None };
                 if handler::notify(handler, &notification, responder).is_break() {
                     self.shutdown(Shutdown::CancelAll);
                 }
@@ -107,6 +109,8 @@ struct AtWork<'h, T> {
     host: &'h mut Host<T>,
     /// `None` for a notification, which can't be cancelled.
     request: Option<RequestHandle>,
+    /// `None` for a notification, which has nothing to undo.
+    undoing: Option<Undoing>,
 }
 
 impl<T: Transport> Responder for AtWork<'_, T> {
@@ -128,7 +132,7 @@ impl<T: Transport> Responder for AtWork<'_, T> {
         }
     }
 
-    fn notify(&mut self, method: &str, params: Option<&RawValue>) -> Result<(), Refusal> {
+    fn notify_raw(&mut self, method: &str, params: Option<&RawValue>) -> Result<(), Refusal> {
         self.host.notify(method, params)
     }
 
@@ -136,7 +140,7 @@ impl<T: Transport> Responder for AtWork<'_, T> {
         self.host.endpoint.take_notification(method)
     }
 
-    fn call(
+    fn call_raw(
         &mut self,
         method: &str,
         params: Option<&RawValue>,
@@ -147,5 +151,9 @@ impl<T: Transport> Responder for AtWork<'_, T> {
             None => options,
         };
         self.host.call(method, params, options)
+    }
+
+    fn undoing(&mut self) -> Option<&mut Undoing> {
+        self.undoing.as_mut()
     }
 }

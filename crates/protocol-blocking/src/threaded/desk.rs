@@ -164,7 +164,7 @@ impl Desk {
     fn serve(&self, arrival: Arrival, let_read: &mut (dyn FnMut() + '_)) {
         let Self { incoming, handler, rule, .. } = self;
         let take_notification = &|method: &str| self.take_notification(method);
-        let work = AtWork { incoming, take_notification, let_read, responder: None };
+        let work = AtWork { incoming, take_notification, let_read, responder: None, undoing: None };
         work.serve(arrival, &**handler, *rule);
     }
 }

@@ -10,6 +10,7 @@ use serde_json::value::RawValue;
 use crate::answer;
 use crate::handler::{self, BeforeStart, Cancelled, Handler, Notification, Responder};
 use crate::park::{block_on, block_on_for};
+use crate::undo::Undoing;
 
 /// The powers of a handler on one of our threads.
 pub(super) struct AtWork<'s, 'r> {
@@ -21,6 +22,8 @@ pub(super) struct AtWork<'s, 'r> {
     pub(super) let_read: &'s mut (dyn FnMut() + 'r),
     /// `None` for a notification, which can't be cancelled.
     pub(super) responder: Option<&'s protocol_async::Responder>,
+    /// `None` for a notification, which has nothing to undo.
+    pub(super) undoing: Option<Undoing>,
 }
 
 impl AtWork<'_, '_> {
@@ -34,7 +37,8 @@ impl AtWork<'_, '_> {
         match arrival {
             Arrival::Request(request, responder) => {
                 let cancelled = responder.cancellation().cause();
-                let at_work = &mut AtWork { responder: Some(&responder), ..self };
+                let undoing = Some(Undoing::default());
+                let at_work = &mut AtWork { responder: Some(&responder), undoing, ..self };
                 let answer = responder.in_span(|| {
                     let answer = answer::answer(handler, &request, at_work, cancelled, rule);
                     match &answer {
@@ -77,7 +81,7 @@ impl Responder for AtWork<'_, '_> {
         block_on_for(&mut cancelled, duration).map_or(Ok(()), |cause| Err(Cancelled { cause }))
     }
 
-    fn notify(&mut self, method: &str, params: Option<&RawValue>) -> Result<(), Refusal> {
+    fn notify_raw(&mut self, method: &str, params: Option<&RawValue>) -> Result<(), Refusal> {
         let peer = self.incoming.peer();
         let sent = peer.try_notify_raw(method, params);
         if sent != Err(Refusal::OutboxFull) {
@@ -95,7 +99,7 @@ impl Responder for AtWork<'_, '_> {
         (self.take_notification)(method)
     }
 
-    fn call(
+    fn call_raw(
         &mut self,
         method: &str,
         params: Option<&RawValue>,
@@ -107,5 +111,9 @@ impl Responder for AtWork<'_, '_> {
             None => options,
         };
         block_on(self.incoming.peer().call_raw(method, params, options))
+    }
+
+    fn undoing(&mut self) -> Option<&mut Undoing> {
+        self.undoing.as_mut()
     }
 }

@@ -258,7 +258,7 @@ impl Handler for Methods {
                 Ok(raw(&Value::Null))
             }
             "nested" => {
-                let answer = responder.call("inner", None, CallOptions::default())?;
+                let answer = responder.call_raw("inner", None, CallOptions::default())?;
                 Ok(raw(&json!({ "inner": answer })))
             }
             "stop" => loop {
@@ -270,7 +270,7 @@ impl Handler for Methods {
             },
             "progress" => {
                 for step in 1..=3 {
-                    responder.notify("step", Some(&*raw(&json!([step])))).unwrap();
+                    responder.notify("step", [step]).unwrap();
                 }
                 Ok(raw(&Value::Null))
             }

@@ -8,7 +8,6 @@ use protocol_blocking::{
     Answer, BeforeStart, Handler, Internal, InvalidParams, Notification, Request, Responder,
 };
 use protocol_core::{CallOptions, Violation, WireId};
-use serde_json::value::to_raw_value;
 
 use super::methods::{self, CHUNK_EVERY, CHUNKS, Count, Methods, Session, Sleep, Update};
 use crate::dialect::Spoken;
@@ -36,7 +35,7 @@ impl Demo {
                 return self.methods.count_cancelled(&count, counted);
             }
             if let Some(update) = self.methods.progress(request, counted + 1, count.to) {
-                notify(responder, update)?;
+                notify(responder, update);
             }
         }
         count.counted(count.to)
@@ -54,7 +53,7 @@ impl Demo {
             "stubborn" => stubborn(work, responder),
             "nested" => {
                 let params = work.params.as_deref();
-                Ok(responder.call("sleep", params, CallOptions::default())?)
+                Ok(responder.call_raw("sleep", params, CallOptions::default())?)
             }
             _ if self.methods.is_prompt(work) => self.prompt(work, responder),
             _ => self.methods.answer_at_once(work),
@@ -71,7 +70,7 @@ impl Demo {
 
     fn stream(&self, session: &Session, responder: &mut dyn Responder) -> Answer {
         for chunk in 1..=CHUNKS {
-            notify(responder, Methods::chunk(session, chunk))?;
+            notify(responder, Methods::chunk(session, chunk));
             responder.sleep(CHUNK_EVERY)?;
             while let Some(notification) = responder.take_notification("session/cancel") {
                 self.methods.notified(&notification);
@@ -129,11 +128,7 @@ fn stubborn(request: &Request, responder: &mut dyn Responder) -> Answer {
     }
 }
 
-fn notify(
-    responder: &mut dyn Responder,
-    (method, params): Update,
-) -> Result<(), serde_json::Error> {
+fn notify(responder: &mut dyn Responder, (method, params): Update) {
     // A caller that does not read its progress still gets its result.
-    let _ = responder.notify(&method, Some(&*to_raw_value(&params)?));
-    Ok(())
+    let _ = responder.notify(&method, params);
 }
