@@ -162,7 +162,7 @@ for ((repetition = 1; repetition <= repetitions; repetition++)); do
     fi
 done
 
-# What is counted is exact: it runs beside other work.
+# Counts are exact, so they are taken beside other work.
 note "counting heap and instructions (${SECONDS} s)"
 counted() {
     local name binary arguments subject count

@@ -222,7 +222,7 @@ def operations(run):
 
 
 def targets(run):
-    """What is to be reached, and what was measured."""
+    """Returns the table of the targets, with the figures that were measured."""
     median = run.median
 
     def less(one, other):

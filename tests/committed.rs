@@ -7,7 +7,7 @@ use std::{env, fs};
 ///
 /// # Errors
 ///
-/// How to see the difference, line by line.
+/// The way to see the difference, line by line.
 pub(crate) fn check(path: &Path, generated: &str) -> Result<(), String> {
     let committed = fs::read_to_string(path).unwrap_or_default();
     if committed == generated {

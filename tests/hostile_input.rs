@@ -166,7 +166,7 @@ fn g09_200_000_levels_of_nesting() {
                     format!(
                         r#"{{"type":"response","request_seq":1,"success":true,"body":{arrays}}}"#
                     ),
-                    // What has a number and a command.
+                    // Only requests with a number and a command get a response.
                     2,
                 ),
                 _ => {

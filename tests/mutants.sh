@@ -16,7 +16,7 @@ usage() {
 
 part=${1:-}
 shift || usage
-# Which files: those that decide, or that move what was decided.
+# The files of each part: those that decide, or that move what was decided.
 case $part in
 core) examined=(protocol-core/src/{machine,connection,frame,envelope}/'**' protocol-core/src/{index,outbox,stream}.rs) ;;
 json) examined=(protocol-json/src/'**') ;;
@@ -38,7 +38,7 @@ fi
 export CARGO_MUTANTS_JOBS=${CARGO_MUTANTS_JOBS:-2}
 out=target/mutants/$part
 rm -rf "$out"
-# What asks for memory for ever is noticed before it has it all.
+# A mutant that asks for memory for ever is noticed before it has it all.
 ulimit -v $((12 << 20))
 
 # mutants PASS SECONDS ARGUMENT...: tries them, on tests that pass while nothing is broken. That some are not noticed (2)
@@ -76,7 +76,7 @@ again() {
 # Linking takes longest. So each part begins with the few tests that notice most.
 case $part in
 core)
-    # What is slow, and seldom the first to notice anything.
+    # Tests that are slow, and seldom the first to notice anything.
     slow=()
     for test in sixty_thousand two_hundred_thousand schedules:: g10_any_order g10_every_dialect the_random; do
         slow+=(--skip "$test")

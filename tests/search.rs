@@ -25,7 +25,7 @@ use scenarios::{
     SCENARIOS, TURNS,
 };
 
-/// Where a search is given up: nothing recorded comes near it.
+/// The number of states at which a search is given up: nothing recorded comes near it.
 const MOST: usize = 20_000_000;
 
 /// In debug builds, searches with more states are left to release builds.
@@ -99,7 +99,7 @@ fn search_all(
 
 type Search = fn(&Dialect, &Scenario) -> Report;
 
-/// What is searched in a dialect, and how.
+/// Returns the scenarios for a dialect, each with the search that runs it.
 fn scenarios_of(
     dialect: &Dialect,
     is_large: bool,
@@ -126,7 +126,7 @@ fn scenarios_of(
 
 fn direct(dialect: &Dialect, scenario: &Scenario) -> Report {
     let config = Config::client(dialect.clone());
-    // Where nothing tells the sides apart, a state and its mirror image are one.
+    // If nothing tells the sides apart, a state and its mirror image are one.
     let are_alike =
         dialect.cancellers == Cancellers::Both && dialect.capability == CapabilityRule::NotNeeded;
     let configs = if are_alike { [config.clone(), config] } else { both_roles(config) };

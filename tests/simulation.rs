@@ -1,8 +1,8 @@
 //! Whole adapters on a virtual clock and a simulated network, in worlds that are drawn from seeds.
 //!
 //! A world is two peers, perhaps with a relay between them, that call each other in every way and
-//! are interrupted in every way. Which task runs next, what the network does to the bytes and what
-//! everybody does is drawn from the seed; nothing else is random, and no time passes but the
+//! are interrupted in every way. The seed decides the order of tasks, the network's effect on the
+//! bytes, and the actions of everybody. Nothing else is random, and no time passes but the
 //! simulated. So a seed is a world: `SIM_SEED=17` replays one, `SIM_SEEDS=100000` tries more.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 

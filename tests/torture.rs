@@ -27,7 +27,7 @@ use serde_json::Value;
 
 const NOW: Timestamp = Timestamp::ZERO;
 
-/// What a message made happen, and what it was answered.
+/// The effect of a message, and the responses to it.
 #[derive(Debug)]
 struct Seen {
     what: Result<Taken, (&'static str, Option<EnvelopeProblem>)>,

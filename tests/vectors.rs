@@ -1,9 +1,7 @@
 //! Runs `tests/vectors/<dialect>/*.jsonl` through `rescind step`, byte for byte.
 //!
-//! A vector begins with a line that says what it shows, which bugs (B) and guarantees (G) it holds,
-//! which rule of which protocol asks for it, and which side of which dialects it is. Then come
-//! `{"in": INPUT}` lines, each followed by the `{"out": OUTPUT}` lines that it makes. `{revision}` stands
-//! for the date in the name of the dialect.
+//! A vector begins with a header line, whose members [`Header`] describes. Then come `{"in": INPUT}` lines, each
+//! followed by the `{"out": OUTPUT}` lines that it makes. `{revision}` stands for the date in the name of the dialect.
 //! `BLESS=1 cargo test --test vectors` rewrites the outputs; read the difference before you commit it.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -58,13 +56,13 @@ const GUARANTEES: u8 = 12;
 struct Header {
     /// One sentence: what it shows.
     vector: String,
-    /// Which bugs and guarantees: `B9`, `G3`.
+    /// The bugs and guarantees that it holds: `B9`, `G3`.
     rules: Vec<String>,
     /// All those in which it is the same conversation; the first names the folder.
     dialects: Vec<String>,
-    /// Which rule of which protocol, or which reader of the wire, asks for it.
+    /// The rule of a protocol, or the reader of the wire, that asks for it.
     cites: String,
-    /// Which side it is, where the dialect tells its sides apart.
+    /// The side that it is, if the dialect tells its sides apart.
     #[serde(default = "client")]
     side: String,
 }

@@ -1,4 +1,4 @@
-//! Fuzzes [`rescind_fuzz::frames`].
+//! Runs [`rescind_fuzz::frames`] on the fuzzer's bytes.
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| rescind_fuzz::frames(data));

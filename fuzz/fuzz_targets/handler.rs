@@ -1,4 +1,4 @@
-//! Fuzzes [`rescind_fuzz::handler`].
+//! Runs [`rescind_fuzz::handler`] on the fuzzer's bytes.
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| rescind_fuzz::handler(data));

@@ -1,4 +1,4 @@
-//! Fuzzes [`rescind_fuzz::session`].
+//! Runs [`rescind_fuzz::session`] on the fuzzer's bytes.
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| rescind_fuzz::session(data));

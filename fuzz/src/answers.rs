@@ -1,4 +1,4 @@
-//! What a connection may answer by itself: fixed sentences, and the id of what it answers (G9, B3).
+//! The responses that a connection makes by itself: fixed sentences, and the id of the request (G9, B3).
 
 use std::collections::BTreeSet;
 
@@ -19,7 +19,7 @@ const SENTENCES: [&str; 9] = [
     "Operation not found",
 ];
 
-/// Why a cancel is acknowledged as one that did nothing.
+/// The reasons in acknowledgements of cancels that did nothing.
 const REASONS: [&str; 3] =
     ["Operation already completed", "Operation not found", "Operation can't be cancelled"];
 

@@ -13,10 +13,10 @@ use crate::json::{Members, depth, string};
 
 const NOW: Timestamp = Timestamp::ZERO;
 
-/// What has to happen: any one of these, where a message breaks several rules.
+/// The lines of which any one has to happen: a message may break several rules.
 type Expected = Vec<String>;
 
-/// The first byte chooses limits and ids; the rest is a message to a connection of plain JSON-RPC
+/// The first byte chooses limits and ids. The rest is a message to a connection of plain JSON-RPC,
 /// whose calls 1 and 2 are in flight. It must be accepted, refused and understood as `serde_json`
 /// has it, with ids, params and results byte for byte.
 pub fn differential(data: &[u8]) {
@@ -226,7 +226,7 @@ impl Oracle {
         let number: Option<u8> =
             id.and_then(|id| id.parse().ok()).filter(|id| (1..=2).contains(id));
         let readable = self.readable(id);
-        // What has params, and is no answer, can only be a broken request.
+        // A message with params that is no response can only be a broken request.
         let is_request = result.or(error).is_none() && members.get("params").is_some();
         let call = number.filter(|number| self.calls.contains(number) && !is_request);
         let failure = error.and_then(failure);

@@ -9,9 +9,9 @@ use crate::bytes::Bytes;
 
 const NOW: Timestamp = Timestamp::ZERO;
 
-/// The first two bytes choose dialect and framing, the next six the sizes of the pieces; the rest is
-/// a stream. Read at once, in those pieces and byte by byte, it must make the same happen (G11),
-/// and what is kept of it must stay bounded (G8).
+/// The first two bytes choose dialect and framing, the next six the sizes of the pieces. The rest
+/// is a stream, which is read at once, in those pieces, and byte by byte. The events must be the
+/// same each time (G11), and the bytes that are kept must stay bounded (G8).
 pub fn frames(data: &[u8]) {
     let mut bytes = Bytes::new(data);
     let mut config = small(bytes.dialect());
@@ -29,7 +29,7 @@ pub fn frames(data: &[u8]) {
     assert_eq!(read(config, stream.chunks(1)), at_once, "G11: byte by byte");
 }
 
-/// Where the transport keeps messages apart, a stream is nothing but its messages.
+/// Checks a transport that keeps messages apart: a stream is nothing but its messages.
 fn whole(config: Config, message: &[u8]) {
     if message.is_empty() {
         return;
@@ -51,7 +51,7 @@ fn take(stream: &mut StreamConnection<u8>, unread: &[u8]) -> (usize, Vec<String>
     (received.consumed, first.into_iter().chain(waiting(stream)).collect())
 }
 
-/// What has happened and was not told.
+/// Returns the events that have happened and were not taken.
 fn waiting(stream: &mut StreamConnection<u8>) -> impl Iterator<Item = String> {
     std::iter::from_fn(|| stream.connection_mut().poll_event().map(|event| format!("{event:?}")))
 }
@@ -75,7 +75,7 @@ fn prepared(config: Config) -> StreamConnection<u8> {
     stream
 }
 
-/// What a stream in pieces makes happen, and what is written then.
+/// Reads a stream in pieces. Returns the events, and the bytes that are written then.
 fn read<'a>(config: Config, pieces: impl Iterator<Item = &'a [u8]>) -> (Vec<String>, Vec<u8>) {
     let mut stream = prepared(config.clone());
     let (mut input, mut seen, mut out) = (InputBuffer::new(), Vec::new(), Vec::new());

@@ -5,9 +5,9 @@ use protocol_router::{Context, Router};
 use protocol_testkit::simulate::{self, Script, Simulation};
 use serde_json::{Value, json};
 
-/// The bytes choose the dialect, then everything that happens: what the peer says, honest or hostile, what
-/// the network does to it, who goes on next, and when time passes. Whatever a handler may not do is a
-/// finding, and so is whatever the library may not.
+/// The bytes choose the dialect, then everything that happens. This is the peer's messages, honest or hostile, the
+/// network's effect on them, the order of tasks, and the passing of time. Anything that a handler or the library may
+/// not do is a finding.
 pub fn handler(data: &[u8]) {
     simulate::fuzz(data, world);
 }

@@ -19,7 +19,7 @@ impl<'m> Members<'m> {
         self.all(name).last()
     }
 
-    /// How often a name stands there.
+    /// Returns the number of members of that name.
     pub(crate) fn times(&self, name: &str) -> usize {
         self.all(name).count()
     }
@@ -59,7 +59,7 @@ impl<'m> Deserialize<'m> for Members<'m> {
     }
 }
 
-/// What a string token says; `None` for other tokens, and for a lone surrogate.
+/// Decodes a string token; `None` for other tokens, and for a lone surrogate.
 pub(crate) fn string(token: &str) -> Option<String> {
     serde_json::from_str(token).ok()
 }
@@ -72,7 +72,7 @@ pub(crate) fn each_message(json: &[u8]) -> Vec<&[u8]> {
     }
 }
 
-/// How deep arrays and objects are nested in valid JSON.
+/// Returns the depth to which arrays and objects are nested in valid JSON.
 pub(crate) fn depth(json: &str) -> usize {
     let (mut depth, mut deepest, mut in_string, mut escaped) = (0_usize, 0, false, false);
     for byte in json.bytes() {

@@ -1,5 +1,5 @@
-//! What each fuzz target does with its bytes, as plain functions: fuzzed by `fuzz_targets/`, and
-//! replayed on the committed corpus by `tests/corpus.rs`.
+//! The work of each fuzz target on its bytes, as plain functions. `fuzz_targets/` fuzzes them, and
+//! `tests/corpus.rs` replays them on the committed corpus.
 //!
 //! A target panics when a guarantee does not hold.
 #![forbid(unsafe_code)]
@@ -29,7 +29,7 @@ pub use relay::relay;
 pub use schedule::schedule;
 pub use session::{session, session_is_calm};
 
-/// What a target does with the bytes it is given.
+/// A target's work on the bytes of one input.
 pub type Target = fn(&[u8]);
 
 /// Every target by its name.

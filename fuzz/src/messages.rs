@@ -19,9 +19,8 @@ const SAID: usize = 96 << 10;
 /// The longest message, a little over the longest that the limits allow.
 const LONGEST: usize = 9 << 10;
 
-/// The first bytes choose the dialect, what went before and the limits; the rest is a conversation: messages
-/// of any bytes, and what the host does. The host polls all events after each step, and messages when it
-/// likes.
+/// The first bytes choose the dialect, the history and the limits. The rest is a conversation: messages of any bytes,
+/// and the host's actions. The host polls all events after each step, and messages when it likes.
 ///
 /// Nothing panics. The responses of the connection itself have the form of the envelope and echo nothing but
 /// the id (G9). The connection lives. At the end each call has settled once (G1) and each request was responded to

@@ -1,8 +1,9 @@
 //! The committed form of a corpus: `corpus/<target>.pack`.
 //!
-//! Entries, one behind the other: a line `NAME LENGTH`, so many bytes, a line end. Sorted by name,
-//! so that a changed corpus is a small difference. What a fuzzer found by itself is named for a hash
-//! of its bytes, cut short; a finding, or a case by hand, says in its name what it is.
+//! Entries, one behind the other: a line `NAME LENGTH`, so many bytes, a line end. They are sorted
+//! by name, so that a changed corpus is a small difference. An entry that a fuzzer found is named
+//! for a hash of its bytes, cut short. The name of a finding, or of a case by hand, says what it
+//! is.
 
 use std::collections::BTreeMap;
 

@@ -116,7 +116,7 @@ impl<'a> Message<'a> {
         let (id, reason) = (self.id, self.text);
         let cancel = Hostile::Cancel.message(id, self.dialect);
         let cancel = String::from_utf8(cancel).expect("it is JSON");
-        // Whatever names the request has the reason behind it.
+        // The reason stands behind each member that names the request.
         cancel.replacen(id, &format!(r#"{id},"reason":"{reason}""#), 1).into_bytes()
     }
 

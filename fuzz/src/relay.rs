@@ -10,12 +10,13 @@ use protocol_testkit::{Hostile, both_roles, framed, small};
 use crate::bytes::Bytes;
 use crate::json::{Members, each_message, string};
 
-/// Whoever reads a finding has to follow it.
+/// The most steps of one input: a reader has to follow a finding.
 const MOST: usize = 200;
 
-/// The first bytes choose the dialects of the three hops; the rest is what the two peers write and
-/// when the relays read and write. Each request is answered at most once, under its own id (G2); no
-/// cancel goes through as it is (B25); and when both peers are gone nothing is left (G1).
+/// The first bytes choose the dialects of the three hops. The rest is the output of the two peers,
+/// and the times at which the relays read and write. Each request gets one response at most, under
+/// its own id (G2). No cancel goes through as it is (B25). When both peers are gone, nothing is
+/// left (G1).
 pub fn relay(data: &[u8]) {
     let mut bytes = Bytes::new(data);
     let hops = [0; 3].map(|_| bytes.dialect());
@@ -33,12 +34,12 @@ pub fn relay(data: &[u8]) {
 struct Chain {
     relays: [Relay; 2],
     peers: [Peer; 2],
-    /// What is on its way between the relays: towards the second, towards the first.
+    /// The bytes on their way between the relays: towards the second, and towards the first.
     between: [Vec<u8>; 2],
     now: Timestamp,
 }
 
-/// What a peer wrote and read.
+/// One peer, and the messages that it wrote and read.
 struct Peer {
     dialect: Dialect,
     /// The side of its relay that it is on.

@@ -7,9 +7,9 @@ use protocol_testkit::{judge_draining, operations};
 
 use crate::bytes::Bytes;
 
-/// The first bytes choose the dialect and the role, and when either connection is drained; the rest are
-/// operations, done to both, up to a shutdown. What left and what happened must differ only as
-/// [`judge_draining`] lets it (G11).
+/// The first bytes choose the dialect and the role, and when either connection is drained. The rest
+/// are operations, done to both, up to a shutdown. Messages and events may differ only as
+/// [`judge_draining`] allows (G11).
 pub fn schedule(data: &[u8]) {
     let mut bytes = Bytes::new(data);
     let mut config = Config::client(bytes.dialect());

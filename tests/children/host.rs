@@ -14,7 +14,7 @@ const VARIABLE: &str = "RESCIND_HOST";
 /// Behind a wrapper, deaf to the end of its input and to `SIGTERM`.
 const SERVER: &str = r#"sh -c 'trap "" TERM; echo there >&2; while :; do sleep 1000; done'; true"#;
 
-/// What the other program does: it spawns, and waits for its end.
+/// Runs in the other program: spawns a child, and waits for its end.
 async fn host(connect: Connect) {
     let mark = std::env::var(VARIABLE).unwrap();
     let mut command = Command::new("sh");
@@ -62,7 +62,7 @@ fn start(test: &str, mark: &Mark) -> Host {
 
 #[test]
 fn f60_a_host_that_is_killed_leaves_nothing() {
-    // What we ignore, as jobs in the background of a shell do, our children ignore too.
+    // Our children ignore each signal that we ignore, as jobs in the background of a shell do.
     let signals = [Signal::KILL, Signal::TERM, Signal::INT]
         .into_iter()
         .filter(|signal| !ignores(std::process::id(), *signal));

@@ -1,4 +1,4 @@
-//! What holds without any runtime.
+//! The guarantees that hold without any runtime.
 
 use std::fs;
 use std::io::{self, Read};
@@ -233,7 +233,7 @@ fn f62_what_is_written_after_a_blocking_reader_has_gone_is_read() {
     assert_eq!(owner.process().pushed(), Pushed::No);
 }
 
-/// Whoever reads what nobody wants holds up nobody who ends the process.
+/// A thread that reads unwanted output holds up nobody who ends the process.
 #[test]
 fn f60_a_silent_process_whose_blocking_reader_has_gone_is_ended() {
     let mark = Mark::new();

@@ -1,4 +1,4 @@
-//! What holds on every runtime.
+//! The guarantees that hold on every runtime.
 
 use std::process::Command;
 use std::sync::{Arc, Mutex};
@@ -59,7 +59,7 @@ pub(crate) async fn f32_a_death_behind_an_open_pipe_settles_calls_with_the_statu
     assert_eq!(lost(sent).await, "the process ended: exit status: 3");
     assert_eq!(lost(unsent).await, "the process ended: exit status: 3");
     assert!(!is_there(id), "it is no zombie");
-    // What is left has its grace; nobody has to drop a handle.
+    // The processes that are left have their grace; nobody has to drop a handle.
     mark.kill_the_rest();
     let status = soon("its end", child.process.exit()).await.unwrap();
     assert_eq!(status.code(), Some(3));

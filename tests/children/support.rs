@@ -39,7 +39,7 @@ pub(crate) fn run_on_tokio<F: Future>(test: F) -> F::Output {
     tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap().block_on(test)
 }
 
-/// What a future gives, which must not take for ever.
+/// Returns the output of a future, which must not take for ever.
 pub(crate) async fn soon<F: Future>(what: &str, future: F) -> F::Output {
     let late = async {
         smol::Timer::after(PATIENCE).await;

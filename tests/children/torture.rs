@@ -1,6 +1,6 @@
-//! Children of ten kinds, many at once, each of which loses its process, its handles or its runtime at
-//! a random moment: nothing is left of any, no call is unsettled, and it takes no longer than the
-//! graces.
+//! Children of ten kinds, many at once. Each loses its process, its handles or its runtime at a
+//! random moment. Nothing is left of any child, no call is unsettled, and it takes no longer than
+//! the graces.
 //!
 //! `CHILDREN=5000 CHILDREN_SEED=7 cargo test --release -p rescind-children-suite --test torture`
 
@@ -23,7 +23,7 @@ use support::{Connect, Mark, eventually, on_smol, on_tokio, our_children, soon};
 /// Answers each request with its id.
 const SERVER: &str = r#"sed -u -n 's/.*"id":\([0-9]*\).*/{"jsonrpc":"2.0","id":\1,"result":\1}/p'"#;
 
-/// What is spawned, and what it is like; `SERVER` stands for one that answers.
+/// The kinds of children, with the script of each. `SERVER` stands for one that responds.
 const KINDS: [(&str, &str); 10] = [
     ("a server", "exec SERVER"),
     ("a server behind a wrapper", "SERVER; true"),
@@ -37,7 +37,7 @@ const KINDS: [(&str, &str); 10] = [
     ("one that closes its output and lives on", "exec >&-; sleep 1000"),
 ];
 
-/// What happens to it.
+/// The harm that a child meets.
 #[derive(Clone, Copy, Debug)]
 enum Blow {
     Killed,
@@ -99,7 +99,7 @@ async fn live(connect: Connect, seed: u64, mark: &Mark) {
     smol::Timer::after(moment).await;
     let kept = strike(child, blow);
     if matches!(blow, Blow::HandlesDropped) {
-        // What was still in flight holds the connection; a caller that goes cancels.
+        // A call that is still in flight holds the connection; a dropped call cancels.
         drop(calls);
     } else {
         for call in calls {

@@ -28,7 +28,7 @@ impl Work {
     }
 }
 
-/// What a session is opened with: all that a client may have to know of any of these dialects.
+/// Returns the result that opens a session: all that a client may have to know of any of these dialects.
 fn welcome() -> Value {
     json!({
         "protocolVersion": 1,
@@ -105,15 +105,15 @@ fn on_a_single_thread(stream: TcpStream, config: Config) {
     Host::new(FdTransport::new(&stream, &stream), config).run(&handle).unwrap();
 }
 
-/// Both sides cancel in it.
+/// The dialect that is tested by default: both sides cancel in it.
 const SAMPLE: &str = "acp";
 
 /// Those whose servers can't ask, or must not.
 const ASKS_NOTHING: [&str; 6] = ["jsonrpc", "mcp", "mcp-2026-07-28", "abp", "dap", "erlmcp"];
 
-/// What is said of a server in each dialect.
+/// Tests a server in each dialect, and returns the reports.
 fn reports(serve: fn(TcpStream, Config), patience: Duration) -> Vec<(String, Report)> {
-    // What HTTP changes of a dialect does not show on a stream.
+    // A stream does not show the changes that HTTP makes to a dialect.
     let is_tried = |dialect: &&Dialect| match env::var_os("RESCIND_EVERY_RUNTIME") {
         Some(_) => !dialect.name.ends_with("-http"),
         None => dialect.name == SAMPLE,
@@ -147,7 +147,7 @@ const UNTRIED: [&str; 3] = [
     "works on several requests at the same time",
     "no session is opened (session/new)",
 ];
-/// What is left open of a server that does one thing at a time.
+/// The reasons for open checks of a server that does one thing at a time.
 const SERIAL: [&str; 4] = [
     "answers nothing else while it is at work",
     "passed without an answer to the next request",

@@ -18,7 +18,7 @@ impl Far {
         Self { reader: Some(reader), writer: Some(writer), unread: Vec::new() }
     }
 
-    /// How many writes brought what is here so far.
+    /// Returns the number of writes on the connection's side so far.
     pub(crate) fn writes(&self) -> usize {
         self.reader.as_ref().expect("it reads").writes()
     }

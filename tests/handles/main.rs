@@ -1,13 +1,16 @@
 //! The whole handle API, on every runtime: one suite, written once.
 //!
-//! Each runtime is a module that brings six things: `open` makes a connection and the future that
-//! drives it, `DRIVER` says whether that future is what drives it, `spawn` runs a future beside the test, `run` runs a test to its end, `Shared` is
-//! what its handlers share: an `Rc` where handlers need not be `Send`. A runtime more is a file more.
+//! Each runtime is a module; another one takes one more file. It brings these parts:
+//! - `open` makes a connection, and the future that drives it
+//! - `DRIVER` says whether that future or threads drive it
+//! - `spawn` runs a future beside the test
+//! - `run` runs a test to its end
+//! - `Shared` is the pointer that its handlers share: an `Rc` where handlers need not be `Send`
 
 #![allow(clippy::duplicate_mod, reason = "the suite is compiled for each runtime")]
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-/// What drives a connection.
+/// The part that drives a connection.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Driver {
     /// The future that `open` gives.

@@ -18,7 +18,7 @@ struct State {
     writes: usize,
     is_closed: bool,
     is_unread: bool,
-    /// What reading fails with, once everything that was written is read.
+    /// The error of a read, once everything that was written is read.
     failure: Option<io::ErrorKind>,
     reader: Option<Waker>,
     writer: Option<Waker>,
@@ -34,7 +34,7 @@ pub(crate) fn pipe(capacity: usize) -> (PipeReader, PipeWriter) {
 }
 
 impl PipeReader {
-    /// How many writes there were.
+    /// Returns the number of writes so far.
     pub(crate) fn writes(&self) -> usize {
         self.0.lock().unwrap().writes
     }
@@ -117,7 +117,7 @@ impl AsyncWrite for PipeWriter {
 }
 
 impl PipeWriter {
-    /// Whoever reads fails once it has read everything.
+    /// Makes reads fail, once everything that was written is read.
     pub(crate) fn fail(self, failure: io::ErrorKind) {
         self.0.lock().unwrap().failure = Some(failure);
     }

@@ -1,4 +1,5 @@
-//! What a subscriber of `tracing` sees, on tokio and on an executor made by hand: docs/guide/tracing.md.
+//! The spans and events that a subscriber of `tracing` sees, on tokio and on an executor made by
+//! hand: docs/guide/tracing.md.
 //!
 //! Clocks stand still until nothing else happens, so durations are exact.
 

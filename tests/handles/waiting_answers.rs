@@ -1,5 +1,5 @@
-//! What a peer that asks and does not read costs: answers that wait for room are bounded in bytes, and
-//! what else arrives costs no more because of them (F31, F46).
+//! The cost of a peer that sends requests and does not read. Responses that wait for room are
+//! bounded in bytes, and other input costs no more because of them (F31, F46).
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 

@@ -1,4 +1,4 @@
-//! How much heap a test holds, by bytes that were asked for. Whoever depends on this has its allocator.
+//! The heap that a test holds, in bytes that were asked for. A crate that depends on this one has its allocator.
 #![allow(unsafe_code, reason = "only an allocator sees every allocation")]
 
 use std::alloc::{GlobalAlloc, Layout, System};
@@ -56,7 +56,7 @@ pub fn aside<T>(work: impl FnOnce() -> T) -> T {
     done
 }
 
-/// How many bytes all threads have allocated so far, whether they were freed or not.
+/// Returns the number of bytes that all threads have allocated so far, whether they were freed or not.
 #[must_use]
 pub fn taken() -> usize {
     TAKEN_OF_ALL.load(Relaxed)
@@ -70,14 +70,14 @@ pub struct Heap {
 }
 
 impl Heap {
-    /// What this thread allocates from now on. The peak of another such part ends here.
+    /// Begins a part of all that this thread allocates from now on. The peak of another such part ends here.
     #[must_use]
     pub fn of_thread() -> Self {
         PEAK.set(LIVE.get());
         Self { before: LIVE.get(), is_of_all: false }
     }
 
-    /// What all threads allocate from now on. The peak of another such part ends here.
+    /// Begins a part of all that any thread allocates from now on. The peak of another such part ends here.
     #[must_use]
     pub fn of_process() -> Self {
         let before = LIVE_OF_ALL.load(Relaxed);

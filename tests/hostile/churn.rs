@@ -1,5 +1,5 @@
-//! Many clients that come, ask, cancel and hang up at random, and a server that is told to end in the midst of it:
-//! nothing is lost, nothing is answered twice.
+//! Many clients that come, ask, cancel and hang up at random. In the midst of it the server has to end: nothing is
+//! lost, and nothing gets a second response.
 
 use std::collections::HashMap;
 use std::io::ErrorKind::{BrokenPipe, ConnectionReset};
@@ -33,18 +33,18 @@ impl Dice {
     }
 }
 
-/// What one client has asked and what of it was answered.
+/// One client, with the requests that it has sent.
 struct Asked {
     client: Client,
     next: u64,
-    /// What was asked and not answered, and whether it was cancelled.
+    /// The requests without a response, by id, and whether each was cancelled.
     open: HashMap<u64, bool>,
     /// The last of what the server is known to have taken: it takes everything in order.
     taken: u64,
     answered: usize,
 }
 
-/// How a client's stay ended.
+/// The end of a client's stay.
 #[derive(PartialEq, Eq, Debug)]
 enum Stay {
     HungUp,
@@ -74,8 +74,8 @@ impl Asked {
             }
             Ok(Message::Close(_)) => Some(self.told_goodbye()),
             Ok(other) => panic!("{other:?}"),
-            // What is written after the server said goodbye and hung up resets the connection, and the goodbye
-            // may be lost with it. Whoever sees this asserts that the server is ending.
+            // A write after the server said goodbye and hung up resets the connection, and the goodbye may be lost with
+            // it. The caller asserts then that the server is ending.
             Err(Error::Io(error)) if matches!(error.kind(), ConnectionReset | BrokenPipe) => {
                 Some(self.told_goodbye())
             }

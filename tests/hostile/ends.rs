@@ -1,7 +1,8 @@
-//! Whoever is attacked by its server, or from both sides: `call`, `relay` and `step`, on each runtime (F31, F45, F70, F71).
+//! Attacks on programs by their server, or from both sides: `call`, `relay` and `step`, on each runtime (F31, F45, F70,
+//! F71).
 //!
-//! An attack here has no end, so what it is held to is memory: above that of a twin with a peer that says and reads nothing, in the
-//! same run.
+//! An attack here has no end, so it is held to memory: above that of a twin in the same run, whose peer writes and
+//! reads nothing.
 
 use std::io::{Read, Write};
 use std::net::TcpListener;
@@ -18,11 +19,12 @@ use serde_json::json;
 use crate::alone;
 use crate::program::Program;
 
-/// How long an attack lasts: what grows without bound has grown by then.
+/// The time that an attack lasts: a leak without bound has grown by then.
 const LASTS: Duration = Duration::from_secs(5);
 
-/// What may be kept of what no one can use: what waits to be taken, where reading is faster than taking, and a message of the
-/// longest in a buffer that doubles, with its copies. Of the first docs/memory.md says why it is three times its limit.
+/// Returns the most that a program may keep of unusable input. One part waits to be taken, where reading is faster than
+/// taking; docs/memory.md explains why it counts three times its limit. The other is a message of the longest in a
+/// buffer that doubles, with its copies.
 fn most() -> usize {
     let options = Options::new(Config::client(Dialect::LSP_3_17));
     3 * (options.inbox_bytes + options.config.limits.message_bytes)
@@ -38,12 +40,12 @@ const RELAYS: [&[&str]; 2] = [&["relay", "--runtime", "tokio"], &["relay", "--ru
 /// A server that neither reads nor says anything.
 const SILENT: &str = "exec sleep 1000";
 
-/// Who is around a program.
+/// The two ends around a program.
 #[derive(Clone, Copy)]
 struct Around {
     /// The server, a script of a shell.
     server: &'static str,
-    /// What the client writes; then it is silent.
+    /// The input that the client writes before it is silent.
     client: Client,
     /// Whether the client reads what the program says.
     is_read: bool,
@@ -148,7 +150,7 @@ fn ask(name: &str, around: Around) {
     withstand(name, &RELAYS, around);
 }
 
-/// What floods with notifications.
+/// A server that floods with notifications.
 const NOTIFICATIONS: &str = r#"exec yes '{"jsonrpc":"2.0","method":"n","params":[1]}'"#;
 
 #[test]

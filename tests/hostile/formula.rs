@@ -5,7 +5,7 @@ use protocol_core::{Config, Connection, Dialect};
 use protocol_websocket::{TLS_BYTES, settings};
 use rescind_hostile_suite::KIB;
 
-/// What TLS may take of so many connections.
+/// Returns the most that TLS may take of so many connections.
 pub(crate) fn tls(many: usize) -> usize {
     many * (PLACE + TLS_BYTES)
 }

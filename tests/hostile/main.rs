@@ -1,5 +1,5 @@
-//! Attacks on the running program. Each says what it may cost at most: memory by the formula of G8, processor time and
-//! another client's waiting beside what they are without it (F31, F44 to F49, F71).
+//! Attacks on the running program. Each has a limit on its cost: memory by the formula of G8, processor time, and
+//! another client's waiting beside the figures without it (F31, F44 to F49, F71).
 //!
 //! The figures are those of a release build: `cargo test --release -p rescind-hostile-suite --test hostile -- --nocapture`.
 #![cfg(target_os = "linux")]

@@ -1,8 +1,8 @@
 //! Every attack on every server that it concerns: the program and the libraries, on each runtime.
 //!
-//! A cell is an attack on a server. Its memory is held to what may wait there, above that of the same process before;
-//! its processor time to that of a twin under the same flood whose client reads what it is answered. Both are measured in the
-//! same run.
+//! A cell is an attack on a server. Its memory is held to the sum of all that may wait there, above that of the same
+//! process before. Its processor time is held to that of a twin under the same flood, whose client reads the responses.
+//! Both are measured in the same run.
 
 use std::io;
 use std::sync::Mutex;
@@ -21,7 +21,7 @@ use crate::formula;
 use crate::program::Program;
 use crate::tls::identity;
 
-/// Who is attacked.
+/// The server that is attacked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Victim {
     /// `rescind serve` on standard input, on this runtime.
@@ -53,12 +53,12 @@ const VICTIMS: [Victim; 16] = [
     Victim::Listener("smol"),
 ];
 
-/// What an attack is to the servers of one kind.
+/// The meaning of an attack for the servers of one kind.
 #[derive(Clone, Copy)]
 enum Cell {
-    /// It may take so much memory.
+    /// It may take at most this much memory.
     Holds(fn(&Options, usize) -> usize),
-    /// It is none, and why.
+    /// It is no attack there, for this reason.
     No(&'static str),
 }
 
@@ -113,24 +113,24 @@ const ATTACKS: [Attack; 13] = [
         pipes: Holds(messages), sockets: Holds(messages), secure: Holds(messages) },
 ];
 
-/// What an allocator keeps of what comes and goes, and what is not counted by the byte.
+/// The memory that an allocator keeps of freed blocks, and all that is not counted by the byte.
 const SLACK: usize = 16 * MIB;
 
 fn messages(options: &Options, _: usize) -> usize {
     3 * options.config.limits.message_bytes + SLACK
 }
 
-/// What may wait to be taken, be worked at, and wait to be sent.
+/// Returns the bytes that may wait to be taken, be worked at, and wait to be sent.
 fn answers(options: &Options, many: usize) -> usize {
     options.response_bytes + work(options, many)
 }
 
-/// What may wait to be taken, and be worked at.
+/// Returns the bytes that may wait to be taken, and be worked at.
 fn work(options: &Options, many: usize) -> usize {
     options.inbox_bytes + options.work_bytes + messages(options, many)
 }
 
-/// What rows of the core take beside it: each has its id in several indexes.
+/// Returns the bytes that rows of the core take beside that: each has its id in several indexes.
 fn rows(options: &Options, many: usize) -> usize {
     work(options, many) + many * 2 * KIB
 }
@@ -174,7 +174,7 @@ impl Victim {
         }
     }
 
-    /// What one connection may hold there.
+    /// Returns the options of one connection there.
     fn options(self) -> Options {
         match self {
             Self::Serve(_) | Self::Listen(_) => Options::new(Config::server(Dialect::ACP_V1)),
@@ -220,7 +220,7 @@ impl Victim {
     }
 }
 
-/// What an attack cost.
+/// The cost of one attack.
 struct Cost {
     taken: usize,
     /// Memory before it.

@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 use tokio_rustls::rustls::crypto::ring::default_provider;
 use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 
-/// Where the certificate and its key are, and who trusts them.
+/// The paths of a certificate and its key, and the configuration of a client that trusts them.
 pub(crate) struct Identity {
     pub(crate) certificate: String,
     pub(crate) key: String,

@@ -1,5 +1,5 @@
-//! What rustls keeps for one connection, with the settings of `rescind serve`, at its worst: no more than the formula counts for
-//! it (G8, F47).
+//! The most that rustls keeps for one connection, with the settings of `rescind serve`. It is no more than the formula
+//! counts for it (G8, F47).
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::io::{Read, Write};
@@ -56,7 +56,7 @@ fn feed(server: &mut ServerConnection, mut bytes: &[u8]) {
 #[test]
 fn g08_the_share_of_tls_holds_whatever_a_client_sends_and_reads() {
     let (server_config, client_config) = configs();
-    // What is made once for a process is there.
+    // The parts that are made once for a process are there now.
     drop(serving(&server_config));
 
     // A ClientHello of 64 KiB that is never whole, in records as long as can be.

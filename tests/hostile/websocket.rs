@@ -13,11 +13,11 @@ use tungstenite::WebSocket;
 use crate::program::Program;
 use crate::{alone, formula};
 
-/// How often an attack is measured at most. What else a machine does may slow one attempt; an attack slows all.
+/// The most times that an attack is measured. Other work of the machine may slow one attempt; an attack slows all.
 const ATTEMPTS: usize = 3;
-/// How many times as long another client's median may take.
+/// The most by which another client's median may grow, as a factor.
 const SLOWER: u32 = 5;
-/// What it may wait for at most.
+/// The time that 99 in a hundred of its round trips have to stay below.
 const P99: Duration = Duration::from_millis(100);
 
 pub(crate) struct Server {

@@ -3,8 +3,8 @@
 use std::path::Path;
 use std::{env, fs};
 
-/// The name of each program, its page, the place of its block among the Rust blocks there, and the
-/// function around it, if the block is only the body of one.
+/// The name of each program, its page, and the place of its block among the Rust blocks there. The
+/// last is the function around the block, if the block is only the body of one.
 const PROGRAMS: [(&str, &str, usize, Option<&str>); 7] = [
     ("readme", "README.md", 0, None),
     ("acp_agent", "docs/guide/acp-agent.md", 0, None),

@@ -1,4 +1,4 @@
-//! How many states there are, as recorded.
+//! The number of states of each search, as recorded.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -26,7 +26,7 @@ impl Counts {
         PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("search/counts.txt")
     }
 
-    /// What is recorded: a line a search, `preset | scenario | states | transitions`.
+    /// Reads the recorded counts: a line a search, `preset | scenario | states | transitions`.
     pub(crate) fn read() -> Self {
         let text = std::fs::read_to_string(Self::path()).unwrap_or_default();
         let line = |line: &str| {

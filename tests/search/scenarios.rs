@@ -1,4 +1,5 @@
-//! What is searched: small worlds that together hold every kind of event in every order.
+//! The scenarios that are searched: small worlds that together hold every kind of event in every
+//! order.
 
 use protocol_core::{Cause, Role, Shutdown};
 use protocol_testkit::explore::Scenario;
@@ -56,7 +57,7 @@ const REVISIONS: &[Answering] = &[
     Answering::Revision(5),
 ];
 
-/// What `.ci/run` searches in every preset.
+/// The scenarios that `.ci/run` searches in every preset.
 pub(crate) const SCENARIOS: &[Scenario] = &[
     Scenario {
         name: "calls and cancels both ways",
@@ -227,7 +228,7 @@ pub(crate) const SCENARIOS: &[Scenario] = &[
     },
 ];
 
-/// What is searched beside those where cancels are requests.
+/// The scenarios for presets whose cancels are requests.
 pub(crate) const ACKNOWLEDGED: &[Scenario] = &[
     Scenario {
         name: "a cancel crosses the answer, a second one comes, and one of nothing",
@@ -278,7 +279,7 @@ pub(crate) const ACKNOWLEDGED: &[Scenario] = &[
     },
 ];
 
-/// What is searched beside those where the peers agree on a revision while they speak.
+/// The scenarios for presets whose peers agree on a revision while they speak.
 pub(crate) const NEGOTIATED: &[Scenario] = &[
     Scenario {
         name: "a revision is agreed on, beside cancels both ways",
@@ -327,7 +328,7 @@ pub(crate) const NEGOTIATED: &[Scenario] = &[
     },
 ];
 
-/// What is searched through a relay where the peers agree on a revision while they speak.
+/// The scenarios through a relay, for presets whose peers agree on a revision while they speak.
 pub(crate) const RELAYED_NEGOTIATED: &[Scenario] = &[Scenario {
     name: "a revision is agreed on through the relay, beside cancels both ways",
     budget: &[
@@ -341,7 +342,7 @@ pub(crate) const RELAYED_NEGOTIATED: &[Scenario] = &[Scenario {
     timers: false,
 }];
 
-/// What is searched beside those where requests go on as operations.
+/// The scenarios for presets whose requests go on as operations.
 pub(crate) const OPERATIONS: &[Scenario] = &[
     Scenario {
         name: "an operation, cancelled before its token, after it and after its end",
@@ -435,7 +436,7 @@ pub(crate) const OPERATIONS: &[Scenario] = &[
     },
 ];
 
-/// What is searched through a relay where requests go on as operations.
+/// The scenarios through a relay, for presets whose requests go on as operations.
 pub(crate) const RELAYED_OPERATIONS: &[Scenario] = &[Scenario {
     name: "an operation behind the relay",
     budget: &[
@@ -448,7 +449,7 @@ pub(crate) const RELAYED_OPERATIONS: &[Scenario] = &[Scenario {
     timers: false,
 }];
 
-/// What `.ci/run` searches through a relay, in every preset on both sides of it.
+/// The scenarios that `.ci/run` searches through a relay, in every preset on both sides of it.
 pub(crate) const RELAYED: &[Scenario] = &[
     Scenario {
         name: "a call and its cancel through the relay",
@@ -508,7 +509,7 @@ pub(crate) const RELAYED: &[Scenario] = &[
     },
 ];
 
-/// What `SEARCH=large` searches beside those.
+/// The scenarios that `SEARCH=large` searches beside those.
 pub(crate) const LARGE: &[Scenario] = &[
     Scenario {
         name: "large: two calls each way, two cancels, the line is cut",

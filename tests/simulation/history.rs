@@ -1,4 +1,5 @@
-//! What callers and handlers saw of each call, and what they must not have seen.
+//! The record of each call, as its caller and its handlers saw it, and the rules that it has to
+//! keep.
 
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
@@ -7,12 +8,12 @@ use protocol_async::CallError;
 use protocol_core::{CallOptions, CancelOutcome, Cause, Grace, Timestamp};
 use protocol_testkit::simulate::Simulation;
 
-/// How long work takes that is to outlast everything else.
+/// The time of work that is to outlast everything else.
 pub(crate) const NEVER: Duration = Duration::from_secs(20 * 60);
 /// Messages, with their stalls and in narrow pipes, take less.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(5 * 60);
 
-/// What a world may do to its calls.
+/// The things that a world may do to its calls.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Harshness {
     /// The line is cut, or one side ends the connection, while calls are in flight.
@@ -41,7 +42,7 @@ struct Call {
     /// Handlers that got it.
     served: usize,
     is_answered: bool,
-    /// What its handler was told.
+    /// The cause that its handler got.
     cancelled: Option<Cause>,
 }
 

@@ -1,4 +1,4 @@
-//! What one side read and wrote, and what it must not have written.
+//! The messages that one side read and wrote, and the rules for those that it wrote.
 
 use std::collections::BTreeMap;
 
@@ -18,9 +18,9 @@ enum Message {
     Torn,
 }
 
-/// What a message is, in either envelope.
+/// Returns the kind of a message, in either envelope.
 fn read(dialect: &Dialect, message: &str) -> Message {
-    // Where the line is cut, it may be the beginning of one.
+    // A line that was cut may end with the beginning of a message.
     let Ok(message) = serde_json::from_str::<Value>(message) else { return Message::Torn };
     let member = match &dialect.cancel {
         CancelRule::Notification { id, .. } => &**id,
@@ -44,7 +44,7 @@ fn read(dialect: &Dialect, message: &str) -> Message {
     }
 }
 
-/// What became of one request.
+/// The responses and the cancels of one request.
 #[derive(Default)]
 struct Request {
     answers: usize,

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use crate::history::{History, NEVER};
 
-/// What a handler can do without calling anyone.
+/// The methods whose handlers call nobody.
 const SIMPLE: [&str; 7] = ["now", "later", "deaf", "never", "progress", "fails", "lost"];
 const METHODS: [&str; 9] =
     ["now", "later", "deaf", "never", "progress", "fails", "lost", "nested", "passed"];
@@ -68,7 +68,7 @@ pub(crate) async fn call(peer: &Peer, history: &History) {
         3 => give_up(sent.cancel()),
         4 => give_up(sent.cancel_with_reason("it is enough")),
         5 => {
-            // What is sent meanwhile leaves together.
+            // The messages that are sent meanwhile leave together.
             let cork = peer.cork();
             Simulation.spawn("a cork", async move {
                 Simulation.sleep(Simulation.time_below(50)).await;

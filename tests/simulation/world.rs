@@ -29,7 +29,7 @@ const DIALECTS: [Dialect; 7] = [
 /// When every call has settled.
 const AFTERWARDS: Duration = Duration::from_secs(2 * 60 * 60);
 
-/// How one side ends the connection.
+/// The way in which one side ends the connection.
 #[derive(Clone, Copy, Debug)]
 enum Ending {
     Shutdown(Shutdown),

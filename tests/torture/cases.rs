@@ -91,7 +91,7 @@ pub(crate) const UNDECODABLE: &[&str] = &[
     r#"{"a":-1E+400}"#,
 ];
 
-/// What is no JSON.
+/// Texts that are not JSON.
 pub(crate) const NOT_JSON: &[&str] = &[
     // Nothing.
     "",
@@ -295,7 +295,7 @@ pub(crate) const NOT_JSON: &[&str] = &[
     "--",
 ];
 
-/// What is not UTF-8, also where it would be JSON without the odd bytes.
+/// Bytes that are not UTF-8, also where they would be JSON without the odd bytes.
 pub(crate) const NOT_UTF8: &[&[u8]] = &[
     // Bytes that never stand there.
     b"\xff",

@@ -1,4 +1,5 @@
-//! What the servers have in common: a port of this machine, and a task for each who comes.
+//! The parts that all attacked servers share: a port of this machine, and a task for each
+//! connection.
 
 use std::net::Ipv4Addr;
 use std::time::Duration;
@@ -7,7 +8,7 @@ use serde::Deserialize;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::sleep;
 
-/// How long a request asks its server to sleep.
+/// The params of a request to sleep: the time, in milliseconds.
 #[derive(Deserialize, Debug)]
 pub struct Sleep {
     ms: u64,
@@ -19,7 +20,7 @@ impl Sleep {
     }
 }
 
-/// Serves whoever comes, and says where first.
+/// Serves each connection in a task of its own. First prints the address on standard error.
 pub async fn listen<S>(scheme: &str, serve: impl Fn(TcpStream) -> S) -> std::io::Result<()>
 where
     S: Future<Output = ()> + Send + 'static,

@@ -19,8 +19,8 @@ pub fn wall() -> u64 {
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
-/// How many slices some work is cut into. The least disturbed one is what the work costs: the
-/// machine is shared, and what disturbs only ever adds.
+/// The number of slices that some work is cut into. The least disturbed one is the cost of the
+/// work: the machine is shared, and a disturbance only ever adds.
 const SLICES: usize = 7;
 
 /// Nanoseconds of CPU time of one step of some work that takes a number of steps, which takes

@@ -37,9 +37,9 @@ struct ResponseIn<'a> {
     result: &'a RawValue,
 }
 
-/// Round trips without a transport, a table or a runtime: writes a request, reads it (a borrowed
-/// envelope, then typed params), writes the response and reads that, into one buffer. As every
-/// peer's caller it makes its params first, and compares what comes back.
+/// Round trips without a transport, a table or a runtime. Each writes a request and reads it: a
+/// borrowed envelope, then typed params. Then it writes the response and reads that, into one
+/// buffer. As every peer's caller it makes its params first, and compares the result.
 #[derive(Default)]
 pub struct Floor {
     buffer: Vec<u8>,

@@ -1,6 +1,7 @@
-//! The least that a client and a server on a pipe can be, written by hand for this one job: a slab
-//! of wakers, one driver future, all messages of a batch in one write, every answer made in line.
-//! No product: it checks nothing, and knows no errors but the one.
+//! The least client and server that a pipe can have, written by hand for this one job. They have a
+//! slab of wakers and one driver future. All messages of a batch leave in one write, and every
+//! response is made in line. This is no product: it checks nothing, and knows no errors but the
+//! one.
 
 use std::collections::HashMap;
 use std::future::poll_fn;
@@ -21,12 +22,12 @@ use crate::payload::Payload;
 use crate::runtime::Runtime;
 use crate::subject::Hanging;
 
-/// How messages are cut.
+/// The framing of messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Framing {
-    /// One line each.
+    /// Each message is one line.
     Line,
-    /// `Content-Length` headers.
+    /// Each message has a `Content-Length` header.
     ContentLength,
 }
 
@@ -50,7 +51,7 @@ impl Framing {
         }
     }
 
-    /// Where the first whole message begins and ends, and where the next one begins.
+    /// Finds the first whole message. Returns its start, its end, and the start of the next one.
     fn find(self, bytes: &[u8]) -> Option<(usize, usize, usize)> {
         match self {
             Self::Line => memchr::memchr(b'\n', bytes).map(|end| (0, end, end + 1)),
@@ -67,7 +68,7 @@ impl Framing {
     }
 }
 
-/// What was read and not used yet.
+/// Bytes that were read and are not used yet.
 #[derive(Default)]
 struct Input {
     bytes: Vec<u8>,

@@ -14,7 +14,7 @@ static ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
 static BYTES: AtomicU64 = AtomicU64::new(0);
 
 thread_local! {
-    /// What this thread allocated less what it freed, while counting was on.
+    /// The bytes that this thread allocated less those that it freed, while counting was on.
     static LIVE: Cell<i64> = const { Cell::new(0) };
 }
 
@@ -63,12 +63,12 @@ unsafe impl GlobalAlloc for Counting {
     }
 }
 
-/// What some work took from the heap, on all threads.
+/// The heap that some work allocated, on all threads.
 #[derive(Clone, Copy, Debug)]
 pub struct Taken {
-    /// How often; each growth counts.
+    /// The number of allocations; each growth counts.
     pub allocations: u64,
-    /// How many bytes, whether or not they were given back.
+    /// The number of bytes, whether or not they were freed later.
     pub bytes: u64,
 }
 

@@ -1,9 +1,9 @@
-//! One harness for every library: the same work, each answer and each cancel checked, beside the
-//! floor of the same process.
+//! One harness for every library: the same work beside the floor of the same process. Each response
+//! and each cancellation is checked.
 //!
-//! A peer is a binary of its own: it implements [`Peer`] (two ends on a pipe, run by an executor)
-//! or [`Subject`] (two ends in one thread, without either) and calls [`measure`] in its `main`. It
-//! prints one JSON object per figure.
+//! A peer is a binary of its own that calls [`measure`] in its `main`. It implements [`Peer`], with
+//! two ends on a pipe that an executor runs. Or it implements [`Subject`], with two ends in one
+//! thread and without either. It prints one JSON object per figure.
 
 pub mod clock;
 pub mod floor;

@@ -17,9 +17,9 @@ use crate::wire::{Pipe, pipe};
 pub trait Peer: 'static {
     /// The library and its version.
     const NAME: &'static str;
-    /// How it cancels.
+    /// The outcome of its cancelled requests.
     const CANCELLING: Cancelling;
-    /// What runs it.
+    /// The executor that runs both ends.
     type Runtime: Runtime;
     /// Its calling side.
     type Client: Client;
@@ -36,16 +36,16 @@ pub trait Client: Clone + Send + Sync + 'static {
     /// A request in flight.
     type Sent: Send;
 
-    /// Calls `bench/echo`.
+    /// Calls `bench/echo` and returns the payload of the response.
     fn echo(&self, payload: Payload) -> impl Future<Output = Payload> + Send;
 
-    /// Calls `bench/hang`, and does not wait for its answer.
+    /// Calls `bench/hang`, and does not wait for its response.
     fn hang(&self, payload: Payload) -> impl Future<Output = Self::Sent> + Send;
 
-    /// Asks for a cancel, and does not wait for what becomes of it.
+    /// Cancels a request, and does not wait for its outcome.
     fn cancel(&self, sent: &mut Self::Sent) -> impl Future<Output = ()> + Send;
 
-    /// Asks for the cancel of each; for libraries where asking waits for the write.
+    /// Cancels each request; for libraries whose cancels wait for the write.
     fn cancel_all(&self, sent: &mut [Self::Sent]) -> impl Future<Output = ()> + Send {
         async move {
             for sent in sent {
@@ -54,7 +54,7 @@ pub trait Client: Clone + Send + Sync + 'static {
         }
     }
 
-    /// Waits for what became of it: whether the caller was told that it was cancelled.
+    /// Waits for the outcome, and returns whether it reports that the request was cancelled.
     fn is_cancelled(&self, sent: Self::Sent) -> impl Future<Output = bool> + Send;
 }
 

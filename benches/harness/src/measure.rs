@@ -1,4 +1,4 @@
-//! What every peer's process can be asked for.
+//! The tasks that every peer's process can run.
 
 use std::time::Duration;
 
@@ -95,8 +95,8 @@ fn check<S: Subject>(subject: &mut S) {
     }
 }
 
-/// What can be counted exactly: allocations, and what went over the wire. As the difference of two
-/// sizes: what is done once is in both.
+/// Counts allocations, and the traffic on the wire, exactly. Reports the difference of two sizes,
+/// so that work which is done once does not count.
 fn counts<S: Subject>(subject: &mut S) {
     const TIMES: usize = 8 * MANY;
     let payload = Size::Small.payload();

@@ -1,13 +1,13 @@
-//! What is sent and comes back.
+//! The payloads that are sent and come back.
 
 use serde::{Deserialize, Serialize};
 
 /// The params of every request, and the result of every echo.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 pub struct Payload {
-    /// A text.
+    /// A text of any length.
     pub text: String,
-    /// Not on the wire while there are none.
+    /// The nested parts. The member is not on the wire while there are none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub nodes: Vec<Node>,
 }
@@ -19,7 +19,7 @@ pub struct Node {
     pub name: String,
     /// A small number.
     pub value: i64,
-    /// A flag.
+    /// A flag, for a JSON boolean.
     pub open: bool,
     /// The parts of this part.
     pub nodes: Vec<Node>,
@@ -39,7 +39,7 @@ pub enum Size {
 }
 
 impl Size {
-    /// Every size.
+    /// Every size that is measured.
     pub const ALL: [Self; 4] = [Self::Small, Self::Nested1K, Self::Nested100K, Self::Text1M];
 
     /// The name in metrics.
@@ -53,7 +53,7 @@ impl Size {
         }
     }
 
-    /// The payload.
+    /// Returns a payload of this size.
     #[must_use]
     pub fn payload(self) -> Payload {
         match self {

@@ -1,4 +1,4 @@
-//! What a peer's process is asked, and what it prints.
+//! The arguments of a peer's process, and the figures that it prints.
 
 /// Prints one figure as a line of JSON. Names are the bench's own: there is nothing to escape.
 pub fn figure(peer: &str, metric: &str, value: f64) {

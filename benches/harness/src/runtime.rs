@@ -22,7 +22,7 @@ thread_local! {
     ));
 }
 
-/// tokio's `current_thread`.
+/// tokio's `current_thread` runtime.
 pub enum Tokio {}
 
 impl Runtime for Tokio {

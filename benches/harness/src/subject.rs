@@ -1,16 +1,16 @@
-//! What is measured: both ends of one library, however it is driven.
+//! The subject of a measurement: both ends of one library, however it is driven.
 
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use crate::clock;
 use crate::payload::Payload;
 
-/// What becomes of a request that is cancelled.
+/// The outcome of a cancelled request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cancelling {
-    /// Its answer says so.
+    /// Its response says that it was cancelled.
     Answered,
-    /// Its handler is told over the wire; the peer never answers it.
+    /// Its handler learns of it over the wire; the peer never responds.
     OneWay,
     /// The library cannot cancel.
     Impossible,
@@ -20,16 +20,16 @@ pub enum Cancelling {
 pub trait Subject: Sized {
     /// The library and its version.
     const NAME: &'static str;
-    /// How it cancels.
+    /// The outcome of its cancelled requests.
     const CANCELLING: Cancelling;
 
     /// Joins two ends that let so many requests be in flight.
     fn join(limit: usize) -> Self;
 
-    /// So many echoes, `width` of them in flight at any time; compares each.
+    /// Makes so many echoes, `width` of them in flight at any time, and compares each.
     fn echo(&mut self, width: usize, total: usize, payload: &Payload);
 
-    /// The wall-clock nanoseconds of each of so many echoes, one at a time.
+    /// Returns the wall-clock nanoseconds of each of so many echoes, one at a time.
     fn latencies(&mut self, times: usize, payload: &Payload) -> Vec<u64> {
         let one = |_| {
             let begun = clock::wall();
@@ -39,11 +39,11 @@ pub trait Subject: Sized {
         (0..times).map(one).collect()
     }
 
-    /// For each lap: begins `width` requests whose handlers end only when they are cancelled,
-    /// waits until all handlers run, cancels them all, and checks what becomes of each.
+    /// Begins `width` requests in each lap, whose handlers end only when they are cancelled. Waits
+    /// until all handlers run, cancels all requests, and checks the outcome of each.
     fn cancel(&mut self, width: usize, laps: &mut Laps);
 
-    /// Holds so many requests in flight on a connection of its own, and says what they take.
+    /// Holds so many requests in flight on a connection of its own. Returns the heap that they take.
     fn hold(count: usize) -> Held;
 }
 
@@ -59,14 +59,14 @@ pub struct Laps {
 }
 
 impl Laps {
-    /// So many laps by a clock.
+    /// Prepares so many laps by a clock.
     #[must_use]
     pub fn new(laps: usize, clock: fn() -> u64) -> Self {
         let room = || Vec::with_capacity(laps);
         Self { clock, left: laps, marks: Vec::with_capacity(3), cycles: room(), cancels: room() }
     }
 
-    /// Whether there is another lap.
+    /// Begins the next lap. Returns false if there is none.
     pub fn begin(&mut self) -> bool {
         if self.left == 0 {
             return false;
@@ -77,12 +77,12 @@ impl Laps {
         true
     }
 
-    /// All handlers run: what follows is the cancelling.
+    /// Marks that all handlers run: the cancels follow.
     pub fn all_run(&mut self) {
         self.mark();
     }
 
-    /// Every outcome is there.
+    /// Ends the lap: every outcome is there.
     pub fn end(&mut self) {
         self.mark();
         if let [begun, running, ended] = self.marks[..] {
@@ -96,14 +96,14 @@ impl Laps {
     }
 }
 
-/// What requests in flight take from the heap, in bytes.
+/// The heap that requests in flight take, in bytes.
 #[derive(Clone, Copy, Debug)]
 pub struct Held {
-    /// On the caller's side, its handles included.
+    /// The caller's share, its handles included.
     pub caller: i64,
-    /// On the callee's side, its waiting handlers included.
+    /// The callee's share, its waiting handlers included.
     pub callee: i64,
-    /// The size of the handle that a caller holds, in bytes of the caller's.
+    /// The size of the handle that a caller holds, in bytes. It is part of the caller's share.
     pub handle: usize,
 }
 
@@ -115,7 +115,7 @@ static ENDED: AtomicUsize = AtomicUsize::new(0);
 pub struct Hanging(());
 
 impl Hanging {
-    /// The handler runs.
+    /// Counts a handler that has begun.
     #[must_use]
     #[allow(clippy::new_without_default, reason = "it counts")]
     pub fn new() -> Self {
@@ -123,19 +123,19 @@ impl Hanging {
         Self(())
     }
 
-    /// A handler that never ends by itself.
+    /// Runs a handler that never ends by itself.
     pub async fn forever() {
         let _hanging = Self::new();
         std::future::pending::<()>().await;
     }
 
-    /// How many handlers have begun.
+    /// Returns the number of handlers that have begun.
     #[must_use]
     pub fn begun() -> usize {
         BEGUN.load(Relaxed)
     }
 
-    /// How many handlers have ended.
+    /// Returns the number of handlers that have ended.
     #[must_use]
     pub fn ended() -> usize {
         ENDED.load(Relaxed)

@@ -14,14 +14,14 @@ const PIPE_BYTES: usize = 64 << 10;
 /// One end. It needs no runtime.
 pub struct Pipe(DuplexStream);
 
-/// What went over all pipes. On a real pipe each write and each read would be a system call.
+/// The traffic on all pipes. On a real pipe each write and each read would be a system call.
 #[derive(Clone, Copy, Debug)]
 pub struct Traffic {
     /// Writes that took bytes.
     pub writes: u64,
     /// Reads that gave bytes, or the end.
     pub reads: u64,
-    /// Bytes written.
+    /// Bytes that were written.
     pub bytes: u64,
 }
 
@@ -39,7 +39,7 @@ pub fn pipe() -> (Pipe, Pipe) {
     (Pipe(near), Pipe(far))
 }
 
-/// What went over all pipes until now.
+/// Returns the traffic on all pipes until now.
 #[must_use]
 pub fn traffic() -> Traffic {
     Traffic { writes: WRITES.load(Relaxed), reads: READS.load(Relaxed), bytes: BYTES.load(Relaxed) }
@@ -50,7 +50,7 @@ pub fn tap() {
     IS_TAPPED.store(true, Relaxed);
 }
 
-/// What was written since [`tap`].
+/// Returns the bytes that were written since [`tap`], and stops keeping them.
 #[must_use]
 pub fn tapped() -> String {
     IS_TAPPED.store(false, Relaxed);

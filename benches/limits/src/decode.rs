@@ -13,7 +13,7 @@ const NOW: Timestamp = Timestamp::ZERO;
 /// Messages between two looks at the clock.
 const BATCH: usize = 64;
 
-/// What a message is, with its payload.
+/// The kind of a message.
 #[derive(Clone, Copy, PartialEq)]
 enum Kind {
     Request,
@@ -186,7 +186,7 @@ struct SonicEnvelope<'a> {
 
 type Look = fn(&[u8], &mut Vec<u8>);
 
-/// What others do with the same bytes, by their names in metrics.
+/// The work of others on the same bytes, by their names in metrics.
 const OTHERS: [(&str, Look); 9] = [
     ("memcpy", |bytes, copy| {
         copy.clear();

@@ -1,4 +1,4 @@
-//! How fast single parts are, beside the fastest that others have for the same bytes.
+//! The speed of single parts, beside the fastest that others have for the same bytes.
 //!
 //! - `speed MILLISECONDS`: W4 and W8, with about so much time for each figure
 //! - `decode MESSAGE TIMES`, `encode TIMES`, `operations KINDS TIMES`: work of a fixed size, for callgrind;

@@ -128,7 +128,7 @@ pub(crate) fn speed(budget: Duration) {
     report::figure("operations", "w8.bytes", held as f64 / LIVE as f64);
 }
 
-/// What a handler asks inside its loops, and the least that it could be.
+/// Measures the check that a handler makes inside its loops, beside the least that it could cost.
 fn markers(least: &mut Least, end: u64) {
     const TIMES: usize = 1_000_000;
     let marker = Canceller::new().marker();

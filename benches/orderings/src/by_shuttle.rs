@@ -10,7 +10,7 @@ use crate::{Task, count, flag};
 flag::flag!(Mutex<State>);
 
 const RUNS: usize = 100_000;
-/// How many changes of priority PCT makes in a run.
+/// The number of changes of priority that PCT makes in a run.
 const DEPTH: usize = 3;
 
 fn run(task: Task, scheduler: impl Scheduler + 'static) {

@@ -14,19 +14,19 @@ use std::process::ExitCode;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-/// How often the program began.
+/// The number of times that the program began.
 static RUNS: AtomicU64 = AtomicU64::new(0);
 
 pub(crate) fn count() {
     RUNS.fetch_add(1, Relaxed);
 }
 
-/// What is asked of a tool.
+/// The model that a tool searches, and the time that it has.
 #[derive(Clone, Copy)]
 pub(crate) struct Task {
     pairs: usize,
     is_wrong: bool,
-    /// Whoever is asked for all orders ends without them then.
+    /// The time after which a tool that searches all orders gives up.
     most: Duration,
 }
 

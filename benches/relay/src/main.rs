@@ -1,6 +1,6 @@
-//! What `rescind relay` costs: the median round trip through it, beside one through a process that
-//! copies bytes between two pipes and looks at nothing: on a thread each way, or on one that waits for both.
-//! What the faster of the two takes is what the others are compared with.
+//! The cost of `rescind relay`: the median round trip through it. Beside it stands one through a process that copies
+//! bytes between two pipes and looks at nothing. That process has a thread each way, or one thread that waits for both.
+//! The others are compared with the faster of the two.
 //!
 //! ```sh
 //! cargo build --release -p rescind-cli
@@ -161,7 +161,7 @@ fn compare(rescind: &str) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// How long each request took, with so many in flight.
+/// Returns the duration of each request, with so many in flight.
 fn round_trips(command: &[String], in_flight: usize) -> Result<Vec<Duration>, Box<dyn Error>> {
     let (mut child, mut stdin, stdout) = start(command)?;
     let mut stdout = BufReader::new(stdout);

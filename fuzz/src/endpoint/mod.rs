@@ -363,7 +363,7 @@ impl Scene {
             self.account.allow_all_silence();
             self.is_gone = true;
         }
-        // Whoever keeps the time knows the next one now.
+        // The caller of `handle_timeout` keeps the time, and asks for the next one now.
         host.armed = endpoint.due();
         endpoint.arm_timer(host.armed);
         self.settle();

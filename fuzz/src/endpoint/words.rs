@@ -35,7 +35,7 @@ pub(super) fn request(id: &str, method: &str, param: &str, dialect: &Dialect) ->
     }
 }
 
-/// A notification.
+/// Returns a notification in the words of the dialect.
 pub(super) fn note(param: &str, dialect: &Dialect) -> String {
     match dialect.envelope {
         Envelope::JsonRpc => {

@@ -23,12 +23,12 @@ const MOST: usize = 300;
 /// each has a node with room for eleven.
 const EXCHANGE: usize = 4 << 10;
 
-/// The first bytes choose the revision and the limits; the rest is what the clients post and read, where their streams break, and what
-/// the endpoint sends.
+/// The first bytes choose the revision and the limits. The rest is the posts and reads of the clients, the breaks of
+/// their streams, and the messages of the endpoint.
 ///
-/// Each request has one response at most, whatever is resumed. A stream has one head, and nothing follows its end or its loss.
-/// The memory is under the formula at every step. Once all streams are gone and all requests have their response, only
-/// the events of the store are left, and nothing once the session is over.
+/// Each request has one response at most, whatever is resumed. A stream has one head, and nothing follows its end or
+/// its loss. The memory is under the formula at every step. Once all streams are gone and all requests have their
+/// response, only the events of the store are left. Nothing is left once the session is over.
 pub fn session(data: &[u8]) {
     session_is_calm(data);
 }

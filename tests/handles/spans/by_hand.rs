@@ -20,7 +20,7 @@ thread_local! {
     static CLOCK: Clock = Clock::default();
 }
 
-/// What time it is, and the next time that somebody waits for.
+/// A clock that is set by hand: the time, and the next time that a sleep waits for.
 #[derive(Clone, Default)]
 struct Clock(Arc<Mutex<(Timestamp, Option<Timestamp>)>>);
 

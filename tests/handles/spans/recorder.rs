@@ -11,7 +11,7 @@ use tracing_subscriber::Registry;
 use tracing_subscriber::layer::{Context, Identity, Layer, SubscriberExt};
 use tracing_subscriber::registry::LookupSpan;
 
-/// What is the same in all lines, and left out of most recordings.
+/// The fields that are the same in all lines. Most recordings leave them out.
 const COMMON: [&str; 4] = ["otel.name", "otel.kind", "rpc.system.name", "jsonrpc.protocol.version"];
 
 /// The lines, and what ends the recording of this thread.
@@ -46,12 +46,13 @@ fn begin<L: Layer<Registry> + Send + Sync>(
 }
 
 impl Recording {
-    /// What was told since it was asked last.
+    /// Returns the lines that were recorded since the last look.
     pub(crate) fn lines(&self) -> Vec<String> {
         std::mem::take(&mut *self.lines.lock().unwrap())
     }
 
-    /// Compares what was told since it was asked last; a difference is shown line by line.
+    /// Compares the lines that were recorded since the last look, and shows a difference line by
+    /// line.
     pub(crate) fn expect(&self, lines: &[&str]) {
         let (told, lines) = (self.lines().join("\n"), lines.join("\n"));
         assert!(told == lines, "told:\n{told}\n\nexpected:\n{lines}");
@@ -63,7 +64,7 @@ struct Recorder {
     left_out: &'static [&'static str],
 }
 
-/// How a span is called in later lines: its name and method.
+/// The name of a span in later lines, with its method.
 struct Label(String);
 
 #[derive(Default)]

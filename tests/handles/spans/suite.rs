@@ -325,8 +325,8 @@ fn the_end_of_a_connection_settles_what_is_in_flight() {
     });
 }
 
-/// Trouble is told inside the span, so that a host's own log of it says whose it is; so is what is done
-/// beside a handler, and what a notification makes happen.
+/// Trouble is reported inside the span, so a host's own log of it shows the message it belongs to. The work beside a
+/// handler and the effects of a notification are inside it too.
 #[test]
 fn everything_done_for_a_message_is_inside_its_span() {
     let seen = record();
@@ -428,8 +428,8 @@ fn g08_what_the_peer_chose_is_cut() {
     });
 }
 
-/// Whatever holds a secret: params, results, error messages and their data, reasons of cancels, progress,
-/// what a handler fails or panics with, and what is no message at all.
+/// Every place that can hold a secret is tried. These are params, results, error messages and their data, reasons of
+/// cancels, and progress. A handler's failure and panic, and input that is no message at all, are tried too.
 #[test]
 fn f37_nothing_of_params_results_or_messages_is_ever_told() {
     const SECRET: &str = "hunter2";
@@ -497,7 +497,7 @@ fn f37_nothing_of_params_results_or_messages_is_ever_told() {
     assert!(seen.len() > 60 && !seen.iter().any(|line| line.contains(SECRET)), "{seen:#?}");
 }
 
-/// Whoever shows the token of an operation can cancel it.
+/// The token is a secret: any peer that shows the token of an operation can cancel it.
 #[test]
 fn f10_the_token_of_an_operation_is_never_told() {
     let seen = record_all();
@@ -559,7 +559,7 @@ fn a_subscriber_may_use_the_connection_that_it_is_told_of() {
 /// A layer that sends the peer a notification whenever it is told anything.
 struct Sends {
     peer: Arc<Mutex<Option<Peer>>>,
-    /// What that makes happen is told too.
+    /// Set while a notification is sent: the layer is called for its effects too.
     is_busy: AtomicBool,
 }
 

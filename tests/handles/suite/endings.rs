@@ -1,4 +1,4 @@
-//! How a connection ends that the other side, or what lies between, has ended.
+//! The end of a connection that the other side, or anything in between, has ended.
 
 use std::io::ErrorKind;
 

@@ -5,7 +5,7 @@ use protocol_async::{Arrival, Options};
 use super::{acp, against_far, cancel_line, notification_line, request, request_line, run};
 use crate::pipe::ENDLESS;
 
-/// What a request over a limit is answered with.
+/// The error code of the response to a request over a limit.
 const OVERLOAD: &str = "-32800";
 
 #[test]

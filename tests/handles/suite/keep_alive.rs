@@ -1,4 +1,4 @@
-//! Keep-alives.
+//! Keep-alives are sent on time, wait for room, and end a silent connection.
 
 use protocol_async::{Arrival, CallError, KeepAlive, Options, Unanswered};
 use protocol_core::{CloseReason, Config, Dialect};
@@ -79,7 +79,7 @@ fn g07_a_peer_that_reads_nothing_does_not_answer() {
     });
 }
 
-/// What had no room is asked when there is some.
+/// A keep-alive that had no room is sent when there is some.
 #[test]
 fn g07_a_keep_alive_waits_for_room() {
     run(async {

@@ -31,7 +31,7 @@ fn acp() -> Config {
     Config::client(Dialect::ACP_V1)
 }
 
-/// A connection whose far end is played by hand. What we write waits in a pipe of so many bytes.
+/// A connection whose far end is played by hand. Our output waits in a pipe of so many bytes.
 fn against_far(options: impl Into<Options>, capacity: usize) -> (Peer, Incoming, Far) {
     let (far_reader, writer) = pipe(capacity);
     let (reader, far_writer) = pipe(ENDLESS);

@@ -156,7 +156,7 @@ fn f21_the_host_is_told_why_params_do_not_fit_and_the_peer_only_where() {
             format!(r#"{{"jsonrpc":"2.0","method":"{method}","params":["hunter2"]}}"#)
         };
         far.send(&[&request_with(1, "taken", r#"["hunter2"]"#)]).await;
-        // Whoever serves by hand has the reason in hand.
+        // A host that serves by hand has the reason in hand.
         let (taken, responder) = request(&by_hand).await;
         let invalid = taken.params::<(u64,)>().unwrap_err();
         assert!(invalid.source().unwrap().to_string().contains("hunter2"));

@@ -200,7 +200,8 @@ fn f42_a_method_may_be_a_type() {
     });
 }
 
-/// What an `async move` closure captured is there at every request, across every `await`.
+/// The values that an `async move` closure captured are there at every request, across every
+/// `await`.
 #[test]
 fn f42_handlers_have_what_they_captured_and_the_state() {
     run(async {

@@ -1,4 +1,4 @@
-//! What a handler can do beside its answer, and what becomes of that.
+//! The things that a handler can do beside its response, and their effects.
 
 use std::time::Duration;
 
@@ -41,7 +41,7 @@ fn f37_an_error_of_serde_tells_the_peer_nothing_and_the_host_everything() {
             far.expect(&error_line(id, -32603, "internal error")).await;
             let (text, reason) = troubles.recv().await.unwrap();
             assert!(text.starts_with(&format!("the handler of {method:?} failed: ")), "{text}");
-            // What serde says may quote anything; the others are the host's own words.
+            // A message of serde's may quote anything; the others are the host's own words.
             assert_eq!(text.contains("hunter2"), id == 3, "{text}");
             assert_eq!(reason.contains("hunter2"), id != 2, "{reason}");
         }
@@ -222,7 +222,7 @@ fn f42_progress_goes_by_the_token_that_the_peer_named() {
             assert_eq!(line["params"], expected);
         }
         far.expect(&result_line(1, "{}")).await;
-        // Who names no token wants no progress.
+        // A request without a token wants no progress.
         far.send(&[&count(2, "{}")]).await;
         far.expect(&result_line(2, "{}")).await;
     });
@@ -249,7 +249,8 @@ fn f42_notify_waits_for_room() {
             assert!(line.contains(&format!(r#""params":[{chunk},"#)), "{line}");
         }
         far.expect(&result_line(1, "\"done\"")).await;
-        // What will never fit is refused, and so is everything once the connection is closed.
+        // A message that will never fit is refused, and so is every one once the connection is
+        // closed.
         assert_eq!(
             peer.notify("n", ["x".repeat(2_000)]).await,
             Err(protocol_core::Refusal::TooLarge)

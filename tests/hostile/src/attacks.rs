@@ -12,15 +12,15 @@ use crate::MIB;
 use crate::stream::Stream;
 use crate::wire::{Client, Target, Wire, header};
 
-/// Who takes nothing for so long reads no more.
+/// The time after which a server that takes no bytes counts as one that reads no more.
 const STALLED: Duration = Duration::from_secs(2);
 
-/// What an attack has sent. Its sockets are open until it is dropped.
+/// An attack that was sent. Its sockets are open until it is dropped.
 #[derive(Debug)]
 pub struct Held {
-    /// What the server has taken of what was to be sent.
+    /// The number of messages, connections or MiB that the server has taken, as the attack counts.
     pub taken: usize,
-    /// Why not more.
+    /// The reason that it took no more.
     pub end: End,
     /// They are there to be dropped.
     sockets: Sockets,
@@ -32,7 +32,7 @@ enum Sockets {
     Streams(Vec<Stream>),
 }
 
-/// Why an attack sent no more.
+/// The reason that an attack ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
     /// The server took all.
@@ -56,9 +56,9 @@ impl fmt::Display for End {
 /// One of the attacks, at its full size.
 #[derive(Clone, Copy, Debug)]
 pub struct Attack {
-    /// What it is.
+    /// The name in the results.
     pub name: &'static str,
-    /// Runs it.
+    /// Runs the attack on a server.
     pub run: fn(&Target) -> io::Result<Held>,
     /// Whether only a `ws://` server can be attacked so.
     pub is_of_websockets: bool,
@@ -303,7 +303,7 @@ pub fn flood(
 }
 
 impl Held {
-    /// How many sockets are open.
+    /// Returns the number of open sockets.
     #[must_use]
     pub fn sockets(&self) -> usize {
         match &self.sockets {

@@ -13,17 +13,17 @@ use crate::wire::{Client, Target};
 /// Round trips of the client that is watched, at least.
 const TRIPS: usize = 300;
 
-/// A trip on which the machine let the server or the client wait for a processor for longer than this says how busy the
-/// machine is, and nothing of the server.
+/// The longest wait for a processor that a trip may have. A trip with a longer one shows a busy machine, and nothing of
+/// the server.
 const KEPT_WAITING: Duration = Duration::from_micros(100);
 
-/// How long round trips took, the shortest first. One that was not answered is the last.
+/// The durations of round trips, the shortest first. One without a response is the last.
 #[derive(Debug)]
 pub struct Trips {
     taken: Vec<Duration>,
     /// Those that were not counted, since the machine was busy with something else.
     pub disturbed: usize,
-    /// Why there were no more, if one was not answered.
+    /// The reason that there were no more, if one had no response.
     pub failed: Option<io::Error>,
 }
 
@@ -55,26 +55,26 @@ impl Trips {
         Self { taken, disturbed, failed }
     }
 
-    /// What half of them took.
+    /// Returns the median of the round trips.
     #[must_use]
     pub fn median(&self) -> Duration {
         self.taken[self.taken.len() / 2]
     }
 
-    /// What one in a hundred took longer than.
+    /// Returns the time that one in a hundred exceeded.
     #[must_use]
     pub fn p99(&self) -> Duration {
         self.taken[self.taken.len() * 99 / 100]
     }
 
-    /// How many there were.
+    /// Returns the number of round trips.
     #[must_use]
     pub fn count(&self) -> usize {
         self.taken.len()
     }
 }
 
-/// What an attack cost.
+/// The cost of an attack.
 #[derive(Debug)]
 pub struct Cost {
     /// Another client's round trips before.
@@ -86,14 +86,14 @@ pub struct Cost {
 }
 
 impl Cost {
-    /// How many times as long another client waited.
+    /// Returns the factor by which another client waited longer.
     #[must_use]
     pub fn slower(&self) -> f64 {
         self.beside.median().as_secs_f64() / self.alone.median().as_secs_f64()
     }
 }
 
-/// Attacks a server. What the attack holds lives until the cost is known.
+/// Attacks a server. The attack's sockets and bytes live until the cost is known.
 ///
 /// # Errors
 ///

@@ -15,9 +15,9 @@ use clap::Parser;
 
 /// Address space that a server gets which is started here.
 const ROOM: usize = 8 << 30;
-/// How long a server may take to give memory back, once its attacker is gone.
+/// The time that a server has to free memory, once its attacker is gone.
 const REST: Duration = Duration::from_secs(2);
-/// How long it may take to answer another client then.
+/// The time that it has then to respond to another client.
 const RECOVERY: Duration = Duration::from_secs(20);
 
 /// Attacks a JSON-RPC server, and says what each attack cost it and another client
@@ -71,7 +71,7 @@ impl Server {
         Ok(Self { target, process: Some(process), child: Some(child) })
     }
 
-    /// What is left of it once the attacker is gone.
+    /// Describes the server once the attacker is gone.
     fn afterwards(&mut self, before: Option<usize>) -> String {
         if let Some(Ok(Some(status))) = self.child.as_mut().map(Child::try_wait) {
             return format!("died: {status}");

@@ -1,6 +1,8 @@
-//! `hosted RUNTIME`: a server of the libraries on standard input and output, on the runtime that is named; `hosted RUNTIME
-//! listen`: behind a `Listener`, on a port that is said on standard error; `hosted RUNTIME default`: the same, with every default of
-//! a socket. It has the methods `echo` and `sleep`.
+//! Servers of the libraries, on the runtime that is named. They have the methods `echo` and `sleep`.
+//!
+//! - `hosted RUNTIME` serves on standard input and output
+//! - `hosted RUNTIME listen` serves behind a `Listener`, on a port that it prints on standard error
+//! - `hosted RUNTIME default` does the same, with every default of a socket
 
 use std::convert::identity;
 use std::future::pending;
@@ -199,7 +201,7 @@ where
         Err(refused) => return drop(listener.turn_away(stream, refused).await),
     };
     let gate = Origins::local();
-    // Whoever attacks is sent away in the end.
+    // An attacker is sent away in the end.
     let _ = seat
         .serve(stream, &gate, options, async |_peer, incoming| {
             router!(Router).serve(&incoming).await;

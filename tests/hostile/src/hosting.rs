@@ -1,9 +1,10 @@
-//! What a connection of the libraries is allowed here, and what that is in memory.
+//! The options of a connection of the libraries, whose limits the tests turn into bytes.
 
 use protocol_async::{Budget, Options};
 use protocol_core::{Config, Dialect};
 
-/// The options of `hosted`. Who breaks rules without end may stay, so that what that takes is seen.
+/// Returns the options of `hosted`. A peer that breaks rules without end may stay, so that the cost
+/// of it is seen.
 #[must_use]
 pub fn options() -> Options {
     let mut options = Options::new(Config::server(Dialect::ACP_V1));

@@ -21,7 +21,7 @@ pub const KIB: usize = 1 << 10;
 /// So many bytes.
 pub const MIB: usize = 1 << 20;
 
-/// For people.
+/// Formats bytes as MiB, for people.
 #[must_use]
 pub fn mib(bytes: usize) -> String {
     format!("{}.{} MiB", bytes / MIB, bytes % MIB * 10 / MIB)

@@ -1,4 +1,4 @@
-//! What a process takes.
+//! The memory and the processor time of a process.
 
 use std::fs;
 use std::thread;
@@ -8,7 +8,7 @@ use rustix::process::{Pid, Resource, Rlimit, prlimit};
 
 use crate::{KIB, PATIENCE};
 
-/// How long a thread, by its name below `/proc`, has waited for a processor while it had work.
+/// Returns the time that a thread has waited for a processor while it had work. `name` is its name below `/proc`.
 pub(crate) fn kept_waiting(name: &str) -> Option<Duration> {
     let stat = fs::read_to_string(format!("/proc/{name}/schedstat")).ok()?;
     Some(Duration::from_nanos(stat.split_whitespace().nth(1)?.parse().ok()?))
@@ -47,14 +47,14 @@ impl Process {
         Some(Duration::from_millis((ticks(11)? + ticks(12)?) * 10))
     }
 
-    /// How long its first thread has waited for a processor while it had work.
+    /// Returns the time that its first thread has waited for a processor while it had work.
     #[must_use]
     pub fn kept_waiting(self) -> Option<Duration> {
         kept_waiting(&self.0.to_string())
     }
 
-    /// Waits until it has nothing to do: none of its threads runs or is ready to, which a loaded machine can't make
-    /// look otherwise, in so many looks.
+    /// Waits until it has nothing to do: none of its threads runs or is ready to, in so many looks. A loaded machine
+    /// can't make a thread with work look otherwise.
     pub fn rest(self) {
         const LOOK: Duration = Duration::from_millis(10);
         const LOOKS: usize = 5;
@@ -81,7 +81,7 @@ impl Process {
 
     /// Forgets its peak.
     pub fn forget_peak(self) {
-        // Where that can't be done, peaks are those of all attacks so far.
+        // Without this, peaks are those of all attacks so far.
         let _ = fs::write(format!("/proc/{}/clear_refs", self.0), "5");
     }
 

@@ -1,4 +1,4 @@
-//! What a client sends on: a socket, TLS on one, or the pipes of a process.
+//! The byte stream of a client: a socket, TLS on one, or the pipes of a process.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpStream};
@@ -17,7 +17,7 @@ use crate::PATIENCE;
 /// One of them.
 #[derive(Debug)]
 pub enum Stream {
-    /// A socket.
+    /// A TCP socket.
     Tcp(TcpStream),
     /// TLS on a socket.
     Tls(Box<StreamOwned<ClientConnection, TcpStream>>),
@@ -27,7 +27,7 @@ pub enum Stream {
         stdin: Option<ChildStdin>,
         /// Nothing, if it is read beside.
         stdout: Option<ChildStdout>,
-        /// How long a write may take.
+        /// The time that a write may take.
         patience: Duration,
     },
 }
@@ -58,7 +58,7 @@ impl Stream {
         }
     }
 
-    /// How long a write may wait for whoever reads.
+    /// Sets the time that a write may wait for the reader.
     ///
     /// # Errors
     ///

@@ -1,4 +1,4 @@
-//! How a server is spoken to.
+//! The protocols and addresses of the servers that are attacked.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -16,7 +16,7 @@ use crate::stream::Stream;
 /// Bytes of the shortest record that rustls sends, with its header.
 const TINIEST: usize = 32;
 
-/// What messages are told apart by on a server's socket, and what is said there.
+/// The framing of messages on a server, and the protocol that it speaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wire {
     /// Plain JSON-RPC over a WebSocket: `ws://`.
@@ -33,10 +33,11 @@ pub enum Wire {
 /// milliseconds; over MCP these are tools.
 #[derive(Clone, Debug)]
 pub struct Target {
-    /// How it is spoken to.
+    /// The framing and the protocol.
     pub wire: Wire,
     place: Place,
-    /// Whether what it says is read while it is flooded. An attacker does not; its honest twin does.
+    /// Whether the server's output is read while the server is flooded. An attacker does not read it; its honest twin
+    /// does.
     is_read: bool,
 }
 
@@ -90,7 +91,7 @@ impl Wire {
         }
     }
 
-    /// What comes before a message of this length. A line is not announced.
+    /// Returns the bytes before a message of this length. A line has none.
     #[must_use]
     pub fn announced(self, length: usize) -> Vec<u8> {
         match self {
@@ -116,7 +117,7 @@ impl Wire {
         self.framed(&json!({ "jsonrpc": "2.0", "method": method }).to_string())
     }
 
-    /// What a client says first, which is answered, and then.
+    /// Returns a client's first request, and the notification that follows its response.
     fn opening(self) -> Option<[String; 2]> {
         let told = |method| json!({ "jsonrpc": "2.0", "method": method, "params": {} }).to_string();
         match self {
@@ -185,7 +186,7 @@ impl Target {
         Ok(stream)
     }
 
-    /// What messages are sent on, and nothing sent yet.
+    /// Opens the stream of a client. Nothing is sent on it yet.
     ///
     /// # Errors
     ///
@@ -235,7 +236,7 @@ impl Target {
     }
 }
 
-/// Who sends what it likes.
+/// A client that sends what it likes.
 #[derive(Debug)]
 pub struct Client {
     wire: Wire,
@@ -249,7 +250,7 @@ enum Line {
 }
 
 impl Client {
-    /// What it sends on.
+    /// Returns the stream that it sends on.
     pub fn stream(&mut self) -> &mut Stream {
         match &mut self.line {
             Line::WebSocket(socket) => socket.get_mut(),

@@ -2,9 +2,9 @@
 
 export class Agent {
   #port;
-  /** What to do with the answer to each message, by its id. */
+  /** The function that gets the response to each message, by its id. */
   #awaited = new Map();
-  /** What to do with progress, by its token. */
+  /** The function that gets progress, by its token. */
   #progress = new Map();
   /** Every message that was sent. */
   sent = [];

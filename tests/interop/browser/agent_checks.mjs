@@ -1,5 +1,5 @@
-// What an agent in a page finds when it cancels. `open` connects to `serve`, which is `rescind
-// serve`, or to `desk`, an app of ours that does one thing at a time and remembers what it began.
+// Checks of an agent in a page that cancels. `open` connects to `serve`, which is `rescind serve`,
+// or to `desk`, an app of ours. That app does one thing at a time, and remembers what it began.
 
 import { equal, sleep } from './report.mjs';
 

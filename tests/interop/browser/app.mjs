@@ -5,9 +5,9 @@ export class App {
   #port;
   #capabilities;
   #isOpen = false;
-  /** Operations that are not answered yet, by call id. */
+  /** Operations without a result, by call id. */
   #active = new Map();
-  /** How the others ended. */
+  /** The ends of the other operations, by call id. */
   #ended = new Map();
   #turn = Promise.resolve();
 

@@ -9,7 +9,7 @@ const raw = (params) => params;
 const connection = agent()
   .onRequest("echo", raw, ({ params }) => params)
   .onRequest("sleep", raw, async ({ params, signal }) => {
-    // When it is aborted it throws an AbortError, which the SDK answers -32800.
+    // An aborted sleep throws an AbortError, to which the SDK responds with -32800.
     await sleep(params.ms, null, { signal });
     return { slept_ms: params.ms };
   })

@@ -13,7 +13,7 @@ const CANCELLED = -32800;
 const [command, ...args] = process.argv.slice(2);
 const child = spawn(command, args, { stdio: ["pipe", "pipe", "inherit"] });
 
-// What becomes of the requests that the agent makes of us.
+// The events of the requests that the agent sends us.
 const nested = new EventEmitter();
 
 const app = client().onRequest("sleep", (params) => params, async ({ signal }) => {

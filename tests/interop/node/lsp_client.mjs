@@ -6,7 +6,7 @@ import { CANCELLED, LONG, cancelled, code, connect } from "./lsp_connection.mjs"
 
 const connection = connect(process.argv.slice(2));
 
-// What becomes of the requests that the server makes of us.
+// The events of the requests that the server sends us.
 const nested = new EventEmitter();
 
 connection.onRequest("sleep", async (_, token) => {

@@ -13,7 +13,7 @@ const [major, revision, command, ...args] = process.argv.slice(2);
 const isHttp = command.startsWith("http://");
 const info = { name: "interop", version: "0" };
 
-// What becomes of the requests that the server makes of us.
+// The events of the requests that the server sends us.
 const nested = new EventEmitter();
 const untilCancelled = async (signal) => {
   nested.emit("started");
@@ -22,7 +22,7 @@ const untilCancelled = async (signal) => {
   throw signal.reason;
 };
 
-// Where the two versions differ: a client, its transport, and how it calls a tool.
+// The parts that differ between the two versions: a client, its transport, and the call of a tool.
 const versions = {
   async 1() {
     const { Client } = await import("@modelcontextprotocol/sdk/client/index.js");
@@ -97,7 +97,7 @@ const checks = {
   async cancel() {
     const abort = new AbortController();
     const request = tool("sleep", { ms: LONG }, { signal: abort.signal });
-    // What has not left is never cancelled on the wire.
+    // A request that has not left is never cancelled on the wire.
     await slept(1);
     abort.abort("enough");
     await assert.rejects(request);

@@ -4,12 +4,12 @@
 //! - [`sdk`] is the crate `agent-client-protocol` in both roles, [`own`] is ours on tokio; the
 //!   agents of both have the methods of `rescind serve`.
 //! - [`lifecycle`] is the script that any client runs against any such agent.
-//! - [`mcp`] is the crate `rmcp` in both roles, and ours as a client, [`tap`] what sees that a side is
-//!   silent about what it was told to cancel.
+//! - [`mcp`] is the crate `rmcp` in both roles, and ours as a client.
+//! - [`tap`] checks that a side is silent about a request that the other has cancelled.
 //! - [`browser`] is a page in Chromium.
 //! - [`servers`] are small servers, with this library and with others, side by side.
 //! - [`conform`] is `rescind conform` on real servers and relays.
-//! - [`orphans`] kills programs, and looks at what they leave behind.
+//! - [`orphans`] kills programs, and counts the processes that they leave behind.
 
 pub mod browser;
 pub mod conform;

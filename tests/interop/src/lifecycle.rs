@@ -1,5 +1,5 @@
-//! What a caller can do with a request, run through any client library against any agent that has
-//! the methods of `rescind serve`.
+//! The things that a caller can do with a request. They run through any client library, against any
+//! agent with the methods of `rescind serve`.
 
 use std::future::Future;
 use std::time::Duration;
@@ -29,7 +29,7 @@ pub trait Client {
     fn outcome(&self, sent: Self::Sent) -> impl Future<Output = Result<Value, i64>>;
 }
 
-/// What becomes of the requests that the agent makes of us: `sleep`, on behalf of `nested`.
+/// An event of a request that the agent sends us: `sleep`, on behalf of `nested`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Nested {
     /// It arrived, and works until it is cancelled.

@@ -1,8 +1,9 @@
-//! What a program leaves behind that is killed at a random moment, while it runs a server behind a wrapper.
+//! The processes that a program leaves behind if it is killed at a random moment, while it runs a server behind a
+//! wrapper.
 //!
-//! A process is known by its working directory, a new one for each run, or by a variable with the name of that:
-//! whatever is started has the one or the other from who started it. Some change their directory, and some start
-//! others with an environment of their choice.
+//! A process is known by its working directory, a new one for each run, or by a variable with the name of that. Every
+//! process inherits both from its parent. Some change their directory, and some start others with an environment of
+//! their choice.
 
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
@@ -27,12 +28,12 @@ pub const SIGNALS: [Signal; 4] = [Signal::TERM, Signal::INT, Signal::HUP, Signal
 /// Holds the name of the working directory.
 const VARIABLE: &str = "RESCIND_ORPHANS";
 
-/// What is still there so long after the signal is left behind. Our own graces are two of 2 s, and a machine that is
-/// busy with other work may take several times as long for what comes between them.
+/// The time after the signal from which a process counts as left behind. Our own graces are two of 2 s. A busy machine
+/// may take several times as long for the steps between them.
 const LEFT_AFTER: Duration = Duration::from_secs(30);
-/// Longer than what comes up takes to do so.
+/// Longer than any program takes to come up.
 const PATIENCE: Duration = Duration::from_secs(120);
-/// How often it is tried to kill a program that may have ended before.
+/// The number of attempts to kill a program that may have ended before.
 const TRIES: usize = 4;
 /// Programs that run at the same time.
 const AT_ONCE: usize = 4;
@@ -40,32 +41,32 @@ const AT_ONCE: usize = 4;
 /// A real server.
 #[derive(Clone, Debug)]
 pub struct Server {
-    /// Its name.
+    /// The name in the results.
     pub name: &'static str,
     dialect: &'static str,
-    /// What `rescind call` asks it.
+    /// The method and the params of `rescind call`.
     asked: [&'static str; 2],
     command: CommandLine,
 }
 
-/// What runs a server without becoming it.
+/// A program that runs a server without becoming it.
 #[derive(Clone, Copy, Debug)]
 pub enum Wrapper {
     /// A shell that waits for it.
     Shell,
     /// A shell that runs it beside itself, and then waits for it.
     Beside,
-    /// npm's.
+    /// npm's own wrapper, `npx`.
     Npx,
 }
 
-/// Every wrapper.
+/// Every wrapper, in the order of the tests.
 pub const WRAPPERS: [Wrapper; 3] = [Wrapper::Shell, Wrapper::Beside, Wrapper::Npx];
 
-/// What is killed.
+/// A program that is killed.
 #[derive(Clone, Debug)]
 pub struct Program {
-    /// Its name.
+    /// The name in the results, with a version if it is published.
     pub name: String,
     kind: Kind,
 }
@@ -80,29 +81,29 @@ enum Kind {
     Gateway { command: CommandLine, server_as_text: bool },
 }
 
-/// What is run and killed: a program, and what it runs.
+/// A program that is run and killed, with the server behind it.
 #[derive(Clone, Debug)]
 pub struct Case {
-    /// What is killed.
+    /// The program that is killed.
     pub program: Program,
-    /// What it runs.
+    /// The server that it runs.
     pub server: Server,
-    /// Behind this.
+    /// The wrapper between the two.
     pub wrapper: Wrapper,
 }
 
-/// What was seen of one program and one signal.
+/// The results of one program and one signal.
 #[derive(Clone, Debug, Default)]
 pub struct Tally {
-    /// How often it was killed.
+    /// The number of runs in which it was killed.
     pub killed: usize,
-    /// How often it was to be killed, but never comes up.
+    /// The number of runs that were skipped, since the program never comes up.
     pub not_up: usize,
-    /// How often something was left.
+    /// The number of runs that left a process.
     pub left: usize,
-    /// What was left, and how often.
+    /// The names of the processes that were left, and the number of times for each.
     pub what: BTreeMap<String, usize>,
-    /// The longest that it took until nothing was left, where nothing was.
+    /// The longest time until nothing was left, of the runs that left nothing.
     pub slowest: Duration,
 }
 
@@ -164,7 +165,7 @@ pub fn published(folder: &Path) -> Vec<Program> {
     found.collect()
 }
 
-/// What a program says of itself: the last word, for some put their name before it.
+/// Returns a program's own version: the last word, for some put their name before it.
 fn version(program: &Path) -> io::Result<String> {
     let said = Command::new(program).arg("--version").output()?;
     let said = String::from_utf8_lossy(&said.stdout);
@@ -219,8 +220,8 @@ impl Case {
         }
     }
 
-    /// Kills it so often by each signal, each time after a moment that is drawn out of how long it takes to be up,
-    /// or all that it does.
+    /// Kills it so often by each signal, each time after a random moment. The moment is drawn from the time that the
+    /// program takes to be up, or to do all its work.
     ///
     /// # Panics
     ///
@@ -283,7 +284,7 @@ impl Run {
         let port = free_port().expect("there is a free port");
         let command = case.command(port);
         let begun = Instant::now();
-        // Who runs us may have us ignore a signal, as a shell does for what is to run beside it.
+        // Our parent may have us ignore a signal, as a shell does for its jobs in the background.
         let mut child = Command::new("env")
             .arg("--default-signal")
             .args(&command)
@@ -342,7 +343,7 @@ impl Run {
         }
         let killed = Instant::now();
         let left = loop {
-            // Whoever is not reaped is not there any more.
+            // A zombie counts as gone; this reaps it.
             let _ = self.child.try_wait();
             let left = alive(&self.place);
             if left.is_empty() || killed.elapsed() > LEFT_AFTER {
@@ -378,7 +379,7 @@ impl Drop for Run {
             thread::sleep(Duration::from_millis(50));
         }
         let _ = self.child.wait();
-        // What is left of it is in the way of nothing.
+        // A folder that stays behind is in the way of nothing.
         let _ = fs::remove_dir_all(&self.place);
     }
 }
@@ -451,7 +452,7 @@ pub fn torture(cases: &[Case], rounds: usize, seed: u64) -> Table {
     table.into_inner().expect("nobody panicked with it")
 }
 
-/// What was seen, by program and signal.
+/// The results, by program and signal.
 #[derive(Debug, Default)]
 pub struct Table(pub Vec<(String, Signal, Tally)>);
 

@@ -42,7 +42,7 @@ fn build() -> String {
         .expect("cargo names the executable that it built")
 }
 
-/// `rescind serve`.
+/// Returns the command of `rescind serve`.
 #[must_use]
 pub fn serve(dialect: &str) -> CommandLine {
     line(&[rescind(), "serve", "--dialect", dialect])
@@ -103,7 +103,7 @@ fn interpreter() -> Option<CommandLine> {
     }
 }
 
-/// clangd.
+/// Returns the command of clangd, if there is one.
 #[must_use]
 pub fn clangd() -> Option<CommandLine> {
     let found = ["clangd", "clangd-19"].into_iter().find(|name| on_path(name).is_some());
@@ -113,7 +113,7 @@ pub fn clangd() -> Option<CommandLine> {
     }
 }
 
-/// Chromium.
+/// Returns the command of Chromium, if there is one.
 #[must_use]
 pub fn chromium() -> Option<CommandLine> {
     let names = ["chromium", "chromium-browser", "google-chrome"];
@@ -145,7 +145,7 @@ pub(crate) fn missing(peer: &str) -> Option<CommandLine> {
     None
 }
 
-/// Where the system has a program.
+/// Returns the path of a program, if the system has it.
 #[must_use]
 pub fn on_path(program: &str) -> Option<PathBuf> {
     let path = env::var_os("PATH")?;

@@ -19,7 +19,7 @@ pub struct Probe {
     output: Receiver<Value>,
     /// A method that it answers whatever else it does.
     ping: &'static str,
-    /// What arrived and was not asked for yet.
+    /// The messages that arrived and were not asked for yet.
     kept: Vec<Value>,
 }
 
@@ -92,7 +92,8 @@ impl Probe {
         self.find(|message| message["method"] == method)
     }
 
-    /// What has arrived and was not waited for, once the agent has answered something else.
+    /// Returns the messages that have arrived and were not waited for, once the agent has responded
+    /// to another request.
     pub fn rest(&mut self) -> Vec<Value> {
         self.is_alive();
         self.kept.drain(..).chain(self.output.try_iter()).collect()

@@ -19,7 +19,7 @@ use crate::lifecycle::{Client, Nested};
 ///
 /// # Errors
 ///
-/// What ended the connection.
+/// The error that ended the connection.
 pub async fn agent<R, W>(reader: R, writer: W) -> Result<(), Error>
 where
     R: AsyncRead + Send + 'static,
@@ -83,7 +83,7 @@ impl SdkClient {
     ///
     /// # Errors
     ///
-    /// What ended the connection.
+    /// The error that ended the connection.
     pub async fn connect<R, W>(
         reader: R,
         writer: W,

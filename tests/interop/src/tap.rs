@@ -1,5 +1,5 @@
-//! A tap on the wire between a client and a server: it keeps what passes, and a rule is checked on
-//! that, whatever either side would have noticed.
+//! A tap on the wire between a client and a server. It keeps all messages, and checks a rule on
+//! them, whatever either side would have noticed.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -10,7 +10,7 @@ use std::thread;
 
 use serde_json::{Value, json};
 
-/// Who said something.
+/// The side that wrote a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Side {
     Client,
@@ -78,12 +78,13 @@ fn pass(
     Ok(())
 }
 
-/// What MCP wants of a side that a cancel has reached: silence about that request.
+/// The result of a check of MCP's rule: a side that a cancel has reached writes nothing more about
+/// that request.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Silence {
-    /// Cancels of requests that were in flight.
+    /// The number of cancels of requests that were in flight.
     pub cancels: usize,
-    /// What was said about them all the same.
+    /// The messages about them that came all the same.
     pub broken: Vec<String>,
 }
 

@@ -1,5 +1,6 @@
 //! The crate `agent-client-protocol` in both roles, with us as the other side, and with our relay
-//! in between: cancel by handle, by drop, over several hops, and nested requests cancelled back.
+//! in between. Calls are cancelled by handle, by drop and over several hops, and nested requests
+//! are cancelled back.
 
 use rescind_interop::lifecycle;
 use rescind_interop::own::{self, OwnClient};

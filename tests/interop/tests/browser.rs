@@ -163,7 +163,7 @@ async fn begun(peer: &Peer) -> Value {
 async fn a_page_is_the_app_and_we_are_the_agent() {
     let Some(command) = chromium() else { return };
     let AppPage { socket, _browser, _pages } = AppPage::open(&command, "app").await;
-    // Whoever calls is the client, though the page made the connection.
+    // The caller is the client, though the page made the connection.
     let (peer, mut incoming, driver) = connect(socket, TokioTimer::start(), abp(Role::Client));
     let driver = tokio::spawn(driver);
 

@@ -21,7 +21,7 @@ fn told(peer: &Peer, report: &Report) {
     }
 }
 
-/// What differs from the page, also when it is tested again.
+/// Returns the verdicts that differ from the page, also when they are tested again.
 fn differing(peer: &Peer, report: &Report) -> Vec<String> {
     let recorded = pages::recorded(peer).unwrap();
     let differing = |report: &Report| -> Vec<String> {

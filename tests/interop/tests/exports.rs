@@ -13,7 +13,7 @@ use serde_json::Value;
 const RECORDINGS: &str =
     concat!(env!("CARGO_MANIFEST_DIR"), "/../../crates/rescind-cli/tests/recordings");
 
-/// What `rescind` prints, for a file that is made of it.
+/// Returns the file that `rescind` makes of a recording.
 fn run(args: &[&str], recording: &Path) -> Vec<u8> {
     let output = Command::new(rescind()).args(args).arg(recording).output().expect("it runs");
     let said = String::from_utf8_lossy(&output.stderr);

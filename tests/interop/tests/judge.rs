@@ -17,7 +17,7 @@ fn judge([near, far]: [&str; 2], relay: &[String], patience: u64) -> Report {
     run_relay(&relay, &options, |_| {}).expect("a session is opened")
 }
 
-/// What fails, and how much it is asked for.
+/// Returns the checks that failed, with their levels.
 fn failures(report: &Report) -> Vec<(Level, &'static str)> {
     let failed = report.outcomes.iter().filter(|it| matches!(it.verdict, Verdict::Fail { .. }));
     failed.map(|outcome| (outcome.level, outcome.id)).collect()

@@ -5,7 +5,7 @@ use std::process::Command;
 use rescind_interop::peers::{clangd, node, relay, serve};
 use serde_json::Value;
 
-/// What the client printed.
+/// Runs a client against a server, and returns its output.
 fn run(client: &[String], server: &[String]) -> String {
     let output = Command::new(&client[0]).args(&client[1..]).args(server).output();
     let output = output.expect("node runs");

@@ -10,7 +10,7 @@ use rescind_interop::mcp::sdk;
 use rescind_interop::peers::{CommandLine, node, python, relay, serve};
 use tapped::Tapped;
 
-/// Where the server may not cancel what it asks of the client.
+/// The check that is left out if the server may not cancel its requests to the client.
 const WITHOUT_NESTED: &str = "cancel_cascades_back";
 
 /// Runs a client that is a script, to its last check.

@@ -1,7 +1,7 @@
-//! `@modelcontextprotocol/conformance`, the official suite, with `conformance_server` and `conformance_client`, which are ours.
+//! `@modelcontextprotocol/conformance`, the official suite, with our own `conformance_server` and `conformance_client`.
 //!
-//! Each scenario of its released version and of its newest alpha either passes without a warning, in every revision of
-//! MCP that it is for, or stands in [`OTHERS`] with the reason.
+//! The scenarios are those of its released version and of its newest alpha. Each passes without a warning in every
+//! revision of MCP that it is for, or stands in [`OTHERS`] with the reason.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -227,7 +227,7 @@ impl Results {
         Self { suite, folder }
     }
 
-    /// Runs the suite. What it holds to be a failure is judged by the results.
+    /// Runs the suite. Its exit status is ignored, for its results are judged.
     fn run(&self, arguments: &[&str]) {
         let command = self.suite.command().expect("it was there");
         let output = Command::new(&command[0])

@@ -1,6 +1,6 @@
-//! Whatever kills `rescind relay` or `rescind call`, and whenever: nothing is left of a real server behind a wrapper.
+//! Nothing is left of a real server behind a wrapper, however and whenever `rescind relay` or `rescind call` is killed.
 //!
-//! Every server behind every wrapper, and more often, and published relays beside: `--bin orphans`.
+//! `--bin orphans` runs every server behind every wrapper, more often, and published relays beside.
 
 #![cfg(target_os = "linux")]
 

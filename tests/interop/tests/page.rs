@@ -1,5 +1,5 @@
-//! The page of `rescind view --html`, in headless Chromium: loaded, filtered, driven by keys, with 100,000 messages,
-//! and with a recording of a peer that would like to run a script in it.
+//! The page of `rescind view --html`, in headless Chromium. It is loaded, filtered and driven by keys, with 100,000
+//! messages, and with a recording of a peer that would like to run a script in it.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -47,7 +47,7 @@ impl Shown {
         Some(Self { tools, directory, _browser: browser })
     }
 
-    /// What the rows that are drawn say, without the bars.
+    /// Returns the texts of the rows that are drawn, without the bars.
     async fn rows(&mut self) -> Vec<String> {
         // They are drawn in the next frame.
         let script = "new Promise((then) => requestAnimationFrame(() => requestAnimationFrame(() => then(
@@ -271,7 +271,7 @@ async fn the_page_can_be_read_in_both_themes_by_everybody() {
         shown.tools.picture(&path).await;
         println!("{}", path.display());
     }
-    // What is chosen stands before what the system asks for.
+    // The user's choice stands before the system's.
     shown.tools.press(&["t"]).await;
     let ground = "getComputedStyle(document.documentElement).backgroundColor";
     assert_eq!(shown.tools.evaluate(ground).await, "rgb(255, 255, 255)");

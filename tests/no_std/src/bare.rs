@@ -1,5 +1,5 @@
-//! What an operating system and a C library would otherwise bring: an entry point, an exit, memory,
-//! and the five functions that compiled Rust code expects to find.
+//! The parts that an operating system and a C library would otherwise bring. These are an entry
+//! point, an exit, memory, and the five functions that compiled Rust code expects to find.
 
 use core::alloc::{GlobalAlloc, Layout};
 use core::arch::{asm, global_asm};

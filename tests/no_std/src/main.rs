@@ -1,5 +1,5 @@
-//! Proof that `protocol-core` and `protocol-endpoint` need no std: a call, its cancel and its response
-//! between two connections, and between two endpoints, in a program without std, without a C library and without a dynamic loader.
+//! Proof that `protocol-core` and `protocol-endpoint` need no std. The program has no std, no C library and no dynamic
+//! loader. It makes a call, its cancel and its response between two connections, and between two endpoints.
 //!
 //! ```text
 //! cargo run --manifest-path tests/no_std/Cargo.toml --release
@@ -24,7 +24,7 @@ use protocol_core::{
     Timestamp, TransmitKind,
 };
 
-/// What has to work, in this order.
+/// The steps that have to work, in this order.
 #[derive(Clone, Copy)]
 enum Step {
     Call = 1,

@@ -1,6 +1,6 @@
-//! The two ends of `protocol-core`, as `protocol_core`'s own run loop says: from bytes to bytes in
-//! memory, in one thread, with relays between them if asked for. The host writes and reads params
-//! with `serde_json`.
+//! The two ends of `protocol-core`, driven as its documentation describes. Bytes go from memory to
+//! memory, in one thread, with relays between the ends if asked for. The host writes and reads
+//! params with `serde_json`.
 
 use bench_harness::{Hanging, Payload};
 use protocol_core::{
@@ -21,9 +21,9 @@ pub fn config(limit: usize) -> Config {
 
 /// The calling side. Its calls carry nothing.
 pub struct Caller {
-    /// The connection.
+    /// The connection, with its framing.
     pub stream: StreamConnection<()>,
-    /// What its connection is told.
+    /// The time that the connection gets with each input.
     pub now: Timestamp,
     /// The params of a call, as JSON.
     params: Vec<u8>,
@@ -38,19 +38,19 @@ impl Caller {
         Self { stream, now: Timestamp::ZERO, params: Vec::new(), output: Vec::new() }
     }
 
-    /// Calls.
+    /// Makes a call, and returns its id.
     pub fn call(&mut self, method: &str, payload: &Payload, options: CallOptions) -> CallId {
         let params = Some(written(payload, &mut self.params));
         let core = self.stream.connection_mut();
         core.call(method, params, (), options, self.now).expect("there is room")
     }
 
-    /// Cancels.
+    /// Cancels a call, for its caller.
     pub fn cancel(&mut self, call: CallId) {
         self.stream.connection_mut().cancel(call, Cause::Caller, self.now);
     }
 
-    /// What is to be written.
+    /// Returns the bytes that are to be written.
     pub fn write(&mut self) -> &[u8] {
         self.output.clear();
         while self.stream.poll_transmit(&mut self.output).is_some() {}
@@ -79,7 +79,7 @@ impl Caller {
 
 /// The serving side. A request that hangs carries what says so.
 pub struct Callee {
-    /// The connection.
+    /// The connection, with its framing.
     pub stream: StreamConnection<(), Option<Hanging>>,
     /// The result of a request, as JSON.
     result: Vec<u8>,
@@ -128,7 +128,7 @@ impl Callee {
         }
     }
 
-    /// What is to be written.
+    /// Returns the bytes that are to be written.
     pub fn write(&mut self) -> &[u8] {
         self.output.clear();
         while self.stream.poll_transmit(&mut self.output).is_some() {}

@@ -49,7 +49,7 @@ fn call(tool: &'static str, payload: &Payload) -> CallToolRequestParams {
 #[derive(Clone)]
 struct Caller(rmcp::service::Peer<RoleClient>);
 
-/// What was sent, or where its outcome arrives.
+/// A request that was sent, or the channel on which its outcome arrives.
 enum Sent {
     InFlight(Box<RequestHandle<RoleClient>>),
     Cancelled(oneshot::Receiver<Result<ServerResult, ServiceError>>),

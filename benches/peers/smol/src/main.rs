@@ -76,7 +76,7 @@ impl Peer for Loop {
     type Client = Caller;
 
     async fn serve(pipe: Pipe, limit: usize) {
-        // What it gives back stays here: the peer keeps the connection open.
+        // The value that it returns stays here: the peer keeps the connection open.
         let (_peer, incoming) = open(pipe, limit, Config::server(Dialect::ACP_V1));
         while let Ok(arrival) = incoming.receive().await {
             let Arrival::Request(request, responder) = arrival else { continue };

@@ -1,9 +1,10 @@
-//! Kills programs at random moments and prints what they leave behind: `orphans [--rounds N] [--seed N]
-//! [--published FOLDER]`. Each of `rescind relay` and `call`, or of the published relays in FOLDER, is killed N times by
-//! each signal with each of four servers behind each of three wrappers. Exits 1 if anything was left, or never came up.
+//! Kills programs at random moments, and prints the processes that they leave behind: `orphans [--rounds N] [--seed N]
+//! [--published FOLDER]`. The programs are `rescind relay` and `call`, or the published relays in FOLDER. Each is
+//! killed N times by each signal, with each of four servers behind each of three wrappers. Exits 1 if anything was
+//! left, or never came up.
 //!
-//! The tables in `tests/side_by_side` and their sums in docs/interop.md are of `--rounds 9`, which takes 50 minutes, and of
-//! `--published /tmp/relays --rounds 3`, which takes 12, with
+//! The tables in `tests/side_by_side` and their sums in docs/interop.md come from two runs. `--rounds 9` takes 50
+//! minutes, and `--published /tmp/relays --rounds 3` takes 12. The relays were installed with
 //!
 //! ```sh
 //! npm install --prefix /tmp/relays --ignore-scripts supergateway@4.0.0 mcp-proxy@6.7.19

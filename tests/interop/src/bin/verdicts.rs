@@ -14,7 +14,7 @@ use rescind_interop::conform::{Peer, peers, run_all};
 
 const USAGE: u8 = 2;
 
-/// What was seen of a peer so far.
+/// The runs of a peer so far, and their verdicts.
 #[derive(Debug, Default)]
 struct Seen {
     runs: usize,

@@ -52,7 +52,7 @@ impl Chromium {
         Self { process, folder }
     }
 
-    /// What it said so far, for when a page says nothing.
+    /// Returns its output so far, for a page that reports nothing.
     #[must_use]
     pub fn said(&self) -> String {
         fs::read_to_string(self.folder.join("said")).unwrap_or_default()

@@ -1,4 +1,4 @@
-//! What a person does with a page, and what can be seen of it, by the browser's own protocol.
+//! A person's actions on a page, and the effects that can be seen, by the browser's own protocol.
 
 use std::path::Path;
 use std::time::Duration;
@@ -24,7 +24,7 @@ pub struct DevTools {
     socket: WebSocketStream<TcpStream>,
     session: String,
     last: u64,
-    /// What happened since this was made: requests to the network, and errors.
+    /// The events since this was made: requests to the network, and errors.
     pub events: Vec<Value>,
 }
 

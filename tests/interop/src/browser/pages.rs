@@ -9,12 +9,12 @@ use std::thread;
 use serde_json::Value;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
-/// What a page says of one check.
+/// A page's report of one check.
 #[derive(Clone, Debug)]
 pub struct Report {
-    /// Which one it was.
+    /// The name of the check.
     pub name: String,
-    /// Why it failed, if it did.
+    /// The reason that it failed, if it did.
     pub problem: Option<String>,
 }
 
@@ -59,7 +59,8 @@ impl Pages {
         format!("http://localhost:{}", self.address.port())
     }
 
-    /// Where a page is, with what it is told. Nothing of that may need escaping.
+    /// Returns the address of a page, with the parameters that it gets. Nothing of them may need
+    /// escaping.
     #[must_use]
     pub fn url(&self, page: &str, told: &[(&str, &str)]) -> String {
         let told: Vec<_> = told.iter().map(|(name, value)| format!("{name}={value}")).collect();

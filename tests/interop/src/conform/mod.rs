@@ -1,7 +1,7 @@
 //! `rescind conform` on real servers and relays.
 //!
-//! [`peers`] is the list of them, [`run_all`] tests several at the same time, [`truths`] is what is known of them, and
-//! [`pages`] writes down what was seen.
+//! [`peers`] lists them, and [`run_all`] tests several at the same time. [`truths`] are the verdicts that are known,
+//! and [`pages`] records those that were seen.
 
 pub mod pages;
 mod peers;
@@ -26,17 +26,17 @@ pub use truths::truths;
 pub struct Peer {
     /// Its name and version.
     pub name: &'static str,
-    /// What it speaks.
+    /// The dialect that it speaks.
     pub dialect: Dialect,
     /// Its command, if it is installed.
     pub command: Option<CommandLine>,
-    /// What it is, and what has to be said of it.
+    /// Its kind, which decides the options of its test.
     pub how: How,
     /// The checks that hold in one run and not in the next, since it leaves them to chance; one a line.
     pub varying: &'static str,
 }
 
-/// How a peer is tested.
+/// The kind of a peer, by the way it is tested.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum How {
     /// It is a server that says all that is needed.

@@ -10,7 +10,7 @@ use rescind_conform::{Report, matrix};
 use super::peers::shown;
 use super::{How, Peer, failed};
 
-/// What a page is about, by the end of its name, with its title.
+/// The pages, by the names of their files, with the subject of each.
 const PAGES: [(&str, &str); 5] = [
     ("lsp", "language servers"),
     ("mcp", "servers of the Model Context Protocol"),

@@ -1,4 +1,4 @@
-//! What is known of these peers, and has to come out.
+//! The known flaws and strengths of these peers, which the tests have to find.
 
 use rescind_conform::Report;
 
@@ -24,7 +24,7 @@ const TRUTHS: &[Truth] = &[
     ("lldb-dap", &[], &["output/clean"]),
 ];
 
-/// What is known of a peer and was not seen.
+/// Returns the known verdicts of a peer that were not seen.
 #[must_use]
 pub fn truths(name: &str, report: &Report) -> Vec<String> {
     let mut missed = Vec::new();

@@ -1,5 +1,5 @@
-//! Our library on tokio as a client of any MCP server that has the tools `echo`, `sleep`, `count` and
-//! `cancelled_once`, which answers when one of the others has been cancelled.
+//! Our library on tokio as a client of an MCP server with the tools `echo`, `sleep`, `count` and
+//! `cancelled_once`. The last responds once one of the others has been cancelled.
 
 use std::process::Command;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use tokio::time::timeout;
 /// Longer than any test waits.
 const LONG: u64 = 600_000;
 
-/// How many cancels of live requests [`run`] sends.
+/// The number of cancels of live requests that [`run`] sends.
 pub const CANCELS: usize = 2 + 33;
 
 /// Opens a spawned server of MCP 2025-11-25, and cancels.

@@ -25,7 +25,7 @@ use crate::lifecycle::Nested;
 /// Longer than any test waits.
 const LONG: u64 = 600_000;
 
-/// How many cancels of live requests [`run`] sends at least.
+/// The least number of cancels of live requests that [`run`] sends.
 pub const CANCELS: usize = 4 + 33;
 
 /// Serves `echo`, `sleep`, `count` and `cancelled_once`, until the client hangs up.

@@ -28,7 +28,7 @@ async fn talk(prompt: PromptRequest, cx: ConnectionTo<Client>) -> Result<PromptR
 ///
 /// # Errors
 ///
-/// What ended the connection.
+/// The error that ended the connection.
 pub async fn agent(transport: impl ConnectTo<Agent> + 'static) -> Result<()> {
     Agent
         .v1()

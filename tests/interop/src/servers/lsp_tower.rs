@@ -10,7 +10,7 @@ use tower_lsp_server::ls_types::{
 };
 use tower_lsp_server::{ClientSocket, LanguageServer, LspService};
 
-/// The documents.
+/// A language server that keeps its documents, by their URIs.
 #[derive(Debug, Default)]
 pub struct Backend(Mutex<HashMap<Uri, String>>);
 

@@ -13,7 +13,7 @@ const HEAD: &str =
 /// The rows of the table, by the names of their configurations.
 pub(crate) struct Guide(BTreeMap<&'static str, Vec<String>>);
 
-/// What the guide says of one kind of request.
+/// The guide's statement about one kind of request.
 #[derive(Clone, Debug)]
 pub(crate) struct Expected {
     /// The cell of the table, without its time.

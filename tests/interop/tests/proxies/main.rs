@@ -49,7 +49,7 @@ struct Cell {
     end: End,
 }
 
-/// What became of a cell before the handlers were released.
+/// The state of a cell before the handlers were released.
 enum Seen {
     /// The server recorded the cancel.
     Noticed { ticks: u64, time: Duration },

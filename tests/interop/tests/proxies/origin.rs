@@ -16,7 +16,7 @@ use tokio::task::JoinHandle;
 
 use crate::client::{Accepts, Client, Version};
 
-/// What the server records of a request, by the id of the request.
+/// An entry in the server's record of a request.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Entry {
     /// The handler works.

@@ -113,7 +113,7 @@ fn cancel(id: &Value) -> String {
     json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": params }).to_string()
 }
 
-/// What is still said about a count once all that went before has been read.
+/// Describes the messages about a count that still come, once all before them were read.
 fn aftermath(probe: &mut Probe, id: &Value) -> String {
     probe.rest();
     let pause = json!("pause");

@@ -1,4 +1,4 @@
-//! What is tried on every peer, whatever it speaks.
+//! The rows that are tried on every peer, whatever it speaks.
 
 use std::thread;
 
@@ -14,7 +14,7 @@ pub(crate) struct Row {
     pub(crate) run: fn(&mut Probe) -> String,
 }
 
-/// What becomes of each row in each peer: a column for each, all at the same time.
+/// Tries each row on each peer. Returns a column for each peer; all peers run at the same time.
 pub(crate) fn columns<const N: usize>(
     rows: &[Row],
     peers: &[CommandLine; N],
@@ -53,7 +53,7 @@ pub(crate) fn life(probe: &mut Probe) -> &'static str {
     if probe.is_alive() { "lives on" } else { "dead" }
 }
 
-/// How a request was refused, and whether the refusal can be told from others.
+/// Describes the refusal of a request, and whether it has the request's id.
 fn refused(probe: &mut Probe, line: &str, id: &Value) -> String {
     probe.send(&[line]);
     let answer = probe.answer_or_refusal(id);

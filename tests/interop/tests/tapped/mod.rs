@@ -25,7 +25,7 @@ impl Tapped {
         Self { record, command }
     }
 
-    /// What to spawn.
+    /// Returns the command that a client has to spawn.
     pub(crate) fn command(&self) -> &[String] {
         &self.command
     }

@@ -1,5 +1,5 @@
-//! What `protocol-core` costs where there is much of something: requests in flight (W5), bytes
-//! through a relay (W6), timers (W9), unsent bytes (W2).
+//! The cost of `protocol-core` at scale: requests in flight (W5), bytes through a relay (W6),
+//! timers (W9), unsent bytes (W2).
 //!
 //! - `speed MILLISECONDS`: every figure, with so much time for each
 //! - `churn IN_FLIGHT TIMES`, `deadlines TIMES`: work of a fixed size, for callgrind
