@@ -25,7 +25,7 @@ CORE = "crates/protocol-core/src"
 RELAY = "crates/protocol-relay/src"
 # The tables: this file, and all in the folder of the same name.
 TABLES = "machine/table"
-# What may be re-exported of the tables: phases as public values to look at, steps to be carried out.
+# The names that may be re-exported of the tables: phases as public values to look at, steps to be carried out.
 EXPORTED = ("CallPhase", "RequestPhase", "RequestStep")
 # A file, the name that it may use, and the reason.
 ALLOWED = {

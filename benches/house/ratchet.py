@@ -13,11 +13,16 @@ def crates(root=ROOT):
     return sorted(manifest.parent.name for manifest in (root / "crates").glob("*/Cargo.toml"))
 
 
-def parser(text, file):
-    """Returns a parser of what each of these checks can be asked; a check may add to it."""
+def parser(text, file, folders=()):
+    """Returns a parser of the options of these checks, for crates and `folders`; a check may add to it."""
     made = argparse.ArgumentParser(description=text, formatter_class=argparse.RawDescriptionHelpFormatter)
     made.add_argument(
-        "--show", metavar="CRATE", action="append", default=[], choices=crates(), help="print all that counts in CRATE"
+        "--show",
+        metavar="CRATE",
+        action="append",
+        default=[],
+        choices=[*crates(), *folders],
+        help="print all that counts in CRATE",
     )
     made.add_argument(
         "--bless", action="store_true", help=f"write the counts that are lower into {file.name}; no count is raised"

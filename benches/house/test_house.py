@@ -152,6 +152,13 @@ class Voice(WithFolder):
         self.assertEqual(found, [("page.md:3", "It holds."), ("page.md:3", "What it holds is here.")])
         self.assertEqual([voice.is_free(text) for _, text in found], [False, True])
 
+    def test_a_folder_with_its_tests(self):
+        for file in ("tests/a.rs", "peers/b/src/main.rs", "target/built.rs"):
+            (self.folder / file).parent.mkdir(parents=True)
+            (self.folder / file).write_text("/// What it holds.\nstruct A;\n")
+        docs = voice.docs_of_folder(self.folder, "x")
+        self.assertEqual([doc.file for doc in docs], ["x/peers/b/src/main.rs", "x/tests/a.rs"])
+
     def test_one_or_two_words(self):
         self.assertEqual(self.measures("struct A {\n/// Its id.\nid: u8,\n/// The row's id.\nrow: u8 }"), ["tiny"])
 

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Counts how the doc comments of each crate are written. No count may rise above benches/house/voice.toml.
+"""Counts how the doc comments of each crate, and of the folders benches, fuzz and tests, are written. No count may rise
+above benches/house/voice.toml.
 
 Usage: benches/house/voice.py [--show CRATE]... [--bless]
 
@@ -9,10 +10,10 @@ Usage: benches/house/voice.py [--show CRATE]... [--bless]
   over_25  sentences of over 25 words, in docs of public items
   codes    docs of public items with a code such as G3, B13 or F47 in their first line
 
-A doc is a run of `///` or `//!` lines in `src`, but for files of tests. An item is public if it is `pub`, whether or
-not its module is; so are the variants of a public enum, the items of a public trait, and the `//!` of lib.rs and of
-each `pub mod`. A sentence ends with `.`, `?` or `!` and a space, with its paragraph, or with its item of a list. Code
-blocks, tables, headings and the addresses of links are no sentences.
+A doc is a run of `///` or `//!` lines in a crate's `src`, but for files of tests. Of the other folders all files count.
+An item is public if it is `pub`, whether or not its module is; so are the variants of a public enum, the items of a
+public trait, and the `//!` of lib.rs and of each `pub mod`. A sentence ends with `.`, `?` or `!` and a space, with its
+paragraph, or with its item of a list. Code blocks, tables, headings and the addresses of links are no sentences.
 
 Of the sentences of all pages (*.md), at most 4 % may begin as those of `free` do.
 """
@@ -27,9 +28,11 @@ import ratchet
 import rust
 
 FILE = pathlib.Path(__file__).with_name("voice.toml")
+# The folders that are checked as a whole, tests included.
+FOLDERS = ("benches", "fuzz", "tests")
 # The largest share of sentences of pages that begin with a free relative clause.
 MOST_FREE = 0.04
-# Folders whose pages are not ours.
+# Folders whose files are not ours.
 BUILT = {"target", "node_modules", ".git"}
 MEASURES = {
     "free": "begin with what the thing is ('The id of ...'), or with a verb ('Returns ...')",
@@ -45,7 +48,7 @@ CODE = re.compile(r"\b[BFG]\d{1,3}\b")
 FENCE = re.compile(r"\s*(?:```|~~~)")
 ITEM_OF_LIST = re.compile(r"\s*(?:[-*+]|\d+[.)])\s+")
 NO_PROSE = re.compile(r"\s*(?:\||\[[^\]]+\]:\s|#+\s)")
-# What ends a clause, as far as a question has to end with the first one; and what ends a sentence.
+# The ends of a clause, and of a sentence. A text asks something if its first clause ends with a question mark.
 CLAUSE = re.compile(r"(?<=[.?:;])\s")
 SENTENCE = re.compile(r"(?<=[.?!])(?<!e\.g\.)(?<!i\.e\.)\s")
 
@@ -132,16 +135,26 @@ def check_pages():
 
 
 def docs_of(crate, name):
-    """Returns all docs of the crate in the folder `crate`; their files begin with `name`."""
-    source, docs, code = crate / "src", [], {}
-    for file in sorted(source.rglob("*.rs")):
-        if not rust.is_test(file, source):
-            code[file] = file.read_text()
+    """Returns all docs of the crate in the folder `crate`, but for its tests; their files begin with `name`."""
+    source = crate / "src"
+    return docs_in(crate, name, [file for file in source.rglob("*.rs") if not rust.is_test(file, source)])
+
+
+def docs_of_folder(folder, name):
+    """Returns all docs in `folder`, those of tests included; their files begin with `name`."""
+    ours = [file for file in folder.rglob("*.rs") if not BUILT & set(file.relative_to(folder).parts)]
+    return docs_in(folder, name, ours)
+
+
+def docs_in(folder, name, files):
+    """Returns all docs of the files below `folder`; their names begin with `name`."""
+    code = {file: file.read_text() for file in sorted(files)}
+    docs = []
     public_modules = set(re.findall(r"\bpub\s+mod\s+(\w+)\s*;", "".join(code.values())))
     for file, text in code.items():
         module = file.parent.name if file.name == "mod.rs" else file.stem
-        is_public_module = file == source / "lib.rs" or module in public_modules
-        found = list(blocks(text, f"{name}/{file.relative_to(crate)}"))
+        is_public_module = file.name == "lib.rs" or module in public_modules
+        found = list(blocks(text, f"{name}/{file.relative_to(folder)}"))
         items = Items(text)
         for kind, doc in found:
             doc.is_public = is_public_module if kind == "!" else items.is_public(doc.at + len(doc.lines))
@@ -193,11 +206,12 @@ class Items:
 
 
 def main():
-    asked = ratchet.parser(__doc__, FILE).parse_args()
+    asked = ratchet.parser(__doc__, FILE, FOLDERS).parse_args()
+    found = {crate: docs_of(ratchet.ROOT / "crates" / crate, f"crates/{crate}") for crate in ratchet.crates()}
+    found |= {folder: docs_of_folder(ratchet.ROOT / folder, folder) for folder in FOLDERS}
     counts, told = {}, {}
     print(f"{'':20}{'docs':>6}{'free':>6}{'':7}" + "".join(f"{measure:>9}" for measure in list(MEASURES)[1:]))
-    for crate in ratchet.crates():
-        docs = docs_of(ratchet.ROOT / "crates" / crate, f"crates/{crate}")
+    for crate, docs in found.items():
         told[crate] = {measure: [] for measure in MEASURES}
         for doc in docs:
             for measure, line, text in doc.offences():
