@@ -1,10 +1,11 @@
-//! JSON torture: what is JSON is taken, what is not is refused, wherever in an envelope it stands.
+//! JSON torture: JSON is accepted and everything else is refused, wherever in an envelope it
+//! stands.
 //!
 //! Each text is a whole message, the params of a request, the id of a request and the result of a
 //! call. The cases cover those of nst/JSONTestSuite that can stand in an envelope; all are our own,
 //! written in `torture/cases.rs` or made here.
 //!
-//! # What passing params through means
+//! # Params that are passed through
 //!
 //! Params, results and the data of errors are checked to be JSON by its grammar, and handed over as
 //! the peer wrote them. They are not decoded. So some of what is handed over can't be decoded by
@@ -40,7 +41,7 @@ enum Taken {
     Result(String),
 }
 
-/// Gives a message to a connection whose call 1 is in flight, and answers what it asks.
+/// Gives a message to a connection whose call 1 is in flight, and responds to its request.
 fn receive(dialect: Dialect, message: &[u8]) -> Seen {
     let mut conn: Connection<()> = Connection::new(Config::server(dialect));
     conn.call("work", None, (), CallOptions::default(), NOW).unwrap();

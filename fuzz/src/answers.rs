@@ -68,8 +68,8 @@ impl Said {
     }
 }
 
-/// Judges what a connection answered by itself to what a peer said. Of what the host said, which begins with
-/// `host` or says nothing, it judges the id.
+/// Judges the responses that a connection made by itself to the input of a peer. Of the host's responses, which begin
+/// with `host` or are null, it judges the id.
 ///
 /// # Panics
 ///

@@ -112,7 +112,7 @@ fn violation(rule: &str, problem: &str, id: Option<&str>) -> String {
     format!("violation {rule} {problem} {id:?}")
 }
 
-/// Says what a message means, after the pages of JSON-RPC 2.0 and of `Violation`.
+/// An oracle of the meaning of a message, after the pages of JSON-RPC 2.0 and of `Violation`.
 struct Oracle {
     limits: Limits,
     ids: IdRule,

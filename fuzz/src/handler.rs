@@ -1,4 +1,4 @@
-//! An async handler of ours, and a peer that does what it may and what it may not.
+//! An async handler of ours, and a peer that keeps the rules and breaks them.
 
 use protocol_core::{Config, Dialect};
 use protocol_router::{Context, Router};

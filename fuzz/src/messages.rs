@@ -83,7 +83,7 @@ struct Host {
     message: Vec<u8>,
     out: Vec<u8>,
     said: Said,
-    /// Counts what must not be the same again.
+    /// The number of operations so far, which makes each token a new one.
     count: u8,
 }
 

@@ -1,4 +1,4 @@
-//! Runtimes, and what is left of processes.
+//! Runtimes, and a search for the processes that are left.
 // Each test file is a crate of its own and uses some of this.
 #![allow(dead_code)]
 
@@ -14,7 +14,7 @@ use protocol_child::{ChildCommand, ChildConnection};
 use protocol_core::{Config, Dialect};
 use rustix::process::{Pid, Signal, kill_process};
 
-/// Longer than anything takes on a loaded machine: whoever waits so long waits for ever.
+/// Longer than anything takes on a loaded machine: a longer wait would never end.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Spawns and connects, on one of the runtimes.
@@ -28,7 +28,7 @@ pub(crate) fn on_smol(command: ChildCommand) -> io::Result<ChildConnection> {
     protocol_smol::child(command, config())
 }
 
-/// Answers to what was given up are not waited for for long.
+/// Makes a client that does not wait long for responses to calls that were given up.
 fn config() -> Config {
     let mut config = Config::client(Dialect::ACP_V1);
     config.abandoned_grace = Duration::from_millis(100);
@@ -81,8 +81,8 @@ impl Mark {
         processes().filter(is_marked).collect()
     }
 
-    /// Kills what is left, which must be something. A process that is being replaced by another shows
-    /// no mark for a moment.
+    /// Kills the processes that are left; there must be one. A process that is being replaced by
+    /// another shows no mark for a moment.
     pub(crate) fn kill_the_rest(&self) {
         eventually("something is left", || {
             let left = self.alive();

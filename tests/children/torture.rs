@@ -110,7 +110,7 @@ async fn live(connect: Connect, seed: u64, mark: &Mark) {
     soon(&what, process.exit()).await.unwrap();
 }
 
-/// Gives what is left of the handles.
+/// Strikes the child. Returns its handles, unless they were dropped.
 fn strike(child: ChildConnection, blow: Blow) -> Option<ChildConnection> {
     let process = Pid::from_raw(i32::try_from(child.process.id()).unwrap()).unwrap();
     // It may be dead already, or deaf.
@@ -165,7 +165,7 @@ async fn torture(connect: Connect) {
     println!("{children} children in {:?}", begun.elapsed());
 }
 
-/// One after the other: what is left of one would be taken for the other's.
+/// The runtimes run one after the other: processes left by one would be taken for the other's.
 #[test]
 fn f32_f60_of_many_children_nothing_is_left() {
     support::run_on_tokio(torture(on_tokio));

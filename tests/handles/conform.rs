@@ -16,7 +16,7 @@ use serde::Deserialize;
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Value, json};
 
-/// The params of what takes its time.
+/// The params of a request that takes its time.
 #[derive(Deserialize)]
 struct Work {
     ms: u64,

@@ -39,17 +39,17 @@ impl Far {
         self.writer = None;
     }
 
-    /// Fails whoever reads what it wrote, once all of that is read.
+    /// Makes the connection's reads fail, once all that this end wrote is read.
     pub(crate) fn fail(&mut self, failure: std::io::ErrorKind) {
         self.writer.take().expect("it is open").fail(failure);
     }
 
-    /// Reads no more, while what it writes is still read.
+    /// Stops reading. Its output can still be read.
     pub(crate) fn stop_reading(&mut self) {
         self.reader = None;
     }
 
-    /// Reads what is there, at least one byte; `false` at the end.
+    /// Reads the bytes that are there, at least one; `false` at the end.
     pub(crate) async fn read(&mut self) -> bool {
         let mut bytes = [0; 4 << 10];
         let reader = self.reader.as_mut().expect("it reads");

@@ -1,5 +1,5 @@
-//! One address opens many connections, each of which pins what it can. The process holds no more than its pool, and
-//! somebody beside it is answered all the time (F99).
+//! One address opens many connections, each of which pins all the memory that it can. The process holds no more than
+//! its pool, and another client beside it gets responses all the time (F99).
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -30,7 +30,7 @@ const KEPT: usize = 16 * MIB;
 /// The same where each connection has threads, and glibc a heap for each few of them.
 const KEPT_BY_THREADS: usize = 64 * MIB;
 const LATER: Duration = Duration::from_secs(10);
-/// Answers to a bystander once all attackers have filled what they can, and as many once they are gone.
+/// Responses to a bystander once all attackers hold all that they can, and as many once they are gone.
 const AFTER: usize = 20;
 
 trait Stream: Read + Write + Send + Sync {}

@@ -117,7 +117,7 @@ fn watch(program: &Program, time: Duration) -> usize {
     most
 }
 
-/// Attacks programs, and holds each to a bound above what its twin has. All run at the same time.
+/// Attacks programs, and holds each to a bound above its twin's memory. All run at the same time.
 fn withstand(name: &str, programs: &[&'static [&'static str]], around: Around) {
     let _alone = alone();
     thread::scope(|scope| {

@@ -10,7 +10,7 @@ pub(crate) fn tls(many: usize) -> usize {
     many * (PLACE + TLS_BYTES)
 }
 
-/// An allowance for the rows of a socket's task, and for what it is served with.
+/// An allowance for the rows of a socket's task, and for the work of serving it.
 const PLACE: usize = 24 * KIB;
 /// The part of an unfinished message that counts for nothing.
 const FREE: usize = 64 * KIB;

@@ -282,7 +282,7 @@ impl Attack {
     }
 }
 
-/// Servers that are attacked at the same time. Each is a process, and what it takes is its own.
+/// Servers that are attacked at the same time. Each is a process, so its memory and time are its own.
 const AT_ONCE: usize = 4;
 
 /// Runs all attacks of a fault.

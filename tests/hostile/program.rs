@@ -1,4 +1,4 @@
-//! The program under attack, and what it costs.
+//! The program under attack, and the measurement of its cost.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
@@ -29,12 +29,13 @@ impl Program {
         Self { child: command.spawn().unwrap() }
     }
 
-    /// Its first line on standard error; what follows is read and forgotten.
+    /// Returns its first line on standard error. The rest is read and forgotten.
     pub(crate) fn first_line(&mut self) -> String {
         self.first_line_and_log(true)
     }
 
-    /// The same, and what follows may be left where it is, as long as the program runs.
+    /// Returns the same line. The rest stays unread if `is_read` is false, as long as the program
+    /// runs.
     pub(crate) fn first_line_and_log(&mut self, is_read: bool) -> String {
         let mut stderr = BufReader::new(self.child.stderr.take().unwrap());
         let mut line = String::new();
@@ -44,7 +45,7 @@ impl Program {
         line
     }
 
-    /// Reads what it says on standard error, and forgets it; or does not.
+    /// Reads its standard error and forgets it, if `is_read` says so.
     pub(crate) fn log(&mut self, is_read: bool) {
         if is_read {
             let mut stderr = self.child.stderr.take().unwrap();

@@ -42,8 +42,8 @@ impl Server {
     }
 }
 
-/// Attacks a server, and looks at what that costs it and another client. So many of the attack the server has to take,
-/// or it is none.
+/// Attacks a server, and measures the cost to it and to another client. An attack counts only
+/// if the server takes at least so many of its messages.
 fn withstands(
     name: &str,
     options: &[&str],

@@ -46,7 +46,7 @@ impl Counts {
         self.0.insert((preset.to_owned(), scenario.to_owned()), count);
     }
 
-    /// These, and what else was recorded before.
+    /// Returns these counts, and the others that were recorded before.
     pub(crate) fn merged_into(&self, before: &Self) -> Self {
         let mut all = before.0.clone();
         all.extend(self.0.clone());

@@ -145,7 +145,7 @@ impl History {
         self.calls()[number].is_answered = true;
     }
 
-    /// Its handler was told that it is cancelled.
+    /// Notes that its handler learned of the cancel.
     pub(crate) fn cancelled(&self, number: usize, cause: Cause) {
         Simulation.note(format!("call {number} is cancelled for its handler: {cause}"));
         let call = &mut self.calls()[number];
@@ -156,8 +156,8 @@ impl History {
         call.cancelled = Some(cause);
     }
 
-    /// A refusal that a connection gives by itself found no room. Its call waits until the
-    /// connection ends, and so does whoever waits for that: such a world is not judged further.
+    /// Excuses a refusal of a connection's own that found no room. Its call waits until the
+    /// connection ends, and so do all that wait for that call. Such a world is not judged further.
     pub(crate) fn drop_answer() {
         Simulation.excuse();
     }

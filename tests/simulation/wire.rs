@@ -51,7 +51,7 @@ struct Request {
     cancels: usize,
 }
 
-/// Judges what one side did: its answers (G2) and its cancels (G4).
+/// Judges the output of one side: its responses (G2) and its cancels (G4).
 pub(crate) fn judge(dialect: &Dialect, log: &Log, is_interrupted: bool) -> Vec<String> {
     let mut problems = Vec::new();
     let mut problem = |what: &str, id: &str| problems.push(format!("{what}: request {id}"));

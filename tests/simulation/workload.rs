@@ -137,7 +137,7 @@ async fn work(Params { number }: Params, cx: Context) -> Result<usize, Failure> 
     Ok(number)
 }
 
-/// Answers what has no route: by dropping the responder, or by handing it on.
+/// Responds to requests without a route: by dropping the responder, or by handing it on.
 async fn answer_by_hand(arrival: Arrival, cx: Context) -> Result<(), Failure> {
     let history = cx.state();
     let (request, responder) = match arrival {
@@ -164,7 +164,7 @@ async fn answer_by_hand(arrival: Arrival, cx: Context) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Notes when a handler begins, when it is told of a cancel, and when it is about to answer.
+/// A guard that notes a handler's beginning, its cancellation, and the moment before its response.
 struct Serving<'a> {
     history: &'a History,
     number: usize,

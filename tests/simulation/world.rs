@@ -190,7 +190,7 @@ impl Site {
     }
 }
 
-/// Opens the session, lets both sides call, and looks at what is left of it all.
+/// Opens the session, lets both sides call, and judges the end of it all.
 async fn conduct(sides: [(Peer, Rc<Site>); 2], history: History) {
     let _ = sides[0].0.call::<Value>("initialize", json!({})).await;
     for (peer, _) in &sides {

@@ -1,4 +1,4 @@
-//! Hand-written texts: what JSON is, what it is not, and what is in between.
+//! Hand-written texts: some are JSON, some are not, and some are in between.
 
 /// JSON of every kind, but numbers: those are generated.
 pub(crate) const JSON: &[&str] = &[
@@ -67,7 +67,7 @@ pub(crate) const JSON: &[&str] = &[
     "{\"\u{e9}\":\"\u{2603}\"}",
 ];
 
-/// JSON by its grammar, which says what can be written; nothing says what it would decode to.
+/// JSON by its grammar, which defines only the form: nothing defines the decoded value.
 pub(crate) const UNDECODABLE: &[&str] = &[
     // Lone surrogates: first, last, the wrong way round, twice the same, broken off.
     r#""\ud800""#,

@@ -1,4 +1,4 @@
-//! The yardstick: what `serde_json` alone needs for one round trip.
+//! The yardstick: the cost of one round trip with `serde_json` alone.
 
 use std::hint::black_box;
 

@@ -72,7 +72,7 @@ pub struct Taken {
     pub bytes: u64,
 }
 
-/// Counts what some work takes from the heap.
+/// Counts the allocations of some work.
 pub fn count(work: impl FnOnce()) -> Taken {
     let before = (ALLOCATIONS.load(Relaxed), BYTES.load(Relaxed));
     set_counting(true);
@@ -89,13 +89,13 @@ pub fn set_counting(on: bool) {
     ON.store(on, Relaxed);
 }
 
-/// The bytes that this thread holds, of what it took while counting was on.
+/// Returns the bytes that this thread allocated while counting was on, and still holds.
 #[must_use]
 pub fn live() -> i64 {
     LIVE.with(Cell::get)
 }
 
-/// Adds what some work takes from the heap, and keeps, to one side's account.
+/// Does some work, and adds the bytes that it leaves allocated to one side's account.
 pub fn adding_to<T>(account: &mut i64, work: impl FnOnce() -> T) -> T {
     let before = live();
     let done = work();

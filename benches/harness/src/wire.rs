@@ -8,7 +8,7 @@ use std::task::{Context, Poll, ready};
 
 use tokio::io::{AsyncRead, AsyncWrite, DuplexStream, ReadBuf};
 
-/// Bytes that one direction holds before its writer has to wait: what pipes of Linux hold.
+/// Bytes that one direction holds before its writer has to wait: as many as a pipe of Linux.
 const PIPE_BYTES: usize = 64 << 10;
 
 /// One end. It needs no runtime.
@@ -45,7 +45,7 @@ pub fn traffic() -> Traffic {
     Traffic { writes: WRITES.load(Relaxed), reads: READS.load(Relaxed), bytes: BYTES.load(Relaxed) }
 }
 
-/// Keeps what is written from now on.
+/// Keeps the bytes that are written from now on.
 pub fn tap() {
     IS_TAPPED.store(true, Relaxed);
 }

@@ -1,4 +1,4 @@
-//! W4: one message in, its events out, beside what others need to look at the same bytes.
+//! W4: one message in and its events out, beside the cost of other readers on the same bytes.
 
 use std::hint::black_box;
 use std::time::Duration;
@@ -81,7 +81,7 @@ impl Reader {
         .into_bytes()
     }
 
-    /// Makes a batch, and what it is about.
+    /// Makes a batch, and the calls or requests that it refers to.
     fn prepare(&mut self, count: usize) {
         self.batch.clear();
         for id in self.last + 1..=self.last + count {
@@ -103,7 +103,7 @@ impl Reader {
         self.write();
     }
 
-    /// Never inlined: callgrind counts what is done in here.
+    /// Reads the batch. It is never inlined: callgrind counts the work in here.
     #[inline(never)]
     fn read(&mut self) {
         for message in &self.batch {
@@ -118,7 +118,7 @@ impl Reader {
         }
     }
 
-    /// Answers what was asked.
+    /// Responds to the requests that were read.
     fn tidy(&mut self) {
         for request in self.requests.drain(..) {
             self.core.respond(request, Response::Cancelled).expect("it is unanswered");

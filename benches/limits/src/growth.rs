@@ -11,7 +11,7 @@ use serde_json::value::RawValue;
 
 const NOW: Timestamp = Timestamp::ZERO;
 
-/// Does a step so many times beside so many of what is remembered. Returns its allocations.
+/// Does a step so many times beside so many remembered entries. Returns its allocations.
 ///
 /// # Panics
 ///
@@ -28,7 +28,7 @@ pub(crate) fn some(step: &str, many: usize, times: usize) -> u64 {
     heap::count(|| (0..times).for_each(|_| step())).allocations
 }
 
-/// A connection with room for all, and what it writes.
+/// A connection with room for all, and the buffer that it writes to.
 struct Host {
     conn: Connection<()>,
     out: Vec<u8>,

@@ -1,5 +1,5 @@
 //! The same small program in every order that a tool knows: pairs of tasks, of which one sets a flag and the other
-//! waits for it. Says what was found, in which run, and how many runs a second there were.
+//! waits for it. Prints the fault that was found, in which run, and how many runs a second there were.
 //!
 //! `cargo run --release --manifest-path benches/Cargo.toml -p bench-orderings -- TOOL PAIRS right|wrong [SECONDS]`
 

@@ -7,8 +7,8 @@
 //! cd benches && cargo run --release -p bench-relay -- ../target/release/rescind
 //! ```
 //!
-//! All subjects take turns in one run, so what else the machine does meets them alike. Each has the same
-//! server behind it, which answers at once, and the same client in front.
+//! All subjects take turns in one run, so other work of the machine meets them alike. Each has the same server behind
+//! it, which responds at once, and the same client in front.
 
 use std::env;
 use std::error::Error;
@@ -87,7 +87,7 @@ fn copy_on_one_thread() -> Result<(), Box<dyn Error>> {
     }
 }
 
-/// Copies what there is, and says whether there may be more.
+/// Copies the bytes of one read, and returns whether there may be more.
 fn copy_once(from: &mut impl Read, to: &mut impl Write, bytes: &mut [u8]) -> io::Result<bool> {
     let read = from.read(bytes)?;
     to.write_all(&bytes[..read])?;

@@ -1,4 +1,4 @@
-//! The account of every request of the peer's: what it asked, and what it was told on the wire (F122).
+//! The account of every request of the peer's, and of the responses to it on the wire (F122).
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! The end of a scene: everybody does what is right, and the accounts are judged.
+//! The end of a scene: everybody keeps the rules, and the accounts are judged.
 
 use std::time::Duration;
 

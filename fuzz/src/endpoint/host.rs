@@ -93,8 +93,7 @@ impl Host {
         Waiter::new(self.waiters)
     }
 
-    /// Checks that each waiter that was not woken is where it was put, and that none sleeps while there is what
-    /// it waits for.
+    /// Checks that each waiter that was not woken is in its place, and that none sleeps while it could go on.
     pub(super) fn judge(&self, endpoint: &Endpoint, options: &Options) {
         let is_room = !endpoint.is_full() || endpoint.closed().is_some();
         let mut is_first = true;

@@ -29,11 +29,11 @@ type Effects = protocol_endpoint::Effects<Waiter, Mark>;
 const MOST: usize = 300;
 /// The most bytes that the peer says in one run.
 const SAID: usize = 256 << 10;
-/// The bytes that the host holds beside the endpoint: a response or params, and what was shown to it.
+/// The bytes that the host holds beside the endpoint: a response or params, and the events that it got.
 const IN_HAND: usize = 40 << 10;
 
-/// The first bytes choose the dialect, the role and the limits; the rest is what the peer says and reads, and
-/// what the host does.
+/// The first bytes choose the dialect, the role and the limits. The rest is the peer's input and reads, and the host's
+/// actions.
 ///
 /// The heap is under the formula at every step (G8). Each request that the peer asks under an id of its own
 /// gets one response, or is rightly silent (F122). Each call settles once (G1). No value of the host's is

@@ -31,7 +31,8 @@ impl Scene {
         self.settle();
     }
 
-    /// Waits again, or sends its notification, unless what it waits for is there.
+    /// Waits again for an event that has not come. A waiter for room sends its notification if
+    /// there is some.
     fn wait_again(&mut self, at: usize) {
         let line = self.host.places[at].line;
         let Self { endpoint, effects, host, .. } = self;

@@ -210,7 +210,7 @@ impl Scene {
     fn resume(&mut self, bytes: &mut Bytes<'_>) {
         let before = self.streams.pick(bytes.byte());
         let Some((ids, last)) = self.streams.last_event_of(before) else { return };
-        // It has lost its stream, or believes so. What it did not read is gone.
+        // It has lost its stream, or believes so. The events that it did not read are gone.
         self.streams.leave(before);
         let stream = self.streams.open(ids);
         let taken = self.session.get(stream, Some(&last), self.now);

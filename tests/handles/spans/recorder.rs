@@ -1,4 +1,4 @@
-//! A subscriber that writes down what it sees, each thing as a line.
+//! A subscriber that records each span and event as a line.
 
 use std::fmt::{self, Write};
 use std::sync::{Arc, Mutex};
@@ -20,7 +20,7 @@ pub(crate) struct Recording {
     _guard: DefaultGuard,
 }
 
-/// Records what is told on this thread from now on, without what is the same in all.
+/// Records all lines of this thread from now on, without the fields that are the same in all.
 pub(crate) fn record() -> Recording {
     record_with(Identity::new())
 }

@@ -18,7 +18,7 @@ use crate::far::Far;
 use crate::pipe::{ENDLESS, pipe};
 use crate::recorder::{record, record_all, record_with};
 
-/// Runs a test and, beside it, what it needs.
+/// Runs a test, and beside it the work that it needs.
 async fn beside(test: impl Future<Output = ()>, other: impl Future) {
     let other = async {
         other.await;
@@ -527,7 +527,7 @@ fn f10_the_token_of_an_operation_is_never_told() {
     assert!(!seen.iter().any(|line| line.contains(&token)), "{token}: {seen:#?}");
 }
 
-/// A server may well send its log to its client: a subscriber may use any handle, whatever it is told.
+/// A server may well send its log to its client, so a subscriber may use any handle at any event.
 #[test]
 fn a_subscriber_may_use_the_connection_that_it_is_told_of() {
     let peer: Arc<Mutex<Option<Peer>>> = Arc::default();
@@ -556,7 +556,7 @@ fn a_subscriber_may_use_the_connection_that_it_is_told_of() {
     }
 }
 
-/// A layer that sends the peer a notification whenever it is told anything.
+/// A layer that sends the peer a notification at every span and event.
 struct Sends {
     peer: Arc<Mutex<Option<Peer>>>,
     /// Set while a notification is sent: the layer is called for its effects too.

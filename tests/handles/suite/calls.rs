@@ -1,4 +1,4 @@
-//! Calls: what becomes of them, and what their handles do.
+//! Calls: their outcomes, and the effects of their handles.
 
 use std::sync::mpsc;
 

@@ -40,7 +40,8 @@ fn f34_a_write_error_closes_the_connection_and_is_told() {
     });
 }
 
-/// More than one read takes: what is left when writing fails is read before the end.
+/// The input is more than one read takes: the part that is left when writing fails is read before
+/// the end.
 #[test]
 fn f34_what_the_peer_said_before_a_write_error_is_read() {
     const NOTIFICATIONS: usize = 5_000;

@@ -1,4 +1,4 @@
-//! Writing: what is queued, what overtakes it, what there is no room for.
+//! Writing: the queue, the messages that overtake it, and those that have no room.
 
 use std::future::Future;
 use std::pin::Pin;

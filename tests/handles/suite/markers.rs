@@ -93,7 +93,7 @@ fn g06_a_child_is_set_with_its_parent_and_not_the_other_way() {
     });
 }
 
-/// A marker that its only follower keeps, and with it what sets it.
+/// A marker is kept by its only follower alone, together with the source that sets it.
 #[test]
 fn f33_a_follower_owns_its_source() {
     run(async {
@@ -131,7 +131,7 @@ fn f33_a_follower_owns_its_source() {
     });
 }
 
-/// The marker of a request, a child of it, and what follows either for ever.
+/// The marker of a request, a child of it, and a follower of either that never ends.
 #[test]
 fn f90_followers_go_with_the_last_who_could_set_their_marker() {
     run(async {

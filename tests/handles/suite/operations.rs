@@ -1,5 +1,5 @@
-//! Cancels that are acknowledged, operations that outlive their requests, and what else a dialect may
-//! ask of the handles.
+//! Cancels that are acknowledged, operations that outlive their requests, and other demands of
+//! dialects on the handles.
 
 use std::sync::{Arc, Mutex};
 
@@ -170,7 +170,8 @@ fn g02_a_server_ends_what_the_dialect_lets_it_end_and_nothing_else() {
 
 type Log = Arc<Mutex<Vec<String>>>;
 
-/// A client and a server of erlmcp, the server's operations, and what is cleaned up after.
+/// Returns a client and a server of erlmcp, the server's operations, and a log of those that were
+/// cleaned up.
 fn kept() -> ((Peer, Incoming), (Peer, Incoming), SharedOperations, Log) {
     let cleaned = Log::default();
     let log = cleaned.clone();

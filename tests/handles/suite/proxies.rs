@@ -1,4 +1,4 @@
-//! Hops: what a proxy forwards, and what it keeps to itself.
+//! Hops: the messages that a proxy forwards, and those that it keeps to itself.
 
 use protocol_async::{CallError, Failure, Peer, SentRequest};
 use protocol_core::{Cause, WireId};

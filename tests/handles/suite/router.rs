@@ -1,4 +1,4 @@
-//! Routers: which handler, in which order, and what is around it.
+//! Routers: the handler of a message, the order of handlers, and the layers around them.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
@@ -377,7 +377,7 @@ impl Clone for Fragile {
     }
 }
 
-/// Not in a future, but in what makes one, and in what is told of the answer.
+/// The panics are not in a future, but in code that makes one, or that gets its outcome.
 #[test]
 fn b33_what_panics_before_and_after_a_handler_harms_nothing_else() {
     run(async {

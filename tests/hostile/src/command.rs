@@ -1,4 +1,4 @@
-//! `attack`: runs the attacks on a server and prints a table of what each cost.
+//! `attack`: runs the attacks on a server and prints a table of their costs.
 
 use std::ffi::OsString;
 use std::io::{self, BufRead, BufReader};

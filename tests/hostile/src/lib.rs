@@ -1,7 +1,8 @@
-//! Attacks on a JSON-RPC server that listens on a socket or reads its standard input, and what they cost it and its other clients.
+//! Attacks on a JSON-RPC server that listens on a socket or reads its standard input. They measure the cost to it and
+//! to its other clients.
 //!
-//! The suite of this package runs them on `rescind`, with bounds. The program `attack` runs them on any server, which
-//! says no more than what each cost.
+//! The suite of this package runs them on `rescind`, with bounds. The program `attack` runs them on any server, and
+//! reports only the cost of each.
 #![cfg(target_os = "linux")]
 
 pub mod attacks;
@@ -14,7 +15,7 @@ pub mod wire;
 
 use std::time::Duration;
 
-/// Longer than anything takes on a loaded machine: whoever waits so long waits for ever.
+/// Longer than anything takes on a loaded machine: a longer wait would never end.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 /// So many bytes.
 pub const KIB: usize = 1 << 10;

@@ -71,7 +71,7 @@ pub fn request(id: &Value, method: &str, params: &Value) -> String {
     json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params }).to_string()
 }
 
-/// The header of a client's frame. Its mask is zero, so that what follows is as it is.
+/// Returns the header of a client's frame. Its mask is zero, so that the payload stays as it is.
 #[must_use]
 pub fn header(first: u8, length: usize) -> Vec<u8> {
     let length = (length as u64).to_be_bytes();
@@ -165,7 +165,7 @@ impl Target {
         target
     }
 
-    /// The same for one who reads what it says.
+    /// Returns the same target with a client that reads the server's output.
     #[must_use]
     pub fn read(self) -> Self {
         Self { is_read: true, ..self }
@@ -213,7 +213,7 @@ impl Target {
         Ok(opened.map_err(io::Error::other)?.0)
     }
 
-    /// A client who has said what comes first.
+    /// Opens a client that has sent the first messages of the protocol.
     ///
     /// # Errors
     ///

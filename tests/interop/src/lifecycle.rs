@@ -79,7 +79,7 @@ async fn nested_request_is_cancelled_back(
     assert_eq!(client.outcome(sent).await, Err(CANCELLED), "cancelled while it waited for us");
 }
 
-/// The agent was told of the drop: it passes that on to its own request.
+/// Drops a call. The agent learns of it, and cancels its own request.
 async fn drop_is_cancelled_back(client: &impl Client, nested: &mut UnboundedReceiver<Nested>) {
     let sent = client.call("nested", json!({ "ms": LONG }));
     assert_eq!(nested.recv().await, Some(Nested::Started));

@@ -400,7 +400,7 @@ fn alive(place: &Path) -> Vec<(Pid, String)> {
     fs::read_dir("/proc").expect("there is /proc").flatten().filter_map(running).collect()
 }
 
-/// A process, for whoever wants to know why it is there: as `/proc` has it, and its command line.
+/// Describes a process for a person who looks for its origin: its state in `/proc`, and its command line.
 fn described(id: Pid) -> String {
     let read = |name: &str| fs::read_to_string(format!("/proc/{}/{name}", id.as_raw_pid()));
     let (state, command) = (read("stat").unwrap_or_default(), read("cmdline").unwrap_or_default());

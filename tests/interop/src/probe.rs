@@ -60,14 +60,14 @@ impl Probe {
         self.send_bytes(format!("{}\n", lines.join("\n")).as_bytes());
     }
 
-    /// Writes bytes. An agent that is gone shows in what it does not answer.
+    /// Writes bytes. An error is ignored: an agent that is gone does not respond either.
     pub fn send_bytes(&mut self, bytes: &[u8]) {
         if let Some(input) = &mut self.input {
             let _ = input.write_all(bytes).and_then(|()| input.flush());
         }
     }
 
-    /// Asks something else, and says whether the agent is still there to answer.
+    /// Sends another request, and returns whether the agent responds to it.
     pub fn is_alive(&mut self) -> bool {
         let ping = json!({ "jsonrpc": "2.0", "id": "ping", "method": self.ping, "params": {} });
         self.send(&[&ping.to_string()]);

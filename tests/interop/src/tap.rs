@@ -34,8 +34,8 @@ impl Side {
 }
 
 /// Spawns a server, and passes lines between it and standard input and output until both ways have
-/// ended. Each line is in the record before it is passed on: what a side says after it was told
-/// something stands after that.
+/// ended. Each line is in the record before it is passed on, so every reaction to a line stands
+/// after it.
 ///
 /// # Errors
 ///
@@ -100,8 +100,8 @@ struct Asked {
 
 /// Checks a tap's record.
 ///
-/// Progress that crosses the cancel is no breach; an answer is, for what the scripts cancel takes
-/// longer than any crossing.
+/// Progress that crosses the cancel is no breach. A response is one, for the scripts cancel work
+/// that takes longer than any crossing.
 ///
 /// # Panics
 ///

@@ -123,7 +123,7 @@ async fn a_page_is_the_agent_over_a_web_socket_and_over_post_message() {
     }
 }
 
-/// A page that is an app, and whoever calls it.
+/// A page that is an app, and the socket of its caller.
 struct AppPage {
     _browser: Chromium,
     _pages: Pages,

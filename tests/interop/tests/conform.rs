@@ -1,8 +1,8 @@
 //! `rescind conform` on real servers and relays: its verdicts are in `recorded`. docs/conformance.md says how more peers
 //! than those of `tests/interop/install` are installed.
 //!
-//! `BLESS=1` rewrites the pages, for which all peers have to be there. The program `verdicts` says whether what is seen is
-//! always the same.
+//! `BLESS=1` rewrites the pages, for which all peers have to be there. The program `verdicts` reports whether the
+//! verdicts are always the same.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::collections::BTreeMap;

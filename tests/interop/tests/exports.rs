@@ -27,7 +27,7 @@ fn directory() -> PathBuf {
     directory
 }
 
-/// The spans of a recording, as whoever reads the format sees them.
+/// Exports a recording, and returns its spans as a reader of the format sees them.
 fn spans(reader: &CommandLine, format: &str, name: &str, recording: &Path) -> Vec<Value> {
     let path = directory().join(format!("{name}.{format}"));
     let exported = run(&["export", "--format", format], recording);

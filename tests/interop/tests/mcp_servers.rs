@@ -45,8 +45,8 @@ async fn our_client_our_relay_python_server() {
     our_client(python("mcp_server.py"), |server| relay("mcp-2025-11-25", server)).await;
 }
 
-/// `rescind call` of a tool that reports progress, cancelled while it does: what it printed on
-/// standard error.
+/// Runs `rescind call` of a tool that reports progress, and cancels it meanwhile. Returns its
+/// output on standard error.
 fn call_cancelled(dialect: &str, tool: &str, server: &[String]) -> String {
     let output = Command::new(rescind())
         .args(["call", "--dialect", dialect, "--cancel-after", "1s", "tools/call", tool, "--"])

@@ -92,7 +92,7 @@ fn cancel_there_and_back() -> Result<(), Step> {
     }
 }
 
-/// Carries one message over, and looks at what it made happen.
+/// Carries one message over, and checks its effect.
 fn deliver<O, P, T>(
     from: &mut Connection<O>,
     to: &mut Connection<P>,

@@ -77,7 +77,7 @@ impl Caller {
     }
 }
 
-/// The serving side. A request that hangs carries what says so.
+/// The serving side. A request that hangs holds its [`Hanging`].
 pub struct Callee {
     /// The connection, with its framing.
     pub stream: StreamConnection<(), Option<Hanging>>,
@@ -154,7 +154,7 @@ impl Hop {
         Self { relay: Relay::new(config(limit), config(limit)), output: Vec::new() }
     }
 
-    /// Takes what comes from one side, and gives what goes to the other.
+    /// Receives bytes from one side, and returns those for the other.
     pub fn pass(&mut self, from: Side, mut input: &[u8]) -> &[u8] {
         loop {
             let consumed = self.relay.receive(from, input, Timestamp::ZERO).consumed;
@@ -169,7 +169,7 @@ impl Hop {
     }
 }
 
-/// Both ends, and what is between them.
+/// Both ends, and the hops between them.
 pub struct Ends {
     /// The calling side.
     pub caller: Caller,

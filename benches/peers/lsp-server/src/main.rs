@@ -43,7 +43,7 @@ impl Caller {
 
 #[derive(Default)]
 struct Callee {
-    /// A request that hangs carries what says so.
+    /// The requests. One that hangs holds its [`Hanging`].
     queue: ReqQueue<Option<Hanging>, ()>,
     output: Vec<u8>,
 }

@@ -1,4 +1,4 @@
-//! A language server on `tower-lsp`, with what its users write: `tower_server` on the crate that came before.
+//! A language server on `tower-lsp`, as its users write one. `tower_server` is the same on its successor.
 
 use tower_lsp::jsonrpc::Result;
 use tower_lsp::lsp_types::{

@@ -1,4 +1,4 @@
-//! A language server on `tower-lsp-server`, with what its users write.
+//! A language server on `tower-lsp-server`, as its users write one.
 
 use tower_lsp_server::jsonrpc::Result;
 use tower_lsp_server::ls_types::{

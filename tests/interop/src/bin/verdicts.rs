@@ -1,7 +1,7 @@
-//! Tests real servers and relays again and again, and prints the verdicts that are not always the same:
-//! `verdicts [--rounds N] [--width N] [NAME...]`. Each peer whose name begins with one of the names, or each, is tested
-//! N times; as many at the same time as there are processors, or WIDTH. A verdict that differs from those before it is told
-//! at once, and all of them at the end. Exits 1 if any differed.
+//! Tests real servers and relays again and again, and prints the verdicts that are not always the same: `verdicts
+//! [--rounds N] [--width N] [NAME...]`. It tests each peer N times, or each whose name begins with one of the names. As
+//! many run at the same time as there are processors, or WIDTH. A verdict that differs from those before is reported at
+//! once, and all of them at the end. Exits 1 if any differed.
 
 use std::collections::BTreeMap;
 use std::process::ExitCode;

@@ -92,7 +92,7 @@ impl DevTools {
         }
     }
 
-    /// The value of an expression in the page; of a promise, what it comes to.
+    /// Returns the value of an expression in the page, or the outcome of a promise.
     ///
     /// # Panics
     ///

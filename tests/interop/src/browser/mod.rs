@@ -1,4 +1,4 @@
-//! A page in headless Chromium: who serves it, and hears what it found.
+//! A page in headless Chromium, the server of its files, and the reports that it sends.
 
 mod chromium;
 mod devtools;

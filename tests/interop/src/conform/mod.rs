@@ -79,7 +79,7 @@ impl How {
         }
     }
 
-    /// The word for what is tested.
+    /// Returns the word for the kind of program that is tested.
     #[must_use]
     pub const fn tested(self) -> &'static str {
         match self {
@@ -131,8 +131,8 @@ impl Peer {
     }
 }
 
-/// Tests each that is installed, as many at the same time as `width` says. `take` gets what came of it as soon as it
-/// is done, with its place among the peers. Nothing is kept: a report holds transcripts of up to 30 MB.
+/// Tests each that is installed, as many at the same time as `width` says. `take` gets each report as soon as it is
+/// done, with the place of its peer. Nothing is kept: a report holds transcripts of up to 30 MB.
 ///
 /// # Panics
 ///

@@ -19,7 +19,7 @@ const PAGES: [(&str, &str); 5] = [
     ("relays", "relays"),
 ];
 
-/// A peer, and what came of its checks.
+/// A peer, and the report on it.
 type Tested<'p> = (&'p Peer, Report);
 
 fn file(end: &str) -> PathBuf {

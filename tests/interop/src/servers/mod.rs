@@ -1,4 +1,4 @@
-//! The same servers, side by side: with this library, and with what is usual.
+//! The same servers, side by side: with this library, and with the usual one.
 
 pub mod acp_ours;
 pub mod acp_sdk;

@@ -1,4 +1,4 @@
-//! The table of the guide, which says behind what a client is noticed.
+//! The table of the guide, with the proxies behind which a server notices that its client has gone.
 
 use std::collections::BTreeMap;
 use std::fs;

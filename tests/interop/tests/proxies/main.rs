@@ -1,7 +1,7 @@
 //! Our HTTP server behind released proxies: whether it notices that a client has gone.
 //!
-//! Each cell is one request of MCP 2026-07-28, where a closed stream is the cancel. All cells run at the same time. The table
-//! of the guide says what is expected of each.
+//! Each cell is one request of MCP 2026-07-28, where a closed stream is the cancel. All cells run at the same time. The
+//! table of the guide has the expected outcome of each.
 #![cfg(unix)]
 
 mod client;

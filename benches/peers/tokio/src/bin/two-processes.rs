@@ -1,5 +1,5 @@
-//! W7: `protocol-tokio` and the hand-made loop over what they are for: real pipes and Unix sockets,
-//! with the serving side in a process of its own.
+//! W7: `protocol-tokio` and the hand-made loop on real pipes and Unix sockets, with the serving
+//! side in a process of its own.
 //!
 //! - `speed MILLISECONDS`: every figure, with so much time for each
 //! - `serve pipe|unix NAME`: the other process
