@@ -1,4 +1,4 @@
-//! What only the single-threaded host does.
+//! Promises of the single-threaded host alone.
 #![cfg(unix)]
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 

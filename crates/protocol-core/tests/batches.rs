@@ -1,4 +1,4 @@
-//! Batches, where the dialect has them: every member is taken, and their answers leave together.
+//! Batches, where the dialect has them: every member is taken, and their responses leave together.
 
 mod support;
 

@@ -126,7 +126,7 @@ fn a_tool_cancels_as_the_adapter_declares_anew() {
         tool.receive(&format!(r#"{{"seq":8,"type":"event","event":"{other}}}"#));
         assert_eq!(tool.cancel(work), refused, "{other}");
     }
-    assert_eq!(tool.receive(ANEW[0]).len(), 1, "it is told all the same");
+    assert_eq!(tool.receive(ANEW[0]).len(), 1, "the event is reported all the same");
     assert_eq!(tool.cancel(work), CancelOutcome::Sent);
     let more = tool.sent_call("more");
     tool.receive(ANEW[1]);

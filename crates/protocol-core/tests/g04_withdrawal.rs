@@ -1,5 +1,5 @@
-//! G4: what has not left is withdrawn; a cancel overtakes bulk output but never its own request; a
-//! call sends at most one cancel.
+//! G4: a message that has not left is withdrawn. A cancel overtakes bulk output but never its own request. A call
+//! sends at most one cancel.
 
 mod support;
 

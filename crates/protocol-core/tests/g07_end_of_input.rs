@@ -21,7 +21,7 @@ fn b16_b17_every_call_settles_and_every_request_is_marked() {
             "closed peer_gone",
         ];
         assert_eq!(events, expected);
-        assert_eq!(host.sent(), [""; 0], "what has not left is withdrawn");
+        assert_eq!(host.sent(), [""; 0], "the unsent messages are withdrawn");
     }
 }
 

@@ -1,5 +1,5 @@
-//! G1, G2, G4, G7, G10, G11 in dialects that nobody speaks: any combination of what a dialect can
-//! be made of, also those that no preset has.
+//! G1, G2, G4, G7, G10 and G11 in dialects that nobody speaks. They combine everything that a dialect can be
+//! made of, also as no preset does.
 
 mod support;
 

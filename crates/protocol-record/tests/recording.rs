@@ -1,4 +1,4 @@
-//! What a recording holds, and what it costs those who are recorded.
+//! The content of a recording, and its costs for the connection that is recorded.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::fs;

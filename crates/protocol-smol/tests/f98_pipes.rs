@@ -37,8 +37,8 @@ mod unix {
 
     /// The messages of a flood.
     const FLOOD: usize = 20_000;
-    /// Bytes of a file that is read on a thread, beside the two buffers of `pipe_bytes`: those of
-    /// `std::io::stdin` and `stdout`, and what the thread takes.
+    /// The bytes of a file that is read on a thread, beside the two buffers of `pipe_bytes`. They are those of
+    /// `std::io::stdin` and `stdout`, and those that the thread takes.
     const THREADS: usize = 16 << 10;
 
     fn options() -> Options {

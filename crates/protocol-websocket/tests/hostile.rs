@@ -1,5 +1,5 @@
-//! What a peer may make a WebSocket keep, and for how long: pongs and answers that it does not read, and
-//! the socket itself (F45, F47, F49).
+//! A peer can make a WebSocket keep only so much, and only for so long. That holds for pongs and responses that
+//! it does not read, and for the socket itself (F45, F47, F49).
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 #[allow(dead_code, reason = "the other tests use the rest")]

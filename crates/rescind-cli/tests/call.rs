@@ -1,4 +1,4 @@
-//! `rescind call` against the built-in peer: outcomes, exit codes, and what it says about cancels.
+//! `rescind call` against the built-in peer: outcomes, exit codes, and its reports of cancels.
 
 use std::time::Duration;
 
@@ -143,7 +143,7 @@ fn progress_is_never_lost_at_the_end() {
         let said = call(&["count", &format!(r#"{{"to":{to},"every_ms":0}}"#)]);
         assert_eq!(said.stdout, format!("{{\"counted\":{to},\"of\":{to}}}\n"));
         assert_eq!(said.stderr.matches("session/update {").count(), to);
-        assert!(!said.stderr.contains("sessionId"), "nobody named one");
+        assert!(!said.stderr.contains("sessionId"), "no session was named");
     }
 }
 

@@ -43,7 +43,7 @@ fn example() -> String {
     docs.split("```json\n").nth(1).unwrap().split("```").next().unwrap().to_owned()
 }
 
-/// What the program writes to its standard output for this input.
+/// Starts the program with pipes for its standard input and output.
 fn started(arguments: &[&str]) -> Child {
     Command::new(RESCIND)
         .args(arguments)
@@ -54,6 +54,7 @@ fn started(arguments: &[&str]) -> Child {
         .unwrap()
 }
 
+/// Returns what the program writes to its standard output for this input.
 fn filtered(arguments: &[&str], input: &str) -> String {
     let mut filter = started(arguments);
     filter.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();

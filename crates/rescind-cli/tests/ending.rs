@@ -1,5 +1,5 @@
-//! Signals, hang-ups and a caller that is gone end each command in order: whoever waits has a response, and a
-//! recording has its end.
+//! Signals, hang-ups and a caller that is gone end each command in order. Each caller that waits gets a
+//! response, and a recording gets its end.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};

@@ -1,4 +1,4 @@
-//! `rescind serve --listen http://…`: who may call, and how requests and the server end.
+//! `rescind serve --listen http://…`: the clients that may call, and the ends of requests and of the server.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;

@@ -1,4 +1,4 @@
-//! `rescind serve --listen` on an open network: how it ends, and who may connect (F47, F49).
+//! `rescind serve --listen` on an open network: its end, and the clients that may connect (F47, F49).
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::iter;
@@ -149,7 +149,7 @@ fn a_unix_socket_is_served_to_its_owner_and_goes_with_the_server() {
     assert_eq!(said.code, Some(3), "{said:?}");
     let taken = rescind(["serve", "--listen", &url]);
     assert!(taken.code == Some(2) && taken.stderr.contains("can't listen on unix:"), "{taken:?}");
-    assert!(path.exists(), "who could not listen removes nothing");
+    assert!(path.exists(), "a server that could not listen removes nothing");
     kill_process(Pid::from_raw(i32::try_from(server.id()).unwrap()).unwrap(), Signal::TERM)
         .unwrap();
     assert_eq!(server.end().code, Some(0));

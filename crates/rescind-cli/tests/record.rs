@@ -1,4 +1,4 @@
-//! `--record`, and `rescind view` of what it made.
+//! `rescind view` of recordings that `--record` made.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -30,7 +30,7 @@ fn view(path: &Path, filter: &[&str]) -> (Vec<Value>, Value) {
     (lines, summary["summary"].clone())
 }
 
-/// What is said of the requests of one method.
+/// Returns the connection, direction, outcome and cause of each request of one method.
 fn outcomes(path: &Path, method: &str) -> Vec<String> {
     let (rows, _) = view(path, &["~m", method]);
     let of = |row: &Value, member: &str| row[member].as_str().unwrap_or("-").to_owned();

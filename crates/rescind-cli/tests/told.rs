@@ -1,4 +1,5 @@
-//! What a call takes from files and standard input, where its server runs, and what `--json` says about it.
+//! `rescind call`: its params from files and standard input, the directory of its server, and its report with
+//! `--json`.
 
 use std::fs;
 use std::io::Write;

@@ -172,8 +172,8 @@ fn test(fault: Fault, dialect: &str, expected: &[&str]) -> Report {
     run(&Program::new(command), &options, |_| {}).expect("a session is opened")
 }
 
-/// What a fault may or may not show, as the machine's pace decides whether a quick request is answered before
-/// its cancel is read.
+/// Returns whether the machine's pace decides if a fault shows in a check. A quick request may have its
+/// response before its cancel is read.
 fn depends_on_pace(fault: Fault, check: &str) -> bool {
     let paced = ["cancel/any-moment", "load/burst", "load/half-cancelled"];
     fault == AnswersLateCancels && paced.contains(&check)
@@ -208,7 +208,7 @@ fn finds(fault: Fault, dialect: &'static str, expected: &[&str]) -> Result<(), F
 /// The number of faults that were judged, and of those that nothing could be told of.
 static JUDGED: AtomicUsize = AtomicUsize::new(0);
 static UNCLEAR: AtomicUsize = AtomicUsize::new(0);
-/// At least so many of a hundred are judged, however busy the machine is.
+/// The least number of a hundred faults that are judged, however busy the machine is.
 const LEAST: usize = 70;
 
 /// Each check is the reason for a planted fault.

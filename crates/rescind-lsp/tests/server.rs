@@ -125,7 +125,7 @@ async fn after_shutdown_requests_are_refused_and_exit_ends_with_code_0() {
     editor.peer.call_method::<Request<Shutdown>>(()).await.unwrap();
     assert_eq!(code_of(hover(&editor).await), code::INVALID_REQUEST);
     editor.peer.notify_method::<Notification<Exit>>(()).await.unwrap();
-    assert_eq!(code_of(sent.await), code::REQUEST_CANCELLED, "exit ends what is still at work");
+    assert_eq!(code_of(sent.await), code::REQUEST_CANCELLED, "exit ends the requests that are still at work");
     assert_eq!(served.await.unwrap(), 0);
 }
 

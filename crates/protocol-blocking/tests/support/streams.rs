@@ -69,7 +69,7 @@ impl Write for HeldWriter {
     }
 }
 
-/// A reader that tells when it is dropped.
+/// A reader that reports when it is dropped.
 pub(crate) struct ToldReader<R> {
     reader: R,
     _tell: Sender<()>,

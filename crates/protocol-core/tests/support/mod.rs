@@ -1,7 +1,7 @@
-//! A host for the tests: it commands one connection and tells what happened as plain lines.
+//! A host for the tests. It commands one connection, and reports the events as plain lines.
 //!
-//! A call's data is its method, so a line about a call shows that its own data came back. Requests
-//! are named by their number: r1, r2, …
+//! A call's data is its method, so a line about a call shows that its own data came back. Requests are named by
+//! their number: r1, r2, …
 // Each test file is a crate of its own and uses some of this.
 #![allow(dead_code)]
 
@@ -177,10 +177,10 @@ impl Host {
         let next = self.conn.next_transmit_len();
         let mut message = Vec::new();
         let transmit = self.conn.poll_transmit(&mut message);
-        assert_eq!(next, transmit.map(|it| it.len), "what was said to be next");
+        assert_eq!(next, transmit.map(|it| it.len), "the announced length of the next message");
         let transmit = transmit?;
         assert_eq!(transmit.len, message.len());
-        Some((transmit.kind, String::from_utf8(message).expect("what we send is UTF-8")))
+        Some((transmit.kind, String::from_utf8(message).expect("our messages are UTF-8")))
     }
 
     pub(crate) fn next_timer(&self) -> Option<(u64, &'static str)> {
@@ -206,14 +206,14 @@ impl Host {
     }
 }
 
-/// What decides a machine's future.
+/// Returns a hash of everything that decides a machine's future.
 pub(crate) fn fingerprint(machine: &impl Hash) -> u64 {
     let mut hasher = DefaultHasher::new();
     machine.hash(&mut hasher);
     hasher.finish()
 }
 
-/// All that a message makes happen.
+/// Returns all events of a message.
 pub(crate) fn all<O, I: Default>(
     conn: &mut Connection<O, I>,
     message: &[u8],
@@ -223,7 +223,7 @@ pub(crate) fn all<O, I: Default>(
     first.into_iter().chain(std::iter::from_fn(|| conn.poll_event())).collect()
 }
 
-/// All that the beginning of these bytes makes happen, as lines, and how many were used.
+/// Receives the beginning of these bytes. Returns the number of bytes that were used, and all events as lines.
 pub(crate) fn take(
     stream: &mut StreamConnection<String>,
     unread: &[u8],

@@ -1,5 +1,5 @@
-//! Random worlds: two connected hosts do random things, and somebody on the line writes whatever he
-//! likes. Every guarantee that can be checked from outside is checked on the way.
+//! Random worlds: two connected hosts do random things, and an attacker on the line writes anything. Every
+//! guarantee that can be checked from outside is checked on the way.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -109,7 +109,7 @@ impl Side {
         }
     }
 
-    /// Bytes arrive, in pieces of this size.
+    /// Reads bytes, in pieces of this size.
     fn read(&mut self, bytes: &[u8], piece: usize, now: Timestamp) {
         for piece in bytes.chunks(piece) {
             self.input.extend_from_slice(piece);
@@ -138,8 +138,8 @@ impl Side {
         }
     }
 
-    /// Remembers what of a message the events don't tell: cancels that are to be acknowledged, and
-    /// the tokens of operations.
+    /// Remembers the parts of a message that no event reports: cancels that are to be acknowledged, and the
+    /// tokens of operations.
     fn witness(&mut self, message: &Value) {
         let dialect = self.stream.connection().config().dialect.clone();
         let (method, token) = match dialect.cancel {
@@ -440,7 +440,7 @@ impl Side {
         assert!(self.closed.is_some());
         assert_eq!(self.settled.len(), self.calls.len(), "every call settles (G1)");
         assert!(self.settled.values().all(|&times| times == 1), "exactly once (G1)");
-        assert!(self.ended.is_empty() || self.is_abandoned(), "the peer is told of every end");
+        assert!(self.ended.is_empty() || self.is_abandoned(), "every end has left for the peer");
         let conn = self.stream.connection();
         let machine = conn.machine();
         assert_eq!((machine.calls_in_flight(), machine.requests_in_flight()), (0, 0));
@@ -512,7 +512,7 @@ pub(crate) fn both_roles(config: Config) -> [Config; 2] {
     [config, server]
 }
 
-/// Runs one random world between two such hosts; says everything that happened on both sides.
+/// Runs one random world between two such hosts. Returns everything that happened on both sides.
 pub(crate) fn run(
     seed: u64,
     piece: usize,
@@ -549,7 +549,7 @@ pub(crate) fn run(
     sides.into_iter().flat_map(|side| side.trace).collect()
 }
 
-/// Whatever the pieces that bytes come in, the same world.
+/// Asserts that the same world follows from a seed again, and in whatever pieces its bytes come.
 pub(crate) fn assert_determined(seed: u64, configure: fn(&mut Random) -> [Config; 2]) {
     let whole = run(seed, usize::MAX, configure);
     assert_eq!(run(seed, usize::MAX, configure), whole, "seed {seed}, again (G10)");
@@ -557,7 +557,8 @@ pub(crate) fn assert_determined(seed: u64, configure: fn(&mut Random) -> [Config
     assert_eq!(run(seed, 7, configure), whole, "seed {seed}, in pieces of 7 (G11)");
 }
 
-/// A test that never meets what it is about proves nothing.
+/// Asserts that each of these events happened in some world. A test that never meets its subject proves
+/// nothing.
 pub(crate) fn assert_met(seeds: u64, configure: fn(&mut Random) -> [Config; 2], all: &[&str]) {
     let trace: Vec<_> = (1..=seeds).flat_map(|seed| run(seed, usize::MAX, configure)).collect();
     for what in all {

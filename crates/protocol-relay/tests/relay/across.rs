@@ -1,5 +1,5 @@
-//! One protocol in front, another behind: cancels are made anew in the other's form, and each side is
-//! answered, or left in silence, as its own protocol wants it.
+//! One protocol in front, another behind. Cancels are made anew in the other's form. Each side gets a response,
+//! or silence, as its own protocol wants it.
 
 use protocol_core::{Config, Dialect, Envelope};
 use protocol_relay::Side;
@@ -107,8 +107,8 @@ fn b25_the_token_of_an_operation_passes_every_hop_as_it_is() {
     assert_eq!(bench.sent(Side::Up), [told.into(), result("7", r#"{"status":"cancelled"}"#)]);
 }
 
-/// It names an operation; as a request, from the client, or to a client that has cancels of this name,
-/// it would be a cancel that is forwarded as it is.
+/// The notification names an operation. It would be a forwarded cancel as a request, from the client, or to a
+/// client that has cancels of this name.
 #[test]
 fn b25_only_a_client_that_knows_of_operations_is_told_of_a_cancelled_one() {
     let method = "notifications/cancelled";

@@ -27,7 +27,7 @@ impl Bench {
 
     // Inputs
 
-    /// One side's peer writes a message.
+    /// Receives a message that one side's peer has written.
     pub(crate) fn receive(&mut self, side: Side, message: &str) {
         let bytes = framed(self.dialect(side).framing, message);
         let mut unread = bytes.as_bytes();
@@ -58,7 +58,7 @@ impl Bench {
         self.relay.shutdown(how, self.now);
     }
 
-    /// Time goes by that the relay is told of with the next input.
+    /// Lets time go by. The next input reports it to the relay.
     pub(crate) fn wait(&mut self, duration: Duration) {
         self.now = self.now + duration;
     }

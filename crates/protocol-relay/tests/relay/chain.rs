@@ -87,9 +87,9 @@ struct End {
     received: Vec<Sent>,
     /// Calls that we cancelled while they were in flight.
     cancelled: BTreeSet<u64>,
-    /// How each call ended.
+    /// The outcome of each call, by its token.
     settled: BTreeMap<u64, String>,
-    /// Requests that wait for our answer.
+    /// Requests that wait for our response.
     pending: Vec<(RequestHandle, u64)>,
     marked: BTreeSet<u64>,
     /// Tokens that we answered with a result.
@@ -190,7 +190,7 @@ impl Chain {
         end.sent.push(Sent::Notification(token));
     }
 
-    /// Whoever is at the beginning of this way writes one message.
+    /// Lets the node at the beginning of this way write one message, or its end. Returns whether it had any.
     fn write(&mut self, link: usize, way: usize) -> bool {
         let mut out = Vec::new();
         let transmit = match self.writer(link, way) {
@@ -216,7 +216,7 @@ impl Chain {
         false
     }
 
-    /// Carries bytes to whoever is at the end of this way.
+    /// Carries bytes to the node at the end of this way.
     fn carry(&mut self, link: usize, way: usize, len: usize) -> bool {
         let (reader, now) = (self.reader(link, way), self.now);
         let way = &mut self.links[link].ways[way];
@@ -318,8 +318,8 @@ impl Chain {
 
     // What must hold
 
-    /// Once everything is delivered, a live request is marked if and only if its caller cancelled
-    /// it and every dialect on the way has a cancel.
+    /// Asserts which requests are marked once everything is delivered. A live request is marked if and only if
+    /// its caller cancelled it and every dialect on the way has a cancel.
     pub(crate) fn assert_cancels_arrived(&self, seed: u64) {
         let reaches = self.links.iter().all(|link| link.dialect.cancel != CancelRule::Local);
         for (near, far) in [(0, 1), (1, 0)] {
@@ -333,7 +333,7 @@ impl Chain {
         }
     }
 
-    /// Every call has settled, with its own answer.
+    /// Asserts that every call has settled, with its own response.
     pub(crate) fn assert_all_settled(&self, seed: u64) {
         for (near, far) in [(0, 1), (1, 0)] {
             let (near, far) = (&self.ends[near], &self.ends[far]);
@@ -524,7 +524,7 @@ impl End {
     }
 }
 
-/// What a relay may report when both peers behave.
+/// Asserts that a relay may report this event while both peers behave.
 fn check_event(side: Side, event: &RelayEvent, relay: &Relay) {
     match event {
         RelayEvent::Violation { violation: Violation::LateResponse, .. } => {
@@ -541,7 +541,7 @@ fn check_event(side: Side, event: &RelayEvent, relay: &Relay) {
     }
 }
 
-/// Bytes come to a relay; returns how many it consumed.
+/// Feeds bytes to a relay. Returns the number of bytes that it consumed.
 fn receive(relay: &mut Relay, side: Side, unread: &[u8], now: Timestamp) -> usize {
     let received = relay.receive(side, unread, now);
     if let Some((side, event)) = received.event {

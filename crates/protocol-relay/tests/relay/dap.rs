@@ -1,4 +1,4 @@
-//! DAP on both sides: what names a request is translated, what names a progress passes, errors pass whole.
+//! DAP on both sides: ids of requests are translated, ids of progresses pass, and errors pass whole.
 
 use protocol_core::{Config, Dialect};
 use protocol_relay::Side;
@@ -41,7 +41,7 @@ fn b25_a_progress_names_the_request_as_the_tool_knows_it() {
     assert!(bench.sent(Side::Up).concat().ends_with(r#""body":{ "title":"t" }}"#));
 }
 
-/// What is called so elsewhere is nothing of DAP's.
+/// Other dialects give a message of this name no meaning.
 #[test]
 fn b25_in_other_dialects_a_progress_passes_as_it_is() {
     let configs = [Config::server(Dialect::LSP_3_17), Config::client(Dialect::JSON_RPC)];

@@ -154,7 +154,7 @@ fn g07_the_end_of_a_side_cancels_nothing_that_its_dialect_lets_go_on() {
         both_ways(&mut bench, near, far);
         bench.hang_up(near);
         let gone = error(r#""f""#, -32603, "the next hop is gone");
-        assert_eq!(bench.sent(far), [gone], "what it owed, and no cancel");
+        assert_eq!(bench.sent(far), [gone], "the response that it owed, and no cancel");
         assert_eq!(over(&bench, near), (false, false));
         bench.receive(far, &result("1", "1"));
         assert_eq!(bench.sent(near), [result(r#""n""#, "1")]);

@@ -20,7 +20,7 @@ use tokio_util::compat::TokioAsyncReadCompatExt;
 
 use crate::support::{PATIENCE, Raw, Runtime, eventually};
 
-/// How each client was served.
+/// The result of serving one client.
 pub(crate) type Ended = Result<(), ServeError>;
 
 type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
@@ -100,7 +100,7 @@ impl Server {
         stream
     }
 
-    /// All that is answered to some bytes.
+    /// Sends these bytes, and returns everything that comes back.
     pub(crate) fn answer(&self, request: &[u8]) -> String {
         let mut stream = self.stream();
         stream.write_all(request).unwrap();
@@ -111,7 +111,7 @@ impl Server {
         self.drain.send_blocking((finish, cancel)).unwrap();
     }
 
-    /// Waits for the end of the drain, and gives how the clients were served.
+    /// Waits for the end of the drain, and returns the result of serving each client.
     pub(crate) fn end(self) -> Vec<Ended> {
         eventually(|| self.thread.is_finished());
         self.thread.join().unwrap();

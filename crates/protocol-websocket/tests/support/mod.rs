@@ -16,14 +16,14 @@ use tungstenite::http::HeaderValue;
 use tungstenite::protocol::WebSocketConfig;
 use tungstenite::{Error, HandshakeError, Message, WebSocket};
 
-/// Longer than anything takes on a loaded machine: whoever waits so long waits for ever.
+/// Longer than anything takes on a loaded machine. A wait of this length would never end.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 const URL: &str = "ws://localhost/";
 
 /// A peer of the crate tungstenite itself, which does what the test says.
 pub(crate) type Raw = WebSocket<TcpStream>;
 
-/// What runs one side.
+/// The runtime of one side.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Runtime {
     /// With tokio-tungstenite.
@@ -44,12 +44,12 @@ impl Side {
         &self.peer
     }
 
-    /// Drops every handle, and gives back what the driver will say.
+    /// Drops every handle, and returns the thread of the driver.
     pub(crate) fn let_go(self) -> JoinHandle<io::Result<()>> {
         self.driver
     }
 
-    /// Waits for the driver, which nobody but the peer ends.
+    /// Waits for the driver, which only the peer ends.
     #[allow(dead_code, reason = "most tests end it themselves")]
     pub(crate) fn ended_by_peer(self) -> io::Result<()> {
         let Self { peer: _peer, incoming: _incoming, driver } = self;

@@ -12,7 +12,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-/// What is wrong with it.
+/// The one thing that is wrong with the client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fault {
     None,
@@ -88,12 +88,14 @@ struct Table {
     own: HashMap<String, State>,
     /// Whether the server has declared that it knows cancels.
     declared: bool,
-    /// The server's requests at work; whoever uses or drops the sender cancels one.
+    /// The server's requests at work. Using the sender cancels one, and dropping it ends the work with a
+    /// result.
     at_work: HashMap<String, Sender<()>>,
     answered: HashSet<String>,
     cancels: usize,
-    /// How many requests have come, and how many had when each at work began.
+    /// The number of requests that have come.
     requests: usize,
+    /// The number of requests that had come when each one began.
     began: HashMap<String, usize>,
 }
 
@@ -243,7 +245,7 @@ impl Client {
         self.call(WORK, method, &params);
     }
 
-    /// The server has said that it is time to cancel.
+    /// Cancels, as the server has said that it is time to.
     fn stop(&self) {
         let is_opening = self.lock().own.contains_key(WORK);
         let id = match self.fault {
@@ -306,7 +308,7 @@ impl Client {
         }
     }
 
-    /// An answer, perhaps to one of its requests.
+    /// Takes a response, perhaps to one of its requests.
     fn answered(self: &Arc<Self>, id: &str, result: Option<&Value>, error: Option<&Value>) {
         let id = match self.fault {
             Fault::TakesTextForNumber => id.trim_matches('"'),
