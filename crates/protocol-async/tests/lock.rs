@@ -9,7 +9,7 @@ use protocol_async::hub::Hub;
 use protocol_async::{Options, Peer, Way};
 use protocol_core::{Config, Dialect, InputBuffer, StreamConnection, Timestamp};
 
-/// A message that is slow to check: many small values.
+/// Returns a message that is slow to check, for it has many small values.
 fn message() -> Vec<u8> {
     let values = r#"{"a":[1,2,3,{"b":"c"}],"d":null},"#.repeat(20_000);
     format!(r#"{{"jsonrpc":"2.0","method":"n","params":[{values}0]}}"#).into_bytes()

@@ -11,7 +11,7 @@ use protocol_blocking::{Answer, Request, Responder};
 use protocol_core::{CloseReason, Config, Dialect};
 use serde_json::value::to_raw_value;
 
-/// A device that serves: short messages, two requests at once, no calls of its own.
+/// Returns the options of a device that serves short messages, two requests at once, and makes no calls.
 fn device() -> Options {
     let mut config = Config::server(Dialect::ACP_V1);
     config.limits.message_bytes = 512;

@@ -23,7 +23,7 @@ struct Watched {
     out: Vec<u8>,
 }
 
-/// Small limits: each test raises the one that it is about.
+/// Returns small limits. Each test raises the one that it is about.
 fn limits(change: impl FnOnce(&mut Limits)) -> Limits {
     let mut limits = Limits::default();
     limits.message_bytes = 1 << 10;
@@ -113,7 +113,7 @@ fn request(id: &str) -> String {
     format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"m"}}"#)
 }
 
-/// An id of this many bytes that is written with escapes.
+/// Returns an id of this many bytes that is written with escapes.
 fn long_id(number: usize, bytes: usize) -> String {
     format!("\"\\n{number:08}{}\"", "x".repeat(bytes - 12))
 }

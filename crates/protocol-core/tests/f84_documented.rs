@@ -67,7 +67,7 @@ fn f82_the_time_of_a_machine_never_goes_back() {
     assert_eq!(machine.calls_in_flight(), 0);
 }
 
-/// A family that needs no consent, with two revisions that need it.
+/// Returns a family that needs no consent, with two revisions that need it.
 fn family() -> Dialect {
     let consent = |exchange: &'static str| {
         let mut revision = Dialect::MCP_2025_11_25;

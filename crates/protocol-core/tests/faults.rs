@@ -49,7 +49,7 @@ fn f07_a_refused_call_passes_no_time() {
     assert_eq!(run(true), run(false));
 }
 
-/// An agent that speaks ABP, with its session open. Its numbers go on at 2.
+/// Returns an agent that speaks ABP, with its session open. Its numbers go on at 2.
 fn agent() -> Host {
     let mut agent = Host::new(Config::client(Dialect::ABP));
     agent.sent_call("initialize");

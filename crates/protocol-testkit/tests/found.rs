@@ -113,7 +113,7 @@ fn g12_an_acknowledged_cancel_takes_no_place_in_the_memory() {
     judge(config, &[&one_is_abandoned[..], &another_is_cancelled, &late].concat());
 }
 
-/// The family of MCP, in which one revision waits for the answers of cancelled calls.
+/// Returns the family of MCP, in which one revision waits for the responses to cancelled calls.
 fn family() -> Dialect {
     let mut family = Dialect::MCP;
     family.revisions.to_mut()[0].1.grace = Grace::Settle(Duration::from_millis(20));

@@ -22,7 +22,7 @@ use serde_json::{Value, json};
 /// The time that work takes.
 const WORK: Duration = Duration::from_millis(10);
 
-/// A peer that asks for some work, so many times.
+/// Returns a peer that asks for some work, so many times.
 fn work(requests: usize) -> Script {
     let script = Script::new(Config::server(Dialect::ACP_V1));
     (1..=requests).fold(script, |script, of| script.request("work", json!({ "of": of })))
@@ -34,7 +34,7 @@ struct Number {
     of: usize,
 }
 
-/// A call on behalf of nobody.
+/// Makes a call on behalf of nobody.
 fn confirm(peer: &Peer) -> SentRequest<Value> {
     peer.call("confirm", json!({}))
 }

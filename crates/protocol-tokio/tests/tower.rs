@@ -15,7 +15,7 @@ use tokio::sync::Notify;
 use tower::ServiceBuilder;
 use tower::timeout::error::Elapsed;
 
-/// A client of a server with this router.
+/// Returns a client of a server with this router.
 fn served(router: Router) -> Peer {
     let (near, far) = tokio::io::duplex(4 << 10);
     let (reader, writer) = tokio::io::split(far);

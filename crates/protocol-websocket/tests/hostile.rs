@@ -23,7 +23,7 @@ const MIB: usize = 1 << 20;
 /// One test at a time: the counts are of the whole process.
 static ALONE: Mutex<()> = Mutex::new(());
 
-/// A server on each runtime, whose options are set so.
+/// Runs a check on a server on each runtime, with these options.
 fn everywhere(set: impl Fn(&mut Options), check: impl Fn(Side, Raw)) {
     let _alone = ALONE.lock();
     for runtime in Runtime::ALL {
@@ -46,7 +46,7 @@ fn next_request(side: &mut Side) -> Responder {
     }
 }
 
-/// One frame of a client's, with these first two bytes.
+/// Returns a short frame of a client's, with this first byte.
 fn frame(opcode: u8, payload: &[u8]) -> Vec<u8> {
     let len = u8::try_from(payload.len()).unwrap();
     [&[opcode, 0x80 | len, 0, 0, 0, 0], payload].concat()

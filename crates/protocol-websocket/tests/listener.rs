@@ -22,7 +22,7 @@ use tungstenite::{Error, Message};
 const SOON: Duration = Duration::from_millis(200);
 const HOUR: Duration = Duration::from_secs(3_600);
 
-/// With each runtime, at the same time: most of these tests wait.
+/// Runs a check with each runtime, at the same time: most of these tests wait.
 fn everywhere(limits: ListenerLimits, check: impl Fn(Server) + Sync) {
     std::thread::scope(|scope| {
         for runtime in Runtime::ALL {

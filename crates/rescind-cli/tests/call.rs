@@ -13,7 +13,7 @@ fn call(arguments: &[&str]) -> Said {
     rescind(["call"].iter().chain(arguments))
 }
 
-/// A call that is interrupted once it says this, however long that takes.
+/// Runs a call, and interrupts it once it prints this, however long that takes.
 fn interrupted<'a>(arguments: impl IntoIterator<Item = &'a str>, words: &[&str]) -> Said {
     let mut running = Running::start(arguments, &[]);
     running.says(words);
@@ -21,7 +21,7 @@ fn interrupted<'a>(arguments: impl IntoIterator<Item = &'a str>, words: &[&str])
     running.end()
 }
 
-/// The milliseconds before a word of the summary.
+/// Returns the milliseconds before a word of the summary.
 fn milliseconds(text: &str, before: &str) -> f64 {
     let (text, _) = text.split_once(&format!(" ms{before}")).expect(text);
     text.rsplit(' ').next().unwrap().parse().expect(text)

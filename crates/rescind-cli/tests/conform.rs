@@ -209,7 +209,7 @@ fn what_ends_before_it_speaks_is_told_in_one_line_with_its_status() {
     }
 }
 
-/// A folder of this test's own.
+/// Returns a folder of this test's own.
 fn folder(name: &str) -> PathBuf {
     let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
     fs::create_dir_all(&folder).unwrap();

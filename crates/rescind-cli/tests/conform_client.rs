@@ -216,7 +216,7 @@ fn a_client_that_makes_no_request_is_told_in_one_line() {
     }
 }
 
-/// A folder of this test's own.
+/// Returns a folder of this test's own.
 fn folder(name: &str) -> PathBuf {
     let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
     fs::create_dir_all(&folder).unwrap();

@@ -36,7 +36,7 @@ impl Drop for File {
     }
 }
 
-/// The example in the documentation.
+/// Returns the example in the documentation.
 fn example() -> String {
     let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/dialects.md");
     let docs = fs::read_to_string(docs).unwrap();

@@ -32,7 +32,7 @@ fn sleep(id: usize) -> String {
     format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"sleep","params":{{"ms":3600000}}}}"#)
 }
 
-/// A program with a client at its standard input and output.
+/// Starts a program with a client at its standard input and output.
 fn start(arguments: &[&str]) -> Child {
     let mut command = Command::new(RESCIND);
     command.args(arguments);

@@ -111,7 +111,7 @@ impl Client {
     }
 }
 
-/// Whether every thread of a process is stopped.
+/// Returns whether every thread of a process is stopped.
 #[cfg(target_os = "linux")]
 fn is_stopped(id: i32) -> bool {
     let tasks = std::fs::read_dir(format!("/proc/{id}/task")).unwrap();

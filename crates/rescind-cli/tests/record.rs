@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::support::{self, PATIENCE, RESCIND, Running, Said, rescind};
 
-/// An empty directory of this test's own.
+/// Returns an empty directory of this test's own.
 fn directory(name: &str) -> PathBuf {
     let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join("record").join(name);
     let _ = fs::remove_dir_all(&directory);
@@ -20,7 +20,7 @@ fn text(path: &Path) -> &str {
     path.to_str().unwrap()
 }
 
-/// The requests of a recording, and its summary.
+/// Returns the requests of a recording, and its summary.
 fn view(path: &Path, filter: &[&str]) -> (Vec<Value>, Value) {
     let said = rescind([&["view", "--json", text(path)], filter].concat());
     assert_eq!(said.code, Some(0), "{said:?}");
@@ -82,7 +82,7 @@ fn a_session_is_recorded_on_every_hop() {
     }
 }
 
-/// Whether a recording was ended in good order.
+/// Returns whether a recording was ended in good order.
 fn is_whole(path: &Path) -> bool {
     let (_, summary) = view(path, &[]);
     summary["recording"]["is_cut"] == false

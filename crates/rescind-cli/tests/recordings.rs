@@ -28,7 +28,7 @@ fn run(args: &[&str], name: &str) -> Said {
     said
 }
 
-/// The objects of JSON lines.
+/// Returns the objects of JSON lines.
 fn lines(text: &str) -> Vec<Value> {
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }

@@ -47,8 +47,8 @@ fn called(arguments: &[&str], relays: &[&[&str]], serve: &[&str]) -> (String, Op
     outcome(output.status.code(), text(&output.stdout), text(&output.stderr))
 }
 
-/// As [`called`], and cancels once the trace shows a request `sleep` on its way. No time would make that
-/// certain.
+/// Calls as [`called`] does, and cancels once the trace shows a request `sleep` on its way. No delay would make
+/// that certain.
 #[cfg(unix)]
 fn cancelled(
     method: &str,

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use crate::support::{self, RESCIND, Said, rescind};
 
-/// A file of this test's own.
+/// Returns the path of a file of this test's own.
 fn path(name: &str) -> PathBuf {
     let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join("replay");
     fs::create_dir_all(&directory).unwrap();

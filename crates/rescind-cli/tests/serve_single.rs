@@ -18,7 +18,8 @@ fn threads(server: &Server) -> usize {
     names.filter(|name| name.as_ref().is_ok_and(|name| !OTHERS.contains(&name.trim()))).count()
 }
 
-/// One thread serves. A thread that has just begun names itself, so it may have another name first.
+/// Asserts that one thread serves. A thread that has just begun names itself, so it may have another name
+/// first.
 #[track_caller]
 fn one_thread_serves(server: &Server) {
     let begun = Instant::now();

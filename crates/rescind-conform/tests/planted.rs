@@ -31,8 +31,8 @@ const SILENT: [&str; 9] = [
     "progress/after-cancel",
 ];
 
-/// Each fault, the dialect in which it shows, and the checks that find it. The first one is what it is
-/// planted for; the others follow.
+/// Returns each fault, the dialect in which it shows, and the checks that find it. It is planted for the first
+/// check, and the others follow.
 fn planted() -> Vec<(Fault, &'static str, Vec<&'static str>)> {
     let ended = |more: &[&'static str]| -> Vec<&'static str> {
         let all = [
@@ -211,7 +211,7 @@ static UNCLEAR: AtomicUsize = AtomicUsize::new(0);
 /// The least number of a hundred faults that are judged, however busy the machine is.
 const LEAST: usize = 70;
 
-/// Each check is the reason for a planted fault.
+/// Asserts that each check is the reason for a planted fault.
 fn every_check_has_a_fault() -> Result<(), Failed> {
     let planted = planted();
     let without = (CHECKS.iter().map(|check| check.id))

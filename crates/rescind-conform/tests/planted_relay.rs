@@ -24,8 +24,8 @@ use rescind_conform::{
 
 use tamper::Fault::{self, *};
 
-/// Each fault, the dialects of both sides in which it shows, and the checks that find it. The first one is what
-/// it is planted for; the others follow.
+/// Returns each fault, the dialects of both sides in which it shows, and the checks that find it. It is planted
+/// for the first check, and the others follow.
 fn planted() -> Vec<(Fault, [&'static str; 2], Vec<&'static str>)> {
     const ACP: [&str; 2] = ["acp"; 2];
     const LOST_CANCELS: [&str; 5] = [
@@ -251,7 +251,7 @@ fn finds(fault: Fault, dialects: [&str; 2], expected: &[&str]) -> Result<(), Fai
     Err(format!("expected {expected:?}\nfound {found:?}\n{}", why.join("\n")).into())
 }
 
-/// Each check is the reason for a planted fault.
+/// Asserts that each check is the reason for a planted fault.
 fn every_check_has_a_fault() -> Result<(), Failed> {
     let planted = planted();
     let without = RELAY_CHECKS
@@ -264,7 +264,8 @@ fn every_check_has_a_fault() -> Result<(), Failed> {
     }
 }
 
-/// A relay that passes on only the methods of its protocol, or only others, is tested by those.
+/// Asserts that a relay is tested by the methods that it passes on. Some pass on only those of their protocol,
+/// or only others.
 fn what_is_passed_on_is_asked() -> Result<(), Failed> {
     let checks = ["relay-id/kinds", "relay-cancel/live", "relay-form/spelling"];
     for fault in [RefusesUnknown, RefusesKnown] {
@@ -279,7 +280,7 @@ fn what_is_passed_on_is_asked() -> Result<(), Failed> {
     Ok(())
 }
 
-/// A relay that does not pass a request on gets no verdict, and the reason is reported.
+/// Asserts that a relay which does not pass a request on gets no verdict, and that the reason is reported.
 fn what_is_not_passed_on_is_no_verdict() -> Result<(), Failed> {
     let acp = ["acp"; 2];
     let refused = test(RefusesAll, acp, &["relay-id/kinds"]).map(|report| report.whole());

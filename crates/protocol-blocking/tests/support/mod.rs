@@ -64,7 +64,7 @@ impl Wire {
         Self { reader: BufReader::new(stream) }
     }
 
-    /// A pair: ours to talk over, and the stream for what is under test.
+    /// Returns our end of a connection, and the stream for what is under test.
     pub(crate) fn pair() -> (Self, UnixStream) {
         let (near, far) = UnixStream::pair().unwrap();
         (Self::new(near), far)

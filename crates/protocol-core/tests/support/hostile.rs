@@ -75,7 +75,7 @@ fn cancel(random: &mut Random, dialect: &Dialect, id: &str) -> String {
     format!(r#"{{"jsonrpc":"2.0",{own}"method":"{method}","params":{{"{member}":{named},{why}}}}}"#)
 }
 
-/// A token that nobody made, never the same again; one in four is none.
+/// Returns a token that nobody made, never the same again. One in four is none.
 fn token(random: &mut Random) -> String {
     match random.below(4) {
         0 => random.pick(&["null", "{}"]).expect("two").into(),

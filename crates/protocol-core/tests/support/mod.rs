@@ -35,7 +35,7 @@ pub(crate) fn jsonrpc() -> Host {
     Host::new(Config::server(Dialect::JSON_RPC))
 }
 
-/// ACP with other limits.
+/// Returns a host of ACP with other limits.
 pub(crate) fn limited(change: impl FnOnce(&mut Config)) -> Host {
     let mut config = Config::server(Dialect::ACP_V1);
     change(&mut config);
@@ -77,7 +77,7 @@ impl Host {
         self.call_with(method, CallOptions::default())
     }
 
-    /// A call whose request has left.
+    /// Makes a call, and lets its request leave.
     pub(crate) fn sent_call(&mut self, method: &str) -> CallId {
         self.sent_call_with(method, CallOptions::default())
     }
@@ -98,12 +98,12 @@ impl Host {
 
     // Requests
 
-    /// The request with this number.
+    /// Returns the handle of the request with this number.
     pub(crate) fn request(&self, number: usize) -> RequestHandle {
         self.requests[number - 1]
     }
 
-    /// The peer's request with this id token.
+    /// Receives a request of the peer's with this id, and returns its handle.
     pub(crate) fn peer_requests(&mut self, id: &str) -> RequestHandle {
         let events = self.receive(&request(id, "work"));
         assert!(events.iter().any(|event| event.starts_with("request ")), "{events:?}");
@@ -164,7 +164,7 @@ impl Host {
         std::iter::from_fn(|| self.conn.poll_event()).map(|event| line(&event)).collect()
     }
 
-    /// Everything that leaves now.
+    /// Sends everything that waits, and returns it.
     pub(crate) fn sent(&mut self) -> Vec<String> {
         self.sent_with_kinds().into_iter().map(|(_, message)| message).collect()
     }
@@ -195,7 +195,7 @@ impl Host {
         Some((due.as_millis(), reason))
     }
 
-    /// All that a refused command must leave as it was (G10).
+    /// Returns all that a refused command must leave as it was (G10).
     pub(crate) fn state(&self) -> (u64, usize, Option<usize>) {
         let conn = &self.conn;
         (fingerprint(conn.machine()), conn.unsent_bytes(), conn.next_transmit_len())
@@ -235,7 +235,7 @@ pub(crate) fn take(
     (received.consumed, lines)
 }
 
-/// One event as a line.
+/// Returns an event as a line.
 pub(crate) fn line(event: &Event<'_, String>) -> String {
     match event {
         Event::Request { request, id, method, params, .. } => {

@@ -17,7 +17,7 @@ use super::{fingerprint, line, millis, raw};
 pub(crate) struct Random(u64);
 
 impl Random {
-    /// A number below `bound`: xorshift64.
+    /// Returns a number below `bound`, by xorshift64.
     pub(crate) fn below(&mut self, bound: usize) -> usize {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
@@ -163,8 +163,8 @@ impl Side {
         }
     }
 
-    /// The rest of a batch that went over the limit is answered too, after the last event. Not each of
-    /// its members can be read as a value: a key may be half a surrogate.
+    /// Adds the rest of a batch that went over the limit, which gets responses too, after the last event. Some
+    /// members can't be read as a value, for a key may be half a surrogate.
     fn witness_rest(&mut self, batch: &[u8]) {
         let members: Vec<&RawValue> = serde_json::from_slice(batch).unwrap_or_default();
         for member in members {
@@ -175,7 +175,7 @@ impl Side {
         }
     }
 
-    /// Up to `most` messages leave.
+    /// Writes up to `most` messages.
     fn write(&mut self, most: usize) -> Vec<u8> {
         let mut wire = Vec::new();
         for _ in 0..most {
@@ -267,7 +267,7 @@ impl Side {
         assert!(Some(*times) <= most, "one acknowledgement a cancel: {message}");
     }
 
-    /// A refused command leaves everything as it was (G10).
+    /// Runs a command, and asserts that a refused one leaves everything as it was (G10).
     fn attempt<T, E>(
         &mut self,
         command: impl FnOnce(&mut protocol_core::Connection<String, u32>) -> Result<T, E>,
@@ -420,7 +420,7 @@ impl Side {
         assert!(conn.unsent_bytes() <= limits.unsent_bytes + above, "G8");
     }
 
-    /// The end: everything settles, and nothing is left.
+    /// Ends the connection. Asserts that everything has settled, and nothing is left.
     fn finish(&mut self, now: Timestamp) {
         let input = std::mem::take(&mut self.input);
         self.stream.handle_eof(input.unread(), now);
@@ -447,12 +447,12 @@ impl Side {
         assert_eq!((conn.poll_timeout(), conn.unsent_bytes()), (None, 0));
     }
 
-    /// Whether we hung up, and took back what had not left.
+    /// Returns whether we hung up, and took back the messages that had not left.
     fn is_abandoned(&self) -> bool {
         self.closed == Some(CloseReason::Shutdown)
     }
 
-    /// The end marks every request, unless it is no cancel (G7).
+    /// Asserts that the end has marked every request, unless it is no cancel (G7).
     fn assert_marked(&self) {
         let conn = self.stream.connection();
         let is_cancel = self.closed != Some(CloseReason::PeerGone)
@@ -464,13 +464,13 @@ impl Side {
     }
 }
 
-/// One spelling of an id that can be written in many.
+/// Returns one spelling of an id that can be written in many.
 fn canonical(id: &str) -> String {
     let value: Value = serde_json::from_str(id).expect("a readable id is JSON");
     value.to_string()
 }
 
-/// A message of DAP with the names that JSON-RPC has for its members; any other as it is.
+/// Returns a message of DAP with the names that JSON-RPC has for its members. It returns any other as it is.
 fn like_json_rpc(mut message: Value) -> Value {
     let names = match message["type"].as_str() {
         Some("request") => [("seq", "id"), ("command", "method"), ("arguments", "params")],
@@ -486,12 +486,12 @@ fn like_json_rpc(mut message: Value) -> Value {
     message
 }
 
-/// The number in an id of ours, which is a string in some envelopes.
+/// Returns the number in an id of ours, which is a string in some envelopes.
 fn number(id: &Value) -> String {
     id.as_str().map_or_else(|| id.to_string(), str::to_owned)
 }
 
-/// Small limits, so that all of them are met.
+/// Sets limits so small that all of them are met.
 pub(crate) fn limited(mut config: Config) -> Config {
     config.abandoned_grace = millis(40);
     config.limits.message_bytes = 700;
@@ -505,7 +505,7 @@ pub(crate) fn limited(mut config: Config) -> Config {
     config
 }
 
-/// A client and a server.
+/// Returns a client and a server.
 pub(crate) fn both_roles(config: Config) -> [Config; 2] {
     let mut server = config.clone();
     server.role = Role::Server;

@@ -6,7 +6,7 @@ use protocol_relay::Side;
 
 use crate::bench::{Bench, cancel, error, request, result};
 
-/// A relay between a client that speaks `front` and a server that speaks `back`.
+/// Returns a relay between a client that speaks `front` and a server that speaks `back`.
 fn between(front: Dialect, back: Dialect) -> Bench {
     Bench::new(Side::Up, [front, back].map(Config::client))
 }
@@ -148,14 +148,14 @@ fn g02_errors_are_written_anew_for_another_envelope() {
     assert_eq!(bench.sent(Side::Up), [format!(r#"{{"jsonrpc":"2.0","id":7,"error":{object}}}"#)]);
 }
 
-/// The end of a call in ABP.
+/// Returns the message that ends a call in ABP with a failure.
 fn abp_failure(message: &str, call: &str, failure: &str) -> String {
     format!(
         r#"{{"type":"capabilities/call-result","id":"{message}","timestamp":0,"payload":{{"callId":"{call}","success":false,{failure}}}}}"#
     )
 }
 
-/// An ABP agent in front has called a capability, which is call 2 behind.
+/// Makes an ABP agent in front call a capability, which is call 2 behind.
 fn called_by_an_abp_agent(back: Dialect) -> Bench {
     let envelope = back.envelope;
     let mut bench = between(Dialect::ABP, back);

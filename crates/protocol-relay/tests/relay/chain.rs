@@ -256,7 +256,7 @@ impl Chain {
         self.node_at(link + 1 - way).facing(if way == 0 { Side::Up } else { Side::Down })
     }
 
-    /// The client is node 0, the relays follow, the server is the last.
+    /// Returns the node at a position. The client is node 0, the relays follow, and the server is the last.
     fn node_at(&self, position: usize) -> Node {
         match position {
             0 => Node::End(0),
@@ -364,7 +364,7 @@ impl Chain {
         }
     }
 
-    /// Calls and requests in flight anywhere.
+    /// Counts the calls and requests in flight anywhere.
     pub(crate) fn in_flight(&self) -> usize {
         let ends = self.ends.iter().map(|end| {
             let machine = end.stream.connection().machine();
@@ -373,7 +373,7 @@ impl Chain {
         ends.sum::<usize>() + self.relayed()
     }
 
-    /// Calls and requests in flight in the relays.
+    /// Counts the calls and requests in flight in the relays.
     pub(crate) fn relayed(&self) -> usize {
         let sides = self.relays.iter().flat_map(|relay| Side::BOTH.map(|side| (relay, side)));
         sides
@@ -415,7 +415,7 @@ impl Link {
 }
 
 impl Way {
-    /// A cancel names a request that went the same way before, and names it once (G4, B25).
+    /// Asserts that a cancel names a request that went the same way before, and names it once (G4, B25).
     fn check(&mut self, dialect: &Dialect, transmit: Transmit, out: &[u8]) {
         let message: serde_json::Value =
             serde_json::from_slice(transmit.message(out)).expect("it is JSON");

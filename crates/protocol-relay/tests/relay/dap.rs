@@ -12,7 +12,8 @@ fn asked(seq: u32, command: &str) -> String {
     format!(r#"{{"seq":{seq},"type":"request","command":"{command}"}}"#)
 }
 
-/// A tool in front and an adapter behind that can be asked to cancel; the tool's request 9 is under way as 2.
+/// Makes a tool in front, and an adapter behind that can be asked to cancel. The tool's request 9 is under way
+/// as 2.
 fn working() -> Bench {
     let mut bench =
         Bench::new(Side::Up, [Config::server(Dialect::DAP), Config::client(Dialect::DAP)]);

@@ -18,7 +18,7 @@ fn the_sides_are_named_as_they_are_seen_from_the_relay() {
     assert_eq!(Side::BOTH.map(|side| side.to_string()), ["up", "down"]);
 }
 
-/// One request each way, both on their way.
+/// Sends one request each way, and lets both leave.
 fn both_ways(bench: &mut Bench, near: Side, far: Side) {
     bench.receive(near, &request(r#""n""#, "work"));
     bench.receive(far, &request(r#""f""#, "ask"));

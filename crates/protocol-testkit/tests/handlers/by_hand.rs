@@ -60,7 +60,7 @@ struct Mistakes {
     answers_cancelled: bool,
 }
 
-/// A server over whole messages, whose work takes some time.
+/// Serves whole messages, with work that takes some time.
 async fn serve(mut socket: Socket, cancel: &str, member: &str, mistakes: Mistakes) {
     let mut running = BTreeSet::new();
     loop {

@@ -20,7 +20,7 @@ async fn serve<S>(incoming: Incoming, router: LocalRouter<S>) {
     router.on_trouble(|_| {}).serve(&incoming).await;
 }
 
-/// A call of its own is not made on behalf of the request, and is not cancelled with it.
+/// Makes a call that is not on behalf of the request, and is not cancelled with it.
 pub(crate) fn forgets_its_call(simulation: Simulation, is_wrong: bool) {
     let work_on = async move |_: Value, cx: LocalContext| {
         let call: SentRequest<Value> = match is_wrong {
@@ -68,14 +68,14 @@ pub(crate) fn ignores_its_cancel(simulation: Simulation, is_wrong: bool) {
     });
 }
 
-/// A turn of an agent, which the client may stop and not cancel.
+/// Returns a turn of an agent, which the client may stop and not cancel.
 fn turn() -> Script {
     Script::new(Config::server(Dialect::ACP_V1))
         .request("session/prompt", json!({ "sessionId": "s1", "prompt": [] }))
         .stops(1)
 }
 
-/// A call of the turn is not made on behalf of it, and goes on when the turn is stopped.
+/// Makes a call that is not on behalf of the turn, and goes on when the turn is stopped.
 pub(crate) fn leaves_its_question(simulation: Simulation, is_wrong: bool) {
     let prompt = async move |_: Value, cx: LocalContext| {
         // A turn may be stopped before it begins.
@@ -166,7 +166,7 @@ pub(crate) fn loses_a_wake_up(simulation: Simulation, is_wrong: bool) {
     });
 }
 
-/// Two requests take two locks in another order each.
+/// Takes two locks in another order for each of two requests.
 pub(crate) fn deadlocks(simulation: Simulation, is_wrong: bool) {
     simulation.serve(work(2), move |incoming| {
         let work_on = async move |number: Number, cx: LocalContext<[Mutex<()>; 2]>| {

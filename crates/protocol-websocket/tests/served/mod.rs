@@ -80,7 +80,7 @@ impl Server {
         (self.connections)()
     }
 
-    /// A client that has its WebSocket.
+    /// Connects a client that has its WebSocket.
     pub(crate) fn open(&self) -> Raw {
         self.try_open().unwrap()
     }
@@ -93,7 +93,7 @@ impl Server {
         }
     }
 
-    /// A connection that has said nothing. Its reading fails rather than waits for ever.
+    /// Makes a connection that has sent nothing. Its reading fails rather than waits for ever.
     pub(crate) fn stream(&self) -> TcpStream {
         let stream = TcpStream::connect(self.address).unwrap();
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
@@ -123,7 +123,7 @@ impl Server {
     }
 }
 
-/// Everything up to the end.
+/// Reads everything up to the end.
 pub(crate) fn all(stream: &mut TcpStream) -> String {
     let mut text = String::new();
     stream.read_to_string(&mut text).unwrap();

@@ -152,7 +152,7 @@ pub(crate) fn lines(stream: impl Read + Send + 'static) -> Receiver<String> {
     receive
 }
 
-/// A terminal, and the program's end of it.
+/// Returns a terminal, and the program's end of it.
 #[cfg(target_os = "linux")]
 pub(crate) fn terminal() -> (std::fs::File, std::os::fd::OwnedFd) {
     use std::os::unix::fs::OpenOptionsExt;
@@ -199,7 +199,7 @@ impl Dialect {
         }
     }
 
-    /// The cancel of a request, where there is one.
+    /// Returns the cancel of a request, where there is one.
     pub(crate) fn cancel(self, id: u64) -> Option<Value> {
         let (method, params) = match self {
             Self::JsonRpc => return None,

@@ -201,7 +201,7 @@ impl Client {
         self.say(format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"{method}","params":{params}}}"#));
     }
 
-    /// The id of the request that opens the session.
+    /// Returns the id of the request that opens the session.
     fn opening(&self) -> &'static str {
         if self.fault == Fault::ReusesIds { WORK } else { "1" }
     }
@@ -277,7 +277,7 @@ impl Client {
         self.notify(method, &format!(r#"{{"{member}":{id}}}"#));
     }
 
-    /// The method of a cancel, and the member that names the request.
+    /// Returns the method of a cancel, and the member that names the request.
     fn cancelling(&self) -> (&'static str, &'static str) {
         match self.protocol {
             Protocol::JsonRpc => ("", ""),

@@ -276,7 +276,7 @@ impl Program {
         }
     }
 
-    /// A refused command leaves everything as it was (G10).
+    /// Runs a command, and asserts that a refused one leaves everything as it was (G10).
     fn attempt<T>(
         &mut self,
         command: impl FnOnce(&mut Connection<usize, u32>) -> Result<T, Refusal>,
