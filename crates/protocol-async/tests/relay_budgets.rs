@@ -1,4 +1,4 @@
-//! A relay has a budget for what costs its peer next to nothing and passes to nobody behind the relay (G8).
+//! A relay has a budget for messages that cost its peer next to nothing and that nobody behind it sees (G8).
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::future::{Future, Pending, pending};

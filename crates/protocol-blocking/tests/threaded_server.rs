@@ -14,7 +14,7 @@ use protocol_core::Refusal;
 use serde_json::{Value, json};
 use support::{PATIENCE, Wire, acp, cancel, cancelled, raw, request};
 
-/// Says on which thread each request was served.
+/// Reports the thread on which each request was served.
 fn saying(
     tell: Sender<(String, ThreadId)>,
 ) -> Arc<impl Fn(&Request, &mut dyn Responder) -> Answer> {

@@ -112,7 +112,7 @@ fn g04_a_cancel_that_the_answer_beat_does_not_leave() {
     }
 }
 
-/// The peer works for nobody, and only the cancel can tell it.
+/// The peer works for nobody, and only the cancel can stop it.
 #[test]
 fn b18_a_cancel_leaves_though_its_call_was_settled_here_meanwhile() {
     let mut host = acp();

@@ -1,5 +1,4 @@
-//! G7: the end of input settles every call and marks every request; `Closed` is told once, after all
-//! of it.
+//! G7: the end of input settles every call and marks every request. `Closed` is reported once, after all of it.
 
 mod support;
 

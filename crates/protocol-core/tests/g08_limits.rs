@@ -1,4 +1,4 @@
-//! G8: memory is bounded, and overflow is an answer or an event. Each limit has its tests here;
+//! G8: memory is bounded, and overflow is a response or an event. Each limit has its tests here, but
 //! `batch_members` is in `batches.rs` and `abandoned_ids` in `g12_grace.rs`.
 
 mod support;

@@ -1,5 +1,5 @@
-//! G9: no input panics; a bad message is answered where it can be, reported as a typed violation,
-//! and the connection lives.
+//! G9: no input panics. A bad message gets a response where it can, and is reported as a typed violation. The
+//! connection lives.
 
 mod support;
 

@@ -1,4 +1,4 @@
-//! A simulation that passes has checked something, and says what it did not check.
+//! A simulation that passes has checked something, and reports what it did not check.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::process::Command;
@@ -129,7 +129,7 @@ fn f123_a_simulation_in_which_every_run_is_excused_fails() {
     }
 }
 
-/// Serves five requests that may be cancelled. The handler of the third one panics if it is.
+/// Serves five requests that may be cancelled. The handler of the third one panics if it is cancelled.
 fn trips(simulation: Simulation) {
     let script = Script::new(Config::server(Dialect::ACP_V1));
     let peer = (0..5).fold(script, |peer, of| peer.request("work", json!({ "of": of })));

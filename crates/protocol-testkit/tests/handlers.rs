@@ -90,7 +90,8 @@ fn f51_each_planted_mistake_is_found_by_some_seed() {
     }
 }
 
-/// `CALM_SECONDS=600` searches them all to 100,000 schedules, then runs seeds for so long, and says how many.
+/// With `CALM_SECONDS=600` all of them are searched to 100,000 schedules. Then seeds run for so long, and their
+/// number is printed.
 #[test]
 fn f50_f51_nothing_is_found_in_the_same_handlers_without_the_mistake() {
     let calm = std::env::var("CALM_SECONDS").map(|seconds| seconds.parse().unwrap());

@@ -18,7 +18,7 @@ use support::{PATIENCE, Raw, Runtime, eventually};
 use tungstenite::protocol::frame::coding::CloseCode;
 use tungstenite::{Error, Message};
 
-/// Soon enough for a test, and long enough to be told from at once.
+/// Soon enough for a test, and long enough to differ from at once.
 const SOON: Duration = Duration::from_millis(200);
 const HOUR: Duration = Duration::from_secs(3_600);
 

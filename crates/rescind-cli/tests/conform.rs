@@ -216,7 +216,7 @@ fn folder(name: &str) -> PathBuf {
     folder
 }
 
-/// `stubborn` works on whatever it is told: it does not honour cancels.
+/// `stubborn` works on whatever it receives: it does not honour cancels.
 const STUBBORN: [&str; 5] = ["--slow", "stubborn", r#"{"ms":"$MS"}"#, "--only", "honour/one-read"];
 
 #[test]

@@ -180,7 +180,7 @@ fn varint(bytes: &mut &[u8]) -> u64 {
     varint.iter().rev().fold(0, |value, byte| value << 7 | u64::from(byte & 0x7f))
 }
 
-/// Returns the number in the first field with this number.
+/// Returns the value of the first field of this tag that is a number.
 fn number(of: &[(u64, Field<'_>)], wanted: u64) -> Option<u64> {
     of.iter().find_map(|(field, value)| match value {
         Field::Number(value) if *field == wanted => Some(*value),

@@ -87,7 +87,7 @@ fn f64_a_connection_that_is_refused_is_no_wrong_usage() {
     assert!(said.stderr.starts_with(&expected), "{said:?}");
 }
 
-/// Returns a server that opens with `initialize` and responds to a ping. For `server/discover` it does this.
+/// Returns a server that opens with `initialize` and responds to a ping. It runs this for `server/discover`.
 fn older_mcp(otherwise: &str) -> String {
     format!(
         r#"echo started >&2

@@ -18,7 +18,7 @@ use serde_json::json;
 
 use server::Fault::{self, *};
 
-/// Every request that is cancelled and not answered in a silent dialect.
+/// The checks in which a request is cancelled and has no response, in a silent dialect.
 const SILENT: [&str; 9] = [
     "cancel/one-read",
     "cancel/running",
@@ -205,7 +205,7 @@ fn finds(fault: Fault, dialect: &'static str, expected: &[&str]) -> Result<(), F
     Err(format!("expected {expected:?}\nfound {found:?}\n{}", why.join("\n")).into())
 }
 
-/// The number of faults that were judged, and of those that nothing could be told of.
+/// The number of failures that were judged, and of those that nothing could be told of.
 static JUDGED: AtomicUsize = AtomicUsize::new(0);
 static UNCLEAR: AtomicUsize = AtomicUsize::new(0);
 /// The least number of a hundred faults that are judged, however busy the machine is.

@@ -45,7 +45,7 @@ struct Side {
     uncancellable: BTreeSet<String>,
     /// The ids of the peer's requests that we ended.
     ended: Vec<String>,
-    /// By id: the peer's requests that may be answered, and how often that was done.
+    /// By id: the peer's requests that may have a response, and the number of responses.
     answerable: BTreeMap<String, usize>,
     answered: BTreeMap<String, usize>,
     /// By id: the peer's cancels that are requests and may be acknowledged, and how often that was
@@ -314,7 +314,7 @@ impl Side {
         }
     }
 
-    /// Answers a request with a token, if it starts an operation.
+    /// Responds to a request with a token, if it starts an operation.
     fn begin(&mut self, random: &mut Random, request: RequestHandle) {
         // A token is in use now and then.
         let entropy = [random.below(200) as u8; 16];

@@ -107,8 +107,8 @@ fn b25_the_token_of_an_operation_passes_every_hop_as_it_is() {
     assert_eq!(bench.sent(Side::Up), [told.into(), result("7", r#"{"status":"cancelled"}"#)]);
 }
 
-/// The notification names an operation. It would be a forwarded cancel as a request, from the client, or to a
-/// client that has cancels of this name.
+/// The notification names an operation. In any other form it would be a forwarded cancel: as a request, from the
+/// client, or to a client that has cancels of this name.
 #[test]
 fn b25_only_a_client_that_knows_of_operations_is_told_of_a_cancelled_one() {
     let method = "notifications/cancelled";

@@ -1,6 +1,6 @@
 //! A client, a chain of relays and a server, joined by links that carry bytes at random paces.
 //!
-//! The client is end 0, the server end 1; both call, cancel, answer and notify.
+//! The client is end 0, and the server is end 1. Both call, cancel, respond and notify.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -82,7 +82,7 @@ enum Life {
 struct End {
     stream: StreamConnection<u64>,
     life: Life,
-    /// Everything sent but answers and cancels, in order, and everything received.
+    /// Everything sent but responses and cancels, in order, and everything received.
     sent: Vec<Sent>,
     received: Vec<Sent>,
     /// Calls that we cancelled while they were in flight.
@@ -92,7 +92,7 @@ struct End {
     /// Requests that wait for our response.
     pending: Vec<(RequestHandle, u64)>,
     marked: BTreeSet<u64>,
-    /// Tokens that we answered with a result.
+    /// Tokens to which we responded with a result.
     answered: BTreeSet<u64>,
 }
 
@@ -510,7 +510,7 @@ impl End {
         }
     }
 
-    /// Answers a cancelled request as cancelled, most of the time.
+    /// Responds to a cancelled request as cancelled, most of the time.
     fn answer(&mut self, at: usize) {
         let (request, token) = self.pending.swap_remove(at);
         let result = raw(&token.to_string());
@@ -550,7 +550,7 @@ fn receive(relay: &mut Relay, side: Side, unread: &[u8], now: Timestamp) -> usiz
     received.consumed
 }
 
-/// Lets a request pass and be answered.
+/// Lets a request pass and get its response.
 fn burn_a_number(relay: &mut Relay, near: Side) {
     let now = Timestamp::ZERO;
     let mut out = Vec::new();

@@ -54,9 +54,9 @@ pub(crate) fn forgets_in_a_call(simulation: Simulation, is_wrong: bool) {
 
 /// The mistakes of a server that writes by itself.
 struct Mistakes {
-    /// A cancelled request is answered, and its work goes on.
+    /// A cancelled request gets its response, and its work goes on.
     work_goes_on: bool,
-    /// A cancelled request is answered where the dialect wants silence.
+    /// A cancelled request gets a response where the dialect wants silence.
     answers_cancelled: bool,
 }
 

@@ -21,7 +21,7 @@ use serde_json::{Value, json};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fault {
     None,
-    /// None either: at first, every second request is answered after the next.
+    /// None either: at first, the response to every second request comes after the next one.
     AnswersOutOfOrder,
     LosesImmediateCancels,
     NeverAnswersCancelled,

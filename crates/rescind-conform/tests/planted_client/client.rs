@@ -245,7 +245,7 @@ impl Client {
         self.call(WORK, method, &params);
     }
 
-    /// Cancels, as the server has said that it is time to.
+    /// Cancels when the server has reported that it is time to.
     fn stop(&self) {
         let is_opening = self.lock().own.contains_key(WORK);
         let id = match self.fault {
