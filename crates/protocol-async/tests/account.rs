@@ -1,4 +1,4 @@
-//! Connections draw on one account of memory. Whoever holds more than its share is limited, and nobody else.
+//! Connections draw on one account of memory. Only a connection that holds more than its share is limited.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -91,7 +91,7 @@ fn f99_who_holds_too_much_is_limited_until_it_holds_less_and_its_driver_is_woken
         assert!(matches!(arrived, Some(Ok(Arrival::Request(..)))));
     }
     assert!(greedy.hub.may_read() && greedy.peer.closed().now_or_never().is_none());
-    assert!(count.0.load(Relaxed) > 0, "whoever reads is woken");
+    assert!(count.0.load(Relaxed) > 0, "the reading task is woken");
 }
 
 #[test]

@@ -1,5 +1,6 @@
-//! What costs a peer next to nothing has a budget: requests cancelled, cancels in vain, broken rules. Who
-//! overspends it is gone, and it is said why (decision 27, after the rapid reset of HTTP/2).
+//! Budgets bound what costs a peer next to nothing: cancelled requests, cancels in vain and broken rules. The
+//! connection of a peer that overspends one ends, and the reason is reported (decision 27, after the rapid
+//! reset of HTTP/2).
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 

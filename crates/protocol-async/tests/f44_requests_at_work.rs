@@ -1,5 +1,5 @@
-//! Requests that were taken to be served are bounded, in number and in bytes of what they ask; and their
-//! cancels get through (F44, G3, G8).
+//! Requests that were taken to be served are bounded, in their number and in the bytes of their params. Their
+//! cancels still get through (F44, G3, G8).
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -24,7 +24,7 @@ struct Bench {
     hub: Hub,
     _peer: Peer,
     incoming: Incoming,
-    /// What is served, with what it asks.
+    /// The requests that are served, with their responders.
     at_work: Vec<(Request, Responder)>,
 }
 
@@ -34,7 +34,7 @@ impl Bench {
         Self { hub, _peer: peer, incoming, at_work: Vec::new() }
     }
 
-    /// The peer asks, and whoever serves takes all that there is.
+    /// Sends a request of the peer's, and takes everything that has arrived.
     fn ask(&mut self, id: usize, params: &Value) {
         let request = json!({ "jsonrpc": "2.0", "id": id, "method": "work", "params": params });
         self.hub.receive_message(request.to_string().as_bytes());
@@ -56,7 +56,7 @@ impl Bench {
         responder.respond(to_raw_value(&7).unwrap());
     }
 
-    /// The ids that were answered, each with its error code.
+    /// Returns the ids of the responses that were sent, each with its error code.
     fn answered(&self) -> Vec<(u64, Option<i64>)> {
         let (mut messages, mut answered) = (Messages::default(), Vec::new());
         let _ = self.hub.poll_output(Waker::noop(), &mut messages);

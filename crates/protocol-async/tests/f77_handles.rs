@@ -12,7 +12,7 @@ fn connection() -> (Hub, Peer, Incoming) {
     Hub::new(Config::server(Dialect::ACP_V1), || Timestamp::ZERO)
 }
 
-/// The first request of a connection.
+/// Receives the first request of a connection.
 fn request(hub: &Hub, incoming: &mut Incoming) -> Responder {
     hub.receive_message(br#"{"jsonrpc":"2.0","id":1,"method":"m"}"#);
     let Some(Some(Arrival::Request(_, responder))) = incoming.next().now_or_never() else {

@@ -17,7 +17,7 @@ use protocol_async::hub::{Hub, Messages};
 use protocol_async::{Arrival, Failure, Incoming, Options, Peer, SentRequest};
 use protocol_core::{CallOptions, Config, Dialect, InputBuffer, Shutdown, Timestamp};
 
-/// Runs a test in a thread of its own: one that is stuck is reported, and does not hang the others.
+/// Runs a test in a thread of its own. A test that is stuck is reported, and does not hang the others.
 fn returns(test: impl FnOnce() + Send + 'static) {
     let (done, is_done) = channel();
     let running = thread::spawn(move || {
@@ -229,7 +229,7 @@ fn f85_wakers_are_cloned_woken_and_dropped_unlocked() {
             out.clear();
         }
         let dropped = bench.used();
-        assert!(dropped >= 7, "the driver drops its one, too: {dropped}");
+        assert!(dropped >= 7, "the driver drops its waker too: {dropped}");
         drop(last);
         bench.write();
         bench.receive(r#"{"jsonrpc":"2.0","method":"n"}"#);
@@ -253,7 +253,7 @@ fn f85_callbacks_of_outcomes_and_markers_are_dropped_unlocked() {
         let user = bench.user();
         responder.cancellation().on_cancel(move |_| drop(user)).forever();
         responder.respond_with_failure(Failure::Cancelled);
-        assert_eq!(bench.used(), 1, "the request is over, and so is what followed its marker");
+        assert_eq!(bench.used(), 1, "the followers of the marker end with the request");
         bench.peer.shutdown(Shutdown::Abandon);
         assert_eq!(bench.used(), 2);
     });

@@ -33,7 +33,7 @@ fn connection(unsent_messages: usize) -> (Hub, Peer, Incoming) {
     Hub::new(config, || Timestamp::ZERO)
 }
 
-/// Writes what there is, and gives the methods that were on the wire.
+/// Writes everything that waits, and returns its methods.
 fn written(hub: &Hub) -> Vec<String> {
     let mut out = Messages::default();
     let _ = hub.poll_output(Waker::noop(), &mut out);
@@ -124,7 +124,7 @@ fn f89_one_worker_is_woken_for_an_arrival() {
         let _ = hub.receive(&mut input);
     };
     arrive();
-    assert_eq!((woken()[0], woken().iter().sum()), (1, 1), "the first that came");
+    assert_eq!((woken()[0], woken().iter().sum()), (1, 1), "only the first waiter is woken");
     arrive();
     assert_eq!((woken()[1], woken().iter().sum()), (1, 2));
     // One that is dropped before it takes its arrival passes it on.

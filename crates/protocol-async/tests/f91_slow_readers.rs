@@ -87,7 +87,7 @@ impl Wake for World {
 }
 
 impl World {
-    /// Time passes, and the peer reads so many bytes.
+    /// Lets time pass, and lets the peer read so many bytes.
     fn pass(&self, millis: u64, read: usize) {
         let wakers = {
             let mut inner = self.0.lock().unwrap();

@@ -1,5 +1,5 @@
-//! One account a connection: whatever a peer does, and whatever nobody takes, reads or answers, the heap
-//! stays under the formula of all layers (G8, F31, F44, F48). A counting allocator drives each row to its
+//! The heap of a connection stays under the formula of all layers (G8, F31, F44, F48). That holds whatever the
+//! peer does, and whatever nobody takes, reads or responds to. A counting allocator drives each row to its
 //! worst, all of them on one connection.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
@@ -37,7 +37,7 @@ impl Timer for Still {
     }
 }
 
-/// What the peer says, in room that was made before anything is counted.
+/// The bytes that the peer sends. Their memory is allocated before anything is counted.
 #[derive(Clone)]
 struct Says(Rc<RefCell<Vec<u8>>>);
 
@@ -58,7 +58,7 @@ impl AsyncRead for Says {
     }
 }
 
-/// What the peer reads: all of it, or nothing.
+/// A writer to the peer, which takes all bytes or none.
 #[derive(Clone)]
 struct Reads(Rc<Cell<bool>>);
 
@@ -80,7 +80,7 @@ impl AsyncWrite for Reads {
     }
 }
 
-/// A connection, and a peer that says everything and reads when it is told to.
+/// A connection, and a peer that sends and reads when the test says so.
 struct Account {
     memory: Memory,
     heap: Heap,
@@ -105,12 +105,12 @@ impl Account {
         Self { memory, heap, peer, incoming, driver, says, reads, at_work, calls, cork: None }
     }
 
-    /// What is held now.
+    /// Returns the number of bytes that are held now.
     fn live(&self) -> usize {
         self.heap.held()
     }
 
-    /// The most that was held, which must be under the formula.
+    /// Returns the most bytes that were held. Asserts that they were under the formula.
     fn judge(&self) -> usize {
         let peak = self.heap.peak();
         let total = self.memory.total();
@@ -221,7 +221,7 @@ fn g08_what_nobody_takes_reads_or_answers_stays_under_the_formula() {
         account.asks(&format!("{id}"), "m", "");
         account.takes();
     }
-    assert_eq!(account.at_work.len(), 32, "as many as may be");
+    assert_eq!(account.at_work.len(), 32, "it takes as many as the limit allows");
     note(&account, "small ones in their place", 0);
     account.reads.0.set(false);
     let note_params = serde_json::value::to_raw_value(&[text(1 << 10)]).unwrap();
@@ -278,7 +278,7 @@ fn g08_a_result_that_does_not_fit_is_told_to_its_caller() {
             Err(other) => panic!("{other}"),
         })
         .collect();
-    assert_eq!(outcomes, [true, true, false, false], "two fit, and each is told once (G1)");
+    assert_eq!(outcomes, [true, true, false, false], "two fit, and each settles once (G1)");
     // What is taken makes room again; and one alone always fits.
     account.call("ask");
     account.answers(5, &text(7 << 10));

@@ -1,4 +1,4 @@
-//! How long a connection is locked: whoever commands it waits for at most one read.
+//! A command waits for at most one read: a connection is locked no longer.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::sync::mpsc::{Sender, channel};
@@ -9,13 +9,13 @@ use protocol_async::hub::Hub;
 use protocol_async::{Options, Peer, Way};
 use protocol_core::{Config, Dialect, InputBuffer, StreamConnection, Timestamp};
 
-/// A message that is slow to check: many small values.
+/// Returns a message that is slow to check, for it has many small values.
 fn message() -> Vec<u8> {
     let values = r#"{"a":[1,2,3,{"b":"c"}],"d":null},"#.repeat(20_000);
     format!(r#"{{"jsonrpc":"2.0","method":"n","params":[{values}0]}}"#).into_bytes()
 }
 
-/// How long the core alone takes to read the message.
+/// Returns the time that the core alone takes to read the message.
 fn reading_alone(message: &[u8]) -> Duration {
     let mut stream: StreamConnection<()> = StreamConnection::new(Config::client(Dialect::ACP_V1));
     let mut line = message.to_vec();
@@ -25,8 +25,8 @@ fn reading_alone(message: &[u8]) -> Duration {
     begun.elapsed()
 }
 
-/// A hub that says when it has locked itself to read the first of two messages: a short one, which is
-/// traced before the next is looked at.
+/// Returns a hub that reports when it has locked itself to read the first of two messages. The first is short,
+/// and is traced before the hub looks at the second.
 fn hub(locked: Sender<()>) -> (Hub, Peer, protocol_async::Incoming) {
     let mut options = Options::new(Config::client(Dialect::ACP_V1));
     options.trace = Some(Box::new(move |way, _| {
@@ -37,8 +37,8 @@ fn hub(locked: Sender<()>) -> (Hub, Peer, protocol_async::Incoming) {
     Hub::new(options, || Timestamp::ZERO)
 }
 
-/// 15 MiB held it for 69 ms. The bound is what one message of `Limits::message_bytes` takes to be checked:
-/// nothing else of weight is done under the lock.
+/// 15 MiB once held the lock for 69 ms. The bound is the time in which one message of `Limits::message_bytes`
+/// is checked. Nothing else of weight is done under the lock.
 #[test]
 fn f39_a_command_waits_for_one_message_at_most() {
     let message = message();

@@ -21,16 +21,16 @@ use protocol_core::{CallOptions, Cause, Config, Dialect, Shutdown, Timestamp};
 use serde_json::value::to_raw_value;
 use serde_json::{Value, json};
 
-/// What the test, as the peer, does with a transport.
+/// The peer's end of a transport, which the test moves.
 #[derive(Default)]
 struct Wire {
     /// `None` is the end.
     incoming: VecDeque<Option<io::Result<Vec<u8>>>>,
     sent: Vec<Vec<u8>>,
-    /// How many messages it takes before somebody reads.
+    /// The number of messages that it takes before somebody reads.
     room: usize,
     flushes: usize,
-    /// What the next flush fails with.
+    /// The error of the next flush.
     failure: Option<io::ErrorKind>,
     is_closed: bool,
     waker: Option<Waker>,
@@ -82,7 +82,7 @@ impl Sink<Vec<u8>> for Transport {
     }
 }
 
-/// A clock that is moved by hand, and what waits for it.
+/// A clock that is moved by hand, and the wakers of its sleepers.
 #[derive(Clone, Default)]
 struct Clock(Arc<Mutex<(Timestamp, Option<Waker>)>>);
 
@@ -183,7 +183,7 @@ impl Bench {
         self.run();
     }
 
-    /// Everything that was sent since the last time, each message by itself.
+    /// Returns everything that was sent since the last time, each message by itself.
     fn sent(&mut self) -> Vec<Value> {
         self.run();
         let sent = std::mem::take(&mut self.wire.lock().unwrap().sent);
@@ -435,7 +435,6 @@ fn g07_an_error_ends_reading_and_is_what_the_driver_says_but_a_hang_up_is_none()
     }
 }
 
-/// What the peer has said before is read first, however much that is.
 #[test]
 fn the_first_error_is_what_the_driver_returns() {
     let mut bench = Bench::new(Dialect::ACP_V1);
@@ -447,6 +446,7 @@ fn the_first_error_is_what_the_driver_returns() {
     assert_eq!(bench.hang_up().unwrap_err().to_string(), "first");
 }
 
+/// The messages that the peer sent before are read first, however many they are.
 #[test]
 fn f34_an_error_of_sending_ends_the_connection_and_is_told() {
     let mut bench = Bench::new(Dialect::ACP_V1);

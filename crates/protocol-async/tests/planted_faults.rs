@@ -155,10 +155,10 @@ fn g06_a_call_that_is_detached_with_its_followers_outlives_its_parent() {
     assert!(out.is_empty(), "the call goes on");
     other.cancel(Cause::Caller);
     let _ = hub.poll_output(Waker::noop(), &mut out);
-    assert!(!out.is_empty(), "what it follows cancels it");
+    assert!(!out.is_empty(), "the marker that the call follows cancels it");
 }
 
-/// The client has broken its framing, says more, and does not read.
+/// The client has broken its framing, sends more, and does not read.
 #[test]
 fn a_relay_reads_no_more_of_a_side_that_is_closed() {
     let request = r#"{"jsonrpc":"2.0","id":1,"method":"unknown/1"}"#;

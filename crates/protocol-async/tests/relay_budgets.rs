@@ -1,4 +1,4 @@
-//! What costs a peer of a relay next to nothing has a budget there, if nobody behind the relay gets to see it (G8).
+//! A relay has a budget for messages that cost its peer next to nothing and that nobody behind it sees (G8).
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::future::{Future, Pending, pending};
@@ -28,7 +28,7 @@ impl Timer for Still {
     }
 }
 
-/// What a peer says, and then it is silent.
+/// A peer that sends these bytes, and then nothing more.
 struct Says(Vec<u8>);
 
 impl AsyncRead for Says {
@@ -47,7 +47,7 @@ impl AsyncRead for Says {
     }
 }
 
-/// What a peer has been told.
+/// A peer that keeps all bytes that were written to it.
 #[derive(Clone, Default)]
 struct Hears(Arc<Mutex<Vec<u8>>>);
 
@@ -79,8 +79,8 @@ impl AsyncWrite for Hears {
 const BURST: u32 = 10;
 const REQUEST: &str = r#"{"jsonrpc":"2.0","id":1,"method":"slow"}"#;
 
-/// Relays a client that says these lines many times after a request, and a server that says nothing. Gives what the client
-/// overspent, and what the server was told.
+/// Relays a client that sends a request and then these lines so many times, and a server that sends nothing.
+/// Returns what the client overspent, and what the server received.
 fn relayed(lines: &[&str], times: u32) -> (Option<OverBudget>, String) {
     let budget = Budget::Limited { per_second: 1, burst: BURST };
     let mut options =
@@ -109,13 +109,14 @@ fn relayed(lines: &[&str], times: u32) -> (Option<OverBudget>, String) {
     (None, to_server.text())
 }
 
-/// Gives what was overspent when that is done once more than a budget allows. As often as it allows costs nothing.
+/// Returns the budget that these lines overspend once they are sent once more than it allows. Asserts that they
+/// cost nothing up to then.
 fn overspent(lines: &[&str]) -> Option<Cheap> {
     let (over, told) = relayed(lines, BURST);
     assert_eq!(over, None);
-    assert_eq!(told.lines().count() % 2, 1, "the request, and whatever passes in pairs: {told}");
+    assert_eq!(told.lines().count() % 2, 1, "the request, and lines that pass in pairs: {told}");
     let (over, told) = relayed(lines, BURST + 1);
-    assert_eq!(over.is_some(), told.is_empty(), "who is gone has its request withdrawn: {told}");
+    assert_eq!(over.is_some(), told.is_empty(), "a gone client's request is withdrawn: {told}");
     over.map(|over| over.what)
 }
 

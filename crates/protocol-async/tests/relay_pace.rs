@@ -1,5 +1,5 @@
-//! A side of a relay whose words the other side does not take is read slowly (F70), and a client that has
-//! ended its input is waited for (F76): by hand, with a clock of the test's own.
+//! The pace of a relay, by hand and on a clock of the test's own. A relay reads a side slowly while the other
+//! side does not take its messages (F70). It waits for a client that has ended its input (F76).
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::future::Future;
@@ -16,11 +16,11 @@ use protocol_async::relay::{NotRead, Options, Wait, relay};
 use protocol_core::{Config, Dialect, Timestamp};
 use protocol_relay::{RelayEvent, Side};
 
-/// A clock that stands until it is moved. Whoever sleeps is polled by the test anyway.
+/// A clock that stands until the test moves it. It wakes nobody, for the test polls the sleepers anyway.
 #[derive(Clone, Default)]
 struct Clock {
     millis: Arc<AtomicU64>,
-    /// The time that was slept until last.
+    /// The time until which the latest sleep lasts.
     asked: Arc<Mutex<Timestamp>>,
 }
 
@@ -46,7 +46,7 @@ impl Timer for Clock {
     }
 }
 
-/// One direction of a line, of which the test holds the other end.
+/// One direction of a line. The test holds its other end.
 #[derive(Clone, Default)]
 struct Pipe(Arc<Mutex<Bytes>>);
 
@@ -55,9 +55,9 @@ struct Bytes {
     bytes: Vec<u8>,
     /// Nothing more comes once these are read.
     is_ended: bool,
-    /// The same comes again and again, in each read once.
+    /// Each read returns the same bytes again.
     is_endless: bool,
-    /// How many more bytes can be written now; any number.
+    /// The number of bytes that can still be written. `None` is no limit.
     room: Option<usize>,
     /// Nothing can ever be written again.
     is_broken: bool,
@@ -78,7 +78,7 @@ impl Pipe {
         self.0.lock().unwrap().room = is_stuck.then_some(0);
     }
 
-    /// Takes so many bytes, and then nothing again.
+    /// Takes so many more bytes, and then none.
     fn take(&self, bytes: usize) {
         self.0.lock().unwrap().room = Some(bytes);
     }
@@ -165,11 +165,11 @@ struct Bench {
     driver: Pin<Box<dyn Future<Output = io::Result<()>>>>,
 }
 
-/// What may be unsent on one side.
+/// The bytes that may be unsent on one side.
 const UNSENT: usize = 4 << 20;
-/// From where on the other side is slow.
+/// The unsent bytes from which on the relay reads the other side slowly.
 const SLOW: usize = UNSENT / 16;
-/// One read.
+/// The bytes of one read.
 const READ: usize = 64 << 10;
 
 impl Bench {
@@ -198,12 +198,12 @@ impl Bench {
         Self { clock, from_client, to_client, from_server, to_server, told, driver }
     }
 
-    /// Lets it do whatever it can at this time.
+    /// Lets the relay do everything that it can at this time. Returns whether it has ended.
     fn run(&mut self) -> bool {
         self.ends().is_some()
     }
 
-    /// What it ends with if it ends at this time.
+    /// Returns the result of the relay if it ends at this time.
     fn ends(&mut self) -> Option<io::Result<()>> {
         // It may have more turns to do than it takes in one poll.
         let mut cx = Context::from_waker(Waker::noop());
@@ -213,7 +213,7 @@ impl Bench {
         })
     }
 
-    /// Whether it now waits for somebody, and does not ask to be polled again at once.
+    /// Returns whether the relay waits for somebody, and does not ask to be polled again at once.
     fn is_at_rest(&mut self) -> bool {
         let woken = Arc::<Woken>::default();
         let waker = Waker::from(woken.clone());

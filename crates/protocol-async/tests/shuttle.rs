@@ -1,5 +1,5 @@
-//! Searches the orderings of threads that share a connection: no wake-up is lost (shuttle reports
-//! that as a deadlock), nothing settles twice, no lock waits for another.
+//! Searches the orderings of threads that share a connection. No wake-up is lost (shuttle reports that as a
+//! deadlock), nothing settles twice, and no lock waits for another.
 //!
 //! `RUSTFLAGS="--cfg shuttle" cargo test --release -p rescind-async --test shuttle`
 
@@ -23,7 +23,7 @@ use shuttle::thread;
 
 const RUNS: usize = 20_000;
 
-/// Random orderings, and those that few switches at unlucky places make.
+/// Tries random orderings, and orderings with a few switches at unlucky places.
 fn search(test: impl Fn() + Send + Sync + Clone + 'static) {
     shuttle::check_random(test.clone(), RUNS);
     shuttle::check_pct(test, RUNS, 3);
@@ -301,7 +301,7 @@ fn g08_room_races_those_who_wait_for_it() {
     });
 }
 
-/// What one connection is told makes a command of the other, both ways at once.
+/// A message on either connection becomes a command on the other, in both directions at once.
 #[test]
 fn b07_two_connections_forward_to_each_other() {
     search(|| {

@@ -35,7 +35,7 @@ fn sleeps() -> u64 {
     others.filter_map(slept).sum()
 }
 
-/// The sleeps of a round trip, with so many workers.
+/// Returns the number of sleeps in a round trip, with so many workers.
 fn measure(method: &str, workers: usize) -> f64 {
     let (near, far) = UnixStream::pair().unwrap();
     let server = Server::new(Config::server(Dialect::JSON_RPC)).workers(workers);
@@ -45,7 +45,7 @@ fn measure(method: &str, workers: usize) -> f64 {
     counted
 }
 
-/// The same for workers that wait for the arrivals of a connection.
+/// Returns the same for workers that wait for the arrivals of a connection.
 fn measure_waiting(workers: usize) -> f64 {
     let (near, far) = UnixStream::pair().unwrap();
     let (_, incoming) = unix(far, Config::server(Dialect::JSON_RPC)).unwrap();

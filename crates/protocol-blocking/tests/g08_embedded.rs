@@ -1,5 +1,5 @@
-//! A host on one thread in 64 KiB: what it holds at its worst stays under the formula, and that under the
-//! 64 KiB (G8). docs/memory.md has the same limits.
+//! A host on one thread fits in 64 KiB (G8). Its heap at its worst stays under the formula, and the formula
+//! under the 64 KiB. docs/memory.md has the same limits.
 
 use std::io;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use protocol_blocking::{Answer, Request, Responder};
 use protocol_core::{CloseReason, Config, Dialect};
 use serde_json::value::to_raw_value;
 
-/// A device that serves: short messages, two requests at once, no calls of its own.
+/// Returns the options of a device that serves short messages, two requests at once, and makes no calls.
 fn device() -> Options {
     let mut config = Config::server(Dialect::ACP_V1);
     config.limits.message_bytes = 512;
@@ -33,7 +33,8 @@ fn device() -> Options {
     options
 }
 
-/// What the peer says, as often as it is read; it reads at every other turn, or never.
+/// The peer's end of the line. The peer sends its bytes as fast as they are read. It reads at every other turn,
+/// or never.
 struct Line {
     said: &'static [u8],
     left: usize,
@@ -64,7 +65,7 @@ impl Transport for Line {
     }
 }
 
-/// Everything that a peer can send too much of.
+/// Returns messages of each kind that a peer can send too many of.
 fn flood() -> &'static [u8] {
     let mut flood = String::new();
     for id in 0..200 {
@@ -88,7 +89,7 @@ fn flood() -> &'static [u8] {
     flood.leak().as_bytes()
 }
 
-/// Answers with as much as it is asked, in steps.
+/// Responds with the params of the request, after a few checkpoints.
 fn serve(request: &Request, responder: &mut dyn Responder) -> Answer {
     for _ in 0..4 {
         responder.checkpoint()?;

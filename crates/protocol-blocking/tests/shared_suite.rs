@@ -1,4 +1,4 @@
-//! What every way of running a handler promises, on each of them.
+//! The promises of every way of running a handler, tested on each of them.
 #![cfg(unix)]
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -278,7 +278,7 @@ fn a_handler_takes_the_notification_it_waits_for_ahead_of_its_turn() {
         assert_eq!(server.wire.receive()["result"], json!({ "stopped": ["now"] }), "{runtime:?}");
         assert_eq!(server.wire.receive()["id"], 2);
         let told = server.told_so_far();
-        assert_eq!(told.last().unwrap(), "other", "what was passed by keeps its turn");
+        assert_eq!(told.last().unwrap(), "other", "the overtaken notification keeps its turn");
     }
 }
 

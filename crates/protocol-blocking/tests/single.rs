@@ -1,4 +1,4 @@
-//! What only the single-threaded host does.
+//! Promises of the single-threaded host alone.
 #![cfg(unix)]
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -324,7 +324,7 @@ fn f35_a_peer_that_has_closed_and_does_not_read_is_not_waited_for_for_ever() {
     assert!(host.error().is_none());
 }
 
-/// The same while an answer waits for room.
+/// The same while a response waits for room.
 #[test]
 fn f35_nor_is_one_for_which_an_answer_has_no_room() {
     let (wire, stream) = Wire::pair();

@@ -185,7 +185,7 @@ fn f91_an_outcome_above_its_limit_is_not_kept() {
     assert!(host.take_outcome(&mut last[0]).unwrap().is_ok());
 }
 
-/// A call that nobody awaits is released although the peer never answers it, and makes room for another.
+/// A call that nobody awaits is released although the peer never responds to it. That makes room for another.
 #[test]
 fn g12_a_dropped_call_is_released_after_a_grace() {
     let mut options = Options::new(acp());

@@ -23,7 +23,7 @@ fn echo(request: &Request, _: &mut dyn Responder) -> Answer {
     Ok(request.params.clone().unwrap_or_else(|| raw(&Value::Null)))
 }
 
-/// A transport on which each try ends as it is told; afterwards it has ended, and takes everything.
+/// A transport on which each try ends as the test says. After those it has ended, and takes everything.
 #[derive(Default)]
 struct Told {
     reads: VecDeque<io::Result<String>>,
@@ -60,7 +60,7 @@ impl Transport for Told {
     }
 }
 
-/// Somebody else reads the same terminal, say, or a signal came.
+/// Another process reads the same terminal, for example, or a signal came.
 #[test]
 fn f34_a_stream_that_is_to_be_tried_again_has_neither_ended_nor_failed() {
     use io::ErrorKind::{Interrupted, WouldBlock};

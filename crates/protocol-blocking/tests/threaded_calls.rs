@@ -285,7 +285,7 @@ fn g08_a_full_outbox_refuses_and_says_when_there_is_room() {
     held.permit();
 }
 
-/// Tells when it is woken.
+/// Reports when it is woken.
 struct Telling(Sender<()>);
 
 impl Wake for Telling {
@@ -295,7 +295,7 @@ impl Wake for Telling {
     }
 }
 
-/// What fills the outbox are answers, which may take as long as the peer likes though it has said all.
+/// Responses fill the outbox. A peer that has ended its input may still take as long as it likes to read them.
 #[test]
 fn g07_whoever_waits_for_room_is_woken_by_the_end() {
     let mut config = support::acp();
@@ -366,7 +366,7 @@ fn dropping_the_last_handle_ends_every_thread_and_closes_the_writer() {
     let (peer, incoming) = connect(reader, writer, acp());
     peer.try_notify("last words", json!([])).unwrap();
     drop((peer, incoming));
-    assert!(held.write().contains("last words"), "what was queued is written");
+    assert!(held.write().contains("last words"), "the queued message is written");
     assert!(held.is_dropped());
     // A read can't be interrupted: the reader ends with its input.
     drop(far);

@@ -14,7 +14,7 @@ use protocol_core::Refusal;
 use serde_json::{Value, json};
 use support::{PATIENCE, Wire, acp, cancel, cancelled, raw, request};
 
-/// Says on which thread each request was served.
+/// Reports the thread on which each request was served.
 fn saying(
     tell: Sender<(String, ThreadId)>,
 ) -> Arc<impl Fn(&Request, &mut dyn Responder) -> Answer> {
@@ -130,7 +130,7 @@ fn f96_messages_of_many_writers_stay_whole() {
     assert!(served.wait().error.is_none());
 }
 
-/// A server of `handler` with a small outbox: its reading thread serves `flood`, or a worker does.
+/// Returns a server of `handler` with a small outbox. Its reading thread serves `flood`, or a worker does.
 fn flooding(
     is_immediate: bool,
     handler: impl Fn(&Request, &mut dyn Responder) -> Answer + Send + Sync + 'static,

@@ -19,7 +19,7 @@ fn host(role: Role, change: impl FnOnce(&mut Config)) -> Host {
     Host::new(config)
 }
 
-/// The app's side, with a session.
+/// Returns the app's side, with a session.
 fn app(change: impl FnOnce(&mut Config)) -> Host {
     let mut app = host(Role::Server, change);
     app.receive(r#"{"type":"initialize","id":"i","payload":{}}"#);
@@ -28,12 +28,12 @@ fn app(change: impl FnOnce(&mut Config)) -> Host {
     app
 }
 
-/// The agent's side. Its first call is number 1.
+/// Returns the agent's side. Its first call is number 1.
 fn agent(change: impl FnOnce(&mut Config)) -> Host {
     host(Role::Client, change)
 }
 
-/// The same, with its session open.
+/// Returns the agent's side, with its session open.
 fn opened() -> Host {
     let mut agent = agent(|_| {});
     let number = agent.sent_call("initialize").number();

@@ -1,4 +1,4 @@
-//! Batches, where the dialect has them: every member is taken, and their answers leave together.
+//! Batches, where the dialect has them: every member is taken, and their responses leave together.
 
 mod support;
 
@@ -135,7 +135,7 @@ fn a_dialect_without_batches_answers_one_error() {
     }
 }
 
-/// A dialect that has both batches and a cancel on the wire.
+/// Returns a host whose dialect has both batches and a cancel on the wire.
 fn cancelling() -> Host {
     limited(|config| config.dialect.cancel = Dialect::ACP_V1.cancel)
 }

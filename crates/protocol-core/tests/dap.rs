@@ -12,7 +12,7 @@ use support::{Host, raw};
 const INITIALIZE: &str = r#"{"seq":1,"type":"request","command":"initialize"}"#;
 const INITIALIZED: &str = r#"{"seq":1,"type":"response","request_seq":1,"command":"initialize","success":true,"body":{"supportsCancelRequest":true}}"#;
 
-/// A tool whose adapter can be asked to cancel.
+/// Returns a tool whose adapter can be asked to cancel.
 fn tool() -> Host {
     let mut tool = Host::new(Config::client(Dialect::DAP));
     tool.sent_call("initialize");
@@ -74,7 +74,7 @@ fn what_went_wrong_is_read_wherever_it_stands() {
     }
 }
 
-/// An adapter whose `initialize` was answered with this.
+/// Returns an adapter whose response to `initialize` had these capabilities.
 fn adapter(capabilities: &str) -> Host {
     let mut adapter = Host::new(Config::server(Dialect::DAP));
     adapter.receive(INITIALIZE);
@@ -126,7 +126,7 @@ fn a_tool_cancels_as_the_adapter_declares_anew() {
         tool.receive(&format!(r#"{{"seq":8,"type":"event","event":"{other}}}"#));
         assert_eq!(tool.cancel(work), refused, "{other}");
     }
-    assert_eq!(tool.receive(ANEW[0]).len(), 1, "it is told all the same");
+    assert_eq!(tool.receive(ANEW[0]).len(), 1, "the event is reported all the same");
     assert_eq!(tool.cancel(work), CancelOutcome::Sent);
     let more = tool.sent_call("more");
     tool.receive(ANEW[1]);

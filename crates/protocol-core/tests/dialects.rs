@@ -1,5 +1,5 @@
-//! What dialects ask of the core that a transcript can't show: refused cancels change nothing, silence
-//! needs no room, memories are bounded, and roles and capabilities add up.
+//! Rules of dialects that a transcript can't show. Refused cancels change nothing, silence needs no room,
+//! memories are bounded, and roles and capabilities add up.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod support;
@@ -154,7 +154,7 @@ fn send_cancel_request_asks_whether_a_cancel_may_be_sent() {
 
 // Capabilities and roles
 
-/// Opens a client and an agent that declare these, and says whether each cancels and obeys.
+/// Opens a client and an agent that declare these capabilities. Returns whether each of them cancels and obeys.
 fn negotiated(open: &str, opened: &str) -> [(bool, bool); 2] {
     let mut client = host(Dialect::ACP_DRAFT, Role::Client);
     client.try_call_with("initialize", Some(raw(open)), CallOptions::default()).unwrap();
@@ -290,7 +290,7 @@ fn b13_a_clients_cancel_never_ends_a_servers_call() {
     assert_eq!(server.in_flight(), (1, 1));
 }
 
-/// What a server may end is settled when the call is made.
+/// The right of a server to end a call is decided when the call is made.
 #[test]
 fn b13_a_server_ends_a_call_that_was_made_before_another_revision_was_settled() {
     let mut client = host(Dialect::MCP, Role::Client);

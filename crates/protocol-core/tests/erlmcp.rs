@@ -26,7 +26,7 @@ fn client(change: impl FnOnce(&mut Config)) -> Host {
     Host::new(config)
 }
 
-/// A tool call of the peer's, number `number`, with its operation under way.
+/// Receives a tool call, which becomes request `number`, and begins its operation.
 fn operation(host: &mut Host, number: usize) -> RequestHandle {
     host.receive(&request(&number.to_string(), "tool/call"));
     let request = host.request(number);

@@ -1,5 +1,5 @@
-//! F1 and G8: what a connection holds, at rest and at its worst moment, stays under the formula. A
-//! counting allocator drives each limit to its worst.
+//! F1 and G8: the heap of a connection stays under the formula, at rest and at its worst moment. A counting
+//! allocator drives each limit to its worst.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod support;
@@ -23,7 +23,7 @@ struct Watched {
     out: Vec<u8>,
 }
 
-/// Small limits: each test raises the one that it is about.
+/// Returns small limits. Each test raises the one that it is about.
 fn limits(change: impl FnOnce(&mut Limits)) -> Limits {
     let mut limits = Limits::default();
     limits.message_bytes = 1 << 10;
@@ -57,7 +57,7 @@ impl Watched {
         Self::new(Config::client(dialect), limits(change))
     }
 
-    /// Takes a message; gives the requests that it makes.
+    /// Takes a message. Returns the handles of the requests that it makes.
     fn receive(&mut self, message: &str) -> Vec<RequestHandle> {
         let mut requests = Vec::new();
         let mut next = self.conn.receive(message.as_bytes(), NOW);
@@ -70,7 +70,7 @@ impl Watched {
         requests
     }
 
-    /// The one request that a message makes.
+    /// Takes a message that makes one request, and returns its handle.
     fn request(&mut self, message: &str) -> RequestHandle {
         self.receive(message)[0]
     }
@@ -83,12 +83,12 @@ impl Watched {
         while self.conn.poll_event().is_some() {}
     }
 
-    /// What is held now; `garbage` is the test's own.
+    /// Returns the number of bytes that are held now.
     fn held(&self) -> usize {
         self.heap.held()
     }
 
-    /// Checks that all was under the formula, and that the test came near enough to prove anything.
+    /// Asserts that the peak was under the formula, and near enough to it to prove anything.
     #[track_caller]
     fn check(self, own: usize, at_least: f64) {
         let peak = self.heap.peak() - own.min(self.held());
@@ -102,7 +102,7 @@ impl Watched {
         assert!(part >= at_least, "only {part:.3} of the formula: this proves nothing");
     }
 
-    /// Gives everything up; says what is still held.
+    /// Drains all outputs. Returns the number of bytes that are still held.
     fn empty(&mut self) -> usize {
         self.drain();
         self.held()
@@ -113,7 +113,7 @@ fn request(id: &str) -> String {
     format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"m"}}"#)
 }
 
-/// An id of this many bytes that is written with escapes.
+/// Returns an id of this many bytes that is written with escapes.
 fn long_id(number: usize, bytes: usize) -> String {
     format!("\"\\n{number:08}{}\"", "x".repeat(bytes - 12))
 }
@@ -141,7 +141,7 @@ fn g08_the_price_of_each_limit_is_known() {
     ] {
         assert_eq!(many, price, "{limit}");
     }
-    assert_eq!(formula(&|_| {}), 116_234, "all of these limits");
+    assert_eq!(formula(&|_| {}), 116_234, "the formula of these limits");
 }
 
 #[test]
@@ -218,7 +218,7 @@ fn f01_many_small_messages_count_their_rows() {
     while it.conn.notify("m", None).is_ok() {
         sent += 1;
     }
-    assert_eq!(sent, 20_000, "the number of messages is what ends it");
+    assert_eq!(sent, 20_000, "the limit of messages ends it");
     it.drain();
     assert_eq!(it.conn.notify("m", None), Ok(()));
     it.drain();
@@ -240,7 +240,7 @@ fn f01_answers_that_nobody_reads_count_their_rows() {
         }
         answered += 1;
     }
-    assert_eq!(answered, 10_000, "the number of messages is what ends it");
+    assert_eq!(answered, 10_000, "the limit of messages ends it");
     it.check(0, 0.2);
 }
 
@@ -329,8 +329,8 @@ fn g08_calls_that_are_lost_together() {
     it.check(0, 0.1);
 }
 
-/// So many ids of one hash, which a hostile peer can find as well: their second eight bytes undo what the first
-/// have made of it.
+/// Returns so many ids of one hash. A hostile peer can find them as well: their second eight bytes undo the
+/// effect of the first.
 fn colliding_ids(count: usize, bytes: usize) -> Vec<String> {
     const PLAIN: [u8; 8] = *b"AAAAAAAA";
 
@@ -358,7 +358,7 @@ fn colliding_ids(count: usize, bytes: usize) -> Vec<String> {
     ids
 }
 
-/// What requests with these ids take at the worst moment, of which there may be so many.
+/// Returns the most bytes that requests with these ids take, where the limit is their number.
 fn peak_of_requests(ids: &[String]) -> usize {
     let mut it = Watched::server(Dialect::ACP_V1, |limits| {
         limits.requests = ids.len();

@@ -15,7 +15,7 @@ fn formula(limits: &Limits) -> usize {
     Connection::<u64, u64>::memory(limits)
 }
 
-/// Small limits but for the message that is read.
+/// Returns limits that are small but for the message that is read.
 fn limits(message_bytes: usize, id_bytes: usize) -> Limits {
     let mut limits = Limits::DEFAULT;
     (limits.message_bytes, limits.id_bytes) = (message_bytes, id_bytes);
@@ -54,7 +54,7 @@ fn peak(dialect: &Dialect, limits: Limits, message: &str) -> usize {
 /// A name for a message with a long text, the beginning of the message, and its end.
 type Around = (&'static str, String, &'static str);
 
-/// The places of an envelope where a long text takes the most.
+/// Returns the places of an envelope where a long text takes the most.
 fn places(dialect: &Dialect) -> Vec<Around> {
     let progress = dialect.progress.first();
     let method = progress.map_or("m", |rule| &*rule.method);
@@ -100,7 +100,7 @@ fn places(dialect: &Dialect) -> Vec<Around> {
     }
 }
 
-/// Messages of that length that take as much memory as they can while they are read.
+/// Returns messages of that length that take as much memory as they can while they are read.
 fn worst(dialect: &Dialect, len: usize) -> Vec<(&'static str, String)> {
     let mut messages = Vec::new();
     for (name, before, after) in places(dialect) {

@@ -8,7 +8,7 @@ use serde_json::value::RawValue;
 /// Rows, ids and the buffers of responses, which other limits bound.
 const CONSTANT: usize = 6 << 10;
 
-/// Texts of about `len` bytes each, as the parts of messages that a peer makes as long as it likes.
+/// Returns texts of about `len` bytes, as the parts of messages that a peer makes as long as it likes.
 fn hostile_texts(len: usize) -> [(&'static str, String); 5] {
     [
         ("plain", "a".repeat(len)),
@@ -19,7 +19,7 @@ fn hostile_texts(len: usize) -> [(&'static str, String); 5] {
     ]
 }
 
-/// Values that nest as deep as their length allows, whole and broken.
+/// Returns values that nest as deep as their length allows, whole and broken.
 fn hostile_nestings(len: usize) -> [(&'static str, String); 6] {
     let half = len / 2;
     [

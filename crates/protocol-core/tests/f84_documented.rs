@@ -67,7 +67,7 @@ fn f82_the_time_of_a_machine_never_goes_back() {
     assert_eq!(machine.calls_in_flight(), 0);
 }
 
-/// A family that needs no consent, with two revisions that need it.
+/// Returns a family that needs no consent, with two revisions that need it.
 fn family() -> Dialect {
     let consent = |exchange: &'static str| {
         let mut revision = Dialect::MCP_2025_11_25;
@@ -195,6 +195,6 @@ fn f84_where_no_message_may_wait_each_is_too_large() {
     assert_eq!(host.conn.send_cancel_request(&id), Err(Refusal::TooLarge));
     assert_eq!(host.respond(request, Response::Result(raw("1"))), Err(Refusal::TooLarge));
     assert_eq!((host.state(), host.events(), host.sent()), (before, vec![], vec![]));
-    assert_eq!(host.conn.release_request(request), Ok(0), "and this is what is left to do");
+    assert_eq!(host.conn.release_request(request), Ok(0), "only a release ends it");
     assert_eq!(host.in_flight(), (0, 0));
 }

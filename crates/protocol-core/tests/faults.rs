@@ -1,7 +1,7 @@
-//! Faults that were found once, each as the rule that must hold instead. Others of their row stand
-//! where their subject does: F1 in `f01_memory.rs`, F4 and F19 in `batches.rs`, F5 in `g09_bad_input.rs`,
-//! F6 and F10 in `machine.rs`, F13 in `src/id.rs`, F16 in `g07_end_of_input.rs`; and those that other crates
-//! hold are named for their number, too.
+//! Faults that were found once, each as the rule that must hold instead. Others of their row stand with their
+//! subject: F1 in `f01_memory.rs`, F4 and F19 in `batches.rs`, F5 in `g09_bad_input.rs`, F6 and F10 in
+//! `machine.rs`. F13 is in `src/id.rs`, and F16 in `g07_end_of_input.rs`. The tests of other crates are named
+//! for their number, too.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod support;
@@ -49,7 +49,7 @@ fn f07_a_refused_call_passes_no_time() {
     assert_eq!(run(true), run(false));
 }
 
-/// An agent that speaks ABP, with its session open. Its numbers go on at 2.
+/// Returns an agent that speaks ABP, with its session open. Its numbers go on at 2.
 fn agent() -> Host {
     let mut agent = Host::new(Config::client(Dialect::ABP));
     agent.sent_call("initialize");

@@ -1,4 +1,4 @@
-//! G2: every request gets exactly one answer, or none where the dialect demands silence.
+//! G2: every request gets exactly one response, or none where the dialect demands silence.
 
 mod support;
 

@@ -1,5 +1,5 @@
-//! G4: what has not left is withdrawn; a cancel overtakes bulk output but never its own request; a
-//! call sends at most one cancel.
+//! G4: a message that has not left is withdrawn. A cancel overtakes bulk output but never its own request. A call
+//! sends at most one cancel.
 
 mod support;
 
@@ -112,7 +112,7 @@ fn g04_a_cancel_that_the_answer_beat_does_not_leave() {
     }
 }
 
-/// The peer works for nobody, and only the cancel can tell it.
+/// The peer works for nobody, and only the cancel can stop it.
 #[test]
 fn b18_a_cancel_leaves_though_its_call_was_settled_here_meanwhile() {
     let mut host = acp();

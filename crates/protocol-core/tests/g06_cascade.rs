@@ -1,5 +1,4 @@
-//! G6: cancelling a request cancels the calls made on its behalf, and says when the whole tree has
-//! settled.
+//! G6: cancelling a request cancels the calls made on its behalf, and reports when the whole tree has settled.
 
 mod support;
 

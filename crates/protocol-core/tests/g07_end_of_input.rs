@@ -1,5 +1,4 @@
-//! G7: the end of input settles every call and marks every request; `Closed` is told once, after all
-//! of it.
+//! G7: the end of input settles every call and marks every request. `Closed` is reported once, after all of it.
 
 mod support;
 
@@ -21,7 +20,7 @@ fn b16_b17_every_call_settles_and_every_request_is_marked() {
             "closed peer_gone",
         ];
         assert_eq!(events, expected);
-        assert_eq!(host.sent(), [""; 0], "what has not left is withdrawn");
+        assert_eq!(host.sent(), [""; 0], "the unsent messages are withdrawn");
     }
 }
 

@@ -1,4 +1,4 @@
-//! G8: memory is bounded, and overflow is an answer or an event. Each limit has its tests here;
+//! G8: memory is bounded, and overflow is a response or an event. Each limit has its tests here, but
 //! `batch_members` is in `batches.rs` and `abandoned_ids` in `g12_grace.rs`.
 
 mod support;
@@ -33,7 +33,7 @@ fn g08_message_bytes_a_longer_message_is_answered_and_the_next_one_works() {
     assert_eq!(host.receive(&cancel("7")).len(), 1);
 }
 
-/// Feeds a stream in pieces and tells what happened; the buffer must stay small.
+/// Feeds a stream in pieces, and returns its events. Asserts that the buffer stays small.
 fn feed(config: Config, pieces: impl IntoIterator<Item = Vec<u8>>, bound: usize) -> Vec<String> {
     let mut stream: StreamConnection<String> = StreamConnection::new(config);
     let (mut input, mut lines) = (InputBuffer::new(), Vec::new());
@@ -309,7 +309,7 @@ fn b20_thousands_of_calls_that_are_never_answered_leave_nothing_behind() {
     }
     assert_eq!(host.in_flight(), (5_000, 0), "they count until they are released");
     host.advance(30_000);
-    assert_eq!(host.in_flight().0, 5_000 / 3, "only those that somebody waits for");
+    assert_eq!(host.in_flight().0, 5_000 / 3, "only the calls that somebody waits for count");
     host.advance(30_000);
     host.sent();
     assert_eq!(host.in_flight(), (0, 0));

@@ -1,12 +1,12 @@
-//! G9: no input panics; a bad message is answered where it can be, reported as a typed violation,
-//! and the connection lives.
+//! G9: no input panics. A bad message gets a response where it can, and is reported as a typed violation. The
+//! connection lives.
 
 mod support;
 
 use protocol_core::{EnvelopeProblem, Event, Violation};
 use support::{acp, error, jsonrpc, limited, lsp, request, result};
 
-/// What a message is reported as, and answered with: code and id.
+/// Returns the violation that a message is reported as, with the code and the id of the response.
 fn refused(message: &[u8]) -> (String, Option<(i64, String)>) {
     let mut host = acp();
     host.sent_call("slow");

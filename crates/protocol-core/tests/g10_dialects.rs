@@ -1,5 +1,5 @@
-//! G1, G2, G4, G7, G10, G11 in dialects that nobody speaks: any combination of what a dialect can
-//! be made of, also those that no preset has.
+//! G1, G2, G4, G7, G10 and G11 in dialects that nobody speaks. They combine everything that a dialect can be
+//! made of, also as no preset does.
 
 mod support;
 
@@ -66,7 +66,8 @@ fn any<T: Clone>(random: &mut Random, from: &[T]) -> T {
     random.pick(from).expect("there are some")
 }
 
-/// The envelope of ABP has no place for cancels that are notifications, nor for operations.
+/// Returns an envelope that has a place for these cancels. That of ABP has none for notifications and
+/// operations.
 fn envelope(random: &mut Random, cancel: &CancelRule) -> Envelope {
     let has_place = match cancel {
         CancelRule::Local | CancelRule::ClosedStream => true,
@@ -76,7 +77,7 @@ fn envelope(random: &mut Random, cancel: &CancelRule) -> Envelope {
     if has_place { any(random, &[Envelope::JsonRpc, Envelope::Abp]) } else { Envelope::JsonRpc }
 }
 
-/// Two hosts that speak any dialect there could be.
+/// Returns the configurations of two hosts that speak any dialect there could be.
 fn generated(random: &mut Random) -> [Config; 2] {
     let mut dialect = Dialect::JSON_RPC;
     dialect.name = Borrowed("generated");

@@ -6,7 +6,7 @@ use protocol_core::{CallOptions, Config, Dialect, Framing, InputBuffer};
 use protocol_core::{StreamConnection, Timestamp};
 use support::{cancel, line, request, result};
 
-/// What a stream makes happen when it arrives in these pieces, and what is answered.
+/// Returns the events of a stream that arrives in these pieces, and the bytes that are sent.
 fn read<'a>(config: Config, pieces: impl Iterator<Item = &'a [u8]>) -> (Vec<String>, Vec<u8>) {
     let now = Timestamp::ZERO;
     let mut stream: StreamConnection<String> = StreamConnection::new(config);

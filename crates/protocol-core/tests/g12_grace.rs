@@ -1,5 +1,5 @@
-//! G12: after a cancel, wait for the answer or settle here after a grace; tell late, duplicate and
-//! unknown responses apart.
+//! G12: after a cancel, a call waits for its response or settles here after a grace. Late, duplicate and
+//! unknown responses are told apart.
 
 mod support;
 

@@ -12,7 +12,7 @@ use support::{Host, fingerprint, millis, raw, request, result};
 
 const NOW: Timestamp = Timestamp::ZERO;
 
-/// A host whose connection has this number, with one request and one call in flight, and nothing
+/// Returns a host whose connection has this number, with one request and one call in flight, and nothing
 /// unsent.
 fn numbered(mut config: Config, number: u32) -> (Host, RequestHandle, CallId) {
     config.connection = number;
@@ -84,11 +84,11 @@ fn f77_a_handle_of_another_connection_is_refused() {
 fn f77_only_the_low_20_bits_of_a_number_tell_connections_apart() {
     let on = |number| numbered(Config::server(Dialect::ACP_V1), number);
     let [first, next, last, round] = [0, 1, (1 << 20) - 1, 1 << 20].map(on);
-    assert!(first.1 < next.1 && next.1 < last.1, "and the order is that of the numbers");
+    assert!(first.1 < next.1 && next.1 < last.1, "handles have the order of their connections");
     assert!(first.2 < next.2 && next.2 < last.2);
     assert_eq!((first.1, first.2), (round.1, round.2));
     let (mut host, request, call) = last;
-    assert_eq!((request.number(), call.number()), (1, 1), "what the wire shows has no number");
+    assert_eq!((request.number(), call.number()), (1, 1), "no connection number is on the wire");
     assert_eq!(host.cancel(call), CancelOutcome::Sent);
     assert_eq!(host.sent(), [support::cancel("1")]);
     host.respond_ok(request);

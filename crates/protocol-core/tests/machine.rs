@@ -69,7 +69,7 @@ fn each_input_returns_its_decision() {
     assert_eq!(outcome, CancelOutcome::Sent);
     assert!(matches!(action, Some(Action::SendCancel { number: None, .. })));
     assert_eq!(machine.call_cause(id), Some(Cause::Caller));
-    assert!(actions(&mut machine).is_empty(), "nothing follows for others");
+    assert!(actions(&mut machine).is_empty(), "no other call or request has an action");
     // The cancel has not left, and never will.
     let answered = machine.receive_response(1, ResponseKind::CancelError);
     let (Some(Action::Withdraw(done)), None) = answered else { panic!("{answered:?}") };
@@ -90,7 +90,7 @@ fn each_input_returns_its_decision() {
     assert_eq!(machine.respond(request).unwrap().step(), RequestStep::SendResponse);
     assert_eq!(respond(&mut machine, request), Ok(""));
     assert_eq!(respond(&mut machine, request), Err(Refusal::AlreadyResponded));
-    assert!(actions(&mut machine).is_empty(), "nothing follows for others");
+    assert!(actions(&mut machine).is_empty(), "no other call or request has an action");
 }
 
 #[test]
@@ -260,8 +260,8 @@ fn g08_a_settled_call_leaves_nothing_of_its_options_behind() {
 
 // Every order
 
-/// Every reachable state of one call and one request, by brute force: from each, no sequence of
-/// inputs settles a call twice, sends a second cancel or answers a request twice.
+/// Every reachable state of one call and one request is visited, by brute force. From none of them does a
+/// sequence of inputs settle a call twice, send a second cancel or respond to a request twice.
 #[test]
 fn g01_g02_g04_hold_in_every_order_of_eight_inputs() {
     #[derive(Clone, Default, PartialEq, Eq, PartialOrd, Ord)]

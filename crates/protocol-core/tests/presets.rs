@@ -1,4 +1,4 @@
-//! What holds for the dialects that come with the core, as data.
+//! Properties of the dialects that come with the core, as data.
 
 use protocol_core::{Dialect, MessageOrder};
 

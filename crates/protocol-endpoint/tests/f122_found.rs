@@ -81,7 +81,7 @@ fn f122_a_request_that_is_refused_in_its_turn_wakes_the_writer() {
     assert!(side.written().contains("too many are being served"));
 }
 
-/// The first request starts an operation, and the second one waits behind it.
+/// Receives a request that starts an operation, and a second one that waits behind it.
 fn behind_an_operation(change: impl FnOnce(&mut Options)) -> (Side, RequestHandle) {
     let mut side = Side::new(Dialect::ERLMCP, change);
     side.request(1, "tool/call");
@@ -211,7 +211,7 @@ fn f122_a_request_that_starts_no_operation_leaves_those_at_work() {
     }
 }
 
-/// An operation that has begun, whose request was taken.
+/// Begins an operation, whose request was taken.
 fn operation(change: impl FnOnce(&mut Options)) -> (Side, RequestHandle) {
     let mut side = Side::new(Dialect::ERLMCP, change);
     side.request(1, "tool/call");

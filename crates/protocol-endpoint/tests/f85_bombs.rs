@@ -1,6 +1,5 @@
 //! F85: an endpoint never drops, wakes or clones a value of its host's. Each waiter and each mark is a bomb
-//! that goes off when it is dropped inside a method, while random hosts on both ends do anything in any
-//! order.
+//! that goes off when a method drops it. Random hosts on both ends do anything in any order.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::cell::Cell;

@@ -1,8 +1,8 @@
-//! Every ordering of a small scenario on two endpoints: a call, its cancellation, its response, a caller that
-//! drops it, and a notification that waits for room, where there is room for one message.
+//! Every ordering of a small scenario on two endpoints, with room for one message. The scenario has a call, its
+//! cancellation, its response, a caller that drops it, and a notification that waits for room.
 //!
-//! Each party does something only when it was woken. So whoever sleeps while there is something for it leaves
-//! the scenario unfinished, and a lost wake-up is found (G1, G2).
+//! Each party does something only when it was woken. A party that sleeps while there is something for it leaves
+//! the scenario unfinished. So a lost wake-up is found (G1, G2).
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::collections::BTreeSet;
@@ -208,7 +208,7 @@ impl World {
             while let Some(effect) = side.effects.pop() {
                 let Effect::Wake(who) = effect else { continue };
                 let at = side.asleep.iter().position(|other| *other == who);
-                side.asleep.swap_remove(at.expect("whoever is woken sleeps"));
+                side.asleep.swap_remove(at.expect("a party that is woken was asleep"));
             }
         }
     }
@@ -261,7 +261,7 @@ impl World {
         format!("{phase:?} {request:?} {sides:?} {flags:?} {counts:?} {:?}", self.notified)
     }
 
-    /// Judges a state in which nobody is awake who has anything to do.
+    /// Judges a state in which every party that has something to do is asleep.
     fn judge(&self, path: &[Move]) {
         let [client, server] = &self.sides;
         let has_outcome = self.call.is_none() || self.is_dropped || self.settled == 1;
@@ -270,7 +270,7 @@ impl World {
         assert_eq!(in_flight, 0, "G1: a call is never released: {path:?}");
         let owed = server.endpoint.core().requests_in_flight();
         assert_eq!(owed, 0, "G2: a request never gets its response: {path:?}");
-        assert!(self.notified.is_some(), "whoever notifies waits for ever: {path:?}");
+        assert!(self.notified.is_some(), "the notifier waits for ever: {path:?}");
         let notified = usize::from(self.notified == Some(true));
         assert!(self.arrived >= notified, "the notification is lost: {path:?}");
         for side in &self.sides {

@@ -1,5 +1,5 @@
-//! The limits of an endpoint hold where its parts meet: nothing waits without a bound, what is over holds
-//! nothing, and whoever is refused hears of room.
+//! The limits of an endpoint hold where its parts meet. Nothing waits without a bound, and what is over holds
+//! nothing. A sender that was refused is notified of room.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use heap::Heap;

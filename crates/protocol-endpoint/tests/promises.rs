@@ -76,7 +76,7 @@ impl Side {
         }
     }
 
-    /// An outbox with room for one message, which a notification takes.
+    /// Makes an outbox with room for one message, which a notification takes.
     fn full(change: impl FnOnce(&mut Options)) -> Self {
         let mut side = Self::new(|options| {
             options.config.limits.unsent_messages = 1;
@@ -87,7 +87,7 @@ impl Side {
     }
 }
 
-/// The ids of responses, in the order in which they were written.
+/// Returns the ids of responses, in the order in which they were written.
 fn ids(written: &str) -> Vec<u32> {
     let id = |line: &str| {
         let value: serde_json::Value = serde_json::from_str(line).unwrap();
@@ -225,7 +225,7 @@ fn a_peer_over_its_budget_is_lost_and_the_reason_says_so() {
     assert!(matches!(&*outcome, CallError::ConnectionLost { how: Some(_), .. }), "{outcome:?}");
 }
 
-/// The reason that a call is lost for, after these ends in their order.
+/// Returns the reason that a call is lost for, after these ends in their order.
 fn lost(ends: &[(&str, &str)]) -> String {
     let mut side = Side::new(|_| {});
     let options = CallOptions::default();

@@ -185,7 +185,7 @@ fn with_inner<'m, const N: usize>(
     read.map(|()| (members, inner))
 }
 
-/// The byte at which `serde_json` says that a text is no JSON, or the end.
+/// Returns the byte at which `serde_json` finds that a text is no JSON, or the end.
 fn broken_by_serde(text: &str) -> usize {
     let Err(error) = serde_json::from_str::<IgnoredAny>(text) else { return text.len() };
     let lines = text.split_inclusive('\n').take(error.line().saturating_sub(1));

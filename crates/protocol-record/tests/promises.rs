@@ -16,7 +16,7 @@ use protocol_relay::{RelayEvent, Side};
 
 const REQUEST: &[u8] = br#"{"jsonrpc":"2.0","id":1,"method":"m"}"#;
 
-/// The path of a recording, in an empty directory of this test's own.
+/// Returns the path of a recording, in an empty directory of this test's own.
 fn path(name: &str) -> PathBuf {
     let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("promises-{name}"));
     let _ = fs::remove_dir_all(&directory);
@@ -144,7 +144,7 @@ fn whoever_saw_the_messages_of_a_connection_still_sees_them() {
     assert_eq!(recording.finish().lines, 2);
 }
 
-/// The options of a relay that is recorded, and how often its own callbacks were called.
+/// Returns the options of a relay that is recorded, and the number of calls of its own callbacks.
 fn relay_options(recording: &Recording, dialect: Dialect) -> (relay::Options, Arc<AtomicUsize>) {
     let seen = Arc::new(AtomicUsize::new(0));
     let count = || {

@@ -1,4 +1,4 @@
-//! What a recording holds, and what it costs those who are recorded.
+//! The content of a recording, and its costs for the connection that is recorded.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::fs;
@@ -9,7 +9,7 @@ use protocol_core::{Config, Dialect, Violation, WireId};
 use protocol_record::line::{Header, Payloads};
 use protocol_record::{HopRecorder, Line, Reader, Recorded, Recording, Settings, Unread, part};
 
-/// An empty directory of this test's own.
+/// Returns an empty directory of this test's own.
 fn directory(name: &str) -> PathBuf {
     let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
     let _ = fs::remove_dir_all(&directory);
@@ -29,7 +29,7 @@ fn record(settings: Settings, dialect: &str, record: impl FnOnce(&HopRecorder)) 
     recording.finish()
 }
 
-/// The lines of a file, without the times and without the first.
+/// Returns the lines of a file, without the times and without the first.
 fn lines(path: &Path) -> Vec<String> {
     let text = fs::read_to_string(path).unwrap();
     let mut reader = Reader::new(text.as_bytes());
@@ -182,7 +182,7 @@ fn nobody_else_may_read_it() {
     assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o077, 0);
 }
 
-/// A pipe that nobody reads yet: the writer stops when it is full.
+/// Makes a pipe that nobody reads yet. Its writer stops when it is full.
 #[cfg(unix)]
 fn pipe(name: &str) -> (PathBuf, fs::File) {
     let path = directory(name).join("pipe");

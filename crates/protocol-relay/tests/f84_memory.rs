@@ -67,7 +67,7 @@ impl Watched {
         self.poll_events();
     }
 
-    /// Checks that all was under the formula.
+    /// Asserts that all was under the formula.
     #[track_caller]
     fn check(&self) {
         let [up, down] = &self.limits;
@@ -76,8 +76,8 @@ impl Watched {
         assert!(peak <= formula, "{peak} bytes at the worst, and the formula has {formula}");
     }
 
-    /// Checks that so many events wait, and that their memory is under the relay's own part of the
-    /// formula and near enough to prove it.
+    /// Asserts that so many events wait. Their memory must be under the relay's own part of the formula, and
+    /// near enough to prove it.
     #[track_caller]
     fn check_events(&mut self, expected: usize) {
         self.check();
@@ -99,7 +99,7 @@ fn connection(limits: &Limits) -> usize {
     Connection::<RequestHandle, Option<CallId>>::memory(limits)
 }
 
-/// An id of this many bytes that is written with escapes.
+/// Returns an id of this many bytes that is written with escapes.
 fn long_id(number: usize, bytes: usize) -> String {
     format!("\"\\n{number:08}{}\"", "x".repeat(bytes - 12))
 }

@@ -15,7 +15,7 @@ use protocol_async::{CallError, Peer, Timer};
 use protocol_core::{CallOptions, Config, Dialect, Timestamp};
 use protocol_router::LocalRouter;
 
-/// The executor: polls one future, and parks the thread while it waits.
+/// Runs one future: polls it, and parks the thread while it waits.
 fn block_on<F: Future>(future: F) -> F::Output {
     struct Unpark(Thread);
 

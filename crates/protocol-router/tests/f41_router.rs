@@ -81,7 +81,8 @@ fn of_5() -> Router {
     router
 }
 
-/// What the future of `serve` takes, and how often and how much 1,000 round trips allocate.
+/// Returns the size of the future of `serve`, and the number and the bytes of the allocations in 1,000 round
+/// trips.
 fn cost(router: &Router) -> (usize, (usize, usize)) {
     const ROUNDS: u32 = 1_000;
     let (near_reader, far_writer) = piper::pipe(4 << 10);

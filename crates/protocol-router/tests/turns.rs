@@ -101,8 +101,8 @@ fn f88_a_turn_takes_a_millisecond_and_at_most_four_handlers_more() {
     }
 }
 
-/// 900 requests that take 1 ms of a processor each wait on a runtime of one thread. The handler of the
-/// hundredth writes a cancel. The count is of the handlers that begin from then until it is read.
+/// Lets 900 requests that take 1 ms of a processor each wait on a runtime of one thread. The handler of the
+/// hundredth writes a cancel. Counts the handlers that begin from then until it is read.
 fn begun_until_a_cancel_is_read(is_spawned: bool) -> usize {
     let (near, far) = std::os::unix::net::UnixStream::pair().unwrap();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();

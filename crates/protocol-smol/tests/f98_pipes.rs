@@ -37,8 +37,8 @@ mod unix {
 
     /// The messages of a flood.
     const FLOOD: usize = 20_000;
-    /// Bytes of a file that is read on a thread, beside the two buffers of `pipe_bytes`: those of
-    /// `std::io::stdin` and `stdout`, and what the thread takes.
+    /// The bytes of a file that is read on a thread, beside the two buffers of `pipe_bytes`. They are those of
+    /// `std::io::stdin` and `stdout`, and those that the thread takes.
     const THREADS: usize = 16 << 10;
 
     fn options() -> Options {
@@ -73,7 +73,7 @@ mod unix {
         }));
     }
 
-    /// Serves the flood on standard streams, says more than anybody reads, and reports the heap.
+    /// Serves the flood on standard streams, sends more than anybody reads, and reports the heap.
     pub(super) fn serve(kind: &str) {
         warm_up();
         let memory = options().memory();
@@ -170,7 +170,7 @@ mod unix {
         assert!(!all.is_empty());
     }
 
-    /// One child says more than anybody takes. Another reads nothing.
+    /// One child sends more than anybody takes. Another reads nothing.
     fn f98_the_pipes_of_a_child_stay_under_the_formula() {
         let flood =
             r#"yes '{"jsonrpc":"2.0","id":"a","method":"m","params":[1]}' | head -n 200000"#;

@@ -1,4 +1,4 @@
-//! A simulation that passes has checked something, and says what it did not check.
+//! A simulation that passes has checked something, and reports what it did not check.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::process::Command;
@@ -13,7 +13,7 @@ use protocol_testkit::simulate::{
 };
 use serde_json::{Value, json};
 
-/// A request that may be cancelled, and whose handler waits, notes that it writes and responds.
+/// Serves a request that may be cancelled. Its handler waits, notes that it writes, and responds.
 fn world(simulation: Simulation) {
     let peer = Script::new(Config::server(Dialect::LSP_3_17))
         .request("textDocument/rename", json!({}))
@@ -31,7 +31,7 @@ fn world(simulation: Simulation) {
 /// A check that looks for something and returns how often it was there.
 type Look = fn(&Trace) -> usize;
 
-/// The failures of a world with this check, by seeds and in every order.
+/// Returns the failures of a world with this check, by seeds and in every order.
 fn failures(look: Look) -> [Option<Failure>; 2] {
     let checked = |simulation: Simulation| {
         world(simulation);
@@ -129,7 +129,7 @@ fn f123_a_simulation_in_which_every_run_is_excused_fails() {
     }
 }
 
-/// Five requests, of which one must not come after another; the wrong one panics.
+/// Serves five requests that may be cancelled. The handler of the third one panics if it is cancelled.
 fn trips(simulation: Simulation) {
     let script = Script::new(Config::server(Dialect::ACP_V1));
     let peer = (0..5).fold(script, |peer, of| peer.request("work", json!({ "of": of })));

@@ -1,5 +1,5 @@
-//! Histories in which the reference model found the core wrong, each the shortest there is. Whatever
-//! happens in them is judged by that model.
+//! Histories in which the reference model found the core wrong, each the shortest there is. That model judges
+//! everything that happens in them.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::Duration;
@@ -113,7 +113,7 @@ fn g12_an_acknowledged_cancel_takes_no_place_in_the_memory() {
     judge(config, &[&one_is_abandoned[..], &another_is_cancelled, &late].concat());
 }
 
-/// The family of MCP, in which one revision waits for the answers of cancelled calls.
+/// Returns the family of MCP, in which one revision waits for the responses to cancelled calls.
 fn family() -> Dialect {
     let mut family = Dialect::MCP;
     family.revisions.to_mut()[0].1.grace = Grace::Settle(Duration::from_millis(20));
@@ -164,8 +164,8 @@ fn f06_a_fingerprint_tells_which_revision_is_spoken() {
     assert_ne!(agreed_on("2025-06-18"), agreed_on("2025-03-26"));
 }
 
-/// Here the model was wrong. The request over the limit ends the connection, and the batch waits for nothing then: what it
-/// had kept back is queued behind an answer for which there was no room.
+/// Here the model was wrong. The request over the limit ends the connection, and then the batch waits for
+/// nothing. The responses that it had kept back are queued behind one for which there was no room.
 #[test]
 fn b32_a_batch_leaves_at_the_end_though_the_answer_before_it_found_no_room() {
     let mut config = small(Dialect::MCP_2025_03_26);

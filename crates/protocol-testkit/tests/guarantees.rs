@@ -1,5 +1,5 @@
-//! For each guarantee, a bug that breaks it is planted in real connections: the search finds it, names
-//! the guarantee, and its history is a shortest one.
+//! For each guarantee, a bug that breaks it is planted in real connections. The search finds the bug, names the
+//! guarantee, and returns a shortest history.
 
 use protocol_core::{Cause, Config, Dialect, Role};
 use protocol_testkit::explore::{Failure, Orderings, Scenario, search};

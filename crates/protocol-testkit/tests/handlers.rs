@@ -1,5 +1,5 @@
-//! Async handlers as people write them: wrong ones, each found with its shortest schedule, and the same
-//! with that one mistake mended, in which nothing is found.
+//! Async handlers as people write them. The search finds each wrong one with its shortest schedule. In the same
+//! handler with that one mistake mended, it finds nothing.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 #[path = "handlers/by_hand.rs"]
@@ -19,10 +19,10 @@ use protocol_testkit::simulate::{
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-/// How long work takes.
+/// The time that work takes.
 const WORK: Duration = Duration::from_millis(10);
 
-/// A peer that asks for some work, so many times.
+/// Returns a peer that asks for some work, so many times.
 fn work(requests: usize) -> Script {
     let script = Script::new(Config::server(Dialect::ACP_V1));
     (1..=requests).fold(script, |script, of| script.request("work", json!({ "of": of })))
@@ -34,7 +34,7 @@ struct Number {
     of: usize,
 }
 
-/// A call on behalf of nobody.
+/// Makes a call on behalf of nobody.
 fn confirm(peer: &Peer) -> SentRequest<Value> {
     peer.call("confirm", json!({}))
 }
@@ -42,7 +42,7 @@ fn confirm(peer: &Peer) -> SentRequest<Value> {
 /// A handler, wrong or not.
 type World = fn(Simulation, bool);
 
-/// Each mistake, its kind, and in how many steps it can be seen at the earliest.
+/// Each mistake, its kind, and the least number of steps in which it can be seen.
 const PLANTED: [(&str, World, Fault, usize); 23] = [
     ("swallows", by_hand::swallows, Fault::IgnoredCancel, 7),
     ("forgets_in_a_call", by_hand::forgets_in_a_call, Fault::IgnoredCancel, 6),
@@ -90,7 +90,8 @@ fn f51_each_planted_mistake_is_found_by_some_seed() {
     }
 }
 
-/// `CALM_SECONDS=600` searches them all to 100,000 schedules, then runs seeds for so long, and says how many.
+/// With `CALM_SECONDS=600` all of them are searched to 100,000 schedules. Then seeds run for so long, and their
+/// number is printed.
 #[test]
 fn f50_f51_nothing_is_found_in_the_same_handlers_without_the_mistake() {
     let calm = std::env::var("CALM_SECONDS").map(|seconds| seconds.parse().unwrap());
@@ -116,8 +117,8 @@ fn f50_f51_nothing_is_found_in_the_same_handlers_without_the_mistake() {
     println!("no alarm in {searched} schedules, and in {first} seeds of each handler");
 }
 
-/// A handler with a call of its own, which is right, and a peer that may do whatever the dialect allows
-/// and so many things that it does not.
+/// Serves a correct handler with a call of its own. The peer may do anything that the dialect allows, and this
+/// many things that it does not.
 fn nested(dialect: &Dialect, hostile: usize, simulation: Simulation) {
     let mut script = Script::new(Config::server(dialect.clone()));
     if let Some(opening) = &dialect.session {
@@ -161,8 +162,8 @@ fn f51_a_hostile_peer_is_no_fault_of_the_handler_in_any_dialect() {
     }
 }
 
-/// The first failure that is met takes a choice in the first step and 21 steps; the shortest takes one in
-/// the thirteenth, which the first rounds leave as it usually is.
+/// The first failure that is met takes a choice in the first step, and 21 steps. The shortest takes a choice in
+/// the thirteenth step, which the first rounds leave as it usually is.
 #[test]
 fn f51_the_shortest_failure_may_need_a_choice_further_on() {
     let failure = try_every_order(Bound::steps(60), |simulation| {

@@ -1,4 +1,4 @@
-//! The simulated line: deterministic, and as bad as it is told to be.
+//! The simulated line: deterministic, and as bad as its weather.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use protocol_core::{Config, Dialect, Event, Response, Role, Timestamp};
 use protocol_testkit::{Pair, Weather, both_roles};
 use serde_json::value::RawValue;
 
-/// What became of ten calls, in the order they settled, and the run's trace.
+/// Returns the outcomes of ten calls in the order in which they settled, and the hash of the run's trace.
 fn ten_calls(dialect: Dialect, weather: Weather, seed: u64) -> (Vec<(u32, &'static str)>, u64) {
     let mut pair: Pair<u32> = Pair::new(both_roles(Config::client(dialect)), weather, seed);
     for number in 1..=10 {

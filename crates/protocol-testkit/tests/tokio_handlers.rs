@@ -31,7 +31,7 @@ fn world<F: Future<Output = Result<(), protocol_async::Failure>> + 'static>(
     });
 }
 
-/// The failure of the shortest schedule; some seed fails in the same way.
+/// Returns the failure of the shortest schedule. Some seed must fail in the same way.
 fn failure(world: impl Fn(Simulation)) -> Failure {
     let failure = try_every_order(Bound::steps(40), &world).expect_err("it is wrong");
     let other = try_simulate(0..100, &world).expect_err("it is wrong");
@@ -85,7 +85,7 @@ fn f51_a_panic_in_a_task_of_tokio_is_found() {
     assert_eq!(failure.fault, Fault::Panicked, "{failure}");
 }
 
-/// Work in a task, which is ended with its request, with a time-out that it keeps.
+/// Works in a task, which is ended with its request, with a time-out that it keeps.
 async fn work(cx: LocalContext) -> Result<(), protocol_async::Failure> {
     let mut task = tokio::spawn(async {
         tokio::task::yield_now().await;

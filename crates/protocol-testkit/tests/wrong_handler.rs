@@ -37,7 +37,7 @@ fn f51_a_failure_is_replayed_from_its_line() {
     let schedule = failure.replay.strip_prefix("SIM_SCHEDULE=").expect("it is a schedule");
     let again = replay(schedule, example::world).expect_err("the handler is wrong");
     assert_eq!((again.what, again.history), (failure.what, failure.history));
-    let usual = replay("", example::world).expect("what is usual is right");
+    let usual = replay("", example::world).expect("the usual schedule has no failure");
     let responses = usual.responses(Way::Sent);
     let [Seen { message: Message::Response { id, outcome }, .. }] = &responses[..] else {
         panic!("there is one response: {responses:?}")

@@ -190,7 +190,7 @@ async fn g07_the_end_reaches_the_server_while_the_client_does_not_read() {
     client.shutdown().await.unwrap();
     let mut rest = String::new();
     let ended = timeout(Duration::from_secs(60), server.read_to_string(&mut rest)).await;
-    ended.expect("the server is told the end").unwrap();
+    ended.expect("the server reads the end").unwrap();
     assert_eq!(rest, "");
     let mut answered = String::new();
     client.read_to_string(&mut answered).await.unwrap();

@@ -91,7 +91,7 @@ async fn g08_a_child_that_reads_nothing_is_killed_too() {
     assert!(!exit.unwrap().success());
 }
 
-/// Nobody keeps the marker but who follows it.
+/// Only the followers of a marker keep it.
 #[tokio::test]
 async fn f33_a_token_cancels_through_a_marker_that_nobody_keeps() {
     let token = tokio_util::sync::CancellationToken::new();

@@ -15,7 +15,7 @@ use tokio::sync::Notify;
 use tower::ServiceBuilder;
 use tower::timeout::error::Elapsed;
 
-/// A client of a server with this router.
+/// Returns a client of a server with this router.
 fn served(router: Router) -> Peer {
     let (near, far) = tokio::io::duplex(4 << 10);
     let (reader, writer) = tokio::io::split(far);
@@ -49,7 +49,7 @@ async fn a_timeout_of_tower_ends_a_handler_and_the_host_is_told_why() {
     );
 }
 
-/// What a middleware makes of an error is the host's to choose.
+/// The host chooses the error that the peer gets for an error of a middleware.
 #[tokio::test(start_paused = true)]
 async fn an_error_of_a_middleware_can_be_an_error_for_the_peer() {
     let told = |_: tower::BoxError| Failed(RpcError::new(-32001, "took too long").into());

@@ -251,7 +251,8 @@ mod tests {
         Watched::new(world.clone(), meter, watch, Work::default(), world.clone())
     }
 
-    /// When a peer is sent away that has ten seconds to read, and why, if what it does in each of forty seconds is this.
+    /// Returns when and why a peer is sent away that has ten seconds to read. It does this in each of forty
+    /// seconds.
     fn sent_away(does: impl Fn(&World, u32)) -> Option<(u32, Eviction)> {
         let world = World::default();
         let limits = ListenerLimits {

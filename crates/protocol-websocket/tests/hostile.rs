@@ -1,5 +1,5 @@
-//! What a peer may make a WebSocket keep, and for how long: pongs and answers that it does not read, and
-//! the socket itself (F45, F47, F49).
+//! A peer can make a WebSocket keep only so much, and only for so long. That holds for pongs and responses that
+//! it does not read, and for the socket itself (F45, F47, F49).
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 #[allow(dead_code, reason = "the other tests use the rest")]
@@ -23,7 +23,7 @@ const MIB: usize = 1 << 20;
 /// One test at a time: the counts are of the whole process.
 static ALONE: Mutex<()> = Mutex::new(());
 
-/// A server on each runtime, whose options are set so.
+/// Runs a check on a server on each runtime, with these options.
 fn everywhere(set: impl Fn(&mut Options), check: impl Fn(Side, Raw)) {
     let _alone = ALONE.lock();
     for runtime in Runtime::ALL {
@@ -46,7 +46,7 @@ fn next_request(side: &mut Side) -> Responder {
     }
 }
 
-/// One frame of a client's, with these first two bytes.
+/// Returns a short frame of a client's, with this first byte.
 fn frame(opcode: u8, payload: &[u8]) -> Vec<u8> {
     let len = u8::try_from(payload.len()).unwrap();
     [&[opcode, 0x80 | len, 0, 0, 0, 0], payload].concat()

@@ -1,4 +1,4 @@
-//! What the clients of a listener may ask of it together, and how they end (F47, F49).
+//! The limits of a listener on its clients together, and the ends of their connections (F47, F49).
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod served;
@@ -18,11 +18,11 @@ use support::{PATIENCE, Raw, Runtime, eventually};
 use tungstenite::protocol::frame::coding::CloseCode;
 use tungstenite::{Error, Message};
 
-/// Soon enough for a test, and long enough to be told from at once.
+/// Soon enough for a test, and long enough to differ from at once.
 const SOON: Duration = Duration::from_millis(200);
 const HOUR: Duration = Duration::from_secs(3_600);
 
-/// With each runtime, at the same time: most of these tests wait.
+/// Runs a check with each runtime, at the same time: most of these tests wait.
 fn everywhere(limits: ListenerLimits, check: impl Fn(Server) + Sync) {
     std::thread::scope(|scope| {
         for runtime in Runtime::ALL {
@@ -52,7 +52,7 @@ fn is_answered(raw: &mut Raw) {
     assert_eq!(read(raw), json!({ "jsonrpc": "2.0", "id": 7, "result": null }));
 }
 
-/// The next message, which must be text. Pings and pongs may come before it.
+/// Returns the next message, which must be text. Pings and pongs may come before it.
 fn read(raw: &mut Raw) -> Value {
     loop {
         match raw.read().unwrap() {
@@ -73,7 +73,7 @@ fn goodbye(raw: &mut Raw) -> Option<CloseCode> {
     panic!("there is no goodbye");
 }
 
-/// Whether anything was said to a client that was told nothing before.
+/// Returns whether there is anything to read for a client that was sent nothing before.
 fn has_goodbye(raw: &Raw) -> bool {
     raw.get_ref().set_nonblocking(true).unwrap();
     let peeked = raw.get_ref().peek(&mut [0]);

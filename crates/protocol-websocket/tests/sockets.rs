@@ -1,5 +1,5 @@
-//! Both WebSocket crates over real loopback sockets: against each other, and against a peer that
-//! says and withholds what it likes.
+//! Both WebSocket crates over real loopback sockets: against each other, and against a peer that sends and
+//! withholds what it likes.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod support;

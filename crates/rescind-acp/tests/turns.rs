@@ -46,7 +46,7 @@ fn agent() -> Router {
         })
 }
 
-/// A client that grants a permission, or leaves the question open until it is cancelled.
+/// Returns a client that grants a permission, or leaves the question open until it is cancelled.
 fn client(grants: bool, seen: UnboundedSender<String>) -> Router {
     let asked = seen.clone();
     Router::new()

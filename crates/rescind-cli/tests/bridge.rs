@@ -44,7 +44,7 @@ fn sleep(relay: &mut Serving, session: &str) -> Response {
     response
 }
 
-/// Waits for the next server to say which process it is.
+/// Waits for the next server to report which process it is.
 fn server(relay: &mut Serving) -> String {
     let line = relay.running.says(&["server "]);
     format!("/proc/{}", line.trim().trim_start_matches("server "))

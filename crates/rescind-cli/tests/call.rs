@@ -1,4 +1,4 @@
-//! `rescind call` against the built-in peer: outcomes, exit codes, and what it says about cancels.
+//! `rescind call` against the built-in peer: outcomes, exit codes, and its reports of cancels.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ fn call(arguments: &[&str]) -> Said {
     rescind(["call"].iter().chain(arguments))
 }
 
-/// A call that is interrupted once it says this, however long that takes.
+/// Runs a call, and interrupts it once it prints this, however long that takes.
 fn interrupted<'a>(arguments: impl IntoIterator<Item = &'a str>, words: &[&str]) -> Said {
     let mut running = Running::start(arguments, &[]);
     running.says(words);
@@ -21,7 +21,7 @@ fn interrupted<'a>(arguments: impl IntoIterator<Item = &'a str>, words: &[&str])
     running.end()
 }
 
-/// The milliseconds before a word of the summary.
+/// Returns the milliseconds before a word of the summary.
 fn milliseconds(text: &str, before: &str) -> f64 {
     let (text, _) = text.split_once(&format!(" ms{before}")).expect(text);
     text.rsplit(' ').next().unwrap().parse().expect(text)
@@ -143,7 +143,7 @@ fn progress_is_never_lost_at_the_end() {
         let said = call(&["count", &format!(r#"{{"to":{to},"every_ms":0}}"#)]);
         assert_eq!(said.stdout, format!("{{\"counted\":{to},\"of\":{to}}}\n"));
         assert_eq!(said.stderr.matches("session/update {").count(), to);
-        assert!(!said.stderr.contains("sessionId"), "nobody named one");
+        assert!(!said.stderr.contains("sessionId"), "no session was named");
     }
 }
 

@@ -45,7 +45,7 @@ impl Drop for Folder {
     }
 }
 
-/// A source file, and the messages that open it and change it.
+/// Returns a source file, and the messages that open it and change it.
 fn session(folder: &Path) -> (String, String) {
     let mut source = String::from("#include <stddef.h>\n");
     for number in 0..2_000 {

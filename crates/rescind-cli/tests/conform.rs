@@ -1,4 +1,4 @@
-//! `rescind conform`: what it says of `rescind serve` and `rescind relay`, and how it says it.
+//! `rescind conform`: its verdicts on `rescind serve` and `rescind relay`, and the form of its reports.
 
 use std::path::PathBuf;
 use std::process::{Command, Output};
@@ -23,7 +23,7 @@ fn text(output: &Output) -> String {
     String::from_utf8(output.stdout.clone()).unwrap()
 }
 
-/// What is asked of each dialect, so that everything that applies to it is tried.
+/// Returns the arguments with which everything that applies to a dialect is tried.
 fn arguments(dialect: &'static str) -> Vec<&'static str> {
     let reverse = ["--reverse", "nested", r#"{"ms":"$MS"}"#];
     let of_tool = ["--reverse", "tools/call", r#"{"name":"nested","arguments":{"ms":"$MS"}}"#];
@@ -35,22 +35,24 @@ fn arguments(dialect: &'static str) -> Vec<&'static str> {
     }
 }
 
-/// Every protocol and revision; what HTTP changes of them does not show on standard streams.
+/// Returns every protocol and revision. The changes for HTTP do not show on standard streams.
 pub(crate) fn dialects() -> impl Iterator<Item = &'static str> {
     Dialect::PRESETS.iter().map(|it| &*it.name).filter(|name| !name.ends_with("-http"))
 }
 
-/// Whether it is this dialect's turn: `.ci/run` sets `RESCIND_TURN`, so that another is tried after each commit.
+/// Returns whether it is this dialect's turn. `.ci/run` sets `RESCIND_TURN`, so that another is tried after
+/// each commit.
 pub(crate) fn has_turn(dialect: &str) -> bool {
     let turn = env::var("RESCIND_TURN").ok().map(|turn| turn.parse::<usize>().unwrap());
     turn.is_some_and(|turn| dialects().nth(turn % dialects().count()) == Some(dialect))
 }
 
-/// The silent and the others, with either framing, and the one whose messages have numbers.
+/// Silent dialects and others, with either framing, and the one whose messages have numbers.
 const WITHOUT: [&str; 3] = ["lsp", "mcp-2026-07-28", "dap"];
 
-/// Whether a dialect is tested on a runtime: with `RESCIND_EVERY_RUNTIME=1` each on each, with `RESCIND_EVERY_CHECK=1`
-/// each on one and some on the others, and without either a sample.
+/// Returns whether a dialect is tested on a runtime. With `RESCIND_EVERY_RUNTIME=1` each is tested on each.
+/// With `RESCIND_EVERY_CHECK=1` each is tested on one, and some on the others. Without either, a sample is
+/// tested.
 fn is_tried(dialect: &str, runtime: &str) -> bool {
     let is_set = |variable| env::var_os(variable).is_some();
     let (every_check, is_sample) = (is_set("RESCIND_EVERY_CHECK"), WITHOUT.contains(&dialect));
@@ -62,7 +64,7 @@ fn is_tried(dialect: &str, runtime: &str) -> bool {
     }
 }
 
-/// Dialects that are tested at the same time.
+/// The number of dialects that are tested at the same time.
 const AT_ONCE: usize = 3;
 
 /// Reasons for an open check: the server does one thing at a time, and its turns ask nothing.
@@ -73,7 +75,7 @@ const SERIAL: [&str; 4] = [
     "10 s passed without a request of the server",
 ];
 
-/// All of it passes that can be tried: on a single thread that is not all of it.
+/// Returns whether everything passes that can be tried. On a single thread that is not everything.
 fn is_good(output: &Output, said: &str, runtime: &str) -> bool {
     let whole = said.lines().last().and_then(|last| last.split_once(':'));
     match (output.status.code(), whole) {
@@ -109,7 +111,7 @@ fn serve_passes_everything_on_threads() {
     serve_passes_everything_on("blocking");
 }
 
-/// All that can be tried: a handler that does not look up keeps everything else waiting.
+/// Everything passes that can be tried. A handler that does not look up keeps everything else waiting.
 #[test]
 fn serve_passes_everything_on_a_single_thread() {
     serve_passes_everything_on("single");
@@ -136,8 +138,8 @@ fn plainly(what: &str, dialect: &str, subject: &[&str]) -> String {
     said
 }
 
-/// Nothing that a protocol demands is left out. All dialects with `RESCIND_EVERY_CHECK=1`, and without one for each way
-/// in which slow work is found.
+/// Nothing that a protocol demands is left out. With `RESCIND_EVERY_CHECK=1` all dialects are tested. Without
+/// it, one is tested for each way in which slow work is found.
 #[test]
 fn f115_serve_passes_every_must_without_an_argument() {
     let is_tried = |dialect: &&str| {
@@ -175,7 +177,8 @@ fn what_could_not_be_tried_is_no_pass() {
     assert!(said.contains("incomplete: 0 pass, 0 fail, 1 not exercised"), "{said}");
 }
 
-/// What ends at once is not waited for, however patient the test is: that is longer than any test may take.
+/// A program that ends at once is not waited for, however patient the test is. The patience here is longer than
+/// any test may take.
 #[test]
 fn what_ends_before_it_speaks_is_told_in_one_line_with_its_status() {
     let opening = "no session could be opened: ";
@@ -206,14 +209,14 @@ fn what_ends_before_it_speaks_is_told_in_one_line_with_its_status() {
     }
 }
 
-/// A folder of this test's own.
+/// Returns a folder of this test's own.
 fn folder(name: &str) -> PathBuf {
     let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
     fs::create_dir_all(&folder).unwrap();
     folder
 }
 
-/// `stubborn` works on whatever it is told: it does not honour cancels.
+/// `stubborn` works on whatever it receives: it does not honour cancels.
 const STUBBORN: [&str; 5] = ["--slow", "stubborn", r#"{"ms":"$MS"}"#, "--only", "honour/one-read"];
 
 #[test]
@@ -245,7 +248,7 @@ fn a_failure_has_its_evidence_in_every_report() {
         said.contains("--slow-time 500ms --only honour/one-read --seed 5 -- "),
         "the line that runs it again: {said}"
     );
-    assert!(said.contains("$/cancel_request"), "the end of what both sides said: {said}");
+    assert!(said.contains("$/cancel_request"), "the last messages of both sides: {said}");
 
     let report: Value = serde_json::from_str(&fs::read_to_string(&json).unwrap()).unwrap();
     assert_eq!((&report["verdict"], &report["seed"]), (&"fail".into(), &5.into()));

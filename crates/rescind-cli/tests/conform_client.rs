@@ -1,4 +1,4 @@
-//! `rescind conform client`: what it says of `rescind call`, and how it says it.
+//! `rescind conform client`: its verdicts on `rescind call`, and the form of its reports.
 
 use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
@@ -21,7 +21,7 @@ fn conform(arguments: &[&str], client: &[&str]) -> Output {
     command.output().unwrap()
 }
 
-/// Tests `rescind call`, which cancels as these say.
+/// Tests `rescind call`, which cancels as these arguments say.
 fn conform_call(dialect: &str, arguments: &[&str], cancels: &[&str]) -> Output {
     let own = ["--dialect", dialect];
     let call = [&["call"][..], &own, cancels, &WORK, &["--", "{server}"]].concat();
@@ -32,11 +32,11 @@ fn text(output: &Output) -> String {
     String::from_utf8(output.stdout.clone()).unwrap()
 }
 
-/// What can't be seen of a client that ends once its call is settled, which is when it has cancelled where nobody
-/// answers that.
+/// The checks that can't be made of a client that ends once its call is settled. In a silent dialect the cancel
+/// settles it.
 const ENDS: [&str; 2] = ["client-answer/twice", "client-answer/late"];
 
-/// It passes, and all of it is exercised that can be.
+/// Asserts that the client passes, and that everything is exercised that can be.
 fn passes(dialect: &str, output: &Output) {
     let said = text(output);
     let error = String::from_utf8_lossy(&output.stderr);
@@ -48,7 +48,8 @@ fn passes(dialect: &str, output: &Output) {
     }
 }
 
-/// All of them are tested with `RESCIND_EVERY_CHECK=1`, and these without: with either framing, and one in which a cancelled request is not answered.
+/// The dialects that are tested without `RESCIND_EVERY_CHECK=1`, which tests all of them. They have either
+/// framing, and in one a cancelled request has no response.
 const WITHOUT: [&str; 2] = ["lsp", "mcp-2025-11-25"];
 
 #[test]
@@ -91,7 +92,7 @@ fn call_passes_everything_at_a_websocket() {
     }
 }
 
-/// A client in this process that makes a request and cancels this id, again and again until nobody listens.
+/// Connects as a client until nobody listens. Each time it makes a request and cancels this id.
 fn visits(address: &str, cancels: u64) {
     while let Ok((mut socket, _)) = tungstenite::connect(address) {
         let request = json!({ "jsonrpc": "2.0", "id": 1, "method": "work" });
@@ -111,7 +112,7 @@ fn visits(address: &str, cancels: u64) {
     }
 }
 
-/// What is said of such a client, which nobody but the test starts.
+/// Returns the report on such a client. Only the test starts it.
 fn of_visitor(cancels: u64) -> Output {
     let mut command = Command::new(RESCIND);
     command
@@ -162,7 +163,7 @@ fn a_client_that_can_not_connect_is_told_in_one_line() {
     }
 }
 
-/// What a shell says that asks for work, and then cancels the request with this number.
+/// Returns the report on a shell that asks for work, and then cancels the request with this number.
 fn debugger(cancels: u64) -> Output {
     let say = r#"say() { printf 'Content-Length: %d\r\n\r\n%s' ${#1} "$1"; }"#;
     let work = r#"{"seq":1,"type":"request","command":"work"}"#;
@@ -215,14 +216,14 @@ fn a_client_that_makes_no_request_is_told_in_one_line() {
     }
 }
 
-/// A folder of this test's own.
+/// Returns a folder of this test's own.
 fn folder(name: &str) -> PathBuf {
     let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
     fs::create_dir_all(&folder).unwrap();
     folder
 }
 
-/// A client that says what is no message.
+/// The client prints a line that is no message.
 #[test]
 fn a_failure_has_its_evidence_in_every_report() {
     let folder = folder("conform-client-reports");

@@ -123,7 +123,8 @@ impl Client {
     }
 }
 
-/// A server whose tools take until they are cancelled, and its recording.
+/// Starts a server whose tools take until they are cancelled. Returns it, and the function that ends it and
+/// reads its recording.
 fn server(name: &str) -> (Serving, impl FnOnce(Serving) -> String + use<>) {
     let path = recording(name);
     let serving = Serving::start(&["--grace", "1h", "--record", path.to_str().unwrap()]);
@@ -268,7 +269,7 @@ fn a_server_that_is_not_there_or_wants_a_secret_is_said() {
     client.says("status 401");
 }
 
-/// A server that is a function of each request: its head and its body. It shows both to the test.
+/// Starts a server that is a function of each request's head and body. It shows both to the test.
 fn scripted(respond: fn(&str, &str) -> String) -> (String, Receiver<String>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}/mcp", listener.local_addr().unwrap());

@@ -36,14 +36,14 @@ impl Drop for File {
     }
 }
 
-/// The example in the documentation.
+/// Returns the example in the documentation.
 fn example() -> String {
     let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/dialects.md");
     let docs = fs::read_to_string(docs).unwrap();
     docs.split("```json\n").nth(1).unwrap().split("```").next().unwrap().to_owned()
 }
 
-/// What the program writes to its standard output for this input.
+/// Starts the program with pipes for its standard input and output.
 fn started(arguments: &[&str]) -> Child {
     Command::new(RESCIND)
         .args(arguments)
@@ -54,6 +54,7 @@ fn started(arguments: &[&str]) -> Child {
         .unwrap()
 }
 
+/// Returns what the program writes to its standard output for this input.
 fn filtered(arguments: &[&str], input: &str) -> String {
     let mut filter = started(arguments);
     filter.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();

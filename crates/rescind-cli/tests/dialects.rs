@@ -13,7 +13,7 @@ use crate::support::{RESCIND, Running, Said, rescind};
 const HOUR: &str = r#"{"ms":3600000}"#;
 const RUNTIMES: [&str; 4] = ["blocking", "single", "tokio", "smol"];
 
-/// What the server says to these messages, one a line, before its input ends.
+/// Sends a server these messages, one a line, and ends its input. Returns its messages.
 fn said(runtime: &str, dialect: &str, messages: &[Value]) -> Vec<Value> {
     let mut server = Command::new(RESCIND)
         .args(["serve", "--dialect", dialect, "--runtime", runtime])
@@ -32,7 +32,7 @@ fn said(runtime: &str, dialect: &str, messages: &[Value]) -> Vec<Value> {
     lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
-/// A program that answers one message at a time.
+/// A program that responds to one message at a time.
 struct Conversation {
     program: Child,
     output: BufReader<ChildStdout>,
@@ -89,10 +89,10 @@ fn the_methods_work_in_every_dialect() {
     }
 }
 
-/// Cancelled when the request has left, on a busy machine too.
+/// The request has left before it is cancelled, on a busy machine too.
 const CANCELLED: [&str; 4] = ["--cancel-after", "500ms", "sleep", HOUR];
 
-/// Most of this is waiting: all at once.
+/// Runs a check in every dialect at once, for most of it is waiting.
 fn in_every_dialect(check: impl Fn(&Dialect) + Sync) {
     thread::scope(|scope| {
         for dialect in Dialect::PRESETS {
@@ -222,7 +222,7 @@ fn only_the_newest_mcp_is_discovered() {
     }
 }
 
-/// `rescind call`, in front of a server that a shell script is.
+/// Runs `rescind call` in front of a shell script that is its server.
 fn call_script(dialect: &str, script: &str) -> Said {
     let server = ["sh", "-c", script, "sh", RESCIND];
     rescind([&["call", "--trace", "--dialect", dialect, "echo", "[1]", "--"], &server[..]].concat())

@@ -1,5 +1,5 @@
-//! Signals, hang-ups and a caller that is gone end each command in order: whoever waits has a response, and a
-//! recording has its end.
+//! Signals, hang-ups and a caller that is gone end each command in order. Each caller that waits gets a
+//! response, and a recording gets its end.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -32,7 +32,7 @@ fn sleep(id: usize) -> String {
     format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"sleep","params":{{"ms":3600000}}}}"#)
 }
 
-/// A program with a client at its standard input and output.
+/// Starts a program with a client at its standard input and output.
 fn start(arguments: &[&str]) -> Child {
     let mut command = Command::new(RESCIND);
     command.args(arguments);

@@ -1,5 +1,5 @@
-//! `rescind export`, field by field, of a recording that is made by hand. What other programs make of the formats is
-//! shown in `tests/interop/tests/exports.rs`.
+//! `rescind export`, field by field, of a recording that is made by hand. Other programs read the formats in
+//! `tests/interop/tests/exports.rs`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -153,7 +153,7 @@ enum Field<'a> {
     Bytes(&'a [u8]),
 }
 
-/// The fields of a message, by number.
+/// Returns the fields of a message, by number.
 fn fields(mut bytes: &[u8]) -> Vec<(u64, Field<'_>)> {
     let mut found = Vec::new();
     while !bytes.is_empty() {
@@ -180,7 +180,7 @@ fn varint(bytes: &mut &[u8]) -> u64 {
     varint.iter().rev().fold(0, |value, byte| value << 7 | u64::from(byte & 0x7f))
 }
 
-/// The numbers, the texts and the messages in a message.
+/// Returns the value of the first field of this tag that is a number.
 fn number(of: &[(u64, Field<'_>)], wanted: u64) -> Option<u64> {
     of.iter().find_map(|(field, value)| match value {
         Field::Number(value) if *field == wanted => Some(*value),

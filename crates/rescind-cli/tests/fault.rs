@@ -1,4 +1,4 @@
-//! `rescind relay --fault`: what goes wrong on purpose, and what a caller has of it.
+//! `rescind relay --fault`: faults on purpose, and their effects on a caller.
 
 use std::path::Path;
 
@@ -26,7 +26,8 @@ fn a_dropped_cancel_cancels_nothing_and_the_method_is_looked_at() {
     }
 }
 
-/// What a relay with these faults answers to an `echo` and to `no/such`, in which order, and what it says.
+/// Sends an `echo` and a `no/such` through a relay with these faults. Returns the ids of the responses in their
+/// order, and the standard error.
 fn answers(faults: &[&str]) -> (Vec<u64>, String) {
     use std::io::Write;
     use std::process::{Command, Stdio};
@@ -97,7 +98,7 @@ fn b04_a_doubled_answer_is_told_from_the_first() {
 #[test]
 fn g07_a_cut_connection_settles_its_calls() {
     let said = call(&["echo", "[1]"], &["--fault", "cut after 1KiB to client"]);
-    assert_eq!(said.code, Some(0), "that was less: {said:?}");
+    assert_eq!(said.code, Some(0), "fewer bytes than the fault needs: {said:?}");
     let said = call(&["echo", "[1]"], &["--fault", "cut after 10B to client"]);
     assert_eq!(said.code, Some(5), "{said:?}");
     assert!(said.stderr.contains("up: fault: cut after 10B to client"), "{said:?}");

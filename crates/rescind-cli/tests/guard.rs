@@ -17,7 +17,7 @@ fn call(call: &[&str], relay: &[&str]) -> Said {
     rescind([&["call"], call, &["--", RESCIND, "relay"], relay, &serve].concat())
 }
 
-/// A server that never answers: it ignores cancels too.
+/// A server that never responds: it ignores cancels too.
 const STUCK: [&str; 2] = ["stubborn", r#"{"ms":5000}"#];
 
 #[test]
@@ -65,7 +65,7 @@ fn g05_what_the_guard_did_is_recorded() {
     assert!(said.stdout.contains("cancelled"), "{said:?}");
 }
 
-/// A relay in front of a server, and a client that reads what it is told.
+/// A relay in front of a server, and a client that reads its messages.
 #[cfg(unix)]
 struct Client {
     _relay: support::Program,
@@ -111,7 +111,7 @@ impl Client {
     }
 }
 
-/// Whether every thread of a process is stopped.
+/// Returns whether every thread of a process is stopped.
 #[cfg(target_os = "linux")]
 fn is_stopped(id: i32) -> bool {
     let tasks = std::fs::read_dir(format!("/proc/{id}/task")).unwrap();
@@ -121,8 +121,8 @@ fn is_stopped(id: i32) -> bool {
     })
 }
 
-/// Asks a server that is stopped at once, and says what the answer was and how long that took; `None` if
-/// there was none in time.
+/// Stops a server and sends it a request. Returns the response and the time until it came, or `None` if there
+/// was none in time.
 #[cfg(target_os = "linux")]
 fn stopped(name: &str, relay: &[&str], wait: Duration) -> Option<(String, Duration)> {
     use rustix::process::{Pid, Signal, kill_process};

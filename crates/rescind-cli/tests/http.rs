@@ -1,4 +1,4 @@
-//! `rescind serve --listen http://…`: who may call, and how requests and the server end.
+//! `rescind serve --listen http://…`: the clients that may call, and the ends of requests and of the server.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -226,7 +226,7 @@ fn an_http_address_is_for_mcp_over_http_without_tls() {
     }
 }
 
-/// Calls a tool there, and returns what the program said.
+/// Calls a tool there, and returns the output of the program.
 fn call(server: &Serving, dialect: &str, more: &[&str], tool: &str, arguments: &Value) -> Said {
     let url = server.url();
     let params = json!({ "name": tool, "arguments": arguments }).to_string();

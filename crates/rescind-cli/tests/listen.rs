@@ -1,4 +1,4 @@
-//! `rescind serve --listen` on an open network: how it ends, and who may connect (F47, F49).
+//! `rescind serve --listen` on an open network: its end, and the clients that may connect (F47, F49).
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::iter;
@@ -19,7 +19,7 @@ use crate::support::{self, PATIENCE, Running, rescind};
 
 const ANYWHERE: &str = "ws://0.0.0.0:0";
 
-/// Every answer up to the goodbye, and the code of that.
+/// Returns every response up to the goodbye, and the code of the goodbye.
 fn rest(socket: &mut WebSocket<TcpStream>) -> (Vec<Value>, Option<CloseCode>) {
     let mut answers = Vec::new();
     loop {
@@ -34,7 +34,7 @@ fn rest(socket: &mut WebSocket<TcpStream>) -> (Vec<Value>, Option<CloseCode>) {
     }
 }
 
-/// Everything that was sent before has been taken.
+/// Waits until everything that was sent before has been taken.
 fn settle(socket: &mut WebSocket<TcpStream>) {
     drop(settled(socket));
 }
@@ -93,7 +93,7 @@ fn f47_a_draining_server_takes_nobody_and_a_second_signal_ends_it() {
     assert!(said.took < PATIENCE, "{said:?}");
 }
 
-/// A file with this in it.
+/// Writes a file with this in it, and returns its path.
 fn file(name: &str, text: &str) -> PathBuf {
     let path = std::env::temp_dir().join(format!("rescind-listen-{}-{name}", std::process::id()));
     std::fs::write(&path, text).unwrap();
@@ -149,7 +149,7 @@ fn a_unix_socket_is_served_to_its_owner_and_goes_with_the_server() {
     assert_eq!(said.code, Some(3), "{said:?}");
     let taken = rescind(["serve", "--listen", &url]);
     assert!(taken.code == Some(2) && taken.stderr.contains("can't listen on unix:"), "{taken:?}");
-    assert!(path.exists(), "who could not listen removes nothing");
+    assert!(path.exists(), "a server that could not listen removes nothing");
     kill_process(Pid::from_raw(i32::try_from(server.id()).unwrap()).unwrap(), Signal::TERM)
         .unwrap();
     assert_eq!(server.end().code, Some(0));
@@ -278,7 +278,7 @@ fn f45_a_client_that_reads_no_pongs_costs_a_server_little() {
     assert!(more < 4 << 20, "{more} bytes more");
 }
 
-/// The memory that a server has had at most.
+/// Returns the memory that a server has had at most.
 #[cfg(target_os = "linux")]
 fn resident(server: &Listening) -> usize {
     let status = std::fs::read_to_string(format!("/proc/{}/status", server.running.id())).unwrap();

@@ -18,7 +18,7 @@ const HEADER: &str = r#"{"recording":{"version":1,"by":"x","start":"2026-01-01T0
 const ENTER: &str = "\u{1b}[?1049h";
 const LEAVE: &str = "\u{1b}[?1049l";
 
-/// A recording of this test's own, which has just begun.
+/// Begins a recording of this test's own, and returns its path.
 fn recording(name: &str) -> PathBuf {
     let directory = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("live");
     fs::create_dir_all(&directory).unwrap();
@@ -44,7 +44,7 @@ struct Shown {
     seen: String,
 }
 
-/// The program on a terminal of its own, and our side of that.
+/// Starts the program on a terminal of its own, and returns it with our side of that.
 fn start(path: &Path) -> (Program, File) {
     let (ours, theirs) = terminal();
     let size = Winsize { ws_row: 20, ws_col: 120, ws_xpixel: 0, ws_ypixel: 0 };

@@ -1,11 +1,11 @@
-//! F61: what a server prints beside its messages is shown and counted, and never answered.
+//! F61: output of a server that is no message is shown and counted, and never gets a response.
 
 use crate::support::{self, Running, rescind};
 
 const CALL_RUNTIMES: [&str; 3] = ["blocking", "tokio", "smol"];
 const RELAY_RUNTIMES: [&str; 2] = ["tokio", "smol"];
 
-/// Prints a banner and log lines, answers two requests, and says what else it was told.
+/// Prints a banner and log lines, responds to two requests, and reports all messages that come after them.
 const NOISY: &str = r#"
     echo 'Starting server, listening on stdio...'
     echo '{"level":30,"msg":"ready"}'

@@ -26,7 +26,7 @@ fn main() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// Reads once, and answers with what was in that read.
+/// Reads once, and responds with the content of that read.
 fn serve() -> io::Result<()> {
     let mut bytes = vec![0; 64 << 10];
     let read = io::stdin().read(&mut bytes)?;

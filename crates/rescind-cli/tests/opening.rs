@@ -1,4 +1,4 @@
-//! What is waited for before a call is bounded and said (F63, F75), and Ctrl-C says what it does (F66).
+//! The time before a call is bounded and reported (F63, F75), and Ctrl-C reports its effect (F66).
 
 use std::io::Read;
 use std::net::TcpListener;
@@ -13,11 +13,11 @@ use crate::support::{PATIENCE, Program, RESCIND, Running, rescind, signal, termi
 
 const CALL_RUNTIMES: [&str; 3] = ["blocking", "tokio", "smol"];
 
-/// Says that it was asked something, and nothing to us ever.
+/// A server that reports on standard error that it was asked something, and never responds.
 const SILENT: [&str; 4] =
     ["--", "sh", "-c", "read line; echo there >&2; cat >/dev/null; sleep 1000"];
 
-/// What is asked first.
+/// Returns the method of the first request.
 fn first_question(dialect: &str) -> &'static str {
     if dialect == "mcp" { "server/discover" } else { "initialize" }
 }
@@ -87,7 +87,7 @@ fn f64_a_connection_that_is_refused_is_no_wrong_usage() {
     assert!(said.stderr.starts_with(&expected), "{said:?}");
 }
 
-/// Opens with `initialize`, and answers a ping; what else comes before it is answered with this.
+/// Returns a server that opens with `initialize` and responds to a ping. It runs this for `server/discover`.
 fn older_mcp(otherwise: &str) -> String {
     format!(
         r#"echo started >&2
@@ -145,7 +145,7 @@ fn f75_silence_is_waited_for_and_what_else_can_be_done_is_said() {
     assert!(said.took >= Duration::from_secs(8), "{said:?}");
 }
 
-/// Starts an operation, and never says what became of its cancel.
+/// A server that starts an operation, and never reports what became of its cancel.
 const DEAF: [&str; 4] = [
     "--",
     "sh",

@@ -4,7 +4,7 @@ use std::fs;
 
 use crate::support::rescind;
 
-/// The commands that `--help` lists.
+/// Returns the commands that `--help` lists.
 fn commands() -> Vec<String> {
     let help = rescind(["--help"]).stdout;
     let listed = help.lines().skip_while(|line| *line != "Commands:").skip(1);

@@ -1,4 +1,4 @@
-//! `--record`, and `rescind view` of what it made.
+//! `rescind view` of recordings that `--record` made.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::support::{self, PATIENCE, RESCIND, Running, Said, rescind};
 
-/// An empty directory of this test's own.
+/// Returns an empty directory of this test's own.
 fn directory(name: &str) -> PathBuf {
     let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join("record").join(name);
     let _ = fs::remove_dir_all(&directory);
@@ -20,7 +20,7 @@ fn text(path: &Path) -> &str {
     path.to_str().unwrap()
 }
 
-/// The requests of a recording, and its summary.
+/// Returns the requests of a recording, and its summary.
 fn view(path: &Path, filter: &[&str]) -> (Vec<Value>, Value) {
     let said = rescind([&["view", "--json", text(path)], filter].concat());
     assert_eq!(said.code, Some(0), "{said:?}");
@@ -30,7 +30,7 @@ fn view(path: &Path, filter: &[&str]) -> (Vec<Value>, Value) {
     (lines, summary["summary"].clone())
 }
 
-/// What is said of the requests of one method.
+/// Returns the connection, direction, outcome and cause of each request of one method.
 fn outcomes(path: &Path, method: &str) -> Vec<String> {
     let (rows, _) = view(path, &["~m", method]);
     let of = |row: &Value, member: &str| row[member].as_str().unwrap_or("-").to_owned();
@@ -82,7 +82,7 @@ fn a_session_is_recorded_on_every_hop() {
     }
 }
 
-/// Whether a recording was ended in good order.
+/// Returns whether a recording was ended in good order.
 fn is_whole(path: &Path) -> bool {
     let (_, summary) = view(path, &[]);
     summary["recording"]["is_cut"] == false

@@ -28,7 +28,7 @@ fn run(args: &[&str], name: &str) -> Said {
     said
 }
 
-/// The objects of JSON lines.
+/// Returns the objects of JSON lines.
 fn lines(text: &str) -> Vec<Value> {
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
@@ -61,7 +61,7 @@ fn real_sessions_make_a_page_of_one_file() {
         let rows = lines(data.trim());
         let count = rows.iter().filter(|row| row["method"].is_string()).count();
         assert_eq!(count, requests, "{name}");
-        assert!(rows[0]["recording"]["by"].is_string(), "{name}: what was recorded, and when");
+        assert!(rows[0]["recording"]["by"].is_string(), "{name}: the page names its recorder");
         assert!(head.contains("default-src 'none'"), "{name}");
     }
 }
@@ -83,7 +83,7 @@ fn silence_is_an_answer_where_the_dialect_has_it_so() {
     let rows = lines(&run(&["view", "--json"], "everything").stdout);
     let cancelled = rows.iter().filter(|row| row["cancelled"].is_u64());
     let outcomes: Vec<&Value> = cancelled.map(|row| &row["outcome"]).collect();
-    assert_eq!(outcomes, ["cancelled"; 4], "MCP does not answer what was cancelled");
+    assert_eq!(outcomes, ["cancelled"; 4], "MCP does not respond to a cancelled request");
     assert_eq!(rows.last().unwrap()["summary"]["unanswered"], 0);
 }
 

@@ -1,4 +1,4 @@
-//! `rescind relay`: what `rescind serve` passes, it passes through any number of hops.
+//! `rescind relay` passes everything that `rescind serve` passes, through any number of hops.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Output, Stdio};
@@ -11,7 +11,7 @@ const RELAY_RUNTIMES: [&str; 2] = ["tokio", "smol"];
 const SERVE_RUNTIMES: [&str; 4] = ["blocking", "single", "tokio", "smol"];
 const DEPTHS: [usize; 8] = [1, 2, 3, 4, 5, 6, 7, 8];
 
-/// What runs a call of a server through relays, each with these arguments.
+/// Returns the arguments that call a server through relays, each with arguments of its own.
 fn arguments<'a>(call: &[&'a str], relays: &[&[&'a str]], serve: &[&'a str]) -> Vec<&'a str> {
     let mut arguments = [&["call"], call, &["--"]].concat();
     for relay in relays {
@@ -29,8 +29,9 @@ fn text(bytes: &[u8]) -> &str {
     std::str::from_utf8(bytes).unwrap().trim_end()
 }
 
-/// What a person or a program can tell apart: standard output, the exit code, and the line of standard
-/// error that says how the call failed. On a busy machine relays may say beside it how they were ended.
+/// Returns everything that a person or a program can tell apart. It is standard output, the exit code, and the
+/// line of standard error that reports how the call failed. On a busy machine relays may also report how they
+/// were ended.
 fn outcome(code: Option<i32>, stdout: &str, stderr: &str) -> (String, Option<i32>, String) {
     let says_how = |line: &&str| line.starts_with("error:") || line.starts_with("cancelled ");
     let told = stderr.lines().rfind(says_how).unwrap_or_default();
@@ -46,8 +47,8 @@ fn called(arguments: &[&str], relays: &[&[&str]], serve: &[&str]) -> (String, Op
     outcome(output.status.code(), text(&output.stdout), text(&output.stderr))
 }
 
-/// As [`called`], and cancelled once the trace shows a request `sleep` on its way: there is no time in
-/// which that is certain.
+/// Calls as [`called`] does, and cancels once the trace shows a request `sleep` on its way. No delay would make
+/// that certain.
 #[cfg(unix)]
 fn cancelled(
     method: &str,
@@ -63,7 +64,7 @@ fn cancelled(
     outcome(said.code, &said.stdout, &said.stderr)
 }
 
-/// Calls whose outcome takes no luck.
+/// Calls whose outcome does not depend on luck.
 const CALLS: [&[&str]; 7] = [
     &["echo", r#"{"n":9007199254740993,"f":1.50}"#],
     &["echo"],
@@ -74,12 +75,12 @@ const CALLS: [&[&str]; 7] = [
     &["no/such/method"],
 ];
 
-/// Methods that last until they are cancelled, and the request `sleep` that shows how far they are: the
-/// call itself was sent, or what the server calls for it has come.
+/// Methods that last until they are cancelled, with the direction of the request `sleep` that shows their
+/// progress. Either the call itself was sent, or the call that the server makes for it has come.
 #[cfg(unix)]
 const CANCELLED: [(&str, &str); 2] = [("sleep", "-->"), ("nested", "<--")];
 
-/// Runs it through each number of relays, beside each other.
+/// Runs something through each number of relays, all of them at once.
 fn through_relays(run: impl Fn(&[&[&str]]) + Sync) {
     thread::scope(|scope| {
         for (depth, runtime) in DEPTHS.iter().zip(RELAY_RUNTIMES.iter().cycle()) {
@@ -113,8 +114,8 @@ fn g06_b25_every_cancelled_call_ends_through_any_number_of_hops_as_it_does_witho
     }
 }
 
-/// A cancel that is too soon withdraws the request at a hop that has not passed it on yet, so this one
-/// waits until the server has it.
+/// A cancel that is too soon withdraws the request at a hop that has not passed it on yet. So this one waits
+/// until the server has the request.
 #[cfg(unix)]
 #[test]
 fn f65_b23_a_result_wins_over_a_cancel_through_any_number_of_hops() {
@@ -329,7 +330,7 @@ fn b16_a_server_that_dies_answers_its_clients_requests_and_is_reported() {
         hop.write(r#"{"jsonrpc":"2.0","id":"q","method":"work"}"#);
         let gone = r#"{"jsonrpc":"2.0","id":"q","error":{"code":-32603,"message":"the next hop is gone"}}"#;
         assert_eq!(hop.read(), gone);
-        assert_eq!(hop.read(), "", "its client is told the end, though it has not hung up");
+        assert_eq!(hop.read(), "", "its client reads the end, though it has not hung up");
         let (status, errors) = hop.ended(Duration::from_secs(20));
         assert_eq!(status.code(), Some(1));
         assert_eq!(errors.trim_end(), "rescind relay: sh failed: exit status: 7");
@@ -462,7 +463,7 @@ fn f69_what_a_client_does_not_read_in_time_is_lost_with_an_error() {
     });
 }
 
-/// A client that pauses while its server says far more than the relay keeps.
+/// A client that pauses while its server sends far more than the relay keeps.
 #[cfg(unix)]
 #[test]
 fn f70_a_slow_client_slows_its_server_and_loses_nothing() {

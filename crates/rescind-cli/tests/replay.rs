@@ -1,19 +1,20 @@
-//! `rescind replay`: what a relay did, it does again.
+//! `rescind replay` repeats the decisions of a relay.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::support::{self, RESCIND, Said, rescind};
 
-/// A file of this test's own.
+/// Returns the path of a file of this test's own.
 fn path(name: &str) -> PathBuf {
     let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join("replay");
     fs::create_dir_all(&directory).unwrap();
     directory.join(name).with_extension("jsonl")
 }
 
-/// Calls through a relay that records, whatever comes of it. [`CANCELLED`] is cancelled once the trace shows what the
-/// server calls for it: a cancel that is sooner may meet its request at the relay, which then withdraws it.
+/// Records a call through a relay, whatever its outcome. [`CANCELLED`] is cancelled once the trace shows the
+/// call that the server makes for it. A sooner cancel may meet its request at the relay, which then withdraws
+/// it.
 fn record(path: &Path, call: &[&str], relay: &[&str], server: &[&str]) {
     let recorded = ["--record", path.to_str().unwrap(), "--payloads"];
     let relay = [&["--", RESCIND, "relay"], relay, &recorded, &["--"], server].concat();
@@ -30,7 +31,7 @@ fn cancelled(arguments: &[&str]) -> Said {
     running.end()
 }
 
-/// Nothing there is like a signal to one process.
+/// Cancels after a time, for these systems have no such signal to one process.
 #[cfg(not(unix))]
 fn cancelled(arguments: &[&str]) -> Said {
     rescind([&["call", "--cancel-after", "2s"], &arguments[1..]].concat())
@@ -77,7 +78,8 @@ fn g10_what_a_relay_decided_it_decides_again() {
     }
 }
 
-/// Records, changes the first line that has all of `parts` in it, and gives its number and what is said of it.
+/// Records a session, and changes the first line that has all of `parts` in it. Returns the number of the line,
+/// and the output of the replay.
 fn changed(name: &str, parts: &[&str], from: &str, to: &str) -> (usize, Said) {
     let path = path(name);
     record(&path, &CANCELLED, &[], &SERVE);
@@ -237,7 +239,7 @@ fn only_json_rpc_is_played_to_a_server() {
     assert!(said.stderr.contains("abp and dap are not played to servers"), "{said:?}");
 }
 
-/// What `call` records is no relay's, and has a client's side all the same.
+/// The recording of a `call` is no relay's, but it has a client's side as well.
 #[test]
 fn a_server_gets_the_answers_that_it_had_when_it_was_recorded() {
     let path = path("asked");
@@ -250,7 +252,7 @@ fn a_server_gets_the_answers_that_it_had_when_it_was_recorded() {
     assert!(said.stdout.ends_with("with another result\n"), "{said:?}");
 }
 
-/// Recordings that are kept: what a relay decided once, every later one decides.
+/// Recordings that are kept: every later relay decides what one relay decided once.
 #[test]
 fn g10_the_kept_recordings_are_replayed_byte_for_byte() {
     let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/replayed");

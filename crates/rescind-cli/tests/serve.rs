@@ -94,7 +94,7 @@ fn count_tells_its_progress_and_a_cancelled_one_how_far_it_came() {
     wherever_it_can_be_cancelled(|server| {
         server.request(2, "count", json!({ "to": 1_000_000, "every_ms": 1 }));
         let progress = server.receive();
-        assert!(progress["params"].get("sessionId").is_none(), "nobody named one: {progress}");
+        assert!(progress["params"].get("sessionId").is_none(), "no session was named: {progress}");
         server.cancel(2);
         let answer = std::iter::repeat_with(|| server.receive())
             .find(|message| message.get("id").is_some())

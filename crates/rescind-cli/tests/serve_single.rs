@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::support::{Dialect, Server, cancelled};
 
-/// Threads that don't serve: what is reported is written by one, and two wait for a signal.
+/// The threads that don't serve. One writes the reports, and two wait for a signal.
 const OTHERS: [&str; 3] = ["log", "signals", "ending"];
 
 /// Counts the threads that serve.
@@ -18,7 +18,8 @@ fn threads(server: &Server) -> usize {
     names.filter(|name| name.as_ref().is_ok_and(|name| !OTHERS.contains(&name.trim()))).count()
 }
 
-/// One thread serves. A thread that has just begun names itself, so it may have another name first.
+/// Asserts that one thread serves. A thread that has just begun names itself, so it may have another name
+/// first.
 #[track_caller]
 fn one_thread_serves(server: &Server) {
     let begun = Instant::now();
@@ -28,7 +29,7 @@ fn one_thread_serves(server: &Server) {
     }
 }
 
-/// Starts a request that tells when its handler runs.
+/// Starts a request that reports when its handler runs.
 fn start(server: &mut Server, id: u64) {
     let params = json!({ "to": 1_000_000, "every_ms": 1 });
     server.request(id, "count", params);

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::support::rescind;
 
-/// A call of its own is not cancelled with its request.
+/// Returns the failure of a handler whose own call is not cancelled with its request.
 fn failure(dialect: Dialect) -> Failure {
     let world = |simulation: Simulation| {
         let script =

@@ -1,4 +1,4 @@
-//! Standard input and output, whatever they are, and whoever else has them.
+//! Standard input and output of any kind, also if other processes have them too.
 
 use std::env::temp_dir;
 use std::fs::{self, File, OpenOptions};
@@ -14,7 +14,7 @@ use rustix::pipe::{PipeFlags, pipe_with};
 
 use crate::support::{Program, RESCIND};
 
-/// What moves the bytes of its standard streams on tokio.
+/// The programs that move the bytes of their standard streams on tokio.
 const PROGRAMS: [&[&str]; 2] =
     [&["relay", "--", RESCIND, "serve"], &["serve", "--runtime", "tokio"]];
 
@@ -24,7 +24,7 @@ fn start(program: &[&str], stdin: OwnedFd, stdout: OwnedFd) -> Program {
     command.spawn().unwrap().into()
 }
 
-/// A request, and its answer.
+/// Returns a request and its response.
 fn echo(id: u32, bytes: usize) -> [String; 2] {
     let text = "x".repeat(bytes);
     [
@@ -51,7 +51,7 @@ fn pipes() -> Streams {
     Streams { input, output, end_input: Box::new(|| {}), stdin, stdout }
 }
 
-/// One for both, as a server has it that `inetd` starts.
+/// Returns one socket for both streams, as a server of `inetd` has it.
 fn socket() -> Streams {
     let (near, far) = UnixStream::pair().unwrap();
     let [input, ended] = [(); 2].map(|()| near.try_clone().unwrap());
@@ -64,7 +64,7 @@ fn socket() -> Streams {
     }
 }
 
-/// `O_NONBLOCK` is of the pipe or socket, and others have that too.
+/// `O_NONBLOCK` belongs to the pipe or socket, which other processes have too.
 #[test]
 fn pipes_and_sockets_are_waited_for_without_a_thread_and_stay_in_the_mode_that_they_are_in() {
     for program in PROGRAMS {
@@ -99,7 +99,7 @@ fn threads(process: u32) -> Vec<String> {
     names.filter_map(Result::ok).collect()
 }
 
-/// A place that is removed.
+/// A path whose file is removed when this is dropped.
 struct Place(PathBuf);
 
 impl Place {
@@ -115,7 +115,7 @@ impl Drop for Place {
     }
 }
 
-/// From `input`, into the file `output`.
+/// Runs a program from `input` into the file `output`, and returns what is in the file then.
 fn answers(program: &[&str], input: File, output: &Place) -> String {
     let file = File::create(&output.0).unwrap();
     assert!(start(program, input.into(), file.into()).wait().success());
@@ -132,7 +132,8 @@ fn files_are_read_and_written() {
     }
 }
 
-/// Who opened it again would wait for ever: it is not told of the end of writers that were there before.
+/// A program that opened the pipe again would wait for ever. It would see no end of writers that were gone
+/// before.
 #[test]
 fn a_named_pipe_whose_writer_is_gone_already_is_read_to_its_end() {
     let [request, answer] = echo(0, 10);

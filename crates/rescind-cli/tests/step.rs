@@ -1,4 +1,4 @@
-//! The program itself, over pipes: a committed vector, answered line by line.
+//! The program itself, over pipes: it responds to a committed vector line by line.
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Command, Stdio};

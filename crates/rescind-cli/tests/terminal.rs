@@ -1,4 +1,4 @@
-//! What is printed is text and never stops anything (F67, F68); what can't be printed is said (F69).
+//! Output is text, and never stops anything (F67, F68). Output that can't be printed is reported (F69).
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -13,14 +13,15 @@ const SERVE_RUNTIMES: [&str; 4] = ["blocking", "single", "tokio", "smol"];
 
 // F68
 
-/// Each kind of what a terminal obeys, or reads the wrong way round, as `printf` of a shell makes it: an
-/// escape that sets the clipboard, one of C1 that clears the screen, DEL, a forged line, an override.
+/// Each kind of bytes that a terminal obeys or reads the wrong way round, as a shell's `printf` makes it. They
+/// are an escape that sets the clipboard, one of C1 that clears the screen, DEL, a forged line, and an
+/// override.
 const HOSTILE: &str = r"\033]52;c;aGk=\007\302\2332J\177\rforged\342\200\256";
 
-/// The same as a member of JSON, where the controls of C0 can't stand unescaped.
+/// The same in a member of JSON, which can't have the controls of C0 unescaped.
 const HOSTILE_JSON: &str = r"\302\2332J\177\342\200\256";
 
-/// A server that says it wherever it can.
+/// Returns a server that sends these bytes wherever it can.
 fn hostile_server() -> String {
     let json = HOSTILE_JSON;
     format!(
@@ -86,8 +87,8 @@ fn f68_a_result_is_exact_for_programs_and_harmless_on_a_terminal() {
 
 // F67
 
-/// Runs a server that floods before it answers, behind a standard error that nobody reads. The result
-/// is what comes out all the same.
+/// Runs a server that floods before it responds, behind a standard error that nobody reads. The result comes
+/// out all the same.
 #[track_caller]
 fn floods(arguments: &[&str], flood: &str) {
     let script = format!(
@@ -187,7 +188,8 @@ fn f67_what_is_said_again_and_again_is_counted_while_it_comes() {
 
 // F69
 
-/// Where nothing can be written: a full disk, and a pipe that nobody reads any more.
+/// Returns outputs that can't be written, each with its error: a full disk, and a pipe that nobody reads any
+/// more.
 fn unwritable() -> [(&'static str, Stdio); 2] {
     let full = File::options().write(true).open("/dev/full").unwrap();
     let (reader, writer) = rustix::pipe::pipe().unwrap();
@@ -195,7 +197,7 @@ fn unwritable() -> [(&'static str, Stdio); 2] {
     [("No space left on device", full.into()), ("Broken pipe", writer.into())]
 }
 
-/// Runs it on that input, and expects one last line and an exit code of its own.
+/// Runs the program on that input. Asserts that its last line and its exit code report the lost output.
 #[track_caller]
 fn loses(arguments: &[&str], input: &str) {
     for (why, stdout) in unwritable() {

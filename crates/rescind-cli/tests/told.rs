@@ -1,4 +1,5 @@
-//! What a call takes from files and standard input, where its server runs, and what `--json` says about it.
+//! `rescind call`: its params from files and standard input, the directory of its server, and its report with
+//! `--json`.
 
 use std::fs;
 use std::io::Write;
@@ -11,7 +12,7 @@ use crate::support::{RESCIND, Running, Said, rescind, signal};
 
 const HOUR: &str = r#"{"ms":3600000}"#;
 
-/// A directory of this test's own.
+/// Makes a directory of this test's own.
 fn directory(name: &str) -> std::path::PathBuf {
     let directory = std::env::temp_dir().join(format!("rescind-{name}-{}", std::process::id()));
     fs::create_dir_all(&directory).unwrap();

@@ -120,7 +120,7 @@ fn a_path_is_served_alone() {
     assert_eq!(server.status("/", UPGRADE), "HTTP/1.1 404 Not Found");
 }
 
-/// One line that says what is wrong, and exit code 2.
+/// Asserts that one line reports the mistake, with exit code 2.
 #[track_caller]
 fn says(arguments: &[&str], part: &str) {
     ends(2, arguments, part);

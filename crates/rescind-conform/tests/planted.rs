@@ -18,7 +18,7 @@ use serde_json::json;
 
 use server::Fault::{self, *};
 
-/// Every request that is cancelled and not answered in a silent dialect.
+/// The checks in which a request is cancelled and has no response, in a silent dialect.
 const SILENT: [&str; 9] = [
     "cancel/one-read",
     "cancel/running",
@@ -31,8 +31,8 @@ const SILENT: [&str; 9] = [
     "progress/after-cancel",
 ];
 
-/// Each fault, the dialect in which it shows, and the checks that find it. The first one is what it is
-/// planted for; the others follow.
+/// Returns each fault, the dialect in which it shows, and the checks that find it. It is planted for the first
+/// check, and the others follow.
 fn planted() -> Vec<(Fault, &'static str, Vec<&'static str>)> {
     let ended = |more: &[&'static str]| -> Vec<&'static str> {
         let all = [
@@ -172,8 +172,8 @@ fn test(fault: Fault, dialect: &str, expected: &[&str]) -> Report {
     run(&Program::new(command), &options, |_| {}).expect("a session is opened")
 }
 
-/// What a fault may or may not show, as the machine's pace decides whether a quick request is answered before
-/// its cancel is read.
+/// Returns whether the machine's pace decides if a fault shows in a check. A quick request may have its
+/// response before its cancel is read.
 fn depends_on_pace(fault: Fault, check: &str) -> bool {
     let paced = ["cancel/any-moment", "load/burst", "load/half-cancelled"];
     fault == AnswersLateCancels && paced.contains(&check)
@@ -205,13 +205,13 @@ fn finds(fault: Fault, dialect: &'static str, expected: &[&str]) -> Result<(), F
     Err(format!("expected {expected:?}\nfound {found:?}\n{}", why.join("\n")).into())
 }
 
-/// The number of faults that were judged, and of those that nothing could be told of.
+/// The number of failures that were judged, and of those that nothing could be told of.
 static JUDGED: AtomicUsize = AtomicUsize::new(0);
 static UNCLEAR: AtomicUsize = AtomicUsize::new(0);
-/// At least so many of a hundred are judged, however busy the machine is.
+/// The least number of a hundred faults that are judged, however busy the machine is.
 const LEAST: usize = 70;
 
-/// Each check is the reason for a planted fault.
+/// Asserts that each check is the reason for a planted fault.
 fn every_check_has_a_fault() -> Result<(), Failed> {
     let planted = planted();
     let without = (CHECKS.iter().map(|check| check.id))

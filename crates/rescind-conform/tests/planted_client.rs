@@ -20,8 +20,8 @@ use serde_json::json;
 
 use client::Fault::{self, *};
 
-/// Each fault, the dialect in which it shows, and the checks that find it. The first one is what it is
-/// planted for; the others follow.
+/// Returns each fault, the dialect in which it shows, and the checks that find it. It is planted for the first
+/// check, and the others follow.
 fn planted() -> Vec<(Fault, &'static str, Vec<&'static str>)> {
     vec![
         (None, "acp", vec![]),
@@ -133,7 +133,7 @@ fn finds(fault: Fault, dialect: &'static str, expected: &[&str]) -> Result<(), F
     Ok(())
 }
 
-/// Each check is the reason for a planted fault.
+/// Asserts that each check is the reason for a planted fault.
 fn every_check_has_a_fault() -> Result<(), Failed> {
     let planted = planted();
     let without: Vec<&str> = (CLIENT_CHECKS.iter().map(|check| check.id))
@@ -145,7 +145,8 @@ fn every_check_has_a_fault() -> Result<(), Failed> {
     }
 }
 
-/// A client that starts its server gets one that is the tester, and what it prints is none of its messages.
+/// Asserts that a client program which starts its server gets the tester for one. The output of the program
+/// itself holds none of its messages.
 fn a_client_that_starts_its_server() -> Result<(), Failed> {
     let own = env::current_exe()?;
     let bridged = vec![own.clone().into(), "bridge".into()];

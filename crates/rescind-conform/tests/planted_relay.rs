@@ -24,8 +24,8 @@ use rescind_conform::{
 
 use tamper::Fault::{self, *};
 
-/// Each fault, the dialects of both sides in which it shows, and the checks that find it. The first one is what
-/// it is planted for; the others follow.
+/// Returns each fault, the dialects of both sides in which it shows, and the checks that find it. It is planted
+/// for the first check, and the others follow.
 fn planted() -> Vec<(Fault, [&'static str; 2], Vec<&'static str>)> {
     const ACP: [&str; 2] = ["acp"; 2];
     const LOST_CANCELS: [&str; 5] = [
@@ -179,7 +179,8 @@ fn planted() -> Vec<(Fault, [&'static str; 2], Vec<&'static str>)> {
     ]
 }
 
-/// All that apply to a relay of ACP, without the largest message and these, the first one first.
+/// Returns all checks that apply to a relay of ACP, the first one first. The largest message and the checks of
+/// `without` are left out.
 fn all_in_acp<const N: usize>(
     first: &'static str,
     without: [&'static str; N],
@@ -200,10 +201,10 @@ fn all_in_acp<const N: usize>(
     [first].into_iter().chain(others).collect()
 }
 
-/// The near dialects of the right relays that are tested in any case.
+/// The near dialects of the right relays that are always tested.
 const SAMPLE: [&str; 3] = ["lsp", "mcp", "dap"];
 
-/// It takes longer than what a wrong relay loses is waited for.
+/// The check that takes longer than the wait for a message that a wrong relay loses.
 const LARGEST: &str = "relay-form/large-message";
 
 fn every_check() -> bool {
@@ -250,7 +251,7 @@ fn finds(fault: Fault, dialects: [&str; 2], expected: &[&str]) -> Result<(), Fai
     Err(format!("expected {expected:?}\nfound {found:?}\n{}", why.join("\n")).into())
 }
 
-/// Each check is the reason for a planted fault.
+/// Asserts that each check is the reason for a planted fault.
 fn every_check_has_a_fault() -> Result<(), Failed> {
     let planted = planted();
     let without = RELAY_CHECKS
@@ -263,7 +264,8 @@ fn every_check_has_a_fault() -> Result<(), Failed> {
     }
 }
 
-/// A relay that passes on only what its protocol has, or only what that has not, is tested by that.
+/// Asserts that a relay is tested by the methods that it passes on. Some pass on only those of their protocol,
+/// or only others.
 fn what_is_passed_on_is_asked() -> Result<(), Failed> {
     let checks = ["relay-id/kinds", "relay-cancel/live", "relay-form/spelling"];
     for fault in [RefusesUnknown, RefusesKnown] {
@@ -278,7 +280,7 @@ fn what_is_passed_on_is_asked() -> Result<(), Failed> {
     Ok(())
 }
 
-/// What can't be seen is told, and is no verdict.
+/// Asserts that a relay which does not pass a request on gets no verdict, and that the reason is reported.
 fn what_is_not_passed_on_is_no_verdict() -> Result<(), Failed> {
     let acp = ["acp"; 2];
     let refused = test(RefusesAll, acp, &["relay-id/kinds"]).map(|report| report.whole());

@@ -1,4 +1,4 @@
-//! Whether a language server honours a cancel is seen in rounds: nobody can ask it to take its time, so that a cancel may
+//! Rounds show whether a language server honours a cancel. Nobody can ask it to take its time, so a cancel may
 //! come too late for any one request.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -12,17 +12,17 @@ use protocol_core::Dialect;
 use rescind_conform::{InProcess, Options, run};
 use serde_json::{Value, json};
 
-/// How long its work takes: until nothing was said for so long.
+/// The time without a message after which the server has done its work.
 const WORK: Duration = Duration::from_millis(80);
 
-/// What a server does about the cancel of a request that it works on.
+/// The effect of a cancel on a request that the server works on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Does {
-    /// It stops every fifth.
+    /// The server stops every fifth request.
     StopsSome,
-    /// It works on.
+    /// The server works on.
     WorksOn,
-    /// It is done just then, each time.
+    /// The server has done the request just then, each time.
     IsDone,
 }
 
@@ -94,7 +94,7 @@ fn serve(stream: TcpStream, does: Does) {
     }
 }
 
-/// What is said of the request that is cancelled at work.
+/// Returns the verdict on the request that is cancelled at work, and its reason.
 fn verdict(does: Does) -> (&'static str, String) {
     let mut options = Options::new(Dialect::LSP_3_17);
     options.suite.only = vec!["honour/running".into()];

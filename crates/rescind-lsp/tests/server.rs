@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::task::JoinHandle;
 
-/// An editor beside a server whose completions never end. The receiver is told when one begins.
+/// Starts an editor beside a server whose completions never end. The receiver gets a message when one begins.
 fn start() -> (Connection, JoinHandle<i32>, UnboundedReceiver<()>) {
     let (near, far) = tokio::io::duplex(4096);
     let spawn = |stream, config| {
@@ -125,7 +125,7 @@ async fn after_shutdown_requests_are_refused_and_exit_ends_with_code_0() {
     editor.peer.call_method::<Request<Shutdown>>(()).await.unwrap();
     assert_eq!(code_of(hover(&editor).await), code::INVALID_REQUEST);
     editor.peer.notify_method::<Notification<Exit>>(()).await.unwrap();
-    assert_eq!(code_of(sent.await), code::REQUEST_CANCELLED, "exit ends what is still at work");
+    assert_eq!(code_of(sent.await), code::REQUEST_CANCELLED, "exit ends a request at work");
     assert_eq!(served.await.unwrap(), 0);
 }
 

@@ -28,7 +28,7 @@ fn assert_cancelled(response: &Value) {
     assert_eq!((&response["id"], &response["error"]["code"]), (&json!(7), &json!(-32800)));
 }
 
-/// Handlers that work until they are cancelled.
+/// Returns handlers that work until they are cancelled.
 fn router() -> Router {
     Router::new().request("work", async |(): (), cx| {
         Ok(cx.cancellation().unless_cancelled(std::future::pending::<()>()).await?)

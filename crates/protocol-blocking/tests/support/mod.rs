@@ -21,7 +21,7 @@ use protocol_core::{CallOptions, CloseReason, Config, Dialect, Violation, WireId
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Value, json};
 
-/// Longer than anything takes on a loaded machine: whoever waits so long waits for ever.
+/// Longer than anything takes on a loaded machine. A wait of this length would never end.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 
 pub(crate) fn acp() -> Config {
@@ -64,7 +64,7 @@ impl Wire {
         Self { reader: BufReader::new(stream) }
     }
 
-    /// A pair: ours to talk over, and the stream for what is under test.
+    /// Returns our end of a connection, and the stream for what is under test.
     pub(crate) fn pair() -> (Self, UnixStream) {
         let (near, far) = UnixStream::pair().unwrap();
         (Self::new(near), far)
@@ -80,7 +80,7 @@ impl Wire {
         self.reader.get_mut().write_all(&bytes).unwrap();
     }
 
-    /// The next message, or `None` at the end.
+    /// Returns the next message, or `None` at the end.
     pub(crate) fn next(&mut self) -> Option<Value> {
         let mut line = String::new();
         let read = self.reader.read_line(&mut line).expect("it comes in time");
@@ -91,7 +91,7 @@ impl Wire {
         self.next().expect("a message")
     }
 
-    /// So many answers, by id.
+    /// Returns so many responses, by id.
     pub(crate) fn answers(&mut self, count: u64) -> Vec<Value> {
         let mut answers: Vec<Value> = (0..count).map(|_| self.receive()).collect();
         answers.sort_by_key(|answer| answer["id"].as_u64());
@@ -107,7 +107,7 @@ impl Wire {
         self.reader.read(room).unwrap()
     }
 
-    /// Ends what we write; what is written to us can still be read.
+    /// Ends our output. The peer's output can still be read.
     pub(crate) fn hang_up(&self) {
         self.reader.get_ref().shutdown(Shutdown::Write).unwrap();
     }
@@ -142,7 +142,7 @@ pub(crate) const ORDERED: [Runtime; 3] =
 pub(crate) const IMMEDIATE: [&str; 9] =
     ["echo", "big", "leak", "steps", "sleep", "nested", "stop", "progress", "panic"];
 
-/// A server under test, and what its handlers say.
+/// A server under test, and the reports of its handlers.
 pub(crate) struct Server {
     pub(crate) wire: Wire,
     told: Receiver<String>,
@@ -181,12 +181,12 @@ impl Server {
         Self { wire, told, release, running }
     }
 
-    /// What a handler says next.
+    /// Returns the next report of a handler.
     pub(crate) fn told(&self) -> String {
         self.told.recv_timeout(PATIENCE).expect("a handler says something")
     }
 
-    /// Everything that handlers have said and nobody has asked for.
+    /// Returns all reports of handlers that nobody has asked for.
     pub(crate) fn told_so_far(&self) -> Vec<String> {
         self.told.try_iter().collect()
     }
@@ -196,13 +196,13 @@ impl Server {
         self.release.send(()).unwrap();
     }
 
-    /// Hangs up and waits for its end; gives what it still sent.
+    /// Hangs up and waits for its end. Returns the reason, and the messages that it still sent.
     pub(crate) fn end(self) -> (CloseReason, Vec<Value>) {
         self.wire.hang_up();
         self.wait()
     }
 
-    /// Waits until it ends by itself; gives what it still sent.
+    /// Waits until it ends by itself. Returns the reason, and the messages that it still sent.
     pub(crate) fn wait(mut self) -> (CloseReason, Vec<Value>) {
         let rest = std::iter::from_fn(|| self.wire.next()).collect();
         (self.running.join().unwrap(), rest)

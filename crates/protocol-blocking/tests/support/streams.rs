@@ -6,7 +6,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 
 use super::PATIENCE;
 
-/// A pipe: its reading and its writing end.
+/// Returns the reading and the writing end of a pipe.
 pub(crate) fn pipe() -> (File, File) {
     let (read, write) = rustix::pipe::pipe().unwrap();
     (read.into(), write.into())
@@ -49,7 +49,7 @@ impl Held {
         written
     }
 
-    /// Whether the writer was dropped, with nothing more written.
+    /// Returns whether the writer was dropped, with nothing more written.
     pub(crate) fn is_dropped(&self) -> bool {
         use std::sync::mpsc::RecvTimeoutError::Disconnected;
         self.writes.recv_timeout(PATIENCE) == Err(Disconnected)
@@ -69,7 +69,7 @@ impl Write for HeldWriter {
     }
 }
 
-/// A reader that tells when it is dropped.
+/// A reader that reports when it is dropped.
 pub(crate) struct ToldReader<R> {
     reader: R,
     _tell: Sender<()>,

@@ -68,7 +68,7 @@ fn origins() -> [Box<Origin>; 2] {
     })
 }
 
-/// Hands over messages of every kind that say this.
+/// Hands over messages of every kind that contain this text or this value.
 fn each_message(text: &str, value: &RawValue, mut take: impl FnMut(&OutgoingMessage<'_>)) {
     let origins = origins();
     let origins = [None, Some(&*origins[0]), Some(&*origins[1])];

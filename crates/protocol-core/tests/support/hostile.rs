@@ -1,4 +1,4 @@
-//! What no well-behaved peer would write.
+//! Messages that no well-behaved peer would write.
 
 use protocol_core::{CancelRule, Dialect, Envelope, Framing};
 
@@ -16,7 +16,7 @@ pub(crate) const PARAMS: [&str; 4] = [
 const IDS: [&str; 10] =
     ["1", "2", "3", "\"1\"", "\"2\"", "\"3\"", "null", "[]", "1.0", "\"\\u0031\""];
 
-/// Something on the line that no well-behaved peer would write, framed.
+/// Returns something that no well-behaved peer would write, framed.
 pub(crate) fn hostile(random: &mut Random, dialect: &Dialect) -> Vec<u8> {
     let message = match dialect.envelope {
         Envelope::JsonRpc => json_rpc(random, dialect),
@@ -75,7 +75,7 @@ fn cancel(random: &mut Random, dialect: &Dialect, id: &str) -> String {
     format!(r#"{{"jsonrpc":"2.0",{own}"method":"{method}","params":{{"{member}":{named},{why}}}}}"#)
 }
 
-/// A token that nobody made, never the same again; one in four is none.
+/// Returns a token that nobody made, never the same again. One in four is none.
 fn token(random: &mut Random) -> String {
     match random.below(4) {
         0 => random.pick(&["null", "{}"]).expect("two").into(),

@@ -1,7 +1,7 @@
-//! A host for the tests: it commands one connection and tells what happened as plain lines.
+//! A host for the tests. It commands one connection, and reports the events as plain lines.
 //!
-//! A call's data is its method, so a line about a call shows that its own data came back. Requests
-//! are named by their number: r1, r2, …
+//! A call's data is its method, so a line about a call shows that its own data came back. Requests are named by
+//! their number: r1, r2, …
 // Each test file is a crate of its own and uses some of this.
 #![allow(dead_code)]
 
@@ -35,7 +35,7 @@ pub(crate) fn jsonrpc() -> Host {
     Host::new(Config::server(Dialect::JSON_RPC))
 }
 
-/// ACP with other limits.
+/// Returns a host of ACP with other limits.
 pub(crate) fn limited(change: impl FnOnce(&mut Config)) -> Host {
     let mut config = Config::server(Dialect::ACP_V1);
     change(&mut config);
@@ -77,7 +77,7 @@ impl Host {
         self.call_with(method, CallOptions::default())
     }
 
-    /// A call whose request has left.
+    /// Makes a call, and lets its request leave.
     pub(crate) fn sent_call(&mut self, method: &str) -> CallId {
         self.sent_call_with(method, CallOptions::default())
     }
@@ -98,12 +98,12 @@ impl Host {
 
     // Requests
 
-    /// The request with this number.
+    /// Returns the handle of the request with this number.
     pub(crate) fn request(&self, number: usize) -> RequestHandle {
         self.requests[number - 1]
     }
 
-    /// The peer's request with this id token.
+    /// Receives a request of the peer's with this id, and returns its handle.
     pub(crate) fn peer_requests(&mut self, id: &str) -> RequestHandle {
         let events = self.receive(&request(id, "work"));
         assert!(events.iter().any(|event| event.starts_with("request ")), "{events:?}");
@@ -164,7 +164,7 @@ impl Host {
         std::iter::from_fn(|| self.conn.poll_event()).map(|event| line(&event)).collect()
     }
 
-    /// Everything that leaves now.
+    /// Sends everything that waits, and returns it.
     pub(crate) fn sent(&mut self) -> Vec<String> {
         self.sent_with_kinds().into_iter().map(|(_, message)| message).collect()
     }
@@ -177,10 +177,10 @@ impl Host {
         let next = self.conn.next_transmit_len();
         let mut message = Vec::new();
         let transmit = self.conn.poll_transmit(&mut message);
-        assert_eq!(next, transmit.map(|it| it.len), "what was said to be next");
+        assert_eq!(next, transmit.map(|it| it.len), "the announced length of the next message");
         let transmit = transmit?;
         assert_eq!(transmit.len, message.len());
-        Some((transmit.kind, String::from_utf8(message).expect("what we send is UTF-8")))
+        Some((transmit.kind, String::from_utf8(message).expect("our messages are UTF-8")))
     }
 
     pub(crate) fn next_timer(&self) -> Option<(u64, &'static str)> {
@@ -195,7 +195,7 @@ impl Host {
         Some((due.as_millis(), reason))
     }
 
-    /// All that a refused command must leave as it was (G10).
+    /// Returns all that a refused command must leave as it was (G10).
     pub(crate) fn state(&self) -> (u64, usize, Option<usize>) {
         let conn = &self.conn;
         (fingerprint(conn.machine()), conn.unsent_bytes(), conn.next_transmit_len())
@@ -206,14 +206,14 @@ impl Host {
     }
 }
 
-/// What decides a machine's future.
+/// Returns a hash of everything that decides a machine's future.
 pub(crate) fn fingerprint(machine: &impl Hash) -> u64 {
     let mut hasher = DefaultHasher::new();
     machine.hash(&mut hasher);
     hasher.finish()
 }
 
-/// All that a message makes happen.
+/// Returns all events of a message.
 pub(crate) fn all<O, I: Default>(
     conn: &mut Connection<O, I>,
     message: &[u8],
@@ -223,7 +223,7 @@ pub(crate) fn all<O, I: Default>(
     first.into_iter().chain(std::iter::from_fn(|| conn.poll_event())).collect()
 }
 
-/// All that the beginning of these bytes makes happen, as lines, and how many were used.
+/// Receives the beginning of these bytes. Returns the number of bytes that were used, and all events as lines.
 pub(crate) fn take(
     stream: &mut StreamConnection<String>,
     unread: &[u8],
@@ -235,7 +235,7 @@ pub(crate) fn take(
     (received.consumed, lines)
 }
 
-/// One event as a line.
+/// Returns an event as a line.
 pub(crate) fn line(event: &Event<'_, String>) -> String {
     match event {
         Event::Request { request, id, method, params, .. } => {

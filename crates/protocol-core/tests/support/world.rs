@@ -1,5 +1,5 @@
-//! Random worlds: two connected hosts do random things, and somebody on the line writes whatever he
-//! likes. Every guarantee that can be checked from outside is checked on the way.
+//! Random worlds: two connected hosts do random things, and an attacker on the line writes anything. Every
+//! guarantee that can be checked from outside is checked on the way.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,7 +17,7 @@ use super::{fingerprint, line, millis, raw};
 pub(crate) struct Random(u64);
 
 impl Random {
-    /// A number below `bound`: xorshift64.
+    /// Returns a number below `bound`, by xorshift64.
     pub(crate) fn below(&mut self, bound: usize) -> usize {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
@@ -45,7 +45,7 @@ struct Side {
     uncancellable: BTreeSet<String>,
     /// The ids of the peer's requests that we ended.
     ended: Vec<String>,
-    /// By id: the peer's requests that may be answered, and how often that was done.
+    /// By id: the peer's requests that may have a response, and the number of responses.
     answerable: BTreeMap<String, usize>,
     answered: BTreeMap<String, usize>,
     /// By id: the peer's cancels that are requests and may be acknowledged, and how often that was
@@ -109,7 +109,7 @@ impl Side {
         }
     }
 
-    /// Bytes arrive, in pieces of this size.
+    /// Reads bytes, in pieces of this size.
     fn read(&mut self, bytes: &[u8], piece: usize, now: Timestamp) {
         for piece in bytes.chunks(piece) {
             self.input.extend_from_slice(piece);
@@ -138,8 +138,8 @@ impl Side {
         }
     }
 
-    /// Remembers what of a message the events don't tell: cancels that are to be acknowledged, and
-    /// the tokens of operations.
+    /// Remembers the parts of a message that no event reports: cancels that are to be acknowledged, and the
+    /// tokens of operations.
     fn witness(&mut self, message: &Value) {
         let dialect = self.stream.connection().config().dialect.clone();
         let (method, token) = match dialect.cancel {
@@ -163,8 +163,8 @@ impl Side {
         }
     }
 
-    /// The rest of a batch that went over the limit is answered too, after the last event. Not each of
-    /// its members can be read as a value: a key may be half a surrogate.
+    /// Adds the rest of a batch that went over the limit, which gets responses too, after the last event. Some
+    /// members can't be read as a value, for a key may be half a surrogate.
     fn witness_rest(&mut self, batch: &[u8]) {
         let members: Vec<&RawValue> = serde_json::from_slice(batch).unwrap_or_default();
         for member in members {
@@ -175,7 +175,7 @@ impl Side {
         }
     }
 
-    /// Up to `most` messages leave.
+    /// Writes up to `most` messages.
     fn write(&mut self, most: usize) -> Vec<u8> {
         let mut wire = Vec::new();
         for _ in 0..most {
@@ -267,7 +267,7 @@ impl Side {
         assert!(Some(*times) <= most, "one acknowledgement a cancel: {message}");
     }
 
-    /// A refused command leaves everything as it was (G10).
+    /// Runs a command, and asserts that a refused one leaves everything as it was (G10).
     fn attempt<T, E>(
         &mut self,
         command: impl FnOnce(&mut protocol_core::Connection<String, u32>) -> Result<T, E>,
@@ -314,7 +314,7 @@ impl Side {
         }
     }
 
-    /// Answers a request with a token, if it starts an operation.
+    /// Responds to a request with a token, if it starts an operation.
     fn begin(&mut self, random: &mut Random, request: RequestHandle) {
         // A token is in use now and then.
         let entropy = [random.below(200) as u8; 16];
@@ -420,7 +420,7 @@ impl Side {
         assert!(conn.unsent_bytes() <= limits.unsent_bytes + above, "G8");
     }
 
-    /// The end: everything settles, and nothing is left.
+    /// Ends the connection. Asserts that everything has settled, and nothing is left.
     fn finish(&mut self, now: Timestamp) {
         let input = std::mem::take(&mut self.input);
         self.stream.handle_eof(input.unread(), now);
@@ -440,19 +440,19 @@ impl Side {
         assert!(self.closed.is_some());
         assert_eq!(self.settled.len(), self.calls.len(), "every call settles (G1)");
         assert!(self.settled.values().all(|&times| times == 1), "exactly once (G1)");
-        assert!(self.ended.is_empty() || self.is_abandoned(), "the peer is told of every end");
+        assert!(self.ended.is_empty() || self.is_abandoned(), "every end has left for the peer");
         let conn = self.stream.connection();
         let machine = conn.machine();
         assert_eq!((machine.calls_in_flight(), machine.requests_in_flight()), (0, 0));
         assert_eq!((conn.poll_timeout(), conn.unsent_bytes()), (None, 0));
     }
 
-    /// Whether we hung up, and took back what had not left.
+    /// Returns whether we hung up, and took back the messages that had not left.
     fn is_abandoned(&self) -> bool {
         self.closed == Some(CloseReason::Shutdown)
     }
 
-    /// The end marks every request, unless it is no cancel (G7).
+    /// Asserts that the end has marked every request, unless it is no cancel (G7).
     fn assert_marked(&self) {
         let conn = self.stream.connection();
         let is_cancel = self.closed != Some(CloseReason::PeerGone)
@@ -464,13 +464,13 @@ impl Side {
     }
 }
 
-/// One spelling of an id that can be written in many.
+/// Returns one spelling of an id that can be written in many.
 fn canonical(id: &str) -> String {
     let value: Value = serde_json::from_str(id).expect("a readable id is JSON");
     value.to_string()
 }
 
-/// A message of DAP with the names that JSON-RPC has for its members; any other as it is.
+/// Returns a message of DAP with the names that JSON-RPC has for its members. It returns any other as it is.
 fn like_json_rpc(mut message: Value) -> Value {
     let names = match message["type"].as_str() {
         Some("request") => [("seq", "id"), ("command", "method"), ("arguments", "params")],
@@ -486,12 +486,12 @@ fn like_json_rpc(mut message: Value) -> Value {
     message
 }
 
-/// The number in an id of ours, which is a string in some envelopes.
+/// Returns the number in an id of ours, which is a string in some envelopes.
 fn number(id: &Value) -> String {
     id.as_str().map_or_else(|| id.to_string(), str::to_owned)
 }
 
-/// Small limits, so that all of them are met.
+/// Sets limits so small that all of them are met.
 pub(crate) fn limited(mut config: Config) -> Config {
     config.abandoned_grace = millis(40);
     config.limits.message_bytes = 700;
@@ -505,14 +505,14 @@ pub(crate) fn limited(mut config: Config) -> Config {
     config
 }
 
-/// A client and a server.
+/// Returns a client and a server.
 pub(crate) fn both_roles(config: Config) -> [Config; 2] {
     let mut server = config.clone();
     server.role = Role::Server;
     [config, server]
 }
 
-/// Runs one random world between two such hosts; says everything that happened on both sides.
+/// Runs one random world between two such hosts. Returns everything that happened on both sides.
 pub(crate) fn run(
     seed: u64,
     piece: usize,
@@ -549,7 +549,7 @@ pub(crate) fn run(
     sides.into_iter().flat_map(|side| side.trace).collect()
 }
 
-/// Whatever the pieces that bytes come in, the same world.
+/// Asserts that the same world follows from a seed again, and in whatever pieces its bytes come.
 pub(crate) fn assert_determined(seed: u64, configure: fn(&mut Random) -> [Config; 2]) {
     let whole = run(seed, usize::MAX, configure);
     assert_eq!(run(seed, usize::MAX, configure), whole, "seed {seed}, again (G10)");
@@ -557,7 +557,8 @@ pub(crate) fn assert_determined(seed: u64, configure: fn(&mut Random) -> [Config
     assert_eq!(run(seed, 7, configure), whole, "seed {seed}, in pieces of 7 (G11)");
 }
 
-/// A test that never meets what it is about proves nothing.
+/// Asserts that each of these events happened in some world. A test that never meets its subject proves
+/// nothing.
 pub(crate) fn assert_met(seeds: u64, configure: fn(&mut Random) -> [Config; 2], all: &[&str]) {
     let trace: Vec<_> = (1..=seeds).flat_map(|seed| run(seed, usize::MAX, configure)).collect();
     for what in all {

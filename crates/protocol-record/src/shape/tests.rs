@@ -2,7 +2,7 @@ use protocol_core::Dialect;
 
 use super::*;
 
-/// What a message says, as a recording writes it.
+/// Returns the parts of a message as a recording writes them.
 fn shape(dialect: &Dialect, message: &str) -> String {
     serde_json::to_string(&Shape::of(dialect).parts(message)).unwrap()
 }

@@ -1,12 +1,12 @@
-//! One protocol in front, another behind: cancels are made anew in the other's form, and each side is
-//! answered, or left in silence, as its own protocol wants it.
+//! One protocol in front, another behind. Cancels are made anew in the other's form. Each side gets a response,
+//! or silence, as its own protocol wants it.
 
 use protocol_core::{Config, Dialect, Envelope};
 use protocol_relay::Side;
 
 use crate::bench::{Bench, cancel, error, request, result};
 
-/// A relay between a client that speaks `front` and a server that speaks `back`.
+/// Returns a relay between a client that speaks `front` and a server that speaks `back`.
 fn between(front: Dialect, back: Dialect) -> Bench {
     Bench::new(Side::Up, [front, back].map(Config::client))
 }
@@ -107,8 +107,8 @@ fn b25_the_token_of_an_operation_passes_every_hop_as_it_is() {
     assert_eq!(bench.sent(Side::Up), [told.into(), result("7", r#"{"status":"cancelled"}"#)]);
 }
 
-/// It names an operation; as a request, from the client, or to a client that has cancels of this name,
-/// it would be a cancel that is forwarded as it is.
+/// The notification names an operation. In any other form it would be a forwarded cancel: as a request, from the
+/// client, or to a client that has cancels of this name.
 #[test]
 fn b25_only_a_client_that_knows_of_operations_is_told_of_a_cancelled_one() {
     let method = "notifications/cancelled";
@@ -148,14 +148,14 @@ fn g02_errors_are_written_anew_for_another_envelope() {
     assert_eq!(bench.sent(Side::Up), [format!(r#"{{"jsonrpc":"2.0","id":7,"error":{object}}}"#)]);
 }
 
-/// The end of a call in ABP.
+/// Returns the message that ends a call in ABP with a failure.
 fn abp_failure(message: &str, call: &str, failure: &str) -> String {
     format!(
         r#"{{"type":"capabilities/call-result","id":"{message}","timestamp":0,"payload":{{"callId":"{call}","success":false,{failure}}}}}"#
     )
 }
 
-/// An ABP agent in front has called a capability, which is call 2 behind.
+/// Makes an ABP agent in front call a capability, which is call 2 behind.
 fn called_by_an_abp_agent(back: Dialect) -> Bench {
     let envelope = back.envelope;
     let mut bench = between(Dialect::ABP, back);

@@ -12,7 +12,7 @@ pub(crate) struct Bench {
 }
 
 impl Bench {
-    /// A relay whose `near` side speaks the first dialect.
+    /// Returns a relay whose `near` side speaks the first dialect.
     pub(crate) fn new(near: Side, [near_config, far_config]: [Config; 2]) -> Self {
         let relay = match near {
             Side::Up => Relay::new(near_config, far_config),
@@ -27,7 +27,7 @@ impl Bench {
 
     // Inputs
 
-    /// One side's peer writes a message.
+    /// Receives a message that one side's peer has written.
     pub(crate) fn receive(&mut self, side: Side, message: &str) {
         let bytes = framed(self.dialect(side).framing, message);
         let mut unread = bytes.as_bytes();
@@ -38,7 +38,7 @@ impl Bench {
         }
     }
 
-    /// Bytes come from one side; returns how many were consumed, and the message.
+    /// Receives bytes from one side. Returns the number that was consumed, and the message.
     pub(crate) fn receive_bytes<'b>(
         &mut self,
         side: Side,
@@ -49,7 +49,7 @@ impl Bench {
         (received.consumed, received.message)
     }
 
-    /// One side's peer hangs up.
+    /// Ends the input of one side.
     pub(crate) fn hang_up(&mut self, side: Side) {
         self.relay.handle_eof(side, b"", self.now);
     }
@@ -58,7 +58,7 @@ impl Bench {
         self.relay.shutdown(how, self.now);
     }
 
-    /// Time goes by that the relay is told of with the next input.
+    /// Lets time go by. The next input reports it to the relay.
     pub(crate) fn wait(&mut self, duration: Duration) {
         self.now = self.now + duration;
     }
@@ -70,7 +70,7 @@ impl Bench {
 
     // Outputs
 
-    /// Everything that leaves now to one side's peer.
+    /// Returns everything that leaves now to one side's peer.
     pub(crate) fn sent(&mut self, side: Side) -> Vec<String> {
         std::iter::from_fn(|| self.send_one(side)).collect()
     }
@@ -93,7 +93,7 @@ impl Bench {
         self.events.drain(..).chain(waiting).collect()
     }
 
-    /// Calls and requests in flight on both sides.
+    /// Counts the calls and requests in flight on both sides.
     pub(crate) fn in_flight(&self) -> [usize; 4] {
         let [up, down] = Side::BOTH.map(|side| self.relay.connection(side).machine());
         [
@@ -116,7 +116,7 @@ pub(crate) fn between_all(test: impl Fn(&mut Bench, Side, Side)) {
     between(|_| {}, test);
 }
 
-/// As [`between_all`], with other limits on both sides.
+/// Runs a test as [`between_all`] does, with other limits on both sides.
 pub(crate) fn between(change: impl Fn(&mut Config), test: impl Fn(&mut Bench, Side, Side)) {
     for near in Side::BOTH {
         for near_dialect in DIALECTS {
@@ -132,7 +132,7 @@ pub(crate) fn between(change: impl Fn(&mut Config), test: impl Fn(&mut Bench, Si
     }
 }
 
-/// As [`between_all`], where both dialects have a cancel on the wire.
+/// Runs a test as [`between_all`] does, where both dialects have a cancel on the wire.
 pub(crate) fn between_cancelling(test: impl Fn(&mut Bench, Side, Side)) {
     between_all(|bench, near, far| {
         if Side::BOTH.iter().all(|&side| bench.dialect(side).cancel != CancelRule::Local) {
@@ -167,7 +167,7 @@ pub(crate) fn error(id: &str, code: i64, message: &str) -> String {
     format!(r#"{{"jsonrpc":"2.0","id":{id},"error":{{"code":{code},"message":"{message}"}}}}"#)
 }
 
-/// The dialect's cancel of the request with this id; it must have one.
+/// Returns the dialect's cancel of the request with this id. The dialect must have one.
 pub(crate) fn cancel(dialect: &Dialect, id: &str) -> String {
     let CancelRule::Notification { method, id: member, .. } = &dialect.cancel else {
         panic!("{} has no cancel", dialect.name)

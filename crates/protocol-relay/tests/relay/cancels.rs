@@ -7,7 +7,7 @@ use crate::bench::{
     Bench, between, between_all, between_cancelling, cancel, error, notification, request, result,
 };
 
-/// A request that has left on the far side under id 1, behind one that is answered already.
+/// Receives a request on the near side, which leaves on the far side under id 1.
 fn under_way(bench: &mut Bench, near: Side, far: Side, id: &str) {
     bench.receive(near, &request(id, "work"));
     assert_eq!(bench.sent(far), [request("1", "work")]);
@@ -126,7 +126,7 @@ fn b11_silence_is_kept_where_the_near_dialect_wants_it() {
     }
 }
 
-/// A dialect such as MCP's: the caller settles at once, and the peer keeps silent.
+/// Returns a dialect such as MCP's. The caller settles at once, and the peer keeps silent.
 fn silent() -> Dialect {
     let mut dialect = Dialect::ACP_V1;
     dialect.response = protocol_core::ResponseRule::Silent;

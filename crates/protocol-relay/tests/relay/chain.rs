@@ -1,6 +1,6 @@
 //! A client, a chain of relays and a server, joined by links that carry bytes at random paces.
 //!
-//! The client is end 0, the server end 1; both call, cancel, answer and notify.
+//! The client is end 0, and the server is end 1. Both call, cancel, respond and notify.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -82,17 +82,17 @@ enum Life {
 struct End {
     stream: StreamConnection<u64>,
     life: Life,
-    /// Everything sent but answers and cancels, in order, and everything received.
+    /// Everything sent but responses and cancels, in order, and everything received.
     sent: Vec<Sent>,
     received: Vec<Sent>,
     /// Calls that we cancelled while they were in flight.
     cancelled: BTreeSet<u64>,
-    /// How each call ended.
+    /// The outcome of each call, by its token.
     settled: BTreeMap<u64, String>,
-    /// Requests that wait for our answer.
+    /// Requests that wait for our response.
     pending: Vec<(RequestHandle, u64)>,
     marked: BTreeSet<u64>,
-    /// Tokens that we answered with a result.
+    /// Tokens to which we responded with a result.
     answered: BTreeSet<u64>,
 }
 
@@ -190,7 +190,7 @@ impl Chain {
         end.sent.push(Sent::Notification(token));
     }
 
-    /// Whoever is at the beginning of this way writes one message.
+    /// Lets the node at the beginning of this way write one message, or its end. Returns whether it had any.
     fn write(&mut self, link: usize, way: usize) -> bool {
         let mut out = Vec::new();
         let transmit = match self.writer(link, way) {
@@ -216,7 +216,7 @@ impl Chain {
         false
     }
 
-    /// Carries bytes to whoever is at the end of this way.
+    /// Carries bytes to the node at the end of this way.
     fn carry(&mut self, link: usize, way: usize, len: usize) -> bool {
         let (reader, now) = (self.reader(link, way), self.now);
         let way = &mut self.links[link].ways[way];
@@ -256,7 +256,7 @@ impl Chain {
         self.node_at(link + 1 - way).facing(if way == 0 { Side::Up } else { Side::Down })
     }
 
-    /// The client is node 0, the relays follow, the server is the last.
+    /// Returns the node at a position. The client is node 0, the relays follow, and the server is the last.
     fn node_at(&self, position: usize) -> Node {
         match position {
             0 => Node::End(0),
@@ -318,8 +318,8 @@ impl Chain {
 
     // What must hold
 
-    /// Once everything is delivered, a live request is marked if and only if its caller cancelled
-    /// it and every dialect on the way has a cancel.
+    /// Asserts which requests are marked once everything is delivered. A live request is marked if and only if
+    /// its caller cancelled it and every dialect on the way has a cancel.
     pub(crate) fn assert_cancels_arrived(&self, seed: u64) {
         let reaches = self.links.iter().all(|link| link.dialect.cancel != CancelRule::Local);
         for (near, far) in [(0, 1), (1, 0)] {
@@ -333,7 +333,7 @@ impl Chain {
         }
     }
 
-    /// Every call has settled, with its own answer.
+    /// Asserts that every call has settled, with its own response.
     pub(crate) fn assert_all_settled(&self, seed: u64) {
         for (near, far) in [(0, 1), (1, 0)] {
             let (near, far) = (&self.ends[near], &self.ends[far]);
@@ -364,7 +364,7 @@ impl Chain {
         }
     }
 
-    /// Calls and requests in flight anywhere.
+    /// Counts the calls and requests in flight anywhere.
     pub(crate) fn in_flight(&self) -> usize {
         let ends = self.ends.iter().map(|end| {
             let machine = end.stream.connection().machine();
@@ -373,7 +373,7 @@ impl Chain {
         ends.sum::<usize>() + self.relayed()
     }
 
-    /// Calls and requests in flight in the relays.
+    /// Counts the calls and requests in flight in the relays.
     pub(crate) fn relayed(&self) -> usize {
         let sides = self.relays.iter().flat_map(|relay| Side::BOTH.map(|side| (relay, side)));
         sides
@@ -415,7 +415,7 @@ impl Link {
 }
 
 impl Way {
-    /// A cancel names a request that went the same way before, and names it once (G4, B25).
+    /// Asserts that a cancel names a request that went the same way before, and names it once (G4, B25).
     fn check(&mut self, dialect: &Dialect, transmit: Transmit, out: &[u8]) {
         let message: serde_json::Value =
             serde_json::from_slice(transmit.message(out)).expect("it is JSON");
@@ -510,7 +510,7 @@ impl End {
         }
     }
 
-    /// Answers a cancelled request as cancelled, most of the time.
+    /// Responds to a cancelled request as cancelled, most of the time.
     fn answer(&mut self, at: usize) {
         let (request, token) = self.pending.swap_remove(at);
         let result = raw(&token.to_string());
@@ -524,7 +524,7 @@ impl End {
     }
 }
 
-/// What a relay may report when both peers behave.
+/// Asserts that a relay may report this event while both peers behave.
 fn check_event(side: Side, event: &RelayEvent, relay: &Relay) {
     match event {
         RelayEvent::Violation { violation: Violation::LateResponse, .. } => {
@@ -541,7 +541,7 @@ fn check_event(side: Side, event: &RelayEvent, relay: &Relay) {
     }
 }
 
-/// Bytes come to a relay; returns how many it consumed.
+/// Feeds bytes to a relay. Returns the number of bytes that it consumed.
 fn receive(relay: &mut Relay, side: Side, unread: &[u8], now: Timestamp) -> usize {
     let received = relay.receive(side, unread, now);
     if let Some((side, event)) = received.event {
@@ -550,7 +550,7 @@ fn receive(relay: &mut Relay, side: Side, unread: &[u8], now: Timestamp) -> usiz
     received.consumed
 }
 
-/// Lets a request pass and be answered.
+/// Lets a request pass and get its response.
 fn burn_a_number(relay: &mut Relay, near: Side) {
     let now = Timestamp::ZERO;
     let mut out = Vec::new();

@@ -1,4 +1,4 @@
-//! DAP on both sides: what names a request is translated, what names a progress passes, errors pass whole.
+//! DAP on both sides: ids of requests are translated, ids of progresses pass, and errors pass whole.
 
 use protocol_core::{Config, Dialect};
 use protocol_relay::Side;
@@ -12,7 +12,8 @@ fn asked(seq: u32, command: &str) -> String {
     format!(r#"{{"seq":{seq},"type":"request","command":"{command}"}}"#)
 }
 
-/// A tool in front and an adapter behind that can be asked to cancel; the tool's request 9 is under way as 2.
+/// Makes a tool in front, and an adapter behind that can be asked to cancel. The tool's request 9 is under way
+/// as 2.
 fn working() -> Bench {
     let mut bench =
         Bench::new(Side::Up, [Config::server(Dialect::DAP), Config::client(Dialect::DAP)]);
@@ -41,7 +42,7 @@ fn b25_a_progress_names_the_request_as_the_tool_knows_it() {
     assert!(bench.sent(Side::Up).concat().ends_with(r#""body":{ "title":"t" }}"#));
 }
 
-/// What is called so elsewhere is nothing of DAP's.
+/// Other dialects give a message of this name no meaning.
 #[test]
 fn b25_in_other_dialects_a_progress_passes_as_it_is() {
     let configs = [Config::server(Dialect::LSP_3_17), Config::client(Dialect::JSON_RPC)];

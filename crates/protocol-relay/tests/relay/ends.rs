@@ -18,7 +18,7 @@ fn the_sides_are_named_as_they_are_seen_from_the_relay() {
     assert_eq!(Side::BOTH.map(|side| side.to_string()), ["up", "down"]);
 }
 
-/// One request each way, both on their way.
+/// Sends one request each way, and lets both leave.
 fn both_ways(bench: &mut Bench, near: Side, far: Side) {
     bench.receive(near, &request(r#""n""#, "work"));
     bench.receive(far, &request(r#""f""#, "ask"));
@@ -144,7 +144,7 @@ fn g07_broken_framing_ends_a_side_as_hanging_up_does() {
     });
 }
 
-/// Over HTTP a closed stream is no cancel: the client may come back for its answer (G7).
+/// Over HTTP a closed stream is no cancel: the client may come back for its response (G7).
 #[test]
 fn g07_the_end_of_a_side_cancels_nothing_that_its_dialect_lets_go_on() {
     for near in Side::BOTH {
@@ -154,7 +154,7 @@ fn g07_the_end_of_a_side_cancels_nothing_that_its_dialect_lets_go_on() {
         both_ways(&mut bench, near, far);
         bench.hang_up(near);
         let gone = error(r#""f""#, -32603, "the next hop is gone");
-        assert_eq!(bench.sent(far), [gone], "what it owed, and no cancel");
+        assert_eq!(bench.sent(far), [gone], "the response that it owed, and no cancel");
         assert_eq!(over(&bench, near), (false, false));
         bench.receive(far, &result("1", "1"));
         assert_eq!(bench.sent(near), [result(r#""n""#, "1")]);
@@ -177,8 +177,8 @@ fn g12_what_goes_on_after_the_end_of_its_side_is_given_up_after_a_grace() {
     assert_eq!((bench.over(), bench.in_flight()), ([true, true], [0; 4]));
 }
 
-/// A request that is cancelled is answered with silence in this dialect. The end of the other side
-/// cancels none: it only loses the answer.
+/// A cancelled request gets no response in this dialect. The end of the other side cancels none, and only loses
+/// the response.
 #[test]
 fn g07_the_end_of_one_side_does_not_cancel_what_the_other_side_asked() {
     for near in Side::BOTH {

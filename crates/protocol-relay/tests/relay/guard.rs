@@ -1,4 +1,4 @@
-//! G5: what takes too long is cancelled on the far side and answered on the near one.
+//! G5: a request that takes too long is cancelled on the far side and gets its response on the near one.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ fn deadline() -> CallOptions {
     CallOptions::default().timeout(SECOND)
 }
 
-/// What the far side is told of a request of its own with id 1 that is given up.
+/// Returns the messages that cancel request 1 of the far side when it is given up.
 fn cancels(bench: &Bench, far: Side) -> Vec<String> {
     let dialect = bench.dialect(far);
     match dialect.cancel {

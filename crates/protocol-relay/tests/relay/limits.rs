@@ -1,4 +1,4 @@
-//! G8: what does not fit is an answer or an event.
+//! G8: a message that does not fit leads to a response or an event.
 
 use protocol_core::{CancelRule, Config, Shutdown};
 use protocol_relay::Side;
@@ -94,7 +94,7 @@ fn g08_an_answer_that_does_not_fit_is_replaced_and_the_replacement_waits_for_roo
     });
 }
 
-/// What `asker` is to be answered waits for the room that a request to it takes.
+/// Makes the response to `asker` wait for the room that a request to it takes.
 fn let_an_answer_wait(bench: &mut Bench, asker: Side, other: Side) {
     bench.receive(asker, &request("9", "work"));
     bench.sent(other);
@@ -103,7 +103,7 @@ fn let_an_answer_wait(bench: &mut Bench, asker: Side, other: Side) {
     assert_eq!(bench.relay.connection(asker).machine().requests_in_flight(), 1, "it waits");
 }
 
-/// The only thing unsent is taken back, so nothing leaves that would make room.
+/// The only unsent message is taken back, so no message makes room by leaving.
 #[test]
 fn g02_an_answer_that_waits_for_room_is_given_when_the_room_is_made_by_a_withdrawal() {
     between(small, |bench, near, far| {

@@ -8,18 +8,18 @@ use crate::bench::{Bench, error, request, result};
 const TOKEN: &str = r#""0123456789ABCDEF0123456789ABCDEF""#;
 const CANCELLED: &str = r#"{"status":"cancelled"}"#;
 
-/// A client's request that cancels the operation with this token.
+/// Returns a client's request that cancels the operation with this token.
 fn cancel(id: &str, token: &str) -> String {
     let params = format!(r#"{{"cancellationToken":{token}}}"#);
     format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"cancel","params":{params}}}"#)
 }
 
-/// The answer that an operation has begun.
+/// Returns the response that begins an operation.
 fn begun(id: &str) -> String {
     result(id, &format!(r#"{{"cancellationToken":{TOKEN}}}"#))
 }
 
-/// The notification that an operation was cancelled.
+/// Returns the notification that an operation was cancelled.
 fn told() -> String {
     let params = format!(r#"{{"requestId":{TOKEN},"reason":"client_requested"}}"#);
     format!(r#"{{"jsonrpc":"2.0","method":"notifications/cancelled","params":{params}}}"#)
@@ -52,7 +52,7 @@ impl Row {
         self.write(self.relays.len() - 1, Side::Down, message);
     }
 
-    /// A message reaches one relay, and whatever follows from it is carried to the ends of the row.
+    /// Writes a message to one relay, and carries everything that follows from it to the ends of the row.
     fn write(&mut self, at: usize, side: Side, message: &str) {
         let mut line = format!("{message}\n").into_bytes();
         let last = self.relays.len() - 1;
@@ -82,7 +82,7 @@ impl Row {
         std::mem::take(&mut self.at_server)
     }
 
-    /// Nothing is in flight anywhere, and no relay has anything to report.
+    /// Asserts that nothing is in flight anywhere, and that no relay has anything to report.
     fn assert_at_rest(&mut self) {
         assert_eq!(self.events, []);
         for relay in &mut self.relays {

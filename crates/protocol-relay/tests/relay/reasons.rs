@@ -11,7 +11,7 @@ fn between(near: Side, dialects: [&Dialect; 2]) -> Bench {
     Bench::new(near, dialects.map(|dialect| Config::client(dialect.clone())))
 }
 
-/// A cancel of a dialect whose cancels have a reason, with one.
+/// Returns a cancel with a reason, in a dialect whose cancels have one.
 fn cancel_because(dialect: &Dialect, id: &str, reason: &str) -> String {
     cancel(dialect, id).replace("}}", &format!(r#","reason":"{reason}"}}}}"#))
 }
@@ -96,7 +96,7 @@ fn g12_a_cancel_with_a_reason_waits_for_its_answer_like_any_other() {
     assert_eq!((bench.relay.poll_timeout(), bench.in_flight()), (None, [0, 1, 1, 0]));
 }
 
-/// An ABP agent in front of an MCP server has opened its session.
+/// Opens the session of an ABP agent in front of an MCP server.
 fn abp_session(bench: &mut Bench) {
     bench.receive(Side::Up, &abp("initialize", "0", "{}"));
     bench.sent(Side::Down);

@@ -1,4 +1,4 @@
-//! Requests, answers and notifications that pass through, and messages that must not.
+//! Requests, responses and notifications that pass through, and messages that must not.
 
 use protocol_core::{Config, Dialect};
 use protocol_relay::Side;

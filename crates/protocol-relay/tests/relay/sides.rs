@@ -1,5 +1,5 @@
-//! F14, F73: a relay is a server to its client and a client to its server, and who may cancel follows
-//! from that. What may not be cancelled is reported.
+//! F14, F73: a relay is a server to its client and a client to its server. The right to cancel follows from
+//! that. A cancel without that right is reported.
 
 use protocol_core::{Config, Dialect, Role};
 use protocol_relay::Side;
@@ -79,8 +79,8 @@ fn b13_a_server_that_ends_a_clients_subscription_ends_it_through_the_relay() {
     assert_eq!((bench.events(), bench.in_flight()), (vec![], [0; 4]));
 }
 
-/// A call and a request of the peer's may have the same id: what ends the one is no forbidden cancel of
-/// the other.
+/// A call and a request of the peer's may have the same id. The end of the one is no forbidden cancel of the
+/// other.
 #[test]
 fn b13_the_end_of_a_call_is_not_reported_as_a_cancel_that_was_ignored() {
     let mcp = Dialect::MCP_2026_07_28;
@@ -94,7 +94,7 @@ fn b13_the_end_of_a_call_is_not_reported_as_a_cancel_that_was_ignored() {
     assert_eq!(bench.events(), [""; 0]);
 }
 
-/// A dialect that has no such end answers the request as cancelled.
+/// A dialect that has no such end responds to the request as cancelled.
 #[test]
 fn b13_a_server_that_ends_a_subscription_answers_a_client_of_another_dialect() {
     let mut bench = between(&Dialect::ACP_V1, &Dialect::MCP_2026_07_28);
@@ -105,7 +105,7 @@ fn b13_a_server_that_ends_a_subscription_answers_a_client_of_another_dialect() {
     assert_eq!((bench.sent(Side::Up), bench.in_flight()), (vec![answer], [0; 4]));
 }
 
-/// A client that hung up may still be reading, and is answered like one that has no such end.
+/// A client that hung up may still be reading. It gets the response of a client that has no such end.
 #[test]
 fn g07_a_client_that_hangs_up_is_answered_also_for_what_a_server_may_end() {
     let mcp = Dialect::MCP_2026_07_28;

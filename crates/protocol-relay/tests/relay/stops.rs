@@ -13,7 +13,7 @@ const PERMISSION: &str =
     r#"{"jsonrpc":"2.0","id":3,"method":"session/request_permission","params":{"sessionId":"s"}}"#;
 const STOP: &str = r#"{"jsonrpc":"2.0","method":"session/cancel","params":{"sessionId":"s"}}"#;
 
-/// A relay through which a turn runs that has asked for permission.
+/// Makes a relay through which a turn runs that has asked for permission.
 fn turn() -> Bench {
     let configs = [Dialect::ACP_V1, Dialect::ACP_V1].map(Config::client);
     let mut bench = Bench::new(Side::Up, configs);

@@ -167,7 +167,7 @@ impl Conversation {
         request(&id.to_string(), &"m".repeat(1 + self.random.below(60)))
     }
 
-    /// A peer reads so many messages.
+    /// Lets a peer read so many messages.
     fn read(&mut self, side: Side, most: usize) {
         for _ in 0..most {
             let Some(message) = self.bench.send_one(side) else { return };
@@ -181,7 +181,7 @@ impl Conversation {
         }
     }
 
-    /// A peer responds to a request, with anything.
+    /// Lets a peer respond to a request, with anything.
     fn respond(&mut self, side: Side) {
         let pending = &mut self.peers[side as usize].pending;
         if pending.is_empty() {

@@ -25,7 +25,7 @@ async fn each<F: Future<Output = ()> + 'static>(
     }
 }
 
-/// A request that is cancelled while it is worked on is put away, and nobody answers it.
+/// Puts a request away that was cancelled during its work, and never responds to it.
 pub(crate) fn swallows(simulation: Simulation, is_wrong: bool) {
     simulation.serve(work(1).cancels(1), move |incoming| {
         each(incoming, move |_, responder| async move {
@@ -38,7 +38,7 @@ pub(crate) fn swallows(simulation: Simulation, is_wrong: bool) {
     });
 }
 
-/// Forgets the answer when it is cancelled during a call of its own.
+/// Forgets the response when it is cancelled during a call of its own.
 pub(crate) fn forgets_in_a_call(simulation: Simulation, is_wrong: bool) {
     simulation.serve(work(1).cancels(1), move |incoming| {
         each(incoming, move |_, responder| async move {
@@ -52,15 +52,15 @@ pub(crate) fn forgets_in_a_call(simulation: Simulation, is_wrong: bool) {
     });
 }
 
-/// What a server that writes by itself does with the ids of the requests it works on.
+/// The mistakes of a server that writes by itself.
 struct Mistakes {
-    /// A cancelled request is answered, and its work goes on.
+    /// A cancelled request gets its response, and its work goes on.
     work_goes_on: bool,
-    /// A cancelled request is answered where the dialect wants silence.
+    /// A cancelled request gets a response where the dialect wants silence.
     answers_cancelled: bool,
 }
 
-/// A server over whole messages, whose work takes some time.
+/// Serves whole messages, with work that takes some time.
 async fn serve(mut socket: Socket, cancel: &str, member: &str, mistakes: Mistakes) {
     let mut running = BTreeSet::new();
     loop {
@@ -95,7 +95,7 @@ async fn serve(mut socket: Socket, cancel: &str, member: &str, mistakes: Mistake
     }
 }
 
-/// Answers a cancelled request at once; its work, which nobody stopped, answers again.
+/// Responds to a cancelled request at once. Its work, which nobody stopped, responds again.
 pub(crate) fn answers_twice(simulation: Simulation, is_wrong: bool) {
     let script =
         Script::new(Config::server(Dialect::LSP_3_17)).request("work", json!({})).cancels(1);
@@ -104,7 +104,7 @@ pub(crate) fn answers_twice(simulation: Simulation, is_wrong: bool) {
         .serve_messages(script, move |socket| serve(socket, "$/cancelRequest", "id", mistakes));
 }
 
-/// Answers a cancelled request in MCP, where that is not answered.
+/// Responds to a cancelled request in MCP, which wants silence.
 pub(crate) fn answers_cancelled(simulation: Simulation, is_wrong: bool) {
     let script =
         Script::new(Config::server(Dialect::MCP_2025_11_25)).request("work", json!({})).cancels(1);

@@ -20,7 +20,7 @@ async fn serve<S>(incoming: Incoming, router: LocalRouter<S>) {
     router.on_trouble(|_| {}).serve(&incoming).await;
 }
 
-/// A call of its own is not made on behalf of the request, and is not cancelled with it.
+/// Makes a call that is not on behalf of the request, and is not cancelled with it.
 pub(crate) fn forgets_its_call(simulation: Simulation, is_wrong: bool) {
     let work_on = async move |_: Value, cx: LocalContext| {
         let call: SentRequest<Value> = match is_wrong {
@@ -34,7 +34,7 @@ pub(crate) fn forgets_its_call(simulation: Simulation, is_wrong: bool) {
     });
 }
 
-/// Answers a cancel at once, and leaves its call to go on.
+/// Responds to a cancel at once, and leaves its call to go on.
 pub(crate) fn leaves_its_call(simulation: Simulation, is_wrong: bool) {
     let work_on = async move |_: Value, cx: LocalContext| {
         let call = confirm(cx.peer());
@@ -68,14 +68,14 @@ pub(crate) fn ignores_its_cancel(simulation: Simulation, is_wrong: bool) {
     });
 }
 
-/// A turn of an agent, which the client may stop and not cancel.
+/// Returns a turn of an agent, which the client may stop and not cancel.
 fn turn() -> Script {
     Script::new(Config::server(Dialect::ACP_V1))
         .request("session/prompt", json!({ "sessionId": "s1", "prompt": [] }))
         .stops(1)
 }
 
-/// A call of the turn is not made on behalf of it, and goes on when the turn is stopped.
+/// Makes a call that is not on behalf of the turn, and goes on when the turn is stopped.
 pub(crate) fn leaves_its_question(simulation: Simulation, is_wrong: bool) {
     let prompt = async move |_: Value, cx: LocalContext| {
         // A turn may be stopped before it begins.
@@ -124,7 +124,7 @@ pub(crate) fn looks_once(simulation: Simulation, is_wrong: bool) {
     });
 }
 
-/// A flag that somebody waits for: wrongly, it only wakes who waits already.
+/// A flag that tasks wait for. The wrong one is lost if no task waits when it is set.
 #[derive(Default)]
 struct Flag {
     is_set: Cell<bool>,
@@ -150,7 +150,7 @@ impl Flag {
     }
 }
 
-/// Loses the wake-up of who waits for another request, if that comes first.
+/// Loses the wake-up of a request that waits for another, if the other one comes first.
 pub(crate) fn loses_a_wake_up(simulation: Simulation, is_wrong: bool) {
     simulation.serve(work(2), move |incoming| {
         let work_on = async move |number: Number, cx: LocalContext<Flag>| {
@@ -166,7 +166,7 @@ pub(crate) fn loses_a_wake_up(simulation: Simulation, is_wrong: bool) {
     });
 }
 
-/// Two requests take two locks in another order each.
+/// Takes two locks in another order for each of two requests.
 pub(crate) fn deadlocks(simulation: Simulation, is_wrong: bool) {
     simulation.serve(work(2), move |incoming| {
         let work_on = async move |number: Number, cx: LocalContext<[Mutex<()>; 2]>| {
@@ -181,7 +181,7 @@ pub(crate) fn deadlocks(simulation: Simulation, is_wrong: bool) {
     });
 }
 
-/// Holds a lock while it waits for an answer, and waits for the lock without looking at its cancel.
+/// Holds a lock while it waits for a response, and waits for the lock without looking at its cancel.
 pub(crate) fn waits_for_a_lock(simulation: Simulation, is_wrong: bool) {
     simulation.serve(work(2).cancels(1), move |incoming| {
         let work_on = async move |_: Value, cx: LocalContext<Mutex<()>>| {
@@ -198,7 +198,7 @@ pub(crate) fn waits_for_a_lock(simulation: Simulation, is_wrong: bool) {
     });
 }
 
-/// Reads, waits, and writes what it read and one: two at a time count one.
+/// Reads a count, waits, and writes it plus one. Two requests at a time add one.
 pub(crate) fn loses_an_update(simulation: Simulation, is_wrong: bool) {
     let count = Rc::new(Cell::new(0));
     let counted = count.clone();
@@ -217,7 +217,7 @@ pub(crate) fn loses_an_update(simulation: Simulation, is_wrong: bool) {
     });
 }
 
-/// Whoever is cancelled cancels all that is at work.
+/// Cancels all requests at work when one of them is cancelled.
 pub(crate) fn cancels_its_sibling(simulation: Simulation, is_wrong: bool) {
     let script = work(2).cancels(1).reference(|_, _| Ok(json!("done")));
     simulation.serve(script, move |incoming| {
@@ -238,7 +238,7 @@ pub(crate) fn cancels_its_sibling(simulation: Simulation, is_wrong: bool) {
     });
 }
 
-/// Takes the answer that comes first for that of its first call.
+/// Takes the response that comes first for that of its first call.
 pub(crate) fn mixes_up_answers(simulation: Simulation, is_wrong: bool) {
     let script = work(1)
         .answers_to("one", [PeerAnswer::Result(json!(1))])
@@ -257,7 +257,7 @@ pub(crate) fn mixes_up_answers(simulation: Simulation, is_wrong: bool) {
     });
 }
 
-/// A task of its own waits for what never comes.
+/// Leaves a task that waits for an event which never comes.
 pub(crate) fn leaks_a_task(simulation: Simulation, is_wrong: bool) {
     simulation.serve(work(1).cancels(1), move |incoming| {
         let work_on = async move |_: Value, cx: LocalContext| {
@@ -309,7 +309,7 @@ pub(crate) fn panics(simulation: Simulation, is_wrong: bool) {
     });
 }
 
-/// Keeps the way back to its peer in what that holds.
+/// Keeps its peer in a state that keeps itself alive.
 pub(crate) fn keeps_its_peer(simulation: Simulation, is_wrong: bool) {
     type Kept = Rc<RefCell<Option<(Peer, Box<dyn Fn()>)>>>;
     simulation.serve(work(1), move |incoming| {
@@ -325,7 +325,7 @@ pub(crate) fn keeps_its_peer(simulation: Simulation, is_wrong: bool) {
     });
 }
 
-/// Writes after it was told to stop.
+/// Writes after it was cancelled.
 pub(crate) fn writes_when_cancelled(simulation: Simulation, is_wrong: bool) {
     let work_on = async move |_: Value, cx: LocalContext| {
         let outcome = cx.call::<Value>("confirm", json!({})).await;

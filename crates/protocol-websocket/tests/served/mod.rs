@@ -20,7 +20,7 @@ use tokio_util::compat::TokioAsyncReadCompatExt;
 
 use crate::support::{PATIENCE, Raw, Runtime, eventually};
 
-/// How each client was served.
+/// The result of serving one client.
 pub(crate) type Ended = Result<(), ServeError>;
 
 type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
@@ -80,7 +80,7 @@ impl Server {
         (self.connections)()
     }
 
-    /// A client that has its WebSocket.
+    /// Connects a client that has its WebSocket.
     pub(crate) fn open(&self) -> Raw {
         self.try_open().unwrap()
     }
@@ -93,14 +93,14 @@ impl Server {
         }
     }
 
-    /// A connection that has said nothing. Its reading fails rather than waits for ever.
+    /// Makes a connection that has sent nothing. Its reading fails rather than waits for ever.
     pub(crate) fn stream(&self) -> TcpStream {
         let stream = TcpStream::connect(self.address).unwrap();
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
         stream
     }
 
-    /// All that is answered to some bytes.
+    /// Sends these bytes, and returns everything that comes back.
     pub(crate) fn answer(&self, request: &[u8]) -> String {
         let mut stream = self.stream();
         stream.write_all(request).unwrap();
@@ -111,7 +111,7 @@ impl Server {
         self.drain.send_blocking((finish, cancel)).unwrap();
     }
 
-    /// Waits for the end of the drain, and gives how the clients were served.
+    /// Waits for the end of the drain, and returns the result of serving each client.
     pub(crate) fn end(self) -> Vec<Ended> {
         eventually(|| self.thread.is_finished());
         self.thread.join().unwrap();
@@ -123,7 +123,7 @@ impl Server {
     }
 }
 
-/// Everything up to the end.
+/// Reads everything up to the end.
 pub(crate) fn all(stream: &mut TcpStream) -> String {
     let mut text = String::new();
     stream.read_to_string(&mut text).unwrap();

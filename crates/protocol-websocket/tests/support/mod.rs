@@ -16,14 +16,14 @@ use tungstenite::http::HeaderValue;
 use tungstenite::protocol::WebSocketConfig;
 use tungstenite::{Error, HandshakeError, Message, WebSocket};
 
-/// Longer than anything takes on a loaded machine: whoever waits so long waits for ever.
+/// Longer than anything takes on a loaded machine. A wait of this length would never end.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 const URL: &str = "ws://localhost/";
 
 /// A peer of the crate tungstenite itself, which does what the test says.
 pub(crate) type Raw = WebSocket<TcpStream>;
 
-/// What runs one side.
+/// The runtime of one side.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Runtime {
     /// With tokio-tungstenite.
@@ -44,12 +44,12 @@ impl Side {
         &self.peer
     }
 
-    /// Drops every handle, and gives back what the driver will say.
+    /// Drops every handle, and returns the thread of the driver.
     pub(crate) fn let_go(self) -> JoinHandle<io::Result<()>> {
         self.driver
     }
 
-    /// Waits for the driver, which nobody but the peer ends.
+    /// Waits for the driver, which only the peer ends.
     #[allow(dead_code, reason = "most tests end it themselves")]
     pub(crate) fn ended_by_peer(self) -> io::Result<()> {
         let Self { peer: _peer, incoming: _incoming, driver } = self;
@@ -100,7 +100,7 @@ fn on_tokio<R>(work: impl Future<Output = R>) -> R {
     tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(work)
 }
 
-/// A side whose handshake is not done yet.
+/// A side before its handshake.
 struct Starting {
     handles: std::sync::mpsc::Receiver<(Peer, Incoming)>,
     driver: JoinHandle<io::Result<()>>,
@@ -144,7 +144,7 @@ async fn smol_socket(
     }
 }
 
-/// A client and a server.
+/// Connects a client and a server.
 pub(crate) fn connected(client: Runtime, server: Runtime, config: Config) -> (Side, Side) {
     let (near, far) = sockets();
     let client = client.start(near, Role::Client, Options::new(config.clone()));
@@ -152,7 +152,7 @@ pub(crate) fn connected(client: Runtime, server: Runtime, config: Config) -> (Si
     (client.wait(), server.wait())
 }
 
-/// A side in this role, and a peer that is not ours. Its reading fails rather than waits for ever.
+/// Connects a side in this role and a peer that is not ours. Its reading fails rather than waits for ever.
 pub(crate) fn facing(runtime: Runtime, role: Role, options: Options) -> (Side, Raw) {
     let (near, far) = sockets();
     near.set_read_timeout(Some(PATIENCE)).unwrap();
@@ -165,7 +165,7 @@ pub(crate) fn facing(runtime: Runtime, role: Role, options: Options) -> (Side, R
     (side.wait(), raw)
 }
 
-/// The status that the page of an origin sees.
+/// Returns the status that the page of an origin sees.
 pub(crate) fn status_for(runtime: Runtime, origin: Option<&'static str>, allowed: &str) -> u16 {
     let (near, far) = sockets();
     let origins = Origins::local().allow(allowed);
@@ -209,7 +209,7 @@ pub(crate) fn cancel(id: u64) -> Value {
     json!({ "jsonrpc": "2.0", "method": "$/cancel_request", "params": { "requestId": id } })
 }
 
-/// The next message, which must be text.
+/// Returns the next message, which must be text.
 pub(crate) fn read(raw: &mut Raw) -> Value {
     match raw.read().unwrap() {
         Message::Text(text) => serde_json::from_str(&text).unwrap(),

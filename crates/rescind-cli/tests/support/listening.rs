@@ -46,7 +46,7 @@ impl Listening {
         tungstenite::client(&self.url, self.stream()).unwrap().0
     }
 
-    /// The status line that a request for this path gets.
+    /// Returns the status line that a request for this path gets.
     pub(crate) fn status(&self, path: &str, headers: &str) -> String {
         let mut stream = self.stream();
         write!(stream, "GET {path} HTTP/1.1\r\nHost: localhost\r\n{headers}\r\n").unwrap();

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 pub(crate) const RESCIND: &str = env!("CARGO_BIN_EXE_rescind");
 
-/// A server that says when it works, and answers with a result once it is cancelled.
+/// A server that reports when it works, and responds with a result once it is cancelled.
 pub(crate) const STUBBORN: [&str; 3] = [
     "sh",
     "-c",
@@ -22,7 +22,7 @@ pub(crate) const STUBBORN: [&str; 3] = [
     read line; echo '{"jsonrpc":"2.0","id":2,"result":"done"}'; read line; true"#,
 ];
 
-/// Longer than anything takes on a loaded machine: whoever waits so long waits for ever.
+/// Longer than anything takes on a loaded machine. A wait of this length would never end.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A program that is killed when it takes too long, or the test fails.
@@ -61,7 +61,7 @@ impl Program {
     }
 }
 
-/// What a run of the program said.
+/// The output of a run of the program.
 #[derive(Debug)]
 pub(crate) struct Said {
     pub(crate) code: Option<i32>,
@@ -152,7 +152,7 @@ pub(crate) fn lines(stream: impl Read + Send + 'static) -> Receiver<String> {
     receive
 }
 
-/// A terminal, and the program's end of it.
+/// Returns a terminal, and the program's end of it.
 #[cfg(target_os = "linux")]
 pub(crate) fn terminal() -> (std::fs::File, std::os::fd::OwnedFd) {
     use std::os::unix::fs::OpenOptionsExt;
@@ -199,7 +199,7 @@ impl Dialect {
         }
     }
 
-    /// The cancel of a request, where there is one.
+    /// Returns the cancel of a request, where there is one.
     pub(crate) fn cancel(self, id: u64) -> Option<Value> {
         let (method, params) = match self {
             Self::JsonRpc => return None,
@@ -299,7 +299,7 @@ impl Server {
         self.program.wait().code()
     }
 
-    /// Hangs up and waits for the end: its exit code, the rest of what it sent, and its complaints.
+    /// Hangs up and waits for the end. Returns the exit code, the rest of its messages, and its complaints.
     pub(crate) fn end(mut self) -> (Option<i32>, Vec<Value>, String) {
         self.input = None;
         let code = self.program.wait().code();
@@ -318,7 +318,7 @@ pub(crate) fn notification(method: &str, params: Value) -> Value {
     json!({ "jsonrpc": "2.0", "method": method, "params": params })
 }
 
-/// The answer of a request that was cancelled.
+/// Returns the response to a request that was cancelled.
 pub(crate) fn cancelled(id: u64) -> Value {
     let error = json!({ "code": -32800, "message": "Request cancelled" });
     json!({ "jsonrpc": "2.0", "id": id, "error": error })

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::{Fault, Server};
 
-/// The next message; `None` at the end.
+/// Returns the next message, or `None` at the end.
 pub(super) fn frame(input: &mut impl BufRead) -> Option<String> {
     let mut length = None;
     loop {

@@ -17,11 +17,11 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-/// What is wrong with it.
+/// The one thing that is wrong with the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fault {
     None,
-    /// None either: at first, every second request is answered after the next.
+    /// None either: at first, the response to every second request comes after the next one.
     AnswersOutOfOrder,
     LosesImmediateCancels,
     NeverAnswersCancelled,
@@ -110,10 +110,10 @@ struct Server {
 
 #[derive(Default)]
 struct Table {
-    /// Requests at work; whoever drops or uses the sender ends the work.
+    /// The requests at work. Dropping or using the sender ends the work.
     at_work: HashMap<String, Sender<()>>,
     early: Vec<String>,
-    /// Those that have reported progress.
+    /// The requests that have reported progress.
     progressed: Vec<String>,
     /// Its own requests, by their ids, with what they are made for.
     own: HashMap<String, String>,
@@ -121,11 +121,11 @@ struct Table {
     cancelled: usize,
     /// Whether a cancel found nothing, and waits for the next work.
     stale: bool,
-    /// How many requests have come.
+    /// The number of requests that have come.
     requests: usize,
-    /// How many of them could be cancelled from some time on.
+    /// The number of requests that have begun, and can be cancelled from then on.
     registered: usize,
-    /// How many had come when each began.
+    /// The number of requests that had come when each one began.
     began: HashMap<String, usize>,
     /// DAP: the commands of the requests.
     commands: HashMap<String, String>,

@@ -12,7 +12,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-/// What is wrong with it.
+/// The one thing that is wrong with the client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fault {
     None,
@@ -88,12 +88,14 @@ struct Table {
     own: HashMap<String, State>,
     /// Whether the server has declared that it knows cancels.
     declared: bool,
-    /// The server's requests at work; whoever uses or drops the sender cancels one.
+    /// The server's requests at work. Using the sender cancels one, and dropping it ends the work with a
+    /// result.
     at_work: HashMap<String, Sender<()>>,
     answered: HashSet<String>,
     cancels: usize,
-    /// How many requests have come, and how many had when each at work began.
+    /// The number of requests that have come.
     requests: usize,
+    /// The number of requests that had come when each one began.
     began: HashMap<String, usize>,
 }
 
@@ -199,7 +201,7 @@ impl Client {
         self.say(format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"{method}","params":{params}}}"#));
     }
 
-    /// The id of the request that opens the session.
+    /// Returns the id of the request that opens the session.
     fn opening(&self) -> &'static str {
         if self.fault == Fault::ReusesIds { WORK } else { "1" }
     }
@@ -243,7 +245,7 @@ impl Client {
         self.call(WORK, method, &params);
     }
 
-    /// The server has said that it is time to cancel.
+    /// Cancels when the server has reported that it is time to.
     fn stop(&self) {
         let is_opening = self.lock().own.contains_key(WORK);
         let id = match self.fault {
@@ -275,7 +277,7 @@ impl Client {
         self.notify(method, &format!(r#"{{"{member}":{id}}}"#));
     }
 
-    /// The method of a cancel, and the member that names the request.
+    /// Returns the method of a cancel, and the member that names the request.
     fn cancelling(&self) -> (&'static str, &'static str) {
         match self.protocol {
             Protocol::JsonRpc => ("", ""),
@@ -306,7 +308,7 @@ impl Client {
         }
     }
 
-    /// An answer, perhaps to one of its requests.
+    /// Takes a response, perhaps to one of its requests.
     fn answered(self: &Arc<Self>, id: &str, result: Option<&Value>, error: Option<&Value>) {
         let id = match self.fault {
             Fault::TakesTextForNumber => id.trim_matches('"'),

@@ -1,11 +1,11 @@
-//! Who tampers with what a relay of the Debug Adapter Protocol says, with one fault each.
+//! Tampers with the messages of a relay of the Debug Adapter Protocol, with one fault each.
 
 use protocol_relay::Side;
 use serde_json::{Value, json};
 
 use crate::tamper::Fault::{self, *};
 
-/// What becomes of a message that the relay has for a side. `None` if it is lost.
+/// Tampers with a message that the relay has for a side. Returns `None` if it is lost.
 pub(crate) fn outgoing(fault: Fault, to: Side, mut message: Value) -> Option<Value> {
     let (kind, is_cancel) = (message["type"].clone(), message["command"] == "cancel");
     let names = |member: &str| message["arguments"].get(member).is_some();

@@ -1,5 +1,5 @@
-//! A relay that does everything right, but for one planted fault: the core's own relay, with somebody who tampers
-//! with what goes in and comes out.
+//! A relay that does everything right, but for one planted fault. It is the core's own relay, and its input and
+//! output are tampered with.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpStream};
@@ -90,7 +90,7 @@ impl Hop {
         Timestamp::from_millis(u64::try_from(millis).expect("a test is short"))
     }
 
-    /// `None` if the fault ends it all.
+    /// Takes bytes from a side. Returns `None` if the fault ends it all.
     fn take(&mut self, side: Side, chunk: &[u8]) -> Option<()> {
         let chunk = self.tamper.chunk(side, chunk)?;
         if self.framings[side as usize] == Framing::ContentLength {
@@ -166,7 +166,7 @@ impl Hop {
         while self.core.poll_event().is_some() {}
     }
 
-    /// Only where messages have numbers somebody tampers with them behind headers.
+    /// Writes a message behind a header. Only messages with numbers are tampered with there.
     fn write_with_header(&mut self, side: Side, message: &[u8]) {
         let body = message.windows(4).position(|bytes| bytes == b"\r\n\r\n").map(|at| at + 4);
         let value = serde_json::from_slice(&message[body.unwrap_or(0)..]);

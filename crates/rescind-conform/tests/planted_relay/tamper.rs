@@ -1,13 +1,13 @@
-//! Who tampers with what goes into a relay and comes out of it, with one fault each.
+//! Tampers with the input and the output of a relay, with one fault each.
 
 use protocol_relay::Side;
 use serde_json::{Value, json};
 
-/// What is wrong.
+/// The one thing that is wrong with the relay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fault {
     Nothing,
-    /// Passes on what it is given, as `tee` would.
+    /// Passes on the bytes that it is given, as `tee` would.
     Tunnels,
     /// Renames ids, and forwards cancels as they came: as a published multiplexer does.
     CancelsUnrenamed,
@@ -51,26 +51,27 @@ pub(crate) enum Fault {
     LosesBeyondHundred,
     OutlivesItsCaller,
     ForgetsTheDeserted,
-    /// In the Debug Adapter Protocol, as all of these: it tells nobody what became of a cancel.
+    /// Reports to nobody what became of a cancel. This and the next ones are faults in the Debug Adapter
+    /// Protocol.
     LosesAcknowledgements,
-    /// It takes the acknowledgement for the answer of what is cancelled.
+    /// Takes the acknowledgement for the response to the request that is cancelled.
     AcknowledgesOnly,
     LosesProgressCancels,
-    /// It counts numbers anew, and not those that events name.
+    /// Counts the numbers of messages anew, but not those that events name.
     MisnamesRequests,
     ForgetsCommands,
-    /// No fault that a check finds: it passes on what its protocol has, and nothing else.
+    /// Passes on the methods of its protocol, and no others. No check finds a fault in that.
     RefusesUnknown,
-    /// The other way round: it keeps to itself what it knows.
+    /// Passes on all methods but those of its protocol.
     RefusesKnown,
-    /// Nothing can be tested on it.
+    /// Passes no request on, so nothing can be tested.
     RefusesAll,
-    /// Nor this: what the server calls can't be tested on it.
+    /// Loses the requests of the server, so none of them can be tested.
     LosesTheirRequests,
 }
 use Fault::*;
 
-/// Where a message goes.
+/// The place that a message goes to.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Route {
     /// Into the relay, from where it came.
@@ -84,7 +85,7 @@ pub(crate) enum Route {
 struct Call {
     from: Side,
     id: Value,
-    /// What the tester marks it with.
+    /// The mark that the tester gave it.
     tag: Value,
     method: Value,
     /// The number of the read that it came in.
@@ -112,7 +113,7 @@ impl Tamper {
         Self { fault, calls: Vec::new(), chunk: 0, early: Vec::new(), held: None }
     }
 
-    /// What of some bytes is read. `None` if the relay dies of them.
+    /// Returns what the relay reads of these bytes. `None` if it dies of them.
     pub(crate) fn chunk(&mut self, _: Side, bytes: &[u8]) -> Option<Vec<u8>> {
         self.chunk += 1;
         let text = String::from_utf8_lossy(bytes);
@@ -127,7 +128,7 @@ impl Tamper {
         }
     }
 
-    /// Whether the end of a side is passed on. `None` if the relay ends by it.
+    /// Returns whether the end of a side is passed on. `None` if the relay ends by it.
     pub(crate) fn passes_end(&self, _: Side) -> Option<bool> {
         match self.fault {
             OutlivesItsCaller => Some(false),
@@ -136,7 +137,7 @@ impl Tamper {
         }
     }
 
-    /// What becomes of a message that came from a side. `None` if the relay dies of it.
+    /// Tampers with a message that came from a side. Returns `None` if the relay dies of it.
     pub(crate) fn incoming(&mut self, from: Side, line: Vec<u8>) -> Option<Vec<(Route, Vec<u8>)>> {
         let to = from.other();
         let Ok(message) = serde_json::from_slice::<Value>(&line) else {
@@ -167,7 +168,7 @@ impl Tamper {
         })
     }
 
-    /// Whether a request is kept for its method.
+    /// Returns whether a request is kept back for its method.
     fn refuses(&self, message: &Value) -> bool {
         let method = message["method"].as_str().unwrap_or_default();
         match (self.fault, KNOWN.contains(&method)) {
@@ -347,7 +348,7 @@ impl Tamper {
         }
     }
 
-    /// What becomes of a message that the relay has for a side.
+    /// Tampers with a message that the relay has for a side.
     pub(crate) fn outgoing(&mut self, to: Side, line: Vec<u8>) -> Vec<(Side, Vec<u8>)> {
         let from = to.other();
         let Ok(mut message) = serde_json::from_slice::<Value>(&line) else {
@@ -411,7 +412,7 @@ fn is_cancel(method: &str) -> bool {
     matches!(method, "$/cancel_request" | "notifications/cancelled")
 }
 
-/// The same cancel of another id.
+/// Returns the same cancel of another id.
 fn cancel_of(cancel: &Value, id: &Value) -> Value {
     let mut cancel = cancel.clone();
     cancel["params"]["requestId"] = id.clone();
@@ -423,7 +424,7 @@ fn cancelled(id: &Value) -> Value {
     json!({ "jsonrpc": "2.0", "id": id, "error": error })
 }
 
-/// Of what the test asks, what the protocols have.
+/// The methods that the tester asks for and the protocols have.
 const KNOWN: [&str; 6] = [
     "session/prompt",
     "fs/read_text_file",

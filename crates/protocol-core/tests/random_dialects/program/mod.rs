@@ -276,7 +276,7 @@ impl Program {
         }
     }
 
-    /// A refused command leaves everything as it was (G10).
+    /// Runs a command, and asserts that a refused one leaves everything as it was (G10).
     fn attempt<T>(
         &mut self,
         command: impl FnOnce(&mut Connection<usize, u32>) -> Result<T, Refusal>,
@@ -399,8 +399,8 @@ impl Program {
     }
 }
 
-/// Returns all that a refused command must leave as it was. The next message to leave is no part of it:
-/// responses that wait for the rest of their batch leave early once a message waits for their room.
+/// Returns all that a refused command must leave as it was. The next message to leave is no part of it.
+/// Responses that wait for the rest of their batch leave early once a message waits for their room.
 fn state(connection: &Connection<usize, u32>) -> (u64, usize) {
     let mut hasher = DefaultHasher::new();
     connection.machine().hash(&mut hasher);

@@ -23,7 +23,7 @@ fn row(method: &str) -> Row {
     }
 }
 
-/// Whether a filter admits a request of `tools/call` that took 5 ms, 3 of them after its cancel.
+/// Returns whether a filter admits a request of `tools/call` that took 5 ms, 3 of them after its cancel.
 fn admits(filter: &str) -> bool {
     Filter::parse(filter).unwrap().admits(&row("tools/call"))
 }

@@ -1,4 +1,4 @@
-//! What is on the screen, without a terminal.
+//! The content of the screen, without a terminal.
 
 use std::time::Duration;
 
@@ -26,7 +26,7 @@ impl Screen {
         self.0.take(&Input::Line(&serde_json::from_str(line).unwrap()));
     }
 
-    /// A request that is sent at that microsecond.
+    /// Sends a request at that microsecond.
     fn asks(&mut self, t: u64, id: u64, method: &str) {
         self.message(t, "sent", &format!(r#"{{"kind":"request","id":{id},"method":{method:?}}}"#));
     }
@@ -41,7 +41,7 @@ impl Screen {
         ));
     }
 
-    /// So many milliseconds after the recording began.
+    /// Moves the time to so many milliseconds after the recording began.
     fn tick(&mut self, millis: u64) {
         let start = humantime::parse_rfc3339("2026-01-01T00:00:00Z").unwrap();
         self.0.take(&Input::Tick(start + Duration::from_millis(millis)));
@@ -65,7 +65,7 @@ impl Screen {
         terminal.backend().to_string()
     }
 
-    /// The one line of the screen that has this in it, with single spaces.
+    /// Returns the one line of the screen that has this in it, with single spaces.
     #[track_caller]
     fn row(&self, part: &str) -> String {
         let seen = self.seen();

@@ -22,7 +22,8 @@ fn only_the_script_and_the_style_of_the_page_may_run() {
     assert!(!page.contains("http:") && !page.contains("https:") && !page.contains("url("));
 }
 
-/// A page of so many requests, each asked so often, with whole messages of this length; and what is said of it.
+/// Returns a page of so many requests, and the report on it. Each request has so many messages, each with a
+/// whole text of this length.
 fn page(
     name: &str,
     prepare: impl FnOnce(&mut Page),

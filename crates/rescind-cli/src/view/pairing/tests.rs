@@ -1,6 +1,6 @@
 use super::*;
 
-/// The requests of these lines, each in few words.
+/// Returns the requests of these lines, each in few words, and their counts.
 fn rows(lines: &[&str]) -> (Vec<String>, Counts) {
     let mut pairing = Pairing::new(REMEMBERED);
     for line in lines {

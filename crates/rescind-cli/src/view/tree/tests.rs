@@ -1,7 +1,7 @@
 use crate::view::pairing::{Pairing, REMEMBERED};
 
-/// The parents of requests, in the order they began. What passes is written as `up< 1 m`: over which connection, which
-/// way, a request's id and method; or without a method, its answer, which goes the other way.
+/// Returns the parents of requests, in the order in which they began. `up< 1 m` is a request: its connection,
+/// its direction, its id and its method. Without a method it is a response, in the direction that it takes.
 fn parents(hops: &[(&str, &str)], passed: &[&str]) -> Vec<Option<u64>> {
     let mut pairing = Pairing::new(REMEMBERED);
     let mut take = |line: String| {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::*;
 
-/// A recording that is written by hand, and what follows it.
+/// A recording that is written by hand, and its follower.
 struct Written {
     path: PathBuf,
     follower: Option<Follower>,
@@ -20,7 +20,7 @@ impl Written {
         written
     }
 
-    /// A file begins, as another or the same recording.
+    /// Begins a file, as another or the same recording.
     fn begin(&self, start: u64, part: u64) {
         let header = format!(
             r#"{{"recording":{{"version":1,"by":"x","start":"{start}","part":{part},"payloads":"kept","hops":[]}}}}"#
@@ -51,7 +51,7 @@ impl Written {
         self.write(&format!("{}\n", end(t)));
     }
 
-    /// The lines that were not seen before.
+    /// Returns the lines that were not seen before.
     fn read(&mut self) -> Vec<u64> {
         let follower = self.follower.get_or_insert_with(|| Follower::open(&self.path).unwrap());
         let seen = &mut self.seen;
@@ -77,7 +77,7 @@ impl Drop for Written {
     }
 }
 
-/// Of all lines the shortest.
+/// Returns the shortest line that there is.
 fn end(t: u64) -> String {
     format!(r#"{{"end":{{"t":{t},"lines":0,"dropped":0}}}}"#)
 }
