@@ -1,38 +1,29 @@
 //! A check is data that one interpreter plays and one judge reads.
 
-use std::fmt;
-
 use crate::family::Family;
+use crate::worded::worded;
 
-/// The strength of a clause.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Level {
-    /// The protocol demands it: a server that fails it breaks the protocol.
-    Must,
-    /// The protocol demands it of who declares it.
-    Capability,
-    /// The protocol recommends it, or users need it.
-    Should,
-    /// It is told, and judged by nobody.
-    Information,
+/// The words that tables of checks are written in.
+pub(crate) mod words {
+    pub(crate) use super::Id::*;
+    pub(crate) use super::Item::{self, *};
+    pub(crate) use super::Rule::{self, *};
+    pub(crate) use super::Step::{self, *};
+    pub(crate) use super::{Check, Id, Need, Reply, Source};
+    pub(crate) use crate::family::Family::{self, *};
 }
 
-impl Level {
-    /// The word for it.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Must => "MUST",
-            Self::Capability => "capability",
-            Self::Should => "SHOULD",
-            Self::Information => "information",
-        }
-    }
-}
-
-impl fmt::Display for Level {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
+worded! {
+    /// The strength of a clause.
+    pub enum Level {
+        /// The protocol demands it: a server that fails it breaks the protocol.
+        Must = "MUST",
+        /// The protocol demands it of who declares it.
+        Capability = "capability",
+        /// The protocol recommends it, or users need it.
+        Should = "SHOULD",
+        /// It is told, and judged by nobody.
+        Information = "information",
     }
 }
 

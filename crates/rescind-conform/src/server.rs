@@ -38,7 +38,7 @@ pub fn run(
     }
     let server = Server { target, options, facts };
     let report = |outcome: &_| seen(Progress::Checked(outcome));
-    Ok(options.suite.run(&server, CHECKS, begun, report))
+    Ok(options.suite.run(&server, &CHECKS, begun, report))
 }
 
 /// A server that is tested.

@@ -95,57 +95,6 @@ pub(crate) fn command(words: &[OsString]) -> io::Result<ChildCommand> {
     Ok(ChildCommand::new(command).grace(GRACE).stderr(Stderr::Last { bytes: STDERR_BYTES }))
 }
 
-/// This word in a command stands for the command of the server that it is to start.
-pub const SERVER: &str = "{server}";
-
-/// Returns a command with that of its server in it. Within a word, that is in one piece, each word of it in `quotes`.
-pub(crate) fn with_server(
-    command: &[OsString],
-    server: &[OsString],
-    quotes: fn(&str) -> String,
-) -> Vec<OsString> {
-    let words: Vec<_> = server.iter().map(|word| quotes(&word.to_string_lossy())).collect();
-    let in_one_piece = words.join(" ");
-    let words = command.iter().flat_map(|word| match word.to_str() {
-        Some(SERVER) => server.to_vec(),
-        Some(text) => vec![text.replace(SERVER, &in_one_piece).into()],
-        None => vec![word.clone()],
-    });
-    words.collect()
-}
-
-/// Returns whether a command names the server that it is to start.
-pub(crate) fn names_server(command: &[OsString]) -> bool {
-    command.iter().any(|word| word.to_str().is_some_and(|word| word.contains(SERVER)))
-}
-
-/// Joins standard input and output with a tester, until either is gone.
-pub(crate) fn join(mut tester: TcpStream) -> io::Result<()> {
-    tester.set_nodelay(true)?;
-    let mut told = tester.try_clone()?;
-    thread::spawn(move || {
-        // Either side may go at any time, which ends the session.
-        let _ = copy(&mut io::stdin().lock(), &mut told);
-        let _ = told.shutdown(Shutdown::Write);
-    });
-    // A peer that reads no more is one that is gone.
-    let _ = copy(&mut tester, &mut io::stdout().lock());
-    Ok(())
-}
-
-/// As `io::copy`, and each read is passed on at once.
-fn copy(from: &mut impl Read, to: &mut impl Write) -> io::Result<()> {
-    let mut buffer = vec![0; 64 << 10];
-    loop {
-        match from.read(&mut buffer) {
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-            Ok(0) => return Ok(()),
-            Ok(len) => to.write_all(&buffer[..len]).and_then(|()| to.flush())?,
-        }
-    }
-}
-
 /// A server in this process: a function that serves a connection until its input ends.
 #[derive(Debug)]
 pub struct InProcess<F>(pub F);

@@ -54,6 +54,9 @@ pub(crate) const DAP_PROGRESS: Source = Source::new(
 pub(crate) const OURS: Source = Source::new(ALL, "docs/conformance.md, needs of users");
 
 pub(crate) const CANCELLING: &[Family] = &[Acp, AcpV2, AcpDraft, Lsp, McpUntil2025, Mcp2026, Abp];
+/// With the one in which cancels are requests.
+pub(crate) const WITH_DAP: &[Family] =
+    &[Acp, AcpV2, AcpDraft, Lsp, McpUntil2025, Mcp2026, Abp, Dap];
 pub(crate) const WITH_ACP: &[Family] = &[Acp, AcpV2, AcpDraft];
 pub(crate) const ALL: &[Family] =
     &[JsonRpc, Acp, AcpV2, AcpDraft, Lsp, McpUntil2025, Mcp2026, Abp, Dap, DapPlain, Erlmcp];
@@ -107,6 +110,13 @@ pub(crate) const MALFORMED: &[Clause] = &[
         .must("A notification is never answered, and one bad message ends no connection."),
     MCP.of(&[McpUntil2025, Mcp2026]).should("A malformed cancel is ignored."),
     OURS.of(&[Dap]).should("A bad request is refused, and ends no connection."),
+];
+
+pub(crate) const ACKNOWLEDGED: &[Clause] = &[
+    ABP.must("A cancel is acknowledged with whether it cancelled something."),
+    DAP.must(
+        "A cancel is a request, and is answered: with an error, if nothing could be cancelled.",
+    ),
 ];
 
 pub(crate) const NOT_NAMED: &[Clause] = &[

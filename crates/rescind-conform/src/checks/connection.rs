@@ -1,13 +1,6 @@
 //! Ids, requests of the server's own, and the connection as a whole.
 
-use super::base::{SLOW_A, SLOW_B, check, same_id};
-use super::clauses::*;
-use crate::check::Id::*;
-use crate::check::Item::*;
-use crate::check::Rule::{self, *};
-use crate::check::Step::{self, *};
-use crate::check::{Check, Need};
-use crate::family::Family::*;
+use super::base::*;
 
 /// In their order.
 pub(super) const CONNECTION: &[Check] = &[

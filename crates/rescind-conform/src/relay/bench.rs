@@ -6,9 +6,9 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use protocol_core::Envelope;
 use serde_json::{Value, json};
 
-use super::envelope::Envelope;
 use super::message::{Message, Protocol, Request};
 use super::target::Ends;
 use super::work::Work;
@@ -79,7 +79,7 @@ pub(super) enum What {
 pub(super) struct Bench {
     near: End,
     far: End,
-    arrived: Receiver<(Side, io::Result<Option<Vec<u8>>>)>,
+    arrivals: Receiver<(Side, io::Result<Option<Vec<u8>>>)>,
     child: Option<Child>,
     patience: Duration,
     begun: Instant,
@@ -116,7 +116,7 @@ impl Bench {
         patience: Duration,
     ) -> Result<Self, (String, String)> {
         let Ends { mut near, far } = ends;
-        let (arrive, arrived) = channel();
+        let (arrive, arrivals) = channel();
         let child = near.child.take();
         let near = End::new(Side::Near, protocols[0], near, &arrive);
         let write = |near: &End, step, number| {
@@ -130,18 +130,16 @@ impl Bench {
             Ok(far) => End::new(Side::Far, protocols[1], far, &arrive),
             Err(error) => return Err((error.to_string(), stderr(&child))),
         };
-        let begun = Instant::now();
-        let (log, notifications) = (Vec::new(), Vec::new());
         let mut bench = Self {
             near,
             far,
-            arrived,
+            arrivals,
             child,
             patience,
-            begun,
+            begun: Instant::now(),
             reaches: [Some(Work::Unknown); 2],
-            log,
-            opening: notifications,
+            log: Vec::new(),
+            opening: Vec::new(),
             was_late: false,
             is_open: false,
             numbered: Cell::new(0),
@@ -264,7 +262,7 @@ impl Bench {
     }
 
     fn take(&mut self, patience: Duration) -> Taken {
-        let (side, what) = match self.arrived.recv_timeout(patience) {
+        let (side, what) = match self.arrivals.recv_timeout(patience) {
             Ok((side, Ok(Some(bytes)))) => (side, Ok(bytes)),
             Ok((side, Ok(None))) => (side, Err(None)),
             Ok((side, Err(error))) => (side, Err(Some(error.to_string()))),
@@ -306,6 +304,16 @@ impl Bench {
         let method = |value: &Value| value["method"].as_str().map(str::to_owned);
         !self.is_open
             || matches!(message, Message::Notification(value) if method(value).is_some_and(|it| self.opening.contains(&it)))
+    }
+
+    /// Returns the messages that have arrived on one side.
+    pub(super) fn arrived(&self, side: Side) -> impl DoubleEndedIterator<Item = &Message> {
+        self.log.iter().filter(move |entry| entry.side == side).filter_map(|entry| {
+            match &entry.what {
+                What::Arrived(message, _) => Some(message),
+                _ => None,
+            }
+        })
     }
 
     /// Whether the relay has closed that side.
@@ -421,8 +429,8 @@ impl Read for Chunks {
 
 fn opening_id(protocol: Protocol, number: usize) -> Value {
     match protocol.envelope {
-        Envelope::JsonRpc => json!(format!("open-{}", number + 1)),
         Envelope::Dap => json!(number + 1),
+        _ => json!(format!("open-{}", number + 1)),
     }
 }
 

@@ -1,74 +1,47 @@
 //! Messages are written and read here in each envelope. Those of JSON-RPC are read in `message.rs`.
 
+use protocol_core::Envelope;
 use serde_json::{Value, json};
 
 use super::message::{Message, Protocol, Request, tag};
+use crate::wire::text;
 
 /// The code of an answer that says that its request was cancelled, in whatever envelope.
 pub(super) const CANCELLED: i64 = -32800;
-
-/// The form in which messages are written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Envelope {
-    /// `{"jsonrpc": "2.0", …}`.
-    JsonRpc,
-    /// That of the Debug Adapter Protocol, in which every message has a number and a cancel is a request.
-    Dap,
-}
 
 /// The messages that we write. `number` is the sequence number of a message that is no request with an id of
 /// its own, if the protocol numbers its messages.
 impl Protocol {
     /// Whether a request can have this id.
     pub(super) fn has_id(self, id: &Value) -> bool {
-        match self.envelope {
-            Envelope::JsonRpc => true,
-            Envelope::Dap => id.as_u64().is_some_and(|id| id > 0),
-        }
+        self.envelope != Envelope::Dap || id.as_u64().is_some_and(|id| id > 0)
     }
 
     pub(super) fn request(self, id: &Value, method: &str, params: &Value) -> String {
-        let request = match self.envelope {
-            Envelope::JsonRpc => {
-                json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params })
-            }
-            Envelope::Dap => {
-                json!({ "seq": id, "type": "request", "command": method, "arguments": params })
-            }
-        };
-        request.to_string()
+        text::request(self.envelope, &id.to_string(), method, &params.to_string())
     }
 
     pub(super) fn notification(self, number: u64, method: &str, params: &Value) -> String {
-        let notification = match self.envelope {
-            Envelope::JsonRpc => json!({ "jsonrpc": "2.0", "method": method, "params": params }),
-            Envelope::Dap => {
-                json!({ "seq": number, "type": "event", "event": method, "body": params })
-            }
-        };
-        notification.to_string()
+        text::notification(self.envelope, method, &params.to_string(), &number.to_string())
     }
 
     /// A cancel with these params.
     pub(super) fn cancel(self, number: u64, params: &Value) -> String {
         match self.envelope {
-            Envelope::JsonRpc => self.notification(number, self.cancel, params),
             Envelope::Dap => self.request(&json!(number), self.cancel, params),
+            _ => self.notification(number, self.cancel, params),
         }
     }
 
     /// An answer to a request of this method: `{"result": …}` or `{"error": …}`, or other members as they are.
     pub(super) fn response(self, number: u64, to: &Value, method: &str, answer: &Value) -> String {
-        let (mut response, answer) = match self.envelope {
-            Envelope::JsonRpc => (json!({ "jsonrpc": "2.0", "id": to }), answer.clone()),
-            Envelope::Dap => (
-                json!({ "seq": number, "type": "response", "request_seq": to, "command": method }),
-                dap_answer(answer),
-            ),
+        let answer = match self.envelope {
+            Envelope::Dap => dap_answer(answer).to_string(),
+            _ => answer.to_string(),
         };
-        let members = answer.as_object().expect("an answer is an object").clone();
-        response.as_object_mut().expect("it is one").extend(members);
-        response.to_string()
+        let members = answer.strip_prefix('{').and_then(|members| members.strip_suffix('}'));
+        let members = members.expect("an answer is an object");
+        text::response(self.envelope, &to.to_string(), method, members, &number.to_string())
     }
 }
 

@@ -2,10 +2,10 @@
 
 use std::io::{self, BufRead, Read};
 
-use protocol_core::Dialect;
+use protocol_core::{Dialect, Envelope};
 use serde_json::Value;
 
-use super::envelope::{self, Envelope};
+use super::envelope;
 use crate::family::Family;
 use crate::value::integer;
 
@@ -197,7 +197,7 @@ pub(super) enum Message {
 }
 
 /// A request, with the mark by which it is found again.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Request {
     /// The id that its sender gave it.
     pub(super) id: Value,
@@ -228,8 +228,8 @@ impl Message {
             return Self::Batch(value);
         }
         match protocol.envelope {
-            Envelope::JsonRpc => Self::of_json_rpc(protocol, value),
             Envelope::Dap => envelope::read_dap(protocol, value),
+            _ => Self::of_json_rpc(protocol, value),
         }
     }
 

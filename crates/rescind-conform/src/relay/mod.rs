@@ -33,7 +33,7 @@ use crate::target::Unreached;
 
 pub use checks::{RELAY_CHECKS, RelayCheck};
 pub use rules::Rule as RelayRule;
-pub use target::{Ends, InProcessRelay, Relay, RelayProgram, far};
+pub use target::{Ends, InProcessRelay, Relay, RelayProgram};
 
 use bench::{Bench, Side};
 use checks::{Conversation, Fits};

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::bench::{Bench, Entry, Side, What};
 use super::envelope::CANCELLED;
-use super::message::{CancelTarget, Cancelled, Message, Protocol};
+use super::message::{CancelTarget, Cancelled, Message, Protocol, Request};
 use super::work::Work;
 
 /// A scenario at work. What returns an `Option` waits, and is `None` when it waited in vain.
@@ -108,6 +108,13 @@ impl<'a> Play<'a> {
         self.arrives(tag)
     }
 
+    /// The same under an id of this number, which the seed shifts. Returns both ids.
+    pub(super) fn called(&mut self, number: u64) -> Option<(Value, Value)> {
+        let id = self.id(number);
+        let far = self.call(&id)?;
+        Some((id, far))
+    }
+
     pub(super) fn cancel(&mut self, id: &Value) {
         let text = self.cancel_text(id);
         self.send(&[text]);
@@ -133,28 +140,18 @@ impl<'a> Play<'a> {
 
     /// Waits for a request at the callee.
     pub(super) fn arrives(&mut self, tag: u64) -> Option<Value> {
-        self.wait(self.callee(), |message| match message {
-            Message::Request(request) if request.tag == Some(tag) => Some(request.id.clone()),
-            _ => None,
-        })
+        self.wait(self.callee(), |message| id_of(message, |request| request.tag == Some(tag)))
     }
 
     /// Waits for a request of this method at the callee.
     pub(super) fn arrives_as(&mut self, method: &str) -> Option<Value> {
-        self.wait(self.callee(), |message| match message {
-            Message::Request(request) if request.method == method => Some(request.id.clone()),
-            _ => None,
-        })
+        self.wait(self.callee(), |message| id_of(message, |request| request.method == method))
     }
 
     /// As [`arrives`](Self::arrives), without waiting.
     pub(super) fn arrived(&self, tag: u64) -> Option<Value> {
-        self.bench.log.iter().find_map(|entry| match &entry.what {
-            What::Arrived(Message::Request(request), _) if request.tag == Some(tag) => {
-                Some(request.id.clone())
-            }
-            _ => None,
-        })
+        let mut arrived = self.bench.arrived(self.callee());
+        arrived.find_map(|message| id_of(message, |request| request.tag == Some(tag)))
     }
 
     /// Answers from the callee. `answer` is `{"result": …}` or `{"error": …}`.
@@ -164,12 +161,8 @@ impl<'a> Play<'a> {
     }
 
     pub(super) fn answer_text(&self, far: &Value, answer: &Value) -> String {
-        let asked = self.bench.log.iter().rev().find_map(|entry| match &entry.what {
-            What::Arrived(Message::Request(request), _)
-                if entry.side == self.callee() && request.id == *far =>
-            {
-                Some(request.method.as_str())
-            }
+        let asked = self.bench.arrived(self.callee()).rev().find_map(|message| match message {
+            Message::Request(request) if request.id == *far => Some(request.method.as_str()),
             _ => None,
         });
         let protocol = self.bench.protocol(self.callee());
@@ -305,19 +298,18 @@ impl<'a> Play<'a> {
     }
 
     fn wait<T>(&mut self, side: Side, wanted: impl Fn(&Message) -> Option<T>) -> Option<T> {
-        let seen = self.bench.log.iter().find_map(|entry| match entry {
-            Entry { side: at, what: What::Arrived(message, _), .. } if *at == side => {
-                wanted(message)
-            }
-            _ => None,
-        });
-        if seen.is_some() {
-            return seen;
+        let mut found = self.bench.arrived(side).find_map(&wanted);
+        while found.is_none() {
+            found = wanted(&self.bench.next(side)?);
         }
-        loop {
-            if let Some(found) = wanted(&self.bench.next(side)?) {
-                return Some(found);
-            }
-        }
+        found
+    }
+}
+
+/// Returns the id of a request that is such a one.
+fn id_of(message: &Message, is_such: impl Fn(&Request) -> bool) -> Option<Value> {
+    match message {
+        Message::Request(request) if is_such(request) => Some(request.id.clone()),
+        _ => None,
     }
 }

@@ -24,8 +24,7 @@ fn begun(play: &Play<'_>, far: &Value) -> String {
 }
 
 pub(super) fn progress_of_request(play: &mut Play<'_>) -> Option<()> {
-    let id = play.id(9045);
-    let far = play.call(&id)?;
+    let (id, far) = play.called(9045)?;
     let begun = begun(play, &far);
     play.send_back(&[begun]);
     play.barrier()?;

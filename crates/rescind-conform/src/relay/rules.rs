@@ -3,99 +3,52 @@
 mod notes;
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::mem;
 
+use protocol_core::Envelope;
 use serde_json::Value;
 
 use super::bench::{Entry, Side, What};
-use super::envelope::{CANCELLED, Envelope};
+use super::envelope::CANCELLED;
 use super::message::{CancelTarget, Cancelled, Message, Protocol, Request, tag};
+use crate::worded::worded;
 use notes::Notes;
 
-/// A duty that a relay has to both sides.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Rule {
-    /// Each request is forwarded once, unless it was cancelled before it left.
-    ForwardedOnce,
-    /// The method and the params of a request arrive as they were.
-    RequestUnchanged,
-    /// No two requests in flight share an id on the other side.
-    OwnIds,
-    /// Each request is answered once, under its own id and with that id's JSON type.
-    AnsweredOnce,
-    /// The answer is that of the other side, if the request was not cancelled.
-    AnswerUnchanged,
-    /// The answer to a cancelled request is that of the other side, too.
-    CancelledAnswer,
-    /// Each cancel of a live request arrives once, and names the id that the request has on that side.
-    CancelForwarded,
-    /// No cancel hits another request. A cancel of an uncancellable one does not arrive either.
-    CancelOfAnother,
-    /// No cancel arrives of an unknown id, an answered request, or an id of another side or type.
-    CancelOfNothing,
-    /// Each cancel that is a request is answered under its own id, whatever became of its target.
-    Acknowledged,
-    /// A cancelled request gets no answer if the protocol wants that, and no progress if it wants none.
-    Silence,
-    /// No malformed cancel arrives in any form.
-    MalformedCancel,
-    /// Neither a batch nor its members arrive, if the protocol has no batches.
-    Batch,
-    /// Each notification arrives once, in order, and its token is untouched.
-    Notifications,
-    /// Each message has a form that every peer can read.
-    Form,
-    /// If one side is gone, no request of the other waits for it, and no work goes on for it.
-    Ends,
-}
-
-impl Rule {
-    /// All rules, in the order of their declaration.
-    pub const ALL: [Self; 16] = [
-        Self::ForwardedOnce,
-        Self::RequestUnchanged,
-        Self::OwnIds,
-        Self::AnsweredOnce,
-        Self::AnswerUnchanged,
-        Self::CancelledAnswer,
-        Self::CancelForwarded,
-        Self::CancelOfAnother,
-        Self::CancelOfNothing,
-        Self::Acknowledged,
-        Self::Silence,
-        Self::MalformedCancel,
-        Self::Batch,
-        Self::Notifications,
-        Self::Form,
-        Self::Ends,
-    ];
-}
-
-impl fmt::Display for Rule {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::ForwardedOnce => "each live request is forwarded once",
-            Self::RequestUnchanged => "its method and params arrive as they were",
-            Self::OwnIds => "requests in flight have ids of their own on the other side",
-            Self::AnsweredOnce => "each request is answered once, under its id and JSON type",
-            Self::AnswerUnchanged => "the answer is the one that was given",
-            Self::CancelledAnswer => {
-                "what the other side answers to a cancelled request is passed on"
-            }
-            Self::CancelOfAnother => "no cancel hits a request that was not cancelled",
-            Self::CancelForwarded => "each cancel of a live request arrives once, with the far id",
-            Self::CancelOfNothing => "no cancel of an unknown or answered target arrives",
-            Self::Acknowledged => "each cancel that is a request is answered once",
-            Self::Silence => {
-                "nothing is said about a cancelled request, where the protocol says so"
-            }
-            Self::MalformedCancel => "no malformed cancel arrives",
-            Self::Batch => "no batch arrives, nor its members",
-            Self::Notifications => "each notification arrives once, in order, as it was",
-            Self::Form => "what arrives has the form that every peer understands",
-            Self::Ends => "the end of one side settles the requests of the other",
-        })
+worded! {
+    /// A duty that a relay has to both sides.
+    pub enum Rule {
+        /// Each request is forwarded once, unless it was cancelled before it left.
+        ForwardedOnce = "each live request is forwarded once",
+        /// The method and the params of a request arrive as they were.
+        RequestUnchanged = "its method and params arrive as they were",
+        /// No two requests in flight share an id on the other side.
+        OwnIds = "requests in flight have ids of their own on the other side",
+        /// Each request is answered once, under its own id and with that id's JSON type.
+        AnsweredOnce = "each request is answered once, under its id and JSON type",
+        /// The answer is that of the other side, if the request was not cancelled.
+        AnswerUnchanged = "the answer is the one that was given",
+        /// The answer to a cancelled request is that of the other side, too.
+        CancelledAnswer = "what the other side answers to a cancelled request is passed on",
+        /// Each cancel of a live request arrives once, and names the id that the request has on that side.
+        CancelForwarded = "each cancel of a live request arrives once, with the far id",
+        /// No cancel hits another request. A cancel of an uncancellable one does not arrive either.
+        CancelOfAnother = "no cancel hits a request that was not cancelled",
+        /// No cancel arrives of an unknown id, an answered request, or an id of another side or type.
+        CancelOfNothing = "no cancel of an unknown or answered target arrives",
+        /// Each cancel that is a request is answered under its own id, whatever became of its target.
+        Acknowledged = "each cancel that is a request is answered once",
+        /// A cancelled request gets no answer if the protocol wants that, and no progress if it wants none.
+        Silence = "nothing is said about a cancelled request, where the protocol says so",
+        /// No malformed cancel arrives in any form.
+        MalformedCancel = "no malformed cancel arrives",
+        /// Neither a batch nor its members arrive, if the protocol has no batches.
+        Batch = "no batch arrives, nor its members",
+        /// Each notification arrives once, in order, and its token is untouched.
+        Notifications = "each notification arrives once, in order, as it was",
+        /// Each message has a form that every peer can read.
+        Form = "what arrives has the form that every peer understands",
+        /// If one side is gone, no request of the other waits for it, and no work goes on for it.
+        Ends = "the end of one side settles the requests of the other",
     }
 }
 
@@ -169,6 +122,7 @@ struct Direction<'a> {
 }
 
 /// A request of the caller's.
+#[derive(Default)]
 struct Asked {
     request: Request,
     /// Another with the same id was in flight.
@@ -192,8 +146,9 @@ struct Asked {
     left: bool,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Twin {
+    #[default]
     None,
     InFlight,
     Cancelled,
@@ -268,7 +223,8 @@ impl<'a> Direction<'a> {
                     Some(_) => Twin::Cancelled,
                 };
                 let deserted = self.callee_closed;
-                self.asked.push(Asked::new(request.clone(), twin, deserted));
+                let request = request.clone();
+                self.asked.push(Asked { request, twin, deserted, ..Asked::default() });
             }
             Message::Cancel { target: CancelTarget::Id(id), .. } => {
                 let Protocol { uncancellable, .. } = self.protocol;
@@ -419,23 +375,6 @@ impl<'a> Direction<'a> {
 }
 
 impl Asked {
-    fn new(request: Request, twin: Twin, deserted: bool) -> Self {
-        Self {
-            request,
-            twin,
-            cancelled: false,
-            answered_before_cancel: false,
-            forwarded: Vec::new(),
-            given: None,
-            cancels: 0,
-            answers: Vec::new(),
-            orphaned: false,
-            deserted,
-            told: false,
-            left: false,
-        }
-    }
-
     fn settle(&self, [protocol, callee]: [Protocol; 2], checks: &mut Checks) {
         let id = &self.request.id;
         let forwarded = self.forwarded.len();
@@ -532,8 +471,8 @@ fn form(protocol: Protocol, message: &Message, text: &str, checks: &mut Checks) 
     let value: Value = serde_json::from_str(text).unwrap_or_default();
     let what = || format!("{text:.200}");
     let (is_such, params) = match protocol.envelope {
-        Envelope::JsonRpc => (value["jsonrpc"] == "2.0", "params"),
         Envelope::Dap => (protocol.has_id(&value["seq"]), "arguments"),
+        _ => (value["jsonrpc"] == "2.0", "params"),
     };
     checks.check(Rule::Form, value.is_array() || is_such, what);
     checks.check(Rule::Form, value.get(params).is_none_or(|params| !params.is_null()), what);

@@ -1,8 +1,8 @@
 //! The conversations with a relay. Ids are chosen so that none is equal to one that a relay would issue.
 
+use protocol_core::Envelope;
 use serde_json::{Value, json};
 
-use super::envelope::Envelope;
 use super::message::Framing;
 use super::play::Play;
 
@@ -44,8 +44,7 @@ pub(super) fn same_id_both_ways(play: &mut Play<'_>) -> Option<()> {
     if !play.is_both_ways() {
         return None;
     }
-    let id = play.id(9002);
-    let far = play.call(&id)?;
+    let (id, far) = play.called(9002)?;
     let back = play.swapped(|play| play.call(&id))?;
     play.cancelled(&id)?;
     play.swapped(|play| play.finish_call(&back));
@@ -72,23 +71,20 @@ pub(super) fn cancel_live(play: &mut Play<'_>) -> Option<()> {
 }
 
 pub(super) fn cancel_twice(play: &mut Play<'_>) -> Option<()> {
-    let id = play.id(9004);
-    let far = play.call(&id)?;
+    let (id, far) = play.called(9004)?;
     play.cancelled(&id)?;
     play.cancelled(&id)?;
     play.confirm(&id, &far)
 }
 
 pub(super) fn cancel_answered_with_result(play: &mut Play<'_>) -> Option<()> {
-    let id = play.id(9005);
-    let far = play.call(&id)?;
+    let (id, far) = play.called(9005)?;
     play.cancelled(&id)?;
     play.complete(&id, &far)
 }
 
 pub(super) fn progress_after_cancel(play: &mut Play<'_>) -> Option<()> {
-    let id = play.id(9006);
-    let far = play.call(&id)?;
+    let (id, far) = play.called(9006)?;
     play.cancelled(&id)?;
     let progress = play.note_back("$/progress", &json!({ "token": id, "value": 1 }));
     play.send_back(&[progress]);
@@ -96,8 +92,7 @@ pub(super) fn progress_after_cancel(play: &mut Play<'_>) -> Option<()> {
 }
 
 pub(super) fn cancel_unknown(play: &mut Play<'_>) -> Option<()> {
-    let id = play.id(9007);
-    let far = play.call(&id)?;
+    let (id, far) = play.called(9007)?;
     // Among them the id of another JSON type, and that of the same request on the other side.
     let mut unknown = vec![
         play.id(9999),
@@ -117,8 +112,7 @@ pub(super) fn cancel_unknown(play: &mut Play<'_>) -> Option<()> {
 }
 
 pub(super) fn cancel_answered(play: &mut Play<'_>) -> Option<()> {
-    let id = play.id(9008);
-    let far = play.call(&id)?;
+    let (id, far) = play.called(9008)?;
     play.complete(&id, &far)?;
     play.cancel(&id);
     play.cancel(&far);
@@ -126,8 +120,7 @@ pub(super) fn cancel_answered(play: &mut Play<'_>) -> Option<()> {
 }
 
 pub(super) fn cancel_malformed(play: &mut Play<'_>) -> Option<()> {
-    let id = play.id(9009);
-    let far = play.call(&id)?;
+    let (id, far) = play.called(9009)?;
     let target = play.protocol().target;
     let params = [
         json!([]),
@@ -149,8 +142,7 @@ pub(super) fn cancel_malformed(play: &mut Play<'_>) -> Option<()> {
 
 /// The callee's cancel names an id of its own direction (B13).
 pub(super) fn cancel_from_the_wrong_side(play: &mut Play<'_>) -> Option<()> {
-    let id = play.id(9010);
-    let far = play.call(&id)?;
+    let (id, far) = play.called(9010)?;
     play.swapped(|play| {
         play.cancel(&far);
         play.cancel(&id);
@@ -201,30 +193,25 @@ pub(super) fn id_reused_at_once(play: &mut Play<'_>) -> Option<()> {
 }
 
 pub(super) fn crossing(play: &mut Play<'_>) -> Option<()> {
-    let id = play.id(9014);
-    let far = play.call(&id)?;
+    let (id, far) = play.called(9014)?;
     play.finish_call(&far);
     play.cancel(&id);
     play.answered(&id)
 }
 
 pub(super) fn id_reused_after_answer(play: &mut Play<'_>) -> Option<()> {
-    let id = play.id(9015);
-    let far = play.call(&id)?;
+    let (id, far) = play.called(9015)?;
     play.cancelled(&id)?;
     play.confirm(&id, &far)?;
     // The second use is as live as the first, and the old cancel is not its own.
-    let (request, tag) = play.request_text(&id);
-    play.send(&[request]);
-    let far = play.arrives(tag)?;
+    let far = play.call(&id)?;
     play.barrier()?;
     play.finish_call(&far);
     play.barrier()
 }
 
 pub(super) fn duplicate_id(play: &mut Play<'_>) -> Option<()> {
-    let id = play.id(9016);
-    let far = play.call(&id)?;
+    let (id, far) = play.called(9016)?;
     let (twin, _) = play.request_text(&id);
     play.send(&[twin]);
     play.barrier()?;
@@ -270,8 +257,7 @@ fn escaped(value: &Value) -> String {
 }
 
 pub(super) fn batches(play: &mut Play<'_>) -> Option<()> {
-    let id = play.id(9018);
-    let far = play.call(&id)?;
+    let (id, far) = play.called(9018)?;
     let cancel = play.cancel_text(&id);
     let (one, _) = play.request_text(&play.id(9019));
     let (two, _) = play.request_text(&play.id(9020));
@@ -284,8 +270,7 @@ pub(super) fn batches(play: &mut Play<'_>) -> Option<()> {
 }
 
 pub(super) fn stray_answers(play: &mut Play<'_>) -> Option<()> {
-    let id = play.id(9021);
-    let far = play.call(&id)?;
+    let (id, far) = play.called(9021)?;
     for stray in possible(play, [json!(1_000_000), json!("stray"), Value::Null]) {
         play.finish_call(&stray);
     }
@@ -299,8 +284,7 @@ pub(super) fn stray_answers(play: &mut Play<'_>) -> Option<()> {
 }
 
 pub(super) fn answer_under_other_type(play: &mut Play<'_>) -> Option<()> {
-    let id = play.id(9022);
-    let far = play.call(&id)?;
+    let (id, far) = play.called(9022)?;
     let other = far.as_str().map_or_else(|| json!(far.to_string()), |text| json!(text.len()));
     play.answer(&other, &json!({ "result": "of nothing" }));
     play.barrier()?;
@@ -309,14 +293,14 @@ pub(super) fn answer_under_other_type(play: &mut Play<'_>) -> Option<()> {
 
 pub(super) fn malformed_answers(play: &mut Play<'_>) -> Option<()> {
     let answers = match play.protocol().envelope {
-        Envelope::JsonRpc => [
+        Envelope::Dap => {
+            [json!({ "success": "yes" }), json!({ "success": null }), json!({ "body": {} })]
+        }
+        _ => [
             json!({ "result": 1, "error": { "code": 1, "message": "both" } }),
             json!({ "error": { "code": "-32800", "message": "code as a string" } }),
             json!({ "error": "no object" }),
         ],
-        Envelope::Dap => {
-            [json!({ "success": "yes" }), json!({ "success": null }), json!({ "body": {} })]
-        }
     };
     for (id, answer) in (9023..).zip(answers) {
         let far = play.call(&play.id(id))?;
@@ -335,8 +319,7 @@ pub(super) fn errors_with_data(play: &mut Play<'_>) -> Option<()> {
 }
 
 pub(super) fn garbage(play: &mut Play<'_>) -> Option<()> {
-    let id = play.id(9027);
-    let far = play.call(&id)?;
+    let (id, far) = play.called(9027)?;
     for text in [
         r#"{"jsonrpc":"2.0","id":}"#,
         "true",
@@ -361,8 +344,7 @@ pub(super) fn garbage(play: &mut Play<'_>) -> Option<()> {
 }
 
 pub(super) fn notifications(play: &mut Play<'_>) -> Option<()> {
-    let id = play.id(9028);
-    let far = play.call(&id)?;
+    let (id, far) = play.called(9028)?;
     // Tokens are numbers of their own, even where they look like an id.
     let tokens = [far.clone(), id.clone(), json!(play.id(9028).to_string())];
     let mut notes: Vec<(&str, Value)> = tokens

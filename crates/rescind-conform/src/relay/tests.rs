@@ -46,7 +46,7 @@ fn a_conversation_that_comes_to_a_halt_is_no_pass() {
 
 #[test]
 fn a_check_fails_by_its_own_rules_and_those_of_every_conversation() {
-    for rule in Rule::ALL {
+    for &rule in Rule::ALL {
         let is_own = rule == Rule::CancelForwarded || RelayCheck::ALWAYS.contains(&rule);
         let judged = [(Rule::CancelForwarded, true), (rule, false)];
         for played in [Some(()), None] {

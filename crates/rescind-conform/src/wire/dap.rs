@@ -1,8 +1,8 @@
 //! The Debug Adapter Protocol, whose messages have numbers and whose answers repeat the command.
 
 use serde::Deserialize;
+use serde_json::Value;
 use serde_json::value::RawValue;
-use serde_json::{Value, json};
 
 use super::{Heard, Outcome};
 use crate::value::by_value;
@@ -27,28 +27,6 @@ struct Message<'m> {
 struct Arguments<'m> {
     #[serde(borrow, rename = "requestId")]
     request_id: Option<&'m RawValue>,
-}
-
-/// A request of ours, a cancel too.
-pub(super) fn request(seq: &str, command: &str, arguments: &str) -> String {
-    let command = json!(command);
-    format!(r#"{{"seq":{seq},"type":"request","command":{command},"arguments":{arguments}}}"#)
-}
-
-/// Returns our answer to a request of the adapter's.
-pub(super) fn refusal(to: &str, command: &str, seq: &str) -> String {
-    response(to, command, r#""success":false,"message":"not supported""#, seq)
-}
-
-/// An answer of ours to a request of this number: with these members, and a number of its own.
-pub(crate) fn response(to: &str, command: &str, members: &str, seq: &str) -> String {
-    let command = json!(command);
-    format!(r#"{{"seq":{seq},"type":"response","request_seq":{to},"command":{command},{members}}}"#)
-}
-
-/// An event of ours.
-pub(crate) fn event(name: &str, seq: &str) -> String {
-    format!(r#"{{"seq":{seq},"type":"event","event":{}}}"#, json!(name))
 }
 
 /// Reads a message of an adapter or a client.

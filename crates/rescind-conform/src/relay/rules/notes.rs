@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use protocol_core::Envelope;
 use serde_json::Value;
 
 use crate::relay::bench::{Entry, Side, What};
-use crate::relay::envelope::Envelope;
 use crate::relay::message::{CancelTarget, Cancelled, Message, Protocol, Request};
 
 /// Those of the server's that the client is not to read as they were sent.

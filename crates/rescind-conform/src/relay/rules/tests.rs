@@ -2,12 +2,11 @@
 
 use std::time::Duration;
 
-use protocol_core::Dialect;
+use protocol_core::{Dialect, Envelope};
 use serde_json::json;
 
 use super::{Checks, Rule, check};
 use crate::relay::bench::{Entry, Side, What};
-use crate::relay::envelope::Envelope;
 use crate::relay::message::{Message, Protocol};
 
 /// The rules that a conversation breaks.
