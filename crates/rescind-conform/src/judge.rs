@@ -106,25 +106,24 @@ fn breaks(play: &Play<'_>, rule: Rule) -> Result<(), Fault> {
             }),
             None => Err("it was not timed".into()),
         },
-        Rule::CancelledOnce => Ok(client::cancelled_once(play)?),
+        Rule::CancelledOnce => client::cancelled_once(play),
         Rule::NamesRequest => {
-            let mut cancels = play.session.cancels();
-            Ok(cancels.try_for_each(|(at, id)| client::names_request(play, at, id))?)
+            play.session.cancels().try_for_each(|(at, id)| client::names_request(play, at, id))
         }
         Rule::NamedAsWritten => {
-            Ok(play.session.cancels().try_for_each(|(_, id)| client::as_written(play, id))?)
+            play.session.cancels().try_for_each(|(_, id)| client::as_written(play, id))
         }
-        Rule::NotCancelled => Ok(client::not_cancelled_from(play, 0)?),
+        Rule::NotCancelled => client::not_cancelled_from(play, 0),
         Rule::NotCancelledAfterAnswer => {
-            Ok(client::not_cancelled_from(play, client::answer_read_at(play))?)
+            client::not_cancelled_from(play, client::answer_read_at(play))
         }
-        Rule::StillInFlight => Ok(client::still_in_flight(play)?),
-        Rule::IdsUnique => Ok(client::ids_unique(play)?),
+        Rule::StillInFlight => client::still_in_flight(play),
+        Rule::IdsUnique => client::ids_unique(play),
     }
 }
 
 /// Is broken for this reason.
-fn broken(why: String) -> Result<(), Fault> {
+pub(crate) fn broken(why: String) -> Result<(), Fault> {
     Err(Fault::Broken(why))
 }
 
@@ -416,11 +415,18 @@ fn all_ended(play: &Play<'_>) -> Result<(), Fault> {
 }
 
 fn next_answered(play: &Play<'_>) -> Result<(), Fault> {
-    play.nexts.iter().try_for_each(|next| match play.session.answers_to(&next.id).count() {
-        1 => Ok(()),
-        0 => broken(format!("the next request, {}, is not answered", next.id)),
-        count => broken(format!("the next request, {}, is answered {count} times", next.id)),
+    play.nexts.iter().try_for_each(|next| {
+        counted_once(play, &next.id, &format!("the next request, {},", next.id))
     })
+}
+
+/// There is one answer under this id, of `what` has it.
+fn counted_once(play: &Play<'_>, id: &str, what: &str) -> Result<(), Fault> {
+    match play.session.answers_to(id).count() {
+        1 => Ok(()),
+        0 => broken(format!("{what} is not answered")),
+        count => broken(format!("{what} is answered {count} times")),
+    }
 }
 
 fn no_progress_after(play: &Play<'_>, made: &Made) -> Result<(), Fault> {
@@ -476,11 +482,7 @@ fn acknowledged(play: &Play<'_>, made: &Made, cancelled: bool) -> Result<(), Fau
     if play.session.wire.dialect.envelope == Envelope::Dap {
         // It does not say whether it has found something.
         let id = made.cancel_id.as_deref().ok_or("nothing was cancelled")?;
-        return match play.session.answers_to(id).count() {
-            1 => Ok(()),
-            0 => broken(format!("the cancel of {} is not answered", made.id)),
-            count => broken(format!("the cancel of {} is answered {count} times", made.id)),
-        };
+        return counted_once(play, id, &format!("the cancel of {}", made.id));
     }
     let all: Vec<bool> = (play.session.heard())
         .filter_map(|(_, heard)| match heard {

@@ -551,7 +551,8 @@ impl<'a> Play<'a> {
         for (number, params) in forms.into_iter().enumerate() {
             self.session.note(format!("malformed cancel {}", number + 1));
             let own = self.fresh();
-            let message = malformed::message(&self.session.wire, params.as_deref(), &own);
+            let cancel = |params: &str| self.session.wire.cancel_with(params, &own);
+            let message = malformed::message(params.as_deref(), cancel);
             let message = self.unless_control(message);
             self.write(vec![message], false);
             let after = format!(

@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 use crate::family::Family;
 use crate::value::{by_value, member};
 
-mod dap;
+pub(crate) mod dap;
 pub(crate) mod text;
 
 /// A message of the server, as far as checks ask.
@@ -80,17 +80,18 @@ pub(crate) struct Wire {
     family: Family,
 }
 
+/// A message of JSON-RPC or ABP.
 #[derive(Deserialize)]
-struct Envelopes<'m> {
+pub(crate) struct Message<'m> {
     #[serde(borrow)]
-    id: Option<&'m RawValue>,
-    method: Option<String>,
+    pub(crate) id: Option<&'m RawValue>,
+    pub(crate) method: Option<String>,
     #[serde(rename = "type")]
-    kind: Option<String>,
+    pub(crate) kind: Option<String>,
     #[serde(borrow)]
-    params: Option<&'m RawValue>,
+    pub(crate) params: Option<&'m RawValue>,
     #[serde(borrow)]
-    payload: Option<&'m RawValue>,
+    pub(crate) payload: Option<&'m RawValue>,
     error: Option<Value>,
     result: Option<Value>,
 }
@@ -245,15 +246,13 @@ impl Wire {
         if self.dialect.envelope == Envelope::Dap {
             return dap::read(message);
         }
-        let Ok(envelope) = serde_json::from_slice::<Envelopes<'_>>(message) else {
+        let Ok(envelope) = serde_json::from_slice::<Message<'_>>(message) else {
             return Heard::Other;
         };
         let id = envelope.id.map(|id| by_value(id.get()));
         if self.dialect.envelope == Envelope::Abp {
             return read_abp(envelope.kind.as_deref().unwrap_or_default(), envelope.payload, id);
         }
-        let params =
-            || envelope.params.and_then(|params| serde_json::from_str::<Value>(params.get()).ok());
         match (envelope.method, id) {
             (Some(method), Some(id)) => Heard::Request { id, method },
             (Some(method), None) if self.dialect.cancel.has_method(&method) => {
@@ -261,12 +260,13 @@ impl Wire {
                 Heard::Cancel { id: named.unwrap_or_default() }
             }
             (Some(method), None) if method == "session/update" => {
-                let session = params().and_then(|it| it["sessionId"].as_str().map(str::to_owned));
+                let session = decoded(envelope.params)["sessionId"].as_str().map(str::to_owned);
                 session.map_or(Heard::Other, |session| Heard::Update { session })
             }
             (Some(method), None) => {
                 let rule = self.dialect.progress.iter().find(|rule| rule.method == method);
-                let token = rule.and_then(|rule| params()?.get(&*rule.token).cloned());
+                let token =
+                    rule.and_then(|rule| decoded(envelope.params).get(&*rule.token).cloned());
                 match token {
                     Some(Value::String(token)) => Heard::Progress { token },
                     _ => Heard::Other,
@@ -302,9 +302,13 @@ fn rejected(message: &[u8]) -> String {
     json!({ "outcome": outcome }).to_string()
 }
 
+/// Returns the value of a member, or null if there is none.
+pub(crate) fn decoded(member: Option<&RawValue>) -> Value {
+    member.and_then(|it| serde_json::from_str(it.get()).ok()).unwrap_or_default()
+}
+
 fn read_abp(kind: &str, payload: Option<&RawValue>, id: Option<String>) -> Heard {
-    let payload: Value =
-        payload.and_then(|it| serde_json::from_str(it.get()).ok()).unwrap_or_default();
+    let payload = decoded(payload);
     let named = || {
         payload
             .get("callId")

@@ -1,14 +1,12 @@
 //! The messages of our server: the usual answers that a client may expect, and the answer to the held request.
 
 use protocol_core::{CancelRule, Envelope, ResponseRule};
-use serde::Deserialize;
-use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use crate::family::{Family, NEWEST_MCP};
 use crate::options::ClientOptions;
 use crate::value::by_value;
-use crate::wire::{Wire, text};
+use crate::wire::{Message, Wire, dap, decoded, text};
 
 /// A request of the client's.
 #[derive(Clone, Debug, PartialEq)]
@@ -21,35 +19,20 @@ pub(crate) struct Asked {
     pub(crate) params: Value,
 }
 
-#[derive(Deserialize)]
-struct Message<'m> {
-    #[serde(borrow)]
-    id: Option<&'m RawValue>,
-    method: Option<String>,
-    #[serde(rename = "type")]
-    kind: Option<String>,
-    params: Option<Value>,
-    payload: Option<Value>,
-    #[serde(borrow)]
-    seq: Option<&'m RawValue>,
-    command: Option<String>,
-    arguments: Option<Value>,
-}
-
 impl Asked {
     /// The request that a message is, if it is one.
     pub(crate) fn read(wire: &Wire, message: &[u8]) -> Option<Self> {
-        let message: Message<'_> = serde_json::from_slice(message).ok()?;
         if wire.dialect.envelope == Envelope::Dap {
-            let params = message.arguments.unwrap_or_default();
+            let message: dap::Message<'_> = serde_json::from_slice(message).ok()?;
+            let params = decoded(message.arguments);
             return Some(Self::new(message.seq?.get(), message.command?, params));
         }
+        let message: Message<'_> = serde_json::from_slice(message).ok()?;
         let id = message.id?.get();
         if wire.dialect.envelope != Envelope::Abp {
-            let params = message.params.unwrap_or_default();
-            return Some(Self::new(id, message.method?, params));
+            return Some(Self::new(id, message.method?, decoded(message.params)));
         }
-        let payload = message.payload.unwrap_or_default();
+        let payload = decoded(message.payload);
         match message.kind?.as_str() {
             "capabilities/call" => {
                 let call = payload["options"].get("callId").or(payload.get("callId"));

@@ -2,7 +2,7 @@
 
 use std::cell::Cell;
 use std::io::{self, BufReader, Read};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -262,16 +262,9 @@ impl Bench {
     }
 
     fn take(&mut self, patience: Duration) -> Taken {
-        let (side, what) = match self.arrivals.recv_timeout(patience) {
-            Ok((side, Ok(Some(bytes)))) => (side, Ok(bytes)),
-            Ok((side, Ok(None))) => (side, Err(None)),
-            Ok((side, Err(error))) => (side, Err(Some(error.to_string()))),
-            Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {
-                return Taken::Nothing;
-            }
-        };
-        match what {
-            Ok(bytes) => {
+        let Ok((side, read)) = self.arrivals.recv_timeout(patience) else { return Taken::Nothing };
+        match read {
+            Ok(Some(bytes)) => {
                 let message = Message::read(self.protocol(side), &bytes);
                 let text = String::from_utf8_lossy(&bytes).into_owned();
                 let what = match self.is_of_opening(&message) {
@@ -282,12 +275,15 @@ impl Bench {
                 self.acknowledge(side, &message);
                 Taken::Message(side, message)
             }
-            Err(why) => {
-                self.end(side).ended = true;
-                self.push(side, What::Ended(why));
-                Taken::Ended
-            }
+            Ok(None) => self.has_ended(side, None),
+            Err(error) => self.has_ended(side, Some(error.to_string())),
         }
+    }
+
+    fn has_ended(&mut self, side: Side, why: Option<String>) -> Taken {
+        self.end(side).ended = true;
+        self.push(side, What::Ended(why));
+        Taken::Ended
     }
 
     /// A cancel that is a request is answered at once: that is all that it asks for itself.

@@ -26,10 +26,11 @@ impl Protocol {
     }
 
     /// A cancel with these params.
-    pub(super) fn cancel(self, number: u64, params: &Value) -> String {
+    pub(super) fn cancel(self, number: u64, params: &str) -> String {
+        let number = number.to_string();
         match self.envelope {
-            Envelope::Dap => self.request(&json!(number), self.cancel, params),
-            _ => self.notification(number, self.cancel, params),
+            Envelope::Dap => text::request(self.envelope, &number, self.cancel, params),
+            _ => text::notification(self.envelope, self.cancel, params, &number),
         }
     }
 

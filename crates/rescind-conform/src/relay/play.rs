@@ -67,11 +67,11 @@ impl<'a> Play<'a> {
     }
 
     pub(super) fn cancel_text(&self, id: &Value) -> String {
-        self.cancel_with(&json!({ self.protocol().target: id }))
+        self.cancel_with(&json!({ self.protocol().target: id }).to_string())
     }
 
     /// A cancel with these params.
-    pub(super) fn cancel_with(&self, params: &Value) -> String {
+    pub(super) fn cancel_with(&self, params: &str) -> String {
         self.protocol().cancel(self.bench.number(), params)
     }
 

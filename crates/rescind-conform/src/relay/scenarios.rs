@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 
 use super::message::Framing;
 use super::play::Play;
+use crate::malformed;
 
 /// Calls with each id, and answers in the opposite order.
 fn all_at_once(play: &mut Play<'_>, ids: &[Value]) -> Option<()> {
@@ -121,20 +122,13 @@ pub(super) fn cancel_answered(play: &mut Play<'_>) -> Option<()> {
 
 pub(super) fn cancel_malformed(play: &mut Play<'_>) -> Option<()> {
     let (id, far) = play.called(9009)?;
-    let target = play.protocol().target;
-    let params = [
-        json!([]),
-        json!([id]),
-        json!({}),
-        json!({ target: {} }),
-        json!({ target: [id] }),
-        json!({ target: true }),
-        json!({ target: 9009.5 }),
-        json!({ "id_": id }),
-    ];
-    let mut messages: Vec<String> = params.iter().map(|params| play.cancel_with(params)).collect();
-    let without = play.cancel_with(&Value::Null).replace(r#","params":null"#, "");
-    messages.push(without.replace(r#","arguments":null"#, ""));
+    let named = id.to_string();
+    let mut forms = malformed::plain(play.protocol().target, &named);
+    forms.push(Some(format!("[{named}]")));
+    let message = |params: &Option<String>| {
+        malformed::message(params.as_deref(), |params| play.cancel_with(params))
+    };
+    let messages: Vec<String> = forms.iter().map(message).collect();
     play.send(&messages);
     play.barrier()?;
     play.complete(&id, &far)

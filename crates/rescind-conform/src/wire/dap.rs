@@ -5,28 +5,22 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::{Heard, Outcome};
-use crate::value::by_value;
+use crate::value::{by_value, member};
 
 #[derive(Deserialize)]
-struct Message<'m> {
+pub(crate) struct Message<'m> {
     #[serde(rename = "type")]
     kind: String,
     #[serde(borrow)]
-    seq: Option<&'m RawValue>,
+    pub(crate) seq: Option<&'m RawValue>,
     #[serde(borrow)]
     request_seq: Option<&'m RawValue>,
-    command: Option<String>,
+    pub(crate) command: Option<String>,
     #[serde(borrow)]
-    arguments: Option<Arguments<'m>>,
+    pub(crate) arguments: Option<&'m RawValue>,
     success: Option<bool>,
     message: Option<String>,
     body: Option<Value>,
-}
-
-#[derive(Deserialize)]
-struct Arguments<'m> {
-    #[serde(borrow, rename = "requestId")]
-    request_id: Option<&'m RawValue>,
 }
 
 /// Reads a message of an adapter or a client.
@@ -35,8 +29,8 @@ pub(super) fn read(message: &[u8]) -> Heard {
     let token = |id: Option<&RawValue>| id.map_or_else(|| "(none)".into(), |id| by_value(id.get()));
     match &*message.kind {
         "request" if message.command.as_deref() == Some("cancel") => {
-            let named = message.arguments.and_then(|arguments| arguments.request_id);
-            Heard::Cancel { id: named.map(|id| by_value(id.get())).unwrap_or_default() }
+            let named = message.arguments.and_then(|arguments| member(arguments, "requestId"));
+            Heard::Cancel { id: named.unwrap_or_default() }
         }
         "request" => {
             Heard::Request { id: token(message.seq), method: message.command.unwrap_or_default() }
