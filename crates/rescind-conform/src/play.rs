@@ -528,7 +528,7 @@ impl<'a> Play<'a> {
 
     /// Whether the dialect wants an answer to a cancelled request.
     pub(crate) fn wants_answers(&self) -> bool {
-        self.facts.dialect.response == protocol_core::ResponseRule::Required
+        self.session.wire.answers_cancelled()
     }
 
     fn malformed_cancels(&mut self, name: Name) -> Result<(), Stop> {

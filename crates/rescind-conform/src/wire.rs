@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use protocol_core::{CancelRule, Dialect, Envelope, Framing};
+use protocol_core::{CancelRule, Dialect, Envelope, Framing, ResponseRule};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
@@ -77,7 +77,7 @@ impl fmt::Display for Outcome {
 pub(crate) struct Wire {
     pub(crate) dialect: Dialect,
     /// The family whose members requests of ours carry.
-    family: Family,
+    pub(crate) family: Family,
 }
 
 /// A message of JSON-RPC or ABP.
@@ -179,6 +179,11 @@ impl Wire {
             }
             _ => String::new(),
         }
+    }
+
+    /// Whether a cancelled request is answered.
+    pub(crate) fn answers_cancelled(&self) -> bool {
+        self.dialect.response == ResponseRule::Required
     }
 
     /// Whether a cancel is a notification, and so is not answered.

@@ -9,7 +9,8 @@ use std::time::{Duration, Instant};
 use protocol_core::Envelope;
 use serde_json::{Value, json};
 
-use super::message::{Message, Protocol, Request};
+use super::envelope;
+use super::message::{self, Message, Request};
 use super::target::Ends;
 use super::work::Work;
 use crate::family::Opening;
@@ -17,6 +18,7 @@ use crate::patience::{More, Patience};
 use crate::report::{Line, Transcript, Way};
 use crate::stopped::Delays;
 use crate::target::{Child, Link, Told};
+use crate::wire::Wire;
 
 /// A relay that says more than this in one check is not listened to any longer.
 const RECORD_BYTES: usize = 64 << 20;
@@ -98,7 +100,7 @@ pub(super) struct Bench {
 
 #[derive(Debug)]
 struct End {
-    protocol: Protocol,
+    protocol: Wire,
     /// `None` once it is closed.
     output: Option<Sender<Told>>,
     ended: bool,
@@ -111,23 +113,23 @@ impl Bench {
     /// asks for it.
     pub(super) fn open(
         ends: Ends,
-        protocols: [Protocol; 2],
+        [at_near, at_far]: [Wire; 2],
         opening: &[Opening],
         patience: Duration,
     ) -> Result<Self, (String, String)> {
         let Ends { mut near, far } = ends;
         let (arrive, arrivals) = channel();
         let child = near.child.take();
-        let near = End::new(Side::Near, protocols[0], near, &arrive);
+        let near = End::new(Side::Near, at_near, near, &arrive);
         let write = |near: &End, step, number| {
-            let text = text_of(near.protocol, step, number);
-            near.write(near.protocol.framing.frame(&text));
+            let text = text_of(&near.protocol, step, number);
+            near.write(near.protocol.framed(std::slice::from_ref(&text)));
             text
         };
         let mut first = opening.first().map(|first| write(&near, first, 0));
         let stderr = |child: &Option<Child>| child.as_ref().map(Child::stderr).unwrap_or_default();
         let far = match far(patience) {
-            Ok(far) => End::new(Side::Far, protocols[1], far, &arrive),
+            Ok(far) => End::new(Side::Far, at_far, far, &arrive),
             Err(error) => return Err((error.to_string(), stderr(&child))),
         };
         let mut bench = Self {
@@ -160,7 +162,7 @@ impl Bench {
             self.opening.push(method.clone());
             return Ok(());
         }
-        let own = opening_id(self.near.protocol, number);
+        let own = opening_id(&self.near.protocol, number);
         loop {
             match self.take(self.patience) {
                 Taken::Message(Side::Far, Message::Request(request)) => {
@@ -169,8 +171,9 @@ impl Bench {
                     let result = family.welcome(&request.method, revision, true);
                     let (number, answer) = (self.number(), json!({ "result": result }));
                     let Request { id, method, .. } = &request;
-                    let text = self.far.protocol.response(number, id, method, &answer);
-                    self.far.write(self.far.protocol.framing.frame(&text));
+                    let far = &self.far.protocol;
+                    let text = envelope::response(far, number, id, method, &answer);
+                    self.far.write(far.framed(std::slice::from_ref(&text)));
                     self.push(Side::Far, What::Opening(Way::Sent, text));
                 }
                 Taken::Message(Side::Near, Message::Response { id, answer }) if id == own => {
@@ -202,9 +205,7 @@ impl Bench {
 
     /// Writes messages to the relay, all at once, and never waits for it to read them.
     pub(super) fn send(&mut self, side: Side, messages: &[String]) {
-        let framing = self.protocol(side).framing;
-        let framed: Vec<Vec<u8>> = messages.iter().map(|message| framing.frame(message)).collect();
-        let bytes = framed.concat();
+        let bytes = self.protocol(side).framed(messages);
         self.send_bytes(side, messages, bytes);
     }
 
@@ -289,9 +290,8 @@ impl Bench {
     /// A cancel that is a request is answered at once: that is all that it asks for itself.
     fn acknowledge(&mut self, side: Side, message: &Message) {
         if let Message::Cancel { own: Some(own), .. } = message {
-            let protocol = self.protocol(side);
-            let answer = json!({ "result": {} });
-            let text = protocol.response(self.number(), own, protocol.cancel, &answer);
+            let (number, answer) = (self.number(), json!({ "result": {} }));
+            let text = envelope::response(self.protocol(side), number, own, "cancel", &answer);
             self.send(side, &[text]);
         }
     }
@@ -318,10 +318,10 @@ impl Bench {
     }
 
     /// Returns the protocol that is spoken on that side.
-    pub(super) fn protocol(&self, side: Side) -> Protocol {
+    pub(super) fn protocol(&self, side: Side) -> &Wire {
         match side {
-            Side::Near => self.near.protocol,
-            Side::Far => self.far.protocol,
+            Side::Near => &self.near.protocol,
+            Side::Far => &self.far.protocol,
         }
     }
 
@@ -372,16 +372,17 @@ enum Taken {
 impl End {
     fn new(
         side: Side,
-        protocol: Protocol,
+        protocol: Wire,
         link: Link,
         arrive: &Sender<(Side, io::Result<Option<Vec<u8>>>)>,
     ) -> Self {
         let arrive = arrive.clone();
         let input = Chunks { chunks: link.output, unread: Vec::new(), bytes: 0 };
+        let framing = protocol.framing();
         thread::spawn(move || {
             let mut input = BufReader::new(input);
             loop {
-                let read = protocol.framing.read(&mut input);
+                let read = message::read(framing, &mut input);
                 let is_over = !matches!(read, Ok(Some(_)));
                 if arrive.send((side, read)).is_err() || is_over {
                     return;
@@ -423,18 +424,18 @@ impl Read for Chunks {
     }
 }
 
-fn opening_id(protocol: Protocol, number: usize) -> Value {
-    match protocol.envelope {
+fn opening_id(protocol: &Wire, number: usize) -> Value {
+    match protocol.dialect.envelope {
         Envelope::Dap => json!(number + 1),
         _ => json!(format!("open-{}", number + 1)),
     }
 }
 
-fn text_of(protocol: Protocol, step: &Opening, number: usize) -> String {
+fn text_of(protocol: &Wire, step: &Opening, number: usize) -> String {
     let (method, params) = (&step.message.method, &step.message.params);
     let id = opening_id(protocol, number);
     match step.is_request {
-        true => protocol.request(&id, method, params),
-        false => protocol.notification(id.as_u64().unwrap_or(0), method, params),
+        true => envelope::request(protocol, &id, method, params),
+        false => envelope::notification(protocol, id.as_u64().unwrap_or(0), method, params),
     }
 }

@@ -1,7 +1,8 @@
 //! The table of checks of relays, in the order in which they are made and reported.
 
+use protocol_core::{Cancellers, Dialect, Framing, ResponseRule};
+
 use super::clauses::*;
-use super::message::{Cancelled, Cancellers, Framing, Protocol};
 use super::play::Play;
 use super::progress::*;
 use super::rules::Rule::{self, *};
@@ -13,7 +14,7 @@ use crate::check::Check;
 pub type RelayCheck = Check<Fits, Conversation, Rule>;
 
 /// Returns whether a check is for a protocol.
-pub(super) type Fits = fn(Protocol) -> bool;
+pub(super) type Fits = fn(&Dialect) -> bool;
 
 /// The steps of a check: `None` if the conversation came to a halt.
 pub(super) type Conversation = fn(&mut Play<'_>) -> Option<()>;
@@ -28,13 +29,16 @@ impl RelayCheck {
     }
 }
 
-const BY_LINES: Fits = |protocol| matches!(protocol.framing, Framing::Newline);
-const WITH_HEADERS: Fits = |protocol| matches!(protocol.framing, Framing::ContentLength);
-const SILENT: Fits = |protocol| !matches!(protocol.cancelled, Cancelled::Answered);
-const WANTS_ANSWERS: Fits = |protocol| matches!(protocol.cancelled, Cancelled::Answered);
-const BOTH_MAY_CANCEL: Fits = |protocol| matches!(protocol.cancellers, Cancellers::Both);
-const WITHOUT_BATCHES: Fits = |protocol| !protocol.batches;
-const HAS_UNCANCELLABLE: Fits = |protocol| !protocol.uncancellable.is_empty();
+const BY_LINES: Fits = |dialect| dialect.framing != Framing::ContentLength;
+const WITH_HEADERS: Fits = |dialect| dialect.framing == Framing::ContentLength;
+const SILENT: Fits = |dialect| dialect.response != ResponseRule::Required;
+const WANTS_ANSWERS: Fits = |dialect| dialect.response == ResponseRule::Required;
+const BOTH_MAY_CANCEL: Fits = |dialect| dialect.cancellers == Cancellers::Both;
+/// The first revision of MCP says nothing of batches, and JSON-RPC has them.
+pub(super) const WITHOUT_BATCHES: Fits =
+    |dialect| dialect.batches.is_none() && dialect.name != "mcp-2024-11-05";
+const HAS_UNCANCELLABLE: Fits = |dialect| !dialect.uncancellable.methods.is_empty();
+
 const fn check(id: &'static str, title: &'static str) -> RelayCheck {
     RelayCheck {
         id,

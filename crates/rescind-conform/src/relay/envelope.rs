@@ -3,47 +3,44 @@
 use protocol_core::Envelope;
 use serde_json::{Value, json};
 
-use super::message::{Message, Protocol, Request, tag};
-use crate::wire::text;
+use super::message::{Message, Request, tag};
+use crate::wire::{Wire, text};
 
 /// The code of an answer that says that its request was cancelled, in whatever envelope.
 pub(super) const CANCELLED: i64 = -32800;
 
-/// The messages that we write. `number` is the sequence number of a message that is no request with an id of
-/// its own, if the protocol numbers its messages.
-impl Protocol {
-    /// Whether a request can have this id.
-    pub(super) fn has_id(self, id: &Value) -> bool {
-        self.envelope != Envelope::Dap || id.as_u64().is_some_and(|id| id > 0)
-    }
+/// Returns whether a request can have this id.
+pub(super) fn has_id(protocol: &Wire, id: &Value) -> bool {
+    protocol.dialect.envelope != Envelope::Dap || id.as_u64().is_some_and(|id| id > 0)
+}
 
-    pub(super) fn request(self, id: &Value, method: &str, params: &Value) -> String {
-        text::request(self.envelope, &id.to_string(), method, &params.to_string())
-    }
+/// A request of ours, without the members that servers want of clients.
+pub(super) fn request(protocol: &Wire, id: &Value, method: &str, params: &Value) -> String {
+    text::request(protocol.dialect.envelope, &id.to_string(), method, &params.to_string())
+}
 
-    pub(super) fn notification(self, number: u64, method: &str, params: &Value) -> String {
-        text::notification(self.envelope, method, &params.to_string(), &number.to_string())
-    }
+/// A notification of ours. `number` is its own, if the protocol numbers its messages.
+pub(super) fn notification(protocol: &Wire, number: u64, method: &str, params: &Value) -> String {
+    let (params, number) = (params.to_string(), number.to_string());
+    text::notification(protocol.dialect.envelope, method, &params, &number)
+}
 
-    /// A cancel with these params.
-    pub(super) fn cancel(self, number: u64, params: &str) -> String {
-        let number = number.to_string();
-        match self.envelope {
-            Envelope::Dap => text::request(self.envelope, &number, self.cancel, params),
-            _ => text::notification(self.envelope, self.cancel, params, &number),
-        }
-    }
-
-    /// An answer to a request of this method: `{"result": …}` or `{"error": …}`, or other members as they are.
-    pub(super) fn response(self, number: u64, to: &Value, method: &str, answer: &Value) -> String {
-        let answer = match self.envelope {
-            Envelope::Dap => dap_answer(answer).to_string(),
-            _ => answer.to_string(),
-        };
-        let members = answer.strip_prefix('{').and_then(|members| members.strip_suffix('}'));
-        let members = members.expect("an answer is an object");
-        text::response(self.envelope, &to.to_string(), method, members, &number.to_string())
-    }
+/// An answer to a request of this method: `{"result": …}` or `{"error": …}`, or other members as they are.
+pub(super) fn response(
+    protocol: &Wire,
+    number: u64,
+    to: &Value,
+    method: &str,
+    answer: &Value,
+) -> String {
+    let envelope = protocol.dialect.envelope;
+    let answer = match envelope {
+        Envelope::Dap => dap_answer(answer).to_string(),
+        _ => answer.to_string(),
+    };
+    let members = answer.strip_prefix('{').and_then(|members| members.strip_suffix('}'));
+    let members = members.expect("an answer is an object");
+    text::response(envelope, &to.to_string(), method, members, &number.to_string())
 }
 
 fn dap_answer(answer: &Value) -> Value {
@@ -61,9 +58,9 @@ fn dap_answer(answer: &Value) -> Value {
 }
 
 /// Reads a message of the Debug Adapter Protocol. A cancel that names a progress and no request is a request as any other.
-pub(super) fn read_dap(protocol: Protocol, value: Value) -> Message {
+pub(super) fn read_dap(protocol: &Wire, value: Value) -> Message {
     let text = |member: &str| value[member].as_str().map(str::to_owned);
-    let number = |value: &Value| Some(value.clone()).filter(|seq| protocol.has_id(seq));
+    let number = |value: &Value| Some(value.clone()).filter(|seq| has_id(protocol, seq));
     let other = || Message::Other(value.to_string());
     match value["type"].as_str() {
         Some("event") if value["event"].is_string() => Message::Notification(unnumbered(value)),
@@ -76,10 +73,10 @@ pub(super) fn read_dap(protocol: Protocol, value: Value) -> Message {
                 return other();
             };
             let params = value["arguments"].clone();
-            let names_progress =
-                params.get("progressId").is_some() && params.get(protocol.target).is_none();
-            if method == protocol.cancel && !names_progress {
-                let named = number(&params[protocol.target]);
+            let names_progress = params.get("progressId").is_some()
+                && params.get(protocol.cancel_member()).is_none();
+            if protocol.dialect.cancel.has_method(&method) && !names_progress {
+                let named = number(&params[protocol.cancel_member()]);
                 return Message::cancel(named.as_ref(), &value, Some(id));
             }
             Message::Request(Request { id, tag: tag(&params), method, params })

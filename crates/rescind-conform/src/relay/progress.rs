@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use super::envelope;
 use super::play::Play;
 
 pub(super) fn acknowledged(play: &mut Play<'_>) -> Option<()> {
@@ -38,9 +39,10 @@ pub(super) fn progress_cancelled(play: &mut Play<'_>) -> Option<()> {
     let begun = begun(play, &far);
     play.send_back(&[begun]);
     play.barrier()?;
-    let protocol = play.protocol();
-    play.send(&[protocol.request(&cancel, protocol.cancel, &json!({ "progressId": "p" }))]);
-    let arrived = play.arrives_as(protocol.cancel)?;
+    let params = json!({ "progressId": "p" });
+    let message = envelope::request(play.protocol(), &cancel, "cancel", &params);
+    play.send(&[message]);
+    let arrived = play.arrives_as("cancel")?;
     play.answer(&arrived, &json!({ "result": {} }));
     play.answered(&cancel)?;
     play.complete(&id, &far)

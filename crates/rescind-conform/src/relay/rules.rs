@@ -9,8 +9,9 @@ use protocol_core::Envelope;
 use serde_json::Value;
 
 use super::bench::{Entry, Side, What};
-use super::envelope::CANCELLED;
-use super::message::{CancelTarget, Cancelled, Message, Protocol, Request, tag};
+use super::envelope::{CANCELLED, has_id};
+use super::message::{CancelTarget, Message, Request, tag};
+use crate::wire::Wire;
 use crate::worded::worded;
 use notes::Notes;
 
@@ -79,7 +80,7 @@ impl Checks {
 }
 
 /// Checks a whole log, in both directions.
-pub(super) fn check(log: &[Entry], protocols: [Protocol; 2], checks: &mut Checks) {
+pub(super) fn check(log: &[Entry], protocols: &[Wire; 2], checks: &mut Checks) {
     let [near, far] = protocols;
     let notes = Notes::of(log, protocols);
     for (caller, protocols) in [(Side::Near, [near, far]), (Side::Far, [far, near])] {
@@ -90,7 +91,7 @@ pub(super) fn check(log: &[Entry], protocols: [Protocol; 2], checks: &mut Checks
     for entry in log {
         match &entry.what {
             What::Arrived(message, text) => {
-                form(protocols[entry.side as usize], message, text, checks);
+                form(&protocols[entry.side as usize], message, text, checks);
             }
             What::Ended(Some(error)) => checks.check(Rule::Form, false, || error.clone()),
             What::Ended(None) | What::Sent(..) | What::Opening(..) | What::Over | What::Closed => {}
@@ -102,9 +103,9 @@ pub(super) fn check(log: &[Entry], protocols: [Protocol; 2], checks: &mut Checks
 struct Direction<'a> {
     caller: Side,
     /// The protocol of the caller.
-    protocol: Protocol,
+    protocol: &'a Wire,
     /// The protocol of the callee.
-    callee: Protocol,
+    callee: &'a Wire,
     notes: &'a Notes,
     checks: &'a mut Checks,
     asked: Vec<Asked>,
@@ -157,7 +158,7 @@ enum Twin {
 impl<'a> Direction<'a> {
     fn new(
         caller: Side,
-        [protocol, callee]: [Protocol; 2],
+        [protocol, callee]: [&'a Wire; 2],
         notes: &'a Notes,
         checks: &'a mut Checks,
     ) -> Self {
@@ -227,10 +228,10 @@ impl<'a> Direction<'a> {
                 self.asked.push(Asked { request, twin, deserted, ..Asked::default() });
             }
             Message::Cancel { target: CancelTarget::Id(id), .. } => {
-                let Protocol { uncancellable, .. } = self.protocol;
+                let uncancellable = &self.protocol.dialect.uncancellable.methods;
                 let named = self.in_flight().find(|asked| {
                     asked.request.id == *id
-                        && !uncancellable.contains(&asked.request.method.as_str())
+                        && !uncancellable.iter().any(|method| *method == asked.request.method)
                 });
                 if let Some(asked) = named.filter(|asked| !asked.cancelled) {
                     asked.cancelled = true;
@@ -335,7 +336,7 @@ impl<'a> Direction<'a> {
             .collect();
         // The refusal of a duplicate may come before the answer of the first, and an answer is that
         // of whoever may get one.
-        let is_silent = self.protocol.cancelled != Cancelled::Answered;
+        let is_silent = !self.protocol.answers_cancelled();
         open.sort_by_key(|asked| {
             (is_silent && asked.cancelled, refused && asked.twin == Twin::None)
         });
@@ -375,7 +376,7 @@ impl<'a> Direction<'a> {
 }
 
 impl Asked {
-    fn settle(&self, [protocol, callee]: [Protocol; 2], checks: &mut Checks) {
+    fn settle(&self, [protocol, callee]: [&Wire; 2], checks: &mut Checks) {
         let id = &self.request.id;
         let forwarded = self.forwarded.len();
         let expected = match self.twin {
@@ -389,7 +390,7 @@ impl Asked {
         checks.check(Rule::ForwardedOnce, expected.contains(&forwarded), what);
 
         let answers = self.answers.len();
-        let is_silent = self.cancelled && protocol.cancelled != Cancelled::Answered;
+        let is_silent = self.cancelled && !protocol.answers_cancelled();
         let (rule, holds) = match self.deserted {
             _ if is_silent => (Rule::Silence, answers <= usize::from(self.answered_before_cancel)),
             _ if self.left => (Rule::AnsweredOnce, false),
@@ -407,10 +408,10 @@ impl Asked {
         self.settle_cancels(checks);
     }
 
-    fn settle_answer(&self, callee: Protocol, checks: &mut Checks) {
+    fn settle_answer(&self, callee: &Wire, checks: &mut Checks) {
         let Some(answer) = self.answers.first() else { return };
         // Where the callee owes no answer to what was cancelled, the relay does not wait for one.
-        let is_settled_here = self.cancelled && callee.cancelled != Cancelled::Answered;
+        let is_settled_here = self.cancelled && !callee.answers_cancelled();
         let holds = match &self.given {
             _ if is_settled_here && answer["error"]["code"] == CANCELLED => true,
             Some(given) if !well_formed(given) => {
@@ -467,11 +468,11 @@ fn well_formed(answer: &Value) -> bool {
 
 /// Checks that every peer can read a message. It has the members of its envelope, its id fits 31 bits or is a
 /// plain string, and `params` is not null.
-fn form(protocol: Protocol, message: &Message, text: &str, checks: &mut Checks) {
+fn form(protocol: &Wire, message: &Message, text: &str, checks: &mut Checks) {
     let value: Value = serde_json::from_str(text).unwrap_or_default();
     let what = || format!("{text:.200}");
-    let (is_such, params) = match protocol.envelope {
-        Envelope::Dap => (protocol.has_id(&value["seq"]), "arguments"),
+    let (is_such, params) = match protocol.dialect.envelope {
+        Envelope::Dap => (has_id(protocol, &value["seq"]), "arguments"),
         _ => (value["jsonrpc"] == "2.0", "params"),
     };
     checks.check(Rule::Form, value.is_array() || is_such, what);

@@ -1,9 +1,9 @@
 //! The conversations with a relay. Ids are chosen so that none is equal to one that a relay would issue.
 
-use protocol_core::Envelope;
+use protocol_core::{Envelope, Framing};
 use serde_json::{Value, json};
 
-use super::message::Framing;
+use super::envelope::{self, has_id};
 use super::play::Play;
 use crate::malformed;
 
@@ -19,7 +19,7 @@ fn all_at_once(play: &mut Play<'_>, ids: &[Value]) -> Option<()> {
 
 /// Those of these ids that requests can have in this protocol.
 fn possible(play: &Play<'_>, ids: impl IntoIterator<Item = Value>) -> Vec<Value> {
-    ids.into_iter().filter(|id| play.protocol().has_id(id)).collect()
+    ids.into_iter().filter(|id| has_id(play.protocol(), id)).collect()
 }
 
 pub(super) fn ids_of_every_kind(play: &mut Play<'_>) -> Option<()> {
@@ -123,7 +123,7 @@ pub(super) fn cancel_answered(play: &mut Play<'_>) -> Option<()> {
 pub(super) fn cancel_malformed(play: &mut Play<'_>) -> Option<()> {
     let (id, far) = play.called(9009)?;
     let named = id.to_string();
-    let mut forms = malformed::plain(play.protocol().target, &named);
+    let mut forms = malformed::plain(play.protocol().cancel_member(), &named);
     forms.push(Some(format!("[{named}]")));
     let message = |params: &Option<String>| {
         malformed::message(params.as_deref(), |params| play.cancel_with(params))
@@ -268,7 +268,7 @@ pub(super) fn stray_answers(play: &mut Play<'_>) -> Option<()> {
     for stray in possible(play, [json!(1_000_000), json!("stray"), Value::Null]) {
         play.finish_call(&stray);
     }
-    if play.protocol().envelope == Envelope::JsonRpc {
+    if play.protocol().dialect.envelope == Envelope::JsonRpc {
         play.send_back(&[r#"{"jsonrpc":"2.0","error":{"code":-32600,"message":"no id"}}"#.into()]);
     }
     play.complete(&id, &far)?;
@@ -286,7 +286,7 @@ pub(super) fn answer_under_other_type(play: &mut Play<'_>) -> Option<()> {
 }
 
 pub(super) fn malformed_answers(play: &mut Play<'_>) -> Option<()> {
-    let answers = match play.protocol().envelope {
+    let answers = match play.protocol().dialect.envelope {
         Envelope::Dap => {
             [json!({ "success": "yes" }), json!({ "success": null }), json!({ "body": {} })]
         }
@@ -325,12 +325,12 @@ pub(super) fn garbage(play: &mut Play<'_>) -> Option<()> {
     }
     let not_utf8 = [b"{\"jsonrpc\":\"2.0\",\"method\":\"\xff\xfe\"}".as_slice()].concat();
     let text = String::from_utf8_lossy(&not_utf8).into_owned();
-    let bytes = match play.protocol().framing {
-        Framing::Newline => [&not_utf8[..], b"\n"].concat(),
+    let bytes = match play.protocol().framing() {
         Framing::ContentLength => {
             let header = format!("Content-Length: {}\r\n\r\n", not_utf8.len());
             [header.as_bytes(), &not_utf8].concat()
         }
+        _ => [&not_utf8[..], b"\n"].concat(),
     };
     play.send_bytes(&[format!("not UTF-8: {text}")], bytes);
     play.barrier()?;
@@ -347,7 +347,7 @@ pub(super) fn notifications(play: &mut Play<'_>) -> Option<()> {
         .collect();
     notes.extend((0..50).map(|index| ("note", json!({ "n": index }))));
     // A debugger has no events to tell its adapter.
-    if play.protocol().envelope != Envelope::Dap {
+    if play.protocol().dialect.envelope != Envelope::Dap {
         let sent: Vec<_> =
             notes.iter().map(|(method, params)| play.notification(method, params)).collect();
         play.send(&sent);
@@ -363,7 +363,7 @@ pub(super) fn notifications(play: &mut Play<'_>) -> Option<()> {
 pub(super) fn byte_by_byte(play: &mut Play<'_>) -> Option<()> {
     let id = play.text_id("é");
     let (request, tag) = play.request_text(&id);
-    let bytes = play.protocol().framing.frame(&request);
+    let bytes = play.protocol().framed(std::slice::from_ref(&request));
     let (last, first) = bytes.split_last()?;
     for &byte in first {
         play.send_bytes(&[], vec![byte]);
@@ -413,7 +413,7 @@ pub(super) fn large_message(play: &mut Play<'_>) -> Option<()> {
     let large = "é".repeat(5 << 19);
     let (method, mut params) = play.request_parts();
     params["_meta"]["text"] = json!(large);
-    let request = play.protocol().request(&id, method, &params);
+    let request = envelope::request(play.protocol(), &id, method, &params);
     play.send(&[request]);
     let far = play.arrives(play.tag())?;
     let mut result = play.result(&far);

@@ -50,7 +50,8 @@ pub(super) fn late_of_many(play: &mut Play<'_>) -> Option<()> {
 }
 
 pub(super) fn cancel_refused(play: &mut Play<'_>) -> Option<()> {
-    for (id, method) in (9035..).zip(play.protocol().uncancellable) {
+    let methods = play.protocol().dialect.uncancellable.methods.clone();
+    for (id, method) in (9035..).zip(methods.iter()) {
         let id = play.id(id);
         let (request, tag) = play.request_by(method, &id);
         play.send(&[request]);
