@@ -195,12 +195,8 @@ pub enum Step {
     OutputFull(&'static [Item]),
     /// The server's requests are left unanswered from here on.
     HoldReverse,
-    /// Waits until the server asks something of us.
-    Asked,
     /// Waits until a cancelled request is answered, or the server cancels something of its own.
     CancelRead(Name),
-    /// Cancels under the id of the server's own request, where we have none.
-    CancelTheirId,
     /// The server's input ends; waits until its output does.
     End,
     /// Makes so many slow requests one after the other, and cancels each once it is at work.
@@ -278,7 +274,7 @@ pub enum Item {
     Answer(Reply),
     /// A request that is done at once, under the id of the held one.
     UnderTheirId(Name),
-    /// A cancel under the id of the held request, where we have none.
+    /// A cancel under the id of a request of the other side's, where we have none.
     CancelTheirs,
 }
 

@@ -462,7 +462,7 @@ fn unknown_method(play: &Play<'_>, made: &Made) -> Result<(), Fault> {
 }
 
 fn theirs_cancelled(play: &Play<'_>) -> Result<(), Fault> {
-    let theirs = play.theirs.as_deref().ok_or("the server asked nothing of us")?;
+    let theirs = play.theirs_for.values().next().ok_or("the server asked nothing of us")?;
     let cancelled = play
         .session
         .heard()

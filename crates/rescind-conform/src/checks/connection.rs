@@ -41,8 +41,8 @@ pub(super) const CONNECTION: &[Check] = &[
         .steps(&[
             HoldReverse,
             Send(&[Reverse('a')]),
-            Asked,
-            CancelTheirId,
+            AskedFor('a'),
+            Send(&[CancelTheirs]),
             Next,
             Natural('t'),
             Next,
@@ -57,7 +57,7 @@ pub(super) const CONNECTION: &[Check] = &[
         .steps(&[
             HoldReverse,
             Send(&[Reverse('a')]),
-            Asked,
+            AskedFor('a'),
             Send(&[Cancel('a')]),
             Next,
             Natural('t'),
@@ -71,7 +71,7 @@ pub(super) const CONNECTION: &[Check] = &[
         .steps(&[
             HoldReverse,
             Send(EIGHT),
-            Asked,
+            AskedFor('a'),
             Send(&[Cancel('a')]),
             Step::CancelRead('a'),
         ])

@@ -86,11 +86,7 @@ impl ClientFacts {
             play.session.held().map(|held| held.asked.method.clone()).unwrap_or_default();
         // In the others a server asks nothing of the kind.
         if !matches!(facts.common.dialect.envelope, Envelope::Abp | Envelope::Dap) {
-            let Request { method, params } = &facts.common.quick;
-            let message = play.session.wire.request("\"quick\"", method, params, "");
-            play.session.send(&[message], false);
-            let answered = play.session.wait(|session| session.is_answered("\"quick\""));
-            facts.answers = answered == Waited::Done;
+            facts.answers = play.session.ask("quick", &facts.common.quick).1 == Waited::Done;
         }
         Ok(facts)
     }

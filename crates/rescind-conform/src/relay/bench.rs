@@ -79,8 +79,8 @@ pub(super) enum What {
 /// A running relay. Dropping it ends it.
 #[derive(Debug)]
 pub(super) struct Bench {
-    near: End,
-    far: End,
+    /// By side.
+    ends: [End; 2],
     arrivals: Receiver<(Side, io::Result<Option<Vec<u8>>>)>,
     child: Option<Child>,
     patience: Duration,
@@ -133,8 +133,7 @@ impl Bench {
             Err(error) => return Err((error.to_string(), stderr(&child))),
         };
         let mut bench = Self {
-            near,
-            far,
+            ends: [near, far],
             arrivals,
             child,
             patience,
@@ -147,7 +146,7 @@ impl Bench {
             numbered: Cell::new(0),
         };
         for (number, step) in opening.iter().enumerate() {
-            let text = first.take().unwrap_or_else(|| write(&bench.near, step, number));
+            let text = first.take().unwrap_or_else(|| write(&bench.ends[0], step, number));
             bench.push(Side::Near, What::Opening(Way::Sent, text));
             bench.answered(step, number).map_err(|why| (why, bench.stderr()))?;
         }
@@ -162,18 +161,18 @@ impl Bench {
             self.opening.push(method.clone());
             return Ok(());
         }
-        let own = opening_id(&self.near.protocol, number);
+        let own = opening_id(self.protocol(Side::Near), number);
         loop {
             match self.take(self.patience) {
                 Taken::Message(Side::Far, Message::Request(request)) => {
                     let revision = request.params["protocolVersion"].clone();
-                    let family = self.near.protocol.family;
+                    let family = self.protocol(Side::Near).family;
                     let result = family.welcome(&request.method, revision, true);
                     let (number, answer) = (self.number(), json!({ "result": result }));
                     let Request { id, method, .. } = &request;
-                    let far = &self.far.protocol;
+                    let far = self.protocol(Side::Far);
                     let text = envelope::response(far, number, id, method, &answer);
-                    self.far.write(far.framed(std::slice::from_ref(&text)));
+                    self.ends[1].write(far.framed(std::slice::from_ref(&text)));
                     self.push(Side::Far, What::Opening(Way::Sent, text));
                 }
                 Taken::Message(Side::Near, Message::Response { id, answer }) if id == own => {
@@ -319,17 +318,11 @@ impl Bench {
 
     /// Returns the protocol that is spoken on that side.
     pub(super) fn protocol(&self, side: Side) -> &Wire {
-        match side {
-            Side::Near => &self.near.protocol,
-            Side::Far => &self.far.protocol,
-        }
+        &self.ends[side as usize].protocol
     }
 
     fn end(&mut self, side: Side) -> &mut End {
-        match side {
-            Side::Near => &mut self.near,
-            Side::Far => &mut self.far,
-        }
+        &mut self.ends[side as usize]
     }
 
     fn busy(&self) -> Option<u64> {

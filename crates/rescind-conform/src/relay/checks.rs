@@ -51,6 +51,16 @@ const fn check(id: &'static str, title: &'static str) -> RelayCheck {
     }
 }
 
+/// A cancel that has to arrive.
+const fn forwarded(id: &'static str, title: &'static str) -> RelayCheck {
+    check(id, title).clauses(FORWARDED).rules(&[CancelForwarded])
+}
+
+/// A cancel that names nothing.
+const fn ignored(id: &'static str, title: &'static str) -> RelayCheck {
+    check(id, title).clauses(IGNORED).rules(&[CancelOfNothing])
+}
+
 /// Every check of relays.
 pub const RELAY_CHECKS: &[RelayCheck] = &[
     check("relay-id/kinds", "ids of every kind in flight at once: each request is answered under its own")
@@ -68,17 +78,11 @@ pub const RELAY_CHECKS: &[RelayCheck] = &[
     check("relay-id/duplicate", "an id that is in flight, used again: refused, and the first goes on")
         .clauses(REUSED)
         .steps(&[duplicate_id]),
-    check("relay-cancel/live", "a cancel of a live request: it arrives once, under the id that the request has there")
-        .clauses(FORWARDED)
-        .rules(&[CancelForwarded])
+    forwarded("relay-cancel/live", "a cancel of a live request: it arrives once, under the id that the request has there")
         .steps(&[cancel_live]),
-    check("relay-cancel/one-write", "a request and its cancel in one write: both arrive, or neither")
-        .clauses(FORWARDED)
-        .rules(&[CancelForwarded])
+    forwarded("relay-cancel/one-write", "a request and its cancel in one write: both arrive, or neither")
         .steps(&[cancel_in_the_same_write]),
-    check("relay-cancel/twice", "two cancels of one request: one arrives")
-        .clauses(FORWARDED)
-        .rules(&[CancelForwarded])
+    forwarded("relay-cancel/twice", "two cancels of one request: one arrives")
         .steps(&[cancel_twice]),
     check("relay-cancel/both-directions", "the same id in flight both ways: a cancel is of the request of its own direction")
         .clauses(ONE_NAMED)
@@ -99,17 +103,11 @@ pub const RELAY_CHECKS: &[RelayCheck] = &[
     check("relay-cancel/crossing", "a cancel and an answer that cross: the request ends once")
         .clauses(ENDED)
         .steps(&[crossing]),
-    check("relay-cancel/late", "a cancel of an answered request: it does not arrive")
-        .clauses(IGNORED)
-        .rules(&[CancelOfNothing])
+    ignored("relay-cancel/late", "a cancel of an answered request: it does not arrive")
         .steps(&[cancel_answered]),
-    check("relay-cancel/unknown", "a cancel of an id that was never used, of another type or of the other side: it does not arrive")
-        .clauses(IGNORED)
-        .rules(&[CancelOfNothing])
+    ignored("relay-cancel/unknown", "a cancel of an id that was never used, of another type or of the other side: it does not arrive")
         .steps(&[cancel_unknown]),
-    check("relay-cancel/before-request", "a cancel before its request: it does not arrive, and the request is not cancelled")
-        .clauses(IGNORED)
-        .rules(&[CancelOfNothing])
+    ignored("relay-cancel/before-request", "a cancel before its request: it does not arrive, and the request is not cancelled")
         .steps(&[cancel_before_request]),
     check("relay-cancel/malformed", "malformed cancels: none arrives")
         .clauses(IGNORED)
@@ -196,9 +194,7 @@ pub const RELAY_CHECKS: &[RelayCheck] = &[
     check("relay-form/large-message", "a message of 5 MiB, and its answer: both arrive")
         .clauses(FORM)
         .steps(&[large_message]),
-    check("relay-load/many", "two hundred requests in one write, every third cancelled: each ends as it should")
-        .clauses(FORWARDED)
-        .rules(&[CancelForwarded])
+    forwarded("relay-load/many", "two hundred requests in one write, every third cancelled: each ends as it should")
         .steps(&[many]),
     check("relay-end/caller", "the caller hangs up: its request is cancelled on the other side, or that side is told of the end")
         .clauses(GONE)

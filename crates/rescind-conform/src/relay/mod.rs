@@ -186,7 +186,7 @@ impl Runner<'_> {
         let mut bench = match self.bench().or_else(|_| self.bench()) {
             Ok(bench) => bench,
             // Others were opened: nothing is seen of what the check is about.
-            Err(why) => return Once::of(Some(Stop::Missed(why.to_string())), None),
+            Err(why) => return Once::missed(why.to_string()),
         };
         bench.reaches = self.reaches;
         let mut play = Play::new(&mut bench, caller, shift(self.options.suite.seed));
@@ -199,9 +199,7 @@ impl Runner<'_> {
         let mut checks = Checks::default();
         rules::check(&bench.log, &self.protocols, &mut checks);
         let once = match outcome(check, &checks, played, caller) {
-            once if bench.was_late && once.verdict != Verdict::Pass => {
-                Once::of(Some(Stop::Missed(TOO_LATE.into())), None)
-            }
+            once if bench.was_late && once.verdict != Verdict::Pass => Once::missed(TOO_LATE),
             once => once,
         };
         once.with(bench.transcript(), bench.stderr())
