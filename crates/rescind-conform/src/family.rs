@@ -162,9 +162,7 @@ impl Family {
             _ => vec![unknown],
         }
     }
-}
 
-impl Family {
     /// Returns requests that may take a server its time, where nothing that it says of itself names one.
     ///
     /// `sleep` is what `rescind serve` calls it; a server that knows no such method refuses it at once. An agent is asked

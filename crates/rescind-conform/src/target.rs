@@ -275,22 +275,22 @@ impl Child {
     /// Waits until it is gone, whose input has ended: whether it ended by itself, and nothing that it
     /// had started was left. `None` if it has not in that time.
     pub(crate) fn ends(&self, patience: Duration) -> Option<bool> {
-        let process = self.process.clone();
-        let (gone, told) = channel();
-        thread::spawn(move || {
-            let _ = process.wait();
-            // Nobody waits any more once the patience is over.
-            let _ = gone.send(process.pushed());
-        });
-        told.recv_timeout(patience).ok().map(|pushed| pushed == Pushed::No)
+        let (_, pushed) = self.end_within(patience)?;
+        Some(pushed == Pushed::No)
     }
 
     /// Waits until it is gone: its status. `None` if it is not in that time, or nobody knows.
     pub(crate) fn status(&self, patience: Duration) -> Option<ExitStatus> {
+        let (status, _) = self.end_within(patience)?;
+        status.ok()
+    }
+
+    fn end_within(&self, patience: Duration) -> Option<(io::Result<ExitStatus>, Pushed)> {
         let process = self.process.clone();
         let (gone, told) = channel();
-        thread::spawn(move || gone.send(process.wait()));
-        told.recv_timeout(patience).ok()?.ok()
+        // Nobody waits any more once the patience is over.
+        thread::spawn(move || gone.send((process.wait(), process.pushed())));
+        told.recv_timeout(patience).ok()
     }
 
     /// Returns its exit status in brackets, to follow "it ended". It is empty if it has not ended, or that is

@@ -52,16 +52,12 @@ impl ClientFacts {
         let session = self.start(target, options)?;
         let Suite { seed, patience, .. } = options.suite;
         let mut play = Play::with_client(session, self, seed, options.ask_ms, patience);
-        let refused = |play: &Play<'_>, why: String| Unreached::Opening {
-            why,
-            stderr: play.session.stderr(),
+        let Err(Stop::NotExercised(why) | Stop::Missed(why) | Stop::Stuck(why) | Stop::Ended(why)) =
+            play.perform(&[Step::Held])
+        else {
+            return Ok(play);
         };
-        match play.perform(&[Step::Held]) {
-            Ok(()) => Ok(play),
-            Err(
-                Stop::NotExercised(why) | Stop::Missed(why) | Stop::Stuck(why) | Stop::Ended(why),
-            ) => Err(refused(&play, why)),
-        }
+        Err(Unreached::Opening { why, stderr: play.session.stderr() })
     }
 
     /// Finds out the name that it gives, and whether it answers us.

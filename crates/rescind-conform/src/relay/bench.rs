@@ -127,11 +127,9 @@ impl Bench {
             text
         };
         let mut first = opening.first().map(|first| write(&near, first, 0));
-        let stderr = |child: &Option<Child>| child.as_ref().map(Child::stderr).unwrap_or_default();
-        let far = match far(patience) {
-            Ok(far) => End::new(Side::Far, at_far, far, &arrive),
-            Err(error) => return Err((error.to_string(), stderr(&child))),
-        };
+        let stderr = || child.as_ref().map(Child::stderr).unwrap_or_default();
+        let far = far(patience).map_err(|error| (error.to_string(), stderr()))?;
+        let far = End::new(Side::Far, at_far, far, &arrive);
         let mut bench = Self {
             ends: [near, far],
             arrivals,

@@ -7,7 +7,6 @@ use super::play::Play;
 use super::progress::*;
 use super::rules::Rule::{self, *};
 use super::scenarios::*;
-use super::silent::*;
 use crate::check::Check;
 
 /// A check of a relay: a conversation for the protocols that these fit, and its own rules beside [`RelayCheck::ALWAYS`].

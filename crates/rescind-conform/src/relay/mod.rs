@@ -13,7 +13,6 @@ mod play;
 mod progress;
 mod rules;
 mod scenarios;
-mod silent;
 mod target;
 mod work;
 
