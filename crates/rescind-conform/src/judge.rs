@@ -8,7 +8,7 @@ use crate::client::judge as client;
 use crate::family::Family;
 use crate::play::{Made, Play};
 use crate::session::What;
-use crate::stop::{Fault, TOO_LATE};
+use crate::stop::{Fault, TOO_LATE, broken};
 use crate::wire::{Heard, Outcome};
 
 mod turn;
@@ -120,11 +120,6 @@ fn breaks(play: &Play<'_>, rule: Rule) -> Result<(), Fault> {
         Rule::StillInFlight => client::still_in_flight(play),
         Rule::IdsUnique => client::ids_unique(play),
     }
-}
-
-/// Is broken for this reason.
-pub(crate) fn broken(why: String) -> Result<(), Fault> {
-    Err(Fault::Broken(why))
 }
 
 /// Holds, or is broken for this reason.

@@ -2,10 +2,9 @@
 
 use super::play::other_type;
 use crate::family::Family;
-use crate::judge::broken;
 use crate::play::Play;
 use crate::session::What;
-use crate::stop::Fault;
+use crate::stop::{Fault, broken};
 use crate::wire::Heard;
 
 fn held_id<'p>(play: &'p Play<'_>) -> &'p str {

@@ -79,7 +79,7 @@ pub(super) enum What {
 /// A running relay. Dropping it ends it.
 #[derive(Debug)]
 pub(super) struct Bench {
-    /// By side.
+    /// The client's end, and then the server's.
     ends: [End; 2],
     arrivals: Receiver<(Side, io::Result<Option<Vec<u8>>>)>,
     child: Option<Child>,

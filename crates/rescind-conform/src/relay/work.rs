@@ -43,8 +43,9 @@ impl Work {
         put(&result, &[(FAR, far.clone())])
     }
 
-    /// The method and the params of a request, the member of these where a protocol allows members of one's own, so that
-    /// they get through what reads the rest, and the result.
+    /// Returns a method, its params, the member of these that takes ours, and the result.
+    ///
+    /// Where a protocol allows members of one's own, they get through what reads the rest.
     fn parts(self, family: Family, caller: Side) -> (&'static str, Value, &'static str, Value) {
         let text = json!({ "type": "text", "text": "é" });
         match (self, family, caller) {
