@@ -409,7 +409,7 @@ impl Facts {
     }
 
     /// Lets a server do a request, and another meanwhile.
-    fn measure_once(
+    pub(crate) fn measure_once(
         &self,
         session: &mut Session,
         request: &Request,

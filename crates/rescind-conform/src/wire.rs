@@ -157,8 +157,9 @@ impl Wire {
         if self.family.is_mcp() && !progress.is_empty() {
             meta.insert("progressToken".into(), json!(progress));
         }
-        let own = self.family.meta();
-        meta.extend(own.iter().filter_map(Value::as_object).cloned().flatten());
+        if let Some(Value::Object(own)) = self.family.meta() {
+            meta.extend(own);
+        }
         meta
     }
 
