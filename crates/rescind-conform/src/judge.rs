@@ -197,9 +197,7 @@ fn at_work_until(play: &Play<'_>, made: &Made, other: &Made) -> Result<(), Fault
 fn theirs_kept(play: &Play<'_>, name: Name) -> Result<(), Fault> {
     let made = made(play, name)?;
     let theirs = play.theirs_for.get(&name).ok_or("the server asked nothing of us")?;
-    let is_theirs =
-        |(_, heard): (usize, &Heard)| matches!(heard, Heard::Cancel { id } if id == theirs);
-    if play.session.heard().any(is_theirs) {
+    if play.session.cancels().any(|(_, id)| id == theirs) {
         return broken(format!(
             "the server cancels its request {theirs}, which is for {made}, and that was not cancelled"
         ));
@@ -458,19 +456,13 @@ fn unknown_method(play: &Play<'_>, made: &Made) -> Result<(), Fault> {
 
 fn theirs_cancelled(play: &Play<'_>) -> Result<(), Fault> {
     let theirs = play.theirs_for.values().next().ok_or("the server asked nothing of us")?;
-    let cancelled = play
-        .session
-        .heard()
-        .any(|(_, heard)| matches!(heard, Heard::Cancel { id } if id == theirs));
+    let cancelled = play.session.cancels().any(|(_, id)| id == theirs);
     let answered = play.named.values().any(|made| {
         made.cancelled_at.is_none()
             && answers(play, made).iter().any(|outcome| outcome.is_cancelled())
     });
-    if cancelled || answered {
-        Ok(())
-    } else {
-        broken(format!("the server does not cancel its own request {theirs}"))
-    }
+    let why = || format!("the server does not cancel its own request {theirs}");
+    holds_if(cancelled || answered, why)
 }
 
 fn acknowledged(play: &Play<'_>, made: &Made, cancelled: bool) -> Result<(), Fault> {

@@ -424,6 +424,14 @@ impl Session {
         })
     }
 
+    /// Returns the ids of what a server has asked of us.
+    pub(crate) fn asked_of_us(&self) -> impl Iterator<Item = &String> {
+        self.heard().filter_map(|(_, heard)| match heard {
+            Heard::Request { id, .. } => Some(id),
+            _ => None,
+        })
+    }
+
     /// Returns the time between two places of the record.
     pub(crate) fn between(&self, first: usize, second: usize) -> Duration {
         self.record[second].at.saturating_sub(self.record[first].at)

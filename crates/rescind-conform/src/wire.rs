@@ -233,6 +233,9 @@ impl Wire {
             _ if self.dialect.envelope == Envelope::Dap => {
                 r#""success":false,"message":"not supported""#
             }
+            _ if self.dialect.envelope == Envelope::Abp => {
+                r#""success":false,"error":{"code":"OPERATION_FAILED","message":"not supported"}"#
+            }
             "workspace/configuration" => r#""result":[null]"#,
             "client/registerCapability"
             | "client/unregisterCapability"

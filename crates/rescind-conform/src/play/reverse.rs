@@ -4,7 +4,6 @@ use super::Play;
 use crate::check::Name;
 use crate::session::{Session, Waited};
 use crate::stop::Stop;
-use crate::wire::Heard;
 
 impl Play<'_> {
     pub(super) fn wait_until_cancel_read(&mut self, name: Name) -> Result<(), Stop> {
@@ -24,7 +23,8 @@ impl Play<'_> {
 
     pub(super) fn wait_until_asked_for(&mut self, name: Name) -> Result<(), Stop> {
         let known: Vec<String> = self.theirs_for.values().cloned().collect();
-        let asked = |session: &Session| asked(session).find(|id| !known.contains(id)).cloned();
+        let asked =
+            |session: &Session| session.asked_of_us().find(|id| !known.contains(id)).cloned();
         let own = self.made(name)?.id.clone();
         let waited =
             self.session.wait(|session| asked(session).is_some() || session.is_answered(&own));
@@ -35,12 +35,4 @@ impl Play<'_> {
         self.theirs_for.insert(name, theirs);
         Ok(())
     }
-}
-
-/// Returns the ids of what the server has asked.
-fn asked(session: &Session) -> impl Iterator<Item = &String> {
-    session.heard().filter_map(|(_, heard)| match heard {
-        Heard::Request { id, .. } => Some(id),
-        _ => None,
-    })
 }
