@@ -26,7 +26,7 @@ impl ClientProgram {
     ///
     /// It speaks to its server on its standard output and input. If [`SERVER`](crate::SERVER) is among the arguments, or part
     /// of one, the client starts its server itself. The command of that server is `bridge` with an address as
-    /// its last argument: a program that calls [`bridge`](crate::bridge) with it.
+    /// its last argument: a program that calls [`bridge`](crate::bridge()) with it.
     #[must_use]
     pub fn new(command: Vec<OsString>, bridge: Vec<OsString>) -> Self {
         Self { command, bridge }

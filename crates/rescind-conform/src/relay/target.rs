@@ -53,7 +53,8 @@ pub struct RelayProgram {
 }
 
 impl RelayProgram {
-    /// A relay's command, and the command of its server, which is to call [`bridge`](crate::bridge) with its last argument.
+    /// A relay's command, and the command of its server, which is to call [`bridge`](crate::bridge()) with its
+    /// last argument.
     ///
     /// The server's command takes the place of the argument `{server}`, and comes at the end if there is none.
     /// Within an argument `{server}` becomes that command in one piece, as a shell reads it.
