@@ -2,17 +2,6 @@
 
 use super::base::*;
 
-const EIGHT: &[Item] = &[
-    Reverse('a'),
-    Reverse('b'),
-    Reverse('c'),
-    Reverse('d'),
-    Reverse('e'),
-    Reverse('f'),
-    Reverse('g'),
-    Reverse('h'),
-];
-
 /// In their order.
 pub(super) const CONNECTION: &[Check] = &[
     same_id("id/zero", "id 0 is answered as 0")
@@ -70,7 +59,16 @@ pub(super) const CONNECTION: &[Check] = &[
         .needs(&[Need::Reverse])
         .steps(&[
             HoldReverse,
-            Send(EIGHT),
+            Send(&[
+                Reverse('a'),
+                Reverse('b'),
+                Reverse('c'),
+                Reverse('d'),
+                Reverse('e'),
+                Reverse('f'),
+                Reverse('g'),
+                Reverse('h'),
+            ]),
             AskedFor('a'),
             Send(&[Cancel('a')]),
             Step::CancelRead('a'),
