@@ -44,15 +44,9 @@ enum What {
         /// The kind of peer; all kinds by default
         of: Option<Tested>,
     },
-    /// What a tested client starts as its server
+    /// What a tested client or relay starts as its server
     #[command(hide = true)]
     Bridge {
-        /// Where the tester listens
-        address: String,
-    },
-    /// What a tested relay starts as its server
-    #[command(hide = true)]
-    Far {
         /// Which test it belongs to
         address: String,
     },
@@ -154,7 +148,6 @@ pub fn main(args: &ConformArgs) -> ExitCode {
         What::Bridge { address } => client::bridge(address),
         What::Relay(args) => args.run(),
         What::Checks { of } => print_checks(*of),
-        What::Far { address } => relay::far(address),
     }
 }
 

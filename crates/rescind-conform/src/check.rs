@@ -1,38 +1,29 @@
 //! A check is data that one interpreter plays and one judge reads.
 
-use std::fmt;
-
 use crate::family::Family;
+use crate::worded::worded;
 
-/// The strength of a clause.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Level {
-    /// The protocol demands it: a server that fails it breaks the protocol.
-    Must,
-    /// The protocol demands it of who declares it.
-    Capability,
-    /// The protocol recommends it, or users need it.
-    Should,
-    /// It is told, and judged by nobody.
-    Information,
+/// The words that tables of checks are written in.
+pub(crate) mod words {
+    pub(crate) use super::Id::*;
+    pub(crate) use super::Item::{self, *};
+    pub(crate) use super::Rule::{self, *};
+    pub(crate) use super::Step::{self, *};
+    pub(crate) use super::{Check, Id, Need, Reply, Source};
+    pub(crate) use crate::family::Family::{self, *};
 }
 
-impl Level {
-    /// The word for it.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Must => "MUST",
-            Self::Capability => "capability",
-            Self::Should => "SHOULD",
-            Self::Information => "information",
-        }
-    }
-}
-
-impl fmt::Display for Level {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
+worded! {
+    /// The strength of a clause.
+    pub enum Level {
+        /// The protocol demands it: a server that fails it breaks the protocol.
+        Must = "MUST",
+        /// The protocol demands it of who declares it.
+        Capability = "capability",
+        /// The protocol recommends it, or users need it.
+        Should = "SHOULD",
+        /// It is told, and judged by nobody.
+        Information = "information",
     }
 }
 
@@ -204,12 +195,8 @@ pub enum Step {
     OutputFull(&'static [Item]),
     /// The server's requests are left unanswered from here on.
     HoldReverse,
-    /// Waits until the server asks something of us.
-    Asked,
     /// Waits until a cancelled request is answered, or the server cancels something of its own.
     CancelRead(Name),
-    /// Cancels under the id of the server's own request, where we have none.
-    CancelTheirId,
     /// The server's input ends; waits until its output does.
     End,
     /// Makes so many slow requests one after the other, and cancels each once it is at work.
@@ -287,7 +274,7 @@ pub enum Item {
     Answer(Reply),
     /// A request that is done at once, under the id of the held one.
     UnderTheirId(Name),
-    /// A cancel under the id of the held request, where we have none.
+    /// A cancel under the id of a request of the other side's, where we have none.
     CancelTheirs,
 }
 

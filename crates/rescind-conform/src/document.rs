@@ -85,16 +85,10 @@ struct Folder(PathBuf);
 
 impl Folder {
     fn new() -> io::Result<Self> {
-        let within = env::temp_dir();
-        for number in 0..u16::MAX {
-            let path = within.join(format!("rescind-conform-{}-{number}", process::id()));
-            match fs::create_dir(&path) {
-                Ok(()) => return Ok(Self(path)),
-                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-                Err(error) => return Err(error),
-            }
-        }
-        Err(io::ErrorKind::AlreadyExists.into())
+        let name = format!("rescind-conform-{}-{:016x}", process::id(), fastrand::u64(..));
+        let path = env::temp_dir().join(name);
+        fs::create_dir(&path)?;
+        Ok(Self(path))
     }
 }
 

@@ -326,10 +326,7 @@ impl Facts {
                 session.send(&[message], false);
                 continue;
             }
-            let id = session.id(&format!("open-{}", number + 1));
-            let message = session.wire.request(&id, method, params, "");
-            session.send(&[message], false);
-            let waited = session.wait(|session| session.is_answered(&id));
+            let (id, waited) = session.ask(&format!("open-{}", number + 1), &step.message);
             let refused = session
                 .answers_to(&id)
                 .any(|(_, outcome)| matches!(outcome, Outcome::Error { .. }));
@@ -358,10 +355,7 @@ impl Facts {
     fn find_quick(&self, session: &mut Session, options: &Options) -> Result<Request, Unreached> {
         let own = self.document.as_ref().map(Document::quick);
         for (number, request) in self.family().quick().into_iter().chain(own).enumerate() {
-            let id = session.id(&format!("quick-{number}"));
-            let message = session.wire.request(&id, &request.method, &request.params, "");
-            session.send(&[message], false);
-            if session.wait(|session| session.is_answered(&id)) == Waited::Done {
+            if session.ask(&format!("quick-{number}"), &request).1 == Waited::Done {
                 return Ok(request);
             }
         }
@@ -377,10 +371,8 @@ impl Facts {
         if !self.family().is_mcp() {
             return self.family().slow();
         }
-        let message = session.wire.request("\"tools\"", "tools/list", &json!({}), "");
-        session.send(&[message], false);
-        session.wait(|session| session.is_answered("\"tools\""));
-        let listed = session.answers_to("\"tools\"").next().map(|(_, outcome)| outcome.clone());
+        let (id, _) = session.ask("tools", &Request::new("tools/list", json!({})));
+        let listed = session.answers_to(&id).next().map(|(_, outcome)| outcome.clone());
         match listed {
             Some(Outcome::Result(listed)) => tools::slow_ones(&listed, options.allow_tools),
             _ => vec![],
@@ -417,7 +409,7 @@ impl Facts {
     }
 
     /// Lets a server do a request, and another meanwhile.
-    fn measure_once(
+    pub(crate) fn measure_once(
         &self,
         session: &mut Session,
         request: &Request,

@@ -3,50 +3,38 @@
 use protocol_core::{CancelRule, Dialect};
 use serde_json::{Value, json};
 
-/// A protocol, as far as its clauses on cancelling differ from others'.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Family {
-    /// JSON-RPC 2.0 without a cancel on the wire.
-    JsonRpc,
-    /// Agent Client Protocol, version 1.
-    Acp,
-    /// Agent Client Protocol, version 2.
-    AcpV2,
-    /// The first draft of cancelling in the Agent Client Protocol.
-    AcpDraft,
-    /// Language Server Protocol.
-    Lsp,
-    /// Model Context Protocol in the revisions that have an `initialize`.
-    McpUntil2025,
-    /// Model Context Protocol 2026-07-28.
-    Mcp2026,
-    /// The App-Browser Protocol (ABP).
-    Abp,
-    /// Debug Adapter Protocol, of an adapter that declares `supportsCancelRequest`.
-    Dap,
-    /// The same of one that does not: nothing may be cancelled there.
-    DapPlain,
-    /// The operations of erlmcp.
-    Erlmcp,
+use crate::worded::worded;
+
+worded! {
+    /// A protocol, as far as its clauses on cancelling differ from others'.
+    #[non_exhaustive]
+    pub enum Family {
+        /// JSON-RPC 2.0 without a cancel on the wire.
+        JsonRpc = "jsonrpc",
+        /// Agent Client Protocol, version 1.
+        Acp = "acp",
+        /// Agent Client Protocol, version 2.
+        AcpV2 = "acp-v2",
+        /// The first draft of cancelling in the Agent Client Protocol.
+        AcpDraft = "acp-draft",
+        /// Language Server Protocol.
+        Lsp = "lsp",
+        /// Model Context Protocol in the revisions that have an `initialize`.
+        McpUntil2025 = "mcp until 2025-11-25",
+        /// Model Context Protocol 2026-07-28.
+        Mcp2026 = "mcp-2026-07-28",
+        /// The App-Browser Protocol (ABP).
+        Abp = "abp",
+        /// Debug Adapter Protocol, of an adapter that declares `supportsCancelRequest`.
+        Dap = "dap",
+        /// The same of one that does not: nothing may be cancelled there.
+        DapPlain = "dap without cancel",
+        /// The operations of erlmcp.
+        Erlmcp = "erlmcp",
+    }
 }
 
 impl Family {
-    /// Every one, in the order in which checks name them.
-    pub const ALL: [Self; 11] = [
-        Self::JsonRpc,
-        Self::Acp,
-        Self::AcpV2,
-        Self::AcpDraft,
-        Self::Lsp,
-        Self::McpUntil2025,
-        Self::Mcp2026,
-        Self::Abp,
-        Self::Dap,
-        Self::DapPlain,
-        Self::Erlmcp,
-    ];
-
     /// That of a preset, or of a dialect made from one, by its name; the closest if there is none.
     #[must_use]
     pub fn of(dialect: &Dialect) -> Self {
@@ -63,24 +51,6 @@ impl Family {
             "dap" => Self::Dap,
             "erlmcp" => Self::Erlmcp,
             _ => Self::JsonRpc,
-        }
-    }
-
-    /// The name of its column.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::JsonRpc => "jsonrpc",
-            Self::Acp => "acp",
-            Self::AcpV2 => "acp-v2",
-            Self::AcpDraft => "acp-draft",
-            Self::Lsp => "lsp",
-            Self::McpUntil2025 => "mcp until 2025-11-25",
-            Self::Mcp2026 => "mcp-2026-07-28",
-            Self::Abp => "abp",
-            Self::Dap => "dap",
-            Self::DapPlain => "dap without cancel",
-            Self::Erlmcp => "erlmcp",
         }
     }
 
@@ -192,9 +162,7 @@ impl Family {
             _ => vec![unknown],
         }
     }
-}
 
-impl Family {
     /// Returns requests that may take a server its time, where nothing that it says of itself names one.
     ///
     /// `sleep` is what `rescind serve` calls it; a server that knows no such method refuses it at once. An agent is asked

@@ -8,7 +8,7 @@ use crate::client::judge as client;
 use crate::family::Family;
 use crate::play::{Made, Play};
 use crate::session::What;
-use crate::stop::{Fault, TOO_LATE};
+use crate::stop::{Fault, TOO_LATE, broken};
 use crate::wire::{Heard, Outcome};
 
 mod turn;
@@ -106,26 +106,20 @@ fn breaks(play: &Play<'_>, rule: Rule) -> Result<(), Fault> {
             }),
             None => Err("it was not timed".into()),
         },
-        Rule::CancelledOnce => Ok(client::cancelled_once(play)?),
+        Rule::CancelledOnce => client::cancelled_once(play),
         Rule::NamesRequest => {
-            let mut cancels = play.session.cancels();
-            Ok(cancels.try_for_each(|(at, id)| client::names_request(play, at, id))?)
+            play.session.cancels().try_for_each(|(at, id)| client::names_request(play, at, id))
         }
         Rule::NamedAsWritten => {
-            Ok(play.session.cancels().try_for_each(|(_, id)| client::as_written(play, id))?)
+            play.session.cancels().try_for_each(|(_, id)| client::as_written(play, id))
         }
-        Rule::NotCancelled => Ok(client::not_cancelled_from(play, 0)?),
+        Rule::NotCancelled => client::not_cancelled_from(play, 0),
         Rule::NotCancelledAfterAnswer => {
-            Ok(client::not_cancelled_from(play, client::answer_read_at(play))?)
+            client::not_cancelled_from(play, client::answer_read_at(play))
         }
-        Rule::StillInFlight => Ok(client::still_in_flight(play)?),
-        Rule::IdsUnique => Ok(client::ids_unique(play)?),
+        Rule::StillInFlight => client::still_in_flight(play),
+        Rule::IdsUnique => client::ids_unique(play),
     }
-}
-
-/// Is broken for this reason.
-fn broken(why: String) -> Result<(), Fault> {
-    Err(Fault::Broken(why))
 }
 
 /// Holds, or is broken for this reason.
@@ -203,9 +197,7 @@ fn at_work_until(play: &Play<'_>, made: &Made, other: &Made) -> Result<(), Fault
 fn theirs_kept(play: &Play<'_>, name: Name) -> Result<(), Fault> {
     let made = made(play, name)?;
     let theirs = play.theirs_for.get(&name).ok_or("the server asked nothing of us")?;
-    let is_theirs =
-        |(_, heard): (usize, &Heard)| matches!(heard, Heard::Cancel { id } if id == theirs);
-    if play.session.heard().any(is_theirs) {
+    if play.session.cancels().any(|(_, id)| id == theirs) {
         return broken(format!(
             "the server cancels its request {theirs}, which is for {made}, and that was not cancelled"
         ));
@@ -416,11 +408,18 @@ fn all_ended(play: &Play<'_>) -> Result<(), Fault> {
 }
 
 fn next_answered(play: &Play<'_>) -> Result<(), Fault> {
-    play.nexts.iter().try_for_each(|next| match play.session.answers_to(&next.id).count() {
-        1 => Ok(()),
-        0 => broken(format!("the next request, {}, is not answered", next.id)),
-        count => broken(format!("the next request, {}, is answered {count} times", next.id)),
+    play.nexts.iter().try_for_each(|next| {
+        counted_once(play, &next.id, &format!("the next request, {},", next.id))
     })
+}
+
+/// There is one answer under this id, of `what` has it.
+fn counted_once(play: &Play<'_>, id: &str, what: &str) -> Result<(), Fault> {
+    match play.session.answers_to(id).count() {
+        1 => Ok(()),
+        0 => broken(format!("{what} is not answered")),
+        count => broken(format!("{what} is answered {count} times")),
+    }
 }
 
 fn no_progress_after(play: &Play<'_>, made: &Made) -> Result<(), Fault> {
@@ -456,31 +455,21 @@ fn unknown_method(play: &Play<'_>, made: &Made) -> Result<(), Fault> {
 }
 
 fn theirs_cancelled(play: &Play<'_>) -> Result<(), Fault> {
-    let theirs = play.theirs.as_deref().ok_or("the server asked nothing of us")?;
-    let cancelled = play
-        .session
-        .heard()
-        .any(|(_, heard)| matches!(heard, Heard::Cancel { id } if id == theirs));
+    let theirs = play.theirs_for.values().next().ok_or("the server asked nothing of us")?;
+    let cancelled = play.session.cancels().any(|(_, id)| id == theirs);
     let answered = play.named.values().any(|made| {
         made.cancelled_at.is_none()
             && answers(play, made).iter().any(|outcome| outcome.is_cancelled())
     });
-    if cancelled || answered {
-        Ok(())
-    } else {
-        broken(format!("the server does not cancel its own request {theirs}"))
-    }
+    let why = || format!("the server does not cancel its own request {theirs}");
+    holds_if(cancelled || answered, why)
 }
 
 fn acknowledged(play: &Play<'_>, made: &Made, cancelled: bool) -> Result<(), Fault> {
     if play.session.wire.dialect.envelope == Envelope::Dap {
         // It does not say whether it has found something.
         let id = made.cancel_id.as_deref().ok_or("nothing was cancelled")?;
-        return match play.session.answers_to(id).count() {
-            1 => Ok(()),
-            0 => broken(format!("the cancel of {} is not answered", made.id)),
-            count => broken(format!("the cancel of {} is answered {count} times", made.id)),
-        };
+        return counted_once(play, id, &format!("the cancel of {}", made.id));
     }
     let all: Vec<bool> = (play.session.heard())
         .filter_map(|(_, heard)| match heard {

@@ -29,6 +29,7 @@
 //! To support another protocol, add a [`Clause`] to the checks that hold there too, and rows for the new ones.
 #![forbid(unsafe_code)]
 
+mod bridge;
 mod check;
 mod checks;
 mod client;
@@ -57,12 +58,12 @@ mod tests;
 mod tools;
 mod value;
 mod wire;
+mod worded;
 
+pub use bridge::{SERVER, bridge};
 pub use check::{Check, Clause, Id, Item, Level, Name, Need, Reply, Rule, Step};
 pub use checks::CHECKS;
-pub use client::{
-    CLIENT_CHECKS, ClientListener, ClientProgram, ConnectingClient, bridge, run_client,
-};
+pub use client::{CLIENT_CHECKS, ClientListener, ClientProgram, ConnectingClient, run_client};
 pub use family::{Family, Opening, Request};
 pub use known::{Expected, Known};
 pub use matrix::matrix;
@@ -70,9 +71,9 @@ pub use options::{ClientOptions, Options, Suite};
 pub use page::{client_page, page, relay_page};
 pub use relay::{
     Ends, InProcessRelay, RELAY_CHECKS, Relay, RelayCheck, RelayOptions, RelayProgram, RelayRule,
-    far, run_relay,
+    run_relay,
 };
 pub use report::{Line, Outcome, Report, Transcript, Verdict, Way, Whole};
 pub use server::run;
 pub use suite::Progress;
-pub use target::{Child, InProcess, Link, Program, SERVER, Target, Unreached};
+pub use target::{Child, InProcess, Link, Program, Target, Unreached};

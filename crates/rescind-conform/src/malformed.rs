@@ -1,7 +1,5 @@
 //! Twenty cancels that name nothing.
 
-use crate::wire::Wire;
-
 /// The params of those that JSON-RPC allows and that merely name nothing, as JSON; `None` is a cancel without
 /// params. The request with this id is in flight, and none of them names it.
 ///
@@ -40,14 +38,13 @@ pub(crate) fn refusable(member: &str) -> Vec<Option<String>> {
     ]
 }
 
-/// A cancel with such params.
-pub(crate) fn message(wire: &Wire, params: Option<&str>, own: &str) -> String {
+/// A cancel with such params, by what writes one with any.
+pub(crate) fn message(params: Option<&str>, cancel_with: impl Fn(&str) -> String) -> String {
     match params {
-        Some(params) => wire.cancel_with(params, own),
+        Some(params) => cancel_with(params),
         None => {
-            let whole = wire.cancel_with("{}", own);
             let members = [r#","params":{}"#, r#","payload":{}"#, r#","arguments":{}"#];
-            members.iter().fold(whole, |whole, member| whole.replace(member, ""))
+            members.iter().fold(cancel_with("{}"), |whole, member| whole.replace(member, ""))
         }
     }
 }
@@ -55,14 +52,16 @@ pub(crate) fn message(wire: &Wire, params: Option<&str>, own: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::wire::Wire;
     use protocol_core::Dialect;
 
     #[test]
     fn there_are_twenty_and_all_of_them_are_json() {
         let all = [plain("requestId", "7"), refusable("requestId")].concat();
         assert_eq!(all.len(), 20);
+        let wire = Wire::new(Dialect::MCP_2025_11_25);
         for params in &all {
-            let message = message(&Wire::new(Dialect::MCP_2025_11_25), params.as_deref(), "1");
+            let message = message(params.as_deref(), |params| wire.cancel_with(params, "1"));
             assert!(
                 serde_json::from_str::<&serde_json::value::RawValue>(&message).is_ok(),
                 "{message}"

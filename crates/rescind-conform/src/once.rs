@@ -49,6 +49,11 @@ impl Once {
         Self { is_missed, ..Self::without(verdict) }
     }
 
+    /// In which nothing was seen for this reason.
+    pub(crate) fn missed(why: impl Into<String>) -> Self {
+        Self::of(Some(Stop::Missed(why.into())), None)
+    }
+
     /// With what was said in it.
     pub(crate) fn with(self, transcript: Transcript, stderr: String) -> Self {
         Self { transcript, stderr, ..self }

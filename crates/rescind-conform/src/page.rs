@@ -11,7 +11,7 @@ use crate::relay::{RELAY_CHECKS, RelayCheck};
 /// Every check of servers, by group: its id, its level in each protocol, the clauses, what makes sure.
 #[must_use]
 pub fn page() -> String {
-    page_of(CHECKS)
+    page_of(&CHECKS)
 }
 
 /// The same of clients.
@@ -67,9 +67,9 @@ fn heading(out: &mut String, group: &mut &'static str, id: &'static str, title: 
 
 fn clauses(out: &mut String, clauses: &[Clause], witness: &str) {
     for clause in clauses {
-        let names: Vec<&str> = (Family::ALL.into_iter())
+        let names: Vec<&str> = (Family::ALL.iter())
             .filter(|family| clause.families.contains(family))
-            .map(Family::name)
+            .map(|family| family.as_str())
             .collect();
         let source = match clause.source {
             url if url.starts_with("http") => format!("[source]({url})"),

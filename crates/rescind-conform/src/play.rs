@@ -76,8 +76,6 @@ pub(crate) struct Play<'a> {
     reads: Vec<Next>,
     /// Requests without a name: cancelled or not.
     pub(crate) crowd: Vec<Made>,
-    /// The id of what the server has asked of us.
-    pub(crate) theirs: Option<String>,
     /// The ids of what it has asked of us for each request.
     pub(crate) theirs_for: BTreeMap<Name, String>,
     /// The slow requests that the server takes at once, before many cancels and after them.
@@ -131,7 +129,6 @@ impl<'a> Play<'a> {
             nexts: Vec::new(),
             reads: Vec::new(),
             crowd: Vec::new(),
-            theirs: None,
             theirs_for: BTreeMap::new(),
             capacity: None,
             ended: None,
@@ -180,11 +177,9 @@ impl<'a> Play<'a> {
             Step::OutputFull(items) => return self.output_full(items),
             Step::HoldReverse => self.session.answers = false,
             Step::CancelRead(name) => return self.wait_until_cancel_read(name),
-            Step::Asked => return self.wait_until_asked(),
             Step::TurnStarted(name) => return self.wait_until_turn_started(name),
             Step::TurnSettled(name) => return self.settle_turn(name),
             Step::AnswerAsCancelled => self.answer_as_cancelled(),
-            Step::CancelTheirId => self.cancel_their_id(),
             Step::End => return self.end(),
             Step::Compare => return self.compare(),
             Step::Rounds { steps, until, in_time } => return self.rounds(steps, until, in_time),
@@ -328,7 +323,7 @@ impl<'a> Play<'a> {
                 self.quick(&made)
             }
             Item::UnderTheirId(name) => {
-                let made = Made { id: self.held_id(), ..self.make(Id::Fresh) };
+                let made = Made { id: self.their_id(), ..self.make(Id::Fresh) };
                 self.ids.insert(made.id.clone());
                 self.named.insert(name, made.clone());
                 self.quick(&made)
@@ -369,7 +364,10 @@ impl<'a> Play<'a> {
                 let cancel = self.session.wire.cancel(&self.token(token), &own);
                 self.unless_control(cancel)
             }
-            Item::CancelTheirs => self.session.wire.cancel(&self.held_id(), "\"c\""),
+            Item::CancelTheirs => {
+                let cancel = self.session.wire.cancel(&self.their_id(), "\"c\"");
+                self.unless_control(cancel)
+            }
             Item::Answer(with) => return Ok(self.answer(with, at)?.into_iter().collect()),
             Item::Notification(method) => self.session.wire.notification(method, &json!({})),
         }])
@@ -528,7 +526,7 @@ impl<'a> Play<'a> {
 
     /// Whether the dialect wants an answer to a cancelled request.
     pub(crate) fn wants_answers(&self) -> bool {
-        self.facts.dialect.response == protocol_core::ResponseRule::Required
+        self.session.wire.answers_cancelled()
     }
 
     fn malformed_cancels(&mut self, name: Name) -> Result<(), Stop> {
@@ -551,7 +549,8 @@ impl<'a> Play<'a> {
         for (number, params) in forms.into_iter().enumerate() {
             self.session.note(format!("malformed cancel {}", number + 1));
             let own = self.fresh();
-            let message = malformed::message(&self.session.wire, params.as_deref(), &own);
+            let cancel = |params: &str| self.session.wire.cancel_with(params, &own);
+            let message = malformed::message(params.as_deref(), cancel);
             let message = self.unless_control(message);
             self.write(vec![message], false);
             let after = format!(

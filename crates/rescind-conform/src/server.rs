@@ -38,7 +38,7 @@ pub fn run(
     }
     let server = Server { target, options, facts };
     let report = |outcome: &_| seen(Progress::Checked(outcome));
-    Ok(options.suite.run(&server, CHECKS, begun, report))
+    Ok(options.suite.run(&server, &CHECKS, begun, report))
 }
 
 /// A server that is tested.
@@ -67,7 +67,7 @@ impl Subject for Server<'_> {
             _ if !self.facts.is_process && check.needs.contains(&Need::Process) => {
                 Once::without(Verdict::NotApplicable)
             }
-            Some(TOO_LATE) => Once::of(Some(Stop::Missed(TOO_LATE.into())), None),
+            Some(TOO_LATE) => Once::missed(TOO_LATE),
             Some(why) => Once::without(Verdict::NotExercised { why: why.to_owned() }),
             None if number == 0 => self.play(check, &self.facts, slow_ms),
             // A document grows once: what takes as long as it takes gets too long for a server.
@@ -104,7 +104,7 @@ impl Server<'_> {
         let mut play = match self.start(check, facts, slow_ms) {
             Ok(play) => play,
             // It has opened others: nothing is seen of what the check is about.
-            Err(unreached) => return Once::of(Some(Stop::Missed(unreached.to_string())), None),
+            Err(unreached) => return Once::missed(unreached.to_string()),
         };
         let mut seen = Self::perform(check, &mut play);
         if let Some(same) = self.control(check, &play, &seen, slow_ms) {

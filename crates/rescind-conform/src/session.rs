@@ -9,6 +9,7 @@ use serde_json::json;
 use protocol_core::{Config, Envelope, Event, InputBuffer, StreamConnection, Timestamp, Violation};
 
 use crate::client::serve::Serving;
+use crate::family::Request;
 use crate::options::ClientOptions;
 use crate::patience::{More, Patience};
 use crate::stopped::Delays;
@@ -141,14 +142,21 @@ impl Session {
         id
     }
 
+    /// Makes a request that is no check's, and waits for the response. Returns the id, and why the wait was over.
+    pub(crate) fn ask(&mut self, name: &str, request: &Request) -> (String, Waited) {
+        let id = self.id(name);
+        let message = self.wire.request(&id, &request.method, &request.params, "");
+        self.send(&[message], false);
+        let waited = self.wait(|session| session.is_answered(&id));
+        (id, waited)
+    }
+
     /// Opens a session of the Agent Client Protocol, and returns its id. Returns `None` if it is refused.
     pub(crate) fn open_session(&mut self) -> Option<String> {
         self.opened += 1;
-        let id = self.id(&format!("session-{}", self.opened));
         let params = json!({ "cwd": std::env::temp_dir(), "mcpServers": [] });
-        let message = self.wire.request(&id, "session/new", &params, "");
-        self.send(&[message], false);
-        self.wait(|session| session.is_answered(&id));
+        let request = Request::new("session/new", params);
+        let (id, _) = self.ask(&format!("session-{}", self.opened), &request);
         match self.answers_to(&id).next()? {
             (_, Outcome::Result(result)) => result["sessionId"].as_str().map(str::to_owned),
             _ => None,
@@ -412,6 +420,14 @@ impl Session {
     pub(crate) fn updates_of<'a>(&'a self, session: &'a str) -> impl Iterator<Item = usize> + 'a {
         self.heard().filter_map(move |(at, heard)| match heard {
             Heard::Update { session: theirs } if theirs == session => Some(at),
+            _ => None,
+        })
+    }
+
+    /// Returns the ids of what a server has asked of us.
+    pub(crate) fn asked_of_us(&self) -> impl Iterator<Item = &String> {
+        self.heard().filter_map(|(_, heard)| match heard {
+            Heard::Request { id, .. } => Some(id),
             _ => None,
         })
     }

@@ -25,6 +25,11 @@ pub(crate) enum Fault {
     Unclear(String),
 }
 
+/// Is broken for this reason.
+pub(crate) fn broken(why: String) -> Result<(), Fault> {
+    Err(Fault::Broken(why))
+}
+
 impl From<String> for Fault {
     fn from(why: String) -> Self {
         Self::Broken(why)

@@ -95,57 +95,6 @@ pub(crate) fn command(words: &[OsString]) -> io::Result<ChildCommand> {
     Ok(ChildCommand::new(command).grace(GRACE).stderr(Stderr::Last { bytes: STDERR_BYTES }))
 }
 
-/// This word in a command stands for the command of the server that it is to start.
-pub const SERVER: &str = "{server}";
-
-/// Returns a command with that of its server in it. Within a word, that is in one piece, each word of it in `quotes`.
-pub(crate) fn with_server(
-    command: &[OsString],
-    server: &[OsString],
-    quotes: fn(&str) -> String,
-) -> Vec<OsString> {
-    let words: Vec<_> = server.iter().map(|word| quotes(&word.to_string_lossy())).collect();
-    let in_one_piece = words.join(" ");
-    let words = command.iter().flat_map(|word| match word.to_str() {
-        Some(SERVER) => server.to_vec(),
-        Some(text) => vec![text.replace(SERVER, &in_one_piece).into()],
-        None => vec![word.clone()],
-    });
-    words.collect()
-}
-
-/// Returns whether a command names the server that it is to start.
-pub(crate) fn names_server(command: &[OsString]) -> bool {
-    command.iter().any(|word| word.to_str().is_some_and(|word| word.contains(SERVER)))
-}
-
-/// Joins standard input and output with a tester, until either is gone.
-pub(crate) fn join(mut tester: TcpStream) -> io::Result<()> {
-    tester.set_nodelay(true)?;
-    let mut told = tester.try_clone()?;
-    thread::spawn(move || {
-        // Either side may go at any time, which ends the session.
-        let _ = copy(&mut io::stdin().lock(), &mut told);
-        let _ = told.shutdown(Shutdown::Write);
-    });
-    // A peer that reads no more is one that is gone.
-    let _ = copy(&mut tester, &mut io::stdout().lock());
-    Ok(())
-}
-
-/// As `io::copy`, and each read is passed on at once.
-fn copy(from: &mut impl Read, to: &mut impl Write) -> io::Result<()> {
-    let mut buffer = vec![0; 64 << 10];
-    loop {
-        match from.read(&mut buffer) {
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-            Ok(0) => return Ok(()),
-            Ok(len) => to.write_all(&buffer[..len]).and_then(|()| to.flush())?,
-        }
-    }
-}
-
 /// A server in this process: a function that serves a connection until its input ends.
 #[derive(Debug)]
 pub struct InProcess<F>(pub F);
@@ -326,22 +275,22 @@ impl Child {
     /// Waits until it is gone, whose input has ended: whether it ended by itself, and nothing that it
     /// had started was left. `None` if it has not in that time.
     pub(crate) fn ends(&self, patience: Duration) -> Option<bool> {
-        let process = self.process.clone();
-        let (gone, told) = channel();
-        thread::spawn(move || {
-            let _ = process.wait();
-            // Nobody waits any more once the patience is over.
-            let _ = gone.send(process.pushed());
-        });
-        told.recv_timeout(patience).ok().map(|pushed| pushed == Pushed::No)
+        let (_, pushed) = self.end_within(patience)?;
+        Some(pushed == Pushed::No)
     }
 
     /// Waits until it is gone: its status. `None` if it is not in that time, or nobody knows.
     pub(crate) fn status(&self, patience: Duration) -> Option<ExitStatus> {
+        let (status, _) = self.end_within(patience)?;
+        status.ok()
+    }
+
+    fn end_within(&self, patience: Duration) -> Option<(io::Result<ExitStatus>, Pushed)> {
         let process = self.process.clone();
         let (gone, told) = channel();
-        thread::spawn(move || gone.send(process.wait()));
-        told.recv_timeout(patience).ok()?.ok()
+        // Nobody waits any more once the patience is over.
+        thread::spawn(move || gone.send((process.wait(), process.pushed())));
+        told.recv_timeout(patience).ok()
     }
 
     /// Returns its exit status in brackets, to follow "it ended". It is empty if it has not ended, or that is

@@ -2,15 +2,16 @@
 
 use std::fmt;
 
-use protocol_core::{CancelRule, Dialect, Envelope, Framing};
+use protocol_core::{CancelRule, Dialect, Envelope, Framing, ResponseRule};
 use serde::Deserialize;
 use serde_json::value::RawValue;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use crate::family::Family;
 use crate::value::{by_value, member};
 
 pub(crate) mod dap;
+pub(crate) mod text;
 
 /// A message of the server, as far as checks ask.
 #[derive(Clone, Debug, PartialEq)]
@@ -76,20 +77,21 @@ impl fmt::Display for Outcome {
 pub(crate) struct Wire {
     pub(crate) dialect: Dialect,
     /// The family whose members requests of ours carry.
-    family: Family,
+    pub(crate) family: Family,
 }
 
+/// A message of JSON-RPC or ABP.
 #[derive(Deserialize)]
-struct Envelopes<'m> {
+pub(crate) struct Message<'m> {
     #[serde(borrow)]
-    id: Option<&'m RawValue>,
-    method: Option<String>,
+    pub(crate) id: Option<&'m RawValue>,
+    pub(crate) method: Option<String>,
     #[serde(rename = "type")]
-    kind: Option<String>,
+    pub(crate) kind: Option<String>,
     #[serde(borrow)]
-    params: Option<&'m RawValue>,
+    pub(crate) params: Option<&'m RawValue>,
     #[serde(borrow)]
-    payload: Option<&'m RawValue>,
+    pub(crate) payload: Option<&'m RawValue>,
     error: Option<Value>,
     result: Option<Value>,
 }
@@ -131,75 +133,58 @@ impl Wire {
 
     /// A request under this id, and its progress under this token.
     pub(crate) fn request(&self, id: &str, method: &str, params: &Value, progress: &str) -> String {
+        let envelope = self.dialect.envelope;
+        if envelope == Envelope::Abp && method != "initialize" {
+            let payload = format!(
+                r#"{{"capability":{},"params":{params},"options":{{"callId":{id},"progressToken":{}}}}}"#,
+                json!(method),
+                json!(progress)
+            );
+            return text::request(envelope, id, "capabilities/call", &payload);
+        }
         let mut params = params.clone();
-        if self.dialect.envelope == Envelope::Abp {
-            return match method {
-                "initialize" => {
-                    format!(r#"{{"type":"initialize","id":{id},"timestamp":0,"payload":{params}}}"#)
-                }
-                _ => format!(
-                    r#"{{"type":"capabilities/call","id":{id},"timestamp":0,"payload":{{"capability":{},"params":{params},"options":{{"callId":{id},"progressToken":{}}}}}}}"#,
-                    json!(method),
-                    json!(progress)
-                ),
-            };
+        let meta = self.meta(progress);
+        if let (false, Some(members)) = (meta.is_empty(), params.as_object_mut()) {
+            let given = members.entry("_meta").or_insert_with(|| json!({}));
+            given.as_object_mut().into_iter().for_each(|given| given.extend(meta.clone()));
         }
-        if self.dialect.envelope == Envelope::Dap {
-            return dap::request(id, method, &params.to_string());
+        text::request(envelope, id, method, &params.to_string())
+    }
+
+    /// Returns the members that a request of the Model Context Protocol carries in its `_meta`.
+    fn meta(&self, progress: &str) -> Map<String, Value> {
+        let mut meta = Map::new();
+        if self.family.is_mcp() && !progress.is_empty() {
+            meta.insert("progressToken".into(), json!(progress));
         }
-        if let (true, Some(members)) = (self.family.is_mcp(), params.as_object_mut()) {
-            let meta = members.entry("_meta").or_insert_with(|| json!({}));
-            if let Some(meta) = meta.as_object_mut() {
-                if !progress.is_empty() {
-                    meta.insert("progressToken".into(), json!(progress));
-                }
-                for (name, value) in
-                    self.family.meta().iter().flat_map(|all| all.as_object().into_iter().flatten())
-                {
-                    meta.insert(name.clone(), value.clone());
-                }
-            }
-            if members["_meta"].as_object().is_some_and(serde_json::Map::is_empty) {
-                members.remove("_meta");
-            }
+        if let Some(Value::Object(own)) = self.family.meta() {
+            meta.extend(own);
         }
-        format!(r#"{{"jsonrpc":"2.0","id":{id},"method":{},"params":{params}}}"#, json!(method))
+        meta
     }
 
     /// Writes a notification in the envelope of the dialect.
     pub(crate) fn notification(&self, method: &str, params: &Value) -> String {
-        if self.dialect.envelope == Envelope::Abp {
-            return format!(
-                r#"{{"type":{},"id":"n","timestamp":0,"payload":{params}}}"#,
-                json!(method)
-            );
-        }
-        format!(r#"{{"jsonrpc":"2.0","method":{},"params":{params}}}"#, json!(method))
+        text::notification(self.dialect.envelope, method, &params.to_string(), "")
     }
 
     /// A cancel with these params; `own` is its own id where cancels are requests.
     pub(crate) fn cancel_with(&self, params: &str, own: &str) -> String {
+        let envelope = self.dialect.envelope;
         match &self.dialect.cancel {
-            CancelRule::Request { method, .. } if self.dialect.envelope == Envelope::Dap => {
-                dap::request(own, method, params)
-            }
-            CancelRule::Request { method, .. } => {
-                format!(
-                    r#"{{"type":{},"id":{own},"timestamp":0,"payload":{params}}}"#,
-                    json!(method)
-                )
-            }
-            CancelRule::Operation { method, .. } => {
-                format!(
-                    r#"{{"jsonrpc":"2.0","id":{own},"method":{},"params":{params}}}"#,
-                    json!(method)
-                )
+            CancelRule::Request { method, .. } | CancelRule::Operation { method, .. } => {
+                text::request(envelope, own, method, params)
             }
             CancelRule::Notification { method, .. } => {
-                format!(r#"{{"jsonrpc":"2.0","method":{},"params":{params}}}"#, json!(method))
+                text::notification(envelope, method, params, own)
             }
             _ => String::new(),
         }
+    }
+
+    /// Whether a cancelled request is answered.
+    pub(crate) fn answers_cancelled(&self) -> bool {
+        self.dialect.response == ResponseRule::Required
     }
 
     /// Whether a cancel is a notification, and so is not answered.
@@ -237,32 +222,32 @@ impl Wire {
 
     /// Returns the response to an agent's request for permission in a turn that was stopped.
     pub(crate) fn cancelled_outcome(&self, id: &str) -> String {
-        let result = json!({ "outcome": { "outcome": "cancelled" } });
-        format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{result}}}"#)
+        let result = r#""result":{"outcome":{"outcome":"cancelled"}}"#;
+        text::response(self.dialect.envelope, id, "", result, "")
     }
 
     /// Returns our answer to a request of the server's. `own` is the number of the answer, if the protocol has
     /// one.
     pub(crate) fn answer(&self, id: &str, method: &str, message: &[u8], own: &str) -> String {
-        if self.dialect.envelope == Envelope::Dap {
-            return dap::refusal(id, method, own);
-        }
-        let result = match method {
-            "workspace/configuration" => "[null]",
+        let members = match method {
+            _ if self.dialect.envelope == Envelope::Dap => {
+                r#""success":false,"message":"not supported""#
+            }
+            _ if self.dialect.envelope == Envelope::Abp => {
+                r#""success":false,"error":{"code":"OPERATION_FAILED","message":"not supported"}"#
+            }
+            "workspace/configuration" => r#""result":[null]"#,
             "client/registerCapability"
             | "client/unregisterCapability"
-            | "window/workDoneProgress/create" => "null",
-            "workspace/workspaceFolders" | "roots/list" => "null",
-            "elicitation/create" => r#"{"action":"cancel"}"#,
-            "ping" => "{}",
-            "session/request_permission" => &rejected(message),
-            _ => {
-                return format!(
-                    r#"{{"jsonrpc":"2.0","id":{id},"error":{{"code":-32601,"message":"Method not found"}}}}"#
-                );
-            }
+            | "window/workDoneProgress/create"
+            | "workspace/workspaceFolders"
+            | "roots/list" => r#""result":null"#,
+            "elicitation/create" => r#""result":{"action":"cancel"}"#,
+            "ping" => r#""result":{}"#,
+            "session/request_permission" => &format!(r#""result":{}"#, rejected(message)),
+            _ => r#""error":{"code":-32601,"message":"Method not found"}"#,
         };
-        format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{result}}}"#)
+        text::response(self.dialect.envelope, id, method, members, own)
     }
 
     /// Reads a message.
@@ -270,15 +255,13 @@ impl Wire {
         if self.dialect.envelope == Envelope::Dap {
             return dap::read(message);
         }
-        let Ok(envelope) = serde_json::from_slice::<Envelopes<'_>>(message) else {
+        let Ok(envelope) = serde_json::from_slice::<Message<'_>>(message) else {
             return Heard::Other;
         };
         let id = envelope.id.map(|id| by_value(id.get()));
         if self.dialect.envelope == Envelope::Abp {
             return read_abp(envelope.kind.as_deref().unwrap_or_default(), envelope.payload, id);
         }
-        let params =
-            || envelope.params.and_then(|params| serde_json::from_str::<Value>(params.get()).ok());
         match (envelope.method, id) {
             (Some(method), Some(id)) => Heard::Request { id, method },
             (Some(method), None) if self.dialect.cancel.has_method(&method) => {
@@ -286,12 +269,13 @@ impl Wire {
                 Heard::Cancel { id: named.unwrap_or_default() }
             }
             (Some(method), None) if method == "session/update" => {
-                let session = params().and_then(|it| it["sessionId"].as_str().map(str::to_owned));
+                let session = decoded(envelope.params)["sessionId"].as_str().map(str::to_owned);
                 session.map_or(Heard::Other, |session| Heard::Update { session })
             }
             (Some(method), None) => {
                 let rule = self.dialect.progress.iter().find(|rule| rule.method == method);
-                let token = rule.and_then(|rule| params()?.get(&*rule.token).cloned());
+                let token =
+                    rule.and_then(|rule| decoded(envelope.params).get(&*rule.token).cloned());
                 match token {
                     Some(Value::String(token)) => Heard::Progress { token },
                     _ => Heard::Other,
@@ -327,9 +311,13 @@ fn rejected(message: &[u8]) -> String {
     json!({ "outcome": outcome }).to_string()
 }
 
+/// Returns the value of a member, or null if there is none.
+pub(crate) fn decoded(member: Option<&RawValue>) -> Value {
+    member.and_then(|it| serde_json::from_str(it.get()).ok()).unwrap_or_default()
+}
+
 fn read_abp(kind: &str, payload: Option<&RawValue>, id: Option<String>) -> Heard {
-    let payload: Value =
-        payload.and_then(|it| serde_json::from_str(it.get()).ok()).unwrap_or_default();
+    let payload = decoded(payload);
     let named = || {
         payload
             .get("callId")

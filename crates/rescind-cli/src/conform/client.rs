@@ -180,7 +180,7 @@ fn answer(words: &[String]) -> Result<(String, Value), String> {
     Ok((method.clone(), result))
 }
 
-/// Is the server that a tested client starts: what moves the bytes between the two.
+/// Is the server that a tested client or relay starts: what moves the bytes between the two.
 pub(super) fn bridge(address: &str) -> ExitCode {
     match rescind_conform::bridge(address) {
         Ok(()) => ExitCode::SUCCESS,

@@ -70,8 +70,8 @@ impl RelayArgs {
             Ok(own) => own.into(),
             Err(error) => return failure(exit::UNREACHABLE, error),
         };
-        let far = vec![own, "conform".into(), "far".into()];
-        let relay = RelayProgram::new(self.command.clone(), far);
+        let bridge = vec![own, "conform".into(), "bridge".into()];
+        let relay = RelayProgram::new(self.command.clone(), bridge);
         spin("opening a session through the relay");
         let name = suite::name(&self.command);
         self.suite.run(
@@ -115,13 +115,5 @@ impl RelayArgs {
             words.extend(["--open".into(), open.display().to_string()]);
         }
         self.suite.again(words, id, &self.command)
-    }
-}
-
-/// Is the server that a tested relay starts: what moves the bytes between the two.
-pub(super) fn far(address: &str) -> ExitCode {
-    match rescind_conform::far(address) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => failure(exit::UNREACHABLE, format_args!("{address}: {error}")),
     }
 }

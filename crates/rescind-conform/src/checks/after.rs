@@ -1,13 +1,6 @@
 //! The server after its cancels.
 
-use super::base::{SLOW_A, check};
-use super::clauses::*;
-use crate::check::Id::*;
-use crate::check::Item::*;
-use crate::check::Rule::*;
-use crate::check::Step::*;
-use crate::check::{Check, Need};
-use crate::family::Family::*;
+use super::base::*;
 
 /// The checks in their order.
 pub(super) const AFTER: &[Check] = &[
@@ -28,30 +21,23 @@ pub(super) const AFTER: &[Check] = &[
     check("after/every", "of twenty-four cancels one after the other each is honoured as the first")
         .clauses(&[
             ACP.should("Every cancel is one, and stops its request."),
-            OURS.of(&[Lsp]).should("Every cancel is one, whatever came before."),
+            OURS.of(&[Lsp, Dap]).should("Every cancel is one, whatever came before."),
             ENDED_IN_MCP,
             ENDED_IN_MCP_2026,
             ABP.should("Every cancel is one, and stops its operation."),
-            OURS.of(&[Dap]).should("Every cancel is one, whatever came before."),
         ])
         .needs(&[Need::Slow, Need::ReadsOn])
         .steps(&[EachCancelled(24), Next])
         .rules(&[EachAsFirst, NextAnswered])
         .witness("A request that is sent after each cancel is answered, so the cancel was read; in the end the same work is done from its beginning to its end."),
     check("after/many", "after two hundred cancels as many slow requests are taken at once as before")
-        .clauses(&[
-            OURS.of(CANCELLING).should("A cancelled request leaves its place."),
-            OURS.of(&[Dap]).should("A cancelled request leaves its place."),
-        ])
+        .clauses(&[OURS.of(WITH_DAP).should("A cancelled request leaves its place.")])
         .needs(&[Need::Slow, Need::ReadsOn])
         .steps(&[Capacity(200), Next])
         .rules(&[SameCapacity, AllEnded, NextAnswered])
         .witness("Slow requests and then a short one in one write: before the cancels the short one is done first. Up to sixteen are tried."),
     check("after/reads-on", "a server reads on after a cancel: the next request is answered before work that takes longer")
-        .clauses(&[
-            OURS.of(CANCELLING).should("A cancel holds nobody up."),
-            OURS.of(&[Dap]).should("A cancel holds nobody up."),
-        ])
+        .clauses(&[OURS.of(WITH_DAP).should("A cancel holds nobody up.")])
         .needs(&[Need::Slow, Need::ReadsOn])
         .steps(&[
             Send(&[SlowFor('b', 25), SLOW_A]),
@@ -80,10 +66,7 @@ pub(super) const AFTER: &[Check] = &[
         .rules(&[TheirsKept('b')])
         .witness("The next request, sent after the cancel, is answered, and other work is done from its beginning to its end."),
     check("after/duplicate", "of two requests in flight that have one id something can still be cancelled")
-        .clauses(&[
-            OURS.of(WITH_ACP).information("Such a client is wrong; the first request goes on, and can be cancelled."),
-            OURS.of(&[Lsp]).information("Such a client is wrong; the first request goes on, and can be cancelled."),
-        ])
+        .clauses(&[OURS.of(&[Acp, AcpV2, AcpDraft, Lsp]).information("Such a client is wrong; the first request goes on, and can be cancelled.")])
         .needs(&[Need::Slow, Need::ReadsOn])
         .steps(&[
             Send(&[Slow('a', Token("51")), Slow('b', Token("51"))]),

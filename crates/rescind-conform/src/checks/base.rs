@@ -1,7 +1,7 @@
 //! The parts that many checks share.
 
-use super::clauses::{ENDED, SAME_ID};
-use crate::check::{Check, Id, Item, Rule};
+pub(super) use super::clauses::*;
+pub(super) use crate::check::words::*;
 
 pub(super) const SLOW_A: Item = Item::Slow('a', Id::Fresh);
 pub(super) const SLOW_B: Item = Item::Slow('b', Id::Fresh);

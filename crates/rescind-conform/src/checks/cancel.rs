@@ -1,20 +1,16 @@
 //! Cancels: the request that one ends, and the others that it leaves alone.
 
-use super::base::{END_OF_A, SLOW_A, SLOW_B, check};
-use super::clauses::*;
-use crate::check::Id::*;
-use crate::check::Item::*;
-use crate::check::Rule::*;
-use crate::check::Step::*;
-use crate::check::{Check, Need};
-use crate::family::Family::*;
+use super::base::*;
+
+/// A slow request that is cancelled, and ends as the protocol wants.
+const fn ended(id: &'static str, title: &'static str) -> Check {
+    check(id, title).needs(&[Need::Slow]).rules(END_OF_A)
+}
 
 /// In their order.
 pub(super) const CANCEL: &[Check] = &[
-    check("cancel/one-read", "a request and its cancel that wait in one read: the request ends as the protocol wants")
-        .needs(&[Need::Slow])
-        .steps(&[OneRead(&[SLOW_A, Cancel('a')]), Settled('a')])
-        .rules(END_OF_A),
+    ended("cancel/one-read", "a request and its cancel that wait in one read: the request ends as the protocol wants")
+        .steps(&[OneRead(&[SLOW_A, Cancel('a')]), Settled('a')]),
     check("cancel/running", "a cancel while the request is at work: it ends as the protocol wants")
         .needs(&[Need::Slow, Need::ReadsOn])
         .steps(&[
@@ -31,15 +27,13 @@ pub(super) const CANCEL: &[Check] = &[
         .steps(&[Send(&[Quick('a', Fresh)]), Answered('a'), Send(&[Cancel('a')]), Next, Next])
         .rules(&[AnsweredOnce('a'), NextAnswered])
         .witness("Two requests, sent after the cancel one after the other, are answered."),
-    check("cancel/twice", "two cancels of one request: it ends once")
-        .needs(&[Need::Slow])
+    ended("cancel/twice", "two cancels of one request: it ends once")
         .steps(&[
             OneRead(&[SLOW_A, Cancel('a'), Cancel('a')]),
             Settled('a'),
             Send(&[Cancel('a')]),
             Next,
-        ])
-        .rules(END_OF_A),
+        ]),
     check("cancel/unknown", "a cancel of an id that was never used: nothing is said about it")
         .clauses(IGNORED)
         .steps(&[Next, Send(&[CancelId("900001"), CancelId("\"never\"")]), Next, Next])
@@ -51,10 +45,7 @@ pub(super) const CANCEL: &[Check] = &[
         .rules(&[Undisturbed('a'), MalformedUnanswered, NextAnswered])
         .witness("After each of them the next request is answered."),
     check("cancel/unreadable", "six cancels whose params are not allowed, or too large to read: none ends the connection")
-        .clauses(&[
-            OURS.of(CANCELLING).should("One bad message ends no connection."),
-            OURS.of(&[Dap]).should("One bad message ends no connection."),
-        ])
+        .clauses(&[OURS.of(WITH_DAP).should("One bad message ends no connection.")])
         .steps(&[UnreadableCancels, Next])
         .rules(&[NextAnswered])
         .witness("After each of them the next request is answered. They may be refused."),
@@ -77,10 +68,8 @@ pub(super) const CANCEL: &[Check] = &[
         .clauses(&[JSON_RPC.of(CANCELLING).should("Messages of one stream are read in order: a cancel of what is not in flight is ignored.")])
         .steps(&[Next, OneRead(&[CancelId("41"), Slow('a', Token("41"))]), Next, Settled('a')])
         .rules(&[Undisturbed('a'), NextAnswered]),
-    check("cancel/more-members", "a cancel with members that the server does not know is a cancel")
-        .needs(&[Need::Slow])
-        .steps(&[OneRead(&[SLOW_A, CancelWithMore('a')]), Settled('a')])
-        .rules(END_OF_A),
+    ended("cancel/more-members", "a cancel with members that the server does not know is a cancel")
+        .steps(&[OneRead(&[SLOW_A, CancelWithMore('a')]), Settled('a')]),
     check("cancel/answer", "the answer to a cancelled request is a result or says that it was cancelled")
         .clauses(&[
             ACP.must("The answer is a result or error -32800."),
@@ -108,39 +97,25 @@ pub(super) const CANCEL: &[Check] = &[
         .needs(&[Need::Slow])
         .steps(&[OutputFull(&[SLOW_A, Cancel('a')]), Settled('a')])
         .rules(&[AllEnded, NextAnswered]),
-    check("cancel/id-zero", "the request with id 0 can be cancelled")
+    ended("cancel/id-zero", "the request with id 0 can be cancelled")
         .clauses(ENDED_BY_ID)
-        .needs(&[Need::Slow])
-        .steps(&[OneRead(&[Slow('a', Token("0")), Cancel('a')]), Settled('a')])
-        .rules(END_OF_A),
-    check("cancel/id-text", "the request with id \"7\" can be cancelled")
+        .steps(&[OneRead(&[Slow('a', Token("0")), Cancel('a')]), Settled('a')]),
+    ended("cancel/id-text", "the request with id \"7\" can be cancelled")
         .clauses(ENDED_BY_ID)
-        .needs(&[Need::Slow])
-        .steps(&[OneRead(&[Slow('a', Token("\"7\"")), Cancel('a')]), Settled('a')])
-        .rules(END_OF_A),
-    check("cancel/id-empty", "the request with id \"\" can be cancelled")
+        .steps(&[OneRead(&[Slow('a', Token("\"7\"")), Cancel('a')]), Settled('a')]),
+    ended("cancel/id-empty", "the request with id \"\" can be cancelled")
         .clauses(ENDED_BY_ID)
-        .needs(&[Need::Slow])
-        .steps(&[OneRead(&[Slow('a', Token("\"\"")), Cancel('a')]), Settled('a')])
-        .rules(END_OF_A),
-    check("cancel/id-large", "the request with id 2^53+1 can be cancelled")
+        .steps(&[OneRead(&[Slow('a', Token("\"\"")), Cancel('a')]), Settled('a')]),
+    ended("cancel/id-large", "the request with id 2^53+1 can be cancelled")
         .clauses(ENDED_LARGE)
-        .needs(&[Need::Slow])
-        .steps(&[OneRead(&[Slow('a', Token("9007199254740993")), Cancel('a')]), Settled('a')])
-        .rules(END_OF_A),
+        .steps(&[OneRead(&[Slow('a', Token("9007199254740993")), Cancel('a')]), Settled('a')]),
     check("cancel/acknowledged", "the cancel of a call in flight is acknowledged as having found it")
-        .clauses(&[
-            ABP.must("A cancel is acknowledged with whether it cancelled something."),
-            DAP.must("A cancel is a request, and is answered: with an error, if nothing could be cancelled."),
-        ])
+        .clauses(ACKNOWLEDGED)
         .needs(&[Need::Slow])
         .steps(&[OneRead(&[SLOW_A, Cancel('a')]), Settled('a')])
         .rules(&[Acknowledged('a', true)]),
     check("cancel/acknowledged-late", "the cancel of an answered call is acknowledged as having found nothing")
-        .clauses(&[
-            ABP.must("A cancel is acknowledged with whether it cancelled something."),
-            DAP.must("A cancel is a request, and is answered: with an error, if nothing could be cancelled."),
-        ])
+        .clauses(ACKNOWLEDGED)
         .steps(&[Send(&[Quick('a', Fresh)]), Answered('a'), Send(&[Cancel('a')]), Next, Next])
         .rules(&[Acknowledged('a', false)]),
     check("cancel/initialize", "the request that opens the session can't be cancelled")

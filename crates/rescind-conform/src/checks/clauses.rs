@@ -3,57 +3,50 @@
 use crate::check::{Clause, Source};
 use crate::family::Family::{self, *};
 
+/// The address of a part of the specification of a protocol, by the protocol's name.
+macro_rules! page {
+    (lsp $at:literal) => {
+        concat!(
+            "https://microsoft.github.io/language-server-protocol/specifications/lsp/3.17/specification/#",
+            $at
+        )
+    };
+    (mcp $at:literal) => {
+        concat!("https://modelcontextprotocol.io/specification/", $at)
+    };
+    (dap $at:literal) => {
+        concat!("https://microsoft.github.io/debug-adapter-protocol/specification#", $at)
+    };
+}
+pub(crate) use page;
+
 pub(crate) const JSON_RPC: Source = Source::new(ALL, "https://www.jsonrpc.org/specification");
 pub(crate) const ACP: Source =
     Source::new(WITH_ACP, "https://agentclientprotocol.com/rfds/request-cancellation");
-pub(crate) const LSP: Source = Source::new(
-    &[Lsp],
-    "https://microsoft.github.io/language-server-protocol/specifications/lsp/3.17/specification/#cancelRequest",
-);
-pub(crate) const LSP_DOLLAR: Source = Source::new(
-    &[Acp, AcpV2, AcpDraft, Lsp],
-    "https://microsoft.github.io/language-server-protocol/specifications/lsp/3.17/specification/#dollarRequests",
-);
-pub(crate) const LSP_EXIT: Source = Source::new(
-    &[Lsp],
-    "https://microsoft.github.io/language-server-protocol/specifications/lsp/3.17/specification/#initialize",
-);
-pub(crate) const MCP: Source = Source::new(
-    &[McpUntil2025],
-    "https://modelcontextprotocol.io/specification/2025-11-25/basic/utilities/cancellation",
-);
-pub(crate) const MCP_NEW: Source = Source::new(
-    &[Mcp2026],
-    "https://modelcontextprotocol.io/specification/2026-07-28/basic/utilities/cancellation",
-);
-pub(crate) const MCP_PROGRESS: Source = Source::new(
-    &[McpUntil2025],
-    "https://modelcontextprotocol.io/specification/2025-11-25/basic/utilities/progress",
-);
-pub(crate) const MCP_STDIO: Source = Source::new(
-    &[McpUntil2025, Mcp2026],
-    "https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#stdio",
-);
-pub(crate) const MCP_STOP: Source = Source::new(
-    &[McpUntil2025, Mcp2026],
-    "https://modelcontextprotocol.io/specification/2025-11-25/basic/lifecycle#stdio",
-);
+pub(crate) const LSP: Source = Source::new(&[Lsp], page!(lsp "cancelRequest"));
+pub(crate) const LSP_DOLLAR: Source =
+    Source::new(&[Acp, AcpV2, AcpDraft, Lsp], page!(lsp "dollarRequests"));
+pub(crate) const LSP_EXIT: Source = Source::new(&[Lsp], page!(lsp "initialize"));
+pub(crate) const MCP: Source =
+    Source::new(&[McpUntil2025], page!(mcp "2025-11-25/basic/utilities/cancellation"));
+pub(crate) const MCP_NEW: Source =
+    Source::new(&[Mcp2026], page!(mcp "2026-07-28/basic/utilities/cancellation"));
+pub(crate) const MCP_PROGRESS: Source =
+    Source::new(&[McpUntil2025], page!(mcp "2025-11-25/basic/utilities/progress"));
+pub(crate) const MCP_STDIO: Source =
+    Source::new(&[McpUntil2025, Mcp2026], page!(mcp "2025-11-25/basic/transports#stdio"));
+pub(crate) const MCP_STOP: Source =
+    Source::new(&[McpUntil2025, Mcp2026], page!(mcp "2025-11-25/basic/lifecycle#stdio"));
 pub(crate) const ABP: Source = Source::new(&[Abp], "docs/dialects.md, abp");
-pub(crate) const DAP: Source = Source::new(
-    &[Dap],
-    "https://microsoft.github.io/debug-adapter-protocol/specification#Requests_Cancel",
-);
-pub(crate) const DAP_BASE: Source = Source::new(
-    &[Dap],
-    "https://microsoft.github.io/debug-adapter-protocol/specification#Base_Protocol",
-);
-pub(crate) const DAP_PROGRESS: Source = Source::new(
-    &[Dap],
-    "https://microsoft.github.io/debug-adapter-protocol/specification#Events_ProgressStart",
-);
+pub(crate) const DAP: Source = Source::new(&[Dap], page!(dap "Requests_Cancel"));
+pub(crate) const DAP_BASE: Source = Source::new(&[Dap], page!(dap "Base_Protocol"));
+pub(crate) const DAP_PROGRESS: Source = Source::new(&[Dap], page!(dap "Events_ProgressStart"));
 pub(crate) const OURS: Source = Source::new(ALL, "docs/conformance.md, needs of users");
 
 pub(crate) const CANCELLING: &[Family] = &[Acp, AcpV2, AcpDraft, Lsp, McpUntil2025, Mcp2026, Abp];
+/// With the one in which cancels are requests.
+pub(crate) const WITH_DAP: &[Family] =
+    &[Acp, AcpV2, AcpDraft, Lsp, McpUntil2025, Mcp2026, Abp, Dap];
 pub(crate) const WITH_ACP: &[Family] = &[Acp, AcpV2, AcpDraft];
 pub(crate) const ALL: &[Family] =
     &[JsonRpc, Acp, AcpV2, AcpDraft, Lsp, McpUntil2025, Mcp2026, Abp, Dap, DapPlain, Erlmcp];
@@ -107,6 +100,13 @@ pub(crate) const MALFORMED: &[Clause] = &[
         .must("A notification is never answered, and one bad message ends no connection."),
     MCP.of(&[McpUntil2025, Mcp2026]).should("A malformed cancel is ignored."),
     OURS.of(&[Dap]).should("A bad request is refused, and ends no connection."),
+];
+
+pub(crate) const ACKNOWLEDGED: &[Clause] = &[
+    ABP.must("A cancel is acknowledged with whether it cancelled something."),
+    DAP.must(
+        "A cancel is a request, and is answered: with an error, if nothing could be cancelled.",
+    ),
 ];
 
 pub(crate) const NOT_NAMED: &[Clause] = &[

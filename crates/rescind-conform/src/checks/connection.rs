@@ -1,13 +1,6 @@
 //! Ids, requests of the server's own, and the connection as a whole.
 
-use super::base::{SLOW_A, SLOW_B, check, same_id};
-use super::clauses::*;
-use crate::check::Id::*;
-use crate::check::Item::*;
-use crate::check::Rule::{self, *};
-use crate::check::Step::{self, *};
-use crate::check::{Check, Need};
-use crate::family::Family::*;
+use super::base::*;
 
 /// In their order.
 pub(super) const CONNECTION: &[Check] = &[
@@ -37,8 +30,8 @@ pub(super) const CONNECTION: &[Check] = &[
         .steps(&[
             HoldReverse,
             Send(&[Reverse('a')]),
-            Asked,
-            CancelTheirId,
+            AskedFor('a'),
+            Send(&[CancelTheirs]),
             Next,
             Natural('t'),
             Next,
@@ -53,7 +46,7 @@ pub(super) const CONNECTION: &[Check] = &[
         .steps(&[
             HoldReverse,
             Send(&[Reverse('a')]),
-            Asked,
+            AskedFor('a'),
             Send(&[Cancel('a')]),
             Next,
             Natural('t'),
@@ -76,7 +69,7 @@ pub(super) const CONNECTION: &[Check] = &[
                 Reverse('g'),
                 Reverse('h'),
             ]),
-            Asked,
+            AskedFor('a'),
             Send(&[Cancel('a')]),
             Step::CancelRead('a'),
         ])

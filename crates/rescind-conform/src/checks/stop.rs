@@ -2,14 +2,7 @@
 //!
 //! The rules are those of the page on prompt turns, under "Cancellation".
 
-use super::base::BASE;
-use super::clauses::OURS;
-use crate::check::Id::*;
-use crate::check::Item::*;
-use crate::check::Rule::*;
-use crate::check::Step::*;
-use crate::check::{Check, Need, Source, Step};
-use crate::family::Family::{self, *};
+use super::base::*;
 
 const AGENTS: &[Family] = &[Acp, AcpDraft];
 const TURN: Source =

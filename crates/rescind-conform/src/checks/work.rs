@@ -1,13 +1,6 @@
 //! Whether work that was cancelled ends, and what many cancels do.
 
-use super::base::{SLOW_A, check};
-use super::clauses::*;
-use crate::check::Id::*;
-use crate::check::Item::*;
-use crate::check::Rule::{self, *};
-use crate::check::Step::*;
-use crate::check::{Check, Need};
-use crate::family::Family::*;
+use super::base::*;
 
 const BEFORE_B: Rule = Honoured { cancelled: 'a', before: 'b' };
 const STOPPED: &str = "The server's word, or the order: the answer says cancelled, or comes before that to a request that was asked first and is done in half the time. Where nobody can ask for a time, as of a language server, it says cancelled or is a part of the result, for one of up to eight requests; if it is for none, a request that was sent with the cancel was answered first.";
@@ -82,10 +75,7 @@ pub(super) const WORK: &[Check] = &[
         .rules(&[Whole { cancelled: 'a', like: 't' }])
         .witness("The result of the same request without a cancel, which is more than twice as long if this one is a part."),
     check("honour/freed", "cancelled requests free the server sooner than others do")
-        .clauses(&[
-            OURS.of(CANCELLING).information("Work that nobody waits for is not done."),
-            OURS.of(&[Dap]).information("Work that nobody waits for is not done."),
-        ])
+        .clauses(&[OURS.of(WITH_DAP).information("Work that nobody waits for is not done.")])
         .needs(&[Need::Slow])
         .steps(&[Compare])
         .rules(&[FreedSooner])

@@ -1,12 +1,7 @@
 //! The table of checks of a client, in the order in which they are made and reported.
 
 use super::clauses::*;
-use crate::check::Id::*;
-use crate::check::Item::{self, *};
-use crate::check::Rule::*;
-use crate::check::Step::*;
-use crate::check::{Check, Need, Reply};
-use crate::family::Family::*;
+use crate::check::words::*;
 
 const RESULT: Item = Answer(Reply::Result);
 const SLOW_A: Item = Slow('a', Fresh);

@@ -5,14 +5,9 @@ use crate::check::{Clause, Source};
 pub(super) use crate::checks::clauses::*;
 use crate::family::Family::{self, *};
 
-pub(super) const LSP_ERRORS: Source = Source::new(
-    &[Lsp],
-    "https://microsoft.github.io/language-server-protocol/specifications/lsp/3.17/specification/#errorCodes",
-);
-pub(super) const MCP_IDS: Source = Source::new(
-    &[McpUntil2025, Mcp2026],
-    "https://modelcontextprotocol.io/specification/2025-11-25/basic#requests",
-);
+pub(super) const LSP_ERRORS: Source = Source::new(&[Lsp], page!(lsp "errorCodes"));
+pub(super) const MCP_IDS: Source =
+    Source::new(&[McpUntil2025, Mcp2026], page!(mcp "2025-11-25/basic#requests"));
 
 /// Those whose clients are asked something, and may be cancelled at it.
 const BOTH_WAYS: &[Family] = &[Acp, AcpV2, Lsp, McpUntil2025];

@@ -7,13 +7,12 @@ use protocol_core::{Dialect, Envelope};
 
 use super::facts::{ClientFacts, End, Ended};
 use crate::check::{Item, Reply, Step};
-use crate::family::{Family, NEWEST_MCP, Request};
+use crate::family::{Family, NEWEST_MCP};
 use crate::options::{ClientOptions, Suite};
 use crate::play::Play;
 use crate::session::Waited;
 use crate::stop::Stop;
 use crate::target::{Target, Unreached};
-use crate::wire::Outcome;
 
 /// A client ends by itself if it does so within this time after the answer to its request.
 const END: Duration = Duration::from_secs(5);
@@ -38,7 +37,9 @@ impl ClientFacts {
             facts.gives_up |= seen.gave_up;
         }
         if let Some(ask) = options.ask.as_ref().filter(|_| facts.answers) {
-            facts.ask_is_slow = facts.measure(ask, target, options)?;
+            let mut play = facts.held(target, options)?;
+            let slow = facts.common.measure_once(&mut play.session, ask, options.ask_ms);
+            facts.ask_is_slow = slow.is_ok_and(|slow| slow.reads_on);
         }
         Ok(facts)
     }
@@ -52,16 +53,12 @@ impl ClientFacts {
         let session = self.start(target, options)?;
         let Suite { seed, patience, .. } = options.suite;
         let mut play = Play::with_client(session, self, seed, options.ask_ms, patience);
-        let refused = |play: &Play<'_>, why: String| Unreached::Opening {
-            why,
-            stderr: play.session.stderr(),
+        let Err(Stop::NotExercised(why) | Stop::Missed(why) | Stop::Stuck(why) | Stop::Ended(why)) =
+            play.perform(&[Step::Held])
+        else {
+            return Ok(play);
         };
-        match play.perform(&[Step::Held]) {
-            Ok(()) => Ok(play),
-            Err(
-                Stop::NotExercised(why) | Stop::Missed(why) | Stop::Stuck(why) | Stop::Ended(why),
-            ) => Err(refused(&play, why)),
-        }
+        Err(Unreached::Opening { why, stderr: play.session.stderr() })
     }
 
     /// Finds out the name that it gives, and whether it answers us.
@@ -86,11 +83,7 @@ impl ClientFacts {
             play.session.held().map(|held| held.asked.method.clone()).unwrap_or_default();
         // In the others a server asks nothing of the kind.
         if !matches!(facts.common.dialect.envelope, Envelope::Abp | Envelope::Dap) {
-            let Request { method, params } = &facts.common.quick;
-            let message = play.session.wire.request("\"quick\"", method, params, "");
-            play.session.send(&[message], false);
-            let answered = play.session.wait(|session| session.is_answered("\"quick\""));
-            facts.answers = answered == Waited::Done;
+            facts.answers = play.session.ask("quick", &facts.common.quick).1 == Waited::Done;
         }
         Ok(facts)
     }
@@ -121,28 +114,6 @@ impl ClientFacts {
             seen.ended = Ended::Itself(play.status());
         }
         Ok(seen)
-    }
-
-    /// Whether what we ask takes the client its time, and it answers others meanwhile.
-    fn measure(
-        &self,
-        ask: &Request,
-        target: &dyn Target,
-        options: &ClientOptions,
-    ) -> Result<bool, Unreached> {
-        let mut play = self.held(target, options)?;
-        let params = ask.lasting(options.ask_ms);
-        let slow = play.session.wire.request("\"slow\"", &ask.method, &params, "");
-        let begun = Instant::now();
-        play.session.send(&[slow], false);
-        let reads_on = play.next().is_ok() && !play.session.is_answered("\"slow\"");
-        play.session.wait(|session| session.is_answered("\"slow\""));
-        let is_done = play
-            .session
-            .answers_to("\"slow\"")
-            .any(|(_, outcome)| matches!(outcome, Outcome::Result(_)));
-        let took = begun.elapsed();
-        Ok(is_done && reads_on && took >= Duration::from_millis(options.ask_ms) / 2)
     }
 }
 

@@ -4,48 +4,49 @@ use super::play::other_type;
 use crate::family::Family;
 use crate::play::Play;
 use crate::session::What;
+use crate::stop::{Fault, broken};
 use crate::wire::Heard;
 
 fn held_id<'p>(play: &'p Play<'_>) -> &'p str {
     play.session.held().map_or("(none)", |held| held.asked.id.as_str())
 }
 
-pub(crate) fn still_in_flight(play: &Play<'_>) -> Result<(), String> {
+pub(crate) fn still_in_flight(play: &Play<'_>) -> Result<(), Fault> {
     match play.session.is_cancelled() {
         true => Ok(()),
-        false => Err(format!(
+        false => broken(format!(
             "request {} is not cancelled any more, as it is when nothing is wrong",
             held_id(play)
         )),
     }
 }
 
-pub(crate) fn cancelled_once(play: &Play<'_>) -> Result<(), String> {
+pub(crate) fn cancelled_once(play: &Play<'_>) -> Result<(), Fault> {
     let mut seen = std::collections::HashSet::new();
     match play.session.cancels().find(|(_, id)| !seen.insert(*id)) {
         None => Ok(()),
-        Some((_, id)) => Err(format!("request {id} is cancelled a second time")),
+        Some((_, id)) => broken(format!("request {id} is cancelled a second time")),
     }
 }
 
 /// A cancel at this place names a request that stands before it, be it as another type.
-pub(crate) fn names_request(play: &Play<'_>, at: usize, id: &str) -> Result<(), String> {
+pub(crate) fn names_request(play: &Play<'_>, at: usize, id: &str) -> Result<(), Fault> {
     let other = other_type(id);
     let mut named =
         play.session.asked().iter().filter(|(_, it)| it.id == id || Some(&it.id) == other.as_ref());
     match named.next() {
         Some((made, _)) if *made < at => Ok(()),
-        Some(_) => Err(format!("the cancel of request {id} comes before the request")),
+        Some(_) => broken(format!("the cancel of request {id} comes before the request")),
         None if id.is_empty() => Err("a cancel names nothing".into()),
-        None => Err(format!("a cancel names {id}, which was never the id of a request")),
+        None => broken(format!("a cancel names {id}, which was never the id of a request")),
     }
 }
 
-pub(crate) fn as_written(play: &Play<'_>, id: &str) -> Result<(), String> {
+pub(crate) fn as_written(play: &Play<'_>, id: &str) -> Result<(), Fault> {
     let is_made = |id: &str| play.session.asked().iter().any(|(_, it)| it.id == id);
     match other_type(id) {
         Some(other) if !is_made(id) && is_made(&other) => {
-            Err(format!("request {other} is cancelled as {id}"))
+            broken(format!("request {other} is cancelled as {id}"))
         }
         _ => Ok(()),
     }
@@ -64,15 +65,15 @@ pub(crate) fn answer_read_at(play: &Play<'_>) -> usize {
     }
 }
 
-pub(crate) fn not_cancelled_from(play: &Play<'_>, from: usize) -> Result<(), String> {
+pub(crate) fn not_cancelled_from(play: &Play<'_>, from: usize) -> Result<(), Fault> {
     let held = held_id(play);
     match play.session.cancels().find(|(at, id)| *id == held && *at >= from) {
         None => Ok(()),
-        Some(_) => Err(format!("request {held} is cancelled")),
+        Some(_) => broken(format!("request {held} is cancelled")),
     }
 }
 
-pub(crate) fn ids_unique(play: &Play<'_>) -> Result<(), String> {
+pub(crate) fn ids_unique(play: &Play<'_>) -> Result<(), Fault> {
     let is_forbidden = matches!(play.facts.family(), Family::McpUntil2025 | Family::Mcp2026);
     let twice = play.session.asked().iter().enumerate().find(|(number, (at, asked))| {
         play.session.asked()[..*number].iter().any(|(_, before)| {
@@ -81,7 +82,7 @@ pub(crate) fn ids_unique(play: &Play<'_>) -> Result<(), String> {
     });
     match twice {
         None => Ok(()),
-        Some((_, (_, asked))) => Err(format!("two requests have the id {}", asked.id)),
+        Some((_, (_, asked))) => broken(format!("two requests have the id {}", asked.id)),
     }
 }
 

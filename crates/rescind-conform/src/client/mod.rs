@@ -16,5 +16,5 @@ mod start;
 mod suite;
 
 pub use checks::CLIENT_CHECKS;
-pub use start::{ClientListener, ClientProgram, ConnectingClient, bridge};
+pub use start::{ClientListener, ClientProgram, ConnectingClient};
 pub use suite::run_client;

@@ -98,8 +98,10 @@ impl<'a> Play<'a> {
         }
     }
 
-    pub(crate) fn held_id(&self) -> String {
-        self.session.held().map_or_else(|| "0".into(), |held| held.asked.id.clone())
+    /// Returns the id of the request that is held, or of what a server has asked of us.
+    pub(crate) fn their_id(&self) -> String {
+        let held = self.session.held().map(|held| &held.asked.id);
+        held.or(self.theirs_for.values().next()).cloned().unwrap_or_else(|| "0".into())
     }
 
     /// The messages of an answer, which will stand there in the record.

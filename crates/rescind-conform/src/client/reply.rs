@@ -1,14 +1,12 @@
 //! The messages of our server: the usual answers that a client may expect, and the answer to the held request.
 
-use protocol_core::{CancelRule, Envelope};
-use serde::Deserialize;
-use serde_json::value::RawValue;
+use protocol_core::{CancelRule, Envelope, ResponseRule};
 use serde_json::{Value, json};
 
 use crate::family::{Family, NEWEST_MCP};
 use crate::options::ClientOptions;
 use crate::value::by_value;
-use crate::wire::{Wire, dap};
+use crate::wire::{Message, Wire, dap, decoded, text};
 
 /// A request of the client's.
 #[derive(Clone, Debug, PartialEq)]
@@ -21,35 +19,20 @@ pub(crate) struct Asked {
     pub(crate) params: Value,
 }
 
-#[derive(Deserialize)]
-struct Message<'m> {
-    #[serde(borrow)]
-    id: Option<&'m RawValue>,
-    method: Option<String>,
-    #[serde(rename = "type")]
-    kind: Option<String>,
-    params: Option<Value>,
-    payload: Option<Value>,
-    #[serde(borrow)]
-    seq: Option<&'m RawValue>,
-    command: Option<String>,
-    arguments: Option<Value>,
-}
-
 impl Asked {
     /// The request that a message is, if it is one.
     pub(crate) fn read(wire: &Wire, message: &[u8]) -> Option<Self> {
-        let message: Message<'_> = serde_json::from_slice(message).ok()?;
         if wire.dialect.envelope == Envelope::Dap {
-            let params = message.arguments.unwrap_or_default();
+            let message: dap::Message<'_> = serde_json::from_slice(message).ok()?;
+            let params = decoded(message.arguments);
             return Some(Self::new(message.seq?.get(), message.command?, params));
         }
+        let message: Message<'_> = serde_json::from_slice(message).ok()?;
         let id = message.id?.get();
         if wire.dialect.envelope != Envelope::Abp {
-            let params = message.params.unwrap_or_default();
-            return Some(Self::new(id, message.method?, params));
+            return Some(Self::new(id, message.method?, decoded(message.params)));
         }
-        let payload = message.payload.unwrap_or_default();
+        let payload = decoded(message.payload);
         match message.kind?.as_str() {
             "capabilities/call" => {
                 let call = payload["options"].get("callId").or(payload.get("callId"));
@@ -158,69 +141,60 @@ pub(crate) fn result(options: &ClientOptions, asked: &Asked) -> Value {
 
 /// An answer with a result; `own` is its number, where it has one.
 pub(crate) fn answer(wire: &Wire, asked: &Asked, result: &Value, own: &str) -> String {
-    let (id, method) = (&asked.token, &asked.method);
-    if wire.dialect.envelope == Envelope::Dap {
-        return dap::response(id, method, &format!(r#""success":true,"body":{result}"#), own);
-    }
-    if wire.dialect.envelope != Envelope::Abp {
-        return format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{result}}}"#);
-    }
-    match method.as_str() {
-        "initialize" => {
-            format!(r#"{{"type":"initialize-result","id":{id},"timestamp":0,"payload":{result}}}"#)
+    let members = match wire.dialect.envelope {
+        Envelope::JsonRpc => format!(r#""result":{result}"#),
+        Envelope::Abp if asked.opens() => {
+            let result = result.to_string();
+            return text::request(Envelope::Abp, &asked.token, "initialize-result", &result);
         }
-        _ => call_result(id, &format!(r#""success":true,"data":{result}"#)),
-    }
+        Envelope::Abp => format!(r#""success":true,"data":{result}"#),
+        Envelope::Dap => format!(r#""success":true,"body":{result}"#),
+    };
+    respond(wire, asked, &members, own)
+}
+
+/// A response with these members.
+fn respond(wire: &Wire, asked: &Asked, members: &str, own: &str) -> String {
+    text::response(wire.dialect.envelope, &asked.token, &asked.method, members, own)
 }
 
 /// An answer with an error.
 pub(crate) fn error(wire: &Wire, asked: &Asked, code: i64, own: &str) -> String {
-    let id = &asked.token;
-    if wire.dialect.envelope == Envelope::Dap {
-        let members = r#""success":false,"message":"it is only a test""#;
-        return dap::response(id, &asked.method, members, own);
-    }
-    if wire.dialect.envelope == Envelope::Abp {
-        return call_result(
-            id,
-            r#""success":false,"error":{"code":"OPERATION_FAILED","message":"it is only a test"}"#,
-        );
-    }
     let message = "it is only a test";
-    format!(r#"{{"jsonrpc":"2.0","id":{id},"error":{{"code":{code},"message":"{message}"}}}}"#)
+    let members = match wire.dialect.envelope {
+        Envelope::JsonRpc => format!(r#""error":{{"code":{code},"message":"{message}"}}"#),
+        Envelope::Abp => {
+            let error = format!(r#"{{"code":"OPERATION_FAILED","message":"{message}"}}"#);
+            format!(r#""success":false,"error":{error}"#)
+        }
+        Envelope::Dap => format!(r#""success":false,"message":"{message}""#),
+    };
+    respond(wire, asked, &members, own)
 }
 
 /// The answer to a cancelled request, where the protocol wants one.
 pub(crate) fn cancelled(wire: &Wire, asked: &Asked, own: &str) -> Option<String> {
-    let id = &asked.token;
-    match (&wire.dialect.envelope, wire.dialect.response) {
+    match (wire.dialect.envelope, wire.dialect.response) {
         (Envelope::Dap, _) => {
-            let members = r#""success":false,"message":"cancelled""#;
-            Some(dap::response(id, &asked.method, members, own))
+            Some(respond(wire, asked, r#""success":false,"message":"cancelled""#, own))
         }
-        (Envelope::Abp, _) => Some(call_result(id, r#""success":false,"cancelled":true"#)),
-        (_, protocol_core::ResponseRule::Required) => Some(error(wire, asked, -32800, own)),
+        (Envelope::Abp, _) => {
+            Some(respond(wire, asked, r#""success":false,"cancelled":true"#, own))
+        }
+        (_, ResponseRule::Required) => Some(error(wire, asked, -32800, own)),
         _ => None,
     }
 }
 
 /// The response to a cancel that is a request.
 pub(crate) fn acknowledgement(wire: &Wire, asked: &Asked, own: &str) -> String {
-    let id = &asked.token;
-    if wire.dialect.envelope == Envelope::Dap {
-        return dap::response(id, &asked.method, r#""success":true"#, own);
+    match wire.dialect.envelope {
+        Envelope::JsonRpc => error(wire, asked, -32001, own),
+        Envelope::Abp => {
+            let named = &asked.params[wire.cancel_member()];
+            let payload = format!(r#"{{"callId":{named},"cancelled":true}}"#);
+            text::request(Envelope::Abp, &asked.token, "capabilities/cancel-result", &payload)
+        }
+        Envelope::Dap => respond(wire, asked, r#""success":true"#, own),
     }
-    if wire.dialect.envelope == Envelope::Abp {
-        let named = &asked.params[wire.cancel_member()];
-        return format!(
-            r#"{{"type":"capabilities/cancel-result","id":{id},"timestamp":0,"payload":{{"callId":{named},"cancelled":true}}}}"#
-        );
-    }
-    error(wire, asked, -32001, own)
-}
-
-fn call_result(id: &str, members: &str) -> String {
-    format!(
-        r#"{{"type":"capabilities/call-result","id":{id},"timestamp":0,"payload":{{"callId":{id},{members}}}}}"#
-    )
 }

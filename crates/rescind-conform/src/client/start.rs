@@ -2,20 +2,17 @@
 
 use std::ffi::OsString;
 use std::io;
-use std::net::{TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::channel;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use protocol_child::{Process, spawn};
+use protocol_child::spawn;
 
-use crate::target::{Child, Link, Target, command, in_brackets, join, names_server, with_server};
+use crate::bridge::{Doorway, TICK, connection, names_server, with_server};
+use crate::target::{Child, Link, Program, Target, command};
 
 /// The time that a client has to start its server, or to connect.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// The time between two looks for a connection.
-const TICK: Duration = Duration::from_millis(2);
 
 /// A program that is a client, started anew for each check.
 #[derive(Clone, Debug)]
@@ -29,7 +26,7 @@ impl ClientProgram {
     ///
     /// It speaks to its server on its standard output and input. If [`SERVER`](crate::SERVER) is among the arguments, or part
     /// of one, the client starts its server itself. The command of that server is `bridge` with an address as
-    /// its last argument: a program that calls [`bridge`] with it.
+    /// its last argument: a program that calls [`bridge`](crate::bridge()) with it.
     #[must_use]
     pub fn new(command: Vec<OsString>, bridge: Vec<OsString>) -> Self {
         Self { command, bridge }
@@ -39,26 +36,11 @@ impl ClientProgram {
 impl Target for ClientProgram {
     fn start(&self) -> io::Result<Link> {
         if !names_server(&self.command) {
-            let spawned = spawn(command(&self.command)?)?;
-            let child = Child::new(spawned.owner);
-            return Ok(Link::new(spawned.stdout, spawned.stdin, Some(child)));
+            return Program::new(self.command.clone()).start();
         }
-        let listener = TcpListener::bind("127.0.0.1:0")?;
-        listener.set_nonblocking(true)?;
-        let mut server = self.bridge.clone();
-        server.push(listener.local_addr()?.to_string().into());
-        let client = with_server(&self.command, &server, str::to_owned);
-        start(&client, "started its server", || match listener.accept() {
-            Ok((stream, _)) => {
-                stream.set_nonblocking(false)?;
-                Link::over(stream).map(Some)
-            }
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                thread::sleep(TICK);
-                Ok(None)
-            }
-            Err(error) => Err(error),
-        })
+        let doorway = Doorway::open()?;
+        let client = with_server(&self.command, &doorway.bridge(&self.bridge)?, str::to_owned);
+        start(&client, "started its server", || doorway.take())
     }
 }
 
@@ -126,48 +108,11 @@ fn start(
     // What it prints is for its user, and what it reads comes from nobody.
     let mut printed = spawned.stdout;
     thread::spawn(move || io::copy(&mut printed, &mut io::sink()));
-    let link = connection(spawned.owner.process(), done, take)?;
+    let process = spawned.owner.process();
+    let link = connection(("client", process), done, PATIENCE, take);
+    let link = link.map_err(|error| match process.stderr_tail().lines().last() {
+        Some(last) => io::Error::other(format!("{error}; it wrote: {last}")),
+        None => error,
+    })?;
     Ok(Link { child: Some(Child::new(spawned.owner)), ..link })
-}
-
-/// Waits until the client has made its connection, unless it ends first.
-fn connection(
-    client: &Process,
-    done: &str,
-    mut take: impl FnMut() -> io::Result<Option<Link>>,
-) -> io::Result<Link> {
-    let begun = Instant::now();
-    let (gone, ended) = channel();
-    let process = client.clone();
-    thread::spawn(move || {
-        let status = process.wait();
-        // Nobody waits any more once there is a connection.
-        let _ = gone.send(status);
-    });
-    loop {
-        if let Some(link) = take()? {
-            return Ok(link);
-        }
-        if begun.elapsed() > PATIENCE {
-            return Err(io::Error::other(format!("the client has not {done}")));
-        }
-        if let Ok(status) = ended.try_recv() {
-            let status = status.map_or_else(|_| String::new(), in_brackets);
-            let stderr = client.stderr_tail();
-            let wrote = stderr.lines().last().map(|last| format!("; it wrote: {last}"));
-            let wrote = wrote.unwrap_or_default();
-            let why = format!("the client ended before it {done}{status}{wrote}");
-            return Err(io::Error::other(why));
-        }
-    }
-}
-
-/// Joins standard input and output with the tester that listens there, until either is gone. This is all that
-/// the program does which a tested client starts as its server.
-///
-/// # Errors
-///
-/// Nobody listens there.
-pub fn bridge(address: &str) -> io::Result<()> {
-    join(TcpStream::connect(address)?)
 }

@@ -13,7 +13,6 @@ use crate::once::Once;
 use crate::options::ClientOptions;
 use crate::play::Play;
 use crate::report::{Outcome, Report, Transcript, Verdict};
-use crate::stop::Stop;
 use crate::suite::{AGAIN, Subject, case_seed};
 use crate::target::{Target, Unreached};
 
@@ -59,7 +58,7 @@ impl Subject for TestedClient<'_> {
         let session = match self.facts.start(self.target, self.options) {
             Ok(session) => session,
             // Others have started: nothing is seen of what the check is about.
-            Err(unreached) => return Once::of(Some(Stop::Missed(unreached.to_string())), None),
+            Err(unreached) => return Once::missed(unreached.to_string()),
         };
         let seed = case_seed(self.options.suite.seed, check.id);
         let longer = if number == 0 { 1 } else { u64::from(AGAIN) };

@@ -76,7 +76,7 @@ fn add(play: &mut Play<'_>, entry: &str) {
             let violation = Violation::Parse { offset: 0 };
             return push(&mut play.session, What::Broken { violation });
         }
-        ["theirs", id] => play.theirs = Some(id.into()),
+        ["theirs", id] => drop(play.theirs_for.insert('a', id.into())),
         ["ended", by_itself] => play.ended = Some(by_itself == "cleanly"),
         ["ratio", ratio] => play.ratio = ratio.parse().ok(),
         ["quiet"] => play.silent = at..usize::MAX,

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use super::{answers, broken, made, once, undisturbed};
+use super::{answers, made, once, undisturbed};
 use crate::check::Name;
 use crate::play::{Made, Play};
-use crate::stop::Fault;
+use crate::stop::{Fault, broken};
 use crate::wire::Outcome;
 
 /// A turn that ends so soon after its stop was read may have been about to end.

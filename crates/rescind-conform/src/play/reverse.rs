@@ -4,7 +4,6 @@ use super::Play;
 use crate::check::Name;
 use crate::session::{Session, Waited};
 use crate::stop::Stop;
-use crate::wire::Heard;
 
 impl Play<'_> {
     pub(super) fn wait_until_cancel_read(&mut self, name: Name) -> Result<(), Stop> {
@@ -14,49 +13,26 @@ impl Play<'_> {
         })
     }
 
-    pub(super) fn wait_until_asked(&mut self) -> Result<(), Stop> {
-        let asked = |session: &Session| asked(session).next().cloned();
-        let own = self.named.values().next().map(|made| made.id.clone()).unwrap_or_default();
-        let waited =
-            self.session.wait(|session| asked(session).is_some() || session.is_answered(&own));
-        if waited == Waited::Ended {
-            self.waited(waited, "it asked something")?;
-        }
-        self.theirs = asked(&self.session);
-        if self.theirs.is_some() { Ok(()) } else { Err(self.asked_nothing(&waited)) }
-    }
-
     /// A server that is still at work may ask later: that is no evidence that it asks nothing.
     fn asked_nothing(&self, waited: &Waited) -> Stop {
         Stop::NotExercised(match waited {
-            Waited::Done | Waited::Ended => "the server asked nothing of us".into(),
+            Waited::Done => "the server asked nothing of us".into(),
             _ => format!("{} s passed without a request of the server", self.patience.as_secs()),
         })
     }
 
     pub(super) fn wait_until_asked_for(&mut self, name: Name) -> Result<(), Stop> {
         let known: Vec<String> = self.theirs_for.values().cloned().collect();
-        let asked = |session: &Session| asked(session).find(|id| !known.contains(id)).cloned();
+        let asked =
+            |session: &Session| session.asked_of_us().find(|id| !known.contains(id)).cloned();
         let own = self.made(name)?.id.clone();
         let waited =
             self.session.wait(|session| asked(session).is_some() || session.is_answered(&own));
+        if waited == Waited::Ended {
+            self.waited(waited, "it asked something")?;
+        }
         let theirs = asked(&self.session).ok_or_else(|| self.asked_nothing(&waited))?;
         self.theirs_for.insert(name, theirs);
         Ok(())
     }
-
-    /// Sends a cancel under the id of the server's own request.
-    pub(super) fn cancel_their_id(&mut self) {
-        let cancel = self.session.wire.cancel(self.theirs.as_deref().unwrap_or("0"), "\"c\"");
-        let cancel = self.unless_control(cancel);
-        self.write(vec![cancel], false);
-    }
-}
-
-/// Returns the ids of what the server has asked.
-fn asked(session: &Session) -> impl Iterator<Item = &String> {
-    session.heard().filter_map(|(_, heard)| match heard {
-        Heard::Request { id, .. } => Some(id),
-        _ => None,
-    })
 }

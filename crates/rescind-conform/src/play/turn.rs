@@ -9,7 +9,6 @@ use crate::check::{Id, Item, Name};
 use crate::family::{SESSION, put};
 use crate::session::Waited;
 use crate::stop::Stop;
-use crate::wire::Heard;
 
 /// The time after which a stopped turn is compared with another one.
 const STOPPED: Duration = Duration::from_secs(2);
@@ -91,11 +90,9 @@ impl Play<'_> {
     pub(super) fn answer_as_cancelled(&mut self) {
         self.session.answers = true;
         self.held_until = self.session.record.len();
-        let asked = self.session.heard().filter_map(|(_, heard)| match heard {
-            Heard::Request { id, .. } => Some(self.session.wire.cancelled_outcome(id)),
-            _ => None,
-        });
-        let answers: Vec<String> = asked.collect();
+        let asked = self.session.asked_of_us();
+        let answers: Vec<String> =
+            asked.map(|id| self.session.wire.cancelled_outcome(id)).collect();
         self.write(answers, false);
     }
 }

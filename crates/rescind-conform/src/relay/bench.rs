@@ -2,14 +2,15 @@
 
 use std::cell::Cell;
 use std::io::{self, BufReader, Read};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use protocol_core::Envelope;
 use serde_json::{Value, json};
 
-use super::envelope::Envelope;
-use super::message::{Message, Protocol, Request};
+use super::envelope;
+use super::message::{self, Message, Request};
 use super::target::Ends;
 use super::work::Work;
 use crate::family::Opening;
@@ -17,6 +18,7 @@ use crate::patience::{More, Patience};
 use crate::report::{Line, Transcript, Way};
 use crate::stopped::Delays;
 use crate::target::{Child, Link, Told};
+use crate::wire::Wire;
 
 /// A relay that says more than this in one check is not listened to any longer.
 const RECORD_BYTES: usize = 64 << 20;
@@ -77,9 +79,9 @@ pub(super) enum What {
 /// A running relay. Dropping it ends it.
 #[derive(Debug)]
 pub(super) struct Bench {
-    near: End,
-    far: End,
-    arrived: Receiver<(Side, io::Result<Option<Vec<u8>>>)>,
+    /// The client's end, and then the server's.
+    ends: [End; 2],
+    arrivals: Receiver<(Side, io::Result<Option<Vec<u8>>>)>,
     child: Option<Child>,
     patience: Duration,
     begun: Instant,
@@ -98,7 +100,7 @@ pub(super) struct Bench {
 
 #[derive(Debug)]
 struct End {
-    protocol: Protocol,
+    protocol: Wire,
     /// `None` once it is closed.
     output: Option<Sender<Told>>,
     ended: bool,
@@ -111,43 +113,38 @@ impl Bench {
     /// asks for it.
     pub(super) fn open(
         ends: Ends,
-        protocols: [Protocol; 2],
+        [at_near, at_far]: [Wire; 2],
         opening: &[Opening],
         patience: Duration,
     ) -> Result<Self, (String, String)> {
         let Ends { mut near, far } = ends;
-        let (arrive, arrived) = channel();
+        let (arrive, arrivals) = channel();
         let child = near.child.take();
-        let near = End::new(Side::Near, protocols[0], near, &arrive);
+        let near = End::new(Side::Near, at_near, near, &arrive);
         let write = |near: &End, step, number| {
-            let text = text_of(near.protocol, step, number);
-            near.write(near.protocol.framing.frame(&text));
+            let text = text_of(&near.protocol, step, number);
+            near.write(near.protocol.framed(std::slice::from_ref(&text)));
             text
         };
         let mut first = opening.first().map(|first| write(&near, first, 0));
-        let stderr = |child: &Option<Child>| child.as_ref().map(Child::stderr).unwrap_or_default();
-        let far = match far(patience) {
-            Ok(far) => End::new(Side::Far, protocols[1], far, &arrive),
-            Err(error) => return Err((error.to_string(), stderr(&child))),
-        };
-        let begun = Instant::now();
-        let (log, notifications) = (Vec::new(), Vec::new());
+        let stderr = || child.as_ref().map(Child::stderr).unwrap_or_default();
+        let far = far(patience).map_err(|error| (error.to_string(), stderr()))?;
+        let far = End::new(Side::Far, at_far, far, &arrive);
         let mut bench = Self {
-            near,
-            far,
-            arrived,
+            ends: [near, far],
+            arrivals,
             child,
             patience,
-            begun,
+            begun: Instant::now(),
             reaches: [Some(Work::Unknown); 2],
-            log,
-            opening: notifications,
+            log: Vec::new(),
+            opening: Vec::new(),
             was_late: false,
             is_open: false,
             numbered: Cell::new(0),
         };
         for (number, step) in opening.iter().enumerate() {
-            let text = first.take().unwrap_or_else(|| write(&bench.near, step, number));
+            let text = first.take().unwrap_or_else(|| write(&bench.ends[0], step, number));
             bench.push(Side::Near, What::Opening(Way::Sent, text));
             bench.answered(step, number).map_err(|why| (why, bench.stderr()))?;
         }
@@ -162,17 +159,18 @@ impl Bench {
             self.opening.push(method.clone());
             return Ok(());
         }
-        let own = opening_id(self.near.protocol, number);
+        let own = opening_id(self.protocol(Side::Near), number);
         loop {
             match self.take(self.patience) {
                 Taken::Message(Side::Far, Message::Request(request)) => {
                     let revision = request.params["protocolVersion"].clone();
-                    let family = self.near.protocol.family;
+                    let family = self.protocol(Side::Near).family;
                     let result = family.welcome(&request.method, revision, true);
                     let (number, answer) = (self.number(), json!({ "result": result }));
                     let Request { id, method, .. } = &request;
-                    let text = self.far.protocol.response(number, id, method, &answer);
-                    self.far.write(self.far.protocol.framing.frame(&text));
+                    let far = self.protocol(Side::Far);
+                    let text = envelope::response(far, number, id, method, &answer);
+                    self.ends[1].write(far.framed(std::slice::from_ref(&text)));
                     self.push(Side::Far, What::Opening(Way::Sent, text));
                 }
                 Taken::Message(Side::Near, Message::Response { id, answer }) if id == own => {
@@ -204,9 +202,7 @@ impl Bench {
 
     /// Writes messages to the relay, all at once, and never waits for it to read them.
     pub(super) fn send(&mut self, side: Side, messages: &[String]) {
-        let framing = self.protocol(side).framing;
-        let framed: Vec<Vec<u8>> = messages.iter().map(|message| framing.frame(message)).collect();
-        let bytes = framed.concat();
+        let bytes = self.protocol(side).framed(messages);
         self.send_bytes(side, messages, bytes);
     }
 
@@ -264,16 +260,9 @@ impl Bench {
     }
 
     fn take(&mut self, patience: Duration) -> Taken {
-        let (side, what) = match self.arrived.recv_timeout(patience) {
-            Ok((side, Ok(Some(bytes)))) => (side, Ok(bytes)),
-            Ok((side, Ok(None))) => (side, Err(None)),
-            Ok((side, Err(error))) => (side, Err(Some(error.to_string()))),
-            Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {
-                return Taken::Nothing;
-            }
-        };
-        match what {
-            Ok(bytes) => {
+        let Ok((side, read)) = self.arrivals.recv_timeout(patience) else { return Taken::Nothing };
+        match read {
+            Ok(Some(bytes)) => {
                 let message = Message::read(self.protocol(side), &bytes);
                 let text = String::from_utf8_lossy(&bytes).into_owned();
                 let what = match self.is_of_opening(&message) {
@@ -284,20 +273,22 @@ impl Bench {
                 self.acknowledge(side, &message);
                 Taken::Message(side, message)
             }
-            Err(why) => {
-                self.end(side).ended = true;
-                self.push(side, What::Ended(why));
-                Taken::Ended
-            }
+            Ok(None) => self.has_ended(side, None),
+            Err(error) => self.has_ended(side, Some(error.to_string())),
         }
+    }
+
+    fn has_ended(&mut self, side: Side, why: Option<String>) -> Taken {
+        self.end(side).ended = true;
+        self.push(side, What::Ended(why));
+        Taken::Ended
     }
 
     /// A cancel that is a request is answered at once: that is all that it asks for itself.
     fn acknowledge(&mut self, side: Side, message: &Message) {
         if let Message::Cancel { own: Some(own), .. } = message {
-            let protocol = self.protocol(side);
-            let answer = json!({ "result": {} });
-            let text = protocol.response(self.number(), own, protocol.cancel, &answer);
+            let (number, answer) = (self.number(), json!({ "result": {} }));
+            let text = envelope::response(self.protocol(side), number, own, "cancel", &answer);
             self.send(side, &[text]);
         }
     }
@@ -308,24 +299,28 @@ impl Bench {
             || matches!(message, Message::Notification(value) if method(value).is_some_and(|it| self.opening.contains(&it)))
     }
 
+    /// Returns the messages that have arrived on one side.
+    pub(super) fn arrived(&self, side: Side) -> impl DoubleEndedIterator<Item = &Message> {
+        self.log.iter().filter(move |entry| entry.side == side).filter_map(|entry| {
+            match &entry.what {
+                What::Arrived(message, _) => Some(message),
+                _ => None,
+            }
+        })
+    }
+
     /// Whether the relay has closed that side.
     pub(super) fn ended(&self, side: Side) -> bool {
         self.log.iter().any(|entry| entry.side == side && matches!(entry.what, What::Ended(_)))
     }
 
     /// Returns the protocol that is spoken on that side.
-    pub(super) fn protocol(&self, side: Side) -> Protocol {
-        match side {
-            Side::Near => self.near.protocol,
-            Side::Far => self.far.protocol,
-        }
+    pub(super) fn protocol(&self, side: Side) -> &Wire {
+        &self.ends[side as usize].protocol
     }
 
     fn end(&mut self, side: Side) -> &mut End {
-        match side {
-            Side::Near => &mut self.near,
-            Side::Far => &mut self.far,
-        }
+        &mut self.ends[side as usize]
     }
 
     fn busy(&self) -> Option<u64> {
@@ -368,16 +363,17 @@ enum Taken {
 impl End {
     fn new(
         side: Side,
-        protocol: Protocol,
+        protocol: Wire,
         link: Link,
         arrive: &Sender<(Side, io::Result<Option<Vec<u8>>>)>,
     ) -> Self {
         let arrive = arrive.clone();
         let input = Chunks { chunks: link.output, unread: Vec::new(), bytes: 0 };
+        let framing = protocol.framing();
         thread::spawn(move || {
             let mut input = BufReader::new(input);
             loop {
-                let read = protocol.framing.read(&mut input);
+                let read = message::read(framing, &mut input);
                 let is_over = !matches!(read, Ok(Some(_)));
                 if arrive.send((side, read)).is_err() || is_over {
                     return;
@@ -419,18 +415,18 @@ impl Read for Chunks {
     }
 }
 
-fn opening_id(protocol: Protocol, number: usize) -> Value {
-    match protocol.envelope {
-        Envelope::JsonRpc => json!(format!("open-{}", number + 1)),
+fn opening_id(protocol: &Wire, number: usize) -> Value {
+    match protocol.dialect.envelope {
         Envelope::Dap => json!(number + 1),
+        _ => json!(format!("open-{}", number + 1)),
     }
 }
 
-fn text_of(protocol: Protocol, step: &Opening, number: usize) -> String {
+fn text_of(protocol: &Wire, step: &Opening, number: usize) -> String {
     let (method, params) = (&step.message.method, &step.message.params);
     let id = opening_id(protocol, number);
     match step.is_request {
-        true => protocol.request(&id, method, params),
-        false => protocol.notification(id.as_u64().unwrap_or(0), method, params),
+        true => envelope::request(protocol, &id, method, params),
+        false => envelope::notification(protocol, id.as_u64().unwrap_or(0), method, params),
     }
 }

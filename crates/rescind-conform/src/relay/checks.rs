@@ -1,19 +1,19 @@
 //! The table of checks of relays, in the order in which they are made and reported.
 
+use protocol_core::{Cancellers, Dialect, Framing, ResponseRule};
+
 use super::clauses::*;
-use super::message::{Cancelled, Cancellers, Framing, Protocol};
 use super::play::Play;
 use super::progress::*;
 use super::rules::Rule::{self, *};
 use super::scenarios::*;
-use super::silent::*;
 use crate::check::Check;
 
 /// A check of a relay: a conversation for the protocols that these fit, and its own rules beside [`RelayCheck::ALWAYS`].
 pub type RelayCheck = Check<Fits, Conversation, Rule>;
 
 /// Returns whether a check is for a protocol.
-pub(super) type Fits = fn(Protocol) -> bool;
+pub(super) type Fits = fn(&Dialect) -> bool;
 
 /// The steps of a check: `None` if the conversation came to a halt.
 pub(super) type Conversation = fn(&mut Play<'_>) -> Option<()>;
@@ -28,13 +28,16 @@ impl RelayCheck {
     }
 }
 
-const BY_LINES: Fits = |protocol| matches!(protocol.framing, Framing::Newline);
-const WITH_HEADERS: Fits = |protocol| matches!(protocol.framing, Framing::ContentLength);
-const SILENT: Fits = |protocol| !matches!(protocol.cancelled, Cancelled::Answered);
-const WANTS_ANSWERS: Fits = |protocol| matches!(protocol.cancelled, Cancelled::Answered);
-const BOTH_MAY_CANCEL: Fits = |protocol| matches!(protocol.cancellers, Cancellers::Both);
-const WITHOUT_BATCHES: Fits = |protocol| !protocol.batches;
-const HAS_UNCANCELLABLE: Fits = |protocol| !protocol.uncancellable.is_empty();
+const BY_LINES: Fits = |dialect| dialect.framing != Framing::ContentLength;
+const WITH_HEADERS: Fits = |dialect| dialect.framing == Framing::ContentLength;
+const SILENT: Fits = |dialect| dialect.response != ResponseRule::Required;
+const WANTS_ANSWERS: Fits = |dialect| dialect.response == ResponseRule::Required;
+const BOTH_MAY_CANCEL: Fits = |dialect| dialect.cancellers == Cancellers::Both;
+/// The first revision of MCP says nothing of batches, and JSON-RPC has them.
+pub(super) const WITHOUT_BATCHES: Fits =
+    |dialect| dialect.batches.is_none() && dialect.name != "mcp-2024-11-05";
+const HAS_UNCANCELLABLE: Fits = |dialect| !dialect.uncancellable.methods.is_empty();
+
 const fn check(id: &'static str, title: &'static str) -> RelayCheck {
     RelayCheck {
         id,
@@ -45,6 +48,16 @@ const fn check(id: &'static str, title: &'static str) -> RelayCheck {
         rules: &[],
         witness: "A request each way, sent after it, arrives and is answered.",
     }
+}
+
+/// A cancel that has to arrive.
+const fn forwarded(id: &'static str, title: &'static str) -> RelayCheck {
+    check(id, title).clauses(FORWARDED).rules(&[CancelForwarded])
+}
+
+/// A cancel that names nothing.
+const fn ignored(id: &'static str, title: &'static str) -> RelayCheck {
+    check(id, title).clauses(IGNORED).rules(&[CancelOfNothing])
 }
 
 /// Every check of relays.
@@ -64,17 +77,11 @@ pub const RELAY_CHECKS: &[RelayCheck] = &[
     check("relay-id/duplicate", "an id that is in flight, used again: refused, and the first goes on")
         .clauses(REUSED)
         .steps(&[duplicate_id]),
-    check("relay-cancel/live", "a cancel of a live request: it arrives once, under the id that the request has there")
-        .clauses(FORWARDED)
-        .rules(&[CancelForwarded])
+    forwarded("relay-cancel/live", "a cancel of a live request: it arrives once, under the id that the request has there")
         .steps(&[cancel_live]),
-    check("relay-cancel/one-write", "a request and its cancel in one write: both arrive, or neither")
-        .clauses(FORWARDED)
-        .rules(&[CancelForwarded])
+    forwarded("relay-cancel/one-write", "a request and its cancel in one write: both arrive, or neither")
         .steps(&[cancel_in_the_same_write]),
-    check("relay-cancel/twice", "two cancels of one request: one arrives")
-        .clauses(FORWARDED)
-        .rules(&[CancelForwarded])
+    forwarded("relay-cancel/twice", "two cancels of one request: one arrives")
         .steps(&[cancel_twice]),
     check("relay-cancel/both-directions", "the same id in flight both ways: a cancel is of the request of its own direction")
         .clauses(ONE_NAMED)
@@ -95,17 +102,11 @@ pub const RELAY_CHECKS: &[RelayCheck] = &[
     check("relay-cancel/crossing", "a cancel and an answer that cross: the request ends once")
         .clauses(ENDED)
         .steps(&[crossing]),
-    check("relay-cancel/late", "a cancel of an answered request: it does not arrive")
-        .clauses(IGNORED)
-        .rules(&[CancelOfNothing])
+    ignored("relay-cancel/late", "a cancel of an answered request: it does not arrive")
         .steps(&[cancel_answered]),
-    check("relay-cancel/unknown", "a cancel of an id that was never used, of another type or of the other side: it does not arrive")
-        .clauses(IGNORED)
-        .rules(&[CancelOfNothing])
+    ignored("relay-cancel/unknown", "a cancel of an id that was never used, of another type or of the other side: it does not arrive")
         .steps(&[cancel_unknown]),
-    check("relay-cancel/before-request", "a cancel before its request: it does not arrive, and the request is not cancelled")
-        .clauses(IGNORED)
-        .rules(&[CancelOfNothing])
+    ignored("relay-cancel/before-request", "a cancel before its request: it does not arrive, and the request is not cancelled")
         .steps(&[cancel_before_request]),
     check("relay-cancel/malformed", "malformed cancels: none arrives")
         .clauses(IGNORED)
@@ -192,9 +193,7 @@ pub const RELAY_CHECKS: &[RelayCheck] = &[
     check("relay-form/large-message", "a message of 5 MiB, and its answer: both arrive")
         .clauses(FORM)
         .steps(&[large_message]),
-    check("relay-load/many", "two hundred requests in one write, every third cancelled: each ends as it should")
-        .clauses(FORWARDED)
-        .rules(&[CancelForwarded])
+    forwarded("relay-load/many", "two hundred requests in one write, every third cancelled: each ends as it should")
         .steps(&[many]),
     check("relay-end/caller", "the caller hangs up: its request is cancelled on the other side, or that side is told of the end")
         .clauses(GONE)

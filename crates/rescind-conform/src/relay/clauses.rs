@@ -5,7 +5,7 @@ pub(super) use crate::checks::clauses::*;
 use crate::family::Family::{self, *};
 
 /// With the one in which cancels are requests.
-const ALL: &[Family] = &[Acp, AcpV2, AcpDraft, Lsp, McpUntil2025, Mcp2026, Dap];
+pub(super) const ALL: &[Family] = &[Acp, AcpV2, AcpDraft, Lsp, McpUntil2025, Mcp2026, Dap];
 
 pub(super) const ANSWERED: &[Clause] = &[
     JSON_RPC.of(BY_ID).must("A request is answered once, under its id: the same value, of the same type. A relay owes that to each side as any peer does."),

@@ -1,75 +1,46 @@
 //! Messages are written and read here in each envelope. Those of JSON-RPC are read in `message.rs`.
 
+use protocol_core::Envelope;
 use serde_json::{Value, json};
 
-use super::message::{Message, Protocol, Request, tag};
+use super::message::{Message, Request, tag};
+use crate::wire::{Wire, text};
 
 /// The code of an answer that says that its request was cancelled, in whatever envelope.
 pub(super) const CANCELLED: i64 = -32800;
 
-/// The form in which messages are written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Envelope {
-    /// `{"jsonrpc": "2.0", …}`.
-    JsonRpc,
-    /// That of the Debug Adapter Protocol, in which every message has a number and a cancel is a request.
-    Dap,
+/// Returns whether a request can have this id.
+pub(super) fn has_id(protocol: &Wire, id: &Value) -> bool {
+    protocol.dialect.envelope != Envelope::Dap || id.as_u64().is_some_and(|id| id > 0)
 }
 
-/// The messages that we write. `number` is the sequence number of a message that is no request with an id of
-/// its own, if the protocol numbers its messages.
-impl Protocol {
-    /// Whether a request can have this id.
-    pub(super) fn has_id(self, id: &Value) -> bool {
-        match self.envelope {
-            Envelope::JsonRpc => true,
-            Envelope::Dap => id.as_u64().is_some_and(|id| id > 0),
-        }
-    }
+/// A request of ours, without the members that servers want of clients.
+pub(super) fn request(protocol: &Wire, id: &Value, method: &str, params: &Value) -> String {
+    text::request(protocol.dialect.envelope, &id.to_string(), method, &params.to_string())
+}
 
-    pub(super) fn request(self, id: &Value, method: &str, params: &Value) -> String {
-        let request = match self.envelope {
-            Envelope::JsonRpc => {
-                json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params })
-            }
-            Envelope::Dap => {
-                json!({ "seq": id, "type": "request", "command": method, "arguments": params })
-            }
-        };
-        request.to_string()
-    }
+/// A notification of ours. `number` is its own, if the protocol numbers its messages.
+pub(super) fn notification(protocol: &Wire, number: u64, method: &str, params: &Value) -> String {
+    let (params, number) = (params.to_string(), number.to_string());
+    text::notification(protocol.dialect.envelope, method, &params, &number)
+}
 
-    pub(super) fn notification(self, number: u64, method: &str, params: &Value) -> String {
-        let notification = match self.envelope {
-            Envelope::JsonRpc => json!({ "jsonrpc": "2.0", "method": method, "params": params }),
-            Envelope::Dap => {
-                json!({ "seq": number, "type": "event", "event": method, "body": params })
-            }
-        };
-        notification.to_string()
-    }
-
-    /// A cancel with these params.
-    pub(super) fn cancel(self, number: u64, params: &Value) -> String {
-        match self.envelope {
-            Envelope::JsonRpc => self.notification(number, self.cancel, params),
-            Envelope::Dap => self.request(&json!(number), self.cancel, params),
-        }
-    }
-
-    /// An answer to a request of this method: `{"result": …}` or `{"error": …}`, or other members as they are.
-    pub(super) fn response(self, number: u64, to: &Value, method: &str, answer: &Value) -> String {
-        let (mut response, answer) = match self.envelope {
-            Envelope::JsonRpc => (json!({ "jsonrpc": "2.0", "id": to }), answer.clone()),
-            Envelope::Dap => (
-                json!({ "seq": number, "type": "response", "request_seq": to, "command": method }),
-                dap_answer(answer),
-            ),
-        };
-        let members = answer.as_object().expect("an answer is an object").clone();
-        response.as_object_mut().expect("it is one").extend(members);
-        response.to_string()
-    }
+/// An answer to a request of this method: `{"result": …}` or `{"error": …}`, or other members as they are.
+pub(super) fn response(
+    protocol: &Wire,
+    number: u64,
+    to: &Value,
+    method: &str,
+    answer: &Value,
+) -> String {
+    let envelope = protocol.dialect.envelope;
+    let answer = match envelope {
+        Envelope::Dap => dap_answer(answer).to_string(),
+        _ => answer.to_string(),
+    };
+    let members = answer.strip_prefix('{').and_then(|members| members.strip_suffix('}'));
+    let members = members.expect("an answer is an object");
+    text::response(envelope, &to.to_string(), method, members, &number.to_string())
 }
 
 fn dap_answer(answer: &Value) -> Value {
@@ -87,9 +58,9 @@ fn dap_answer(answer: &Value) -> Value {
 }
 
 /// Reads a message of the Debug Adapter Protocol. A cancel that names a progress and no request is a request as any other.
-pub(super) fn read_dap(protocol: Protocol, value: Value) -> Message {
+pub(super) fn read_dap(protocol: &Wire, value: Value) -> Message {
     let text = |member: &str| value[member].as_str().map(str::to_owned);
-    let number = |value: &Value| Some(value.clone()).filter(|seq| protocol.has_id(seq));
+    let number = |value: &Value| Some(value.clone()).filter(|seq| has_id(protocol, seq));
     let other = || Message::Other(value.to_string());
     match value["type"].as_str() {
         Some("event") if value["event"].is_string() => Message::Notification(unnumbered(value)),
@@ -102,10 +73,10 @@ pub(super) fn read_dap(protocol: Protocol, value: Value) -> Message {
                 return other();
             };
             let params = value["arguments"].clone();
-            let names_progress =
-                params.get("progressId").is_some() && params.get(protocol.target).is_none();
-            if method == protocol.cancel && !names_progress {
-                let named = number(&params[protocol.target]);
+            let names_progress = params.get("progressId").is_some()
+                && params.get(protocol.cancel_member()).is_none();
+            if protocol.dialect.cancel.has_method(&method) && !names_progress {
+                let named = number(&params[protocol.cancel_member()]);
                 return Message::cancel(named.as_ref(), &value, Some(id));
             }
             Message::Request(Request { id, tag: tag(&params), method, params })

@@ -2,171 +2,40 @@
 
 use std::io::{self, BufRead, Read};
 
-use protocol_core::Dialect;
+use protocol_core::{Envelope, Framing};
 use serde_json::Value;
 
-use super::envelope::{self, Envelope};
-use crate::family::Family;
+use super::envelope;
 use crate::value::integer;
+use crate::wire::Wire;
 
 /// A longer message is not read.
 const MESSAGE_BYTES: usize = 64 << 20;
 
-/// The properties of a protocol that the rules depend on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Protocol {
-    /// The family whose clauses hold.
-    pub(super) family: Family,
-    /// The framing, which tells messages apart.
-    pub(super) framing: Framing,
-    /// The form in which messages are written.
-    pub(super) envelope: Envelope,
-    /// The method of its cancel.
-    pub(super) cancel: &'static str,
-    /// The member of the cancel's params that names the request.
-    pub(super) target: &'static str,
-    /// The messages that a cancelled request still gets.
-    pub(super) cancelled: Cancelled,
-    /// Methods of requests that can't be cancelled.
-    pub(super) uncancellable: &'static [&'static str],
-    /// The sides that may cancel.
-    pub(super) cancellers: Cancellers,
-    /// Whether it has batches.
-    pub(super) batches: bool,
-}
-
-/// The messages that a cancelled request still gets.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Cancelled {
-    /// Its answer, as any other.
-    Answered,
-    /// Progress, if that goes on; no answer.
-    Unanswered,
-    /// Nothing at all.
-    Silence,
-}
-
-/// The sides that may cancel.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Cancellers {
-    /// The client and the server.
-    Both,
-    /// Only the client.
-    Client,
-}
-
-impl Protocol {
-    const ACP: Self = Self {
-        family: Family::Acp,
-        framing: Framing::Newline,
-        envelope: Envelope::JsonRpc,
-        cancel: "$/cancel_request",
-        target: "requestId",
-        cancelled: Cancelled::Answered,
-        uncancellable: &[],
-        cancellers: Cancellers::Both,
-        batches: false,
-    };
-
-    const ACP_DRAFT: Self = Self {
-        cancel: "$/cancelRequest",
-        target: "id",
-        uncancellable: &["initialize"],
-        ..Self::ACP
-    };
-
-    const LSP: Self = Self {
-        framing: Framing::ContentLength,
-        cancel: "$/cancelRequest",
-        target: "id",
-        ..Self::ACP
-    };
-
-    /// In the revisions with an `initialize`.
-    const MCP_UNTIL_2025: Self = Self {
-        cancel: "notifications/cancelled",
-        cancelled: Cancelled::Unanswered,
-        uncancellable: &["initialize"],
-        ..Self::ACP
-    };
-
-    const MCP_2026: Self = Self {
-        cancelled: Cancelled::Silence,
-        uncancellable: &[],
-        cancellers: Cancellers::Client,
-        ..Self::MCP_UNTIL_2025
-    };
-
-    const DAP: Self = Self {
-        framing: Framing::ContentLength,
-        envelope: Envelope::Dap,
-        cancel: "cancel",
-        cancellers: Cancellers::Client,
-        ..Self::ACP
-    };
-
-    /// That of a dialect, if there are rules for what its cancels name.
-    pub(super) fn of(dialect: &Dialect) -> Option<Self> {
-        let family = Family::of(dialect);
-        let protocol = match family {
-            Family::Acp | Family::AcpV2 => Self::ACP,
-            Family::AcpDraft => Self::ACP_DRAFT,
-            Family::Lsp => Self::LSP,
-            Family::McpUntil2025 => Self::MCP_UNTIL_2025,
-            Family::Mcp2026 => Self::MCP_2026,
-            Family::Dap => Self::DAP,
-            _ => return None,
-        };
-        let batches = matches!(&*dialect.name, "mcp-2024-11-05" | "mcp-2025-03-26");
-        Some(Self { family, batches, ..protocol })
+/// Reads one message, exactly as a strict peer would; `None` at the end.
+pub(super) fn read(framing: Framing, input: &mut impl BufRead) -> io::Result<Option<Vec<u8>>> {
+    let mut line = Vec::new();
+    input.by_ref().take(MESSAGE_BYTES as u64).read_until(b'\n', &mut line)?;
+    if line.is_empty() {
+        return Ok(None);
     }
-}
-
-/// The way in which messages are told apart in a stream of bytes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Framing {
-    /// One message a line.
-    Newline,
-    /// `Content-Length: N`, an empty line, N bytes.
-    ContentLength,
-}
-
-impl Framing {
-    /// The bytes of one message.
-    pub(super) fn frame(self, message: &str) -> Vec<u8> {
-        match self {
-            Self::Newline => format!("{message}\n").into_bytes(),
-            Self::ContentLength => {
-                format!("Content-Length: {}\r\n\r\n{message}", message.len()).into_bytes()
-            }
-        }
+    if framing == Framing::Newline {
+        let message = line.strip_suffix(b"\n").ok_or(io::ErrorKind::UnexpectedEof)?;
+        return Ok(Some(message.to_vec()));
     }
-
-    /// Reads one message, exactly as a strict peer would; `None` at the end.
-    pub(super) fn read(self, input: &mut impl BufRead) -> io::Result<Option<Vec<u8>>> {
-        let mut line = Vec::new();
-        input.by_ref().take(MESSAGE_BYTES as u64).read_until(b'\n', &mut line)?;
-        if line.is_empty() {
-            return Ok(None);
-        }
-        if self == Self::Newline {
-            let message = line.strip_suffix(b"\n").ok_or(io::ErrorKind::UnexpectedEof)?;
-            return Ok(Some(message.to_vec()));
-        }
-        let strict = || io::Error::new(io::ErrorKind::InvalidData, "not Content-Length: N");
-        let header = std::str::from_utf8(&line).ok().and_then(|line| line.strip_suffix("\r\n"));
-        let digits = header.and_then(|line| line.strip_prefix("Content-Length: "));
-        let length: usize = digits.and_then(|digits| digits.parse().ok()).ok_or_else(strict)?;
-        let mut empty = [0; 2];
-        input.read_exact(&mut empty)?;
-        if length > MESSAGE_BYTES {
-            return Err(io::Error::new(io::ErrorKind::InvalidData, "a message that is too large"));
-        }
-        let canonical = digits == Some(&length.to_string()) && &empty == b"\r\n";
-        let mut message = vec![0; length];
-        input.read_exact(&mut message)?;
-        if canonical { Ok(Some(message)) } else { Err(strict()) }
+    let strict = || io::Error::new(io::ErrorKind::InvalidData, "not Content-Length: N");
+    let header = std::str::from_utf8(&line).ok().and_then(|line| line.strip_suffix("\r\n"));
+    let digits = header.and_then(|line| line.strip_prefix("Content-Length: "));
+    let length: usize = digits.and_then(|digits| digits.parse().ok()).ok_or_else(strict)?;
+    let mut empty = [0; 2];
+    input.read_exact(&mut empty)?;
+    if length > MESSAGE_BYTES {
+        return Err(io::Error::new(io::ErrorKind::InvalidData, "a message that is too large"));
     }
+    let canonical = digits == Some(&length.to_string()) && &empty == b"\r\n";
+    let mut message = vec![0; length];
+    input.read_exact(&mut message)?;
+    if canonical { Ok(Some(message)) } else { Err(strict()) }
 }
 
 /// A message that went through the relay, as far as the rules have to know it.
@@ -197,7 +66,7 @@ pub(super) enum Message {
 }
 
 /// A request, with the mark by which it is found again.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Request {
     /// The id that its sender gave it.
     pub(super) id: Value,
@@ -220,20 +89,20 @@ pub(super) enum CancelTarget {
 
 impl Message {
     /// Reads a message.
-    pub(super) fn read(protocol: Protocol, bytes: &[u8]) -> Self {
+    pub(super) fn read(protocol: &Wire, bytes: &[u8]) -> Self {
         let Ok(value) = serde_json::from_slice::<Value>(bytes) else {
             return Self::Other(String::from_utf8_lossy(bytes).into_owned());
         };
         if value.is_array() {
             return Self::Batch(value);
         }
-        match protocol.envelope {
-            Envelope::JsonRpc => Self::of_json_rpc(protocol, value),
+        match protocol.dialect.envelope {
             Envelope::Dap => envelope::read_dap(protocol, value),
+            _ => Self::of_json_rpc(protocol, value),
         }
     }
 
-    fn of_json_rpc(protocol: Protocol, value: Value) -> Self {
+    fn of_json_rpc(protocol: &Wire, value: Value) -> Self {
         let id = value.get("id").cloned().map(integer);
         let Some(method) = value.get("method").and_then(Value::as_str) else {
             let mut answer = value.clone();
@@ -255,8 +124,8 @@ impl Message {
                 let tag = tag(&params);
                 Self::Request(Request { id, tag, method: method.into(), params })
             }
-            None if method == protocol.cancel => {
-                let named = params.get(protocol.target);
+            None if protocol.dialect.cancel.has_method(method) => {
+                let named = params.get(protocol.cancel_member());
                 let is_id = named.is_some_and(|id| id.is_string() || id.is_i64() || id.is_u64());
                 Self::cancel(named.filter(|_| is_id), &value, None)
             }

@@ -13,13 +13,12 @@ mod play;
 mod progress;
 mod rules;
 mod scenarios;
-mod silent;
 mod target;
 mod work;
 
 use std::time::{Duration, Instant};
 
-use protocol_core::Dialect;
+use protocol_core::{Cancellers, Dialect};
 use serde_json::{Value, json};
 
 use crate::check::Clause;
@@ -30,14 +29,14 @@ use crate::report::{Outcome, Report, Verdict};
 use crate::stop::{Fault, Stop, TOO_LATE};
 use crate::suite::Subject;
 use crate::target::Unreached;
+use crate::wire::Wire;
 
 pub use checks::{RELAY_CHECKS, RelayCheck};
 pub use rules::Rule as RelayRule;
-pub use target::{Ends, InProcessRelay, Relay, RelayProgram, far};
+pub use target::{Ends, InProcessRelay, Relay, RelayProgram};
 
 use bench::{Bench, Side};
 use checks::{Conversation, Fits};
-use message::{Cancellers, Protocol};
 use play::Play;
 use rules::{Checks, Rule};
 use work::Work;
@@ -82,12 +81,8 @@ pub fn run_relay(
 ) -> Result<Report, Unreached> {
     let begun = Instant::now();
     let protocol = |dialect: &Dialect| {
-        Protocol::of(dialect).ok_or_else(|| {
-            unreached(
-                format!("there are no checks for a relay that speaks {}", dialect.name),
-                String::new(),
-            )
-        })
+        let why = || format!("there are no checks for a relay that speaks {}", dialect.name);
+        wire(dialect).ok_or_else(|| unreached(why(), String::new()))
     };
     let family = Family::of(&options.near);
     let mut runner = Runner {
@@ -102,6 +97,12 @@ pub fn run_relay(
     Ok(options.suite.run(&runner, RELAY_CHECKS, begun, seen))
 }
 
+/// Returns what is said in a dialect, if there are rules for what its cancels name.
+fn wire(dialect: &Dialect) -> Option<Wire> {
+    let wire = Wire::new(dialect.clone());
+    clauses::ALL.contains(&wire.family).then_some(wire)
+}
+
 fn unreached(why: String, stderr: String) -> Unreached {
     Unreached::Opening { why, stderr }
 }
@@ -109,7 +110,7 @@ fn unreached(why: String, stderr: String) -> Unreached {
 struct Runner<'a> {
     relay: &'a dyn Relay,
     options: &'a RelayOptions,
-    protocols: [Protocol; 2],
+    protocols: [Wire; 2],
     opening: Vec<Opening>,
     /// By the caller's side, which of its requests arrive on the other.
     reaches: [Option<Work>; 2],
@@ -148,7 +149,8 @@ impl Runner<'_> {
     fn bench(&self) -> Result<Bench, Unreached> {
         let start = |why| unreached(format!("the relay can't be started: {why}"), String::new());
         let ends = self.relay.start().map_err(start)?;
-        let opened = Bench::open(ends, self.protocols, &self.opening, self.options.suite.patience);
+        let opened =
+            Bench::open(ends, self.protocols.clone(), &self.opening, self.options.suite.patience);
         opened.map_err(|(why, stderr)| unreached(why, stderr))
     }
 
@@ -156,7 +158,7 @@ impl Runner<'_> {
     fn probe(&mut self) -> Result<(), Unreached> {
         let mut bench = self.bench()?;
         let mut play = Play::new(&mut bench, Side::Near, 0);
-        let [near, far] = self.protocols.map(|protocol| protocol.family);
+        let [near, far] = [0, 1].map(|side: usize| self.protocols[side].family);
         for side in [Side::Near, Side::Far] {
             // What one protocol has the other need not have.
             let works = if near == far { Work::of(near, side) } else { &[Work::Unknown] };
@@ -174,16 +176,16 @@ impl Runner<'_> {
     }
 
     fn applies(&self, check: &RelayCheck, caller: Side) -> bool {
-        let protocol = self.protocols[caller as usize];
-        check.needs.iter().all(|fits| fits(protocol))
-            && (caller == Side::Near || protocol.cancellers == Cancellers::Both)
+        let dialect = &self.protocols[caller as usize].dialect;
+        check.needs.iter().all(|fits| fits(dialect))
+            && (caller == Side::Near || dialect.cancellers == Cancellers::Both)
     }
 
     fn play(&self, check: &RelayCheck, caller: Side) -> Once {
         let mut bench = match self.bench().or_else(|_| self.bench()) {
             Ok(bench) => bench,
             // Others were opened: nothing is seen of what the check is about.
-            Err(why) => return Once::of(Some(Stop::Missed(why.to_string())), None),
+            Err(why) => return Once::missed(why.to_string()),
         };
         bench.reaches = self.reaches;
         let mut play = Play::new(&mut bench, caller, shift(self.options.suite.seed));
@@ -194,11 +196,9 @@ impl Runner<'_> {
             .and_then(|()| play.barrier());
         play.finish(QUIET.min(self.options.suite.patience));
         let mut checks = Checks::default();
-        rules::check(&bench.log, self.protocols, &mut checks);
+        rules::check(&bench.log, &self.protocols, &mut checks);
         let once = match outcome(check, &checks, played, caller) {
-            once if bench.was_late && once.verdict != Verdict::Pass => {
-                Once::of(Some(Stop::Missed(TOO_LATE.into())), None)
-            }
+            once if bench.was_late && once.verdict != Verdict::Pass => Once::missed(TOO_LATE),
             once => once,
         };
         once.with(bench.transcript(), bench.stderr())

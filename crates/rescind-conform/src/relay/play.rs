@@ -5,9 +5,10 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::bench::{Bench, Entry, Side, What};
-use super::envelope::CANCELLED;
-use super::message::{CancelTarget, Cancelled, Message, Protocol};
+use super::envelope::{self, CANCELLED};
+use super::message::{CancelTarget, Message, Request};
 use super::work::Work;
+use crate::wire::Wire;
 
 /// A scenario at work. What returns an `Option` waits, and is `None` when it waited in vain.
 #[derive(Debug)]
@@ -25,7 +26,7 @@ impl<'a> Play<'a> {
     }
 
     /// Returns the protocol that the caller speaks.
-    pub(super) fn protocol(&self) -> Protocol {
+    pub(super) fn protocol(&self) -> &Wire {
         self.bench.protocol(self.caller)
     }
 
@@ -40,7 +41,7 @@ impl<'a> Play<'a> {
     /// The text of a request, and the tag that tells it from all others.
     pub(super) fn request_text(&mut self, id: &Value) -> (String, u64) {
         let (method, params) = self.request_parts();
-        (self.protocol().request(id, method, &params), self.tags)
+        (envelope::request(self.protocol(), id, method, &params), self.tags)
     }
 
     /// The method and the params of the next request, which has the last tag.
@@ -53,7 +54,7 @@ impl<'a> Play<'a> {
     pub(super) fn request_by(&mut self, method: &str, id: &Value) -> (String, u64) {
         self.tags += 1;
         let (_, params) = Work::Unknown.request(self.protocol().family, self.caller, self.tags);
-        (self.protocol().request(id, method, &params), self.tags)
+        (envelope::request(self.protocol(), id, method, &params), self.tags)
     }
 
     /// The tag of the last request.
@@ -67,23 +68,23 @@ impl<'a> Play<'a> {
     }
 
     pub(super) fn cancel_text(&self, id: &Value) -> String {
-        self.cancel_with(&json!({ self.protocol().target: id }))
+        self.cancel_with(&json!({ self.protocol().cancel_member(): id }).to_string())
     }
 
     /// A cancel with these params.
-    pub(super) fn cancel_with(&self, params: &Value) -> String {
-        self.protocol().cancel(self.bench.number(), params)
+    pub(super) fn cancel_with(&self, params: &str) -> String {
+        self.protocol().cancel_with(params, &self.bench.number().to_string())
     }
 
     /// A notification of the caller's.
     pub(super) fn notification(&self, method: &str, params: &Value) -> String {
-        self.protocol().notification(self.bench.number(), method, params)
+        envelope::notification(self.protocol(), self.bench.number(), method, params)
     }
 
     /// A notification of the callee's.
     pub(super) fn note_back(&self, method: &str, params: &Value) -> String {
         let protocol = self.bench.protocol(self.callee());
-        protocol.notification(self.bench.number(), method, params)
+        envelope::notification(protocol, self.bench.number(), method, params)
     }
 
     /// Sends from the caller, all in one write.
@@ -106,6 +107,13 @@ impl<'a> Play<'a> {
         let (text, tag) = self.request_text(id);
         self.send(&[text]);
         self.arrives(tag)
+    }
+
+    /// The same under an id of this number, which the seed shifts. Returns both ids.
+    pub(super) fn called(&mut self, number: u64) -> Option<(Value, Value)> {
+        let id = self.id(number);
+        let far = self.call(&id)?;
+        Some((id, far))
     }
 
     pub(super) fn cancel(&mut self, id: &Value) {
@@ -133,28 +141,18 @@ impl<'a> Play<'a> {
 
     /// Waits for a request at the callee.
     pub(super) fn arrives(&mut self, tag: u64) -> Option<Value> {
-        self.wait(self.callee(), |message| match message {
-            Message::Request(request) if request.tag == Some(tag) => Some(request.id.clone()),
-            _ => None,
-        })
+        self.wait(self.callee(), |message| id_of(message, |request| request.tag == Some(tag)))
     }
 
     /// Waits for a request of this method at the callee.
     pub(super) fn arrives_as(&mut self, method: &str) -> Option<Value> {
-        self.wait(self.callee(), |message| match message {
-            Message::Request(request) if request.method == method => Some(request.id.clone()),
-            _ => None,
-        })
+        self.wait(self.callee(), |message| id_of(message, |request| request.method == method))
     }
 
     /// As [`arrives`](Self::arrives), without waiting.
     pub(super) fn arrived(&self, tag: u64) -> Option<Value> {
-        self.bench.log.iter().find_map(|entry| match &entry.what {
-            What::Arrived(Message::Request(request), _) if request.tag == Some(tag) => {
-                Some(request.id.clone())
-            }
-            _ => None,
-        })
+        let mut arrived = self.bench.arrived(self.callee());
+        arrived.find_map(|message| id_of(message, |request| request.tag == Some(tag)))
     }
 
     /// Answers from the callee. `answer` is `{"result": …}` or `{"error": …}`.
@@ -164,16 +162,12 @@ impl<'a> Play<'a> {
     }
 
     pub(super) fn answer_text(&self, far: &Value, answer: &Value) -> String {
-        let asked = self.bench.log.iter().rev().find_map(|entry| match &entry.what {
-            What::Arrived(Message::Request(request), _)
-                if entry.side == self.callee() && request.id == *far =>
-            {
-                Some(request.method.as_str())
-            }
+        let asked = self.bench.arrived(self.callee()).rev().find_map(|message| match message {
+            Message::Request(request) if request.id == *far => Some(request.method.as_str()),
             _ => None,
         });
         let protocol = self.bench.protocol(self.callee());
-        protocol.response(self.bench.number(), far, asked.unwrap_or("work"), answer)
+        envelope::response(protocol, self.bench.number(), far, asked.unwrap_or("work"), answer)
     }
 
     /// Answers with a result of the judge's.
@@ -188,7 +182,7 @@ impl<'a> Play<'a> {
 
     /// Answers that the request was cancelled, where its protocol wants that.
     pub(super) fn confirm_cancel(&mut self, far: &Value) {
-        if self.bench.protocol(self.callee()).cancelled != Cancelled::Answered {
+        if !self.bench.protocol(self.callee()).answers_cancelled() {
             return;
         }
         let error = json!({ "code": CANCELLED, "message": "Request cancelled" });
@@ -203,7 +197,7 @@ impl<'a> Play<'a> {
             entry.side == self.caller
                 && matches!(&entry.what, What::Sent(sent, _) if names_it(sent))
         };
-        let is_silent = self.protocol().cancelled != Cancelled::Answered;
+        let is_silent = !self.protocol().answers_cancelled();
         if is_silent && self.bench.log.iter().any(is_cancel) {
             return self.barrier();
         }
@@ -276,7 +270,7 @@ impl<'a> Play<'a> {
     /// An id that is this text, or where ids are no texts a number that no other has.
     pub(super) fn text_id(&self, text: &str) -> Value {
         let id = json!(text);
-        if self.protocol().has_id(&id) { id } else { json!(self.bench.number()) }
+        if envelope::has_id(self.protocol(), &id) { id } else { json!(self.bench.number()) }
     }
 
     /// One side hangs up.
@@ -305,19 +299,18 @@ impl<'a> Play<'a> {
     }
 
     fn wait<T>(&mut self, side: Side, wanted: impl Fn(&Message) -> Option<T>) -> Option<T> {
-        let seen = self.bench.log.iter().find_map(|entry| match entry {
-            Entry { side: at, what: What::Arrived(message, _), .. } if *at == side => {
-                wanted(message)
-            }
-            _ => None,
-        });
-        if seen.is_some() {
-            return seen;
+        let mut found = self.bench.arrived(side).find_map(&wanted);
+        while found.is_none() {
+            found = wanted(&self.bench.next(side)?);
         }
-        loop {
-            if let Some(found) = wanted(&self.bench.next(side)?) {
-                return Some(found);
-            }
-        }
+        found
+    }
+}
+
+/// Returns the id of a request that is such a one.
+fn id_of(message: &Message, is_such: impl Fn(&Request) -> bool) -> Option<Value> {
+    match message {
+        Message::Request(request) if is_such(request) => Some(request.id.clone()),
+        _ => None,
     }
 }

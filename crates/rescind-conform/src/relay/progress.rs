@@ -1,7 +1,9 @@
-//! Conversations in which cancels are requests, and may name a progress.
+//! Conversations about progress, about cancels that are requests, and about requests that are never answered or can't be
+//! cancelled.
 
 use serde_json::{Value, json};
 
+use super::envelope;
 use super::play::Play;
 
 pub(super) fn acknowledged(play: &mut Play<'_>) -> Option<()> {
@@ -17,18 +19,17 @@ pub(super) fn acknowledged(play: &mut Play<'_>) -> Option<()> {
     play.confirm(&id, &far)
 }
 
-/// The first event of a progress that belongs to a request.
-fn begun(play: &Play<'_>, far: &Value) -> String {
+/// The first event of a progress that belongs to a request, until it has arrived.
+fn begun(play: &mut Play<'_>, far: &Value) -> Option<()> {
     let params = json!({ "progressId": "p", "title": "work", "requestId": far });
-    play.note_back("progressStart", &params)
+    let begun = play.note_back("progressStart", &params);
+    play.send_back(&[begun]);
+    play.barrier()
 }
 
 pub(super) fn progress_of_request(play: &mut Play<'_>) -> Option<()> {
-    let id = play.id(9045);
-    let far = play.call(&id)?;
-    let begun = begun(play, &far);
-    play.send_back(&[begun]);
-    play.barrier()?;
+    let (id, far) = play.called(9045)?;
+    begun(play, &far)?;
     play.complete(&id, &far)
 }
 
@@ -36,13 +37,71 @@ pub(super) fn progress_of_request(play: &mut Play<'_>) -> Option<()> {
 pub(super) fn progress_cancelled(play: &mut Play<'_>) -> Option<()> {
     let (id, cancel) = (play.id(9046), play.id(9047));
     let far = play.call(&id)?;
-    let begun = begun(play, &far);
-    play.send_back(&[begun]);
-    play.barrier()?;
-    let protocol = play.protocol();
-    play.send(&[protocol.request(&cancel, protocol.cancel, &json!({ "progressId": "p" }))]);
-    let arrived = play.arrives_as(protocol.cancel)?;
+    begun(play, &far)?;
+    let params = json!({ "progressId": "p" });
+    let message = envelope::request(play.protocol(), &cancel, "cancel", &params);
+    play.send(&[message]);
+    let arrived = play.arrives_as("cancel")?;
     play.answer(&arrived, &json!({ "result": {} }));
     play.answered(&cancel)?;
     play.complete(&id, &far)
+}
+
+fn progress(play: &Play<'_>, token: u64, progress: u64) -> String {
+    let params = json!({ "progressToken": token, "progress": progress });
+    play.note_back("notifications/progress", &params)
+}
+
+/// Progress before the cancel arrives, after it does and after the answer; beside it that of a
+/// request that goes on.
+pub(super) fn token_after_cancel(play: &mut Play<'_>) -> Option<()> {
+    let (id, other) = (play.id(9033), play.id(9034));
+    let (request, tag) = play.request_text(&id);
+    let (request_2, tag_2) = play.request_text(&other);
+    play.send(&[request, request_2]);
+    let (far, far_2) = (play.arrives(tag)?, play.arrives(tag_2)?);
+    let begun = [progress(play, tag, 1), progress(play, tag_2, 1)];
+    play.send_back(&begun);
+    play.barrier()?;
+    play.cancelled(&id)?;
+    let goes_on = [progress(play, tag, 2), progress(play, tag_2, 2)];
+    play.send_back(&goes_on);
+    play.finish_call(&far);
+    let last = progress(play, tag_2, 3);
+    play.send_back(&[last]);
+    play.barrier()?;
+    play.complete(&other, &far_2)
+}
+
+pub(super) fn late_of_many(play: &mut Play<'_>) -> Option<()> {
+    let ids: Vec<Value> = (0..20).map(|index| play.id(9400 + index)).collect();
+    let mut sent = Vec::new();
+    for id in &ids {
+        let (request, tag) = play.request_text(id);
+        play.send(&[request]);
+        sent.push((tag, play.arrives(tag)?));
+    }
+    let cancels: Vec<String> = ids.iter().step_by(2).map(|id| play.cancel_text(id)).collect();
+    play.send(&cancels);
+    play.barrier()?;
+    for (tag, far) in &sent {
+        let begun = progress(play, *tag, 1);
+        play.send_back(&[begun]);
+        play.finish_call(far);
+    }
+    ids.iter().try_for_each(|id| play.answered(id))
+}
+
+pub(super) fn cancel_refused(play: &mut Play<'_>) -> Option<()> {
+    let methods = play.protocol().dialect.uncancellable.methods.clone();
+    for (id, method) in (9035..).zip(methods.iter()) {
+        let id = play.id(id);
+        let (request, tag) = play.request_by(method, &id);
+        play.send(&[request]);
+        let far = play.arrives(tag)?;
+        play.cancelled(&id)?;
+        play.finish_call(&far);
+        play.barrier()?;
+    }
+    Some(())
 }

@@ -3,99 +3,53 @@
 mod notes;
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::mem;
 
+use protocol_core::Envelope;
 use serde_json::Value;
 
 use super::bench::{Entry, Side, What};
-use super::envelope::{CANCELLED, Envelope};
-use super::message::{CancelTarget, Cancelled, Message, Protocol, Request, tag};
+use super::envelope::{CANCELLED, has_id};
+use super::message::{CancelTarget, Message, Request, tag};
+use crate::wire::Wire;
+use crate::worded::worded;
 use notes::Notes;
 
-/// A duty that a relay has to both sides.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Rule {
-    /// Each request is forwarded once, unless it was cancelled before it left.
-    ForwardedOnce,
-    /// The method and the params of a request arrive as they were.
-    RequestUnchanged,
-    /// No two requests in flight share an id on the other side.
-    OwnIds,
-    /// Each request is answered once, under its own id and with that id's JSON type.
-    AnsweredOnce,
-    /// The answer is that of the other side, if the request was not cancelled.
-    AnswerUnchanged,
-    /// The answer to a cancelled request is that of the other side, too.
-    CancelledAnswer,
-    /// Each cancel of a live request arrives once, and names the id that the request has on that side.
-    CancelForwarded,
-    /// No cancel hits another request. A cancel of an uncancellable one does not arrive either.
-    CancelOfAnother,
-    /// No cancel arrives of an unknown id, an answered request, or an id of another side or type.
-    CancelOfNothing,
-    /// Each cancel that is a request is answered under its own id, whatever became of its target.
-    Acknowledged,
-    /// A cancelled request gets no answer if the protocol wants that, and no progress if it wants none.
-    Silence,
-    /// No malformed cancel arrives in any form.
-    MalformedCancel,
-    /// Neither a batch nor its members arrive, if the protocol has no batches.
-    Batch,
-    /// Each notification arrives once, in order, and its token is untouched.
-    Notifications,
-    /// Each message has a form that every peer can read.
-    Form,
-    /// If one side is gone, no request of the other waits for it, and no work goes on for it.
-    Ends,
-}
-
-impl Rule {
-    /// All rules, in the order of their declaration.
-    pub const ALL: [Self; 16] = [
-        Self::ForwardedOnce,
-        Self::RequestUnchanged,
-        Self::OwnIds,
-        Self::AnsweredOnce,
-        Self::AnswerUnchanged,
-        Self::CancelledAnswer,
-        Self::CancelForwarded,
-        Self::CancelOfAnother,
-        Self::CancelOfNothing,
-        Self::Acknowledged,
-        Self::Silence,
-        Self::MalformedCancel,
-        Self::Batch,
-        Self::Notifications,
-        Self::Form,
-        Self::Ends,
-    ];
-}
-
-impl fmt::Display for Rule {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::ForwardedOnce => "each live request is forwarded once",
-            Self::RequestUnchanged => "its method and params arrive as they were",
-            Self::OwnIds => "requests in flight have ids of their own on the other side",
-            Self::AnsweredOnce => "each request is answered once, under its id and JSON type",
-            Self::AnswerUnchanged => "the answer is the one that was given",
-            Self::CancelledAnswer => {
-                "what the other side answers to a cancelled request is passed on"
-            }
-            Self::CancelOfAnother => "no cancel hits a request that was not cancelled",
-            Self::CancelForwarded => "each cancel of a live request arrives once, with the far id",
-            Self::CancelOfNothing => "no cancel of an unknown or answered target arrives",
-            Self::Acknowledged => "each cancel that is a request is answered once",
-            Self::Silence => {
-                "nothing is said about a cancelled request, where the protocol says so"
-            }
-            Self::MalformedCancel => "no malformed cancel arrives",
-            Self::Batch => "no batch arrives, nor its members",
-            Self::Notifications => "each notification arrives once, in order, as it was",
-            Self::Form => "what arrives has the form that every peer understands",
-            Self::Ends => "the end of one side settles the requests of the other",
-        })
+worded! {
+    /// A duty that a relay has to both sides.
+    pub enum Rule {
+        /// Each request is forwarded once, unless it was cancelled before it left.
+        ForwardedOnce = "each live request is forwarded once",
+        /// The method and the params of a request arrive as they were.
+        RequestUnchanged = "its method and params arrive as they were",
+        /// No two requests in flight share an id on the other side.
+        OwnIds = "requests in flight have ids of their own on the other side",
+        /// Each request is answered once, under its own id and with that id's JSON type.
+        AnsweredOnce = "each request is answered once, under its id and JSON type",
+        /// The answer is that of the other side, if the request was not cancelled.
+        AnswerUnchanged = "the answer is the one that was given",
+        /// The answer to a cancelled request is that of the other side, too.
+        CancelledAnswer = "what the other side answers to a cancelled request is passed on",
+        /// Each cancel of a live request arrives once, and names the id that the request has on that side.
+        CancelForwarded = "each cancel of a live request arrives once, with the far id",
+        /// No cancel hits another request. A cancel of an uncancellable one does not arrive either.
+        CancelOfAnother = "no cancel hits a request that was not cancelled",
+        /// No cancel arrives of an unknown id, an answered request, or an id of another side or type.
+        CancelOfNothing = "no cancel of an unknown or answered target arrives",
+        /// Each cancel that is a request is answered under its own id, whatever became of its target.
+        Acknowledged = "each cancel that is a request is answered once",
+        /// A cancelled request gets no answer if the protocol wants that, and no progress if it wants none.
+        Silence = "nothing is said about a cancelled request, where the protocol says so",
+        /// No malformed cancel arrives in any form.
+        MalformedCancel = "no malformed cancel arrives",
+        /// Neither a batch nor its members arrive, if the protocol has no batches.
+        Batch = "no batch arrives, nor its members",
+        /// Each notification arrives once, in order, and its token is untouched.
+        Notifications = "each notification arrives once, in order, as it was",
+        /// Each message has a form that every peer can read.
+        Form = "what arrives has the form that every peer understands",
+        /// If one side is gone, no request of the other waits for it, and no work goes on for it.
+        Ends = "the end of one side settles the requests of the other",
     }
 }
 
@@ -126,7 +80,7 @@ impl Checks {
 }
 
 /// Checks a whole log, in both directions.
-pub(super) fn check(log: &[Entry], protocols: [Protocol; 2], checks: &mut Checks) {
+pub(super) fn check(log: &[Entry], protocols: &[Wire; 2], checks: &mut Checks) {
     let [near, far] = protocols;
     let notes = Notes::of(log, protocols);
     for (caller, protocols) in [(Side::Near, [near, far]), (Side::Far, [far, near])] {
@@ -137,7 +91,7 @@ pub(super) fn check(log: &[Entry], protocols: [Protocol; 2], checks: &mut Checks
     for entry in log {
         match &entry.what {
             What::Arrived(message, text) => {
-                form(protocols[entry.side as usize], message, text, checks);
+                form(&protocols[entry.side as usize], message, text, checks);
             }
             What::Ended(Some(error)) => checks.check(Rule::Form, false, || error.clone()),
             What::Ended(None) | What::Sent(..) | What::Opening(..) | What::Over | What::Closed => {}
@@ -149,9 +103,9 @@ pub(super) fn check(log: &[Entry], protocols: [Protocol; 2], checks: &mut Checks
 struct Direction<'a> {
     caller: Side,
     /// The protocol of the caller.
-    protocol: Protocol,
+    protocol: &'a Wire,
     /// The protocol of the callee.
-    callee: Protocol,
+    callee: &'a Wire,
     notes: &'a Notes,
     checks: &'a mut Checks,
     asked: Vec<Asked>,
@@ -169,6 +123,7 @@ struct Direction<'a> {
 }
 
 /// A request of the caller's.
+#[derive(Default)]
 struct Asked {
     request: Request,
     /// Another with the same id was in flight.
@@ -192,8 +147,9 @@ struct Asked {
     left: bool,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Twin {
+    #[default]
     None,
     InFlight,
     Cancelled,
@@ -202,7 +158,7 @@ enum Twin {
 impl<'a> Direction<'a> {
     fn new(
         caller: Side,
-        [protocol, callee]: [Protocol; 2],
+        [protocol, callee]: [&'a Wire; 2],
         notes: &'a Notes,
         checks: &'a mut Checks,
     ) -> Self {
@@ -268,13 +224,14 @@ impl<'a> Direction<'a> {
                     Some(_) => Twin::Cancelled,
                 };
                 let deserted = self.callee_closed;
-                self.asked.push(Asked::new(request.clone(), twin, deserted));
+                let request = request.clone();
+                self.asked.push(Asked { request, twin, deserted, ..Asked::default() });
             }
             Message::Cancel { target: CancelTarget::Id(id), .. } => {
-                let Protocol { uncancellable, .. } = self.protocol;
+                let uncancellable = &self.protocol.dialect.uncancellable.methods;
                 let named = self.in_flight().find(|asked| {
                     asked.request.id == *id
-                        && !uncancellable.contains(&asked.request.method.as_str())
+                        && !uncancellable.iter().any(|method| *method == asked.request.method)
                 });
                 if let Some(asked) = named.filter(|asked| !asked.cancelled) {
                     asked.cancelled = true;
@@ -379,7 +336,7 @@ impl<'a> Direction<'a> {
             .collect();
         // The refusal of a duplicate may come before the answer of the first, and an answer is that
         // of whoever may get one.
-        let is_silent = self.protocol.cancelled != Cancelled::Answered;
+        let is_silent = !self.protocol.answers_cancelled();
         open.sort_by_key(|asked| {
             (is_silent && asked.cancelled, refused && asked.twin == Twin::None)
         });
@@ -419,24 +376,7 @@ impl<'a> Direction<'a> {
 }
 
 impl Asked {
-    fn new(request: Request, twin: Twin, deserted: bool) -> Self {
-        Self {
-            request,
-            twin,
-            cancelled: false,
-            answered_before_cancel: false,
-            forwarded: Vec::new(),
-            given: None,
-            cancels: 0,
-            answers: Vec::new(),
-            orphaned: false,
-            deserted,
-            told: false,
-            left: false,
-        }
-    }
-
-    fn settle(&self, [protocol, callee]: [Protocol; 2], checks: &mut Checks) {
+    fn settle(&self, [protocol, callee]: [&Wire; 2], checks: &mut Checks) {
         let id = &self.request.id;
         let forwarded = self.forwarded.len();
         let expected = match self.twin {
@@ -450,7 +390,7 @@ impl Asked {
         checks.check(Rule::ForwardedOnce, expected.contains(&forwarded), what);
 
         let answers = self.answers.len();
-        let is_silent = self.cancelled && protocol.cancelled != Cancelled::Answered;
+        let is_silent = self.cancelled && !protocol.answers_cancelled();
         let (rule, holds) = match self.deserted {
             _ if is_silent => (Rule::Silence, answers <= usize::from(self.answered_before_cancel)),
             _ if self.left => (Rule::AnsweredOnce, false),
@@ -468,10 +408,10 @@ impl Asked {
         self.settle_cancels(checks);
     }
 
-    fn settle_answer(&self, callee: Protocol, checks: &mut Checks) {
+    fn settle_answer(&self, callee: &Wire, checks: &mut Checks) {
         let Some(answer) = self.answers.first() else { return };
         // Where the callee owes no answer to what was cancelled, the relay does not wait for one.
-        let is_settled_here = self.cancelled && callee.cancelled != Cancelled::Answered;
+        let is_settled_here = self.cancelled && !callee.answers_cancelled();
         let holds = match &self.given {
             _ if is_settled_here && answer["error"]["code"] == CANCELLED => true,
             Some(given) if !well_formed(given) => {
@@ -528,12 +468,12 @@ fn well_formed(answer: &Value) -> bool {
 
 /// Checks that every peer can read a message. It has the members of its envelope, its id fits 31 bits or is a
 /// plain string, and `params` is not null.
-fn form(protocol: Protocol, message: &Message, text: &str, checks: &mut Checks) {
+fn form(protocol: &Wire, message: &Message, text: &str, checks: &mut Checks) {
     let value: Value = serde_json::from_str(text).unwrap_or_default();
     let what = || format!("{text:.200}");
-    let (is_such, params) = match protocol.envelope {
-        Envelope::JsonRpc => (value["jsonrpc"] == "2.0", "params"),
-        Envelope::Dap => (protocol.has_id(&value["seq"]), "arguments"),
+    let (is_such, params) = match protocol.dialect.envelope {
+        Envelope::Dap => (has_id(protocol, &value["seq"]), "arguments"),
+        _ => (value["jsonrpc"] == "2.0", "params"),
     };
     checks.check(Rule::Form, value.is_array() || is_such, what);
     checks.check(Rule::Form, value.get(params).is_none_or(|params| !params.is_null()), what);

@@ -1,10 +1,11 @@
 //! The conversations with a relay. Ids are chosen so that none is equal to one that a relay would issue.
 
+use protocol_core::{Envelope, Framing};
 use serde_json::{Value, json};
 
-use super::envelope::Envelope;
-use super::message::Framing;
+use super::envelope::{self, has_id};
 use super::play::Play;
+use crate::malformed;
 
 /// Calls with each id, and answers in the opposite order.
 fn all_at_once(play: &mut Play<'_>, ids: &[Value]) -> Option<()> {
@@ -18,7 +19,7 @@ fn all_at_once(play: &mut Play<'_>, ids: &[Value]) -> Option<()> {
 
 /// Those of these ids that requests can have in this protocol.
 fn possible(play: &Play<'_>, ids: impl IntoIterator<Item = Value>) -> Vec<Value> {
-    ids.into_iter().filter(|id| play.protocol().has_id(id)).collect()
+    ids.into_iter().filter(|id| has_id(play.protocol(), id)).collect()
 }
 
 pub(super) fn ids_of_every_kind(play: &mut Play<'_>) -> Option<()> {
@@ -44,8 +45,7 @@ pub(super) fn same_id_both_ways(play: &mut Play<'_>) -> Option<()> {
     if !play.is_both_ways() {
         return None;
     }
-    let id = play.id(9002);
-    let far = play.call(&id)?;
+    let (id, far) = play.called(9002)?;
     let back = play.swapped(|play| play.call(&id))?;
     play.cancelled(&id)?;
     play.swapped(|play| play.finish_call(&back));
@@ -72,23 +72,20 @@ pub(super) fn cancel_live(play: &mut Play<'_>) -> Option<()> {
 }
 
 pub(super) fn cancel_twice(play: &mut Play<'_>) -> Option<()> {
-    let id = play.id(9004);
-    let far = play.call(&id)?;
+    let (id, far) = play.called(9004)?;
     play.cancelled(&id)?;
     play.cancelled(&id)?;
     play.confirm(&id, &far)
 }
 
 pub(super) fn cancel_answered_with_result(play: &mut Play<'_>) -> Option<()> {
-    let id = play.id(9005);
-    let far = play.call(&id)?;
+    let (id, far) = play.called(9005)?;
     play.cancelled(&id)?;
     play.complete(&id, &far)
 }
 
 pub(super) fn progress_after_cancel(play: &mut Play<'_>) -> Option<()> {
-    let id = play.id(9006);
-    let far = play.call(&id)?;
+    let (id, far) = play.called(9006)?;
     play.cancelled(&id)?;
     let progress = play.note_back("$/progress", &json!({ "token": id, "value": 1 }));
     play.send_back(&[progress]);
@@ -96,8 +93,7 @@ pub(super) fn progress_after_cancel(play: &mut Play<'_>) -> Option<()> {
 }
 
 pub(super) fn cancel_unknown(play: &mut Play<'_>) -> Option<()> {
-    let id = play.id(9007);
-    let far = play.call(&id)?;
+    let (id, far) = play.called(9007)?;
     // Among them the id of another JSON type, and that of the same request on the other side.
     let mut unknown = vec![
         play.id(9999),
@@ -117,8 +113,7 @@ pub(super) fn cancel_unknown(play: &mut Play<'_>) -> Option<()> {
 }
 
 pub(super) fn cancel_answered(play: &mut Play<'_>) -> Option<()> {
-    let id = play.id(9008);
-    let far = play.call(&id)?;
+    let (id, far) = play.called(9008)?;
     play.complete(&id, &far)?;
     play.cancel(&id);
     play.cancel(&far);
@@ -126,22 +121,14 @@ pub(super) fn cancel_answered(play: &mut Play<'_>) -> Option<()> {
 }
 
 pub(super) fn cancel_malformed(play: &mut Play<'_>) -> Option<()> {
-    let id = play.id(9009);
-    let far = play.call(&id)?;
-    let target = play.protocol().target;
-    let params = [
-        json!([]),
-        json!([id]),
-        json!({}),
-        json!({ target: {} }),
-        json!({ target: [id] }),
-        json!({ target: true }),
-        json!({ target: 9009.5 }),
-        json!({ "id_": id }),
-    ];
-    let mut messages: Vec<String> = params.iter().map(|params| play.cancel_with(params)).collect();
-    let without = play.cancel_with(&Value::Null).replace(r#","params":null"#, "");
-    messages.push(without.replace(r#","arguments":null"#, ""));
+    let (id, far) = play.called(9009)?;
+    let named = id.to_string();
+    let mut forms = malformed::plain(play.protocol().cancel_member(), &named);
+    forms.push(Some(format!("[{named}]")));
+    let message = |params: &Option<String>| {
+        malformed::message(params.as_deref(), |params| play.cancel_with(params))
+    };
+    let messages: Vec<String> = forms.iter().map(message).collect();
     play.send(&messages);
     play.barrier()?;
     play.complete(&id, &far)
@@ -149,8 +136,7 @@ pub(super) fn cancel_malformed(play: &mut Play<'_>) -> Option<()> {
 
 /// The callee's cancel names an id of its own direction (B13).
 pub(super) fn cancel_from_the_wrong_side(play: &mut Play<'_>) -> Option<()> {
-    let id = play.id(9010);
-    let far = play.call(&id)?;
+    let (id, far) = play.called(9010)?;
     play.swapped(|play| {
         play.cancel(&far);
         play.cancel(&id);
@@ -201,30 +187,25 @@ pub(super) fn id_reused_at_once(play: &mut Play<'_>) -> Option<()> {
 }
 
 pub(super) fn crossing(play: &mut Play<'_>) -> Option<()> {
-    let id = play.id(9014);
-    let far = play.call(&id)?;
+    let (id, far) = play.called(9014)?;
     play.finish_call(&far);
     play.cancel(&id);
     play.answered(&id)
 }
 
 pub(super) fn id_reused_after_answer(play: &mut Play<'_>) -> Option<()> {
-    let id = play.id(9015);
-    let far = play.call(&id)?;
+    let (id, far) = play.called(9015)?;
     play.cancelled(&id)?;
     play.confirm(&id, &far)?;
     // The second use is as live as the first, and the old cancel is not its own.
-    let (request, tag) = play.request_text(&id);
-    play.send(&[request]);
-    let far = play.arrives(tag)?;
+    let far = play.call(&id)?;
     play.barrier()?;
     play.finish_call(&far);
     play.barrier()
 }
 
 pub(super) fn duplicate_id(play: &mut Play<'_>) -> Option<()> {
-    let id = play.id(9016);
-    let far = play.call(&id)?;
+    let (id, far) = play.called(9016)?;
     let (twin, _) = play.request_text(&id);
     play.send(&[twin]);
     play.barrier()?;
@@ -270,8 +251,7 @@ fn escaped(value: &Value) -> String {
 }
 
 pub(super) fn batches(play: &mut Play<'_>) -> Option<()> {
-    let id = play.id(9018);
-    let far = play.call(&id)?;
+    let (id, far) = play.called(9018)?;
     let cancel = play.cancel_text(&id);
     let (one, _) = play.request_text(&play.id(9019));
     let (two, _) = play.request_text(&play.id(9020));
@@ -284,12 +264,11 @@ pub(super) fn batches(play: &mut Play<'_>) -> Option<()> {
 }
 
 pub(super) fn stray_answers(play: &mut Play<'_>) -> Option<()> {
-    let id = play.id(9021);
-    let far = play.call(&id)?;
+    let (id, far) = play.called(9021)?;
     for stray in possible(play, [json!(1_000_000), json!("stray"), Value::Null]) {
         play.finish_call(&stray);
     }
-    if play.protocol().envelope == Envelope::JsonRpc {
+    if play.protocol().dialect.envelope == Envelope::JsonRpc {
         play.send_back(&[r#"{"jsonrpc":"2.0","error":{"code":-32600,"message":"no id"}}"#.into()]);
     }
     play.complete(&id, &far)?;
@@ -299,8 +278,7 @@ pub(super) fn stray_answers(play: &mut Play<'_>) -> Option<()> {
 }
 
 pub(super) fn answer_under_other_type(play: &mut Play<'_>) -> Option<()> {
-    let id = play.id(9022);
-    let far = play.call(&id)?;
+    let (id, far) = play.called(9022)?;
     let other = far.as_str().map_or_else(|| json!(far.to_string()), |text| json!(text.len()));
     play.answer(&other, &json!({ "result": "of nothing" }));
     play.barrier()?;
@@ -308,15 +286,15 @@ pub(super) fn answer_under_other_type(play: &mut Play<'_>) -> Option<()> {
 }
 
 pub(super) fn malformed_answers(play: &mut Play<'_>) -> Option<()> {
-    let answers = match play.protocol().envelope {
-        Envelope::JsonRpc => [
+    let answers = match play.protocol().dialect.envelope {
+        Envelope::Dap => {
+            [json!({ "success": "yes" }), json!({ "success": null }), json!({ "body": {} })]
+        }
+        _ => [
             json!({ "result": 1, "error": { "code": 1, "message": "both" } }),
             json!({ "error": { "code": "-32800", "message": "code as a string" } }),
             json!({ "error": "no object" }),
         ],
-        Envelope::Dap => {
-            [json!({ "success": "yes" }), json!({ "success": null }), json!({ "body": {} })]
-        }
     };
     for (id, answer) in (9023..).zip(answers) {
         let far = play.call(&play.id(id))?;
@@ -335,8 +313,7 @@ pub(super) fn errors_with_data(play: &mut Play<'_>) -> Option<()> {
 }
 
 pub(super) fn garbage(play: &mut Play<'_>) -> Option<()> {
-    let id = play.id(9027);
-    let far = play.call(&id)?;
+    let (id, far) = play.called(9027)?;
     for text in [
         r#"{"jsonrpc":"2.0","id":}"#,
         "true",
@@ -348,12 +325,12 @@ pub(super) fn garbage(play: &mut Play<'_>) -> Option<()> {
     }
     let not_utf8 = [b"{\"jsonrpc\":\"2.0\",\"method\":\"\xff\xfe\"}".as_slice()].concat();
     let text = String::from_utf8_lossy(&not_utf8).into_owned();
-    let bytes = match play.protocol().framing {
-        Framing::Newline => [&not_utf8[..], b"\n"].concat(),
+    let bytes = match play.protocol().framing() {
         Framing::ContentLength => {
             let header = format!("Content-Length: {}\r\n\r\n", not_utf8.len());
             [header.as_bytes(), &not_utf8].concat()
         }
+        _ => [&not_utf8[..], b"\n"].concat(),
     };
     play.send_bytes(&[format!("not UTF-8: {text}")], bytes);
     play.barrier()?;
@@ -361,8 +338,7 @@ pub(super) fn garbage(play: &mut Play<'_>) -> Option<()> {
 }
 
 pub(super) fn notifications(play: &mut Play<'_>) -> Option<()> {
-    let id = play.id(9028);
-    let far = play.call(&id)?;
+    let (id, far) = play.called(9028)?;
     // Tokens are numbers of their own, even where they look like an id.
     let tokens = [far.clone(), id.clone(), json!(play.id(9028).to_string())];
     let mut notes: Vec<(&str, Value)> = tokens
@@ -371,7 +347,7 @@ pub(super) fn notifications(play: &mut Play<'_>) -> Option<()> {
         .collect();
     notes.extend((0..50).map(|index| ("note", json!({ "n": index }))));
     // A debugger has no events to tell its adapter.
-    if play.protocol().envelope != Envelope::Dap {
+    if play.protocol().dialect.envelope != Envelope::Dap {
         let sent: Vec<_> =
             notes.iter().map(|(method, params)| play.notification(method, params)).collect();
         play.send(&sent);
@@ -387,7 +363,7 @@ pub(super) fn notifications(play: &mut Play<'_>) -> Option<()> {
 pub(super) fn byte_by_byte(play: &mut Play<'_>) -> Option<()> {
     let id = play.text_id("é");
     let (request, tag) = play.request_text(&id);
-    let bytes = play.protocol().framing.frame(&request);
+    let bytes = play.protocol().framed(std::slice::from_ref(&request));
     let (last, first) = bytes.split_last()?;
     for &byte in first {
         play.send_bytes(&[], vec![byte]);
@@ -437,7 +413,7 @@ pub(super) fn large_message(play: &mut Play<'_>) -> Option<()> {
     let large = "é".repeat(5 << 19);
     let (method, mut params) = play.request_parts();
     params["_meta"]["text"] = json!(large);
-    let request = play.protocol().request(&id, method, &params);
+    let request = envelope::request(play.protocol(), &id, method, &params);
     play.send(&[request]);
     let far = play.arrives(play.tag())?;
     let mut result = play.result(&far);

@@ -2,18 +2,16 @@
 
 use std::ffi::OsString;
 use std::fmt;
-use std::io::{self, Read, Write};
-use std::net::{TcpListener, TcpStream};
-use std::sync::mpsc::channel;
+use std::io;
+use std::net::TcpStream;
 use std::thread;
 use std::time::Duration;
 
-use protocol_child::Process;
+use crate::bridge::{Doorway, connection, names_server, with_server};
+use crate::target::{Link, Program, Target};
 
-use crate::target::{Link, Program, Target, in_brackets, join, names_server, with_server};
-
-/// The time that the far end has to introduce itself.
-const HELLO: Duration = Duration::from_secs(10);
+/// The time that a relay has to start its server, at least.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Starts the relay that is tested, once for every case.
 pub trait Relay: Sync {
@@ -51,25 +49,24 @@ impl fmt::Debug for Ends {
 #[derive(Clone, Debug)]
 pub struct RelayProgram {
     relay: Vec<OsString>,
-    far: Vec<OsString>,
+    bridge: Vec<OsString>,
 }
 
 impl RelayProgram {
-    /// A relay's command, and the command of its server, which is to do [`far`] with its last argument.
+    /// A relay's command, and the command of its server, which is to call [`bridge`](crate::bridge()) with its
+    /// last argument.
     ///
     /// The server's command takes the place of the argument `{server}`, and comes at the end if there is none.
     /// Within an argument `{server}` becomes that command in one piece, as a shell reads it.
     #[must_use]
-    pub fn new(relay: Vec<OsString>, far: Vec<OsString>) -> Self {
-        Self { relay, far }
+    pub fn new(relay: Vec<OsString>, bridge: Vec<OsString>) -> Self {
+        Self { relay, bridge }
     }
 
-    fn command(&self, address: &str) -> Vec<OsString> {
-        let mut far = self.far.clone();
-        far.push(address.into());
+    fn command(&self, server: &[OsString]) -> Vec<OsString> {
         match names_server(&self.relay) {
-            true => with_server(&self.relay, &far, quoted),
-            false => [&self.relay[..], &far].concat(),
+            true => with_server(&self.relay, server, quoted),
+            false => [&self.relay, server].concat(),
         }
     }
 }
@@ -81,56 +78,14 @@ fn quoted(word: &str) -> String {
 
 impl Relay for RelayProgram {
     fn start(&self) -> io::Result<Ends> {
-        let listener = TcpListener::bind("127.0.0.1:0")?;
-        let port = listener.local_addr()?.port();
-        let token = format!("{:016x}", fastrand::u64(..));
-        let near = Program::new(self.command(&format!("{port}/{token}"))).start()?;
-        let relay = near.child.as_ref().map(|child| child.process().clone());
-        Ok(Ends::new(near, move |patience| accept(listener, token, relay, patience.max(HELLO))))
-    }
-}
-
-/// Takes the connection that knows the token, unless the relay ends first. The listener's thread ends with this
-/// process if there is none.
-fn accept(
-    listener: TcpListener,
-    token: String,
-    relay: Option<Process>,
-    patience: Duration,
-) -> io::Result<Link> {
-    let (connected, connection) = channel();
-    if let Some(relay) = relay {
-        let ended = connected.clone();
-        thread::spawn(move || {
-            let status = relay.wait().map_or_else(|_| String::new(), in_brackets);
-            let why = format!("the relay ended before it started its server{status}");
-            // Nobody waits any more once it has started one.
-            let _ = ended.send(Err(io::Error::other(why)));
-        });
-    }
-    thread::spawn(move || {
-        for stream in listener.incoming() {
-            let known = stream.and_then(|mut stream| knows(&mut stream, &token).map(|()| stream));
-            // Whoever else connects is let go.
-            if let Ok(stream) = known {
-                return connected.send(Ok(stream)).unwrap_or_default();
-            }
-        }
-    });
-    let stream = connection.recv_timeout(patience).map_err(|_| {
-        io::Error::new(io::ErrorKind::TimedOut, "the relay does not start its server")
-    })??;
-    Link::over(stream)
-}
-
-fn knows(stream: &mut TcpStream, token: &str) -> io::Result<()> {
-    let mut said = vec![0; token.len()];
-    stream.set_read_timeout(Some(HELLO))?;
-    stream.read_exact(&mut said)?;
-    stream.set_read_timeout(None)?;
-    match said == token.as_bytes() {
-        true => Ok(()),
-        false => Err(io::ErrorKind::PermissionDenied.into()),
+        let doorway = Doorway::open()?;
+        let near = Program::new(self.command(&doorway.bridge(&self.bridge)?)).start()?;
+        let process = near.child.as_ref().map(|child| child.process().clone());
+        let process = process.ok_or_else(|| io::Error::other("the relay is no process"))?;
+        Ok(Ends::new(near, move |patience| {
+            let patience = patience.max(PATIENCE);
+            connection(("relay", &process), "started its server", patience, || doorway.take())
+        }))
     }
 }
 
@@ -151,27 +106,14 @@ where
     }
 }
 
-/// The far end of a relay program: joins standard input and output to the test that `address` names.
-///
-/// # Errors
-///
-/// There is no such test.
-pub fn far(address: &str) -> io::Result<()> {
-    let named = address.split_once('/').and_then(|(port, token)| Some((port.parse().ok()?, token)));
-    let (port, token): (u16, &str) =
-        named.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "no address of a test"))?;
-    let mut test = TcpStream::connect(("127.0.0.1", port))?;
-    test.write_all(token.as_bytes())?;
-    join(test)
-}
-
 #[cfg(test)]
 mod tests {
     use super::RelayProgram;
 
     fn command(relay: &[&str]) -> Vec<String> {
         let relay = relay.iter().map(Into::into).collect();
-        let words = RelayProgram::new(relay, vec!["far".into(), "it's".into()]).command("1/a");
+        let server = ["far", "it's", "1/a"].map(Into::into);
+        let words = RelayProgram::new(relay, vec![]).command(&server);
         words.iter().map(|word| word.to_string_lossy().into_owned()).collect()
     }
 

@@ -4,7 +4,6 @@ use protocol_core::Dialect;
 
 use super::bench::Side;
 use super::checks::{RELAY_CHECKS, RelayCheck};
-use super::message::Protocol;
 use super::rules::{Checks, Rule};
 use super::{outcome, shift};
 use crate::report::Verdict;
@@ -46,7 +45,7 @@ fn a_conversation_that_comes_to_a_halt_is_no_pass() {
 
 #[test]
 fn a_check_fails_by_its_own_rules_and_those_of_every_conversation() {
-    for rule in Rule::ALL {
+    for &rule in Rule::ALL {
         let is_own = rule == Rule::CancelForwarded || RelayCheck::ALWAYS.contains(&rule);
         let judged = [(Rule::CancelForwarded, true), (rule, false)];
         for played in [Some(()), None] {
@@ -70,9 +69,8 @@ fn a_check_of_batches_is_for_protocols_without_them() {
         [("acp", true), ("lsp", true), ("mcp-2025-03-26", false), ("mcp-2025-11-25", true)]
     {
         let dialect = Dialect::named(dialect).expect("there is such a dialect");
-        let protocol = Protocol::of(&dialect).expect("it has checks");
         assert_eq!(
-            check("relay-form/batches").needs.iter().all(|fits| fits(protocol)),
+            check("relay-form/batches").needs.iter().all(|fits| fits(&dialect)),
             applies,
             "{}",
             dialect.name

@@ -11,6 +11,7 @@ use serde_json::Value;
 
 use crate::check::Level;
 use crate::known::Expected;
+use crate::worded::worded;
 
 pub use transcript::{Line, Transcript, Way};
 
@@ -111,26 +112,15 @@ pub struct Report {
     pub stale: Vec<String>,
 }
 
-/// The verdict of a whole run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Whole {
-    /// Everything that was tried holds, and every MUST was tried.
-    Pass,
-    /// Something does not hold, or the list of what is known to fail is stale.
-    Fail,
-    /// All checks that were tried hold, but not every MUST was tried.
-    Incomplete,
-}
-
-impl Whole {
-    /// The word for it.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Pass => "pass",
-            Self::Fail => "fail",
-            Self::Incomplete => "incomplete",
-        }
+worded! {
+    /// The verdict of a whole run.
+    pub enum Whole {
+        /// Everything that was tried holds, and every MUST was tried.
+        Pass = "pass",
+        /// Something does not hold, or the list of what is known to fail is stale.
+        Fail = "fail",
+        /// All checks that were tried hold, but not every MUST was tried.
+        Incomplete = "incomplete",
     }
 }
 

@@ -5,7 +5,7 @@ use protocol_core::Envelope;
 use super::Session;
 use crate::client::reply::{self, Asked};
 use crate::client::serve::Held;
-use crate::wire::{Heard, dap};
+use crate::wire::{Heard, text};
 
 impl Session {
     /// Answers a message of the client's at this place of the record if it asks something, or holds it.
@@ -32,7 +32,8 @@ impl Session {
         self.send(&[answer], false);
         if asked.opens() && self.wire.dialect.envelope == Envelope::Dap {
             let own = self.own_number();
-            self.send(&[dap::event("initialized", &own)], false);
+            let event = text::notification(Envelope::Dap, "initialized", "{}", &own);
+            self.send(&[event], false);
         }
     }
 

@@ -1,54 +1,26 @@
 //! The Debug Adapter Protocol, whose messages have numbers and whose answers repeat the command.
 
 use serde::Deserialize;
+use serde_json::Value;
 use serde_json::value::RawValue;
-use serde_json::{Value, json};
 
 use super::{Heard, Outcome};
-use crate::value::by_value;
+use crate::value::{by_value, member};
 
 #[derive(Deserialize)]
-struct Message<'m> {
+pub(crate) struct Message<'m> {
     #[serde(rename = "type")]
     kind: String,
     #[serde(borrow)]
-    seq: Option<&'m RawValue>,
+    pub(crate) seq: Option<&'m RawValue>,
     #[serde(borrow)]
     request_seq: Option<&'m RawValue>,
-    command: Option<String>,
+    pub(crate) command: Option<String>,
     #[serde(borrow)]
-    arguments: Option<Arguments<'m>>,
+    pub(crate) arguments: Option<&'m RawValue>,
     success: Option<bool>,
     message: Option<String>,
     body: Option<Value>,
-}
-
-#[derive(Deserialize)]
-struct Arguments<'m> {
-    #[serde(borrow, rename = "requestId")]
-    request_id: Option<&'m RawValue>,
-}
-
-/// A request of ours, a cancel too.
-pub(super) fn request(seq: &str, command: &str, arguments: &str) -> String {
-    let command = json!(command);
-    format!(r#"{{"seq":{seq},"type":"request","command":{command},"arguments":{arguments}}}"#)
-}
-
-/// Returns our answer to a request of the adapter's.
-pub(super) fn refusal(to: &str, command: &str, seq: &str) -> String {
-    response(to, command, r#""success":false,"message":"not supported""#, seq)
-}
-
-/// An answer of ours to a request of this number: with these members, and a number of its own.
-pub(crate) fn response(to: &str, command: &str, members: &str, seq: &str) -> String {
-    let command = json!(command);
-    format!(r#"{{"seq":{seq},"type":"response","request_seq":{to},"command":{command},{members}}}"#)
-}
-
-/// An event of ours.
-pub(crate) fn event(name: &str, seq: &str) -> String {
-    format!(r#"{{"seq":{seq},"type":"event","event":{}}}"#, json!(name))
 }
 
 /// Reads a message of an adapter or a client.
@@ -57,8 +29,8 @@ pub(super) fn read(message: &[u8]) -> Heard {
     let token = |id: Option<&RawValue>| id.map_or_else(|| "(none)".into(), |id| by_value(id.get()));
     match &*message.kind {
         "request" if message.command.as_deref() == Some("cancel") => {
-            let named = message.arguments.and_then(|arguments| arguments.request_id);
-            Heard::Cancel { id: named.map(|id| by_value(id.get())).unwrap_or_default() }
+            let named = message.arguments.and_then(|arguments| member(arguments, "requestId"));
+            Heard::Cancel { id: named.unwrap_or_default() }
         }
         "request" => {
             Heard::Request { id: token(message.seq), method: message.command.unwrap_or_default() }

@@ -104,6 +104,8 @@ fn the_servers_requests_are_answered_as_by_a_client_that_can_do_little() {
     assert_eq!(answer("acp", "fs/read_text_file")["error"]["code"], -32601);
     let refused = answer("dap", "runInTerminal");
     assert_eq!((&refused["request_seq"], &refused["success"]), (&json!(5), &json!(false)));
+    let refused = answer("abp", "");
+    assert_eq!((&refused["id"], &refused["payload"]["success"]), (&json!(5), &json!(false)));
 }
 
 #[track_caller]

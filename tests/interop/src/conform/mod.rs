@@ -119,10 +119,10 @@ impl Peer {
         let Some(command) = &self.command else { return Ok(None) };
         let command = command.iter().map(Into::into).collect();
         if self.how == How::Relay {
-            let far = [rescind(), "conform", "far"].map(Into::into).to_vec();
+            let bridge = [rescind(), "conform", "bridge"].map(Into::into).to_vec();
             let mut options = RelayOptions::new(self.dialect.clone(), self.dialect.clone());
             options.suite.only = only.to_vec();
-            return run_relay(&RelayProgram::new(command, far), &options, |_| {}).map(Some);
+            return run_relay(&RelayProgram::new(command, bridge), &options, |_| {}).map(Some);
         }
         let mut options = self.options();
         options.suite.only = only.to_vec();

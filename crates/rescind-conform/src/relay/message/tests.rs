@@ -1,48 +1,58 @@
 //! How messages are told apart, and what is known of each protocol.
 
-use protocol_core::Dialect;
+use protocol_core::{Cancellers, Dialect, Framing, ResponseRule};
 use serde_json::{Value, json};
 
-use super::{
-    CancelTarget, Cancelled, Cancellers, Framing, MESSAGE_BYTES, Message, Protocol, Request,
-};
+use super::{CancelTarget, MESSAGE_BYTES, Message, Request};
+use crate::relay::checks::WITHOUT_BATCHES;
+use crate::relay::{envelope, wire};
+use crate::wire::Wire;
 
-fn protocol(dialect: &str) -> Option<Protocol> {
-    Protocol::of(&Dialect::named(dialect).expect("there is such a dialect"))
+fn protocol(dialect: &str) -> Option<Wire> {
+    wire(&Dialect::named(dialect).expect("there is such a dialect"))
 }
 
 /// Said a second time, by hand: the relay that is tested may be made of the core that knows it too.
 #[test]
 fn each_protocol_is_what_the_relay_is_held_to() {
     let rows = [
-        ("acp", "$/cancel_request", "requestId", Cancelled::Answered, 0, false),
-        ("acp-v2", "$/cancel_request", "requestId", Cancelled::Answered, 0, false),
-        ("acp-draft", "$/cancelRequest", "id", Cancelled::Answered, 1, false),
-        ("lsp", "$/cancelRequest", "id", Cancelled::Answered, 0, false),
-        ("mcp-2024-11-05", "notifications/cancelled", "requestId", Cancelled::Unanswered, 1, true),
-        ("mcp-2025-03-26", "notifications/cancelled", "requestId", Cancelled::Unanswered, 1, true),
-        ("mcp-2025-06-18", "notifications/cancelled", "requestId", Cancelled::Unanswered, 1, false),
-        ("mcp-2025-11-25", "notifications/cancelled", "requestId", Cancelled::Unanswered, 1, false),
-        ("mcp-2026-07-28", "notifications/cancelled", "requestId", Cancelled::Silence, 0, false),
-        ("dap", "cancel", "requestId", Cancelled::Answered, 0, false),
+        ("acp", "$/cancel_request", "requestId", ResponseRule::Required, 0, false),
+        ("acp-v2", "$/cancel_request", "requestId", ResponseRule::Required, 0, false),
+        ("acp-draft", "$/cancelRequest", "id", ResponseRule::Required, 1, false),
+        ("lsp", "$/cancelRequest", "id", ResponseRule::Required, 0, false),
+        ("mcp-2024-11-05", "notifications/cancelled", "requestId", ResponseRule::Silent, 1, true),
+        ("mcp-2025-03-26", "notifications/cancelled", "requestId", ResponseRule::Silent, 1, true),
+        ("mcp-2025-06-18", "notifications/cancelled", "requestId", ResponseRule::Silent, 1, false),
+        ("mcp-2025-11-25", "notifications/cancelled", "requestId", ResponseRule::Silent, 1, false),
+        (
+            "mcp-2026-07-28",
+            "notifications/cancelled",
+            "requestId",
+            ResponseRule::SilentWithProgress,
+            0,
+            false,
+        ),
+        ("dap", "cancel", "requestId", ResponseRule::Required, 0, false),
     ];
     for (dialect, cancel, target, cancelled, uncancellable, batches) in rows {
         let protocol = protocol(dialect).expect("it has checks");
-        assert_eq!((protocol.cancel, protocol.target), (cancel, target), "{dialect}");
-        assert_eq!((protocol.cancelled, protocol.batches), (cancelled, batches), "{dialect}");
-        assert_eq!(protocol.uncancellable.len(), uncancellable, "{dialect}");
-        let with_headers = protocol.framing == Framing::ContentLength;
+        assert!(protocol.dialect.cancel.has_method(cancel), "{dialect}");
+        assert_eq!(protocol.cancel_member(), target, "{dialect}");
+        let has_batches = !WITHOUT_BATCHES(&protocol.dialect);
+        assert_eq!((protocol.dialect.response, has_batches), (cancelled, batches), "{dialect}");
+        assert_eq!(protocol.dialect.uncancellable.methods.len(), uncancellable, "{dialect}");
+        let with_headers = protocol.framing() == Framing::ContentLength;
         assert_eq!(with_headers, ["lsp", "dap"].contains(&dialect));
-        let only_client = protocol.cancellers == Cancellers::Client;
+        let only_client = protocol.dialect.cancellers != Cancellers::Both;
         assert_eq!(only_client, ["mcp-2026-07-28", "dap"].contains(&dialect));
         assert_eq!(protocol.family, crate::Family::of(&Dialect::named(dialect).expect("named")));
     }
-    assert_eq!(protocol("jsonrpc"), None);
+    assert!(protocol("jsonrpc").is_none());
 }
 
 #[test]
 fn a_message_is_read_as_a_strict_peer_reads_it() {
-    let read = |framing: Framing, bytes: &[u8]| framing.read(&mut &bytes[..]);
+    let read = |framing: Framing, bytes: &[u8]| super::read(framing, &mut &bytes[..]);
     let lines = Framing::Newline;
     assert_eq!(read(lines, b"").unwrap(), None);
     assert_eq!(read(lines, b"{}\n[]\n").unwrap(), Some(b"{}".to_vec()));
@@ -60,9 +70,10 @@ fn a_message_is_read_as_a_strict_peer_reads_it() {
     ] {
         assert!(read(headers, wrong).is_err(), "{}", String::from_utf8_lossy(wrong));
     }
-    for framing in [lines, headers] {
-        let framed = framing.frame("{}");
-        assert_eq!(read(framing, &framed).unwrap(), Some(b"{}".to_vec()));
+    for dialect in ["acp", "lsp"] {
+        let protocol = protocol(dialect).expect("it has checks");
+        let framed = protocol.framed(&["{}".into()]);
+        assert_eq!(read(protocol.framing(), &framed).unwrap(), Some(b"{}".to_vec()));
     }
 }
 
@@ -70,7 +81,7 @@ fn a_message_is_read_as_a_strict_peer_reads_it() {
 fn a_message_that_is_too_large_is_not_read() {
     let told = |len: usize| {
         let header = format!("Content-Length: {len}\r\n\r\n").into_bytes();
-        Framing::ContentLength.read(&mut &header[..]).unwrap_err().to_string()
+        super::read(Framing::ContentLength, &mut &header[..]).unwrap_err().to_string()
     };
     assert_eq!(MESSAGE_BYTES, 67_108_864);
     assert_eq!(told(MESSAGE_BYTES + 1), "a message that is too large");
@@ -79,7 +90,7 @@ fn a_message_that_is_too_large_is_not_read() {
 }
 
 fn read(dialect: &str, message: &str) -> Message {
-    Message::read(protocol(dialect).expect("it has checks"), message.as_bytes())
+    Message::read(&protocol(dialect).expect("it has checks"), message.as_bytes())
 }
 
 #[test]
@@ -164,7 +175,7 @@ fn messages_with_numbers_are_told_apart() {
 fn what_is_written_with_numbers_is_read_as_it_was_meant() {
     let dap = protocol("dap").expect("it has checks");
     let answer = |answer: Value| {
-        let text = dap.response(9, &json!(7), "work", &answer);
+        let text = envelope::response(&dap, 9, &json!(7), "work", &answer);
         match read("dap", &text) {
             Message::Response { id, answer } => (id, answer),
             other => panic!("{other:?}"),
@@ -183,12 +194,14 @@ fn what_is_written_with_numbers_is_read_as_it_was_meant() {
         (&json!(-32800), &json!("cancelled"))
     );
     assert_eq!(answer(json!({ "success": "yes" })).1, json!({}));
-    let note = dap.notification(9, "note", &json!({ "n": 1 }));
+    let note = envelope::notification(&dap, 9, "note", &json!({ "n": 1 }));
     assert_eq!(
         read("dap", &note),
         Message::Notification(json!({ "type": "event", "event": "note", "body": { "n": 1 } }))
     );
-    let may_be: Vec<bool> =
-        [json!(7), json!(0), json!(-7), json!("7")].iter().map(|id| dap.has_id(id)).collect();
+    let may_be: Vec<bool> = [json!(7), json!(0), json!(-7), json!("7")]
+        .iter()
+        .map(|id| envelope::has_id(&dap, id))
+        .collect();
     assert_eq!(may_be, [true, false, false, false]);
 }

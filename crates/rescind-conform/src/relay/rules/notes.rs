@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 
+use protocol_core::{Envelope, ResponseRule};
 use serde_json::Value;
 
 use crate::relay::bench::{Entry, Side, What};
-use crate::relay::envelope::Envelope;
-use crate::relay::message::{CancelTarget, Cancelled, Message, Protocol, Request};
+use crate::relay::message::{CancelTarget, Message, Request};
+use crate::wire::Wire;
 
 /// Those of the server's that the client is not to read as they were sent.
 #[derive(Debug, Default)]
@@ -19,9 +20,9 @@ pub(super) struct Notes {
 }
 
 impl Notes {
-    pub(super) fn of(log: &[Entry], protocols: [Protocol; 2]) -> Self {
-        let is_silent = protocols[0].cancelled == Cancelled::Silence;
-        let is_dap = protocols.iter().all(|protocol| protocol.envelope == Envelope::Dap);
+    pub(super) fn of(log: &[Entry], protocols: &[Wire; 2]) -> Self {
+        let is_silent = protocols[0].dialect.response == ResponseRule::SilentWithProgress;
+        let is_dap = protocols.iter().all(|protocol| protocol.dialect.envelope == Envelope::Dap);
         let mut notes = Self::default();
         // By tag, the id that the client has given; by the id on the server's side, the tag.
         let (mut near, mut far) = (BTreeMap::new(), BTreeMap::new());

@@ -2,13 +2,14 @@
 
 use std::time::Duration;
 
-use protocol_core::Dialect;
+use protocol_core::{Dialect, Envelope};
 use serde_json::json;
 
 use super::{Checks, Rule, check};
 use crate::relay::bench::{Entry, Side, What};
-use crate::relay::envelope::Envelope;
-use crate::relay::message::{Message, Protocol};
+use crate::relay::message::Message;
+use crate::relay::wire;
+use crate::wire::Wire;
 
 /// The rules that a conversation breaks.
 ///
@@ -19,19 +20,18 @@ use crate::relay::message::{Message, Protocol};
 /// and then it is `over`.
 fn broken(dialects: [&str; 2], conversation: &str) -> Vec<Rule> {
     let protocols = dialects.map(|name| {
-        Protocol::of(&Dialect::named(name).expect("there is such a dialect"))
-            .expect("it has checks")
+        wire(&Dialect::named(name).expect("there is such a dialect")).expect("it has checks")
     });
     let log: Vec<Entry> =
-        conversation.split(';').map(str::trim).map(|entry| entry_of(entry, protocols)).collect();
+        conversation.split(';').map(str::trim).map(|entry| entry_of(entry, &protocols)).collect();
     let mut checks = Checks::default();
-    check(&log, protocols, &mut checks);
+    check(&log, &protocols, &mut checks);
     let mut broken: Vec<Rule> = checks.broken.into_iter().map(|(rule, _)| rule).collect();
     broken.dedup();
     broken
 }
 
-fn entry_of(entry: &str, protocols: [Protocol; 2]) -> Entry {
+fn entry_of(entry: &str, protocols: &[Wire; 2]) -> Entry {
     let (mark, words) = entry.split_once(' ').unwrap_or((entry, ""));
     let side = if mark.starts_with('s') { Side::Far } else { Side::Near };
     let what = match mark {
@@ -40,7 +40,7 @@ fn entry_of(entry: &str, protocols: [Protocol; 2]) -> Entry {
         "c." | "s." => What::Ended(None),
         "c!" | "s!" => What::Ended(Some("not a frame".into())),
         _ => {
-            let protocol = protocols[side as usize];
+            let protocol = &protocols[side as usize];
             let text = text_of(words, protocol);
             let message = Message::read(protocol, text.as_bytes());
             match mark {
@@ -53,8 +53,8 @@ fn entry_of(entry: &str, protocols: [Protocol; 2]) -> Entry {
     Entry { at: Duration::ZERO, side, what }
 }
 
-fn text_of(words: &str, protocol: Protocol) -> String {
-    if protocol.envelope == Envelope::Dap {
+fn text_of(words: &str, protocol: &Wire) -> String {
+    if protocol.dialect.envelope == Envelope::Dap {
         return text_of_dap(words);
     }
     let error = |id: &str, code: i64| {
@@ -64,10 +64,7 @@ fn text_of(words: &str, protocol: Protocol) -> String {
         ["ask", id, tag] => {
             format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"work","params":{{"tag":{tag}}}}}"#)
         }
-        ["cancel", id] => {
-            let Protocol { cancel, target, .. } = protocol;
-            format!(r#"{{"jsonrpc":"2.0","method":"{cancel}","params":{{"{target}":{id}}}}}"#)
-        }
+        ["cancel", id] => protocol.cancel(id, ""),
         ["answer", id] => format!(r#"{{"jsonrpc":"2.0","id":{id},"result":"done"}}"#),
         ["cancelled", id] => error(id, -32800),
         ["refuse", id] => error(id, -32600),
@@ -437,13 +434,12 @@ fn what_can_not_be_answered_is_so_once_under_no_id() {
 fn what_was_judged_is_counted_where_it_holds_too() {
     let made = |conversation: &str, rule: Rule| {
         let protocols = ACP.map(|name| {
-            Protocol::of(&Dialect::named(name).expect("there is such a dialect"))
-                .expect("has checks")
+            wire(&Dialect::named(name).expect("there is such a dialect")).expect("has checks")
         });
         let log: Vec<Entry> =
-            conversation.split("; ").map(|entry| entry_of(entry, protocols)).collect();
+            conversation.split("; ").map(|entry| entry_of(entry, &protocols)).collect();
         let mut checks = Checks::default();
-        check(&log, protocols, &mut checks);
+        check(&log, &protocols, &mut checks);
         checks.made(rule)
     };
     let malformed = r#"c> {"jsonrpc":"2.0","method":"$/cancel_request","params":{}}"#;

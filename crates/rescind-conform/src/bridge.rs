@@ -1,0 +1,150 @@
+//! A program that is tested may start its own server. That server is a bridge to this process, where we are the server.
+
+use std::ffi::OsString;
+use std::io::{self, Read, Write};
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::sync::mpsc::channel;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use protocol_child::Process;
+
+use crate::target::{Link, in_brackets};
+
+/// This word in a command stands for the command of the server that it is to start.
+pub const SERVER: &str = "{server}";
+
+/// The time that a bridge has to introduce itself.
+const HELLO: Duration = Duration::from_secs(10);
+/// The time between two looks for a connection.
+pub(crate) const TICK: Duration = Duration::from_millis(2);
+
+/// Returns a command with that of its server in it. Within a word, that is in one piece, each word of it in `quotes`.
+pub(crate) fn with_server(
+    command: &[OsString],
+    server: &[OsString],
+    quotes: fn(&str) -> String,
+) -> Vec<OsString> {
+    let words: Vec<_> = server.iter().map(|word| quotes(&word.to_string_lossy())).collect();
+    let in_one_piece = words.join(" ");
+    let words = command.iter().flat_map(|word| match word.to_str() {
+        Some(SERVER) => server.to_vec(),
+        Some(text) => vec![text.replace(SERVER, &in_one_piece).into()],
+        None => vec![word.clone()],
+    });
+    words.collect()
+}
+
+/// Returns whether a command names the server that it is to start.
+pub(crate) fn names_server(command: &[OsString]) -> bool {
+    command.iter().any(|word| word.to_str().is_some_and(|word| word.contains(SERVER)))
+}
+
+/// Waits for the bridge that knows its token.
+pub(crate) struct Doorway {
+    listener: TcpListener,
+    token: String,
+}
+
+impl Doorway {
+    pub(crate) fn open() -> io::Result<Self> {
+        let listener = TcpListener::bind("127.0.0.1:0")?;
+        listener.set_nonblocking(true)?;
+        Ok(Self { listener, token: format!("{:016x}", fastrand::u64(..)) })
+    }
+
+    /// Returns the command of the bridge, which is this one with an address.
+    pub(crate) fn bridge(&self, command: &[OsString]) -> io::Result<Vec<OsString>> {
+        let port = self.listener.local_addr()?.port();
+        Ok([command, &[format!("{port}/{}", self.token).into()]].concat())
+    }
+
+    /// Takes the connection of the bridge, if it is there. Anybody else who connects is let go.
+    pub(crate) fn take(&self) -> io::Result<Option<Link>> {
+        match self.listener.accept() {
+            Ok((mut stream, _)) => match self.admit(&mut stream) {
+                Ok(true) => Link::over(stream).map(Some),
+                Ok(false) | Err(_) => Ok(None),
+            },
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                thread::sleep(TICK);
+                Ok(None)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Returns whether who has connected knows the token.
+    fn admit(&self, stream: &mut TcpStream) -> io::Result<bool> {
+        let mut said = vec![0; self.token.len()];
+        stream.set_nonblocking(false)?;
+        stream.set_read_timeout(Some(HELLO))?;
+        stream.read_exact(&mut said)?;
+        stream.set_read_timeout(None)?;
+        Ok(said == self.token.as_bytes())
+    }
+}
+
+/// Waits until a program has `done` what makes a connection, unless it ends first. `subject` is its name in errors.
+pub(crate) fn connection(
+    (subject, program): (&str, &Process),
+    done: &str,
+    patience: Duration,
+    mut take: impl FnMut() -> io::Result<Option<Link>>,
+) -> io::Result<Link> {
+    let begun = Instant::now();
+    let (gone, ended) = channel();
+    let process = program.clone();
+    // Nobody waits any more once there is a connection.
+    thread::spawn(move || gone.send(process.wait()));
+    loop {
+        if let Some(link) = take()? {
+            return Ok(link);
+        }
+        if begun.elapsed() > patience {
+            return Err(io::Error::other(format!("the {subject} has not {done}")));
+        }
+        if let Ok(status) = ended.try_recv() {
+            let status = status.map_or_else(|_| String::new(), in_brackets);
+            let why = format!("the {subject} ended before it {done}{status}");
+            return Err(io::Error::other(why));
+        }
+    }
+}
+
+/// Joins standard input and output with the test that `address` names, until either is gone. This is all that the program
+/// does which a tested client or relay starts as its server.
+///
+/// # Errors
+///
+/// There is no such test.
+pub fn bridge(address: &str) -> io::Result<()> {
+    let named = address.split_once('/').and_then(|(port, token)| Some((port.parse().ok()?, token)));
+    let (port, token): (u16, &str) =
+        named.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "no address of a test"))?;
+    let mut test = TcpStream::connect(("127.0.0.1", port))?;
+    test.write_all(token.as_bytes())?;
+    test.set_nodelay(true)?;
+    let mut told = test.try_clone()?;
+    thread::spawn(move || {
+        // Either side may go at any time, which ends the session.
+        let _ = copy(&mut io::stdin().lock(), &mut told);
+        let _ = told.shutdown(Shutdown::Write);
+    });
+    // A peer that reads no more is one that is gone.
+    let _ = copy(&mut test, &mut io::stdout().lock());
+    Ok(())
+}
+
+/// As `io::copy`, and each read is passed on at once.
+fn copy(from: &mut impl Read, to: &mut impl Write) -> io::Result<()> {
+    let mut buffer = vec![0; 64 << 10];
+    loop {
+        match from.read(&mut buffer) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+            Ok(0) => return Ok(()),
+            Ok(len) => to.write_all(&buffer[..len]).and_then(|()| to.flush())?,
+        }
+    }
+}
