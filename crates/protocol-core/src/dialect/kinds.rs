@@ -77,10 +77,10 @@ const IDLE: Sign = notification("session/update", list!["sessionId"], News::Ende
 pub(super) const TASK: &[WorkRule] = &[rule("task", SIGNS_OF_TASK)];
 
 const SIGNS_OF_TASK: &[Sign] = &[
+    sign(Carrier::Result, "", list!["task", "taskId"], News::Begun),
     request("tasks/cancel", list!["taskId"], News::Stop),
     request("tasks/get", list!["taskId"], News::Asked),
     request("", list![], News::Asked).with_state(list!["task"], &[]),
-    sign(Carrier::Result, "", list!["task", "taskId"], News::Begun),
     terminal(Carrier::Result, ""),
     terminal(Carrier::Notification, "notifications/tasks/status"),
 ];
