@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use protocol_core::{Cause, Config, Connection, Dialect, Event, Response, Timestamp, WorkOutcome};
+use protocol_core::{
+    CancelOutcome, Cause, Config, Connection, Dialect, Event, Response, Timestamp,
+    WorkOutcome,
+};
 use serde_json::value::RawValue;
 
 const NOW: Timestamp = Timestamp::ZERO;
@@ -101,14 +104,15 @@ fn prompt(pair: &mut Pair) -> (protocol_core::CallId, protocol_core::RequestHand
 }
 
 /// Calls a tool that becomes the task `t1` of the server's side.
-fn begin_task(pair: &mut Pair) {
+fn begin_task(pair: &mut Pair) -> protocol_core::CallId {
     let params = raw(r#"{"name":"t","task":{"ttl":1}}"#);
     let called = pair.client.call("tools/call", Some(&params), "call", Default::default(), NOW);
-    called.expect("there is room");
+    let call = called.expect("there is room");
     let (_, events) = pair.up();
     let created = raw(r#"{"task":{"taskId":"t1","status":"working"}}"#);
     let responded = pair.server.respond(request_in(&events), Response::Result(&created));
     responded.expect("there is room");
+    call
 }
 
 /// Stops the work of a call from the client's side.
@@ -312,6 +316,44 @@ fn w10_a_task_ends_by_the_result_of_the_request_that_stops_it_or_asks_for_it() {
         assert_eq!(pair.server.machine().works().count(), 0);
         assert_eq!(pair.client.machine().works().count(), 0);
     }
+}
+
+#[test]
+fn w10_a_stop_by_the_settled_call_reaches_the_task_that_its_result_began() {
+    let mut pair = Pair::new(Dialect::MCP_2025_11_25);
+    let call = begin_task(&mut pair);
+    pair.down();
+    let grace = Some(Duration::from_secs(1));
+    let stop = |pair: &mut Pair| pair.client.stop_call(call, Cause::Caller, grace, NOW);
+    assert_eq!(stop(&mut pair), CancelOutcome::Sent);
+    assert_eq!(stop(&mut pair), CancelOutcome::AlreadySent);
+    let (sent, events) = pair.up();
+    assert!(matches!(&sent[..], [stop] if stop.contains("tasks/cancel")), "{sent:?}");
+    assert!(words(&events).contains(&"stopped peer".to_owned()), "{events:?}");
+    // A server that says no more leaves the task silent after the grace.
+    assert!(pair.client.poll_timeout().is_some());
+    pair.client.handle_timeout(NOW + Duration::from_secs(1));
+    assert_eq!(pair.client.machine().works().count(), 0);
+    assert_eq!(stop(&mut pair), CancelOutcome::AlreadySettled);
+}
+
+#[test]
+fn w08_a_stop_by_the_settled_call_reaches_the_turn_of_acp_v2() {
+    let mut pair = Pair::new(Dialect::ACP_V2);
+    let (call, request) = prompt(&mut pair);
+    pair.server.respond(request, Response::Result(&raw("{}"))).unwrap();
+    pair.down();
+    assert_eq!(pair.client.stop_call(call, Cause::Caller, None, NOW), CancelOutcome::Sent);
+    let (sent, _) = pair.up();
+    assert!(matches!(&sent[..], [stop] if stop.contains("session/cancel")), "{sent:?}");
+    let idle = raw(r#"{"sessionId":"s","update":{"state":"idle","stopReason":"cancelled"}}"#);
+    pair.server.notify("session/update", Some(&idle)).unwrap();
+    let (_, events) = pair.down();
+    assert!(words(&events).contains(&"ended stopped".to_owned()), "{events:?}");
+    assert_eq!(
+        pair.client.stop_call(call, Cause::Caller, None, NOW),
+        CancelOutcome::AlreadySettled
+    );
 }
 
 #[test]
