@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use protocol_core::{
-    CancelOutcome, Cause, Config, Connection, Dialect, Event, Response, Timestamp,
+    CancelOutcome, Cause, Config, Connection, Dialect, Event, Refusal, Response, Timestamp,
     WorkOutcome,
 };
 use serde_json::value::RawValue;
@@ -335,6 +335,43 @@ fn w10_a_stop_by_the_settled_call_reaches_the_task_that_its_result_began() {
     pair.client.handle_timeout(NOW + Duration::from_secs(1));
     assert_eq!(pair.client.machine().works().count(), 0);
     assert_eq!(stop(&mut pair), CancelOutcome::AlreadySettled);
+}
+
+#[test]
+fn w18_a_task_of_the_extension_is_stopped_by_the_host_and_ends_by_its_status() {
+    for declares in [true, false] {
+        let mut pair = Pair::new(Dialect::MCP_2026_07_28);
+        let capabilities = r#"{"extensions":{"io.modelcontextprotocol/tasks":{}}}"#;
+        let capabilities = if declares { capabilities } else { "{}" };
+        let meta = format!(r#"{{"io.modelcontextprotocol/clientCapabilities":{capabilities}}}"#);
+        let params = raw(&format!(r#"{{"name":"t","_meta":{meta}}}"#));
+        pair.client.call("tools/call", Some(&params), "call", Default::default(), NOW).unwrap();
+        let (_, events) = pair.up();
+        let created = raw(r#"{"resultType":"task","taskId":"t1","status":"working"}"#);
+        pair.server.respond(request_in(&events), Response::Result(&created)).unwrap();
+        pair.down();
+        let work = pair.client.machine().works().next();
+        assert_eq!(work.is_some(), declares);
+        let Some(work) = work else { continue };
+        // What has to stand in its `_meta` is the host's.
+        let stopped = pair.client.stop(work, Cause::Caller, None, NOW);
+        assert_eq!(stopped, Err(Refusal::NoCancel));
+        assert!(!pair.client.machine().is_stopping(work));
+        let task = raw(&format!(r#"{{"taskId":"t1","_meta":{meta}}}"#));
+        pair.client.call("tasks/cancel", Some(&task), "stop", Default::default(), NOW).unwrap();
+        assert!(pair.client.machine().is_stopping(work));
+        let (_, events) = pair.up();
+        assert!(words(&events).contains(&"stopped peer".to_owned()), "{events:?}");
+        let acknowledged = raw(r#"{"resultType":"complete"}"#);
+        pair.server.respond(request_in(&events), Response::Result(&acknowledged)).unwrap();
+        pair.down();
+        assert!(pair.client.machine().is_stopping(work), "the acknowledgement is no end");
+        let cancelled = raw(r#"{"taskId":"t1","status":"cancelled"}"#);
+        pair.server.notify("notifications/tasks", Some(&cancelled)).unwrap();
+        let (_, events) = pair.down();
+        assert!(words(&events).contains(&"ended stopped".to_owned()), "{events:?}");
+        assert_eq!(pair.server.machine().works().count(), 0);
+    }
 }
 
 #[test]

@@ -27,6 +27,7 @@ impl<O, I: Default> Connection<O, I> {
     /// # Errors
     ///
     /// [`Refusal::Closed`], [`Refusal::NoCancel`], [`Refusal::Uncancellable`], [`Refusal::OutboxFull`] or [`Refusal::TooLarge`].
+    /// A stop with a [`state`](crate::Sign::state) is the host's to send, so it is [`Refusal::NoCancel`] here.
     pub fn stop(
         &mut self,
         work: WorkId,
@@ -79,7 +80,7 @@ impl<O, I: Default> Connection<O, I> {
         let machine = &self.machine;
         let dialect = &machine.config().dialect;
         let rule = dialect.work.get(usize::from(name.rule)).ok_or(Refusal::NoCancel)?;
-        let stop = rule.signs.iter().find(|sign| sign.news == News::Stop);
+        let stop = rule.signs.iter().find(|sign| sign.news == News::Stop && sign.state.is_none());
         let (stop, name) = (stop.ok_or(Refusal::NoCancel)?, name.name.token());
         if let Some(why) = machine.refusal().filter(|_| dialect.cancel.has_method(&stop.method)) {
             return Err(Refusal::Uncancellable(why));

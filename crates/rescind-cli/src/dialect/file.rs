@@ -524,6 +524,24 @@ mod tests {
         }]
     }"#;
 
+    const MCP_EXTENSION: &str = r#"{
+        "base": "mcp-2024-11-05", "name": "mcp-2026-07-28", "uncancellable": {"methods": [], "params": []},
+        "response": "silent_with_progress", "cancellers": {"client": {"server_may_end": ["subscriptions/listen"]}},
+        "work": [{
+            "kind": "task",
+            "begins": [{"result": {"name": ["taskId"], "if": {"path": ["resultType"], "is": ["task"]}}}],
+            "stops": {"request": {"method": "tasks/cancel", "name": "taskId", "if": {"path": ["_meta"]}}},
+            "asks": [
+                {"method": "tasks/get", "name": ["taskId"]},
+                {"method": "tools/call", "if": {"path": ["_meta", "io.modelcontextprotocol/clientCapabilities", "extensions", "io.modelcontextprotocol/tasks"]}}
+            ],
+            "ends": [
+                {"result": {"name": ["taskId"], "if": {"path": ["status"], "is": ["completed", "failed", "cancelled"]}, "stopped": {"path": ["status"], "text": "cancelled"}}},
+                {"notification": {"method": "notifications/tasks", "name": ["taskId"], "if": {"path": ["status"], "is": ["completed", "failed", "cancelled"]}, "stopped": {"path": ["status"], "text": "cancelled"}}}
+            ]
+        }]
+    }"#;
+
     #[test]
     fn a_file_that_says_what_a_preset_says_makes_the_same_dialect() {
         let files = [
@@ -531,6 +549,7 @@ mod tests {
             (ACP_V2, Dialect::ACP_V2),
             (LSP, Dialect::LSP_3_17),
             (MCP, Dialect::MCP_2025_11_25),
+            (MCP_EXTENSION, Dialect::MCP_2026_07_28),
         ];
         for (text, preset) in files {
             assert_eq!(described(text).unwrap().dialect, preset);
