@@ -50,7 +50,8 @@ impl CancellationHandle {
     /// Stops the work that the call began, by its name: `session/cancel` for a prompt of ACP.
     ///
     /// The peer ends the work and responds as its protocol says, and the outcome is that response. A call that began
-    /// no work is cancelled. A handle names one run, so nothing is stopped once that has ended.
+    /// no work is cancelled. Work may go on after the response, as a task of MCP, and the handle stops it by
+    /// `tasks/cancel`. A handle names one run, so nothing is stopped once that has ended.
     pub fn stop(&self) -> CancelOutcome {
         self.stop_because(Cause::Caller)
     }
@@ -143,10 +144,35 @@ mod tests {
     use std::task::Waker;
 
     use protocol_core::{CallOptions, Config, Dialect, Timestamp};
+    use serde_json::value::RawValue;
 
     use super::*;
     use crate::hub::{Hub, Messages};
     use crate::sent::SentRequest;
+
+    #[test]
+    fn w10_a_handle_stops_the_task_that_its_settled_call_began() {
+        let config = Config::client(Dialect::MCP_2025_11_25);
+        let (hub, peer, _incoming) = Hub::new(config, || Timestamp::ZERO);
+        let params = RawValue::from_string(r#"{"name":"t","task":{}}"#.into()).unwrap();
+        let sent: SentRequest = peer.call_raw("tools/call", Some(&params), CallOptions::default());
+        let mut out = Messages::default();
+        let _ = hub.poll_output(Waker::noop(), &mut out);
+        out.clear();
+        let handle = sent.cancellation_handle();
+        hub.receive_message(br#"{"jsonrpc":"2.0","id":1,"result":{"task":{"taskId":"t1"}}}"#);
+        drop(sent);
+        assert_eq!(handle.stop(), CancelOutcome::Sent);
+        assert_eq!(handle.stop(), CancelOutcome::AlreadySent);
+        let _ = hub.poll_output(Waker::noop(), &mut out);
+        let stops = std::str::from_utf8(out.bytes()).unwrap();
+        let stop = r#""method":"tasks/cancel","params":{"taskId":"t1"}"#;
+        assert_eq!(stops.matches(stop).count(), 1, "{stops}");
+        hub.receive_message(
+            br#"{"jsonrpc":"2.0","id":2,"result":{"taskId":"t1","status":"cancelled"}}"#,
+        );
+        assert_eq!(handle.stop(), CancelOutcome::AlreadySettled);
+    }
 
     #[test]
     fn g04_a_cancel_while_a_prepared_call_is_sent_keeps_its_reason() {

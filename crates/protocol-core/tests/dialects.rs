@@ -53,7 +53,7 @@ fn g10_refused_cancels_leave_everything_as_it_was() {
         (Dialect::MCP_2025_11_25, Role::Client, "tools/call", task, CancelRefusal::Params),
         (Dialect::MCP_2025_11_25, Role::Server, "elicitation/create", task, CancelRefusal::Params),
         (Dialect::MCP, Role::Server, "roots/list", "{}", CancelRefusal::NotOurs),
-        (Dialect::MCP_HTTP, Role::Client, "tools/call", task, CancelRefusal::Params),
+        (Dialect::MCP_2025_11_25_HTTP, Role::Client, "tools/call", task, CancelRefusal::Params),
     ] {
         let mut host = host(dialect.clone(), role);
         let options = CallOptions::default().timeout(millis(50)).idle_timeout(millis(40));

@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use protocol_core::{Cause, Config, Connection, Dialect, Event, Response, Timestamp, WorkOutcome};
+use protocol_core::{
+    CancelOutcome, Cause, Config, Connection, Dialect, Event, Refusal, Response, Timestamp,
+    WorkOutcome,
+};
 use serde_json::value::RawValue;
 
 const NOW: Timestamp = Timestamp::ZERO;
@@ -101,14 +104,15 @@ fn prompt(pair: &mut Pair) -> (protocol_core::CallId, protocol_core::RequestHand
 }
 
 /// Calls a tool that becomes the task `t1` of the server's side.
-fn begin_task(pair: &mut Pair) {
+fn begin_task(pair: &mut Pair) -> protocol_core::CallId {
     let params = raw(r#"{"name":"t","task":{"ttl":1}}"#);
     let called = pair.client.call("tools/call", Some(&params), "call", Default::default(), NOW);
-    called.expect("there is room");
+    let call = called.expect("there is room");
     let (_, events) = pair.up();
     let created = raw(r#"{"task":{"taskId":"t1","status":"working"}}"#);
     let responded = pair.server.respond(request_in(&events), Response::Result(&created));
     responded.expect("there is room");
+    call
 }
 
 /// Stops the work of a call from the client's side.
@@ -312,6 +316,81 @@ fn w10_a_task_ends_by_the_result_of_the_request_that_stops_it_or_asks_for_it() {
         assert_eq!(pair.server.machine().works().count(), 0);
         assert_eq!(pair.client.machine().works().count(), 0);
     }
+}
+
+#[test]
+fn w10_a_stop_by_the_settled_call_reaches_the_task_that_its_result_began() {
+    let mut pair = Pair::new(Dialect::MCP_2025_11_25);
+    let call = begin_task(&mut pair);
+    pair.down();
+    let grace = Some(Duration::from_secs(1));
+    let stop = |pair: &mut Pair| pair.client.stop_call(call, Cause::Caller, grace, NOW);
+    assert_eq!(stop(&mut pair), CancelOutcome::Sent);
+    assert_eq!(stop(&mut pair), CancelOutcome::AlreadySent);
+    let (sent, events) = pair.up();
+    assert!(matches!(&sent[..], [stop] if stop.contains("tasks/cancel")), "{sent:?}");
+    assert!(words(&events).contains(&"stopped peer".to_owned()), "{events:?}");
+    // A server that says no more leaves the task silent after the grace.
+    assert!(pair.client.poll_timeout().is_some());
+    pair.client.handle_timeout(NOW + Duration::from_secs(1));
+    assert_eq!(pair.client.machine().works().count(), 0);
+    assert_eq!(stop(&mut pair), CancelOutcome::AlreadySettled);
+}
+
+#[test]
+fn w18_a_task_of_the_extension_is_stopped_by_the_host_and_ends_by_its_status() {
+    for declares in [true, false] {
+        let mut pair = Pair::new(Dialect::MCP_2026_07_28);
+        let capabilities = r#"{"extensions":{"io.modelcontextprotocol/tasks":{}}}"#;
+        let capabilities = if declares { capabilities } else { "{}" };
+        let meta = format!(r#"{{"io.modelcontextprotocol/clientCapabilities":{capabilities}}}"#);
+        let params = raw(&format!(r#"{{"name":"t","_meta":{meta}}}"#));
+        pair.client.call("tools/call", Some(&params), "call", Default::default(), NOW).unwrap();
+        let (_, events) = pair.up();
+        let created = raw(r#"{"resultType":"task","taskId":"t1","status":"working"}"#);
+        pair.server.respond(request_in(&events), Response::Result(&created)).unwrap();
+        pair.down();
+        let work = pair.client.machine().works().next();
+        assert_eq!(work.is_some(), declares);
+        let Some(work) = work else { continue };
+        // What has to stand in its `_meta` is the host's.
+        let stopped = pair.client.stop(work, Cause::Caller, None, NOW);
+        assert_eq!(stopped, Err(Refusal::NoCancel));
+        assert!(!pair.client.machine().is_stopping(work));
+        let task = raw(&format!(r#"{{"taskId":"t1","_meta":{meta}}}"#));
+        pair.client.call("tasks/cancel", Some(&task), "stop", Default::default(), NOW).unwrap();
+        assert!(pair.client.machine().is_stopping(work));
+        let (_, events) = pair.up();
+        assert!(words(&events).contains(&"stopped peer".to_owned()), "{events:?}");
+        let acknowledged = raw(r#"{"resultType":"complete"}"#);
+        pair.server.respond(request_in(&events), Response::Result(&acknowledged)).unwrap();
+        pair.down();
+        assert!(pair.client.machine().is_stopping(work), "the acknowledgement is no end");
+        let cancelled = raw(r#"{"taskId":"t1","status":"cancelled"}"#);
+        pair.server.notify("notifications/tasks", Some(&cancelled)).unwrap();
+        let (_, events) = pair.down();
+        assert!(words(&events).contains(&"ended stopped".to_owned()), "{events:?}");
+        assert_eq!(pair.server.machine().works().count(), 0);
+    }
+}
+
+#[test]
+fn w08_a_stop_by_the_settled_call_reaches_the_turn_of_acp_v2() {
+    let mut pair = Pair::new(Dialect::ACP_V2);
+    let (call, request) = prompt(&mut pair);
+    pair.server.respond(request, Response::Result(&raw("{}"))).unwrap();
+    pair.down();
+    assert_eq!(pair.client.stop_call(call, Cause::Caller, None, NOW), CancelOutcome::Sent);
+    let (sent, _) = pair.up();
+    assert!(matches!(&sent[..], [stop] if stop.contains("session/cancel")), "{sent:?}");
+    let idle = raw(r#"{"sessionId":"s","update":{"state":"idle","stopReason":"cancelled"}}"#);
+    pair.server.notify("session/update", Some(&idle)).unwrap();
+    let (_, events) = pair.down();
+    assert!(words(&events).contains(&"ended stopped".to_owned()), "{events:?}");
+    assert_eq!(
+        pair.client.stop_call(call, Cause::Caller, None, NOW),
+        CancelOutcome::AlreadySettled
+    );
 }
 
 #[test]

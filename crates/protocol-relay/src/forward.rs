@@ -193,9 +193,9 @@ impl Relay {
         let (near, far) = (self.connection(side), self.connection(side.other()).machine());
         let is_unstopped = |(request, call): &(RequestHandle, &Option<CallId>)| {
             let stopped = near.machine().work_of_request(*request);
-            let work = call.and_then(|call| far.work_of_call(call));
+            let work = || call.and_then(|call| far.work_of_call(call));
             stopped.is_some_and(|it| near.machine().is_stopping(it))
-                && work.is_some_and(|it| !far.is_stopping(it))
+                && work().is_some_and(|it| !far.is_stopping(it))
         };
         near.requests().filter(is_unstopped).map(|(request, _)| request).collect()
     }

@@ -89,6 +89,21 @@ fn call_and_its_built_in_peer_speak_it() {
 }
 
 #[test]
+fn work_of_a_file_is_stopped_by_the_name_that_the_file_gives_it() {
+    const PEER: &str = r#"while read -r line; do case "$line" in
+*'"initialize"'*) echo '{"jsonrpc":"2.0","id":1,"result":{}}' ;;
+*'"house/halt"'*) echo '{"jsonrpc":"2.0","id":2,"result":{"end":"stopped"}}' ;;
+esac; done"#;
+    let file = File::new("work.json", &example());
+    let ours = ["call", "--trace", "--dialect-file", file.path(), "--stop-after", "50ms"];
+    let job = ["house/run", r#"{"job":"j"}"#, "--", "sh", "-c", PEER];
+    let said = rescind([&ours[..], &job].concat());
+    assert!(said.stderr.contains(r#""method":"house/halt","params":{"job":"j"}"#), "{said:?}");
+    assert!(said.stderr.contains("; the result says so, "), "{said:?}");
+    assert_eq!((said.code, &*said.stdout), (Some(0), "{\"end\":\"stopped\"}\n"), "{said:?}");
+}
+
+#[test]
 fn relay_speaks_it_on_either_side() {
     let file = File::new("relay.json", &example());
     let call = ["call", "--trace", "--cancel-after", "500ms"];
@@ -134,6 +149,33 @@ fn what_is_wrong_in_a_file_is_named_with_its_line_and_member() {
         ),
         ("{\"base\": \"lsp\", \"progress\": [{}]}", &["member progress[0]: missing field"]),
         ("{\"base\": \"lsp\", \"envelope\": \"abp\"}", &["only have a place for a cancel"]),
+        (r#"{"base": "lsp", "work": [{}]}"#, &["member work[0]: missing field `kind`"]),
+        (
+            r#"{"base": "lsp", "work": [{"kind": "k", "begins": [{"event": {}}]}]}"#,
+            &["member work[0].begins[0]", "unknown variant `event`", "expected one of `request`, "],
+        ),
+        (
+            "{\"base\": \"lsp\", \"work\": [{\"kind\": \"k\",\n\"stops\": {\"request\": {\"method\": \"m\", \"name\": [\"a\"]}}}]}",
+            &[
+                "line 2, member work[0].stops.request.name: invalid type: sequence, expected a string",
+            ],
+        ),
+        (
+            r#"{"base": "lsp", "work": [{"kind": "k", "within": [{"method": "m", "name": [], "sender": "waits"}]}]}"#,
+            &["member work[0].within[0].name: expected a path of at least one member"],
+        ),
+        (
+            r#"{"base": "lsp", "work": [{"kind": "k", "ends": [{"result": {"name": ["n"], "stopped": {"path": ["a", "b", "c"], "text": "t"}}}]}]}"#,
+            &["member work[0].ends[0].result.stopped.path: expected a path of one or two members"],
+        ),
+        (
+            r#"{"base": "lsp", "work": [{"kind": "k", "begins": [{"notification": {"method": "m", "name": ["n"]}}], "stops": {"notification": {"method": "s", "name": "n"}}}]}"#,
+            &["member work[0]: `ends` is empty, expected a message"],
+        ),
+        (
+            r#"{"base": "lsp", "work": [{"kind": "k", "begins": [], "stops": {"notification": {"method": "s", "name": "n"}}}]}"#,
+            &["member work[0]: `begins` is empty, expected a message"],
+        ),
         ("{\"base\": \"lsp\"}\n]", &["line 2: trailing characters"]),
         ("{\"base\": \"lsp\", \"base\": \"acp\"}", &["duplicate field `base`"]),
         ("", &["line 1: EOF"]),

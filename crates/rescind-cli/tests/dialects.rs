@@ -262,7 +262,7 @@ fn mcp_opens_the_older_revision_that_was_asked_for() {
     assert!(!said.stderr.contains("opening again"), "{said:?}");
 }
 
-/// Task-augmented requests can't be cancelled since 2025-11-25: those are the rules that the
+/// Task-augmented requests can't be cancelled in 2025-11-25: those are the rules that the
 /// connection has then.
 #[test]
 fn mcp_speaks_by_the_rules_of_the_revision_agreed_on() {

@@ -241,7 +241,7 @@ impl<O, I: Default> Connection<O, I> {
         // Most responses concern neither the connection nor a batch, and take no number.
         if !is_plain {
             if let (true, Response::Result(result)) = (has_work, response) {
-                self.work_in_result(result, true);
+                self.work_in_result(result, true, None);
             }
             let negotiated = match (response, handshake) {
                 (Response::Result(result), Some(handshake)) => {

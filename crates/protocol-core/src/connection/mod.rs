@@ -317,7 +317,7 @@ impl<O, I: Default> Connection<O, I> {
             }
         }
         if let (Some(result), true) = (body.result(), done.has_work) {
-            self.work_in_result(result, false);
+            self.work_in_result(result, false, Some(done.call));
         }
         self.run_cascade();
         let outcome = outcome(&done, Some(body));

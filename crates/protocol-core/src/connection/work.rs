@@ -8,12 +8,12 @@ use serde_json::value::RawValue;
 use super::Connection;
 use crate::cause::Cause;
 use crate::config::Config;
-use crate::dialect::signs::Carrier;
+use crate::dialect::signs::{Carrier, News};
 use crate::envelope::{Context, OutgoingMessage, ResponseBody};
 use crate::error::Refusal;
 use crate::event::{Event, TransmitKind};
 use crate::handle::{CallId, WorkId};
-use crate::machine::{CancelOutcome, WorkName};
+use crate::machine::{CancelOutcome, Part, WorkName};
 use crate::time::Timestamp;
 
 impl<O, I: Default> Connection<O, I> {
@@ -27,6 +27,7 @@ impl<O, I: Default> Connection<O, I> {
     /// # Errors
     ///
     /// [`Refusal::Closed`], [`Refusal::NoCancel`], [`Refusal::Uncancellable`], [`Refusal::OutboxFull`] or [`Refusal::TooLarge`].
+    /// A stop with a [`state`](crate::Sign::state) is the host's to send, so it is [`Refusal::NoCancel`] here.
     pub fn stop(
         &mut self,
         work: WorkId,
@@ -52,10 +53,10 @@ impl<O, I: Default> Connection<O, I> {
         Ok(())
     }
 
-    /// Stops the work that a call began, by its name. A call that began none is cancelled.
+    /// Stops the work that a call or its result began, by its name. A call that began none is cancelled.
     ///
-    /// Legal at any time, also on a settled call. If the stop can't be sent, the call is cancelled instead. `grace`
-    /// bounds the wait for the response.
+    /// Legal at any time, also on a settled call, whose work may go on. If the stop can't be sent, the call is cancelled
+    /// instead. `grace` bounds the wait for the response, or for the end of the work after it.
     pub fn stop_call(
         &mut self,
         call: CallId,
@@ -64,18 +65,13 @@ impl<O, I: Default> Connection<O, I> {
         now: Timestamp,
     ) -> CancelOutcome {
         let is_queued = self.machine.is_queued(call);
+        let sent = if is_queued { CancelOutcome::Withdrawn } else { CancelOutcome::Sent };
         let outcome = match self.machine.work_of_call(call) {
             Some(work) if self.machine.is_stopping(work) => CancelOutcome::AlreadySent,
-            Some(work) if self.stop(work, cause, None, now).is_err() => {
-                self.cancel(call, cause, now)
-            }
-            Some(_) if is_queued => CancelOutcome::Withdrawn,
-            Some(_) => CancelOutcome::Sent,
-            None => self.cancel(call, cause, now),
+            Some(work) if self.stop(work, cause, None, now).is_ok() => sent,
+            _ => self.cancel(call, cause, now),
         };
-        if let Some(grace) = grace {
-            self.machine.bound_call(call, grace);
-        }
+        self.machine.bound_call(call, grace);
         outcome
     }
 
@@ -84,7 +80,8 @@ impl<O, I: Default> Connection<O, I> {
         let machine = &self.machine;
         let dialect = &machine.config().dialect;
         let rule = dialect.work.get(usize::from(name.rule)).ok_or(Refusal::NoCancel)?;
-        let (stop, name) = (rule.stop().ok_or(Refusal::NoCancel)?, name.name.token());
+        let stop = rule.signs.iter().find(|sign| sign.news == News::Stop && sign.state.is_none());
+        let (stop, name) = (stop.ok_or(Refusal::NoCancel)?, name.name.token());
         if let Some(why) = machine.refusal().filter(|_| dialect.cancel.has_method(&stop.method)) {
             return Err(Refusal::Uncancellable(why));
         }
@@ -121,7 +118,7 @@ impl<O, I: Default> Connection<O, I> {
         body: &ResponseBody<'_>,
     ) {
         match (body.result(), number) {
-            (Some(result), _) => self.work_in_result(result, false),
+            (Some(result), _) => self.work_in_result(result, false, None),
             (None, Some(number)) => self.machine.refuse_stop(number),
             (None, None) => {}
         }
@@ -129,10 +126,10 @@ impl<O, I: Default> Connection<O, I> {
 
     /// Takes what the result of a request reports about work.
     #[cold]
-    pub(super) fn work_in_result(&mut self, result: &RawValue, is_ours: bool) {
+    pub(super) fn work_in_result(&mut self, result: &RawValue, is_ours: bool, of: Option<CallId>) {
         let Config { dialect, limits, .. } = self.config();
         if let Some(part) = dialect.work_in(Carrier::Result, "", Some(result), limits.id_bytes) {
-            self.machine.report_work(&part, is_ours, None);
+            self.machine.report_work(&part, is_ours, of.map(Part::Call));
         }
     }
 

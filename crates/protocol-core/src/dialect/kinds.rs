@@ -77,13 +77,39 @@ const IDLE: Sign = notification("session/update", list!["sessionId"], News::Ende
 pub(super) const TASK: &[WorkRule] = &[rule("task", SIGNS_OF_TASK)];
 
 const SIGNS_OF_TASK: &[Sign] = &[
+    sign(Carrier::Result, "", list!["task", "taskId"], News::Begun),
     request("tasks/cancel", list!["taskId"], News::Stop),
     request("tasks/get", list!["taskId"], News::Asked),
     request("", list![], News::Asked).with_state(list!["task"], &[]),
-    sign(Carrier::Result, "", list!["task", "taskId"], News::Begun),
     terminal(Carrier::Result, ""),
     terminal(Carrier::Notification, "notifications/tasks/status"),
 ];
+
+/// A task of the extension of MCP 2026-07-28 (SEP-2663), which any call of a tool may become.
+///
+/// - "clients do not signal task preference on the request itself" (capability negotiation).
+/// - "A server MUST NOT return `CreateTaskResult` to a client that did not include the extension capability on its
+///   request" (the same).
+/// - "Servers MUST set `resultType` to `"task"` when returning a `CreateTaskResult`" (polymorphic results).
+/// - "The `notifications/cancelled` notification MUST NOT be used for task cancellation" (task cancellation). The result
+///   of `tasks/cancel` is an "empty acknowledgement", so it ends nothing.
+pub(super) const TASK_OF_EXTENSION: &[WorkRule] = &[rule("task", SIGNS_OF_EXTENSION)];
+
+const SIGNS_OF_EXTENSION: &[Sign] = &[
+    sign(Carrier::Result, "", list!["taskId"], News::Begun)
+        .with_state(list!["resultType"], &[Borrowed("task")]),
+    // The capability has to be in the `_meta` of the stop as well. The core does not know it, and leaves the stop to the
+    // host.
+    request("tasks/cancel", list!["taskId"], News::Stop).with_state(list!["_meta"], &[]),
+    request("tasks/get", list!["taskId"], News::Asked),
+    request("tools/call", list![], News::Asked).with_state(EXTENSION, &[]),
+    terminal(Carrier::Result, ""),
+    terminal(Carrier::Notification, "notifications/tasks"),
+];
+
+const EXTENSION: List<Text> = list! {
+    "_meta", "io.modelcontextprotocol/clientCapabilities", "extensions", "io.modelcontextprotocol/tasks"
+};
 
 const TERMINAL: &[Text] = &[Borrowed("completed"), Borrowed("failed"), Borrowed("cancelled")];
 

@@ -39,6 +39,11 @@ macro_rules! presets {
     ($($name:ident)*) => { &[$(Self::$name),*] };
 }
 
+/// A list of presets, each with the name of its revision.
+macro_rules! revisions {
+    ($($version:literal $name:ident),*) => { &[$((Borrowed($version), Dialect::$name)),*] };
+}
+
 /// A cancel that is a notification of this method.
 const fn notified(method: &'static str, id: &'static str, reason: Option<Text>) -> CancelRule {
     CancelRule::Notification { method: Borrowed(method), id: Borrowed(id), reason }
@@ -172,11 +177,12 @@ impl Dialect {
     });
 
     /// MCP 2026-07-28 on stdio: only the client cancels, and a cancelled request gets no response and no
-    /// more progress.
+    /// more progress. Its tasks are an extension.
     pub const MCP_2026_07_28: Self = preset!(Self {
         name: Borrowed("mcp-2026-07-28"),
         response: ResponseRule::SilentWithProgress,
-        uncancellable: Uncancellable { methods: list![], params: list!["task"] },
+        uncancellable: Uncancellable { methods: list![], params: list![] },
+        work: Borrowed(kinds::TASK_OF_EXTENSION),
         cancellers: Cancellers::Client { server_may_end: list!["subscriptions/listen"] },
         ..Self::MCP_2024_11_05
     });
@@ -280,7 +286,7 @@ impl Dialect {
     const fn negotiated(self, name: &'static str, revisions: &'static [(Text, Self)]) -> Self {
         preset!(Self {
             name: Borrowed(name),
-            uncancellable: Uncancellable { methods: list!["initialize"], params: list!["task"] },
+            uncancellable: Uncancellable { methods: list!["initialize"], params: list![] },
             // The server names the revision that it chose, or all that it speaks.
             exchanges: Borrowed(&[
                 (Borrowed("initialize"), Borrowed("protocolVersion")),
@@ -319,18 +325,12 @@ impl Dialect {
     }
 }
 
-const MCP_REVISIONS: &[(Text, Dialect)] = &[
-    (Borrowed("2026-07-28"), Dialect::MCP_2026_07_28),
-    (Borrowed("2025-11-25"), Dialect::MCP_2025_11_25),
-    (Borrowed("2025-06-18"), Dialect::MCP_2025_06_18),
-    (Borrowed("2025-03-26"), Dialect::MCP_2025_03_26),
-    (Borrowed("2024-11-05"), Dialect::MCP_2024_11_05),
-];
+const MCP_REVISIONS: &[(Text, Dialect)] = revisions! {
+    "2026-07-28" MCP_2026_07_28, "2025-11-25" MCP_2025_11_25, "2025-06-18" MCP_2025_06_18,
+    "2025-03-26" MCP_2025_03_26, "2024-11-05" MCP_2024_11_05
+};
 
-const MCP_HTTP_REVISIONS: &[(Text, Dialect)] = &[
-    (Borrowed("2026-07-28"), Dialect::MCP_2026_07_28_HTTP),
-    (Borrowed("2025-11-25"), Dialect::MCP_2025_11_25_HTTP),
-    (Borrowed("2025-06-18"), Dialect::MCP_2025_06_18_HTTP),
-    (Borrowed("2025-03-26"), Dialect::MCP_2025_03_26_HTTP),
-    (Borrowed("2024-11-05"), Dialect::MCP_2024_11_05_HTTP),
-];
+const MCP_HTTP_REVISIONS: &[(Text, Dialect)] = revisions! {
+    "2026-07-28" MCP_2026_07_28_HTTP, "2025-11-25" MCP_2025_11_25_HTTP, "2025-06-18" MCP_2025_06_18_HTTP,
+    "2025-03-26" MCP_2025_03_26_HTTP, "2024-11-05" MCP_2024_11_05_HTTP
+};

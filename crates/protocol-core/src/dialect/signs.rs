@@ -93,13 +93,6 @@ pub struct WorkPart {
     pub(super) sign: u8,
 }
 
-impl WorkRule {
-    /// Returns the message that stops such work.
-    pub(crate) fn stop(&self) -> Option<&Sign> {
-        self.signs.iter().find(|sign| sign.news == News::Stop)
-    }
-}
-
 impl Sign {
     #[inline]
     pub(super) fn is_of(&self, carrier: Carrier, method: &str) -> bool {

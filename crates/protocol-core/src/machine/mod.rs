@@ -30,4 +30,5 @@ pub use permits::{NewCall, NewOperation, Responding};
 pub use requests::RequestExtras;
 pub use state::Machine;
 pub use table::{CallPhase, RequestPhase, RequestStep};
+pub(crate) use works::Part;
 pub use works::WorkName;

@@ -41,7 +41,8 @@ impl<C, R: Default> Machine<C, R> {
             CompleteCancelled | WithdrawAndCompleteCancelled => (Some(Settlement::Cancelled), None),
         };
         let part = || self.calls.row(key).extras.as_ref()?.facts.work.clone();
-        let part = self.works.may_have_parts().then(part).flatten();
+        let may_have_part = !self.works.rows.is_empty() || !self.works.nested.is_empty();
+        let part = may_have_part.then(part).flatten();
         let done = self.calls.settle(key, end, fate, self.config.limits.abandoned_ids);
         self.leave_tree(call, done.parent);
         let is_unsent =

@@ -13,13 +13,15 @@ use crate::dialect::signs::{Mark, News, WorkPart};
 use crate::handle::{CallId, RequestHandle, WorkId};
 
 impl<C, R: Default> Machine<C, R> {
-    /// Takes what a message of one side reports about work. `by` is the request or call that it is, if it is one.
+    /// Takes what a message of one side reports about work. `by` is the request or call that it is, or the call whose
+    /// result it is.
     pub(crate) fn report_work(&mut self, part: &WorkPart, is_ours: bool, by: Option<Part>) {
+        // The sender of a request, and not of its result.
+        let is_request = by.is_some_and(|by| is_ours == matches!(by, Part::Call(_)));
         match (part.news, by) {
             // The receiver of a request runs the work that it begins, and otherwise the sender.
-            (News::Begun, Some(_)) => self.begin_work(part.named(!is_ours), by),
-            (News::Begun, None) => self.begin_work(part.named(is_ours), None),
-            (News::Nested { is_cancelled }, Some(of)) => {
+            (News::Begun, _) => self.begin_work(part.named(is_ours != is_request), by, is_request),
+            (News::Nested { is_cancelled }, Some(of)) if is_request => {
                 let name = part.named(is_ours);
                 // The peer sent it before it read the stop. A later run is not hit.
                 let is_late = self.works.are_stopping(&name);
@@ -49,11 +51,12 @@ impl<C, R: Default> Machine<C, R> {
     }
 
     /// Begins work, unless as much is in progress as [`Limits::works`](crate::Limits::works) allows.
-    fn begin_work(&mut self, name: WorkName, begun_by: Option<Part>) {
+    fn begin_work(&mut self, name: WorkName, begun_by: Option<Part>, is_open: bool) {
         if self.works.rows.len() >= self.config.limits.works || self.is_closed() {
             return;
         }
         let work = self.works.insert(name, begun_by);
+        self.works.begun.extend(begun_by.filter(|_| is_open).map(|part| (part, work)));
         self.report(Action::WorkBegan { work });
     }
 
@@ -79,10 +82,13 @@ impl<C, R: Default> Machine<C, R> {
         }
     }
 
-    /// Bounds the wait for the response to a call.
-    pub(crate) fn bound_call(&mut self, call: CallId, grace: Duration) {
+    /// Bounds the wait for the response to a call, or for the end of the work that goes on after it.
+    pub(crate) fn bound_call(&mut self, call: CallId, grace: Option<Duration>) {
+        let Some(grace) = grace else { return };
         if let Some(key) = self.calls.find(call) {
             self.shorten_grace(key, grace);
+        } else if let Some(work) = self.work_of_call(call) {
+            self.bound_work(work, Some(grace));
         }
     }
 
@@ -148,10 +154,8 @@ impl<C, R: Default> Machine<C, R> {
         let runs_here = matches!(of, Part::Call(_));
         self.works.nested.remove(&(part.named(runs_here), of));
         let Some(work) = self.works.begun.remove(&of) else { return };
-        match (outcome, self.works.rows.get_mut(&work)) {
-            (Some(outcome), _) => self.end_work(work, outcome),
-            (None, Some(row)) => row.begun_by = None,
-            (None, None) => {}
+        if let Some(outcome) = outcome {
+            self.end_work(work, outcome);
         }
     }
 
@@ -160,7 +164,7 @@ impl<C, R: Default> Machine<C, R> {
     fn end_work_named(&mut self, name: &WorkName, outcome: WorkOutcome) {
         for is_stopped in [RUNNING, STOPPING] {
             for work in self.works.named(name, is_stopped) {
-                if is_stopped || self.works.rows[&work].begun_by.is_none() {
+                if is_stopped || !self.works.is_open(work) {
                     self.end_work(work, outcome);
                 }
             }
@@ -245,13 +249,12 @@ impl<C, R: Default> Machine<C, R> {
         response: Option<ResponseKind>,
     ) {
         use ResponseKind::{CancelError, Result, Stopped};
+        let is_stopped = self.is_stopped(request, part);
         let goes_on = !self.config.dialect.work_ends_with_response(part);
         let outcome = match response {
             Some(Result | Stopped) if goes_on => None,
             Some(Result | Stopped) => Some(WorkOutcome::Finished),
-            Some(CancelError) | None if self.is_stopped(request, part) => {
-                Some(WorkOutcome::Stopped)
-            }
+            Some(CancelError) | None if is_stopped => Some(WorkOutcome::Stopped),
             _ => Some(WorkOutcome::Failed),
         };
         match response {
@@ -266,13 +269,10 @@ impl<C, R: Default> Machine<C, R> {
 
     /// Returns whether the work that a request has this part in was stopped.
     pub(super) fn is_stopped(&self, request: RequestHandle, part: &WorkPart) -> bool {
-        match self.work_of_request(request) {
-            Some(work) => self.is_stopping(work),
-            None => {
-                self.request_cause(request) == Some(Cause::Stopped)
-                    || self.works.are_stopping(&part.named(false))
-            }
-        }
+        let was_stopped = || self.request_cause(request) == Some(Cause::Stopped);
+        let is_late = || self.works.are_stopping(&part.named(false));
+        let work = self.work_of_request(request);
+        work.map_or_else(|| was_stopped() || is_late(), |work| self.is_stopping(work))
     }
 
     /// Returns the work in progress, in the order it began.
@@ -290,9 +290,11 @@ impl<C, R: Default> Machine<C, R> {
         self.works.rows.get(&work).is_some_and(|row| row.cause.is_some())
     }
 
-    /// Returns the work that a call began, until the call settles.
+    /// Returns the work that a call or its result began.
     pub fn work_of_call(&self, call: CallId) -> Option<WorkId> {
-        self.works.begun.get(&Part::Call(call)).copied()
+        let part = Part::Call(call);
+        let of_settled = || self.works.rows.iter().find(|(_, row)| row.begun_by == Some(part));
+        self.works.begun.get(&part).or_else(|| of_settled().map(|(work, _)| work)).copied()
     }
 
     /// Returns the work that a request began, until it has its response.
@@ -307,10 +309,8 @@ impl<C, R: Default> Machine<C, R> {
 
     /// Returns whether the peer runs work with this name that it knows of and was not told to stop.
     pub(crate) fn stop_has_to_be_sent(&self, name: &WorkName) -> bool {
-        let is_known = |work: &WorkId| match self.works.rows[work].begun_by {
-            Some(Part::Call(call)) => !self.is_queued(call),
-            _ => true,
-        };
-        !name.runs_here && self.works.named(name, RUNNING).iter().any(is_known)
+        let is_unsent = |by| matches!(by, Some(Part::Call(call)) if self.is_queued(call));
+        let mut runs = self.works.named(name, RUNNING).into_iter();
+        !name.runs_here && runs.any(|work| !is_unsent(self.works.rows[&work].begun_by))
     }
 }

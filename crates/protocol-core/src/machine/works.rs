@@ -47,7 +47,7 @@ pub(crate) enum Part {
 #[derive(Clone, Debug, Hash)]
 pub(super) struct Work {
     pub(super) name: WorkName,
-    /// The request or call that began it, until its response.
+    /// The request or call that began it, or the call whose result did.
     pub(super) begun_by: Option<Part>,
     /// The cause of its stop, once it was stopped. Invariant: the first stop sets it.
     pub(super) cause: Option<Cause>,
@@ -68,7 +68,7 @@ pub(super) struct Works {
     /// The requests and calls in flight that are a part of work with this name, but did not begin it. The value tells
     /// whether one of ours is cancelled with the work.
     pub(super) nested: BTreeMap<(WorkName, Part), bool>,
-    /// Invariant: it holds each row that has `begun_by`.
+    /// Invariant: it holds each row that a request or call in flight began.
     pub(super) begun: BTreeMap<Part, WorkId>,
     /// Invariant: it holds each row that has `due`.
     pub(super) due: BTreeSet<(Timestamp, WorkId)>,
@@ -81,11 +81,6 @@ impl Works {
         size_of::<[WorkId; 3]>() + size_of::<[WorkName; 2]>() + size_of::<Work>(),
         size_of::<(WorkName, Part, bool)>() + size_of::<(Part, WorkId)>(),
     ];
-
-    /// Returns whether a request or call in flight may have to do with work in progress.
-    pub(super) fn may_have_parts(&self) -> bool {
-        !self.rows.is_empty() || !self.nested.is_empty()
-    }
 
     pub(super) fn new(connection: u32) -> Self {
         Self { last: first_serial(connection), ..Self::default() }
@@ -114,12 +109,16 @@ impl Works {
         nested.map(|((_, part), is_cancelled)| (*part, *is_cancelled)).collect()
     }
 
+    /// Returns whether the request or call that began a run has had no response.
+    pub(super) fn is_open(&self, work: WorkId) -> bool {
+        self.rows[&work].begun_by.is_some_and(|part| self.begun.contains_key(&part))
+    }
+
     /// Inserts the row of a run that begins now.
     pub(super) fn insert(&mut self, name: WorkName, begun_by: Option<Part>) -> WorkId {
         self.last += 1;
         let work = WorkId(self.last);
         self.by_name.insert((name.clone(), RUNNING, work));
-        self.begun.extend(begun_by.map(|part| (part, work)));
         let (cause, due, stop, is_confirmed) = (None, None, None, false);
         self.rows.insert(work, Work { name, begun_by, cause, due, stop, is_confirmed });
         work

@@ -1,7 +1,6 @@
 //! A dialect that is described by a JSON file: the name of a preset, and whatever differs from it.
 //! `docs/dialects.md` explains each member.
 
-use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::io;
@@ -10,7 +9,7 @@ use std::time::Duration;
 
 use protocol_core::{
     BeforeStart, CancelRule, Cancellers, CapabilityRule, Cause, Dialect, Envelope, Framing, Grace,
-    IdRule, MessageOrder, ProgressRule, ResponseRule, Uncancellable,
+    IdRule, MessageOrder, ProgressRule, ResponseRule, Uncancellable, WorkRule,
 };
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
@@ -18,10 +17,8 @@ use serde_json::value::RawValue;
 use serde_path_to_error::Segment;
 
 use super::Spoken;
+use super::work::{List, Text, work_rules};
 use crate::input;
-
-type Text = Cow<'static, str>;
-type List<T> = Cow<'static, [T]>;
 
 /// Reads the dialect that a file describes.
 pub(super) fn read(path: PathBuf) -> Result<Spoken, FileError> {
@@ -191,6 +188,7 @@ members! {
     partial_results: bool = "read_as::<_, PartialResultsDef, _>";
     batches: Option<List<Text>> = "read_as::<_, BatchRuleDef, _>";
     progress: List<ProgressRule> = "progress_rules";
+    work: List<WorkRule> = "work_rules";
     overload_code: i64 = "i64::deserialize";
     uncancellable: Uncancellable = "UncancellableDef::deserialize";
     cancellers: Cancellers = "CancellersDef::deserialize";
@@ -468,6 +466,93 @@ impl From<ClosedStreamDef> for Option<Cause> {
             ClosedStreamDef::PeerGone => Some(Cause::PeerGone),
             ClosedStreamDef::Cancel => Some(Cause::Peer),
             ClosedStreamDef::NoCancel => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A file that says what the preset `acp` says.
+    const ACP: &str = r#"{
+        "base": "jsonrpc", "name": "acp", "ids": "integer_string_or_null", "grace": "await", "batches": "refused",
+        "cancel": {"notification": {"method": "$/cancel_request", "id": "requestId"}}, "overload_code": -32800,
+        "progress": [{"method": "session/update", "token": "sessionId", "tokens_of_call": [["sessionId"]]}],
+        "work": [{
+            "kind": "turn",
+            "begins": [{"request": {"method": "session/prompt", "name": ["sessionId"], "stopped": {"path": ["stopReason"], "text": "cancelled"}}}],
+            "stops": {"notification": {"method": "session/cancel", "name": "sessionId"}},
+            "within": [{"method": "session/request_permission", "name": ["sessionId"], "sender": "waits", "stopped": {"path": ["outcome", "outcome"], "text": "cancelled"}}]
+        }]
+    }"#;
+
+    const ACP_V2: &str = r#"{
+        "base": "acp", "name": "acp-v2", "ids": "integer_or_string",
+        "work": [{
+            "kind": "turn",
+            "begins": [{"request": {"method": "session/prompt", "name": ["sessionId"]}}],
+            "stops": {"notification": {"method": "session/cancel", "name": "sessionId"}},
+            "within": [{"method": "session/request_permission", "name": ["sessionId"], "sender": "cancels", "stopped": {"path": ["outcome", "outcome"], "text": "cancelled"}}],
+            "ends": [{"notification": {"method": "session/update", "name": ["sessionId"], "if": {"path": ["update", "state"], "is": ["idle"]}, "stopped": {"path": ["update", "stopReason"], "text": "cancelled"}}}]
+        }]
+    }"#;
+
+    const LSP: &str = r#"{
+        "base": "jsonrpc", "name": "lsp", "framing": "content_length", "ids": "int32_or_string", "grace": "await",
+        "cancel": {"notification": {"method": "$/cancelRequest", "id": "id"}}, "batches": "refused", "overload_code": -32803,
+        "progress": [{"method": "$/progress", "token": "token", "tokens_of_call": [["workDoneToken"], ["partialResultToken"]]}],
+        "work": [{
+            "kind": "progress",
+            "begins": [{"notification": {"method": "$/progress", "name": ["token"], "if": {"path": ["value", "kind"], "is": ["begin"]}}}],
+            "stops": {"notification": {"method": "window/workDoneProgress/cancel", "name": "token"}},
+            "ends": [{"notification": {"method": "$/progress", "name": ["token"], "if": {"path": ["value", "kind"], "is": ["end"]}}}]
+        }]
+    }"#;
+
+    const MCP: &str = r#"{
+        "base": "mcp-2025-06-18", "name": "mcp-2025-11-25", "uncancellable": {"methods": ["initialize"], "params": ["task"]},
+        "work": [{
+            "kind": "task",
+            "begins": [{"result": {"name": ["task", "taskId"]}}],
+            "stops": {"request": {"method": "tasks/cancel", "name": "taskId"}},
+            "asks": [{"method": "tasks/get", "name": ["taskId"]}, {"if": {"path": ["task"]}}],
+            "ends": [
+                {"result": {"name": ["taskId"], "if": {"path": ["status"], "is": ["completed", "failed", "cancelled"]}, "stopped": {"path": ["status"], "text": "cancelled"}}},
+                {"notification": {"method": "notifications/tasks/status", "name": ["taskId"], "if": {"path": ["status"], "is": ["completed", "failed", "cancelled"]}, "stopped": {"path": ["status"], "text": "cancelled"}}}
+            ]
+        }]
+    }"#;
+
+    const MCP_EXTENSION: &str = r#"{
+        "base": "mcp-2024-11-05", "name": "mcp-2026-07-28", "uncancellable": {"methods": [], "params": []},
+        "response": "silent_with_progress", "cancellers": {"client": {"server_may_end": ["subscriptions/listen"]}},
+        "work": [{
+            "kind": "task",
+            "begins": [{"result": {"name": ["taskId"], "if": {"path": ["resultType"], "is": ["task"]}}}],
+            "stops": {"request": {"method": "tasks/cancel", "name": "taskId", "if": {"path": ["_meta"]}}},
+            "asks": [
+                {"method": "tasks/get", "name": ["taskId"]},
+                {"method": "tools/call", "if": {"path": ["_meta", "io.modelcontextprotocol/clientCapabilities", "extensions", "io.modelcontextprotocol/tasks"]}}
+            ],
+            "ends": [
+                {"result": {"name": ["taskId"], "if": {"path": ["status"], "is": ["completed", "failed", "cancelled"]}, "stopped": {"path": ["status"], "text": "cancelled"}}},
+                {"notification": {"method": "notifications/tasks", "name": ["taskId"], "if": {"path": ["status"], "is": ["completed", "failed", "cancelled"]}, "stopped": {"path": ["status"], "text": "cancelled"}}}
+            ]
+        }]
+    }"#;
+
+    #[test]
+    fn a_file_that_says_what_a_preset_says_makes_the_same_dialect() {
+        let files = [
+            (ACP, Dialect::ACP_V1),
+            (ACP_V2, Dialect::ACP_V2),
+            (LSP, Dialect::LSP_3_17),
+            (MCP, Dialect::MCP_2025_11_25),
+            (MCP_EXTENSION, Dialect::MCP_2026_07_28),
+        ];
+        for (text, preset) in files {
+            assert_eq!(described(text).unwrap().dialect, preset);
         }
     }
 }

@@ -2,6 +2,7 @@
 
 mod file;
 pub mod list;
+mod work;
 
 use std::borrow::Cow;
 use std::ffi::{OsStr, OsString};
