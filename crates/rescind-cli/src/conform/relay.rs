@@ -71,7 +71,7 @@ impl RelayArgs {
             Err(error) => return failure(exit::UNREACHABLE, error),
         };
         let far = vec![own, "conform".into(), "far".into()];
-        let relay = RelayProgram::new(self.command.clone(), far);
+        let relay = RelayProgram::new(self.suite.program(&self.command), far);
         spin("opening a session through the relay");
         let name = suite::name(&self.command);
         self.suite.run(

@@ -8,9 +8,9 @@ use std::sync::mpsc::channel;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use protocol_child::{Process, spawn};
+use protocol_child::Process;
 
-use crate::target::{Child, Link, Target, command, in_brackets, join, names_server, with_server};
+use crate::target::{Child, Link, Program, Target, in_brackets, join, names_server, with_server};
 
 /// The time that a client has to start its server, or to connect.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -20,7 +20,7 @@ const TICK: Duration = Duration::from_millis(2);
 /// A program that is a client, started anew for each check.
 #[derive(Clone, Debug)]
 pub struct ClientProgram {
-    command: Vec<OsString>,
+    program: Program,
     bridge: Vec<OsString>,
 }
 
@@ -31,24 +31,22 @@ impl ClientProgram {
     /// of one, the client starts its server itself. The command of that server is `bridge` with an address as
     /// its last argument: a program that calls [`bridge`] with it.
     #[must_use]
-    pub fn new(command: Vec<OsString>, bridge: Vec<OsString>) -> Self {
-        Self { command, bridge }
+    pub fn new(program: Program, bridge: Vec<OsString>) -> Self {
+        Self { program, bridge }
     }
 }
 
 impl Target for ClientProgram {
     fn start(&self) -> io::Result<Link> {
-        if !names_server(&self.command) {
-            let spawned = spawn(command(&self.command)?)?;
-            let child = Child::new(spawned.owner);
-            return Ok(Link::new(spawned.stdout, spawned.stdin, Some(child)));
+        if !names_server(&self.program.command) {
+            return self.program.start();
         }
         let listener = TcpListener::bind("127.0.0.1:0")?;
         listener.set_nonblocking(true)?;
         let mut server = self.bridge.clone();
         server.push(listener.local_addr()?.to_string().into());
-        let client = with_server(&self.command, &server, str::to_owned);
-        start(&client, "started its server", || match listener.accept() {
+        let client = with_server(&self.program.command, &server, str::to_owned);
+        start(&self.program.with(client), "started its server", || match listener.accept() {
             Ok((stream, _)) => {
                 stream.set_nonblocking(false)?;
                 Link::over(stream).map(Some)
@@ -78,7 +76,7 @@ pub trait ClientListener: Sync {
 /// A client that connects to its server: a program that is started anew for each check, or whoever comes.
 #[derive(Debug)]
 pub struct ConnectingClient<L> {
-    command: Vec<OsString>,
+    program: Program,
     listener: L,
     /// Whether somebody has come: then the next is waited for no longer than a program.
     has_come: AtomicBool,
@@ -88,8 +86,8 @@ impl<L: ClientListener> ConnectingClient<L> {
     /// A program and its arguments, in which [`SERVER`](crate::SERVER) stands for the address; or none, for clients that are
     /// started by somebody else.
     #[must_use]
-    pub fn new(command: Vec<OsString>, listener: L) -> Self {
-        Self { command, listener, has_come: AtomicBool::new(false) }
+    pub fn new(program: Program, listener: L) -> Self {
+        Self { program, listener, has_come: AtomicBool::new(false) }
     }
 
     fn visitor(&self, address: &str) -> io::Result<Link> {
@@ -108,21 +106,21 @@ impl<L: ClientListener> ConnectingClient<L> {
 impl<L: ClientListener> Target for ConnectingClient<L> {
     fn start(&self) -> io::Result<Link> {
         let address = self.listener.address();
-        if self.command.is_empty() {
+        if self.program.command.is_empty() {
             return self.visitor(&address);
         }
-        let client = with_server(&self.command, &[address.as_str().into()], str::to_owned);
-        start(&client, "connected", || self.listener.accept(&address, TICK))
+        let client = with_server(&self.program.command, &[address.as_str().into()], str::to_owned);
+        start(&self.program.with(client), "connected", || self.listener.accept(&address, TICK))
     }
 }
 
 /// Starts a client, and takes its connection once it has `done` what makes one.
 fn start(
-    client: &[OsString],
+    client: &Program,
     done: &str,
     take: impl FnMut() -> io::Result<Option<Link>>,
 ) -> io::Result<Link> {
-    let spawned = spawn(command(client)?)?;
+    let spawned = client.spawn()?;
     // What it prints is for its user, and what it reads comes from nobody.
     let mut printed = spawned.stdout;
     thread::spawn(move || io::copy(&mut printed, &mut io::sink()));

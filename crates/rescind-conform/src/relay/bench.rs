@@ -130,18 +130,16 @@ impl Bench {
             Ok(far) => End::new(Side::Far, protocols[1], far, &arrive),
             Err(error) => return Err((error.to_string(), stderr(&child))),
         };
-        let begun = Instant::now();
-        let (log, notifications) = (Vec::new(), Vec::new());
         let mut bench = Self {
             near,
             far,
             arrived,
             child,
             patience,
-            begun,
+            begun: Instant::now(),
             reaches: [Some(Work::Unknown); 2],
-            log,
-            opening: notifications,
+            log: Vec::new(),
+            opening: Vec::new(),
             was_late: false,
             is_open: false,
             numbered: Cell::new(0),

@@ -50,7 +50,7 @@ impl fmt::Debug for Ends {
 /// The program of a relay, which starts its server by a command.
 #[derive(Clone, Debug)]
 pub struct RelayProgram {
-    relay: Vec<OsString>,
+    relay: Program,
     far: Vec<OsString>,
 }
 
@@ -60,16 +60,17 @@ impl RelayProgram {
     /// The server's command takes the place of the argument `{server}`, and comes at the end if there is none.
     /// Within an argument `{server}` becomes that command in one piece, as a shell reads it.
     #[must_use]
-    pub fn new(relay: Vec<OsString>, far: Vec<OsString>) -> Self {
+    pub fn new(relay: Program, far: Vec<OsString>) -> Self {
         Self { relay, far }
     }
 
     fn command(&self, address: &str) -> Vec<OsString> {
         let mut far = self.far.clone();
         far.push(address.into());
-        match names_server(&self.relay) {
-            true => with_server(&self.relay, &far, quoted),
-            false => [&self.relay[..], &far].concat(),
+        let relay = &self.relay.command;
+        match names_server(relay) {
+            true => with_server(relay, &far, quoted),
+            false => [&relay[..], &far].concat(),
         }
     }
 }
@@ -84,7 +85,7 @@ impl Relay for RelayProgram {
         let listener = TcpListener::bind("127.0.0.1:0")?;
         let port = listener.local_addr()?.port();
         let token = format!("{:016x}", fastrand::u64(..));
-        let near = Program::new(self.command(&format!("{port}/{token}"))).start()?;
+        let near = self.relay.with(self.command(&format!("{port}/{token}"))).start()?;
         let relay = near.child.as_ref().map(|child| child.process().clone());
         Ok(Ends::new(near, move |patience| accept(listener, token, relay, patience.max(HELLO))))
     }
@@ -167,10 +168,10 @@ pub fn far(address: &str) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use super::RelayProgram;
+    use super::{Program, RelayProgram};
 
     fn command(relay: &[&str]) -> Vec<String> {
-        let relay = relay.iter().map(Into::into).collect();
+        let relay = Program::new(relay.iter().map(Into::into).collect());
         let words = RelayProgram::new(relay, vec!["far".into(), "it's".into()]).command("1/a");
         words.iter().map(|word| word.to_string_lossy().into_owned()).collect()
     }
