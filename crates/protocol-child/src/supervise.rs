@@ -85,6 +85,16 @@ pub fn supervise(
     // A process that leads a session can't begin one. It has none to leave then.
     let _ = setsid();
     set_child_subreaper(Some(getpid()))?;
+    let (tell, events) = channel();
+    let (orders, told) = (host.try_clone()?, tell.clone());
+    let (begin, begun) = channel();
+    thread::Builder::new().name("orders".into()).spawn(move || hear(orders, &told))?;
+    thread::Builder::new().name("ends".into()).spawn(move || {
+        // There is no child before.
+        if begun.recv().is_ok() {
+            reap(&tell);
+        }
+    })?;
     // A signal for its whole group does not reach us.
     command.stdin(Stdio::from(stdin)).stdout(Stdio::from(stdout)).process_group(0);
     let spawned = command.spawn();
@@ -97,11 +107,8 @@ pub fn supervise(
             return writeln!(host, "failed {code}");
         }
     };
-    writeln!(host, "started {process}")?;
-    let (tell, events) = channel();
-    let (orders, told) = (host.try_clone()?, tell.clone());
-    thread::Builder::new().name("orders".into()).spawn(move || hear(orders, &told))?;
-    thread::Builder::new().name("ends".into()).spawn(move || reap(&tell))?;
+    // Nothing fails from here on: somebody has to end the process. A host that is gone is heard of.
+    let _ = (writeln!(host, "started {process}"), begin.send(()));
     let Supervision { grace, detached } = *supervision;
     let (process, named) = (pid(process), BTreeSet::new());
     let mut supervisor = Supervisor { process, is_running: true, host, grace, detached, named };

@@ -14,9 +14,7 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand, ValueEnum};
 use protocol_core::Framing;
-use rescind_conform::{
-    CHECKS, Opening, Options, Program, Request, Target, client_page, page, relay_page,
-};
+use rescind_conform::{CHECKS, Opening, Options, Request, Target, client_page, page, relay_page};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -180,7 +178,7 @@ impl ServerArgs {
                 token_file: self.token_file.clone(),
                 ca: self.ca.clone(),
             }),
-            None => Box::new(Program::new(self.command.clone())),
+            None => Box::new(self.suite.program(&self.command)),
         }
     }
 

@@ -1,4 +1,4 @@
-//! The process of a server that `call`, `relay` and `replay` start.
+//! The process of a program that `call`, `relay`, `replay` and `conform` start.
 
 #[cfg(target_os = "linux")]
 use std::ffi::OsString;
@@ -31,7 +31,7 @@ pub(crate) struct ProcessArgs {
     env: Vec<(String, String)>,
 
     /// The time that the server may take to end once its input is closed, and once more after SIGTERM, such as
-    /// 10s [default: 500ms for a call, 2s behind a relay or a replay]
+    /// 10s [default: 500ms for a call, 2s behind a relay or a replay, 10s for a test]
     #[arg(long, value_name = "DUR", value_parser = crate::duration)]
     exit_grace: Option<Duration>,
 
@@ -51,6 +51,22 @@ impl ProcessArgs {
         }
         command.envs(self.env.iter().map(|(name, value)| (name, value)));
         keep(ChildCommand::new(command)).grace(grace).stderr(stderr())
+    }
+
+    /// Returns the arguments that these options were read from, without the values of variables.
+    pub(crate) fn words(&self) -> Vec<String> {
+        let mut words = Vec::new();
+        if let Some(directory) = &self.cwd {
+            words.extend(["--cwd".into(), directory.display().to_string()]);
+        }
+        words.extend(self.env.iter().flat_map(|(name, _)| ["--env".into(), format!("{name}=…")]));
+        if let Some(grace) = self.exit_grace {
+            words.extend(["--exit-grace".into(), format!("{}ms", grace.as_millis())]);
+        }
+        if self.leave_detached {
+            words.push("--leave-detached".into());
+        }
+        words
     }
 
     /// Returns ourselves as the supervisor of the command.

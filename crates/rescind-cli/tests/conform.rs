@@ -240,12 +240,16 @@ fn a_failure_has_its_evidence_in_every_report() {
     let (json, junit, markdown, badge) =
         (file("a.json"), file("a.xml"), file("a.md"), file("a.badge"));
     let reports = ["--json", &json, "--junit", &junit, "--markdown", &markdown, "--badge", &badge];
-    let output = conform(&[&STUBBORN[..], &reports, &["--seed", "5"]].concat(), &[]);
+    let process = ["--env", "KEY=secret", "--exit-grace", "20s", "--leave-detached"];
+    let output = conform(&[&STUBBORN[..], &reports, &process, &["--seed", "5"]].concat(), &[]);
     let said = text(&output);
     assert_eq!(output.status.code(), Some(1), "{said}");
     assert!(said.contains("fail          SHOULD      honour/one-read"), "{said}");
     assert!(
-        said.contains("--slow-time 500ms --only honour/one-read --seed 5 -- "),
+        said.contains(
+            "--slow-time 500ms --env 'KEY=…' --exit-grace 20000ms --leave-detached \
+             --only honour/one-read --seed 5 -- "
+        ),
         "the line that runs it again: {said}"
     );
     assert!(said.contains("$/cancel_request"), "the last messages of both sides: {said}");

@@ -1,16 +1,22 @@
-//! Every end of `rescind call`, `relay` and `replay` ends the processes that they spawned, and all descendants of those.
+//! Every end of `rescind call`, `relay`, `replay` and `conform` ends the processes that they spawned, and all descendants of those.
 //!
 //! The matrix (F102) is every command, every end and every way to detach a process. A run of the tests takes a
 //! part of it. With `RESCIND_MATRIX=N` in the environment it takes all of it, N times for a relay and 3 times for
 //! the others.
 
 use std::fs;
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader, IoSlice, Read};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
+use rustix::pipe::pipe;
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::support::{self, PATIENCE, RESCIND, Running};
@@ -146,8 +152,9 @@ fn f62_a_relay_reads_what_its_server_says_at_its_end() {
     }
 }
 
-/// A server that cares for nothing, in the variable `SERVER`.
-const DEAF: &str = r#"trap "" TERM INT HUP; echo there >&2; while :; do sleep 1000; done"#;
+/// A server that cares for nothing, in the variable `SERVER`. It makes the file `THERE`, since not every command
+/// shows what its server says.
+const DEAF: &str = r#"trap "" TERM INT HUP; : >"$THERE"; while :; do sleep 1000; done"#;
 
 /// The ways from a command to its server, by name.
 const WAYS: [(&str, &[&str]); 6] = [
@@ -184,8 +191,8 @@ const WAYS: [(&str, &[&str]); 6] = [
     ),
 ];
 
-/// The commands, with graces of 100 ms.
-const COMMANDS: [(&str, &[&str]); 3] = [
+/// The commands, with graces of 100 ms. None of them ends by itself.
+const COMMANDS: [(&str, &[&str]); 6] = [
     ("relay", &["relay", "--grace", "100ms", "--answer-after-end", "100ms"]),
     ("call", &["call", "work"]),
     (
@@ -198,6 +205,9 @@ const COMMANDS: [(&str, &[&str]); 3] = [
             "1h",
         ],
     ),
+    ("conform server", &["conform", "server", "--patience", "1h"]),
+    ("conform client", &["conform", "client", "--patience", "1h"]),
+    ("conform relay", &["conform", "relay", "--patience", "1h"]),
 ];
 
 /// Everything that ends a command.
@@ -221,6 +231,11 @@ const CAUSES: [Cause; 6] = [
 /// The environment of the matrix: how often the whole of it is gone through for a relay.
 const WHOLE: &str = "RESCIND_MATRIX";
 
+/// Returns the file that a server makes once it is there.
+fn witness(number: u32) -> PathBuf {
+    std::env::temp_dir().join(format!("rescind-orphans-{}-{number}", std::process::id()))
+}
+
 /// Whether a program is on this machine.
 fn is_there(program: &str) -> bool {
     let version = Command::new(program).arg("--version").stdout(Stdio::null()).status();
@@ -229,10 +244,11 @@ fn is_there(program: &str) -> bool {
 
 /// Runs one cell of the matrix, and returns the time from the cause until nothing was left.
 fn cell(command: &str, options: &[&str], (way, server): (&str, &[&str]), cause: Cause) -> Duration {
-    static NEXT: AtomicU32 = AtomicU32::new(0);
+    static NEXT: AtomicU32 = AtomicU32::new(1);
     let number = NEXT.fetch_add(1, Ordering::Relaxed);
     let what = format!("{command}, {way}, {cause:?}");
     let mark = format!("{} matrix {number}: {what}", std::process::id());
+    let there = witness(number);
     let mut parent = match cause {
         Cause::DeathOfParent => {
             let mut shell = Command::new("sh");
@@ -242,16 +258,15 @@ fn cell(command: &str, options: &[&str], (way, server): (&str, &[&str]), cause: 
         _ => Command::new(RESCIND),
     };
     parent.args(options).args(["--exit-grace", "100ms", "--"]).args(server);
-    parent.env(VARIABLE, &mark).env("SERVER", DEAF);
-    parent.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    parent.env(VARIABLE, &mark).env("SERVER", DEAF).env("THERE", &there);
+    parent.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
     let mut program = Killed(parent.spawn().unwrap());
-    let mut errors = BufReader::new(program.0.stderr.take().unwrap());
-    let mut line = String::new();
-    while !line.contains("there") {
-        line.clear();
-        assert_ne!(errors.read_line(&mut line).unwrap(), 0, "{what}");
+    let begun = Instant::now();
+    while !there.exists() {
+        assert!(begun.elapsed() < PATIENCE, "{what} starts no server");
+        thread::sleep(Duration::from_millis(5));
     }
-    thread::spawn(move || errors.lines().count());
+    fs::remove_file(there).unwrap();
     let begun = Instant::now();
     match cause {
         Cause::Signal(by) => support::signal(program.0.id(), by),
@@ -280,7 +295,7 @@ fn f102_nothing_that_descends_from_a_server_is_left_however_it_detached() {
         is_there
     });
     let there: Vec<_> = there.collect();
-    let mut longest = Duration::ZERO;
+    let (mut longest, mut failed) = (None, Vec::new());
     for (row, (command, options)) in COMMANDS.into_iter().enumerate() {
         for (column, way) in there.iter().enumerate() {
             for (number, cause) in CAUSES.into_iter().enumerate() {
@@ -300,14 +315,67 @@ fn f102_nothing_that_descends_from_a_server_is_left_however_it_detached() {
                             .iter()
                             .map(|_| scope.spawn(move || cell(command, options, *way, cause)));
                         for cell in cells.collect::<Vec<_>>() {
-                            longest = longest.max(cell.join().unwrap());
+                            let which = (command, way.0, cause);
+                            match cell.join() {
+                                Ok(took) if longest.is_none_or(|(most, _)| most < took) => {
+                                    longest = Some((took, which));
+                                }
+                                Ok(_) => {}
+                                Err(_) => failed.push(which),
+                            }
                         }
                     }
                 });
             }
         }
     }
-    println!("nothing is left after {longest:?} at most");
+    assert!(failed.is_empty(), "{failed:#?}");
+    println!("the slowest cell: {longest:?}");
+}
+
+#[test]
+fn f102_a_test_that_is_over_leaves_what_its_server_detached_only_where_that_is_asked_for() {
+    let server = r#"rm -f "$THERE"
+        setsid sh -c ': >"$THERE"; exec sleep 1000' </dev/null >/dev/null 2>&1 &
+        until [ -e "$THERE" ]; do sleep 0.01; done
+        exec "$0" serve"#;
+    let there = witness(0);
+    for options in [&[][..], &["--leave-detached"]] {
+        let mark = format!("{} is over {options:?}", std::process::id());
+        let mut command = Command::new(RESCIND);
+        command.args(["conform", "server", "--only", "cancel/one-read", "--exit-grace", "1h"]);
+        command.args(["--slow", "sleep", r#"{"ms":"$MS"}"#]).args(options);
+        command.args(["--", "sh", "-c", server, RESCIND]);
+        let said = command.env(VARIABLE, &mark).env("THERE", &there).output().unwrap();
+        assert!(said.status.success(), "{said:?}");
+        if options.is_empty() {
+            assert_gone(&mark);
+        }
+        let left = marked(&mark);
+        assert_eq!(left.is_empty(), options.is_empty(), "{options:?}");
+        left.into_iter().for_each(|id| support::signal(id, Signal::KILL));
+    }
+    fs::remove_file(there).unwrap();
+}
+
+#[test]
+fn f102_a_tool_that_is_killed_while_its_server_starts_leaves_nothing() {
+    let mark = format!("{} starts", std::process::id());
+    // The tool passes the pipes of the server, and is gone before the server is.
+    let (tool, theirs) = UnixStream::pair().unwrap();
+    let ((stdin, _to), (_from, stdout)) = (pipe().unwrap(), pipe().unwrap());
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];
+    let mut passed = SendAncillaryBuffer::new(&mut space);
+    let pipes = [stdin.as_fd(), stdout.as_fd()];
+    assert!(passed.push(SendAncillaryMessage::ScmRights(&pipes)));
+    sendmsg(&tool, &[IoSlice::new(b"\n")], &mut passed, SendFlags::empty()).unwrap();
+    drop(tool);
+    let mut command = Command::new(RESCIND);
+    command.args(["supervise", "--grace", "100ms", "--", "sh", "-c", WRAPPED]);
+    command.env(VARIABLE, &mark).stdin(OwnedFd::from(theirs)).stdout(Stdio::null());
+    let mut supervisor = Killed(command.stderr(Stdio::null()).spawn().unwrap());
+    assert!(supervisor.0.wait().unwrap().success(), "it ends last");
+    assert_eq!(alive(&mark), 0);
 }
 
 /// Starts a relay whose server detaches another, and returns both and the mark.

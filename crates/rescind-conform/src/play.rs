@@ -578,10 +578,8 @@ impl<'a> Play<'a> {
                 self.patience.as_secs()
             )));
         }
-        self.ended = match self.session.child() {
-            Some(child) => child.ends(self.patience),
-            None => Some(true),
-        };
+        let child = self.session.child();
+        self.ended = child.map_or(Some(true), |child| child.ends(self.patience));
         Ok(())
     }
 }

@@ -51,19 +51,13 @@ fn is_stopped(group: Pid) -> bool {
     const PATIENCE: Duration = Duration::from_secs(2);
     let begun = Instant::now();
     while begun.elapsed() < PATIENCE {
-        let mut all = group_states(group.as_raw_pid()).peekable();
-        if all.peek().is_some() && all.all(|state| matches!(state, 'T' | 't' | 'Z' | 'X')) {
+        let mut all = group_stats(group.as_raw_pid()).peekable();
+        if all.peek().is_some() && all.all(|of| matches!(&*of[0], "T" | "t" | "Z" | "X")) {
             return true;
         }
         std::thread::sleep(Duration::from_millis(1));
     }
     false
-}
-
-/// The states of the processes in a group.
-#[cfg(target_os = "linux")]
-fn group_states(group: i32) -> impl Iterator<Item = char> {
-    group_stats(group).filter_map(|fields| fields.first()?.chars().next())
 }
 
 /// Returns the processor time that the group of a process has used, in ticks.

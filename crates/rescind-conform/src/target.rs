@@ -9,7 +9,7 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use protocol_child::{ChildCommand, Owner, Process, Pushed, Stderr, spawn};
+use protocol_child::{ChildCommand, Owner, Process, Pushed, Spawned, Stderr, spawn};
 
 use crate::stopped;
 
@@ -65,34 +65,51 @@ impl std::fmt::Display for Unreached {
 impl std::error::Error for Unreached {}
 
 /// A program that speaks on its standard input and output.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Program {
-    command: Vec<OsString>,
+    pub(crate) command: Vec<OsString>,
+    keep: Arc<dyn Fn(Command) -> ChildCommand + Send + Sync>,
 }
 
 impl Program {
-    /// A program and its arguments.
+    /// A program and its arguments. Its process ends soon after its input.
     #[must_use]
     pub fn new(command: Vec<OsString>) -> Self {
-        Self { command }
+        Self { command, keep: Arc::new(|command| ChildCommand::new(command).grace(GRACE)) }
+    }
+
+    /// Sets how its process is kept, such as below a [supervisor](ChildCommand::supervisor).
+    #[must_use]
+    pub fn kept(self, keep: impl Fn(Command) -> ChildCommand + Send + Sync + 'static) -> Self {
+        Self { keep: Arc::new(keep), ..self }
+    }
+
+    /// The same with other words.
+    pub(crate) fn with(&self, command: Vec<OsString>) -> Self {
+        Self { command, keep: self.keep.clone() }
+    }
+
+    /// Spawns it. The last of its standard error is kept.
+    pub(crate) fn spawn(&self) -> io::Result<Spawned> {
+        let (program, arguments) =
+            self.command.split_first().ok_or_else(|| io::Error::other("there is no command"))?;
+        let mut command = Command::new(program);
+        command.args(arguments);
+        spawn((self.keep)(command).stderr(Stderr::Last { bytes: STDERR_BYTES }))
+    }
+}
+
+impl std::fmt::Debug for Program {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("Program").field(&self.command).finish()
     }
 }
 
 impl Target for Program {
     fn start(&self) -> io::Result<Link> {
-        let spawned = spawn(command(&self.command)?)?;
-        let child = Child::new(spawned.owner);
-        Ok(Link::new(spawned.stdout, spawned.stdin, Some(child)))
+        let spawned = self.spawn()?;
+        Ok(Link::new(spawned.stdout, spawned.stdin, Some(Child::new(spawned.owner))))
     }
-}
-
-/// A command that ends soon after its input, and whose last words are kept.
-pub(crate) fn command(words: &[OsString]) -> io::Result<ChildCommand> {
-    let (program, arguments) =
-        words.split_first().ok_or_else(|| io::Error::other("there is no command"))?;
-    let mut command = Command::new(program);
-    command.args(arguments);
-    Ok(ChildCommand::new(command).grace(GRACE).stderr(Stderr::Last { bytes: STDERR_BYTES }))
 }
 
 /// A server in this process: a function that serves a connection until its input ends.

@@ -13,8 +13,8 @@ use std::time::Duration;
 use libtest_mimic::{Arguments, Failed, Trial};
 use protocol_core::Dialect;
 use rescind_conform::{
-    CLIENT_CHECKS, ClientOptions, ClientProgram, Outcome, Report, Request, SERVER, Verdict, Whole,
-    bridge, run_client,
+    CLIENT_CHECKS, ClientOptions, ClientProgram, Outcome, Program, Report, Request, SERVER,
+    Verdict, Whole, bridge, run_client,
 };
 use serde_json::json;
 
@@ -100,7 +100,7 @@ fn test(fault: Fault, dialect: &str, expected: &[&str]) -> Report {
         // None of them means all: those of a right client.
         options.suite.only = expected.iter().map(|id| (*id).into()).collect();
     }
-    let target = ClientProgram::new(command, vec![]);
+    let target = ClientProgram::new(Program::new(command), vec![]);
     run_client(&target, &options, |_| {}).expect("it makes a request")
 }
 
@@ -151,7 +151,8 @@ fn a_client_that_starts_its_server() -> Result<(), Failed> {
     let own = env::current_exe()?;
     let bridged = vec![own.clone().into(), "bridge".into()];
     let starts = ["starts", "None", "acp", SERVER].map(Into::into);
-    let target = ClientProgram::new([vec![own.into()], starts.to_vec()].concat(), bridged);
+    let target =
+        ClientProgram::new(Program::new([vec![own.into()], starts.to_vec()].concat()), bridged);
     let mut options = ClientOptions::new(Dialect::ACP_V1);
     options.trigger = Some(Request::new("stop", json!({})));
     options.suite.only = vec!["client-cancel".into(), "client-output".into(), "client-end".into()];

@@ -5,13 +5,16 @@
 use std::time::Duration;
 
 use protocol_core::Dialect;
-use rescind_conform::{Level, RelayOptions, RelayProgram, Report, Verdict, Whole, run_relay};
+use rescind_conform::{
+    Level, Program, RelayOptions, RelayProgram, Report, Verdict, Whole, run_relay,
+};
 use rescind_interop::peers::{CommandLine, line, relay, rescind};
 
 fn judge([near, far]: [&str; 2], relay: &[String], patience: u64) -> Report {
     let [near, far] = [near, far].map(|name| Dialect::named(name).expect("it is known"));
     let words = |words: &[String]| words.iter().map(Into::into).collect();
-    let relay = RelayProgram::new(words(relay), words(&line(&[rescind(), "conform", "far"])));
+    let relay =
+        RelayProgram::new(Program::new(words(relay)), words(&line(&[rescind(), "conform", "far"])));
     let mut options = RelayOptions::new(near, far);
     options.suite.patience = Duration::from_secs(patience);
     run_relay(&relay, &options, |_| {}).expect("a session is opened")

@@ -106,18 +106,18 @@ impl ClientArgs {
     }
 
     fn target(&self) -> Result<Box<dyn Target>, String> {
-        let command = self.command.clone();
+        let program = self.suite.program(&self.command);
         let Some(address) = &self.listen else {
             let own = env::current_exe().map_err(|error| error.to_string())?;
             let bridge = vec![own.into(), "conform".into(), "bridge".into()];
-            return Ok(Box::new(ClientProgram::new(command, bridge)));
+            return Ok(Box::new(ClientProgram::new(program, bridge)));
         };
         let refused = |error| format!("can't listen on {address}: {error}");
-        let doorway = Doorway::open(address, !command.is_empty()).map_err(refused)?;
-        if command.is_empty() {
+        let doorway = Doorway::open(address, !self.command.is_empty()).map_err(refused)?;
+        if self.command.is_empty() {
             note(format_args!("listening on {}", doorway.address()));
         }
-        Ok(Box::new(ConnectingClient::new(command, doorway)))
+        Ok(Box::new(ConnectingClient::new(program, doorway)))
     }
 
     fn options(&self) -> Result<ClientOptions, String> {

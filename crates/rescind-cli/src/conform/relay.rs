@@ -71,7 +71,7 @@ impl RelayArgs {
             Err(error) => return failure(exit::UNREACHABLE, error),
         };
         let bridge = vec![own, "conform".into(), "bridge".into()];
-        let relay = RelayProgram::new(self.command.clone(), bridge);
+        let relay = RelayProgram::new(self.suite.program(&self.command), bridge);
         spin("opening a session through the relay");
         let name = suite::name(&self.command);
         self.suite.run(

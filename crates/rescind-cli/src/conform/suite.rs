@@ -5,18 +5,25 @@ use std::fs;
 use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::time::Duration;
 
 use anstyle::{AnsiColor, Style};
 use clap::Args;
 use rescind_conform::{
-    Clause, Expected, Known, Outcome, Progress, Report, Suite, Unreached, Verdict, Way, Whole,
-    matrix,
+    Clause, Expected, Known, Outcome, Program, Progress, Report, Suite, Unreached, Verdict, Way,
+    Whole, matrix,
 };
 use serde_json::Value;
 
+use crate::ending::{self, OnCause, end_at_once};
+use crate::process::ProcessArgs;
+use crate::record::Session;
 use crate::terminal::{VALUE, harmless, print_json, spin, stop_spinning};
 use crate::{duration, exit, failure, output_error};
+
+/// The time that a tested program has to end once its input is closed.
+const GRACE: Duration = Duration::from_secs(10);
 
 /// Which checks run, how, and what is written about it.
 #[derive(Debug, Args)]
@@ -64,6 +71,9 @@ pub(super) struct SuiteArgs {
     /// Write a badge for a README, as an endpoint of shields.io
     #[arg(long, value_name = "FILE")]
     badge: Option<PathBuf>,
+
+    #[command(flatten)]
+    process: ProcessArgs,
 }
 
 impl SuiteArgs {
@@ -75,6 +85,12 @@ impl SuiteArgs {
         suite.only = self.only(all)?;
         suite.known = self.known(all)?;
         Ok(())
+    }
+
+    /// Returns the program to test.
+    pub(super) fn program(&self, command: &[OsString]) -> Program {
+        let process = self.process.clone();
+        Program::new(command.to_vec()).kept(move |command| process.child(command, GRACE))
     }
 
     /// The checks to run, of those that there are.
@@ -108,6 +124,7 @@ impl SuiteArgs {
             1 => Box::new(anstream::stderr()),
             _ => return failure(exit::USAGE, "only one report can be written to standard output"),
         };
+        end_when_asked();
         let mut written = Ok(());
         let ran = run(&mut |progress| {
             match (self.to_stdout(), progress) {
@@ -124,6 +141,9 @@ impl SuiteArgs {
             }
         });
         stop_spinning();
+        // Nothing that they have left detached is waited for.
+        #[cfg(target_os = "linux")]
+        protocol_child::kill_supervised();
         let report = match ran {
             Ok(report) => report,
             Err(error) => return failure(exit::UNREACHABLE, error),
@@ -168,6 +188,7 @@ impl SuiteArgs {
         if let Some(patience) = self.patience {
             words.extend(["--patience".into(), format!("{}ms", patience.as_millis())]);
         }
+        words.extend(self.process.words());
         let seed = self.seed.to_string();
         words.extend(["--only", id, "--seed", &seed].map(String::from));
         if !command.is_empty() {
@@ -176,6 +197,13 @@ impl SuiteArgs {
         words.extend(command.iter().map(|word| word.to_string_lossy().into_owned()));
         words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ")
     }
+}
+
+/// Ends the program by a signal, or once its caller is gone. Half a report is none, and no process is left.
+fn end_when_asked() {
+    let on: OnCause = Arc::new(|cause| end_at_once(cause, &Session::default()));
+    ending::callers(on.clone());
+    ending::signals(on);
 }
 
 /// Returns the name of a tested program in reports.

@@ -260,10 +260,10 @@ pub(super) fn play(
     pace: Pace,
     patience: Duration,
 ) -> io::Result<Played> {
-    let Spawned { owner, stdin, stdout, .. } = spawn(command)?;
     let (tell, said) = sync_channel(SAID);
-    let config = script.config.clone();
     end_when_asked(tell.clone());
+    let Spawned { owner, stdin, stdout, .. } = spawn(command)?;
+    let config = script.config.clone();
     thread::spawn(move || listen(stdout, config, &tell));
     let (say, told) = channel();
     thread::spawn(move || speak(stdin, &told));

@@ -6,10 +6,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use protocol_child::spawn;
-
 use crate::bridge::{Doorway, TICK, connection, names_server, with_server};
-use crate::target::{Child, Link, Program, Target, command};
+use crate::target::{Child, Link, Program, Target};
 
 /// The time that a client has to start its server, or to connect.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -17,7 +15,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// A program that is a client, started anew for each check.
 #[derive(Clone, Debug)]
 pub struct ClientProgram {
-    command: Vec<OsString>,
+    program: Program,
     bridge: Vec<OsString>,
 }
 
@@ -28,18 +26,19 @@ impl ClientProgram {
     /// of one, the client starts its server itself. The command of that server is `bridge` with an address as
     /// its last argument: a program that calls [`bridge`](crate::bridge()) with it.
     #[must_use]
-    pub fn new(command: Vec<OsString>, bridge: Vec<OsString>) -> Self {
-        Self { command, bridge }
+    pub fn new(program: Program, bridge: Vec<OsString>) -> Self {
+        Self { program, bridge }
     }
 }
 
 impl Target for ClientProgram {
     fn start(&self) -> io::Result<Link> {
-        if !names_server(&self.command) {
-            return Program::new(self.command.clone()).start();
+        if !names_server(&self.program.command) {
+            return self.program.start();
         }
         let doorway = Doorway::open()?;
-        let client = with_server(&self.command, &doorway.bridge(&self.bridge)?, str::to_owned);
+        let server = doorway.bridge(&self.bridge)?;
+        let client = self.program.with(with_server(&self.program.command, &server, str::to_owned));
         start(&client, "started its server", || doorway.take())
     }
 }
@@ -60,7 +59,7 @@ pub trait ClientListener: Sync {
 /// A client that connects to its server: a program that is started anew for each check, or whoever comes.
 #[derive(Debug)]
 pub struct ConnectingClient<L> {
-    command: Vec<OsString>,
+    program: Program,
     listener: L,
     /// Whether somebody has come: then the next is waited for no longer than a program.
     has_come: AtomicBool,
@@ -70,8 +69,8 @@ impl<L: ClientListener> ConnectingClient<L> {
     /// A program and its arguments, in which [`SERVER`](crate::SERVER) stands for the address; or none, for clients that are
     /// started by somebody else.
     #[must_use]
-    pub fn new(command: Vec<OsString>, listener: L) -> Self {
-        Self { command, listener, has_come: AtomicBool::new(false) }
+    pub fn new(program: Program, listener: L) -> Self {
+        Self { program, listener, has_come: AtomicBool::new(false) }
     }
 
     fn visitor(&self, address: &str) -> io::Result<Link> {
@@ -90,21 +89,21 @@ impl<L: ClientListener> ConnectingClient<L> {
 impl<L: ClientListener> Target for ConnectingClient<L> {
     fn start(&self) -> io::Result<Link> {
         let address = self.listener.address();
-        if self.command.is_empty() {
+        if self.program.command.is_empty() {
             return self.visitor(&address);
         }
-        let client = with_server(&self.command, &[address.as_str().into()], str::to_owned);
-        start(&client, "connected", || self.listener.accept(&address, TICK))
+        let client = with_server(&self.program.command, &[address.as_str().into()], str::to_owned);
+        start(&self.program.with(client), "connected", || self.listener.accept(&address, TICK))
     }
 }
 
 /// Starts a client, and takes its connection once it has `done` what makes one.
 fn start(
-    client: &[OsString],
+    client: &Program,
     done: &str,
     take: impl FnMut() -> io::Result<Option<Link>>,
 ) -> io::Result<Link> {
-    let spawned = spawn(command(client)?)?;
+    let spawned = client.spawn()?;
     // What it prints is for its user, and what it reads comes from nobody.
     let mut printed = spawned.stdout;
     thread::spawn(move || io::copy(&mut printed, &mut io::sink()));

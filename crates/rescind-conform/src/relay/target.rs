@@ -48,7 +48,7 @@ impl fmt::Debug for Ends {
 /// The program of a relay, which starts its server by a command.
 #[derive(Clone, Debug)]
 pub struct RelayProgram {
-    relay: Vec<OsString>,
+    relay: Program,
     bridge: Vec<OsString>,
 }
 
@@ -59,14 +59,15 @@ impl RelayProgram {
     /// The server's command takes the place of the argument `{server}`, and comes at the end if there is none.
     /// Within an argument `{server}` becomes that command in one piece, as a shell reads it.
     #[must_use]
-    pub fn new(relay: Vec<OsString>, bridge: Vec<OsString>) -> Self {
+    pub fn new(relay: Program, bridge: Vec<OsString>) -> Self {
         Self { relay, bridge }
     }
 
     fn command(&self, server: &[OsString]) -> Vec<OsString> {
-        match names_server(&self.relay) {
-            true => with_server(&self.relay, server, quoted),
-            false => [&self.relay, server].concat(),
+        let relay = &self.relay.command;
+        match names_server(relay) {
+            true => with_server(relay, server, quoted),
+            false => [relay, server].concat(),
         }
     }
 }
@@ -79,7 +80,7 @@ fn quoted(word: &str) -> String {
 impl Relay for RelayProgram {
     fn start(&self) -> io::Result<Ends> {
         let doorway = Doorway::open()?;
-        let near = Program::new(self.command(&doorway.bridge(&self.bridge)?)).start()?;
+        let near = self.relay.with(self.command(&doorway.bridge(&self.bridge)?)).start()?;
         let process = near.child.as_ref().map(|child| child.process().clone());
         let process = process.ok_or_else(|| io::Error::other("the relay is no process"))?;
         Ok(Ends::new(near, move |patience| {
@@ -108,10 +109,10 @@ where
 
 #[cfg(test)]
 mod tests {
-    use super::RelayProgram;
+    use super::{Program, RelayProgram};
 
     fn command(relay: &[&str]) -> Vec<String> {
-        let relay = relay.iter().map(Into::into).collect();
+        let relay = Program::new(relay.iter().map(Into::into).collect());
         let server = ["far", "it's", "1/a"].map(Into::into);
         let words = RelayProgram::new(relay, vec![]).command(&server);
         words.iter().map(|word| word.to_string_lossy().into_owned()).collect()

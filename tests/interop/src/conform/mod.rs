@@ -122,7 +122,8 @@ impl Peer {
             let bridge = [rescind(), "conform", "bridge"].map(Into::into).to_vec();
             let mut options = RelayOptions::new(self.dialect.clone(), self.dialect.clone());
             options.suite.only = only.to_vec();
-            return run_relay(&RelayProgram::new(command, bridge), &options, |_| {}).map(Some);
+            return run_relay(&RelayProgram::new(Program::new(command), bridge), &options, |_| {})
+                .map(Some);
         }
         let mut options = self.options();
         options.suite.only = only.to_vec();
