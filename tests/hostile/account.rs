@@ -27,8 +27,6 @@ const STALLED: Duration = Duration::from_secs(2);
 const WAIT: Duration = Duration::from_millis(50);
 /// The most that a server keeps of an attack, and when.
 const KEPT: usize = 16 * MIB;
-/// The same where each connection has threads, and glibc a heap for each few of them.
-const KEPT_BY_THREADS: usize = 64 * MIB;
 const LATER: Duration = Duration::from_secs(10);
 /// Responses to a bystander once all attackers hold all that they can, and as many once they are gone.
 const AFTER: usize = 20;
@@ -132,7 +130,7 @@ impl Client {
 }
 
 /// Attacks a server that says on its standard error where it listens.
-fn withstood(name: &str, mut program: Program, is_websocket: bool, kept: usize) {
+fn withstood(name: &str, mut program: Program, is_websocket: bool) {
     let pool = AccountLimits::DEFAULT.pool_bytes;
     let line = program.first_line();
     let address = line.split_whitespace().next_back().unwrap().to_owned();
@@ -189,7 +187,7 @@ fn withstood(name: &str, mut program: Program, is_websocket: bool, kept: usize) 
     times.sort();
     let p99 = times[times.len() * 99 / 100];
     // Memory goes back while somebody is connected who is quiet.
-    let (over, kept) = (Instant::now(), kept.max(idle / 10));
+    let (over, kept) = (Instant::now(), KEPT.max(idle / 10));
     let resident = || process.resident().unwrap();
     while resident() > idle + kept && over.elapsed() < LATER {
         thread::sleep(Duration::from_millis(100));
@@ -210,8 +208,8 @@ fn withstood(name: &str, mut program: Program, is_websocket: bool, kept: usize) 
 }
 
 /// Attacks a server of the libraries, which returns what was freed as docs/memory.md says.
-fn host_withstood(runtime: &str, is_websocket: bool, kept: usize) {
-    withstood(runtime, Program::hosted(&[runtime, "default"]), is_websocket, kept);
+fn host_withstood(runtime: &str, is_websocket: bool) {
+    withstood(runtime, Program::hosted(&[runtime, "default"]), is_websocket);
 }
 
 #[test]
@@ -225,7 +223,7 @@ fn f99_sixty_four_connections_hold_no_more_than_the_pool_of_serve() {
         [("ws://127.0.0.1:0", &[][..]), (&local, &[]), ("wss://127.0.0.1:0", &secure)]
     {
         let arguments = [&["serve", "--listen", address], more].concat();
-        withstood(address, Program::start(&arguments), true, KEPT);
+        withstood(address, Program::start(&arguments), true);
     }
 }
 
@@ -233,12 +231,12 @@ fn f99_sixty_four_connections_hold_no_more_than_the_pool_of_serve() {
 fn f99_sixty_four_connections_hold_no_more_than_the_pool_of_a_listener() {
     let _alone = alone();
     for runtime in ["tokio", "smol"] {
-        host_withstood(runtime, true, KEPT);
+        host_withstood(runtime, true);
     }
 }
 
 #[test]
 fn f99_sixty_four_connections_hold_no_more_than_the_pool_of_threads() {
     let _alone = alone();
-    host_withstood("threads", false, KEPT_BY_THREADS);
+    host_withstood("threads", false);
 }

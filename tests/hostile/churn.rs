@@ -140,6 +140,8 @@ fn g02_nothing_is_lost_and_nothing_comes_twice_though_clients_hang_up_and_the_se
     let _alone = alone();
     let seconds = std::env::var("CHURN_SECONDS").map_or(3, |seconds| seconds.parse().unwrap());
     let server = Server::start(&["--grace", "10s", "--connections-per-address", "1024"]);
+    let resident = || server.program.process().resident().unwrap();
+    let idle = resident();
     let (answered, stays, is_ending) =
         (AtomicUsize::new(0), AtomicUsize::new(0), AtomicBool::new(false));
     thread::scope(|scope| {
@@ -163,10 +165,15 @@ fn g02_nothing_is_lost_and_nothing_comes_twice_though_clients_hang_up_and_the_se
             });
         }
         thread::sleep(Duration::from_secs(seconds) / 3);
-        let before = server.program.process().resident().unwrap();
+        let before = resident();
         thread::sleep(Duration::from_secs(seconds) * 2 / 3);
-        let after = server.program.process().resident().unwrap();
-        println!("{} after a third of the time, {} at its end", mib(before), mib(after));
+        let after = resident();
+        println!(
+            "{} idle, {} after a third of the time, {} at its end",
+            mib(idle),
+            mib(before),
+            mib(after)
+        );
         is_ending.store(true, Relaxed);
         let id = i32::try_from(server.program.child.id()).unwrap();
         kill_process(Pid::from_raw(id).unwrap(), Signal::TERM).unwrap();

@@ -4,8 +4,10 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 
-/// The longest description of a dialect, or of an opening.
+/// The longest description of a dialect, or of an opening, and the longest file of certificates.
 pub(crate) const DESCRIPTION: u64 = 4 << 20;
+/// The longest params, which are all that may wait to be sent.
+pub(crate) const PARAMS: u64 = 64 << 20;
 /// The longest file of a secret.
 pub(crate) const SECRET: u64 = 4 << 10;
 
@@ -15,16 +17,39 @@ pub(crate) const SECRET: u64 = 4 << 10;
 ///
 /// It can't be read, is longer, or is no UTF-8.
 pub(crate) fn text(path: &Path, most: u64) -> io::Result<String> {
+    text_in(bytes(path, most)?)
+}
+
+/// Reads a file of at most so many bytes.
+///
+/// # Errors
+///
+/// It can't be read, or is longer.
+pub(crate) fn bytes(path: &Path, most: u64) -> io::Result<Vec<u8>> {
     of(File::open(path)?, most)
 }
 
-fn of(from: impl Read, most: u64) -> io::Result<String> {
-    let mut text = String::new();
-    let read = from.take(most + 1).read_to_string(&mut text)?;
+/// Reads standard input, of at most so many bytes.
+///
+/// # Errors
+///
+/// It can't be read, is longer, or is no UTF-8.
+pub(crate) fn standard(most: u64) -> io::Result<String> {
+    text_in(of(io::stdin(), most)?)
+}
+
+fn text_in(bytes: Vec<u8>) -> io::Result<String> {
+    let no_text = |_| io::Error::new(io::ErrorKind::InvalidData, "it is no UTF-8");
+    String::from_utf8(bytes).map_err(no_text)
+}
+
+fn of(from: impl Read, most: u64) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    let read = from.take(most + 1).read_to_end(&mut bytes)?;
     if read as u64 > most {
         return Err(io::Error::other(format!("it is longer than {most} bytes")));
     }
-    Ok(text)
+    Ok(bytes)
 }
 
 /// Returns whether standard input is a directory, which can be opened and not be read.
@@ -47,7 +72,7 @@ mod tests {
 
     #[test]
     fn f109_a_file_without_end_is_not_read_to_its_end() {
-        assert_eq!(of(&b"1234"[..], 4).unwrap(), "1234");
+        assert_eq!(of(&b"1234"[..], 4).unwrap(), b"1234");
         assert_eq!(of(&b"12345"[..], 4).unwrap_err().to_string(), "it is longer than 4 bytes");
         assert!(of(io::repeat(b'x'), DESCRIPTION).is_err());
     }

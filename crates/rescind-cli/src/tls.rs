@@ -11,6 +11,7 @@ use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName}
 use tokio_rustls::rustls::{ClientConfig, ClientConnection, RootCertStore, ServerConfig};
 use tokio_rustls::{TlsAcceptor, TlsConnector};
 
+use crate::input;
 use crate::socket::Stream;
 
 /// Bytes that wait to be sent below a WebSocket, as text and once more encrypted. Above it the WebSocket waits, whose
@@ -24,7 +25,8 @@ impl Acceptor {
     /// The chain of certificates in one file, the key of the first in another, both in PEM.
     pub(crate) fn new(certificates: &Path, key: &Path) -> Result<Self, String> {
         let chain = certificates_in(certificates)?;
-        let secret = PrivateKeyDer::from_pem_file(key).map_err(|error| refused(key, &error))?;
+        let secret = PrivateKeyDer::from_pem_slice(&text(key)?);
+        let secret = secret.map_err(|error| refused(key, &error))?;
         let config = ServerConfig::builder_with_provider(Arc::new(default_provider()))
             .with_safe_default_protocol_versions()
             .map_err(|error| error.to_string())?
@@ -97,14 +99,18 @@ impl Client {
 }
 
 fn certificates_in(file: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
-    let certificates: Result<Vec<_>, _> =
-        CertificateDer::pem_file_iter(file).map_err(|error| refused(file, &error))?.collect();
+    let certificates: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&text(file)?).collect();
     match certificates {
         Ok(certificates) if certificates.is_empty() => {
             Err(refused(file, &"there is no certificate"))
         }
         certificates => certificates.map_err(|error| refused(file, &error)),
     }
+}
+
+/// Returns a file of PEM, which may have comments that are no UTF-8.
+fn text(file: &Path) -> Result<Vec<u8>, String> {
+    input::bytes(file, input::DESCRIPTION).map_err(|error| refused(file, &error))
 }
 
 fn refused(file: &Path, why: &dyn Display) -> String {

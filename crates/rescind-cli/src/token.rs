@@ -12,7 +12,7 @@ pub(crate) fn read(file: Option<&Path>) -> Result<Option<String>, String> {
     let refused = |why: &dyn Display| format!("{}: {why}", path.display());
     if is_for_others(path) {
         let file = path.display().to_string().replace('\'', r"'\''");
-        return Err(refused(&format_args!("others can read it: chmod o= '{file}' keeps them out")));
+        return Err(refused(&format_args!("others can open it: chmod o= '{file}' keeps them out")));
     }
     let text = input::text(path, input::SECRET).map_err(|error| refused(&error))?;
     let secret = text.trim_end_matches(['\r', '\n']);
@@ -22,12 +22,12 @@ pub(crate) fn read(file: Option<&Path>) -> Result<Option<String>, String> {
     Ok(Some(secret.to_owned()))
 }
 
-/// Returns whether everybody on the machine can read a file. A pipe, as of `<(command)`, is nobody else's.
+/// Returns whether everybody on the machine can read or write a file. A pipe, as of `<(command)`, is nobody else's.
 #[cfg(unix)]
 fn is_for_others(path: &Path) -> bool {
     use std::os::unix::fs::PermissionsExt;
 
-    path.metadata().is_ok_and(|file| file.is_file() && file.permissions().mode() & 0o004 != 0)
+    path.metadata().is_ok_and(|file| file.is_file() && file.permissions().mode() & 0o006 != 0)
 }
 
 #[cfg(not(unix))]

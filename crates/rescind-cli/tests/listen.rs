@@ -401,12 +401,13 @@ fn f105_a_limit_that_is_named_holds_for_this_machine_too() {
 #[test]
 fn f110_a_token_file_that_everybody_can_read_is_refused() {
     let secret = file("everybody", "secret");
-    std::fs::set_permissions(&secret, std::fs::Permissions::from_mode(0o644)).unwrap();
     let path = secret.to_str().unwrap();
-    for command in [
-        &["serve", "--listen", LOCAL, "--token-file", path][..],
-        &["call", "--connect", "ws://127.0.0.1:1", "--token-file", path, "m"],
+    for (mode, command) in [
+        (0o644, &["serve", "--listen", LOCAL, "--token-file", path][..]),
+        (0o622, &["serve", "--listen", LOCAL, "--token-file", path]),
+        (0o644, &["call", "--connect", "ws://127.0.0.1:1", "--token-file", path, "m"]),
     ] {
+        std::fs::set_permissions(&secret, std::fs::Permissions::from_mode(mode)).unwrap();
         let said = rescind(command);
         assert_eq!(said.code, Some(2), "{said:?}");
         assert!(said.stderr.contains(&format!("chmod o= '{path}'")), "{said:?}");

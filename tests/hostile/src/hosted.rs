@@ -22,7 +22,7 @@ use protocol_router::{LocalRouter, Router};
 use protocol_smol::SmolTimer;
 use protocol_tokio::TokioTimer;
 use protocol_websocket::{Listener, ListenerLimits, Origins};
-use rescind_cli::freed::{Freed, INTERVAL, trim};
+use rescind_cli::freed::{Freed, INTERVAL, share_heap, trim};
 use rescind_hostile_suite::hosting::options;
 use serde_json::value::RawValue;
 use smol::{LocalExecutor, block_on};
@@ -150,6 +150,7 @@ fn listen_on_threads(options: impl Fn() -> Options) -> io::Result<()> {
     let path = std::env::temp_dir().join(format!("hosted-{}.sock", std::process::id()));
     // One that a process with this number has left.
     let _ = std::fs::remove_file(&path);
+    share_heap();
     let bound = UnixListener::bind(&path)?;
     eprintln!("listening on unix:{}", path.display());
     let account = Account::new(AccountLimits::within(AccountLimits::DEFAULT.pool_bytes));

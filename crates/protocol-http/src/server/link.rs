@@ -2,10 +2,10 @@
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use core::future::poll_fn;
-use core::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use core::future::{pending, poll_fn};
+use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use core::time::Duration;
-use std::sync::Mutex;
+use std::sync::{Mutex, OnceLock};
 
 use http::Version;
 use protocol_async::hub::{Charge, Holder};
@@ -26,7 +26,8 @@ pub(super) struct Link {
     kill: Notify,
     /// The bytes that the transport took, where the connection is ours.
     written: AtomicU64,
-    is_http2: AtomicBool,
+    /// The version of HTTP, once there was a request.
+    version: OnceLock<Version>,
     /// The responses that are finished and that hyper still has a use for. Those of others their session watches.
     finished: Mutex<Vec<Finished>>,
 }
@@ -45,7 +46,7 @@ impl Link {
             granted: watch::Sender::new(Grant::All),
             kill: Notify::new(),
             written: AtomicU64::new(0),
-            is_http2: AtomicBool::new(false),
+            version: OnceLock::new(),
             finished: Mutex::default(),
         })
     }
@@ -74,9 +75,19 @@ impl Link {
         let _ = self.granted.subscribe().wait_for(may_read).await;
     }
 
-    /// Notes the version of a request.
+    /// Notes the version of a request, which is that of all requests of a connection.
     pub(super) fn set_version(&self, version: Version) {
-        self.is_http2.store(version == Version::HTTP_2, Relaxed);
+        let _ = self.version.set(version);
+    }
+
+    /// Waits until a connection has been there for this time and has had no request.
+    ///
+    /// hyper's timer begins with the head of HTTP/1, and there is none before hyper knows the version.
+    pub(super) async fn unasked(&self, time: Duration) {
+        sleep(time).await;
+        if self.version.get().is_some() {
+            pending::<()>().await;
+        }
     }
 
     /// Notes that the transport took bytes.
@@ -89,7 +100,8 @@ impl Link {
     /// hyper takes large pieces, so a slow client is seen by what the transport takes. The transport of HTTP/2 takes
     /// pings and other responses too, so there it tells nothing.
     pub(super) fn read(&self, response: &Mutex<Unsent>) -> u64 {
-        let written = if self.is_http2.load(Relaxed) { 0 } else { self.written.load(Relaxed) };
+        let is_http2 = self.version.get() == Some(&Version::HTTP_2);
+        let written = if is_http2 { 0 } else { self.written.load(Relaxed) };
         lock(response).taken + written
     }
 

@@ -186,6 +186,7 @@ impl Server {
         let stream = InspectWriter::new(stream, count);
         let mut connection = pin!(builder.serve_connection(TokioIo::new(stream), service));
         let mut unread = pin!(link.unread(options.patience));
+        let mut unasked = pin!(link.unasked(head_time));
         let mut is_closing = false;
         loop {
             tokio::select! {
@@ -193,6 +194,7 @@ impl Server {
                 _ = connection.as_mut() => return,
                 () = link.ended() => return,
                 () = unread.as_mut() => return,
+                () = unasked.as_mut() => return,
                 _ = stage.wait_for(|stage| *stage == Stage::Abandoned) => return,
                 _ = self.is_draining(), if !is_closing => {
                     is_closing = true;

@@ -6,6 +6,7 @@ use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::pin::pin;
+use core::time::Duration;
 
 use bytes::{Buf, BufMut, Bytes};
 use http::header::{
@@ -20,7 +21,7 @@ use protocol_core::WireId;
 use subtle::ConstantTimeEq;
 use tokio::sync::mpsc::unbounded_channel;
 use tokio::sync::{Semaphore, oneshot, watch};
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 
 use super::driver::{Driver, dialect};
 use super::link::Link;
@@ -36,6 +37,9 @@ use crate::session::ResponseHead;
 
 const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
 const BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
+
+/// The time that a wrong secret takes, on its own connection (F110).
+const GUESS: Duration = Duration::from_secs(1);
 
 /// The state that all connections of a server share.
 pub(super) struct Shared {
@@ -78,6 +82,10 @@ impl Shared {
         let assumed = seat.as_ref().map(|seat| seat.rules());
         let judged = self.options.gate.judge(&head, assumed);
         let is_known = self.is_known(parts);
+        // Before anything is judged: a refusal for another reason would tell whether the secret is right.
+        if !is_known && parts.headers.contains_key(AUTHORIZATION) {
+            sleep(GUESS).await;
+        }
         let (verb, rules) = match judged {
             // The version is one of the request, so its response has the id.
             Err(refusal @ (Refusal::Version | Refusal::Mismatch)) if is_known => {

@@ -6,6 +6,8 @@ use std::time::Duration;
 use protocol_core::Config;
 use protocol_http::server::ServerOptions;
 use serde_json::{Value, json};
+use tokio::io::{AsyncWriteExt, duplex};
+use tokio::time::{Instant, timeout};
 
 use crate::client::send;
 use crate::host::{Host, Report, request};
@@ -211,7 +213,18 @@ async fn a_body_that_does_not_come_is_given_up() {
     assert_eq!(sent.head().await.status, 408);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
+async fn a_connection_that_asks_nothing_is_ended() {
+    let host = Host::new(ServerOptions::default());
+    for begun in ["", "P", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"] {
+        let (mut near, far) = duplex(1 << 10);
+        near.write_all(begun.as_bytes()).await.unwrap();
+        let ended = timeout(SECOND * 31, host.server.serve_connection(far)).await;
+        assert!(ended.is_ok(), "after {begun:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_client_without_the_secret_is_unknown() {
     let mut options = ServerOptions::default();
     options.token = Some("secret".into());
@@ -226,6 +239,25 @@ async fn a_client_without_the_secret_is_unknown() {
     }
     headers[2].1 = "bearer secret";
     assert_eq!(send(&host.server, "POST", &headers, &body).await.status, 200);
+}
+
+#[tokio::test(start_paused = true)]
+async fn f110_a_guess_takes_a_second_whatever_it_is_refused_for() {
+    let mut options = ServerOptions::default();
+    options.token = Some("secret".into());
+    let host = Host::new(options);
+    let (body, headers) = Host::modern("echo", json!({}));
+    let wrong = ("authorization", "Bearer other");
+    let old = ("mcp-protocol-version", "1");
+    let right = ("authorization", "Bearer secret");
+    for (more, waits) in [(&[][..], 0), (&[right], 0), (&[wrong], 1), (&[old, wrong], 1)] {
+        let begun = Instant::now();
+        let named = |name: &str| more.iter().any(|(other, _)| *other == name);
+        let kept = headers.iter().filter(|(name, _)| !named(name)).copied();
+        let shown: Vec<_> = kept.chain(more.iter().copied()).collect();
+        let status = send(&host.server, "POST", &shown, &body).await.status;
+        assert_eq!(begun.elapsed().as_secs(), waits, "{more:?} has status {status}");
+    }
 }
 
 #[tokio::test]

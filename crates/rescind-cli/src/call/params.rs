@@ -1,16 +1,17 @@
 //! The params of a call, as they are given: JSON, `@FILE` for what a file holds, or `-` for what
 //! standard input does.
 
-use std::fs;
-use std::io;
+use std::path::Path;
 
 use serde_json::value::RawValue;
+
+use crate::input::{self, PARAMS};
 
 /// Reads the params that the command line names, and checks that they are an array or an object.
 pub(super) fn read(given: &str) -> Result<Box<RawValue>, String> {
     let (from, read) = match (given, given.strip_prefix('@')) {
-        ("-", _) => ("standard input: ".into(), io::read_to_string(io::stdin())),
-        (_, Some(file)) => (format!("{file}: "), fs::read_to_string(file)),
+        ("-", _) => ("standard input: ".into(), input::standard(PARAMS)),
+        (_, Some(file)) => (format!("{file}: "), input::text(Path::new(file), PARAMS)),
         (json, None) => (String::new(), Ok(json.into())),
     };
     let text = read.map_err(|error| format!("{from}{error}"))?;
