@@ -6,6 +6,7 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod account;
+mod bridge;
 mod churn;
 mod ends;
 mod formula;

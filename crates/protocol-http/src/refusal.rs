@@ -58,48 +58,61 @@ pub enum Refusal {
     Busy,
 }
 
+/// The code of a refusal that is about HTTP and not about JSON-RPC.
+const OTHER: i64 = -32000;
+
 impl Refusal {
+    /// Returns the status, the code of the error, and its message.
+    const fn facts(self) -> (u16, i64, &'static str) {
+        match self {
+            Self::Host => (403, OTHER, "this host is not served here"),
+            Self::Origin => (403, OTHER, "pages of this origin may not connect"),
+            Self::Unauthorized => (401, OTHER, "the bearer token is missing or wrong"),
+            Self::Path => (404, OTHER, "there is no endpoint at this path"),
+            Self::Method => (405, OTHER, "this method is not offered"),
+            Self::Accept => {
+                (406, OTHER, "Accept lists neither application/json nor text/event-stream")
+            }
+            Self::ContentType => (415, OTHER, "Content-Type is not application/json"),
+            Self::Header => (400, OTHER, "a header stands twice or has invalid characters"),
+            Self::Version => (400, -32022, "Unsupported protocol version"),
+            Self::Mismatch => {
+                (400, -32020, "Header mismatch: a header is missing or differs from the body")
+            }
+            Self::Meta => (
+                400,
+                code::INVALID_PARAMS,
+                "_meta lacks a member that this protocol version requires",
+            ),
+            Self::RemovedMethod => (404, code::METHOD_NOT_FOUND, "Method not found"),
+            Self::BodyTooLong => (413, OTHER, "the body is too long"),
+            Self::BodyTooSlow => (408, OTHER, "the body took too long"),
+            Self::Parse => (400, -32700, "the body is no JSON"),
+            Self::Message => (400, -32600, "the body is no message of a client"),
+            Self::Batch => (400, -32600, "batches are not part of this protocol version"),
+            Self::DuplicateId => (400, -32600, "a request with this id is in flight"),
+            Self::NoSession => (400, OTHER, "Mcp-Session-Id is missing"),
+            // "the server MUST respond to requests containing that session ID with HTTP 404 Not Found."
+            Self::UnknownSession => (404, OTHER, "there is no such session"),
+            Self::UnknownEvent => (400, OTHER, "the event is not kept any more"),
+            // The status that tells a client of server-sent events not to come back.
+            Self::StreamIsOver => (204, OTHER, "the stream is over"),
+            Self::Busy => {
+                (503, OTHER, "too many sessions or requests are open, or they hold too much")
+            }
+        }
+    }
+
     /// Returns the status.
     #[must_use]
     pub const fn status(self) -> u16 {
-        match self {
-            Self::Host | Self::Origin => 403,
-            Self::Unauthorized => 401,
-            // "the server MUST respond to requests containing that session ID with HTTP 404 Not Found."
-            Self::Path | Self::UnknownSession | Self::RemovedMethod => 404,
-            Self::Method => 405,
-            Self::Accept => 406,
-            Self::ContentType => 415,
-            Self::BodyTooLong => 413,
-            Self::BodyTooSlow => 408,
-            Self::Header
-            | Self::Version
-            | Self::Mismatch
-            | Self::Meta
-            | Self::Parse
-            | Self::Message
-            | Self::Batch
-            | Self::DuplicateId
-            | Self::NoSession
-            | Self::UnknownEvent => 400,
-            // The status that tells a client of server-sent events not to come back.
-            Self::StreamIsOver => 204,
-            Self::Busy => 503,
-        }
+        self.facts().0
     }
 
     /// Returns the code of the JSON-RPC error in the body.
     #[must_use]
     pub const fn code(self) -> i64 {
-        match self {
-            Self::Meta => code::INVALID_PARAMS,
-            Self::RemovedMethod => code::METHOD_NOT_FOUND,
-            Self::Mismatch => -32020,
-            Self::Version => -32022,
-            Self::Parse => -32700,
-            Self::Message | Self::Batch | Self::DuplicateId => -32600,
-            _ => -32000,
-        }
+        self.facts().1
     }
 
     /// Returns the body: an error with the id of the request, if that could be read.
@@ -128,31 +141,7 @@ impl Refusal {
 
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Host => "this host is not served here",
-            Self::Origin => "pages of this origin may not connect",
-            Self::Unauthorized => "the bearer token is missing or wrong",
-            Self::Path => "there is no endpoint at this path",
-            Self::Method => "this method is not offered",
-            Self::Accept => "Accept lists neither application/json nor text/event-stream",
-            Self::ContentType => "Content-Type is not application/json",
-            Self::Header => "a header stands twice or has invalid characters",
-            Self::Version => "Unsupported protocol version",
-            Self::Mismatch => "Header mismatch: a header is missing or differs from the body",
-            Self::Meta => "_meta lacks a member that this protocol version requires",
-            Self::RemovedMethod => "Method not found",
-            Self::BodyTooLong => "the body is too long",
-            Self::BodyTooSlow => "the body took too long",
-            Self::Parse => "the body is no JSON",
-            Self::Message => "the body is no message of a client",
-            Self::Batch => "batches are not part of this protocol version",
-            Self::DuplicateId => "a request with this id is in flight",
-            Self::NoSession => "Mcp-Session-Id is missing",
-            Self::UnknownSession => "there is no such session",
-            Self::UnknownEvent => "the event is not kept any more",
-            Self::StreamIsOver => "the stream is over",
-            Self::Busy => "too many sessions or requests are open, or they hold too much",
-        })
+        f.write_str(self.facts().2)
     }
 }
 

@@ -3,7 +3,6 @@
 use std::convert::Infallible;
 use std::time::Duration;
 
-use protocol_async::Account;
 use tokio::time::sleep;
 
 /// The bytes by which connections have to hold less than they did.
@@ -42,12 +41,12 @@ impl Freed {
     }
 }
 
-/// Returns memory to the system whenever the connections of an account have freed much of it.
-pub(crate) async fn release(account: Account) -> Infallible {
+/// Returns memory to the system whenever connections have freed much of it, given the bytes that they hold.
+pub(crate) async fn release(used: impl Fn() -> usize) -> Infallible {
     let mut freed = Freed::default();
     loop {
         sleep(INTERVAL).await;
-        if freed.look(account.used()) {
+        if freed.look(used()) {
             trim();
         }
     }

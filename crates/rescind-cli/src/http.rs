@@ -17,6 +17,9 @@ use crate::ending::{Cause as Asked, Ending};
 use crate::freed;
 use crate::terminal::note;
 
+/// The bytes of a session beside those that it is charged for, at most: its tasks, and behind a relay those of its server.
+const SESSION: usize = 256 << 10;
+
 /// A listener, and the clients that may use it.
 pub(crate) struct Service {
     address: Address,
@@ -97,7 +100,7 @@ impl Service {
                 (if asked == Asked::Interrupt { Duration::ZERO } else { grace }, Ok(()))
             }
             served = server.serve(listener) => (Duration::ZERO, served.map_err(refused)),
-            never = freed::release(account) => match never {},
+            never = freed::release(|| account.used() + server.sessions() * SESSION) => match never {},
         };
         server.drain(finish, cancel).await;
         served

@@ -1,5 +1,6 @@
 //! `rescind relay --listen http://…`: MCP over HTTP in front of servers on standard streams.
 
+use std::fs;
 use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -78,6 +79,35 @@ fn each_session_has_a_server_and_progress_comes_before_its_result() {
     }
     let said = relay.end();
     assert_eq!((said.code, servers(&said.stderr)), (Some(0), 2), "{said:?}");
+}
+
+/// There are more than fit into what is held for a client that reads nothing at first.
+#[test]
+fn g08_notifications_that_a_client_reads_slowly_wait_and_are_not_dropped() {
+    const MANY: usize = 4_000;
+    let server = format!(
+        r#"echo "server $$" >&2; text=$(head -c 8000 /dev/zero | tr '\0' x); number=0; read -r line
+        echo '{{"jsonrpc":"2.0","id":1,"result":{{"protocolVersion":"2025-11-25"}}}}'; read -r line
+        while [ $number -lt {MANY} ]; do number=$((number + 1))
+        echo '{{"jsonrpc":"2.0","method":"notifications/progress","params":{{"progressToken":7,"progress":'$number',"message":"'$text'"}}}}'
+        done; echo '{{"jsonrpc":"2.0","id":2,"result":{{}}}}'; cat >/dev/null"#
+    );
+    let mut relay = relay(&[], &server);
+    let session = open(&relay);
+    let process = self::server(&mut relay);
+    let mut response = relay.post(&session, &tool("count", &json!({})));
+    // It waits for the relay, or has said everything.
+    let sleeps = || fs::read_to_string(format!("{process}/stat")).unwrap().contains(") S ");
+    while !(0..30).all(|_| {
+        thread::sleep(Duration::from_millis(10));
+        sleeps()
+    }) {}
+    for number in 1..=MANY {
+        assert_eq!(response.data()["params"]["progress"], number);
+    }
+    assert!(response.data()["result"].is_object());
+    let said = relay.end();
+    assert!(!said.stderr.contains("dropped"), "{said:?}");
 }
 
 #[test]

@@ -45,13 +45,13 @@ fn on_python(mode: &str, revision: &str, server: &[String]) {
     script(python("mcp_client.py"), &[mode, revision], server, "");
 }
 
-async fn rust(revision: &str, nests: bool, server: &[String]) {
+async fn rust(revision: &str, server: &[String]) {
     let tapped = Tapped::new(server);
     let mut spawn = tokio::process::Command::new(&tapped.command()[0]);
     spawn.args(&tapped.command()[1..]).stdin(Stdio::piped()).stdout(Stdio::piped());
     let mut child = spawn.kill_on_drop(true).spawn().expect("the tap starts");
     let (stdin, stdout) = child.stdin.take().zip(child.stdout.take()).expect("both are piped");
-    sdk::run(stdout, stdin, revision, nests).await;
+    sdk::run((stdout, stdin), sdk::discovers(), revision).await;
     child.wait().await.expect("it ends when its input does");
     tapped.assert_silent(sdk::CANCELS);
 }
@@ -119,19 +119,19 @@ fn python_our_relay() {
 
 #[tokio::test]
 async fn rust_discovers() {
-    rust("2026-07-28", false, &serve("mcp")).await;
+    rust("2026-07-28", &serve("mcp")).await;
 }
 
 /// Its `server/discover` is refused.
 #[tokio::test]
 async fn rust_falls_back() {
     for revision in ["2025-06-18", "2025-11-25"] {
-        rust(revision, true, &serve(&format!("mcp-{revision}"))).await;
+        rust(revision, &serve(&format!("mcp-{revision}"))).await;
     }
 }
 
 #[tokio::test]
 async fn rust_two_hops() {
     let hops = relay("mcp-2025-11-25", &relay("mcp-2025-11-25", &serve("mcp-2025-11-25")));
-    rust("2025-11-25", true, &hops).await;
+    rust("2025-11-25", &hops).await;
 }

@@ -1,6 +1,7 @@
 //! The connections to the server: one for each exchange, or with HTTP/2 one for many.
 
 use alloc::boxed::Box;
+use alloc::string::{String, ToString};
 use alloc::sync::Arc;
 use core::future::poll_fn;
 use core::pin::Pin;
@@ -52,27 +53,31 @@ pub(super) struct Shared {
 enum Slot {
     /// Nothing was opened yet.
     Unknown,
+    /// The last one could not be opened, for this reason.
+    Failed(String),
     /// The server speaks HTTP/1.1, so there is nothing to share.
     Http1,
     Http2(Arc<Shared>),
 }
 
 /// Opens a connection, or shares one that is open.
-pub(super) struct Links(Mutex<Slot>);
+pub(super) struct Links {
+    slot: Mutex<Slot>,
+    failures: AtomicUsize,
+}
 
 impl Links {
     pub(super) fn new() -> Self {
-        Self(Mutex::new(Slot::Unknown))
+        Self { slot: Mutex::new(Slot::Unknown), failures: AtomicUsize::new(0) }
     }
 
-    /// Returns a connection for one exchange, in the time that one has to open.
+    /// Returns a connection for one exchange. One that is opened has the time of the options for that.
+    ///
+    /// While one is opened the others wait, because they may share it. They share its failure, too, so that nobody waits
+    /// for one attempt after the other.
     pub(super) async fn get(&self, target: &Target, options: &ClientOptions) -> io::Result<Link> {
-        let got = timeout(options.connect_time, self.get_slowly(target, options)).await;
-        got.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))?
-    }
-
-    async fn get_slowly(&self, target: &Target, options: &ClientOptions) -> io::Result<Link> {
-        let mut slot = self.0.lock().await;
+        let failures = self.failures.load(Relaxed);
+        let mut slot = self.slot.lock().await;
         match &*slot {
             // Each exchange has a reference, and so has the slot.
             Slot::Http2(shared)
@@ -81,32 +86,30 @@ impl Links {
             {
                 return Ok(Link::Http2(shared.clone()));
             }
+            Slot::Failed(how) if self.failures.load(Relaxed) != failures => {
+                return Err(io::Error::other(how.clone()));
+            }
             Slot::Http1 => {
                 drop(slot);
-                let ServerStream { stream, is_http2 } = open(target, options).await?;
-                return if is_http2 {
-                    http2(stream, options).await.map(|shared| Link::Http2(Arc::new(shared)))
-                } else {
-                    http1(stream).await
-                };
+                return dial(target, options).await;
             }
-            // The others wait, because they may share it.
-            Slot::Unknown | Slot::Http2(_) => {}
+            Slot::Unknown | Slot::Failed(_) | Slot::Http2(_) => {}
         }
-        let ServerStream { stream, is_http2 } = open(target, options).await?;
-        if !is_http2 {
-            *slot = Slot::Http1;
-            drop(slot);
-            return http1(stream).await;
-        }
-        let shared = Arc::new(http2(stream, options).await?);
-        *slot = Slot::Http2(shared.clone());
-        Ok(Link::Http2(shared))
+        let dialled = dial(target, options).await;
+        *slot = match &dialled {
+            Ok(Link::Http1(..)) => Slot::Http1,
+            Ok(Link::Http2(shared)) => Slot::Http2(shared.clone()),
+            Err(error) => {
+                self.failures.fetch_add(1, Relaxed);
+                Slot::Failed(error.to_string())
+            }
+        };
+        dialled
     }
 
     /// Ends the connection that is shared, and lets hyper write what it was given.
     pub(super) async fn end(&self) {
-        let Slot::Http2(shared) = core::mem::replace(&mut *self.0.lock().await, Slot::Unknown)
+        let Slot::Http2(shared) = core::mem::replace(&mut *self.slot.lock().await, Slot::Unknown)
         else {
             return;
         };
@@ -143,6 +146,18 @@ impl Link {
         };
         sent.map(Some)
     }
+}
+
+/// Opens a connection that nobody shares yet.
+async fn dial(target: &Target, options: &ClientOptions) -> io::Result<Link> {
+    let dialled = timeout(options.connect_time, async {
+        let ServerStream { stream, is_http2 } = open(target, options).await?;
+        match is_http2 {
+            true => Ok(Link::Http2(Arc::new(http2(stream, options).await?))),
+            false => http1(stream).await,
+        }
+    });
+    dialled.await.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))?
 }
 
 async fn open(target: &Target, options: &ClientOptions) -> io::Result<ServerStream> {

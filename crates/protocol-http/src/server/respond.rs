@@ -100,8 +100,6 @@ impl Shared {
         if rules.has_sessions && head.session().is_some() && seat.is_none() {
             return Err(bare(Refusal::UnknownSession));
         }
-        // A revision without sessions ignores the header.
-        let seat = seat.filter(|_| rules.has_sessions);
         let no_session = || bare(Refusal::NoSession);
         match verb {
             Verb::Post => {

@@ -234,6 +234,7 @@ impl Session {
         }
         if let Some(stream) = exchange.stream {
             self.by_stream.remove(&stream);
+            self.heard = now;
         }
         // Without sessions, one exchange is all that there is.
         if !self.rules.has_sessions && self.exchanges.is_empty() {

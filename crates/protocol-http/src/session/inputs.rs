@@ -238,7 +238,7 @@ impl Session {
     }
 
     fn is_idle(&self) -> bool {
-        !self.is_over && self.by_id.is_empty() && self.by_stream.is_empty()
+        !self.is_over && self.by_stream.is_empty()
     }
 
     /// Returns the meaning of a lost stream for a body. For a batch it is the one that is most patient.

@@ -20,7 +20,6 @@ impl Session {
     /// that comes back, or dropped if none can.
     pub fn message(&mut self, message: &[u8], now: Timestamp) {
         let Ok(json) = core::str::from_utf8(message) else { return };
-        self.heard = now;
         if let Some(all) = elements(json, usize::MAX) {
             let ids = all.iter().filter_map(|one| id_of_response(one.get()));
             let exchanges: Vec<u64> = ids.filter_map(|id| self.release(&id)).collect();

@@ -47,6 +47,7 @@ pub struct Session {
     pub(super) due: BTreeSet<(Timestamp, u64)>,
     pub(super) store: Store,
     pub(super) actions: VecDeque<Action>,
+    /// The last sign of the client: a request of it, or the end of a stream that it had.
     pub(super) heard: Timestamp,
     pub(super) is_over: bool,
 }
@@ -69,7 +70,9 @@ pub struct SessionOptions {
     pub exchanges: usize,
     /// The bytes of events that are kept for clients that come back; 1 MiB.
     pub store_bytes: usize,
-    /// The time after which a session ends that has no stream and no request; 30 min. `None` never ends it.
+    /// The time after which a session ends whose client has no stream and says nothing; 30 min. `None` never ends it.
+    ///
+    /// The end cancels requests whose streams were lost. What the host sends meanwhile is no sign of the client.
     pub idle_time: Option<Duration>,
 }
 

@@ -11,6 +11,8 @@ use protocol_http::server::ServerOptions;
 use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Notify;
+use tokio::sync::mpsc::unbounded_channel;
 
 use crate::host::{Client, Host, Report, how};
 
@@ -172,5 +174,42 @@ async fn g08_a_stream_that_does_not_open_has_its_time() {
     for call in calls {
         assert!(how(call.await).contains("timed out"));
     }
-    assert!(tries.load(Ordering::Relaxed) > 0);
+    assert_eq!(tries.load(Ordering::Relaxed), 1, "who waits for an attempt shares its failure");
+}
+
+/// An attempt ends with its call, and one who waited for it makes the next.
+#[tokio::test]
+async fn g08_the_wait_for_another_s_attempt_costs_no_time_to_open() {
+    const MOST: Duration = Duration::from_secs(100);
+    let (host, opened) = (Host::start(ServerOptions::default()).await, Opened::default());
+    let mut options = opened.options(&host.url);
+    let (inner, (tried, mut tries)) = (options.open.take().unwrap(), unbounded_channel());
+    let may_open = Arc::new(Notify::new());
+    let permits = may_open.clone();
+    let open: Open = Arc::new(move || {
+        let (inner, permits) = (inner.clone(), permits.clone());
+        tried.send(()).unwrap();
+        Box::pin(async move {
+            permits.notified().await;
+            inner().await
+        })
+    });
+    (options.open, options.connect_time) = (Some(open), MOST);
+    let client = Client::new(&host.url, "2026-07-28", options);
+    let pass = async |time| {
+        tokio::time::pause();
+        tokio::time::advance(time).await;
+        tokio::time::resume();
+    };
+    let [first, second, last] = [(); 3].map(|()| client.call("tools/call", json!({ "name": "a" })));
+    for cancelled in [first, second] {
+        tries.recv().await.unwrap();
+        pass(MOST * 3 / 4).await;
+        cancelled.cancel();
+    }
+    tries.recv().await.unwrap();
+    pass(MOST * 3 / 4).await;
+    may_open.notify_one();
+    assert_eq!(last.await.unwrap(), "a");
+    client.end().await;
 }

@@ -120,6 +120,24 @@ async fn sessions_know_nothing_of_each_other() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_session_whose_client_is_gone_ends_and_cancels_what_it_asked_for() {
+    let mut options = ServerOptions::default();
+    options.session.idle_time = Some(10 * SECOND);
+    let mut host = Host::new(options);
+    let session = host.open("2025-11-25").await;
+    let response = session.post(&request(1, "wait", &json!({}))).await;
+    assert_eq!(host.report().await, Report::Began);
+    // A client that has a stream is not gone, whatever it says.
+    tokio::time::sleep(60 * SECOND).await;
+    assert_eq!(host.server.sessions(), 1);
+    response.lose().await;
+    let lost = Instant::now();
+    assert_eq!(host.report().await, Report::Cancelled(Cause::PeerGone));
+    assert!(lost.elapsed() >= 9 * SECOND, "it may come back");
+    assert_eq!(host.report().await, Report::Over);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_server_that_drains_lets_requests_finish_and_leaves_nothing_behind() {
     let mut host = Host::new(ServerOptions::default());
     let session = host.open("2025-11-25").await;

@@ -134,7 +134,7 @@ pub struct RelayArgs {
     /// Relay to the server there instead of spawning COMMAND, such as `http://127.0.0.1:8080/mcp` or
     /// `https://example.com/mcp`: MCP over HTTP, in the revision that the client speaks. With --token-file the
     /// server is shown that secret
-    #[arg(long, value_name = "URL", conflicts_with_all = ["command", "runtime", "dialect_file", "client", "server", "on_stuck", "fault", "cwd", "env", "exit_grace", "leave_detached", "servers", "allow_origin", "allow_anyone", "connections", "memory"], group = "address")]
+    #[arg(long, value_name = "URL", conflicts_with_all = ["command", "runtime", "dialect_file", "client", "server", "on_stuck", "fault", "cwd", "env", "exit_grace", "leave_detached", "servers", "session_idle", "allow_origin", "allow_anyone", "connections", "memory"], group = "address")]
     connect: Option<Listen>,
 
     /// Of an `https://` server, take only a certificate that is signed by one in this file, of PEM [default:
@@ -145,6 +145,10 @@ pub struct RelayArgs {
     /// Servers at the same time. A session has one until it has ended, and one session more is refused
     #[arg(long, value_name = "COUNT", default_value_t = 64, requires = "listen")]
     servers: u16,
+
+    /// End a session, with its server, whose client waits for nothing and says nothing for this long
+    #[arg(long, value_name = "DUR", default_value = "30m", value_parser = duration, requires = "listen")]
+    session_idle: Duration,
 
     #[command(flatten)]
     clients: ClientArgs,
@@ -281,7 +285,8 @@ fn serve(
     };
     let service = Service::new(&args.dialect, address, &args.clients, recording.recorder());
     let noises = Arc::<Noises>::default();
-    let served = service.and_then(|service| {
+    let served = service.and_then(|mut service| {
+        service.options.session.idle_time = Some(args.session_idle);
         let (process, program) = (args.process.clone(), program.clone());
         let arguments = arguments.to_owned();
         let bridge = Bridge {

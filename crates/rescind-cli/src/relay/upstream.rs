@@ -8,7 +8,7 @@ use protocol_async::{
     Arrival, CallError, Failure, Incoming, Notification, Peer, Request, Responder, RpcError,
     SentRequest,
 };
-use protocol_core::{Shutdown, WireId, code};
+use protocol_core::{Refusal, SendError, Shutdown, WireId, code};
 use protocol_json::path;
 use protocol_relay::Guard;
 use serde_json::value::{RawValue, to_raw_value};
@@ -95,7 +95,7 @@ impl Upstream {
             tokio::select! {
                 biased;
                 arrival = self.incoming.receive() => match arrival {
-                    Ok(arrival) => self.pass(arrival),
+                    Ok(arrival) => self.pass(arrival).await,
                     Err(_) => break,
                 },
                 Some(settled) = outcomes.recv() => self.respond(settled),
@@ -111,7 +111,7 @@ impl Upstream {
         while let Ok(arrival) = incoming.receive().await {
             match arrival {
                 Arrival::Request(request, responder) => self.call(client, &request, responder),
-                other => send(&self.peer, other),
+                other => send(&self.peer, other, true).await,
             }
         }
     }
@@ -161,19 +161,24 @@ impl Upstream {
     }
 
     /// Passes on what the server says.
-    fn pass(&self, arrival: Arrival) {
-        match (&self.only, arrival) {
-            (_, Arrival::Notification(told)) => self.tell(told),
-            (Some(client), arrival) => send(client, arrival),
+    async fn pass(&self, arrival: Arrival) {
+        let (client, arrival) = match (&self.only, arrival) {
+            (_, Arrival::Notification(told)) => match self.addressed(told) {
+                Some((client, told)) => (client, Arrival::Notification(told)),
+                None => return,
+            },
+            (Some(client), arrival) => (client.clone(), arrival),
             (None, Arrival::Request(request, responder)) => {
-                responder.respond_with_failure(request.unknown_method());
+                return responder.respond_with_failure(request.unknown_method());
             }
-            (None, arrival) => report(&arrival),
-        }
+            (None, arrival) => return report(&arrival),
+        };
+        // The clients of a shared server don't wait for the slowest of them.
+        send(&client, arrival, self.only.is_some()).await;
     }
 
-    /// Passes a notification on to the client of the request that it names.
-    fn tell(&self, mut told: Notification) {
+    /// Finds the client of the request that a notification names, and gives the notification the name that it has there.
+    fn addressed(&self, mut told: Notification) -> Option<(Peer, Notification)> {
         let open = lock(&self.open);
         let named = |at: &[&str]| path(told.params.as_deref()?, at)?.get().parse::<u64>().ok();
         let of_token = |number| open.get(&number).and_then(|it| Some((it, it.token.clone()?)));
@@ -186,13 +191,13 @@ impl Upstream {
         let (at, client) = match (token, named(&SUBSCRIPTION), &self.only) {
             (Some(number), ..) => (&TOLD_TOKEN[..], of_token(number)),
             (None, Some(number), _) => (&SUBSCRIPTION[..], of_call(number)),
-            (None, None, Some(client)) => return send(client, Arrival::Notification(told)),
-            (None, None, None) => return tell_only(&open, told),
+            (None, None, Some(client)) => return Some((client.clone(), told)),
+            (None, None, None) => return Some((only(&open, &told)?, told)),
         };
         // The request of late progress is over.
-        let Some((client, own)) = client else { return };
+        let (client, own) = client?;
         told.params = told.params.as_deref().and_then(|params| replace(params, at, &own));
-        send(&client.peer, Arrival::Notification(told));
+        Some((client.peer.clone(), told))
     }
 }
 
@@ -202,21 +207,28 @@ impl Drop for Upstream {
     }
 }
 
-/// Passes a log message on, which names no request, if there is only one that it can be of.
-fn tell_only(open: &BTreeMap<u64, Client>, told: Notification) {
+/// Finds the client of a log message, which names no request, if there is only one that it can be of.
+fn only(open: &BTreeMap<u64, Client>, told: &Notification) -> Option<Peer> {
     let is_log = told.method == "notifications/message";
     let mut clients = open.values().filter(|client| is_log && client.has_level);
-    match (clients.next(), clients.next()) {
-        (Some(client), None) => send(&client.peer, Arrival::Notification(told)),
-        _ => log(format_args!("{} names no request, and was dropped", told.method)),
+    if let (Some(client), None) = (clients.next(), clients.next()) {
+        return Some(client.peer.clone());
     }
+    log(format_args!("{} names no request, and was dropped", told.method));
+    None
 }
 
-fn send(peer: &Peer, arrival: Arrival) {
+/// Sends what another connection said. A notification may wait for room, and so does what comes after it.
+async fn send(peer: &Peer, arrival: Arrival, may_wait: bool) {
     report(&arrival);
-    if let Err(refused) = peer.send_proxied(arrival) {
-        log(format_args!("{} was dropped: {}", refused.data.method, refused.reason));
+    let Err(SendError { mut reason, data: told }) = peer.send_proxied(arrival) else { return };
+    if may_wait && reason == Refusal::OutboxFull {
+        match peer.notify_raw(&told.method, told.params.as_deref()).await {
+            Ok(()) => return,
+            Err(refused) => reason = refused,
+        }
     }
+    log(format_args!("{} was dropped: {reason}", told.method));
 }
 
 /// Reports what can't be passed on.

@@ -87,7 +87,7 @@ impl Service {
         let closing = Canceller::new();
         let mut connections = FuturesUnordered::new();
         let mut accept_at = Instant::now();
-        let mut freed = pin!(freed::release(listener.account().clone()));
+        let mut freed = pin!(freed::release(|| listener.account().used()));
         let asked = loop {
             // Only who comes waits for room: clients and signals don't.
             let accept = async {

@@ -1,4 +1,5 @@
 //! Model Context Protocol: clients against `rescind serve`, and servers that have some of its tools.
 
+pub mod http;
 pub mod own;
 pub mod sdk;

@@ -1,5 +1,6 @@
 //! The crate `rmcp` in both roles.
 
+use std::error::Error;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,6 +14,7 @@ use rmcp::service::{
     ClientLifecycleMode, ClientServiceExt, PeerRequestOptions, RequestContext, RequestHandle,
     RunningService, ServiceError, ServiceExt,
 };
+use rmcp::transport::IntoTransport;
 use rmcp::{ClientHandler, RoleClient, RoleServer, ServerHandler};
 use serde_json::{Value, json};
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -105,7 +107,7 @@ impl ServerHandler for Tools {
 
 /// A client, whose `sleep` works until it is cancelled.
 #[derive(Clone)]
-struct Sleeper {
+pub(super) struct Sleeper {
     events: UnboundedSender<Nested>,
 }
 
@@ -123,27 +125,22 @@ impl ClientHandler for Sleeper {
     }
 }
 
-type Client = RunningService<RoleClient, Sleeper>;
+pub(super) type Client = RunningService<RoleClient, Sleeper>;
 
 /// Opens a server that has the tools of `rescind serve`, and cancels. `revision` is what they have to
-/// agree on; `nests` is whether the server asks and cancels in turn.
+/// agree on.
 ///
 /// # Panics
 ///
 /// If a check does not hold within a minute.
-pub async fn run<R, W>(reader: R, writer: W, revision: &str, nests: bool)
+pub async fn run<T, E, A>(transport: T, opening: ClientLifecycleMode, revision: &str)
 where
-    R: AsyncRead + Send + Unpin + 'static,
-    W: AsyncWrite + Send + Unpin + 'static,
+    T: IntoTransport<RoleClient, E, A>,
+    E: Error + Send + Sync + 'static,
 {
     let (events, mut nested) = unbounded_channel();
-    let lifecycle = ClientLifecycleMode::Auto {
-        preferred_versions: vec![ProtocolVersion::V_2026_07_28],
-        legacy_version: None,
-    };
-    let opening = Sleeper { events }.serve_with_lifecycle((reader, writer), lifecycle);
     let checks = async {
-        let client = opening.await.expect("it opens");
+        let client = open(transport, opening, events).await;
         let agreed = client.peer_info().expect("it said").protocol_version.to_string();
         assert_eq!(agreed, revision);
         echo(&client).await;
@@ -151,7 +148,8 @@ where
         giving_up(&client).await;
         timeout_cancels(&client).await;
         ignored_cancel(&client).await;
-        if nests {
+        // From then on a server asks nothing of its client.
+        if revision < "2026" {
             nested_request_is_cancelled_back(&client, &mut nested).await;
         }
         every_third_of_many(&client).await;
@@ -161,12 +159,33 @@ where
     timeout(Duration::from_secs(60), checks).await.expect("the checks end");
 }
 
+/// The opening that probes with `server/discover`. Over HTTP it gives up at a server that names earlier revisions.
+#[must_use]
+pub fn discovers() -> ClientLifecycleMode {
+    ClientLifecycleMode::Auto {
+        preferred_versions: vec![ProtocolVersion::V_2026_07_28],
+        legacy_version: None,
+    }
+}
+
+pub(super) async fn open<T, E, A>(
+    transport: T,
+    opening: ClientLifecycleMode,
+    events: UnboundedSender<Nested>,
+) -> Client
+where
+    T: IntoTransport<RoleClient, E, A>,
+    E: Error + Send + Sync + 'static,
+{
+    Sleeper { events }.serve_with_lifecycle(transport, opening).await.expect("it opens")
+}
+
 fn params(name: &'static str, arguments: Value) -> CallToolRequestParams {
     let Value::Object(arguments) = arguments else { panic!("arguments are an object") };
     CallToolRequestParams::new(name).with_arguments(arguments)
 }
 
-async fn tool(
+pub(super) async fn tool(
     client: &Client,
     name: &'static str,
     arguments: Value,
@@ -177,7 +196,7 @@ async fn tool(
     client.send_cancellable_request(request, options).await.expect("it can be sent")
 }
 
-async fn result(handle: RequestHandle<RoleClient>) -> Value {
+pub(super) async fn result(handle: RequestHandle<RoleClient>) -> Value {
     let result = handle.await_response().await;
     let Ok(ServerResult::CallToolResult(result)) = result else { panic!("{result:?}") };
     let said = result.content[0].as_text().expect("text");

@@ -1,16 +1,21 @@
-//! Released MCP clients against `rescind serve --listen http://…`, directly and behind `rescind relay --connect`: the same
-//! checks as over stdio.
+//! Released MCP clients and servers over HTTP. Clients make the same checks of `rescind serve --listen http://…` as over
+//! stdio, directly and behind `rescind relay --connect`.
 //!
-//! The clients check that progress ends and that nested requests are cancelled. No tap is in between, so these tests do
-//! not see whether a cancelled request stays without a response.
+//! These check that progress ends and that nested requests are cancelled. No tap is in between, so these tests do not see
+//! whether a cancelled request stays without a response.
+
+mod cancels;
 
 use std::io::{BufRead, BufReader, Read};
 use std::net::TcpListener;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, ChildStdout, Command, Stdio};
 
-use rescind_interop::peers::{CommandLine, node, python, rescind};
+use rescind_interop::mcp::sdk;
+use rescind_interop::peers::{CommandLine, line, node, python, rescind};
+use rmcp::service::ClientLifecycleMode;
+use rmcp::transport::StreamableHttpClientTransport;
 
-/// `rescind serve` over HTTP, which ends with this.
+/// A server over HTTP, which ends with this.
 struct Served {
     child: Child,
     address: String,
@@ -18,25 +23,54 @@ struct Served {
 
 impl Served {
     fn new(dialect: &str) -> Self {
-        let mut child = Command::new(rescind())
-            .args(["serve", "--dialect", dialect, "--listen", "http://127.0.0.1:0/mcp"])
-            .stdin(Stdio::null())
-            .stderr(Stdio::piped())
-            .spawn()
-            .expect("rescind starts");
-        let stderr = child.stderr.take().expect("it is piped");
-        let mut lines = BufReader::new(stderr);
-        let mut address = None;
+        let local = "http://127.0.0.1:0/mcp";
+        Self::spawn(&line(&[rescind(), "serve", "--dialect", dialect, "--listen", local]))
+    }
+
+    /// Starts a server on a port that it is told, and returns what it says from then on.
+    fn on_port(
+        command: impl FnOnce(&str) -> CommandLine,
+    ) -> (Self, impl Iterator<Item = String> + Send + 'static) {
+        let free = TcpListener::bind("127.0.0.1:0").and_then(|free| free.local_addr());
+        let port = free.expect("a port is free").port().to_string();
+        let (child, output) = started(&command(&port));
+        let mut said = output.lines().map_while(Result::ok);
+        assert!(said.any(|line| line.to_lowercase().contains("listening on port")), "it ended");
+        (Self { child, address: format!("http://localhost:{port}/mcp") }, said)
+    }
+
+    /// Starts a server that says in a line where it listens.
+    fn spawn(command: &[String]) -> Self {
+        let (child, mut lines) = started(command);
+        // Some say what they were asked for first, which is any port.
+        let is_address = |word: &&str| word.starts_with("http://") && !word.contains(":0/");
+        let (mut address, mut said) = (None, String::new());
         while address.is_none() {
-            let mut line = String::new();
-            let read = lines.read_line(&mut line).expect("it writes UTF-8");
-            assert!(read > 0, "it ended before it said where it listens");
-            address =
-                line.split_whitespace().find(|word| word.starts_with("http://")).map(Into::into);
+            let begun = said.len();
+            let read = lines.read_line(&mut said).expect("it writes UTF-8");
+            assert!(read > 0, "it ended before it said where it listens: {said}");
+            address = said[begun..].split_whitespace().find(is_address).map(String::from);
         }
         std::thread::spawn(move || lines.read_to_string(&mut String::new()));
-        Self { child, address: address.expect("it was found") }
+        let mut address = address.expect("it was found");
+        if !address.ends_with("/mcp") {
+            address += "/mcp";
+        }
+        Self { child, address }
     }
+}
+
+/// Starts a program, whose two outputs are one.
+fn started(command: &[String]) -> (Child, BufReader<ChildStdout>) {
+    let mut child = Command::new("sh")
+        .args(["-c", r#"exec "$0" "$@" 2>&1"#])
+        .args(command)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("the server starts");
+    let output = child.stdout.take().expect("it is piped");
+    (child, BufReader::new(output))
 }
 
 impl Drop for Served {
@@ -105,6 +139,18 @@ fn typescript_2_behind_a_relay_cancels_by_a_closed_stream() {
     typescript_behind_relay("2", "2026-07-28", "cancel_cascades_back");
 }
 
+/// In 2026-07-28 a cancel of its handle closes the stream.
+#[tokio::test]
+async fn rust_cancels_by_notification_and_by_a_closed_stream() {
+    for (opening, revision) in
+        [(ClientLifecycleMode::Initialize, "2025-06-18"), (sdk::discovers(), "2026-07-28")]
+    {
+        let served = Served::new(&format!("mcp-{revision}-http"));
+        let transport = StreamableHttpClientTransport::from_uri(&*served.address);
+        sdk::run(transport, opening, revision).await;
+    }
+}
+
 /// The client cancels an operation that runs long, and the server learns of the end by DELETE.
 #[test]
 fn server_everything_over_http_serves_a_client_behind_a_relay() {
@@ -112,20 +158,10 @@ fn server_everything_over_http_serves_a_client_behind_a_relay() {
     let (Some(client), Some(server)) = (node("everything_client.mjs"), node(package)) else {
         return;
     };
-    let free = TcpListener::bind("127.0.0.1:0").and_then(|free| free.local_addr());
-    let port = free.expect("a port is free").port().to_string();
-    let mut child = Command::new("sh")
-        .args(["-c", r#"exec "$0" "$@" 2>&1"#])
-        .args(&server)
-        .arg("streamableHttp")
-        .env("PORT", &port)
-        .stdout(Stdio::piped())
-        .spawn()
-        .expect("the server starts");
-    let lines = BufReader::new(child.stdout.take().expect("it is piped")).lines();
-    let served = Served { child, address: format!("http://localhost:{port}/mcp") };
-    let mut said = lines.map_while(Result::ok);
-    assert!(said.any(|line| line.contains("listening on port")), "it ended");
+    let listening = |port: &str| {
+        [line(&["env", &format!("PORT={port}")]), server, line(&["streamableHttp"])].concat()
+    };
+    let (served, mut said) = Served::on_port(listening);
     let output = Command::new(&client[0])
         .args(&client[1..])
         .args([rescind(), "relay", "--connect", &served.address])
