@@ -106,7 +106,7 @@ fn until(stream: &mut BufReader<TcpStream>, mut is_it: impl FnMut(&str) -> bool)
     }
 }
 
-/// What the servers have told, which the file has to become.
+/// Waits until each server has noted in the file that it was cancelled and that it ended.
 fn await_told(file: &Path, sessions: usize) {
     let begun = Instant::now();
     loop {

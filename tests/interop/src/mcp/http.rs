@@ -1,7 +1,7 @@
 //! MCP over HTTP: our library and the crate `rmcp`, in both roles, and how soon the handler of a server hears of a cancel.
 //!
-//! Each server has the tool `sleep`, which works until it is cancelled, and `witness`, which responds when so many of those
-//! have begun or were cancelled. `node/http_server.mjs` and `python/http_server.py` are the same on other SDKs.
+//! Each server has two tools. `sleep` works until it is cancelled. `witness` responds when so many of those have begun or
+//! were cancelled. `node/http_server.mjs` and `python/http_server.py` are the same on other SDKs.
 
 use std::collections::BTreeMap;
 use std::future::pending;
@@ -34,13 +34,13 @@ use tokio::sync::{mpsc, watch};
 
 use super::sdk;
 
-/// How often a client cancels by hand. It cancels once more by a time-out.
+/// The number of cancels that a client makes by hand. It makes one more by a time-out.
 pub const TIMES: u64 = 50;
 
 /// Longer than any test waits.
 const LONG: u64 = 600_000;
 
-/// What a client has measured, each in a fixed order.
+/// The times that a client has measured, each in a fixed order.
 #[derive(Debug, Default)]
 pub struct Measured {
     /// From each cancel until the witness of it has responded.
@@ -49,7 +49,7 @@ pub struct Measured {
     pub rounds: Vec<Duration>,
 }
 
-/// What the handlers of a server have seen.
+/// The counts of what the handlers of a server have seen.
 #[derive(Clone, Debug, Default)]
 struct Seen(Arc<watch::Sender<BTreeMap<String, u64>>>);
 

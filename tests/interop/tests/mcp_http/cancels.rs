@@ -1,4 +1,4 @@
-//! How soon the handler of a server hears of a cancel over HTTP, and whether it does behind released bridges.
+//! The time until the handler of a server hears of a cancel over HTTP, directly and behind released bridges.
 //!
 //! The witness is a tool of the server, whose response arrives at the client that has cancelled. So each time includes the
 //! way back.
