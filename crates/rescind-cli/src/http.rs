@@ -57,17 +57,15 @@ impl Service {
         Ok(Self { address: address.clone(), admission: clients.admission(token), options, account })
     }
 
-    /// Describes the most memory that a session, a request and all of them hold.
+    /// Describes the most memory that all sessions hold, and what the limits of one and of a request add up to.
     pub(crate) fn memory(&self) -> String {
         const MIB: usize = 1 << 20;
         let endpoint = Options::socket(Config::server(Dialect::MCP_HTTP));
         let (session, all) = (self.options.memory(&endpoint).total(), self.options.total_memory());
         let request = self.options.request_memory(&endpoint);
+        let (session, request, all) = (session / MIB, request / MIB, all / MIB);
         format!(
-            "memory: at most {} MiB for one session, {} MiB for one request beside it, {} MiB for all",
-            session / MIB,
-            request / MIB,
-            all / MIB
+            "memory: at most {all} MiB for all; the limits of a session add up to {session} MiB, those of a request to {request} MiB"
         )
     }
 

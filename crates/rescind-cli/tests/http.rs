@@ -34,7 +34,7 @@ impl Serving {
     fn start_with(dialect: &str, more: &[&str]) -> Self {
         let arguments = ["serve", "--listen", LOCAL, "--dialect", dialect];
         let mut running = Running::start([&arguments, more].concat(), &[]);
-        running.says(&["memory: at most ", " MiB for one session, ", " MiB for all"]);
+        running.says(&["memory: at most ", " MiB for all; the limits of a session add up to "]);
         Self::of(running)
     }
 

@@ -176,7 +176,7 @@ impl Service {
         }
     }
 
-    /// Describes the most memory that a connection and all of them hold.
+    /// Describes the most memory that all connections hold, and what the limits of one add up to.
     fn memory(&self) -> String {
         const MIB: usize = 1 << 20;
         let config = self.config();
@@ -185,7 +185,10 @@ impl Service {
         let one = Options::socket(config).memory().over(socket + tls).total();
         let account = AccountLimits::of(self.limits.memory_bytes);
         let all = account.memory(self.limits.connections);
-        format!("memory: at most {} MiB for one connection, {} MiB for all", one / MIB, all / MIB)
+        let (one, all) = (one / MIB, all / MIB);
+        format!(
+            "memory: at most {all} MiB for all connections; the limits of one add up to {one} MiB"
+        )
     }
 
     fn config(&self) -> Config {
