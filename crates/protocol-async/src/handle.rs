@@ -50,8 +50,8 @@ impl CancellationHandle {
     /// Stops the work that the call began, by its name: `session/cancel` for a prompt of ACP.
     ///
     /// The peer ends the work and responds as its protocol says, and the outcome is that response. A call that began
-    /// no work is cancelled. Work may go on after the response, as a task of MCP, and the handle stops it by
-    /// `tasks/cancel`. A handle names one run, so nothing is stopped once that has ended.
+    /// no work is cancelled. Work may go on after the response, as a task of MCP 2025-11-25, and the handle stops it
+    /// by `tasks/cancel`. A handle names one run, so nothing is stopped once that has ended.
     pub fn stop(&self) -> CancelOutcome {
         self.stop_because(Cause::Caller)
     }

@@ -430,7 +430,7 @@ impl<O, I: Default> Connection<O, I> {
                 if let (Some(Action::SendCancel { call, number }), Some(token)) = (action, token) {
                     self.send_cancel(Value::Token(token.get()), call, number, None);
                 }
-                if violation.is_none() {
+                if let (None, Some(number)) = (violation, number) {
                     self.receive_response_to_stop(number, &body);
                 }
                 self.run_cascade();

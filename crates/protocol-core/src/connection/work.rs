@@ -55,8 +55,8 @@ impl<O, I: Default> Connection<O, I> {
 
     /// Stops the work that a call or its result began, by its name. A call that began none is cancelled.
     ///
-    /// Legal at any time, also on a settled call, whose work may go on. If the stop can't be sent, the call is cancelled
-    /// instead. `grace` bounds the wait for the response, or for the end of the work after it.
+    /// Legal at any time, also on a settled call, whose work may go on. If the stop can't be sent, a call in flight is
+    /// cancelled instead. `grace` bounds the wait for the response, or for the end of the work after it.
     pub fn stop_call(
         &mut self,
         call: CallId,
@@ -64,11 +64,13 @@ impl<O, I: Default> Connection<O, I> {
         grace: Option<Duration>,
         now: Timestamp,
     ) -> CancelOutcome {
-        let is_queued = self.machine.is_queued(call);
-        let sent = if is_queued { CancelOutcome::Withdrawn } else { CancelOutcome::Sent };
+        use CancelOutcome::{AlreadySent, NotStopped, Sent, Withdrawn};
+        self.machine.advance_clock(now);
+        let sent = if self.machine.is_queued(call) { Withdrawn } else { Sent };
         let outcome = match self.machine.work_of_call(call) {
-            Some(work) if self.machine.is_stopping(work) => CancelOutcome::AlreadySent,
+            Some(work) if self.machine.is_stopping(work) => AlreadySent,
             Some(work) if self.stop(work, cause, None, now).is_ok() => sent,
+            Some(_) if self.machine.call_phase(call).is_none() => NotStopped,
             _ => self.cancel(call, cause, now),
         };
         self.machine.bound_call(call, grace);
@@ -112,15 +114,10 @@ impl<O, I: Default> Connection<O, I> {
 
     /// Receives the response to a message that no call waits for: it may be a stop. An error refuses that.
     #[cold]
-    pub(super) fn receive_response_to_stop(
-        &mut self,
-        number: Option<u32>,
-        body: &ResponseBody<'_>,
-    ) {
-        match (body.result(), number) {
-            (Some(result), _) => self.work_in_result(result, false, None),
-            (None, Some(number)) => self.machine.refuse_stop(number),
-            (None, None) => {}
+    pub(super) fn receive_response_to_stop(&mut self, number: u32, body: &ResponseBody<'_>) {
+        match body.result() {
+            Some(result) => self.work_in_result(result, false, None),
+            None => self.machine.refuse_stop(number),
         }
     }
 

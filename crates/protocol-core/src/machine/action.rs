@@ -112,6 +112,8 @@ pub enum CancelOutcome {
     AlreadySettled,
     /// The call may not be cancelled on the wire, and goes on.
     Refused(CancelRefusal),
+    /// The call had settled before. The work that its result began goes on, since no stop of it can be sent now.
+    NotStopped,
 }
 
 /// The kind of a response.

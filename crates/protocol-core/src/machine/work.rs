@@ -75,9 +75,9 @@ impl<C, R: Default> Machine<C, R> {
         }
     }
 
-    /// Bounds the time until stopped work has ended.
+    /// Bounds the time until stopped work has ended. The shortest bound holds.
     pub(crate) fn bound_work(&mut self, work: WorkId, grace: Option<Duration>) {
-        if let Some(grace) = grace {
+        if let Some(grace) = grace.filter(|_| self.is_stopping(work)) {
             self.works.set_due(work, Some(self.now + grace));
         }
     }
@@ -153,8 +153,7 @@ impl<C, R: Default> Machine<C, R> {
     fn leave_work(&mut self, part: &WorkPart, of: Part, outcome: Option<WorkOutcome>) {
         let runs_here = matches!(of, Part::Call(_));
         self.works.nested.remove(&(part.named(runs_here), of));
-        let Some(work) = self.works.begun.remove(&of) else { return };
-        if let Some(outcome) = outcome {
+        if let (Some(work), Some(outcome)) = (self.works.begun.remove(&of), outcome) {
             self.end_work(work, outcome);
         }
     }
@@ -293,8 +292,11 @@ impl<C, R: Default> Machine<C, R> {
     /// Returns the work that a call or its result began.
     pub fn work_of_call(&self, call: CallId) -> Option<WorkId> {
         let part = Part::Call(call);
-        let of_settled = || self.works.rows.iter().find(|(_, row)| row.begun_by == Some(part));
-        self.works.begun.get(&part).or_else(|| of_settled().map(|(work, _)| work)).copied()
+        if self.calls.find(call).is_some() {
+            return self.works.begun.get(&part).copied();
+        }
+        let mut rows = self.works.rows.iter();
+        rows.find(|(_, row)| row.begun_by == Some(part)).map(|(work, _)| *work)
     }
 
     /// Returns the work that a request began, until it has its response.

@@ -88,9 +88,8 @@ impl Works {
 
     /// Returns the runs with this name that go on, or those that were stopped.
     fn runs(&self, name: &WorkName, is_stopped: bool) -> impl Iterator<Item = WorkId> {
-        let (first, last) = (WorkId(0), WorkId(u64::MAX));
-        let range = (name.clone(), is_stopped, first)..=(name.clone(), is_stopped, last);
-        self.by_name.range(range).map(|(.., work)| *work)
+        let key = |work| (name.clone(), is_stopped, WorkId(work));
+        self.by_name.range(key(0)..=key(u64::MAX)).map(|(.., work)| *work)
     }
 
     pub(super) fn named(&self, name: &WorkName, is_stopped: bool) -> Vec<WorkId> {
@@ -127,12 +126,9 @@ impl Works {
     /// Records that a run was stopped for this cause, or goes on again if there is none. Returns its row,
     /// unless nothing changes: the first stop counts.
     pub(super) fn set_cause(&mut self, work: WorkId, cause: Option<Cause>) -> Option<&mut Work> {
-        let row = self.rows.get_mut(&work)?;
-        let (before, is_stopped) = (row.cause.is_some(), cause.is_some());
-        if before == is_stopped {
-            return None;
-        }
-        self.by_name.remove(&(row.name.clone(), before, work));
+        let is_stopped = cause.is_some();
+        let row = self.rows.get_mut(&work).filter(|row| row.cause.is_some() != is_stopped)?;
+        self.by_name.remove(&(row.name.clone(), !is_stopped, work));
         self.by_name.insert((row.name.clone(), is_stopped, work));
         row.cause = cause;
         Some(row)
@@ -149,6 +145,7 @@ impl Works {
 
     pub(super) fn set_due(&mut self, work: WorkId, due: Option<Timestamp>) {
         let Some(row) = self.rows.get_mut(&work) else { return };
+        let due = due.map(|due| row.due.map_or(due, |before| before.min(due)));
         if let Some(before) = mem::replace(&mut row.due, due) {
             self.due.remove(&(before, work));
         }
@@ -156,7 +153,7 @@ impl Works {
     }
 }
 
-/// Hashes rows and parts; the other trees follow from them.
+/// Hashes rows and parts. The other trees follow from them and from the requests and calls in flight.
 impl Hash for Works {
     fn hash<H: Hasher>(&self, state: &mut H) {
         (&self.rows, &self.nested, self.last).hash(state);

@@ -258,17 +258,42 @@ fn w10_a_stop_by_the_settled_call_reaches_the_task_that_its_result_began() {
 }
 
 #[test]
+fn w10_the_shortest_grace_of_a_settled_call_bounds_its_task() {
+    let mut pair = Pair::new(Dialect::MCP_2025_11_25);
+    let call = begin_task(&mut pair);
+    pair.down();
+    for (after, grace) in [(0, None), (5_000, Some(1_000)), (5_500, Some(1_000))] {
+        let (now, grace) = (NOW + ms(after), grace.map(ms));
+        pair.client.stop_call(call, Cause::Caller, grace, now);
+    }
+    for (after, left) in [(5_999, 1), (6_000, 0)] {
+        pair.client.handle_timeout(NOW + ms(after));
+        assert_eq!(pair.client.machine().works().count(), left, "after {after} ms");
+    }
+}
+
+const fn ms(count: u64) -> Duration {
+    Duration::from_millis(count)
+}
+
+/// A call of a tool that may become a task of the extension if the client declares that.
+fn extended(pair: &mut Pair, declares: bool) -> (protocol_core::CallId, String) {
+    let capabilities = r#"{"extensions":{"io.modelcontextprotocol/tasks":{}}}"#;
+    let capabilities = if declares { capabilities } else { "{}" };
+    let meta = format!(r#"{{"io.modelcontextprotocol/clientCapabilities":{capabilities}}}"#);
+    let params = raw(&format!(r#"{{"name":"t","_meta":{meta}}}"#));
+    let call = pair.client.call("tools/call", Some(&params), "call", Default::default(), NOW);
+    let (_, events) = pair.up();
+    let created = raw(r#"{"resultType":"task","taskId":"t1","status":"working"}"#);
+    pair.server.respond(request_in(&events), Response::Result(&created)).unwrap();
+    (call.unwrap(), meta)
+}
+
+#[test]
 fn w18_a_task_of_the_extension_is_stopped_by_the_host_and_ends_by_its_status() {
     for declares in [true, false] {
         let mut pair = Pair::new(Dialect::MCP_2026_07_28);
-        let capabilities = r#"{"extensions":{"io.modelcontextprotocol/tasks":{}}}"#;
-        let capabilities = if declares { capabilities } else { "{}" };
-        let meta = format!(r#"{{"io.modelcontextprotocol/clientCapabilities":{capabilities}}}"#);
-        let params = raw(&format!(r#"{{"name":"t","_meta":{meta}}}"#));
-        pair.client.call("tools/call", Some(&params), "call", Default::default(), NOW).unwrap();
-        let (_, events) = pair.up();
-        let created = raw(r#"{"resultType":"task","taskId":"t1","status":"working"}"#);
-        pair.server.respond(request_in(&events), Response::Result(&created)).unwrap();
+        let (call, meta) = extended(&mut pair, declares);
         pair.down();
         let work = pair.client.machine().works().next();
         assert_eq!(work.is_some(), declares);
@@ -276,6 +301,9 @@ fn w18_a_task_of_the_extension_is_stopped_by_the_host_and_ends_by_its_status() {
         // What has to stand in its `_meta` is the host's.
         let stopped = pair.client.stop(work, Cause::Caller, None, NOW);
         assert_eq!(stopped, Err(Refusal::NoCancel));
+        let outcome = pair.client.stop_call(call, Cause::Caller, Some(ms(1_000)), NOW);
+        assert_eq!(outcome, CancelOutcome::NotStopped);
+        assert_eq!(pair.client.poll_timeout(), None, "it goes on without a limit");
         assert!(!pair.client.machine().is_stopping(work));
         let task = raw(&format!(r#"{{"taskId":"t1","_meta":{meta}}}"#));
         pair.client.call("tasks/cancel", Some(&task), "stop", Default::default(), NOW).unwrap();

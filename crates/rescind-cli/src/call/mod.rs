@@ -362,7 +362,8 @@ impl Attempt<'_> {
         let now = Instant::now();
         let outcome = if self.args.stop_after.is_some() { sent.stop() } else { sent.cancel() };
         // Ctrl-C or a notification may have come first.
-        if !matches!(outcome, CancelOutcome::AlreadySettled | CancelOutcome::AlreadySent) {
+        use CancelOutcome::{AlreadySent, AlreadySettled, NotStopped};
+        if !matches!(outcome, AlreadySettled | AlreadySent | NotStopped) {
             self.interrupts.cancelled(now);
             self.report.cancelling();
         }
