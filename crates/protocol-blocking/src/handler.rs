@@ -149,6 +149,25 @@ pub trait Responder {
         options: CallOptions,
     ) -> Result<Box<RawValue>, CallError>;
 
+    /// Registers a step that undoes what this request has done or is about to do.
+    ///
+    /// The steps run on this thread if the handler fails or panics: the latest first, each once. An `Ok`
+    /// keeps what was done. The response follows the last step.
+    ///
+    /// A thread can't be interrupted. So a step gets the time at which it should be done, and one that
+    /// takes longer is reported as out of time to [`Handler::undone`]. A responder that wraps another forwards
+    /// this.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`UndoRefused`] for a notification, and if there are too many steps. The step is dropped, so
+    /// register it before what it undoes.
+    fn undo_with(&mut self, undo: Undo) -> Result<(), UndoRefused> {
+        let Undoing { stack, limits } = self.undoing().ok_or(UndoRefused::Over)?;
+        let time = undo.time;
+        stack.push(undo, time, *limits).map_err(|(refused, _)| refused)
+    }
+
     /// Returns the place for the steps that undo this request. A notification has none.
     #[doc(hidden)]
     fn undoing(&mut self) -> Option<&mut Undoing> {
@@ -181,11 +200,11 @@ impl dyn Responder + '_ {
         self.call_with(method, params, CallOptions::default())
     }
 
-    /// As [`call`](Self::call), with timers or a grace.
+    /// As `call`, with timers or a grace.
     ///
     /// # Errors
     ///
-    /// As [`call`](Self::call).
+    /// As `call`.
     pub fn call_with<T: DeserializeOwned>(
         &mut self,
         method: &str,
@@ -196,24 +215,6 @@ impl dyn Responder + '_ {
             .unwrap_or_else(|_| Err(Refusal::InvalidParams.into()))?;
         serde_json::from_str(result.get())
             .map_err(|error| CallError::InvalidResult { problem: error.to_string() })
-    }
-
-    /// Registers a step that undoes what this request has done or is about to do.
-    ///
-    /// The steps run on this thread if the handler fails or panics: the latest first, each once. An `Ok`
-    /// keeps what was done. The response follows the last step.
-    ///
-    /// A thread can't be interrupted. So a step gets the time at which it should be done, and one that
-    /// takes longer is reported as out of time to [`Handler::undone`].
-    ///
-    /// # Errors
-    ///
-    /// Returns [`UndoRefused`] for a notification, and if there are too many steps. The step is dropped, so
-    /// register it before what it undoes.
-    pub fn undo_with(&mut self, undo: Undo) -> Result<(), UndoRefused> {
-        let Undoing { stack, limits } = self.undoing().ok_or(UndoRefused::Over)?;
-        let time = undo.time;
-        stack.push(undo, time, *limits).map_err(|(refused, _)| refused)
     }
 }
 

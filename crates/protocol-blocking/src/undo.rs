@@ -6,8 +6,7 @@ use std::time::{Duration, Instant};
 use protocol_async::hooks::UndoStack;
 use protocol_async::{Failure, UndoLimits};
 
-/// A step that undoes what a request has done or is about to do; the method `undo_with` of a
-/// [`Responder`](crate::Responder) registers it.
+/// A step that undoes what a request has done or is about to do; see [`Responder::undo_with`](crate::Responder::undo_with).
 pub struct Undo {
     pub(crate) step: Box<Step>,
     pub(crate) time: Option<Duration>,

@@ -90,7 +90,7 @@ pub fn supervise(
     let (begin, begun) = channel();
     thread::Builder::new().name("orders".into()).spawn(move || hear(orders, &told))?;
     thread::Builder::new().name("ends".into()).spawn(move || {
-        // There is no child before.
+        // Before the spawn a wait would find no child, and end.
         if begun.recv().is_ok() {
             reap(&tell);
         }
@@ -107,7 +107,7 @@ pub fn supervise(
             return writeln!(host, "failed {code}");
         }
     };
-    // Nothing fails from here on: somebody has to end the process. A host that is gone is heard of.
+    // Nothing fails from here on: somebody has to end the process. `hear` reports a host that is gone.
     let _ = (writeln!(host, "started {process}"), begin.send(()));
     let Supervision { grace, detached } = *supervision;
     let (process, named) = (pid(process), BTreeSet::new());

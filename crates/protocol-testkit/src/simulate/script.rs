@@ -127,8 +127,8 @@ impl Script {
         self
     }
 
-    /// It may stop so much of the work that its requests begin, such as turns of ACP. Each is stopped by its
-    /// name, at any time before it ends.
+    /// Lets the peer stop the work of its requests, such as turns of ACP, up to `most` times. Each is stopped by
+    /// its name, at any time before it ends.
     ///
     /// The request that began the work is cancelled by that, so the rules for cancelled requests hold for it.
     #[must_use]
