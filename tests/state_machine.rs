@@ -93,8 +93,7 @@ A request is one that the peer sent, and begins as `Running`. It gets one respon
 `Responded` keeps its row until every call that was made on its behalf has settled (G6). If there is none, the row is gone at once.";
 
 const LIFE: &str = "\
-The phase of the connection decides which calls and requests are still accepted. It begins as `Opening` in a dialect that has a session, and as `Open` in all
-others.";
+The phase of the connection decides which calls and requests are still accepted. It begins as `Opening` in dialects that have a session, else as `Open`.";
 
 const GRACE: &str = "\
 ## Grace
