@@ -17,6 +17,9 @@ use crate::program::Program;
 /// The sessions at the same time, if `BRIDGE_SESSIONS` does not say otherwise.
 const SESSIONS: usize = 100;
 
+/// The bytes that a session takes, at least.
+const SESSION: usize = MIB / 16;
+
 /// A client with a call that goes on.
 struct Client {
     /// The connection on which it opened its session.
@@ -45,8 +48,8 @@ impl Client {
         Self { opened: opened.into_inner(), call, session }
     }
 
-    /// Goes in one of four ways. What is returned is a connection that stays, on which nothing is said.
-    fn vanish(self, way: usize, authority: &str) -> Option<TcpStream> {
+    /// Goes in one of four ways, and returns the connections that stay, on which nothing is sent.
+    fn vanish(self, way: usize, authority: &str) -> Option<[TcpStream; 2]> {
         let call = self.call.into_inner();
         match way {
             0 => call.shutdown(Shutdown::Both).unwrap(),
@@ -59,7 +62,7 @@ impl Client {
             }
             _ => {
                 call.shutdown(Shutdown::Write).unwrap();
-                return Some(self.opened);
+                return Some([self.opened, call]);
             }
         }
         None
@@ -156,6 +159,8 @@ fn g08_a_bridge_gives_back_what_it_had_of_clients_that_vanish_and_leaves_no_serv
     let clients: Vec<_> = (0..sessions).map(|_| Client::new(authority)).collect();
     let (held, servers) = (relay.process().resident().unwrap(), children(relay.process().0));
     assert_eq!(servers, sessions);
+    let least = sessions * SESSION;
+    assert!(held - start > least, "{} of {sessions} sessions are no measure", mib(held - start));
     let silent: Vec<_> = clients
         .into_iter()
         .enumerate()
@@ -164,7 +169,7 @@ fn g08_a_bridge_gives_back_what_it_had_of_clients_that_vanish_and_leaves_no_serv
     await_told(&told, sessions + 1);
 
     let begun = Instant::now();
-    let most = start + (start / 10).max(16 * MIB);
+    let most = start + (held - start) / 2;
     while children(relay.process().0) > 0 || relay.process().resident().unwrap() > most {
         let (left, now) = (children(relay.process().0), relay.process().resident().unwrap());
         assert!(

@@ -53,32 +53,34 @@ pub(super) struct Shared {
 enum Slot {
     /// Nothing was opened yet.
     Unknown,
-    /// The last one could not be opened, for this reason.
-    Failed(String),
     /// The server speaks HTTP/1.1, so there is nothing to share.
     Http1,
     Http2(Arc<Shared>),
 }
 
+/// The last failure to open a connection.
+type Failure = Option<(io::ErrorKind, String)>;
+
 /// Opens a connection, or shares one that is open.
 pub(super) struct Links {
-    slot: Mutex<Slot>,
+    slot: Mutex<(Slot, Failure)>,
     failures: AtomicUsize,
 }
 
 impl Links {
     pub(super) fn new() -> Self {
-        Self { slot: Mutex::new(Slot::Unknown), failures: AtomicUsize::new(0) }
+        Self { slot: Mutex::new((Slot::Unknown, None)), failures: AtomicUsize::new(0) }
     }
 
-    /// Returns a connection for one exchange. One that is opened has the time of the options for that.
+    /// Returns a connection for one exchange. Opening one takes at most [`ClientOptions::connect_time`].
     ///
     /// While one is opened the others wait, because they may share it. They share its failure, too, so that nobody waits
     /// for one attempt after the other.
     pub(super) async fn get(&self, target: &Target, options: &ClientOptions) -> io::Result<Link> {
         let failures = self.failures.load(Relaxed);
-        let mut slot = self.slot.lock().await;
-        match &*slot {
+        let mut guard = self.slot.lock().await;
+        let (slot, failure) = &mut *guard;
+        match slot {
             // Each exchange has a reference, and so has the slot.
             Slot::Http2(shared)
                 if !shared.sender.is_closed()
@@ -86,33 +88,34 @@ impl Links {
             {
                 return Ok(Link::Http2(shared.clone()));
             }
-            Slot::Failed(how) if self.failures.load(Relaxed) != failures => {
-                return Err(io::Error::other(how.clone()));
-            }
             Slot::Http1 => {
-                drop(slot);
+                drop(guard);
                 return dial(target, options).await;
             }
-            Slot::Unknown | Slot::Failed(_) | Slot::Http2(_) => {}
+            Slot::Unknown | Slot::Http2(_) => {}
+        }
+        let is_new = self.failures.load(Relaxed) != failures;
+        if let Some((kind, how)) = failure.as_ref().filter(|_| is_new) {
+            return Err(io::Error::new(*kind, how.clone()));
         }
         let dialled = dial(target, options).await;
-        *slot = match &dialled {
-            Ok(Link::Http1(..)) => Slot::Http1,
-            Ok(Link::Http2(shared)) => Slot::Http2(shared.clone()),
+        match &dialled {
+            Ok(Link::Http1(..)) => *slot = Slot::Http1,
+            Ok(Link::Http2(shared)) => *slot = Slot::Http2(shared.clone()),
+            // One that is open stays: it may have room again.
             Err(error) => {
                 self.failures.fetch_add(1, Relaxed);
-                Slot::Failed(error.to_string())
+                *failure = Some((error.kind(), error.to_string()));
             }
-        };
+        }
         dialled
     }
 
     /// Ends the connection that is shared, and lets hyper write what it was given.
     pub(super) async fn end(&self) {
-        let Slot::Http2(shared) = core::mem::replace(&mut *self.slot.lock().await, Slot::Unknown)
-        else {
-            return;
-        };
+        let Self { slot, .. } = self;
+        let slot = core::mem::replace(&mut slot.lock().await.0, Slot::Unknown);
+        let Slot::Http2(shared) = slot else { return };
         let Some(Shared { sender, mut connection, .. }) = Arc::into_inner(shared) else { return };
         drop(sender);
         connection.join_next().await;

@@ -2,7 +2,7 @@
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use core::future::{pending, poll_fn};
+use core::future::poll_fn;
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use core::time::Duration;
 use std::sync::{Mutex, OnceLock};
@@ -14,6 +14,9 @@ use tokio::sync::{Notify, watch};
 use tokio::time::sleep;
 
 use super::unsent::{Unsent, lock};
+
+/// The references to a link that no stream has: those of the connection's task and of its transport.
+const OWN: usize = 2;
 
 /// One HTTP connection, as its requests and responses see it.
 ///
@@ -28,6 +31,8 @@ pub(super) struct Link {
     written: AtomicU64,
     /// The version of HTTP, once there was a request.
     version: OnceLock<Version>,
+    /// The number of requests so far.
+    requests: AtomicU64,
     /// The responses that are finished and that hyper still has a use for. Those of others their session watches.
     finished: Mutex<Vec<Finished>>,
 }
@@ -47,6 +52,7 @@ impl Link {
             kill: Notify::new(),
             written: AtomicU64::new(0),
             version: OnceLock::new(),
+            requests: AtomicU64::new(0),
             finished: Mutex::default(),
         })
     }
@@ -75,18 +81,31 @@ impl Link {
         let _ = self.granted.subscribe().wait_for(may_read).await;
     }
 
-    /// Notes the version of a request, which is that of all requests of a connection.
-    pub(super) fn set_version(&self, version: Version) {
+    /// Notes a request. Its version is that of all requests of a connection.
+    pub(super) fn asked(&self, version: Version) {
         let _ = self.version.set(version);
+        self.requests.fetch_add(1, Relaxed);
     }
 
-    /// Waits until a connection has been there for this time and has had no request.
+    /// Returns whether there was a request.
+    pub(super) fn was_asked(&self) -> bool {
+        self.version.get().is_some()
+    }
+
+    /// Waits until a connection has had no request for this time, or no stream for this time and at most twice that.
     ///
-    /// hyper's timer begins with the head of HTTP/1, and there is none before hyper knows the version.
-    pub(super) async fn unasked(&self, time: Duration) {
-        sleep(time).await;
-        if self.version.get().is_some() {
-            pending::<()>().await;
+    /// hyper has a timer for the heads of HTTP/1 alone, and none before it knows the version.
+    pub(super) async fn unused(self: &Arc<Self>, time: Duration) {
+        let mut before = Some(0);
+        loop {
+            sleep(time).await;
+            let is_http1 = self.version.get().is_some_and(|version| *version < Version::HTTP_2);
+            let is_unused = Arc::strong_count(self) == OWN && !is_http1;
+            let now = is_unused.then(|| self.requests.load(Relaxed));
+            if is_unused && now == before {
+                return;
+            }
+            before = now;
         }
     }
 

@@ -173,7 +173,7 @@ impl Server {
         let link = Link::new(&self.shared.account);
         let service = service_fn(|request: Request<Received>| {
             let (shared, link) = (self.shared.clone(), link.clone());
-            link.set_version(request.version());
+            link.asked(request.version());
             async move {
                 Ok::<_, Infallible>(match request.uri().path() == shared.options.path {
                     true => shared.respond(request, link).await,
@@ -186,7 +186,7 @@ impl Server {
         let stream = InspectWriter::new(stream, count);
         let mut connection = pin!(builder.serve_connection(TokioIo::new(stream), service));
         let mut unread = pin!(link.unread(options.patience));
-        let mut unasked = pin!(link.unasked(head_time));
+        let mut unused = pin!(link.unused(head_time));
         let mut is_closing = false;
         loop {
             tokio::select! {
@@ -194,7 +194,15 @@ impl Server {
                 _ = connection.as_mut() => return,
                 () = link.ended() => return,
                 () = unread.as_mut() => return,
-                () = unasked.as_mut() => return,
+                // A request that crosses the end of HTTP/2 is served. A client that does not end is left at the next time.
+                () = unused.as_mut() => {
+                    if is_closing || !link.was_asked() {
+                        return;
+                    }
+                    is_closing = true;
+                    connection.as_mut().graceful_shutdown();
+                    unused.set(link.unused(head_time));
+                }
                 _ = stage.wait_for(|stage| *stage == Stage::Abandoned) => return,
                 _ = self.is_draining(), if !is_closing => {
                     is_closing = true;

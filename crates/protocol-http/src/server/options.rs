@@ -48,6 +48,8 @@ pub struct ServerOptions {
     /// The bytes of a body; 4 MiB, and never more than a message may have. A longer one gets status 413.
     pub body_bytes: usize,
     /// The time in which a head has to come, and then a body; 30 s each.
+    ///
+    /// A connection of HTTP/2 without a stream is ended after this time, or twice that at most.
     pub receive_time: Duration,
     /// The bytes that may wait for the client of one response, with the places of their pieces; 256 KiB.
     ///

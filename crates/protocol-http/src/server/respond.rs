@@ -38,7 +38,7 @@ use crate::session::ResponseHead;
 const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
 const BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
 
-/// The time that a wrong secret takes, on its own connection (F110).
+/// The time until a wrong secret is refused (F110). A client that gives up sooner does not wait for it.
 const GUESS: Duration = Duration::from_secs(1);
 
 /// The state that all connections of a server share.
@@ -82,7 +82,7 @@ impl Shared {
         let assumed = seat.as_ref().map(|seat| seat.rules());
         let judged = self.options.gate.judge(&head, assumed);
         let is_known = self.is_known(parts);
-        // Before anything is judged: a refusal for another reason would tell whether the secret is right.
+        // Every refusal waits, because one that came at once would tell that the secret is right.
         if !is_known && parts.headers.contains_key(AUTHORIZATION) {
             sleep(GUESS).await;
         }

@@ -70,9 +70,9 @@ pub struct SessionOptions {
     pub exchanges: usize,
     /// The bytes of events that are kept for clients that come back; 1 MiB.
     pub store_bytes: usize,
-    /// The time after which a session ends whose client has no stream and says nothing; 30 min. `None` never ends it.
+    /// The time until a session ends whose client has no stream and sends nothing; 30 min. `None` never ends it.
     ///
-    /// The end cancels requests whose streams were lost. What the host sends meanwhile is no sign of the client.
+    /// The end cancels requests whose streams were lost. Messages of the host do not extend it.
     pub idle_time: Option<Duration>,
 }
 

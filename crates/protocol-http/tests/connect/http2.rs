@@ -159,7 +159,7 @@ async fn tls_is_the_host_s_and_without_it_nothing_leaves() {
     assert!(said.contains("ClientOptions::open"), "{said}");
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn g08_a_stream_that_does_not_open_has_its_time() {
     let tries = Arc::new(AtomicUsize::new(0));
     let tried = tries.clone();
@@ -175,6 +175,33 @@ async fn g08_a_stream_that_does_not_open_has_its_time() {
         assert!(how(call.await).contains("timed out"));
     }
     assert_eq!(tries.load(Ordering::Relaxed), 1, "who waits for an attempt shares its failure");
+}
+
+#[tokio::test]
+async fn an_attempt_that_fails_leaves_the_shared_connection_to_the_next() {
+    const TURNS: usize = 1_000;
+    let (mut host, opened) = (Host::start(ServerOptions::default()).await, Opened::default());
+    let mut options = opened.options(&host.url);
+    let (inner, count) = (options.open.take().unwrap(), opened.clone());
+    let open: Open = Arc::new(move || match count.count() {
+        0 => inner(),
+        _ => Box::pin(async { Err(std::io::Error::other("no more")) }),
+    });
+    (options.open, options.streams_per_connection) = (Some(open), 1);
+    let client = client(&mut host, "2026-07-28", options).await;
+    let name = json!({ "name": "a" });
+    let waiting = client.call("wait", json!({}));
+    assert_eq!(host.report().await, Report::Began);
+    assert!(how(client.call("tools/call", name.clone()).await).contains("no more"));
+    host.gate.notify_one();
+    assert_eq!(waiting.await.unwrap(), "waited");
+    // It has room once its stream has ended, which takes a few turns.
+    for _ in 0..TURNS {
+        if client.call("tools/call", name.clone()).await.is_ok() {
+            return client.end().await;
+        }
+    }
+    panic!("an attempt that failed has taken the place of the connection");
 }
 
 /// An attempt ends with its call, and one who waited for it makes the next.

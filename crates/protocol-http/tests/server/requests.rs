@@ -6,7 +6,7 @@ use std::time::Duration;
 use protocol_core::Config;
 use protocol_http::server::ServerOptions;
 use serde_json::{Value, json};
-use tokio::io::{AsyncWriteExt, duplex};
+use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex};
 use tokio::time::{Instant, timeout};
 
 use crate::client::send;
@@ -221,6 +221,44 @@ async fn a_connection_that_asks_nothing_is_ended() {
         near.write_all(begun.as_bytes()).await.unwrap();
         let ended = timeout(SECOND * 31, host.server.serve_connection(far)).await;
         assert!(ended.is_ok(), "after {begun:?}");
+    }
+}
+
+/// Each client acknowledges pings. The second ignores the first ping after GOAWAY, with which HTTP/2 ends.
+#[tokio::test(start_paused = true)]
+async fn g08_a_connection_of_http_2_without_a_stream_is_ended() {
+    const SETTINGS: [u8; 9] = [0, 0, 0, 4, 0, 0, 0, 0, 0];
+    const GET_X: &[u8] = b"\0\0\x11\x01\x05\0\0\0\x01\x82\x86\x04\x02/x\x01\x09localhost";
+    const HEADERS: u8 = 1;
+    const PING: u8 = 6;
+    const GOAWAY: u8 = 7;
+    let host = Host::new(ServerOptions::default());
+    for (ends, most) in [(true, SECOND * 61), (false, SECOND * 121)] {
+        let (mut near, far) = duplex(1 << 10);
+        near.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n").await.unwrap();
+        near.write_all(&[&SETTINGS, GET_X].concat()).await.unwrap();
+        let client = tokio::spawn(async move {
+            let (mut ignored, mut statuses) = (0, 0);
+            let mut head = [0; 9];
+            while near.read_exact(&mut head).await.is_ok() {
+                let mut payload = vec![0; usize::from(head[1]) << 8 | usize::from(head[2])];
+                near.read_exact(&mut payload).await.unwrap();
+                match head[3] {
+                    HEADERS => statuses += 1,
+                    GOAWAY if !ends => ignored = 1,
+                    PING if ignored == 1 => ignored = 2,
+                    PING => {
+                        let pong = [&[0, 0, 8, PING, 1, 0, 0, 0, 0], &*payload].concat();
+                        let _ = near.write_all(&pong).await;
+                    }
+                    _ => {}
+                }
+            }
+            statuses
+        });
+        let ended = timeout(most, host.server.serve_connection(far)).await;
+        assert!(ended.is_ok(), "one that ends: {ends}");
+        assert_eq!(client.await.unwrap(), 1);
     }
 }
 

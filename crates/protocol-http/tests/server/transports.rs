@@ -58,6 +58,24 @@ async fn a_reset_stream_of_http_2_cancels_its_request_and_no_other_of_its_connec
     assert!(String::from_utf8_lossy(&body).contains(r#""result":"waited""#));
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_connection_of_http_2_stays_as_long_as_it_is_used() {
+    const LONG: Duration = Duration::from_secs(300);
+    let mut host = Host::new(ServerOptions::default());
+    let mut sender = connect(&host).await;
+    let waiting = sender.send_request(modern("localhost", "wait")).await.unwrap();
+    assert_eq!(host.report().await, Report::Began);
+    tokio::time::sleep(LONG).await;
+    host.gate.notify_one();
+    let body = waiting.into_body().collect().await.unwrap().to_bytes();
+    assert!(String::from_utf8_lossy(&body).contains("waited"));
+    for _ in 0..10 {
+        tokio::time::sleep(LONG / 10 - Duration::from_secs(1)).await;
+        let echo = sender.send_request(modern("localhost", "echo")).await.unwrap();
+        echo.into_body().collect().await.unwrap();
+    }
+}
+
 #[tokio::test]
 async fn the_host_of_http_2_is_judged_too() {
     let host = Host::new(ServerOptions::default());
