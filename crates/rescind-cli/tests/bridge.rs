@@ -1,6 +1,5 @@
 //! `rescind relay --listen http://…`: MCP over HTTP in front of servers on standard streams.
 
-use std::fs;
 use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -81,33 +80,58 @@ fn each_session_has_a_server_and_progress_comes_before_its_result() {
     assert_eq!((said.code, servers(&said.stderr)), (Some(0), 2), "{said:?}");
 }
 
+/// A part of a server that opens a session, and then says a number of notifications with 8,000 bytes each.
+fn talkative(number: usize) -> String {
+    format!(
+        r#"echo "server $$" >&2; text=$(head -c 8000 /dev/zero | tr '\0' x); number=0; read -r line
+        echo '{{"jsonrpc":"2.0","id":1,"result":{{"protocolVersion":"2025-11-25"}}}}'; read -r line
+        while [ $number -lt {number} ]; do number=$((number + 1))
+        echo '{{"jsonrpc":"2.0","method":"notifications/progress","params":{{"progressToken":7,"progress":'$number',"message":"'$text'"}}}}'
+        done"#
+    )
+}
+
 /// There are more than fit into what is held for a client that reads nothing at first.
 #[test]
 fn g08_notifications_that_a_client_reads_slowly_wait_and_are_not_dropped() {
     const MANY: usize = 4_000;
-    let server = format!(
-        r#"echo "server $$" >&2; text=$(head -c 8000 /dev/zero | tr '\0' x); number=0; read -r line
-        echo '{{"jsonrpc":"2.0","id":1,"result":{{"protocolVersion":"2025-11-25"}}}}'; read -r line
-        while [ $number -lt {MANY} ]; do number=$((number + 1))
-        echo '{{"jsonrpc":"2.0","method":"notifications/progress","params":{{"progressToken":7,"progress":'$number',"message":"'$text'"}}}}'
-        done; echo '{{"jsonrpc":"2.0","id":2,"result":{{}}}}'; cat >/dev/null"#
-    );
-    let mut relay = relay(&[], &server);
+    let last =
+        r#"echo "said all" >&2; echo '{"jsonrpc":"2.0","id":2,"result":{}}'; cat >/dev/null"#;
+    let mut relay = relay(&[], &format!("{}; {last}", talkative(MANY)));
     let session = open(&relay);
-    let process = self::server(&mut relay);
     let mut response = relay.post(&session, &tool("count", &json!({})));
-    // It waits for the relay, or has said everything.
-    let sleeps = || fs::read_to_string(format!("{process}/stat")).unwrap().contains(") S ");
-    while !(0..30).all(|_| {
-        thread::sleep(Duration::from_millis(10));
-        sleeps()
-    }) {}
+    relay.running.says(&["said all"]);
     for number in 1..=MANY {
         assert_eq!(response.data()["params"]["progress"], number);
     }
     assert!(response.data()["result"].is_object());
     let said = relay.end();
     assert!(!said.stderr.contains("dropped"), "{said:?}");
+}
+
+/// The server has no new requests any more, because of the results that wait.
+#[test]
+fn g08_results_that_wait_for_a_slow_client_count_as_memory() {
+    const RESULTS: usize = 15;
+    let last = format!(
+        r#"number=0; while [ $number -lt {RESULTS} ]; do read -r line; number=$((number + 1)); done
+        exec 3<&0; cat <&3 >&2 & text=$(head -c 4000000 /dev/zero | tr '\0' x); number=0
+        while [ $number -lt {RESULTS} ]; do number=$((number + 1))
+        echo '{{"jsonrpc":"2.0","id":'$((number + 2))',"result":{{"text":"'$text'"}}}}'
+        echo '{{"jsonrpc":"2.0","id":"ping","method":"ping"}}'
+        done; wait"#
+    );
+    let mut relay = relay(&["--memory", "128MiB"], &format!("{}; {last}", talkative(3_000)));
+    let session = open(&relay);
+    let begin = |id| {
+        let mut call = tool("count", &json!({}));
+        (call["id"], call["params"]["_meta"]["progressToken"]) = (json!(id), json!(id));
+        relay.post(&session, &call)
+    };
+    let responses: Vec<Response> = (7..=7 + RESULTS).map(begin).collect();
+    relay.running.says(&[r#""id":"ping""#, r#""error""#]);
+    drop(responses);
+    assert_eq!(relay.end().code, Some(0));
 }
 
 #[test]
@@ -229,6 +253,24 @@ fn delete_cancels_what_is_open_and_ends_the_server() {
     assert_eq!(relay.send("DELETE", &session, "").status, 204);
     relay.running.says(&["notifications/cancelled", r#""requestId":2"#]);
     relay.running.says(&["ended"]);
+    await_end(&process);
+    assert_eq!(relay.end().code, Some(0));
+}
+
+/// There are more notifications than fit into what is held for a server that reads nothing.
+#[test]
+fn delete_ends_a_server_that_does_not_read_while_a_notification_waits_for_room() {
+    let deaf = r#"echo "server $$" >&2; read -r line
+        echo '{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":"2025-11-25"}}'; sleep 1000"#;
+    let mut relay = relay(&["--exit-grace", "100ms"], deaf);
+    let session = open(&relay);
+    let process = server(&mut relay);
+    let told =
+        json!({ "jsonrpc": "2.0", "method": "told", "params": { "text": "x".repeat(4_000_000) } });
+    for _ in 0..20 {
+        assert_eq!(relay.post(&session, &told).status, 202);
+    }
+    assert_eq!(relay.send("DELETE", &session, "").status, 204);
     await_end(&process);
     assert_eq!(relay.end().code, Some(0));
 }

@@ -37,7 +37,8 @@ for (let times = 1; times <= TIMES; times++) {
   console.log(performance.now() - begun, begun - asked);
   await slept;
 }
-await call("sleep", { ms }, { timeout: 100 }).catch(() => {});
+// The call has to reach its handler before.
+await call("sleep", { ms }, { timeout: 2_000 }).catch(() => {});
 await call("witness", { of: "cancelled", times: TIMES + 1 });
 console.log("timed out");
 process.exit(0);

@@ -10,16 +10,18 @@ import anyio
 
 TIMES = 50
 SLEEP = {"ms": 600_000}
+# In seconds. The call has to reach its handler before.
+TIMEOUT = 2
 
 mode, address = sys.argv[1:]
 if mode == "fastmcp":
     from fastmcp import Client
 
-    client, within = Client(address), {"timeout": 0.1}
+    client, within = Client(address), {"timeout": TIMEOUT}
 else:
     from mcp import Client
 
-    client, within = Client(address, mode=mode), {"read_timeout_seconds": 0.1}
+    client, within = Client(address, mode=mode), {"read_timeout_seconds": TIMEOUT}
 
 
 async def cancel(times):

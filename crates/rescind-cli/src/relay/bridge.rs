@@ -22,7 +22,7 @@ use tokio::time::{sleep, timeout};
 use tokio_util::compat::{TokioAsyncReadCompatExt, TokioAsyncWriteCompatExt};
 
 use super::report::{has_failed, log, noise};
-use super::upstream::{Outcomes, Upstream};
+use super::upstream::{Calls, Upstream};
 use crate::ending::{Ending, SHORT_GRACE};
 use crate::http::Service;
 use crate::noise::Noises;
@@ -88,9 +88,17 @@ impl Bridge {
     async fn client(&self, peer: &Peer, incoming: &Incoming) {
         let name = peer.dialect().name;
         let rules = Rules::PRESETS.iter().find(|rules| rules.dialect.name == name);
-        let served = match rules.is_some_and(|rules| !rules.has_sessions) {
-            true => self.request(peer, incoming).await,
-            false => self.session(peer, incoming).await,
+        let served = async {
+            match rules.is_some_and(|rules| !rules.has_sessions) {
+                true => self.request(peer, incoming).await,
+                false => self.session(peer, incoming).await,
+            }
+        };
+        let served = tokio::select! {
+            biased;
+            served = served => served,
+            // A notification of it may be waiting for room at the server, for ever.
+            _ = peer.closed() => return,
         };
         let Err(error) = served else { return };
         log(format_args!("can't start {}: {error}", self.program));
@@ -102,13 +110,13 @@ impl Bridge {
     }
 
     async fn session(&self, peer: &Peer, incoming: &Incoming) -> io::Result<()> {
-        let (server, mut outcomes) = self.start(self.dialect.clone(), Some(peer.clone()))?;
+        let (server, mut calls) = self.start(self.dialect.clone(), Some(peer.clone()))?;
         tokio::select! {
             // A request that has come has a response, even if the server has just ended.
             biased;
             () = server.forward(peer, incoming) => {}
             // It has ended. So does the session, once nobody has a handle of it.
-            () = server.pump(&mut outcomes) => {}
+            () = server.pump(&mut calls) => {}
         }
         Ok(())
     }
@@ -124,15 +132,15 @@ impl Bridge {
         if let Some((server, _)) = shared.as_ref().filter(|(server, _)| !server.is_over()) {
             return Ok(server.clone());
         }
-        let (server, mut outcomes) = self.start(Dialect::MCP_2026_07_28, None)?;
+        let (server, mut calls) = self.start(Dialect::MCP_2026_07_28, None)?;
         let (server, mut pump) = (Arc::new(server), JoinSet::new());
         let pumped = server.clone();
-        pump.spawn(async move { pumped.pump(&mut outcomes).await });
+        pump.spawn(async move { pumped.pump(&mut calls).await });
         *shared = Some((server.clone(), pump));
         Ok(server)
     }
 
-    fn start(&self, dialect: Dialect, only: Option<Peer>) -> io::Result<(Upstream, Outcomes)> {
+    fn start(&self, dialect: Dialect, only: Option<Peer>) -> io::Result<(Upstream, Calls)> {
         let place = self.places.clone().try_acquire_owned();
         let place = place.map_err(|_| io::Error::other("too many servers run (--servers)"))?;
         let number = self.next.fetch_add(1, Ordering::Relaxed) + 1;

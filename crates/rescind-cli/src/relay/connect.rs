@@ -87,16 +87,16 @@ impl Front {
             protocol_async::connect(input, output, TokioTimer::start(), up);
         let (down, server, down_driver) = connect(target, down, reported(options));
         let mut down_driver = tokio::spawn(down_driver);
-        let (server, mut outcomes) = Upstream::new(down, server, self.guard, Some(up.clone()));
+        let (server, mut calls) = Upstream::new(down, server, self.guard, Some(up.clone()));
 
         let relayed = async {
             join(server.forward(&up, &incoming), async {
-                server.pump(&mut outcomes).await;
+                server.pump(&mut calls).await;
                 up.shutdown(Shutdown::CancelAll);
             })
             .await;
             // A request may have come just before the connection closed.
-            server.pump(&mut outcomes).await;
+            server.pump(&mut calls).await;
             pending::<()>().await;
         };
         let over = async {

@@ -4,6 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use futures_util::StreamExt;
+use futures_util::future::BoxFuture;
+use futures_util::stream::FuturesUnordered;
 use protocol_async::{
     Arrival, CallError, Failure, Incoming, Notification, Peer, Request, Responder, RpcError,
     SentRequest,
@@ -35,7 +38,7 @@ pub(super) struct Upstream {
     /// The requests in flight, by number.
     open: Mutex<BTreeMap<u64, Client>>,
     next: AtomicU64,
-    outcomes: UnboundedSender<Settled>,
+    calls: UnboundedSender<Call>,
 }
 
 /// The client of one request in flight.
@@ -58,13 +61,20 @@ impl Client {
 }
 
 /// The outcome of a call, and the number and the responder of the request that it was made for.
-pub(super) struct Settled {
+struct Settled {
     number: u64,
     responder: Responder,
     outcome: Result<Box<RawValue>, CallError>,
 }
 
-pub(super) type Outcomes = UnboundedReceiver<Settled>;
+/// A call until it has settled. The connection keeps its outcome until then, within its limits and its account.
+type Call = BoxFuture<'static, Settled>;
+
+/// The calls in flight.
+pub(super) struct Calls {
+    new: UnboundedReceiver<Call>,
+    open: FuturesUnordered<Call>,
+}
 
 impl Upstream {
     pub(super) fn new(
@@ -72,10 +82,11 @@ impl Upstream {
         incoming: Incoming,
         guard: Guard,
         only: Option<Peer>,
-    ) -> (Self, Outcomes) {
-        let (outcomes, settled) = unbounded_channel();
+    ) -> (Self, Calls) {
+        let (calls, new) = unbounded_channel();
         let (open, next) = Default::default();
-        (Self { peer, incoming, guard, only, open, next, outcomes }, settled)
+        let made = Calls { new, open: FuturesUnordered::new() };
+        (Self { peer, incoming, guard, only, open, next, calls }, made)
     }
 
     /// Ends the connection. What is in flight settles, and has its response from [`pump`](Self::pump).
@@ -90,7 +101,7 @@ impl Upstream {
     /// Passes on what the server says until it ends, and then responds to all that it still had.
     ///
     /// A response waits for what came before it, such as progress.
-    pub(super) async fn pump(&self, outcomes: &mut Outcomes) {
+    pub(super) async fn pump(&self, Calls { new, open }: &mut Calls) {
         loop {
             tokio::select! {
                 biased;
@@ -98,10 +109,14 @@ impl Upstream {
                     Ok(arrival) => self.pass(arrival).await,
                     Err(_) => break,
                 },
-                Some(settled) = outcomes.recv() => self.respond(settled),
+                Some(call) = new.recv() => open.push(call),
+                Some(settled) = open.next() => self.respond(settled),
             }
         }
-        while let Ok(settled) = outcomes.try_recv() {
+        while let Ok(call) = new.try_recv() {
+            open.push(call);
+        }
+        while let Some(settled) = open.next().await {
             self.respond(settled);
         }
     }
@@ -131,11 +146,10 @@ impl Upstream {
         let (id, call) = (responder.id(), sent.id().map(|call| call.number().into()));
         let peer = client.clone();
         lock(&self.open).insert(number, Client { peer, id, call, token, has_level });
-        let outcomes = self.outcomes.clone();
-        sent.forward_cancellation_from(&responder.cancellation()).on_result(move |outcome| {
-            // Without its receiver the session is over.
-            let _ = outcomes.send(Settled { number, responder, outcome });
-        });
+        let sent = sent.forward_cancellation_from(&responder.cancellation());
+        let call = async move { Settled { number, responder, outcome: sent.await } };
+        // Without its receiver the session is over.
+        let _ = self.calls.send(Box::pin(call));
     }
 
     fn respond(&self, Settled { number, responder, mut outcome }: Settled) {

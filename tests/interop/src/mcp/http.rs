@@ -37,6 +37,9 @@ use super::sdk;
 /// The number of cancels that a client makes by hand. It makes one more by a time-out.
 pub const TIMES: u64 = 50;
 
+/// The time-out of that one, in which a call has to reach its handler on any machine.
+const TIME_OUT: Duration = Duration::from_secs(2);
+
 /// Longer than any test waits.
 const LONG: u64 = 600_000;
 
@@ -272,7 +275,7 @@ impl OwnClient {
                 panic!("{outcome:?}")
             };
         }
-        let limited = CallOptions::default().timeout(Duration::from_millis(100));
+        let limited = CallOptions::default().timeout(TIME_OUT);
         let outcome = self.call("sleep", sleep, limited).await;
         assert!(matches!(outcome, Err(CallError::TimedOut { .. })), "{outcome:?}");
         self.witness("cancelled", handled + TIMES + 1).await.expect("the handler heard it");
@@ -306,7 +309,7 @@ pub async fn sdk_cancels(address: &str, opening: ClientLifecycleMode) -> Measure
         sdk::result(heard).await;
         measured.cancels.push(begun.elapsed());
     }
-    let limited = PeerRequestOptions::with_timeout(Duration::from_millis(100));
+    let limited = PeerRequestOptions::with_timeout(TIME_OUT);
     let outcome = sdk::tool(&client, "sleep", sleep, limited).await.await_response().await;
     assert!(outcome.is_err(), "{outcome:?}");
     sdk::result(witness("cancelled", TIMES + 1).await).await;

@@ -4,7 +4,6 @@
 //! way back.
 
 use std::future::Future;
-use std::process::Command;
 use std::time::Duration;
 
 use rescind::http::Rules;
@@ -13,15 +12,16 @@ use rescind_interop::mcp::sdk::discovers;
 use rescind_interop::peers::{CommandLine, line, node, python, rescind};
 use rmcp::service::ClientLifecycleMode;
 use tokio::net::TcpListener;
+use tokio::process::Command;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 use super::Served;
 
 /// The most time that half of the cancels take, on a machine with nothing else to do.
-const SOON: Duration = Duration::from_millis(50);
+const SOON: Duration = Duration::from_millis(25);
 
-/// Longer than any bridge takes.
+/// Longer than a client takes, and any bridge.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// The rounds of a loaded machine that a cancel may take beside that.
@@ -41,6 +41,12 @@ fn soon(name: &str, measured: Measured) {
     assert!(cancel <= SOON + ROUNDS * round, "{name}: {cancel:?} where a round takes {round:?}");
 }
 
+/// Waits for a client, and fails if the handler never hears of a cancel.
+async fn heard<T>(name: &str, client: impl Future<Output = T>) -> T {
+    let heard = timeout(PATIENCE, client).await;
+    heard.unwrap_or_else(|_| panic!("{name}: the handler heard of no cancel"))
+}
+
 /// A server in this process, until this is dropped.
 async fn hosted<F>(serve: impl FnOnce(TcpListener) -> F) -> (JoinSet<()>, String)
 where
@@ -58,9 +64,8 @@ async fn script(client: Option<CommandLine>, mode: &str, rules: &'static Rules) 
     let Some(client) = client else { return };
     let (_serving, address) = hosted(|listener| serve_own(listener, rules)).await;
     let (name, mut command) = (client.join(" "), Command::new(&client[0]));
-    command.args(&client[1..]).args([mode, &address]);
-    let output = tokio::task::spawn_blocking(move || command.output());
-    let output = output.await.expect("it does not panic").expect("the client runs");
+    command.args(&client[1..]).args([mode, &address]).kill_on_drop(true);
+    let output = heard(&name, command.output()).await.expect("the client runs");
     let said = String::from_utf8_lossy(&output.stdout);
     let problems = String::from_utf8_lossy(&output.stderr);
     let (times, end) = said.trim_end().rsplit_once('\n').unwrap_or_default();
@@ -80,8 +85,9 @@ async fn script(client: Option<CommandLine>, mode: &str, rules: &'static Rules) 
 async fn own(name: &str, address: &str, revisions: &[&'static Rules]) {
     for (served, &rules) in revisions.iter().enumerate() {
         let client = OwnClient::connect(address, rules).await;
-        let measured = client.cancels(served as u64 * (TIMES + 1)).await;
-        soon(&format!("our client, {name} in {}", rules.version), measured);
+        let name = format!("our client, {name} in {}", rules.version);
+        let measured = heard(&name, client.cancels(served as u64 * (TIMES + 1))).await;
+        soon(&name, measured);
     }
 }
 
@@ -105,8 +111,9 @@ async fn our_client_cancels_rust_soon() {
 async fn rust_cancels_our_server_soon() {
     for (rules, opening) in BOTH.into_iter().zip([ClientLifecycleMode::Initialize, discovers()]) {
         let (_serving, address) = hosted(|listener| serve_own(listener, rules)).await;
-        let measured = sdk_cancels(&address, opening).await;
-        soon(&format!("rmcp, our server in {}", rules.version), measured);
+        let name = format!("rmcp, our server in {}", rules.version);
+        let measured = heard(&name, sdk_cancels(&address, opening)).await;
+        soon(&name, measured);
     }
 }
 
@@ -152,8 +159,7 @@ async fn our_client_cancels_python_soon() {
 /// The client is on standard streams or on HTTP, the handler behind HTTP, and the bridges are between. The time is shown
 /// and not judged: it is that of another's bridge.
 async fn bridged(name: &str, client: OwnClient, handled: u64) {
-    let measured = timeout(PATIENCE, client.cancels(handled)).await;
-    let measured = measured.unwrap_or_else(|_| panic!("{name}: the handler heard of no cancel"));
+    let measured = heard(name, client.cancels(handled)).await;
     let [cancel, round] = [measured.cancels, measured.rounds].map(median);
     println!("{name}: cancel {cancel:.1?}, round {round:.1?}");
 }
