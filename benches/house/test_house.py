@@ -1,8 +1,12 @@
 """Tests of the checks on sources made up for them: python3 -m unittest discover -s benches/house"""
 
+import contextlib
+import io
+import os
 import pathlib
 import tempfile
 import unittest
+from unittest import mock
 
 import circles
 import decisions
@@ -354,6 +358,15 @@ Types of `serde` and `http-body`.
             "a has types of tracing, which policy.md does not name",
             "policy.md names http_body, whose types no interface has",
         ])
+
+    def test_another_format_is_a_reason_to_skip(self):
+        self.assertFalse(interfaces.unread([self.crate()]))
+        reason = interfaces.unread([self.crate(), self.crate() | {"format_version": 99}])
+        self.assertIn("format 99", reason)
+        with tempfile.NamedTemporaryFile() as listed, mock.patch.dict(os.environ, RESCIND_SKIPPED=listed.name):
+            with contextlib.redirect_stdout(io.StringIO()):
+                interfaces.skip(reason)
+            self.assertEqual(listed.read().decode(), f"{reason}\n")
 
 
 if __name__ == "__main__":

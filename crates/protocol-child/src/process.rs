@@ -185,6 +185,12 @@ impl Process {
         self.shared.status()
     }
 
+    /// Returns whether the process itself has ended. Others that it has started may be left.
+    #[must_use]
+    pub fn has_ended(&self) -> bool {
+        self.has_come(Life::Ended)
+    }
+
     /// Returns the means that it took to end it so far.
     #[must_use]
     pub fn pushed(&self) -> Pushed {

@@ -74,8 +74,9 @@ fn print_checks(of: Option<Tested>) -> ExitCode {
 /// generated document for a language server. Where it can't, name it by --slow; in its params "$MS" and "$S"
 /// stand for how many milliseconds or seconds it is to take.
 ///
-/// Exit codes: 0 everything holds, 1 something does not, 2 usage, 6 no session could be opened, 7 standard
-/// output can't be written, 8 what was tried holds, but not every MUST could be tried.
+/// Exit codes: 0 everything holds, 1 something does not, 2 usage, 3 ended by a signal, or its caller is gone, 6 no
+/// session could be opened, 7 standard output can't be written, 8 what was tried holds, but not every MUST could be
+/// tried.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 struct ServerArgs {
@@ -112,7 +113,7 @@ struct ServerArgs {
 
     /// Test the server that runs at this WebSocket already, such as `ws://127.0.0.1:8080`, `wss://example.com`
     /// or `unix:FILE`; each check opens a connection of its own
-    #[arg(long, value_name = "URL", conflicts_with = "command")]
+    #[arg(long, value_name = "URL", conflicts_with_all = ["command", "cwd", "env", "exit_grace", "leave_detached"])]
     connect: Option<Address>,
 
     /// Show the secret in this file, one line, as a bearer token

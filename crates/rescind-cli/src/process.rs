@@ -18,25 +18,25 @@ use crate::terminal::{Line, pass_on};
 #[cfg(target_os = "linux")]
 use crate::{note, usage_error};
 
-/// The place in which a server runs, its environment, and its end.
+/// The place in which a program runs, its environment, and its end.
 #[derive(Clone, Debug, Args)]
-#[command(next_help_heading = "The server's process")]
+#[command(next_help_heading = "The process of COMMAND")]
 pub(crate) struct ProcessArgs {
-    /// Start the server in this directory
+    /// Start COMMAND in this directory
     #[arg(long, value_name = "DIR", value_parser = directory)]
     cwd: Option<PathBuf>,
 
-    /// Set a variable of the server's environment; again for each
+    /// Set a variable of COMMAND's environment; again for each
     #[arg(long, value_name = "NAME=VALUE", value_parser = variable)]
     env: Vec<(String, String)>,
 
-    /// The time that the server may take to end once its input is closed, and once more after SIGTERM, such as
+    /// The time that COMMAND may take to end once its input is closed, and once more after SIGTERM, such as
     /// 10s [default: 500ms for a call, 2s behind a relay or a replay, 10s for a test]
     #[arg(long, value_name = "DUR", value_parser = crate::duration)]
     exit_grace: Option<Duration>,
 
-    /// Leave processes that the server has detached on purpose, with `setsid` or as a daemon. Without this
-    /// nothing is left of the server, on Linux; elsewhere these are left
+    /// Leave processes that COMMAND has detached on purpose, with `setsid` or as a daemon. Without this
+    /// nothing is left of it, on Linux; elsewhere these are left
     #[arg(long)]
     leave_detached: bool,
 }

@@ -176,6 +176,26 @@ fn what_is_wrong_in_a_file_is_named_with_its_line_and_member() {
             r#"{"base": "lsp", "work": [{"kind": "k", "begins": [], "stops": {"notification": {"method": "s", "name": "n"}}}]}"#,
             &["member work[0]: `begins` is empty, expected a message"],
         ),
+        (
+            r#"{"base": "lsp", "work": [{"kind": "k", "begins": [{"request": {"method": "", "name": ["n"]}}]}]}"#,
+            &["line 1, member work[0].begins[0].request.method: expected a method"],
+        ),
+        (
+            "{\"base\": \"lsp\", \"work\": [{\"kind\": \"k\",\n\"stops\": {\"notification\": {\"method\": \"\", \"name\": \"n\"}}}]}",
+            &["line 2, member work[0].stops.notification.method: expected a method"],
+        ),
+        (
+            r#"{"base": "lsp", "work": [{"kind": "k", "within": [{"method": "", "name": ["n"], "sender": "waits"}]}]}"#,
+            &["member work[0].within[0].method: expected a method"],
+        ),
+        (
+            r#"{"base": "lsp", "work": [{"kind": "k", "ends": [{"notification": {"method": "", "name": ["n"]}}]}]}"#,
+            &["member work[0].ends[0].notification.method: expected a method"],
+        ),
+        (
+            r#"{"base": "lsp", "work": [{"kind": "k", "asks": [{"method": ""}]}]}"#,
+            &["member work[0].asks[0].method: expected a method"],
+        ),
         ("{\"base\": \"lsp\"}\n]", &["line 2: trailing characters"]),
         ("{\"base\": \"lsp\", \"base\": \"acp\"}", &["duplicate field `base`"]),
         ("", &["line 1: EOF"]),

@@ -303,7 +303,7 @@ fn f102_nothing_that_descends_from_a_server_is_left_however_it_detached() {
                 if command != "relay" && matches!(cause, Cause::EndOfInput) {
                     continue;
                 }
-                // Each way and each cause comes at least once for a relay, and half of them for the others.
+                // A part of it takes every third cell, of each command, way and cause.
                 let times = match whole {
                     Some(times) if command == "relay" => times,
                     Some(_) => 3,

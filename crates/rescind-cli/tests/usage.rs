@@ -81,6 +81,27 @@ fn f64_a_program_that_does_not_start_is_named_and_is_no_wrong_usage() {
 }
 
 #[test]
+fn options_for_a_program_are_refused_where_none_is_started() {
+    let connect = ["conform", "server", "--connect", "ws://127.0.0.1:1"];
+    let listen = ["conform", "client", "--listen", "ws://127.0.0.1:0"];
+    for option in
+        [&["--cwd", "/"][..], &["--env", "A=b"], &["--exit-grace", "1s"], &["--leave-detached"]]
+    {
+        names(&[&connect[..], option].concat(), option[0]);
+        names(&[&listen[..], option].concat(), option[0]);
+    }
+}
+
+#[test]
+fn help_of_a_test_names_each_exit_code() {
+    for of in ["server", "client", "relay"] {
+        let said = rescind(["conform", of, "--help"]);
+        let words = said.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(words.contains("3 ended by a signal, or its caller is gone"), "{of}: {said:?}");
+    }
+}
+
+#[test]
 fn help_is_help_and_no_error() {
     for arguments in [&["--help"][..], &["call", "--help"], &["serve", "-h"], &["--version"]] {
         let said = rescind(arguments);

@@ -14,8 +14,8 @@ use crate::target::{Link, in_brackets};
 /// This word in a command stands for the command of the server that it is to start.
 pub const SERVER: &str = "{server}";
 
-/// The time that a bridge has to introduce itself.
-const HELLO: Duration = Duration::from_secs(10);
+/// The most that may have connected and not said the token; then the oldest is let go.
+const VISITORS: usize = 16;
 /// The time between two looks for a connection.
 pub(crate) const TICK: Duration = Duration::from_millis(2);
 
@@ -44,13 +44,15 @@ pub(crate) fn names_server(command: &[OsString]) -> bool {
 pub(crate) struct Doorway {
     listener: TcpListener,
     token: String,
+    /// Those that have connected, and have not said the token yet.
+    visitors: Vec<TcpStream>,
 }
 
 impl Doorway {
     pub(crate) fn open() -> io::Result<Self> {
         let listener = TcpListener::bind("127.0.0.1:0")?;
         listener.set_nonblocking(true)?;
-        Ok(Self { listener, token: format!("{:016x}", fastrand::u64(..)) })
+        Ok(Self { listener, token: format!("{:016x}", fastrand::u64(..)), visitors: vec![] })
     }
 
     /// Returns the command of the bridge, which is this one with an address.
@@ -59,29 +61,27 @@ impl Doorway {
         Ok([command, &[format!("{port}/{}", self.token).into()]].concat())
     }
 
-    /// Takes the connection of the bridge, if it is there. Anybody else who connects is let go.
-    pub(crate) fn take(&self) -> io::Result<Option<Link>> {
+    /// Takes the connection of the bridge, if it is there. Anybody else who connects is let go in the end.
+    pub(crate) fn take(&mut self) -> io::Result<Option<Link>> {
         match self.listener.accept() {
-            Ok((mut stream, _)) => match self.admit(&mut stream) {
-                Ok(true) => Link::over(stream).map(Some),
-                Ok(false) | Err(_) => Ok(None),
-            },
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                thread::sleep(TICK);
-                Ok(None)
+            Ok((stream, _)) => {
+                stream.set_nonblocking(true)?;
+                self.visitors.push(stream);
+                self.visitors.drain(..self.visitors.len().saturating_sub(VISITORS));
             }
-            Err(error) => Err(error),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => thread::sleep(TICK),
+            Err(error) => return Err(error),
         }
-    }
-
-    /// Returns whether who has connected knows the token.
-    fn admit(&self, stream: &mut TcpStream) -> io::Result<bool> {
+        // Nobody is waited for, so the end of the program is seen whoever else connects.
         let mut said = vec![0; self.token.len()];
-        stream.set_nonblocking(false)?;
-        stream.set_read_timeout(Some(HELLO))?;
-        stream.read_exact(&mut said)?;
-        stream.set_read_timeout(None)?;
-        Ok(said == self.token.as_bytes())
+        let knows = |it: &TcpStream| {
+            it.peek(&mut said).is_ok_and(|len| said[..len] == *self.token.as_bytes())
+        };
+        let Some(at) = self.visitors.iter().position(knows) else { return Ok(None) };
+        let mut bridge = self.visitors.remove(at);
+        bridge.set_nonblocking(false)?;
+        bridge.read_exact(&mut said)?;
+        Link::over(bridge).map(Some)
     }
 }
 
@@ -146,5 +146,38 @@ fn copy(from: &mut impl Read, to: &mut impl Write) -> io::Result<()> {
             Ok(0) => return Ok(()),
             Ok(len) => to.write_all(&buffer[..len]).and_then(|()| to.flush())?,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bridge_is_let_in_however_many_others_connect_and_are_silent_or_slow() {
+        let until = Instant::now() + Duration::from_secs(10);
+        let mut doorway = Doorway::open().unwrap();
+        let address = doorway.listener.local_addr().unwrap();
+        let connect = |words: &[u8]| {
+            let mut visitor = TcpStream::connect(address).unwrap();
+            visitor.write_all(words).unwrap();
+            visitor
+        };
+        let token = doorway.token.clone().into_bytes();
+        let mut wrong = connect(b"another's token!");
+        let silent: Vec<_> = (0..2 * VISITORS).map(|_| connect(b"")).collect();
+        let mut slow = connect(&token[..1]);
+        let is_last = |it: &TcpStream| it.peer_addr().unwrap() == slow.local_addr().unwrap();
+        while !doorway.visitors.last().is_some_and(is_last) {
+            assert!(doorway.take().unwrap().is_none(), "nobody has said the token");
+            assert!(Instant::now() < until, "each of them is waited for");
+        }
+        assert_eq!(doorway.visitors.len(), VISITORS);
+        assert!(!matches!(wrong.read(&mut [0]), Ok(1)), "the oldest is let go");
+        slow.write_all(&token[1..]).unwrap();
+        while doorway.take().unwrap().is_none() {
+            assert!(Instant::now() < until, "the rest of the token is not read");
+        }
+        drop(silent);
     }
 }

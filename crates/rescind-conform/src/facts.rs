@@ -320,10 +320,8 @@ impl Facts {
 
     fn perform_opening(&self, session: &mut Session) -> Result<(), Unreached> {
         for (number, step) in self.opening.iter().enumerate() {
-            let Request { method, params } = &step.message;
             if !step.is_request {
-                let message = session.wire.notification(method, params);
-                session.send(&[message], false);
+                session.notify(&step.message);
                 continue;
             }
             let (id, waited) = session.ask(&format!("open-{}", number + 1), &step.message);
@@ -339,7 +337,7 @@ impl Facts {
                     Waited::TimedOut | Waited::Talking | Waited::Late => "not answered".to_owned(),
                 };
                 return Err(Unreached::Opening {
-                    why: format!("{method} is {how}"),
+                    why: format!("{} is {how}", step.message.method),
                     stderr: session.stderr(),
                 });
             }

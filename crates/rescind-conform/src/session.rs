@@ -14,7 +14,7 @@ use crate::options::ClientOptions;
 use crate::patience::{More, Patience};
 use crate::stopped::Delays;
 use crate::target::{Child, Link, Told};
-use crate::wire::{Heard, Outcome, Wire};
+use crate::wire::{Heard, Outcome, Wire, text};
 
 mod client;
 
@@ -169,6 +169,13 @@ impl Session {
             self.number += 1;
             self.number.to_string()
         })
+    }
+
+    /// Sends a notification, with its number where messages have numbers.
+    pub(crate) fn notify(&mut self, told: &Request) {
+        let (own, envelope) = (self.own_number(), self.wire.dialect.envelope);
+        let message = text::notification(envelope, &told.method, &told.params.to_string(), &own);
+        self.send(&[message], false);
     }
 
     /// Writes these messages at once. In one read of the server's, if its process can be stopped meanwhile.
@@ -458,5 +465,22 @@ fn broken(event: &Event<'_, ()>) -> Option<Violation> {
             other => Some(*other),
         },
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use protocol_core::Dialect;
+
+    #[test]
+    fn a_notification_is_json_in_every_envelope() {
+        for dialect in [Dialect::JSON_RPC, Dialect::ABP, Dialect::DAP] {
+            let (_far, link) = Link::pair().unwrap();
+            let mut session = Session::new(link, Wire::new(dialect), Duration::ZERO);
+            session.notify(&Request::new("hello", json!({})));
+            let What::Sent(message) = &session.record[0].what else { panic!("it is sent") };
+            serde_json::from_str::<serde_json::Value>(message).expect(message);
+        }
     }
 }

@@ -290,23 +290,23 @@ impl Child {
     }
 
     /// Waits until it is gone, whose input has ended: whether it ended by itself, and nothing that it
-    /// had started was left. `None` if it has not in that time.
+    /// had started was left. `None` if it has not ended in that time.
     pub(crate) fn ends(&self, patience: Duration) -> Option<bool> {
-        let (_, pushed) = self.end_within(patience)?;
-        Some(pushed == Pushed::No)
+        let is_gone = self.end_within(patience).is_some();
+        // Whatever it has left may have a longer grace.
+        self.process.has_ended().then(|| is_gone && self.process.pushed() == Pushed::No)
     }
 
     /// Waits until it is gone: its status. `None` if it is not in that time, or nobody knows.
     pub(crate) fn status(&self, patience: Duration) -> Option<ExitStatus> {
-        let (status, _) = self.end_within(patience)?;
-        status.ok()
+        self.end_within(patience)?.ok()
     }
 
-    fn end_within(&self, patience: Duration) -> Option<(io::Result<ExitStatus>, Pushed)> {
+    fn end_within(&self, patience: Duration) -> Option<io::Result<ExitStatus>> {
         let process = self.process.clone();
         let (gone, told) = channel();
         // Nobody waits any more once the patience is over.
-        thread::spawn(move || gone.send((process.wait(), process.pushed())));
+        thread::spawn(move || gone.send(process.wait()));
         told.recv_timeout(patience).ok()
     }
 
@@ -331,5 +331,25 @@ pub(crate) fn in_brackets(status: ExitStatus) -> String {
 impl Drop for Child {
     fn drop(&mut self) {
         self.end();
+    }
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_has_ended_however_long_the_grace_of_what_it_leaves_is() {
+        let command = ["sh", "-c", "cat <&0 >/dev/null 2>&1 & exit 0"].map(OsString::from);
+        let graceful = |command| ChildCommand::new(command).grace(Duration::from_secs(60 * 60));
+        let spawned = Program::new(command.to_vec()).kept(graceful).spawn().unwrap();
+        let child = Child::new(spawned.owner);
+        assert_eq!(io::copy(&mut { spawned.stdout }, &mut io::sink()).unwrap(), 0);
+        let mut looks = 0..1_000;
+        let ended = looks.find_map(|_| child.ends(Duration::from_millis(10)));
+        assert_eq!(ended, Some(false), "it has ended, and has left something");
+        // What is left ends with its input.
+        drop(spawned.stdin);
+        assert!(looks.any(|_| child.status(Duration::from_millis(10)).is_some()));
     }
 }

@@ -19,14 +19,39 @@ use crate::lock::lock;
 use crate::processes::{One, descendants, process, send};
 use crate::supervise::{KILL, TERMINATE};
 
-/// The supervisors of this program that are there, and the ways to them. Whatever else descends from it and has
-/// left its session is the rest of one that is not.
-static SUPERVISORS: Mutex<BTreeMap<u32, UnixStream>> = Mutex::new(BTreeMap::new());
+static SUPERVISORS: Mutex<Supervisors> =
+    Mutex::new(Supervisors { orders: BTreeMap::new(), are_killed: false });
 
-/// Kills every supervised process and all that it has started, for a program that ends without waiting.
+/// The supervisors of this program.
+struct Supervisors {
+    /// Those that are there, and the ways to them. Whatever else descends from this program and has left its
+    /// session is the rest of one that is not.
+    orders: BTreeMap<u32, UnixStream>,
+    /// Whether no supervisor starts its process any more: nobody would be there to end it.
+    are_killed: bool,
+}
+
+/// Kills every supervised process and all that it has started, for a program that ends without waiting. None can
+/// be spawned from then on.
 pub fn kill_supervised() {
+    let mut supervisors = lock(&SUPERVISORS);
+    supervisors.are_killed = true;
     // One that is gone has nothing left.
-    lock(&SUPERVISORS).values_mut().for_each(|orders| drop(orders.write_all(&[KILL])));
+    supervisors.orders.values_mut().for_each(|orders| drop(orders.write_all(&[KILL])));
+}
+
+/// Lists a supervisor, which has started nothing yet.
+fn list(supervisor: u32, orders: &UnixStream) -> io::Result<()> {
+    let mut supervisors = lock(&SUPERVISORS);
+    if supervisors.are_killed {
+        return Err(io::Error::other("this program has killed all that it supervises"));
+    }
+    supervisors.orders.insert(supervisor, orders.try_clone()?);
+    Ok(())
+}
+
+fn forget(supervisor: u32) {
+    lock(&SUPERVISORS).orders.remove(&supervisor);
 }
 
 /// A supervisor that was started, and the pipes of the process below it.
@@ -65,9 +90,10 @@ pub(super) fn spawn(command: &mut Command) -> io::Result<Below> {
     let mut child = command.spawn().map_err(|error| named("its supervisor", &error))?;
     command.stdin(Stdio::null());
     let supervisor = child.id();
-    lock(&SUPERVISORS).insert(supervisor, orders.try_clone()?);
     let mut reports = BufReader::new(orders.try_clone()?);
-    let started = pass(&orders, [&stdin, &stdout]).and_then(|()| first_report(&mut reports));
+    let started = list(supervisor, &orders)
+        .and_then(|()| pass(&orders, [&stdin, &stdout]))
+        .and_then(|()| first_report(&mut reports));
     drop((stdin, stdout));
     match started {
         Ok(id) => {
@@ -82,7 +108,7 @@ pub(super) fn spawn(command: &mut Command) -> io::Result<Below> {
             // It has started nothing.
             let _ = child.kill();
             let _ = child.wait();
-            lock(&SUPERVISORS).remove(&supervisor);
+            forget(supervisor);
             Err(error)
         }
     }
@@ -160,7 +186,7 @@ impl Supervised {
             Ok(Some(status)) if status.success() => {}
             _ => self.end_the_rest(),
         }
-        lock(&SUPERVISORS).remove(&self.supervisor);
+        forget(self.supervisor);
         true
     }
 
@@ -172,13 +198,13 @@ impl Supervised {
             let _ = child.wait();
             drop(child);
             self.end_the_rest();
-            lock(&SUPERVISORS).remove(&self.supervisor);
+            forget(self.supervisor);
         }
     }
 
     /// Kills whatever a supervisor that is gone has left.
     fn end_the_rest(&self) {
-        lock(&SUPERVISORS).remove(&self.supervisor);
+        forget(self.supervisor);
         // One that is killed may just have started another.
         for _ in 0..1_000 {
             let rest = adopted();
@@ -194,7 +220,7 @@ impl Supervised {
 /// Returns the processes that have become ours: they are in no session of ours, and below no supervisor.
 fn adopted() -> Vec<One> {
     let ours = std::process::id();
-    let supervisors: BTreeSet<u32> = lock(&SUPERVISORS).keys().copied().collect();
+    let supervisors: BTreeSet<u32> = lock(&SUPERVISORS).orders.keys().copied().collect();
     // It is 0 for a program that has been in its container's first session, which `getsid` takes for no session.
     let Some(session) = process(ours).map(|it| it.lineage.session) else { return Vec::new() };
     let below: BTreeSet<u32> =
@@ -205,4 +231,19 @@ fn adopted() -> Vec<One> {
         one.lineage.session != session && !is_supervised
     });
     all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn f102_a_supervisor_that_comes_after_all_were_killed_starts_nothing() {
+        kill_supervised();
+        let mut command = Command::new("sh");
+        // One that would say that it has started itself.
+        command.args(["-c", "echo started $$ >&0; read -r _"]);
+        let error = spawn(&mut command).map(|below| below.supervised.id()).unwrap_err();
+        assert!(error.to_string().contains("has killed all"), "{error}");
+    }
 }

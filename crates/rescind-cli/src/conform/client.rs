@@ -29,8 +29,9 @@ use crate::{duration, exit, failure, note, usage_error};
 /// to open a session is left unanswered, so that the client may cancel it by its own time-out, or when
 /// it is told by --trigger. What can only be seen of a client that cancels is otherwise not exercised.
 ///
-/// Exit codes: 0 everything holds, 1 something does not, 2 usage, 6 the client makes no request, 7 standard
-/// output can't be written, 8 what was tried holds, but not every MUST could be tried.
+/// Exit codes: 0 everything holds, 1 something does not, 2 usage, 3 ended by a signal, or its caller is gone, 6 the
+/// client makes no request, 7 standard output can't be written, 8 what was tried holds, but not every MUST could be
+/// tried.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct ClientArgs {
@@ -138,6 +139,7 @@ impl ClientArgs {
         options.ask_ms = u64::try_from(self.ask_time.as_millis()).unwrap_or(u64::MAX);
         self.suite.set(&mut options.suite, &all)?;
         if self.command.is_empty() {
+            self.suite.start_nothing()?;
             // The next to connect is the client of the check that runs.
             options.suite.jobs = 1;
         }

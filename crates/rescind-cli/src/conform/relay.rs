@@ -20,8 +20,9 @@ use crate::{exit, failure, usage_error};
 /// argument {server}. Within an argument {server} becomes that command in one piece, as a shell reads it. What is
 /// started by it is this program, so that both sides of the relay are seen.
 ///
-/// Exit codes: 0 everything holds, 1 something does not, 2 usage, 6 no session could be opened, 7 standard
-/// output can't be written, 8 what was tried holds, but not every MUST could be tried.
+/// Exit codes: 0 everything holds, 1 something does not, 2 usage, 3 ended by a signal, or its caller is gone, 6 no
+/// session could be opened, 7 standard output can't be written, 8 what was tried holds, but not every MUST could be
+/// tried.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct RelayArgs {

@@ -87,6 +87,14 @@ impl SuiteArgs {
         Ok(())
     }
 
+    /// Refuses options for a program where there is none to start.
+    pub(super) fn start_nothing(&self) -> Result<(), String> {
+        match self.process.words().first() {
+            Some(option) => Err(format!("{option}: there is no COMMAND to start")),
+            None => Ok(()),
+        }
+    }
+
     /// Returns the program to test.
     pub(super) fn program(&self, command: &[OsString]) -> Program {
         let process = self.process.clone();

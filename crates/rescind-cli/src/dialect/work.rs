@@ -84,7 +84,7 @@ enum MessageDef {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct SignDef {
-    method: Text,
+    method: Method,
     name: Names,
     r#if: Option<StateDef>,
     stopped: Option<MarkDef>,
@@ -105,9 +105,10 @@ impl MessageDef {
             Self::Request(sign) => (Carrier::Request, sign),
             Self::Notification(sign) => (Carrier::Notification, sign),
             Self::Result(ResultDef { name, r#if, stopped }) => {
-                (Carrier::Result, SignDef { method: Text::default(), name, r#if, stopped })
+                (Carrier::Result, SignDef { method: Method::any(), name, r#if, stopped })
             }
         };
+        let Method(method) = method;
         let (state, stopped) = (r#if.map(StateDef::into), stopped.map(MarkDef::into));
         Sign { carrier, method, name: name.0, state, news, stopped }
     }
@@ -124,14 +125,14 @@ enum StopDef {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct NamedDef {
-    method: Text,
+    method: Method,
     name: Text,
     r#if: Option<StateDef>,
 }
 
 impl From<StopDef> for Sign {
     fn from(stop: StopDef) -> Self {
-        let (carrier, NamedDef { method, name, r#if }) = match stop {
+        let (carrier, NamedDef { method: Method(method), name, r#if }) = match stop {
             StopDef::Request(named) => (Carrier::Request, named),
             StopDef::Notification(named) => (Carrier::Notification, named),
         };
@@ -144,7 +145,7 @@ impl From<StopDef> for Sign {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct NestedDef {
-    method: Text,
+    method: Method,
     name: Names,
     sender: SenderDef,
     stopped: Option<MarkDef>,
@@ -160,7 +161,7 @@ enum SenderDef {
 
 impl From<NestedDef> for Sign {
     fn from(nested: NestedDef) -> Self {
-        let NestedDef { method, name, sender, stopped } = nested;
+        let NestedDef { method: Method(method), name, sender, stopped } = nested;
         let news = News::Nested { is_cancelled: matches!(sender, SenderDef::Cancels) };
         let (carrier, stopped) = (Carrier::Request, stopped.map(MarkDef::into));
         Self { carrier, method, name: name.0, state: None, news, stopped }
@@ -171,8 +172,7 @@ impl From<NestedDef> for Sign {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct QuestionDef {
-    #[serde(default)]
-    method: Text,
+    method: Option<Method>,
     name: Option<Names>,
     r#if: Option<StateDef>,
 }
@@ -180,9 +180,33 @@ struct QuestionDef {
 impl From<QuestionDef> for Sign {
     fn from(question: QuestionDef) -> Self {
         let QuestionDef { method, name, r#if } = question;
+        let Method(method) = method.unwrap_or_else(Method::any);
         let name = name.map_or(List::default(), |Names(name)| name);
         let (carrier, state) = (Carrier::Request, r#if.map(StateDef::into));
         Self { carrier, method, name, state, news: News::Asked, stopped: None }
+    }
+}
+
+/// A method. The core takes an empty one for any, which no file says by a text.
+#[derive(Deserialize)]
+#[serde(try_from = "Text")]
+struct Method(Text);
+
+impl Method {
+    const fn any() -> Self {
+        Self(Text::Borrowed(""))
+    }
+}
+
+impl TryFrom<Text> for Method {
+    type Error = &'static str;
+
+    fn try_from(method: Text) -> Result<Self, &'static str> {
+        if method.is_empty() {
+            Err("expected a method, not an empty text")
+        } else {
+            Ok(Self(method))
+        }
     }
 }
 

@@ -125,5 +125,5 @@ pub(super) const CONNECTION: &[Check] = &[
         .needs(&[Need::Process])
         .steps(&[Next, End])
         .rules(&[NoOrphan])
-        .witness("Once it has ended, nothing of its process group runs."),
+        .witness("Once it has ended, nothing that it started runs: under the tool on Linux no descendant, elsewhere none of its process group."),
 ];

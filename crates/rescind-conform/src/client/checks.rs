@@ -219,5 +219,5 @@ pub const CLIENT_CHECKS: &[Check] = &[
         .needs(&[Need::Process])
         .steps(&[Held, Send(&[RESULT]), End])
         .rules(&[NoOrphan])
-        .witness("Once it has ended, nothing of its process group runs."),
+        .witness("Once it has ended, nothing that it started runs: under the tool on Linux no descendant, elsewhere none of its process group."),
 ];

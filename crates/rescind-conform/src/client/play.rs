@@ -50,12 +50,10 @@ impl<'a> Play<'a> {
 
     /// Sends the message that makes the client cancel, if the options have one. Returns whether they do.
     fn pull_trigger(&mut self) -> bool {
-        let trigger = self.session.serving.as_ref().and_then(|it| it.options.trigger.as_ref());
-        let message = trigger.map(|it| self.session.wire.notification(&it.method, &it.params));
-        if let Some(message) = &message {
-            self.session.send(std::slice::from_ref(message), false);
-        }
-        message.is_some()
+        let Some(serving) = &self.session.serving else { return false };
+        let Some(trigger) = serving.options.trigger.clone() else { return false };
+        self.session.notify(&trigger);
+        true
     }
 
     pub(crate) fn wait_for_cancel(&mut self) -> Result<(), Stop> {

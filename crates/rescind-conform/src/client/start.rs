@@ -36,7 +36,7 @@ impl Target for ClientProgram {
         if !names_server(&self.program.command) {
             return self.program.start();
         }
-        let doorway = Doorway::open()?;
+        let mut doorway = Doorway::open()?;
         let server = doorway.bridge(&self.bridge)?;
         let client = self.program.with(with_server(&self.program.command, &server, str::to_owned));
         start(&client, "started its server", || doorway.take())

@@ -79,7 +79,7 @@ fn quoted(word: &str) -> String {
 
 impl Relay for RelayProgram {
     fn start(&self) -> io::Result<Ends> {
-        let doorway = Doorway::open()?;
+        let mut doorway = Doorway::open()?;
         let near = self.relay.with(self.command(&doorway.bridge(&self.bridge)?)).start()?;
         let process = near.child.as_ref().map(|child| child.process().clone());
         let process = process.ok_or_else(|| io::Error::other("the relay is no process"))?;

@@ -1,11 +1,13 @@
 //! A session with a client, whose server we are.
 
 use protocol_core::Envelope;
+use serde_json::json;
 
 use super::Session;
 use crate::client::reply::{self, Asked};
 use crate::client::serve::Held;
-use crate::wire::{Heard, text};
+use crate::family::Request;
+use crate::wire::Heard;
 
 impl Session {
     /// Answers a message of the client's at this place of the record if it asks something, or holds it.
@@ -31,9 +33,7 @@ impl Session {
         let answer = reply::answer(&self.wire, &asked, &result, &own);
         self.send(&[answer], false);
         if asked.opens() && self.wire.dialect.envelope == Envelope::Dap {
-            let own = self.own_number();
-            let event = text::notification(Envelope::Dap, "initialized", "{}", &own);
-            self.send(&[event], false);
+            self.notify(&Request::new("initialized", json!({})));
         }
     }
 
