@@ -282,11 +282,12 @@ fn extended(pair: &mut Pair, declares: bool) -> (protocol_core::CallId, String) 
     let capabilities = if declares { capabilities } else { "{}" };
     let meta = format!(r#"{{"io.modelcontextprotocol/clientCapabilities":{capabilities}}}"#);
     let params = raw(&format!(r#"{{"name":"t","_meta":{meta}}}"#));
-    let call = pair.client.call("tools/call", Some(&params), "call", Default::default(), NOW);
+    let called = pair.client.call("tools/call", Some(&params), "call", Default::default(), NOW);
     let (_, events) = pair.up();
     let created = raw(r#"{"resultType":"task","taskId":"t1","status":"working"}"#);
-    pair.server.respond(request_in(&events), Response::Result(&created)).unwrap();
-    (call.unwrap(), meta)
+    let responded = pair.server.respond(request_in(&events), Response::Result(&created));
+    responded.expect("there is room");
+    (called.expect("there is room"), meta)
 }
 
 #[test]
