@@ -109,31 +109,6 @@ fn g08_notifications_that_a_client_reads_slowly_wait_and_are_not_dropped() {
     assert!(!said.stderr.contains("dropped"), "{said:?}");
 }
 
-/// The server has no new requests any more, because of the results that wait.
-#[test]
-fn g08_results_that_wait_for_a_slow_client_count_as_memory() {
-    const RESULTS: usize = 15;
-    let last = format!(
-        r#"number=0; while [ $number -lt {RESULTS} ]; do read -r line; number=$((number + 1)); done
-        exec 3<&0; cat <&3 >&2 & text=$(head -c 4000000 /dev/zero | tr '\0' x); number=0
-        while [ $number -lt {RESULTS} ]; do number=$((number + 1))
-        echo '{{"jsonrpc":"2.0","id":'$((number + 2))',"result":{{"text":"'$text'"}}}}'
-        echo '{{"jsonrpc":"2.0","id":"ping","method":"ping"}}'
-        done; wait"#
-    );
-    let mut relay = relay(&["--memory", "128MiB"], &format!("{}; {last}", talkative(3_000)));
-    let session = open(&relay);
-    let begin = |id| {
-        let mut call = tool("count", &json!({}));
-        (call["id"], call["params"]["_meta"]["progressToken"]) = (json!(id), json!(id));
-        relay.post(&session, &call)
-    };
-    let responses: Vec<Response> = (7..=7 + RESULTS).map(begin).collect();
-    relay.running.says(&[r#""id":"ping""#, r#""error""#]);
-    drop(responses);
-    assert_eq!(relay.end().code, Some(0));
-}
-
 #[test]
 fn a_request_of_the_server_has_the_response_of_its_client() {
     let relay = relay(&[], SERVER);
