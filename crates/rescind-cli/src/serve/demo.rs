@@ -55,32 +55,20 @@ impl Demo {
                 let params = work.params.as_deref();
                 Ok(responder.call_raw("sleep", params, CallOptions::default())?)
             }
-            _ if self.methods.is_prompt(work) => self.prompt(work, responder),
+            _ if self.methods.is_prompt(work) => prompt(work, responder),
             _ => self.methods.answer_at_once(work),
         }
     }
+}
 
-    fn prompt(&self, request: &Request, responder: &mut dyn Responder) -> Answer {
-        let session: Session = request.params()?;
-        self.methods.prompt_begins(&session);
-        let answer = self.stream(&session, responder);
-        self.methods.prompt_ends(&session);
-        answer
+/// Streams the response to a prompt. A stop of the turn cancels the request.
+fn prompt(request: &Request, responder: &mut dyn Responder) -> Answer {
+    let session: Session = request.params()?;
+    for chunk in 1..=CHUNKS {
+        notify(responder, Methods::chunk(&session, chunk));
+        responder.sleep(CHUNK_EVERY)?;
     }
-
-    fn stream(&self, session: &Session, responder: &mut dyn Responder) -> Answer {
-        for chunk in 1..=CHUNKS {
-            notify(responder, Methods::chunk(session, chunk));
-            responder.sleep(CHUNK_EVERY)?;
-            while let Some(notification) = responder.take_notification("session/cancel") {
-                self.methods.notified(&notification);
-            }
-            if self.methods.prompt_is_stopped(session) {
-                return Methods::stop_reason("cancelled");
-            }
-        }
-        Methods::stop_reason("end_turn")
-    }
+    Methods::end_of_turn()
 }
 
 impl Handler for Demo {
@@ -91,7 +79,6 @@ impl Handler for Demo {
     }
 
     fn notification(&self, notification: &Notification, _: &mut dyn Responder) -> ControlFlow<()> {
-        self.methods.notified(notification);
         if self.methods.is_exit(notification) {
             return ControlFlow::Break(());
         }

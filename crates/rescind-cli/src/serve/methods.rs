@@ -1,9 +1,8 @@
 //! What the demonstration methods say, whatever runs them.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use protocol_async::RpcError;
@@ -32,16 +31,7 @@ pub(super) struct Methods {
     /// What is spoken now: the exchange that opens the connection may settle it.
     spoken: Mutex<Spoken>,
     sessions: AtomicU64,
-    /// The ACP sessions that are being prompted, and whether `session/cancel` stopped that. One that
-    /// comes when nothing is prompted is stale, and must not stop the next prompt.
-    prompts: Mutex<BTreeMap<String, Prompt>>,
     shut_down: AtomicBool,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Prompt {
-    Running,
-    Stopped,
 }
 
 #[derive(Deserialize)]
@@ -95,7 +85,6 @@ impl Methods {
         Self {
             spoken: Mutex::new(spoken),
             sessions: AtomicU64::new(0),
-            prompts: Mutex::default(),
             shut_down: AtomicBool::new(false),
         }
     }
@@ -231,14 +220,6 @@ impl Methods {
         Some((rule.method.clone(), params))
     }
 
-    pub(super) fn prompt_begins(&self, session: &Session) {
-        self.prompts().insert(session.session_id.clone(), Prompt::Running);
-    }
-
-    pub(super) fn prompt_ends(&self, session: &Session) {
-        self.prompts().remove(&session.session_id);
-    }
-
     /// One piece of the answer to a prompt.
     pub(super) fn chunk(session: &Session, chunk: u32) -> Update {
         let update = json!({
@@ -251,31 +232,9 @@ impl Methods {
         ("session/update".into(), update)
     }
 
-    pub(super) fn prompt_is_stopped(&self, session: &Session) -> bool {
-        self.prompts().get(&session.session_id) == Some(&Prompt::Stopped)
-    }
-
-    /// How a prompt ended.
-    pub(super) fn stop_reason(reason: &str) -> Answer {
-        json(&json!({ "stopReason": reason }))
-    }
-
-    /// Takes ACP's `session/cancel`, and ignores the rest.
-    pub(super) fn notified(&self, notification: &Notification) {
-        let is_acp = matches!(self.family(), Family::Acp { .. });
-        if !is_acp || notification.method != "session/cancel" {
-            return;
-        }
-        let params = notification.params.as_deref().map_or("null", RawValue::get);
-        if let Ok(Session { session_id }) = serde_json::from_str(params)
-            && let Some(prompt) = self.prompts().get_mut(&session_id)
-        {
-            *prompt = Prompt::Stopped;
-        }
-    }
-
-    fn prompts(&self) -> MutexGuard<'_, BTreeMap<String, Prompt>> {
-        self.prompts.lock().unwrap_or_else(PoisonError::into_inner)
+    /// The response to a prompt that nobody stopped.
+    pub(super) fn end_of_turn() -> Answer {
+        json(&json!({ "stopReason": "end_turn" }))
     }
 }
 

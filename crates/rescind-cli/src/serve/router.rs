@@ -79,7 +79,6 @@ impl<T: Timer<Sleep: Send>> AsyncDemo<T> {
     }
 
     fn notification(&self, notification: &Notification, cx: &Context) {
-        self.methods.notified(notification);
         if self.methods.is_exit(notification) {
             cx.peer().shutdown(Shutdown::CancelAll);
         }
@@ -98,23 +97,14 @@ impl<T: Timer<Sleep: Send>> AsyncDemo<T> {
         count.counted(count.to)
     }
 
+    /// Streams the response to a prompt. A stop of the turn cancels the request.
     async fn prompt(&self, request: &Request, cx: &Context) -> Answer {
         let session: Session = request.params()?;
-        self.methods.prompt_begins(&session);
-        let answer = self.stream(&session, cx).await;
-        self.methods.prompt_ends(&session);
-        answer
-    }
-
-    async fn stream(&self, session: &Session, cx: &Context) -> Answer {
         for chunk in 1..=CHUNKS {
-            notify(cx, Methods::chunk(session, chunk));
+            notify(cx, Methods::chunk(&session, chunk));
             self.sleep(CHUNK_EVERY, cx).await?;
-            if self.methods.prompt_is_stopped(session) {
-                return Methods::stop_reason("cancelled");
-            }
         }
-        Methods::stop_reason("end_turn")
+        Methods::end_of_turn()
     }
 
     async fn sleep(&self, duration: Duration, cx: &Context) -> Result<(), Cancelled> {
