@@ -1,6 +1,7 @@
 """A server on the MCP Python SDK, with the tools that the tests of servers call."""
 
 import json
+from contextlib import contextmanager
 
 import anyio
 from mcp.server.mcpserver import Context, MCPServer
@@ -9,9 +10,11 @@ server = MCPServer("interop")
 cancelled = anyio.Event()
 
 
-async def rest(ms):
+@contextmanager
+def noting():
+    """Notes that what it holds was cancelled, wherever it waited"""
     try:
-        await anyio.sleep(ms / 1000)
+        yield
     except anyio.get_cancelled_exc_class():
         cancelled.set()
         raise
@@ -26,16 +29,18 @@ async def echo(text: str) -> str:
 @server.tool()
 async def sleep(ms: int) -> str:
     """Answers after so many milliseconds"""
-    await rest(ms)
+    with noting():
+        await anyio.sleep(ms / 1000)
     return json.dumps({"slept_ms": ms})
 
 
 @server.tool()
 async def count(to: int, every_ms: int, context: Context) -> str:
     """Sends progress for each number"""
-    for number in range(1, to + 1):
-        await rest(every_ms)
-        await context.report_progress(number, to)
+    with noting():
+        for number in range(1, to + 1):
+            await anyio.sleep(every_ms / 1000)
+            await context.report_progress(number, to)
     return json.dumps({"counted": to})
 
 
