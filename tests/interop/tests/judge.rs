@@ -13,8 +13,10 @@ use rescind_interop::peers::{CommandLine, line, relay, rescind};
 fn judge([near, far]: [&str; 2], relay: &[String], patience: u64) -> Report {
     let [near, far] = [near, far].map(|name| Dialect::named(name).expect("it is known"));
     let words = |words: &[String]| words.iter().map(Into::into).collect();
-    let relay =
-        RelayProgram::new(Program::new(words(relay)), words(&line(&[rescind(), "conform", "bridge"])));
+    let relay = RelayProgram::new(
+        Program::new(words(relay)),
+        words(&line(&[rescind(), "conform", "bridge"])),
+    );
     let mut options = RelayOptions::new(near, far);
     options.suite.patience = Duration::from_secs(patience);
     run_relay(&relay, &options, |_| {}).expect("a session is opened")
