@@ -42,7 +42,7 @@ enum What {
         /// The kind of peer; all kinds by default
         of: Option<Tested>,
     },
-    /// What a tested client or relay starts as its server
+    /// Be the server that a tested client or relay starts
     #[command(hide = true)]
     Bridge {
         /// Which test it belongs to

@@ -52,20 +52,6 @@ pub(crate) async fn release(used: impl Fn() -> usize) -> Infallible {
     }
 }
 
-/// Has all threads share one heap. It is for hosts of many threads, and called before there are any.
-///
-/// glibc makes up to eight heaps for each core, and [`trim`] keeps the free end of each but the first.
-#[cfg(all(target_os = "linux", target_env = "gnu"))]
-#[allow(unsafe_code, reason = "each function of C is unsafe to call")]
-pub fn share_heap() {
-    // SAFETY: it takes two numbers, and any thread may call it at any time.
-    unsafe { libc::mallopt(libc::M_ARENA_MAX, 1) };
-}
-
-/// Does nothing: other allocators do it by themselves.
-#[cfg(not(all(target_os = "linux", target_env = "gnu")))]
-pub const fn share_heap() {}
-
 /// Returns the memory that is free to the system.
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 #[allow(unsafe_code, reason = "each function of C is unsafe to call")]

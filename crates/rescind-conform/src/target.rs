@@ -340,7 +340,9 @@ mod tests {
 
     #[test]
     fn a_program_has_ended_however_long_the_grace_of_what_it_leaves_is() {
-        let command = ["sh", "-c", "cat <&0 >/dev/null 2>&1 & exit 0"].map(OsString::from);
+        // A shell gives what it leaves behind no input but one of another number.
+        let leaves = "exec 3<&0; cat <&3 >/dev/null 2>&1 & exit 0";
+        let command = ["sh", "-c", leaves].map(OsString::from);
         let graceful = |command| ChildCommand::new(command).grace(Duration::from_secs(60 * 60));
         let spawned = Program::new(command.to_vec()).kept(graceful).spawn().unwrap();
         let child = Child::new(spawned.owner);

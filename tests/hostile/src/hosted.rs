@@ -22,7 +22,7 @@ use protocol_router::{LocalRouter, Router};
 use protocol_smol::SmolTimer;
 use protocol_tokio::TokioTimer;
 use protocol_websocket::{Listener, ListenerLimits, Origins};
-use rescind_cli::freed::{Freed, INTERVAL, share_heap, trim};
+use rescind_cli::freed::{Freed, INTERVAL, trim};
 use rescind_hostile_suite::hosting::options;
 use serde_json::value::RawValue;
 use smol::{LocalExecutor, block_on};
@@ -144,6 +144,20 @@ async fn listen_on_smol(options: impl Fn() -> Options) -> io::Result<()> {
         smol::spawn(seated(listener.clone(), stream, from, options())).detach();
     }
 }
+
+/// Has all threads share one heap; called before there are any.
+///
+/// glibc makes up to eight heaps for each core, and [`trim`] keeps the free end of each but the first.
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
+#[allow(unsafe_code, reason = "each function of C is unsafe to call")]
+fn share_heap() {
+    // SAFETY: it takes two numbers, and any thread may call it at any time.
+    unsafe { libc::mallopt(libc::M_ARENA_MAX, 1) };
+}
+
+/// Does nothing: other allocators do it by themselves.
+#[cfg(not(all(target_os = "linux", target_env = "gnu")))]
+const fn share_heap() {}
 
 /// Three threads for each connection, and all of them draw on one account.
 fn listen_on_threads(options: impl Fn() -> Options) -> io::Result<()> {

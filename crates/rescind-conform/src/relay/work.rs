@@ -45,7 +45,7 @@ impl Work {
 
     /// Returns a method, its params, the member of these that takes ours, and the result.
     ///
-    /// Where a protocol allows members of one's own, they get through what reads the rest.
+    /// Members of one's own get through what reads the rest, if the protocol allows them.
     fn parts(self, family: Family, caller: Side) -> (&'static str, Value, &'static str, Value) {
         let text = json!({ "type": "text", "text": "é" });
         match (self, family, caller) {
