@@ -351,7 +351,7 @@ fn f102_a_test_that_is_over_leaves_what_its_server_detached_only_where_that_is_a
         if options.is_empty() {
             assert_gone(&mark);
         } else {
-            support::signal(only_one(&mark), Signal::KILL);
+            kill_what_is_left(&mark);
         }
     }
     fs::remove_file(there).unwrap();
@@ -409,14 +409,15 @@ fn assert_gone(mark: &str) {
     }
 }
 
-/// Waits until one marked process is left, which is not about to end by itself, and returns it.
-fn only_one(mark: &str) -> u32 {
+/// Waits until only processes that don't end by themselves are left, at least one, and kills them.
+fn kill_what_is_left(mark: &str) {
     let until = Instant::now() + PATIENCE;
     loop {
-        match marked(mark)[..] {
-            [id] if command(id).starts_with("sleep\0") => return id,
-            ref left => assert!(Instant::now() < until, "{} are left", left.len()),
+        let left: Vec<_> = marked(mark).into_iter().map(|id| (id, command(id))).collect();
+        if !left.is_empty() && left.iter().all(|(_, command)| command.starts_with("sleep\0")) {
+            return left.into_iter().for_each(|(id, _)| support::signal(id, Signal::KILL));
         }
+        assert!(Instant::now() < until, "left is {left:?}");
         thread::sleep(Duration::from_millis(5));
     }
 }
@@ -446,7 +447,7 @@ fn f102_what_is_detached_on_purpose_is_left_where_that_is_asked_for() {
     errors.read_to_string(&mut said).unwrap();
     assert!(!said.contains("ended"), "{said}");
     assert!(relay.0.wait().unwrap().success(), "{said}");
-    support::signal(only_one(&mark), Signal::KILL);
+    kill_what_is_left(&mark);
 }
 
 #[test]
