@@ -86,7 +86,7 @@ const CALL: &str = "\
 A call is a request that we sent. It begins as `Queued`. It settles exactly once, and its row is gone then (G1).
 
 - Where cancels are requests, the cancel of a call has a number of its own. A response to that number is an acknowledgement.
-- A call whose timer runs out gets two inputs at once: its cancellation, and then `Forget`. So does a cancelled call whose grace is zero.";
+- A call whose timer runs out gets two inputs at once: its cancellation, and then `GiveUp`. So does a cancelled call whose grace is zero.";
 
 const REQUEST: &str = "\
 A request is one that the peer sent, and begins as `Running`. It gets one response, or none where the dialect wants silence (G2). A request in the phase
@@ -98,7 +98,7 @@ The phase of the connection decides which calls and requests are still accepted.
 const GRACE: &str = "\
 ## Grace
 
-A cancelled call waits for its response during its grace, and then gets the input `Forget` (G12). The grace is that of the call, or else that of its dialect.
+A cancelled call waits for its response during its grace, and then gets the input `GiveUp` (G12). The grace is that of the call, or else that of its dialect.
 It may have no limit. A call that nobody awaits, because it was dropped or a shutdown cancelled it, waits at most for `Config::abandoned_grace`.
 ";
 

@@ -401,7 +401,7 @@ fn g09_lone_surrogates_in_the_envelope() {
 #[test]
 fn b14_ids_are_echoed_as_they_were_written() {
     for id in ["1e400", "-0", "1.0", "9007199254740993", r#""\u0031\/""#, "\"\u{1f4a9}\"", "\"\""] {
-        assert_eq!(WireId::from_token(id).unwrap().token(), id);
+        assert_eq!(WireId::from_json(id).unwrap().as_json(), id);
         let answer = &receive(Dialect::JSON_RPC, &as_id(id.as_bytes())).answers[0];
         assert!(answer.starts_with(&format!(r#"{{"jsonrpc":"2.0","id":{id},"#)), "{answer}");
     }

@@ -77,7 +77,7 @@ fn line(event: &Event<'_, u8>) -> String {
             self::violation(
                 violation.as_str(),
                 &problem,
-                id.as_ref().map(protocol_core::WireId::token),
+                id.as_ref().map(protocol_core::WireId::as_json),
             )
         }
         other => format!("{other:?}"),

@@ -320,7 +320,7 @@ impl Scene {
     }
 
     fn send_cancel(&mut self) {
-        let id = WireId::from_token("7").expect("it is a number");
+        let id = WireId::from_json("7").expect("it is a number");
         let _ = self.conn.send_cancel_request(&id);
     }
 

@@ -60,7 +60,7 @@ pub(crate) fn request_begins(
 fn begin_request(shared: &Shared, request: &Request, handle: RequestHandle, marker: &Cancellation) {
     let mut inner = shared.lock();
     // None of a request that goes on as an operation: its token is a secret.
-    let id = inner.endpoint.core().machine().request_id(handle).map(|id| id.token().to_owned());
+    let id = inner.endpoint.core().machine().request_id(handle).map(|id| id.as_json().to_owned());
     let since = inner.endpoint.since(handle).unwrap_or_default();
     let protocol = Protocol::of(inner.endpoint.dialect());
     drop(inner);

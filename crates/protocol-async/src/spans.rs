@@ -304,7 +304,7 @@ impl Seen {
             }
             Self::Verdict(Verdict::Violation { violation, id }) => {
                 // A string may be a secret, such as the token of an operation.
-                let id = id.as_ref().map(WireId::token).filter(|id| !id.starts_with('"'));
+                let id = id.as_ref().map(WireId::as_json).filter(|id| !id.starts_with('"'));
                 let (id, rule) = (id.map(clip), violation.as_str());
                 // What a cancel or a deadline was faster than is nobody's fault.
                 if violation == Violation::LateResponse {

@@ -22,7 +22,7 @@ fn connection(dialect: Dialect) -> (Hub, Vec<Responder>) {
 }
 
 fn id(token: &str) -> WireId {
-    WireId::from_token(token).expect("it is an id")
+    WireId::from_json(token).expect("it is an id")
 }
 
 #[test]

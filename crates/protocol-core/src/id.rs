@@ -1,4 +1,4 @@
-//! Request ids, kept as the exact tokens that the peer wrote.
+//! Request ids, kept as the exact JSON that the peer wrote.
 
 use alloc::boxed::Box;
 use core::cmp::Ordering;
@@ -12,18 +12,18 @@ use crate::index::Key;
 ///
 /// `1`, `"1"`, `1.0`, `0` and `""` are five different ids (B14). Numbers are never parsed, so
 /// `9007199254740993` keeps every digit. Strings compare by their decoded text, so `"\u0061"` equals
-/// `"a"`. [`token`](Self::token) returns the sender's own bytes in both cases.
+/// `"a"`. [`as_json`](Self::as_json) returns the sender's own bytes in both cases.
 ///
-/// Tokens of up to 14 bytes without escapes need no allocation. Those are short strings, and any number
+/// Ids of up to 14 bytes without escapes need no allocation. Those are short strings, and any number
 /// that a peer counts up to.
 ///
 /// ```
 /// use protocol_core::WireId;
 ///
-/// let id = WireId::from_token(r#""\u0061""#).ok_or("a JSON string")?;
-/// assert_eq!(id.token(), r#""\u0061""#);
-/// assert_eq!(WireId::from_token(r#""a""#), Some(id));
-/// assert_eq!(WireId::from_token("true"), None);
+/// let id = WireId::from_json(r#""\u0061""#).ok_or("a JSON string")?;
+/// assert_eq!(id.as_json(), r#""\u0061""#);
+/// assert_eq!(WireId::from_json(r#""a""#), Some(id));
+/// assert_eq!(WireId::from_json("true"), None);
 /// # Ok::<(), &str>(())
 /// ```
 #[derive(Clone)]
@@ -55,16 +55,16 @@ struct Long {
 const MIX: u64 = 0x9e37_79b9_7f4a_7c15;
 
 impl WireId {
-    /// Returns the id that is written as this token: one JSON number, string or `null`.
+    /// Returns the id that this JSON is: one number, string or `null`.
     ///
-    /// Returns `None` for any other text, also for a token with white space around it. A string with a
+    /// Returns `None` for any other text, also for a value with white space around it. A string with a
     /// lone surrogate can't be decoded and compared, so it is no id either.
-    pub fn from_token(token: &str) -> Option<Self> {
-        if protocol_json::value(token)?.get() == token { Self::scanned(token) } else { None }
+    pub fn from_json(json: &str) -> Option<Self> {
+        if protocol_json::value(json)?.get() == json { Self::scanned(json) } else { None }
     }
 
-    /// Does the same for a token that is known to be one JSON value without white space around it. The
-    /// tokens of a message that was read are.
+    /// Returns the id that this text is, which a scan has found to be one JSON value without white space
+    /// around it.
     pub(crate) fn scanned(token: &str) -> Option<Self> {
         Some(match token.as_bytes() {
             [b'"', ..] if token.contains('\\') => {
@@ -78,8 +78,8 @@ impl WireId {
         })
     }
 
-    /// Returns an id that equals the one of this token, but does not keep how its sender wrote it. It
-    /// takes no more memory than the token, however long that is.
+    /// Returns an id that equals the scanned one, but does not keep how its sender wrote it. It takes no
+    /// more memory than the text, however long that is.
     pub(crate) fn equal_to(token: &str) -> Option<Self> {
         if !token.starts_with('"') || !token.contains('\\') {
             return Self::scanned(token);
@@ -91,8 +91,8 @@ impl WireId {
         Self(Repr::Long(Box::new(Long { token, decoded })))
     }
 
-    /// Returns the token, byte for byte as its sender wrote it.
-    pub fn token(&self) -> &str {
+    /// Returns the id as JSON, byte for byte as its sender wrote it.
+    pub fn as_json(&self) -> &str {
         match &self.0 {
             Repr::Short(short) => str::from_utf8(short.as_bytes()).expect("copied from a str"),
             Repr::Long(long) => &long.token,
@@ -185,13 +185,13 @@ impl Hash for WireId {
 
 impl fmt::Debug for WireId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.token())
+        f.write_str(self.as_json())
     }
 }
 
 impl fmt::Display for WireId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.token())
+        f.write_str(self.as_json())
     }
 }
 
@@ -236,7 +236,7 @@ mod tests {
     use super::*;
 
     fn id(token: &str) -> WireId {
-        WireId::from_token(token).unwrap()
+        WireId::from_json(token).unwrap()
     }
 
     #[test]
@@ -253,7 +253,7 @@ mod tests {
     #[test]
     fn b14_strings_compare_decoded_and_echo_raw() {
         assert_eq!(id(r#""\u00e9\/""#), id("\"é/\""));
-        assert_eq!(id(r#""\u00e9\/""#).token(), r#""\u00e9\/""#);
+        assert_eq!(id(r#""\u00e9\/""#).as_json(), r#""\u00e9\/""#);
         assert_ne!(id(r#""\\u0061""#), id(r#""\u0061""#));
     }
 
@@ -284,7 +284,7 @@ mod tests {
         let text = "f81d4fae-7dec-11d0-a765-00a0c91e6bf6, and so on";
         for len in 0..=text.len() {
             let token = format!("\"{}\"", &text[..len]);
-            assert_eq!(id(&token).token(), token);
+            assert_eq!(id(&token).as_json(), token);
             assert_eq!(id(&token), id(&token.replacen('f', "\\u0066", 1)));
             assert_ne!(id(&token), id(&format!("\"{}\"", text.get(..len + 1).unwrap_or("f"))));
         }
@@ -329,17 +329,17 @@ mod tests {
             "\"\\\"",
             "1}",
         ] {
-            assert!(WireId::from_token(token).is_none(), "{token}");
+            assert!(WireId::from_json(token).is_none(), "{token}");
         }
         for token in ["1", "-0.5e+3", "\"\"", "\"a,\\\"b\"", "null"] {
-            assert_eq!(id(token).token(), token);
+            assert_eq!(id(token).as_json(), token);
         }
     }
 
     #[test]
     fn values_that_are_no_ids_are_refused() {
         for token in ["true", "[1]", "{}", r#""\ud800""#] {
-            assert!(WireId::from_token(token).is_none(), "{token}");
+            assert!(WireId::from_json(token).is_none(), "{token}");
         }
     }
 

@@ -120,7 +120,7 @@ pub use cause::{Cause, CloseReason, Settlement, WorkOutcome};
 pub use config::{CallOptions, Config, Shutdown};
 pub use connection::Connection;
 pub use dialect::facts::{Facts, Handshake};
-pub use dialect::signs::{Carrier, Mark, News, Sign, WorkPart, WorkRule};
+pub use dialect::signs::{Carrier, News, Sign, StopMark, WorkPart, WorkRule};
 pub use dialect::{
     BeforeStart, CancelRule, Cancellers, CapabilityRule, Dialect, Envelope, Grace, MessageOrder,
     ProgressRule, RequestKind, ResponseRule, Role, Uncancellable, code,

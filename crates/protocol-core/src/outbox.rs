@@ -80,7 +80,7 @@ impl Outbox {
     /// written at once.
     const KEPT: usize = 256;
 
-    /// Returns the most rows of a queue in which so many messages wait: some rows are withdrawn ones.
+    /// Returns the most rows of a queue in which this many messages wait: some rows are withdrawn ones.
     pub(crate) const fn rows(messages: usize) -> usize {
         messages.saturating_add(messages / 3).saturating_add(1)
     }

@@ -144,7 +144,7 @@ impl<O, I: Default> StreamConnection<O, I> {
             Frame::Partial => {}
             Frame::TooLarge => connection.refuse(None, None, Violation::MessageTooLarge, None),
             Frame::Broken(violation) => {
-                connection.report(violation, None);
+                connection.report_violation(violation, None);
                 connection.close(reason, now);
             }
         }

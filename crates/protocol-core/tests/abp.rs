@@ -172,7 +172,7 @@ fn g08_cancels_that_nobody_acknowledges_are_forgotten_oldest_first() {
 fn g04_a_cancel_of_the_hosts_own_waits_behind_its_request_and_for_room() {
     let mut agent = agent(|config| config.limits.unsent_bytes = 250);
     agent.call("a");
-    let id = WireId::from_token("\"1\"").unwrap();
+    let id = WireId::from_json("\"1\"").unwrap();
     agent.conn.send_cancel_request(&id).unwrap();
     let before = agent.state();
     assert_eq!(agent.conn.send_cancel_request(&id), Err(Refusal::OutboxFull));
@@ -182,7 +182,7 @@ fn g04_a_cancel_of_the_hosts_own_waits_behind_its_request_and_for_room() {
     assert_eq!(agent.events(), ["ready"]);
 
     agent.call("settings/read");
-    let id = WireId::from_token("\"3\"").unwrap();
+    let id = WireId::from_json("\"3\"").unwrap();
     let refusal = agent.conn.send_cancel_request(&id).unwrap_err();
     assert_eq!(refusal.as_str(), "cancel_of_method", "it has no call id");
 }

@@ -137,7 +137,7 @@ fn a_cancel_that_was_sent_stays_sent_when_the_peer_takes_its_word_back() {
 
 #[test]
 fn send_cancel_request_asks_whether_a_cancel_may_be_sent() {
-    let id = WireId::from_token("1").unwrap();
+    let id = WireId::from_json("1").unwrap();
     let refused = |dialect, role| host(dialect, role).conn.send_cancel_request(&id);
     let uncancellable = |why| Err(Refusal::Uncancellable(why));
     assert_eq!(
@@ -203,7 +203,7 @@ fn an_answer_that_is_withheld_exchanges_nothing() {
     let request = agent.request(1);
     agent.conn.cancel_request(request, Cause::Peer, agent.now);
     agent.respond(request, Response::Result(raw(OPENED))).unwrap();
-    assert_eq!(agent.conn.machine().refusal(), Some(CancelRefusal::BeforeExchange));
+    assert_eq!(agent.conn.machine().cancel_refusal(), Some(CancelRefusal::BeforeExchange));
 }
 
 #[test]

@@ -241,7 +241,7 @@ fn g08_cancels_without_an_acknowledgement_are_forgotten_but_never_while_their_ca
     let waiting = client.sent_call("tool/call");
     client.cancel(waiting);
     client.receive(&answer("1", TOKEN));
-    let token = WireId::from_token(TOKEN).unwrap();
+    let token = WireId::from_json(TOKEN).unwrap();
     for _ in 0..4 {
         client.conn.send_cancel_request(&token).unwrap();
     }
@@ -258,7 +258,7 @@ fn an_operation_is_cancelled_by_its_token_after_its_call_settled() {
     client.receive(&answer("1", TOKEN));
     client.cancel(call);
     assert_eq!(client.sent(), [""; 0], "its call is over");
-    let token = WireId::from_token(TOKEN).unwrap();
+    let token = WireId::from_json(TOKEN).unwrap();
     client.conn.send_cancel_request(&token).unwrap();
     bulk(&mut client.conn, 30);
     let before = client.state();

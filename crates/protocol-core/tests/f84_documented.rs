@@ -191,7 +191,7 @@ fn f84_where_no_message_may_wait_each_is_too_large() {
     let before = host.state();
     assert_eq!(host.conn.notify("m", None), Err(Refusal::TooLarge));
     assert_eq!(host.try_call("m", CallOptions::default()), Err(Refusal::TooLarge));
-    let id = WireId::from_token("7").unwrap();
+    let id = WireId::from_json("7").unwrap();
     assert_eq!(host.conn.send_cancel_request(&id), Err(Refusal::TooLarge));
     assert_eq!(host.respond(request, Response::Result(raw("1"))), Err(Refusal::TooLarge));
     assert_eq!((host.state(), host.events(), host.sent()), (before, vec![], vec![]));

@@ -175,7 +175,7 @@ fn the_cancel_of_every_dialect() {
 #[test]
 fn g04_a_cancel_of_the_hosts_own_routing_does_not_overtake_what_it_may_name() {
     let mut host = acp();
-    let id = protocol_core::WireId::from_token("1").unwrap();
+    let id = protocol_core::WireId::from_json("1").unwrap();
     host.call("slow");
     host.conn.send_cancel_request(&id).unwrap();
     assert_eq!(host.sent(), [request("1", "slow"), cancel("1")]);

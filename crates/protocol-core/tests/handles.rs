@@ -101,7 +101,7 @@ fn f77_a_machine_refuses_the_handles_of_another_one() {
         let mut config = Config::server(Dialect::ACP_V1);
         config.connection = number;
         let mut machine: Machine<&str, u8> = Machine::new(config);
-        let id = WireId::from_token("1").unwrap();
+        let id = WireId::from_json("1").unwrap();
         let request = machine.receive_request(Ok(id), &mut Facts::default().into()).unwrap();
         let options = CallOptions::default();
         let call = machine.call(&options).unwrap().commit(Facts::default(), "data", NOW);
@@ -111,7 +111,7 @@ fn f77_a_machine_refuses_the_handles_of_another_one() {
     let (mut machine, ..) = numbered(1);
     let (_, request, call) = numbered(2);
     let before = fingerprint(&machine);
-    let token = WireId::from_token("\"t\"").unwrap();
+    let token = WireId::from_json("\"t\"").unwrap();
     assert_eq!(machine.respond(request).err(), Some(Refusal::AlreadyResponded));
     assert_eq!(machine.end_request(request).err(), Some(Refusal::AlreadyResponded));
     assert_eq!(machine.release_request(request).err(), Some(Refusal::AlreadyResponded));

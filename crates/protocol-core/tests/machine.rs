@@ -28,7 +28,7 @@ fn receive(machine: &mut Alone, id: &str) -> Result<RequestHandle, Violation> {
 }
 
 fn receive_with(machine: &mut Alone, id: &str, facts: Facts) -> Result<RequestHandle, Violation> {
-    let id = WireId::from_token(id).unwrap();
+    let id = WireId::from_json(id).unwrap();
     machine.receive_request(Ok(id), &mut facts.into())
 }
 
@@ -37,7 +37,7 @@ fn respond(machine: &mut Alone, request: RequestHandle) -> Result<&'static str, 
 }
 
 fn begin(machine: &mut Alone, request: RequestHandle, token: &str) -> Result<(), Refusal> {
-    let token = WireId::from_token(token).unwrap();
+    let token = WireId::from_json(token).unwrap();
     machine.begin_operation(request, token)?.commit();
     Ok(())
 }
@@ -84,7 +84,7 @@ fn each_input_returns_its_decision() {
     let request = receive(&mut machine, "7").unwrap();
     assert_eq!(receive(&mut machine, "7"), Err(Violation::DuplicateId));
     assert_eq!(machine.request_cause(request), None);
-    let met = machine.receive_cancel(&WireId::from_token("7").unwrap());
+    let met = machine.receive_cancel(&WireId::from_json("7").unwrap());
     assert_eq!(met, (Some(RequestStep::MarkCancelled), Some(request)));
     assert_eq!(machine.request_cause(request), Some(Cause::Peer));
     assert_eq!(machine.respond(request).unwrap().step(), RequestStep::SendResponse);
@@ -194,7 +194,7 @@ fn g10_a_token_is_taken_by_a_request_that_owes_its_answer_and_by_no_other() {
 fn g03_a_cancel_that_came_early_is_judged_when_its_request_comes() {
     for (may_cancel, phase) in [(true, RequestPhase::Silenced), (false, RequestPhase::Running)] {
         let mut machine = Machine::new(Config::server(Dialect::MCP_2025_06_18_HTTP));
-        let id = WireId::from_token("5").unwrap();
+        let id = WireId::from_json("5").unwrap();
         assert_eq!(machine.receive_cancel(&id), (None, None));
         machine.declare(true, may_cancel);
         let request = receive(&mut machine, "5").unwrap();
@@ -301,7 +301,7 @@ fn g01_g02_g04_hold_in_every_order_of_eight_inputs() {
         if depth == 0 || !visited.insert((fingerprint(machine), seen.clone(), depth)) {
             return;
         }
-        let id = WireId::from_token("7").unwrap();
+        let id = WireId::from_json("7").unwrap();
         for input in 0..16 {
             let mut machine = machine.clone();
             let mut seen = seen.clone();

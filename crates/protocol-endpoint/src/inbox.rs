@@ -148,7 +148,7 @@ fn size(arrived: &Arrived) -> usize {
         Arrived::Notification(Notification { method, params }) => {
             payload(method, params.as_deref(), None)
         }
-        Arrived::Violation(_, id) => id.as_ref().map_or(0, |id| id.token().len()),
+        Arrived::Violation(_, id) => id.as_ref().map_or(0, |id| id.as_json().len()),
         Arrived::Missed(_) => 0,
     };
     size_of::<Arrived>() + payload
@@ -190,7 +190,7 @@ mod tests {
     #[test]
     fn f48_ids_of_violations_count() {
         let violation = Violation::BatchRefused;
-        let id = WireId::from_token(&format!("\"{}\"", "x".repeat(500)));
+        let id = WireId::from_json(&format!("\"{}\"", "x".repeat(500)));
         assert!(id.is_some());
         let mut inbox = Inbox::new(2 * size_of::<Arrived>() + 600);
         for _ in 0..2 {

@@ -112,19 +112,19 @@ fn read(json: &RawValue, rules: &Rules) -> Result<Message, (Refusal, Option<Wire
     let broken = || (Refusal::Message, None);
     let names = &["method", "id", "params", "result", "error"];
     let members = Members::of(json.get(), names).ok_or_else(broken)?;
-    let id = members.token(1).and_then(WireId::from_token);
+    let id = members.token(1).and_then(WireId::from_json);
     let method = members.token(0).map(|token| string(token).ok_or_else(broken)).transpose()?;
     let is_response = members.token(3).is_some() || members.token(4).is_some();
     let kind = match (&method, members.token(1), id) {
         (Some(_), None, _) => MessageKind::Notification,
-        (Some(_), Some(_), Some(id)) if id.token() != "null" => MessageKind::Request(id),
+        (Some(_), Some(_), Some(id)) if id.as_json() != "null" => MessageKind::Request(id),
         (None, Some(_), Some(_)) if is_response && rules.has_client_responses => {
             MessageKind::Response
         }
         _ => return Err(broken()),
     };
     let progress = members.raw(2).and_then(|params| path(params, &["_meta", "progressToken"]));
-    let progress = progress.and_then(|token| WireId::from_token(token.get()));
+    let progress = progress.and_then(|token| WireId::from_json(token.get()));
     Ok(Message { kind, method: method.unwrap_or_default().into_owned(), progress })
 }
 
@@ -133,7 +133,7 @@ fn read(json: &RawValue, rules: &Rules) -> Result<Message, (Refusal, Option<Wire
 pub(crate) fn id_of(body: &[u8]) -> Option<WireId> {
     let json = core::str::from_utf8(body).ok().and_then(value)?;
     let members = Members::of(json.get(), &["method", "id"])?;
-    members.token(0).and_then(|_| members.token(1)).and_then(WireId::from_token)
+    members.token(0).and_then(|_| members.token(1)).and_then(WireId::from_json)
 }
 
 /// Compares a request with what its revision asks of it, and the headers with what they repeat of the body.

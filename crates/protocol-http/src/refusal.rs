@@ -123,7 +123,7 @@ impl Refusal {
         if self.status() == 204 {
             return String::new();
         }
-        let id = id.map_or_else(String::new, |id| format!(r#","id":{}"#, id.token()));
+        let id = id.map_or_else(String::new, |id| format!(r#","id":{}"#, id.as_json()));
         let data = match self {
             // A header is visible ASCII, which Rust escapes as JSON does.
             Self::Version => {

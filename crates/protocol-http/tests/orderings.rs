@@ -103,7 +103,7 @@ struct Case {
 }
 
 fn id(text: &str) -> WireId {
-    WireId::from_token(text).unwrap()
+    WireId::from_json(text).unwrap()
 }
 
 fn posted(body: &str) -> Posted {

@@ -78,7 +78,7 @@ impl<'m, const N: usize> Members<'m, N> {
         json.end(end).map(|()| members)
     }
 
-    /// Does the same as [`of`](Self::of) in less time, and reads the members of one value in the same pass.
+    /// Reads as [`of`](Self::of) does but in less time, and reads the members of one value in the same pass.
     ///
     /// It reads into `self`, which has to be [`NONE`](Self::NONE), so that nothing is moved. If it returns `None`, the
     /// contents of `self` are unspecified.

@@ -85,8 +85,8 @@ impl<'m> Json<'m> {
         self.other_member(at, names)
     }
 
-    /// Does the same as [`member`](Self::member) for other names, and for names with escapes or with
-    /// space before the colon.
+    /// Reads a member as [`member`](Self::member) does, also if its name has escapes, or space before the
+    /// colon.
     #[inline(never)]
     fn other_member(self, at: usize, names: &[&str]) -> Option<(Option<usize>, usize)> {
         let (end, _) = self.string(at)?;

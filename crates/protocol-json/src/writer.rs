@@ -59,7 +59,7 @@ pub struct Writer<'a> {
 }
 
 impl<'a> Writer<'a> {
-    /// A value of so many bytes is not moved once it is written.
+    /// A value of this many bytes is not moved once it is written.
     const LONG: usize = 1 << 10;
     /// The bytes that usually follow the last long value of a message.
     const BEHIND: usize = 64;

@@ -311,32 +311,32 @@ pub struct End {
     pub dropped: u64,
 }
 
-/// An id of the wire, as the exact token that its sender wrote: `1` and `"1"` are two.
+/// An id of the wire, as the exact JSON that its sender wrote: `1` and `"1"` are two.
 #[derive(Clone, Debug, Serialize)]
 #[serde(transparent)]
 pub struct Id<'a>(Cow<'a, RawValue>);
 
 impl<'a> Id<'a> {
-    /// This token; `None` if it is no JSON.
+    /// Returns the id that this JSON is; `None` if it is no JSON.
     #[must_use]
-    pub fn from_token(token: String) -> Option<Id<'static>> {
-        RawValue::from_string(token).ok().map(|raw| Id(Cow::Owned(raw)))
+    pub fn from_json(json: String) -> Option<Id<'static>> {
+        RawValue::from_string(json).ok().map(|raw| Id(Cow::Owned(raw)))
     }
 
     pub(crate) const fn of(raw: &'a RawValue) -> Self {
         Self(Cow::Borrowed(raw))
     }
 
-    /// Returns the token as its sender wrote it.
+    /// Returns the id as its sender wrote it.
     #[must_use]
-    pub fn token(&self) -> &str {
+    pub fn as_json(&self) -> &str {
         self.0.get()
     }
 }
 
 impl PartialEq for Id<'_> {
     fn eq(&self, other: &Self) -> bool {
-        self.token() == other.token()
+        self.as_json() == other.as_json()
     }
 }
 

@@ -321,7 +321,7 @@ impl HopRecorder {
                     Envelope::Abp => format!("\"{}\"", call.number()),
                 };
                 self.decided(line::Verdict {
-                    id: Id::from_token(id),
+                    id: Id::from_json(id),
                     outcome: Some(settlement.as_str().into()),
                     cause: cause.map(|cause| cause.as_str().into()),
                     ..named("settled")
@@ -347,7 +347,7 @@ impl HopRecorder {
     fn decided<'a>(&'a self, mut verdict: line::Verdict<'a>) {
         verdict.t = self.shared.now();
         verdict.hop = (&*self.name).into();
-        verdict.id = verdict.id.filter(|id| !self.has_tokens || !has_digits(id.token()));
+        verdict.id = verdict.id.filter(|id| !self.has_tokens || !has_digits(id.as_json()));
         self.line(&Line::Verdict(verdict));
     }
 

@@ -40,7 +40,7 @@ impl Verdict<'static> {
     #[must_use]
     pub fn fault(id: Option<String>, what: &str) -> Self {
         let why = Some(what.to_owned().into());
-        Self { id: id.and_then(Id::from_token), why, ..named("fault") }
+        Self { id: id.and_then(Id::from_json), why, ..named("fault") }
     }
 }
 
@@ -59,5 +59,5 @@ pub(crate) fn named(verdict: &'static str) -> Verdict<'static> {
 }
 
 pub(crate) fn token(id: &WireId) -> Option<Id<'static>> {
-    Id::from_token(id.token().into())
+    Id::from_json(id.as_json().into())
 }

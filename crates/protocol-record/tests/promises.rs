@@ -167,7 +167,7 @@ fn what_a_relay_receives_is_recorded_once_and_each_decision_under_its_side() {
     (options.inputs.as_mut().unwrap())(relay::Input::Message(Side::Up, REQUEST), Timestamp::ZERO);
     (options.trace.as_mut().unwrap())(Side::Up, Way::Received, REQUEST);
     (options.trace.as_mut().unwrap())(Side::Down, Way::Sent, REQUEST);
-    let id = WireId::from_token("1").unwrap();
+    let id = WireId::from_json("1").unwrap();
     (options.observer.as_mut().unwrap())(Side::Down, RelayEvent::ResponseDropped { id });
     (options.inputs.as_mut().unwrap())(relay::Input::Time, Timestamp::ZERO);
     assert_eq!(seen.load(Ordering::Relaxed), 5);
@@ -238,6 +238,6 @@ fn a_recording_of_an_older_version_is_refused_by_its_number() {
 
 #[test]
 fn a_decision_without_a_reason_has_none() {
-    let id = WireId::from_token("1").unwrap();
+    let id = WireId::from_json("1").unwrap();
     assert_eq!(Verdict::of_relay(&RelayEvent::CancelIgnored { id }).why, None);
 }

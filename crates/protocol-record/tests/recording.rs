@@ -120,7 +120,7 @@ fn the_token_of_an_operation_is_never_kept() {
 fn b31_a_verdict_names_the_rule_and_the_id() {
     let path = directory("verdicts").join("session.jsonl");
     let _ = record(Settings::new(&path), "acp", |hop| {
-        let id = WireId::from_token("\"a\"").unwrap();
+        let id = WireId::from_json("\"a\"").unwrap();
         let violation = Violation::LateResponse;
         hop.verdict(&protocol_async::Verdict::Violation { violation, id: Some(id.clone()) });
     });
@@ -361,7 +361,7 @@ fn f108_a_token_is_in_no_id_and_in_no_verdict() {
         record(settings, "erlmcp", |hop| {
             let request = format!(r#"{{"jsonrpc":"2.0","id":"{SECRET}","method":"m"}}"#);
             hop.message(Way::Received, request.as_bytes());
-            let id = WireId::from_token(&format!("\"{SECRET}\""));
+            let id = WireId::from_json(&format!("\"{SECRET}\""));
             hop.verdict(&protocol_async::Verdict::Violation {
                 violation: Violation::UnknownResponse,
                 id,

@@ -100,7 +100,7 @@ impl Relay {
     fn translate_id(&mut self, side: Side, number: &str) -> Option<String> {
         let call = self.connection(side).machine().call_numbered(number.parse().ok()?)?;
         let request = *self.connection_mut(side).call_data_mut(call)?;
-        Some(self.id_of(side.other(), request).token().to_owned())
+        Some(self.id_of(side.other(), request).as_json().to_owned())
     }
 
     // Cancels

@@ -368,7 +368,7 @@ impl Host {
     fn token_in(&self, outcome: &Outcome<'_>) -> Option<WireId> {
         let member = token_member(&self.stream.connection().config().dialect)?;
         let Outcome::Result(result) = outcome else { return None };
-        WireId::from_token(&value(result.get()).get(member)?.to_string())
+        WireId::from_json(&value(result.get()).get(member)?.to_string())
     }
 
     /// Compares everything that can be seen.

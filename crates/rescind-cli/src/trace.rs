@@ -69,15 +69,15 @@ impl Traced {
         };
         match part.kind {
             Kind::Request => {
-                self.remember(way, part.id.as_ref()?.token(), part.method.as_deref()?);
+                self.remember(way, part.id.as_ref()?.as_json(), part.method.as_deref()?);
                 None
             }
             Kind::Cancel => {
-                let at = self.find(way, part.cancels.as_ref()?.token())?;
+                let at = self.find(way, part.cancels.as_ref()?.as_json())?;
                 Some(("cancels", self.in_flight[at].method.clone()))
             }
             Kind::Result | Kind::Error => {
-                let at = self.find(back, part.id.as_ref()?.token())?;
+                let at = self.find(back, part.id.as_ref()?.as_json())?;
                 Some(("answers", self.in_flight.remove(at)?.method))
             }
             _ => None,

@@ -77,12 +77,12 @@ impl Account {
         let is_silent = dialect.response != ResponseRule::Required;
         match verdict {
             Verdict::Cancelled { id: Some(id), cause: Cause::Peer } if is_silent => {
-                self.allow_silence(id.token());
+                self.allow_silence(id.as_json());
             }
             Verdict::Violation { violation, id } => {
                 self.violations += 1;
                 if let (Violation::ResponseDropped, Some(id)) = (violation, id) {
-                    self.allow_silence(id.token());
+                    self.allow_silence(id.as_json());
                 }
             }
             // The end of the peer's input is a cancel there.

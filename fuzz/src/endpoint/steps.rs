@@ -259,7 +259,7 @@ impl Scene {
             0 | 1 => {
                 let cause = [Cause::Internal, Cause::Peer][usize::from(how % 4)];
                 if let (Cause::Peer, true, Some(id)) = (cause, is_silent, &id) {
-                    aside(|| self.account.allow_silence(id.token()));
+                    aside(|| self.account.allow_silence(id.as_json()));
                 }
                 inside(|| endpoint.cancel_request(request, cause, *now, effects));
             }
@@ -280,7 +280,7 @@ impl Scene {
                     host.at_work.retain(|other| *other != request);
                     host.stale.push(request);
                     if let Some(id) = &id {
-                        aside(|| self.account.allow_silence(id.token()));
+                        aside(|| self.account.allow_silence(id.as_json()));
                     }
                 }
             }

@@ -105,7 +105,7 @@ impl Account {
             let Ok(message) = serde_json::from_str::<Value>(&message) else { continue };
             let all = message.as_array().cloned().unwrap_or_else(|| vec![message]);
             for one in all.iter().filter(|one| one["method"].is_null() && !one["id"].is_null()) {
-                let id = WireId::from_token(&one["id"].to_string());
+                let id = WireId::from_json(&one["id"].to_string());
                 let owed = id.and_then(|id| self.owed.get_mut(&id)).filter(|owed| **owed > 0);
                 let owed = owed.unwrap_or_else(|| panic!("G2: {one} is no response that is owed"));
                 *owed -= 1;
@@ -125,5 +125,5 @@ fn response(id: &WireId, kind: u8) -> String {
         2 => r#""error":{"code":-32601,"message":"unknown"}"#,
         _ => r#""result":"two\nlines""#,
     };
-    format!(r#"{{"jsonrpc":"2.0","id":{},{outcome}}}"#, id.token())
+    format!(r#"{{"jsonrpc":"2.0","id":{},{outcome}}}"#, id.as_json())
 }

@@ -97,7 +97,7 @@ fn g06_without_forwarding_the_cancel_is_absorbed() {
 fn g06_send_cancel_request_names_any_id() {
     run(async {
         let (peer, _incoming, mut far) = against_far(acp(), ENDLESS);
-        peer.send_cancel_request(&WireId::from_token("\"x\"").unwrap()).unwrap();
+        peer.send_cancel_request(&WireId::from_json("\"x\"").unwrap()).unwrap();
         far.expect(r#"{"jsonrpc":"2.0","method":"$/cancel_request","params":{"requestId":"x"}}"#)
             .await;
     });

@@ -7,12 +7,12 @@ use serde_json::value::RawValue;
 
 use super::negotiation::{Negotiated, declare_anew};
 use super::unsent::Unsent;
-use super::{Connection, Outgoing};
+use super::{CallData, Connection};
 use crate::cause::Cause;
 use crate::config::{CallOptions, Config, Shutdown};
 use crate::dialect::CancelRule;
 use crate::dialect::facts::RequestHead;
-use crate::dialect::signs::{Carrier, Mark};
+use crate::dialect::signs::{Carrier, StopMark};
 use crate::envelope::{Addressee, Context, OutgoingMessage};
 use crate::error::{Refusal, SendError};
 use crate::event::{Response, TransmitKind};
@@ -73,8 +73,8 @@ impl<O, I: Default> Connection<O, I> {
         if tokens_up_to.is_some() {
             facts.progress_tokens.extend(dialect.envelope.progress_token_of(permit.id().number()));
         }
-        let call = permit.commit(facts, Outgoing { data, ticket }, now);
-        self.run_cascade();
+        let call = permit.commit(facts, CallData { data, ticket }, now);
+        self.run_actions();
         Ok(call)
     }
 
@@ -99,7 +99,7 @@ impl<O, I: Default> Connection<O, I> {
         if let Some(action) = action {
             self.carry_out(action, reason);
         }
-        self.run_cascade();
+        self.run_actions();
         outcome
     }
 
@@ -109,7 +109,7 @@ impl<O, I: Default> Connection<O, I> {
     /// [`Config::abandoned_grace`](crate::Config::abandoned_grace).
     pub fn detach(&mut self, call: CallId, now: Timestamp) {
         self.machine.detach(call, now);
-        self.run_cascade();
+        self.run_actions();
     }
 
     /// Settles a call as lost, because no response to it can come any more. The connection goes on.
@@ -118,7 +118,7 @@ impl<O, I: Default> Connection<O, I> {
     pub fn lose_call(&mut self, call: CallId, now: Timestamp) {
         self.machine.advance_clock(now);
         self.machine.lose_call(call, Cause::PeerGone);
-        self.run_cascade();
+        self.run_actions();
     }
 
     /// Restarts the idle timeout of a call, because the host saw progress of it. The connection itself
@@ -139,11 +139,12 @@ impl<O, I: Default> Connection<O, I> {
     pub fn send_cancel_request(&mut self, id: &WireId) -> Result<(), Refusal> {
         let machine = &self.machine;
         let dialect = &machine.config().dialect;
-        let call = dialect.envelope.number_of(id.token()).and_then(|it| machine.call_numbered(it));
+        let call =
+            dialect.envelope.number_of(id.as_json()).and_then(|it| machine.call_numbered(it));
         let own = call.and_then(|call| machine.call_refusal(call));
-        let cancel = dialect.cancel.message(Value::Token(id.token()), None);
+        let cancel = dialect.cancel.message(Value::Token(id.as_json()), None);
         let (method, members) = cancel.ok_or(Refusal::NoCancel)?;
-        if let Some(why) = own.or_else(|| machine.refusal()) {
+        if let Some(why) = own.or_else(|| machine.cancel_refusal()) {
             return Err(Refusal::Uncancellable(why));
         }
         if machine.is_closed() {
@@ -154,7 +155,7 @@ impl<O, I: Default> Connection<O, I> {
         // Behind all others: its request may still be waiting (G4).
         self.unsent.send(&Context::of(machine), &message, TransmitKind::Cancel, number)?;
         if number.is_some() {
-            self.machine.number_cancel();
+            self.machine.number_free_cancel();
         }
         Ok(())
     }
@@ -185,8 +186,8 @@ impl<O, I: Default> Connection<O, I> {
         self.take_sequence_number();
         declare_anew(&mut self.machine, true, method, params);
         if let Some(part) = part {
-            self.machine.report_work(&part, true, None);
-            self.run_cascade();
+            self.machine.work_in_news(&part, true, None);
+            self.run_actions();
         }
         Ok(())
     }
@@ -223,7 +224,7 @@ impl<O, I: Default> Connection<O, I> {
         let to = addressee(&permit, extras);
         let (is_plain, handshake) = (extras.is_none(), extras.and_then(|it| it.facts.handshake));
         let has_work = extras.is_some_and(|it| it.facts.work.is_some());
-        let mark = if has_work { permit.mark() } else { None };
+        let mark = if has_work { permit.stop_mark() } else { None };
         let kind = response_kind(&response, mark);
         let is_stopped = || kind == ResponseKind::CancelError && permit.is_stopped();
         let sent = match mark.filter(|_| is_stopped()) {
@@ -249,7 +250,7 @@ impl<O, I: Default> Connection<O, I> {
                 }
                 _ => None,
             };
-            self.note_sent(batch, sent, negotiated);
+            self.after_response(batch, sent, negotiated);
         }
         Ok(self.finish(data, batch))
     }
@@ -257,7 +258,7 @@ impl<O, I: Default> Connection<O, I> {
     /// Runs the effects of a request's end, and returns the host's data.
     #[inline(always)]
     fn finish(&mut self, data: I, batch: Option<Slot>) -> I {
-        self.run_cascade();
+        self.run_actions();
         if let Some(batch) = batch {
             self.settle_member(batch);
         }
@@ -303,7 +304,7 @@ impl<O, I: Default> Connection<O, I> {
             return Err(Refusal::NoOperation);
         };
         let (to, batch) = (addressee(permit, permit.extras()), batch_of(permit.extras()));
-        let members = &[(&**member, Some(Value::Token(operation.token.token())))];
+        let members = &[(&**member, Some(Value::Token(operation.token.as_json())))];
         let message = OutgoingMessage::Result { to, members };
         // Nothing is sent for a silenced request, so its end is not announced either.
         if permit.step() == RequestStep::Withhold {
@@ -313,7 +314,7 @@ impl<O, I: Default> Connection<O, I> {
         }
         let sent = send_response(&mut self.unsent, permit.machine, &message, batch)?;
         operation.commit();
-        self.note_sent(batch, sent, None);
+        self.after_response(batch, sent, None);
         self.leave_batch(request);
         if let Some(cause) = cause {
             self.announce_cancelled(request, cause);
@@ -342,7 +343,7 @@ impl<O, I: Default> Connection<O, I> {
             return Err(Refusal::NoCancel);
         }
         let batch = batch_of(permit.extras());
-        let id = Value::Token(permit.id().map_or("null", WireId::token));
+        let id = Value::Token(permit.id().map_or("null", WireId::as_json));
         let is_told = permit.step() == RequestStep::SendEnd;
         if let Some((method, members)) = rule.message(id, reason).filter(|_| is_told) {
             let message = OutgoingMessage::cancel(None, method, &members);
@@ -365,7 +366,7 @@ impl<O, I: Default> Connection<O, I> {
         } else {
             self.leave_batch_if_withheld(request);
         }
-        self.run_cascade();
+        self.run_actions();
     }
 
     // The connection
@@ -373,7 +374,7 @@ impl<O, I: Default> Connection<O, I> {
     /// Shuts down. [`Event::Closed`](crate::Event::Closed) follows once nothing is in flight.
     pub fn shutdown(&mut self, how: Shutdown, now: Timestamp) {
         self.machine.shutdown(how, now);
-        self.run_cascade();
+        self.run_actions();
         if how == Shutdown::Abandon {
             self.unsent.clear();
             self.emit_ready_if_room();
@@ -383,7 +384,7 @@ impl<O, I: Default> Connection<O, I> {
 
 /// Returns what kind of response this is. `mark` is that of a stop.
 #[inline]
-fn response_kind(response: &Response<'_>, mark: Option<&Mark>) -> ResponseKind {
+fn response_kind(response: &Response<'_>, mark: Option<&StopMark>) -> ResponseKind {
     match response {
         Response::Result(result) if mark.is_some_and(|mark| mark.is_in(result)) => {
             ResponseKind::Stopped
@@ -401,7 +402,7 @@ fn addressee<'p, C, R: Default>(
     extras: Option<&'p RequestExtras>,
 ) -> Addressee<'p> {
     let origin = extras.and_then(|extras| extras.origin.as_deref());
-    Addressee { id: permit.id().map_or("null", WireId::token), origin }
+    Addressee { id: permit.id().map_or("null", WireId::as_json), origin }
 }
 
 fn batch_of(extras: Option<&RequestExtras>) -> Option<Slot> {

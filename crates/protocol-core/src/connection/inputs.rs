@@ -12,7 +12,7 @@ use super::negotiation::declare_anew;
 use crate::cause::{Cause, CloseReason};
 use crate::config::Config;
 use crate::dialect::facts::RequestHead;
-use crate::dialect::signs::Mark;
+use crate::dialect::signs::StopMark;
 use crate::dialect::{CancelRule, RequestKind, ResponseRule::SilentWithProgress, Role, code};
 use crate::envelope::{
     self, Addressee, Context, Message, Origin, OutgoingMessage, Request, ResponseBody,
@@ -54,7 +54,7 @@ impl<O, I: Default> Connection<O, I> {
     /// Fires every timer that is due.
     pub fn handle_timeout(&mut self, now: Timestamp) {
         self.machine.handle_timeout(now);
-        self.run_cascade();
+        self.run_actions();
     }
 
     /// Ends the peer's input. Every call settles, and every request is cancelled as
@@ -66,7 +66,7 @@ impl<O, I: Default> Connection<O, I> {
 
     pub(crate) fn close(&mut self, reason: CloseReason, now: Timestamp) {
         self.machine.close(reason, now);
-        self.run_cascade();
+        self.run_actions();
     }
 
     // Messages
@@ -112,7 +112,7 @@ impl<O, I: Default> Connection<O, I> {
         }
         self.machine.end_batch();
         self.settle_member(batch);
-        self.run_cascade();
+        self.run_actions();
     }
 
     #[inline]
@@ -138,7 +138,7 @@ impl<O, I: Default> Connection<O, I> {
                 self.refuse(id, origin.as_deref(), Violation::InvalidRequest { problem }, batch);
             }
             Message::InvalidNotification { problem } => {
-                self.report(Violation::InvalidNotification { problem }, None);
+                self.report_violation(Violation::InvalidNotification { problem }, None);
             }
             Message::Batch(members) => self.receive_batch(members),
         }
@@ -150,10 +150,10 @@ impl<O, I: Default> Connection<O, I> {
         number.is_some_and(|number| self.machine.expects_response(number))
     }
 
-    /// Returns the id that a token is, if it can be compared and is short enough to be sent back.
-    fn readable(&self, token: &str) -> Option<WireId> {
-        let is_short = token.len() <= self.config().limits.id_bytes;
-        if is_short { WireId::scanned(token) } else { None }
+    /// Reads an id, if it can be compared and is short enough to be sent back.
+    fn readable(&self, id: &str) -> Option<WireId> {
+        let is_short = id.len() <= self.config().limits.id_bytes;
+        if is_short { WireId::scanned(id) } else { None }
     }
 
     // Requests
@@ -161,7 +161,7 @@ impl<O, I: Default> Connection<O, I> {
     #[inline]
     fn receive_request<'m>(
         &mut self,
-        Request { id: token, kind, method, params, options, origin }: Request<'m>,
+        Request { id: json, kind, method, params, options, origin }: Request<'m>,
         batch: Option<Slot>,
     ) -> Option<Event<'m, O>> {
         let Config { dialect, role, limits, .. } = self.config();
@@ -172,11 +172,11 @@ impl<O, I: Default> Connection<O, I> {
         let is_cancel = dialect.cancels_are_requests() && dialect.cancel.has_method(&method);
         let target = if is_cancel { dialect.cancel.read(params).0 } else { None };
         let is_handled_here = is_cancel && !self.is_for_host(target, params);
-        let id = match self.readable(token) {
+        let id = match self.readable(json) {
             _ if batch.is_some() && !is_handled_here && dialect.is_refused_in_batch(&method) => {
                 Err(EnvelopeProblem::InBatch)
             }
-            Some(id) if dialect.ids.allows(token) => Ok(id),
+            Some(id) if dialect.ids.allows(json) => Ok(id),
             _ => Err(EnvelopeProblem::Id),
         };
         let taken = if is_handled_here {
@@ -187,23 +187,23 @@ impl<O, I: Default> Connection<O, I> {
         let request = match taken {
             Ok(request) => request?,
             Err(violation) => {
-                self.refuse(Some(token), extras.origin.as_deref(), violation, batch);
+                self.refuse(Some(json), extras.origin.as_deref(), violation, batch);
                 self.machine.refused(violation);
-                self.run_cascade();
+                self.run_actions();
                 return None;
             }
         };
         if let Some(batch) = batch {
-            self.unsent.add_member(batch);
+            self.unsent.batches[batch.get()].pending += 1;
         }
         // A cancel that the host responds to may name a request all the same.
         if let Some(id) = target.and_then(|target| self.readable(target.get())) {
             self.apply_cancel(&id, None);
         }
-        self.run_cascade();
+        self.run_actions();
         Some(Event::Request {
             request,
-            id: Cow::Borrowed(token),
+            id: Cow::Borrowed(json),
             method,
             params: params.map(Cow::Borrowed),
             options: options.map(Cow::Borrowed),
@@ -227,16 +227,16 @@ impl<O, I: Default> Connection<O, I> {
         let Config { dialect, role, .. } = self.config();
         let has_no_response = origin.is_none() && !dialect.envelope.responds_to_unreadable();
         if has_no_response || (id.is_none() && *role == Role::Client) {
-            return self.report(violation, id);
+            return self.report_violation(violation, id);
         }
-        let to = Addressee { id: id.as_ref().map_or("null", WireId::token), origin };
+        let to = Addressee { id: id.as_ref().map_or("null", WireId::as_json), origin };
         let message = OutgoingMessage::refusal(to, violation, dialect.overload_code);
         let context = Context::of(&self.machine);
         let sent = self.unsent.respond(&context, &message, TransmitKind::Response, batch);
-        self.report(violation, id.clone());
+        self.report_violation(violation, id.clone());
         match sent {
-            Ok(sent) => self.note_sent(batch, sent, None),
-            Err(_) => self.report(Violation::ResponseDropped, id),
+            Ok(sent) => self.after_response(batch, sent, None),
+            Err(_) => self.report_violation(Violation::ResponseDropped, id),
         }
     }
 
@@ -251,26 +251,26 @@ impl<O, I: Default> Connection<O, I> {
     ) -> Option<Event<'m, O>> {
         let dialect = &self.machine.config().dialect;
         let (target, reason) = dialect.cancel.read(params);
-        let token = target.map(RawValue::get).filter(|token| dialect.ids.allows(token));
-        let number = || dialect.envelope.number_of(token?);
+        let target = target.map(RawValue::get).filter(|id| dialect.ids.allows(id));
+        let number = || dialect.envelope.number_of(target?);
         if let Some(call) = self.machine.call_that_peer_may_end(number) {
             if let Some(action) = self.machine.receive_end(call) {
                 self.carry_out(action, None);
             }
-            self.run_cascade();
+            self.run_actions();
             return None;
         }
-        let (step, request) = match token.and_then(|token| self.readable(token)) {
+        let (step, request) = match target.and_then(|id| self.readable(id)) {
             Some(id) => self.machine.receive_cancel(&id),
             None => {
-                self.report(Violation::MalformedCancel, None);
+                self.report_violation(Violation::MalformedCancel, None);
                 (None, None)
             }
         };
         if let Some(request) = request {
             self.leave_batch_if_withheld(request);
         }
-        self.run_cascade();
+        self.run_actions();
         if self.config().show_raw_cancels {
             self.push_event(Event::notification(method, params).into_owned());
         }
@@ -301,13 +301,13 @@ impl<O, I: Default> Connection<O, I> {
             Some(name) => self.apply_cancel(&name, reason),
             // The token can't be that of any operation.
             None if names_operation => {
-                self.report(Violation::MalformedCancel, Some(id.clone()));
+                self.report_violation(Violation::MalformedCancel, Some(id.clone()));
                 None
             }
             None => return Err(Violation::MalformedCancel),
         };
         // Acknowledged after what it cancelled, which may be a call that has not left.
-        self.run_cascade();
+        self.run_actions();
         self.acknowledge(id, extras, target.get(), step);
         Ok(())
     }
@@ -347,7 +347,7 @@ impl<O, I: Default> Connection<O, I> {
         step: Option<RequestStep>,
     ) {
         let (context, batch) = (Context::of(&self.machine), extras.batch);
-        let to = Addressee { id: id.token(), origin: extras.origin.as_deref() };
+        let to = Addressee { id: id.as_json(), origin: extras.origin.as_deref() };
         let dialect = &context.config.dialect;
         let refusal = match step {
             Some(RequestStep::MarkCancelled | RequestStep::CancelledBefore) => None,
@@ -361,8 +361,8 @@ impl<O, I: Default> Connection<O, I> {
             &Err((code, message)) => OutgoingMessage::error(to, code, message),
         };
         match self.unsent.respond(&context, &message, TransmitKind::Acknowledgement, batch) {
-            Ok(sent) => self.note_sent(batch, sent, None),
-            Err(_) => self.report(Violation::ResponseDropped, Some(id)),
+            Ok(sent) => self.after_response(batch, sent, None),
+            Err(_) => self.report_violation(Violation::ResponseDropped, Some(id)),
         }
     }
 
@@ -380,7 +380,10 @@ impl<O, I: Default> Connection<O, I> {
                 return self.receive_cancel(method, params);
             }
             // Nobody can acknowledge it.
-            self.report(Violation::InvalidNotification { problem: EnvelopeProblem::Id }, None);
+            self.report_violation(
+                Violation::InvalidNotification { problem: EnvelopeProblem::Id },
+                None,
+            );
             return None;
         }
         if self.machine.awaits_progress() {
@@ -417,7 +420,7 @@ impl<O, I: Default> Connection<O, I> {
         let violation = stray.or(body.violation());
         if let Some(violation) = violation {
             let id = id.and_then(|id| self.readable(id));
-            self.report(violation, id);
+            self.report_violation(violation, id);
         }
         let done = match action {
             Some(Action::Complete(done)) => done,
@@ -433,14 +436,14 @@ impl<O, I: Default> Connection<O, I> {
                 if let (None, Some(number)) = (violation, number) {
                     self.receive_response_to_stop(number, &body);
                 }
-                self.run_cascade();
+                self.run_actions();
                 return None;
             }
         };
         if matches!(body, ResponseBody::Malformed(_)) {
             // The violation is reported first.
             self.complete(done);
-            self.run_cascade();
+            self.run_actions();
             return None;
         }
         Some(self.settle_responded(done, body))
@@ -458,7 +461,11 @@ impl<O, I: Default> Connection<O, I> {
 }
 
 /// Returns what kind of response a body is. `mark` is that of a stop.
-fn response_kind(body: &ResponseBody<'_>, has_token: bool, mark: Option<&Mark>) -> ResponseKind {
+fn response_kind(
+    body: &ResponseBody<'_>,
+    has_token: bool,
+    mark: Option<&StopMark>,
+) -> ResponseKind {
     match body {
         ResponseBody::Result(_) if has_token => ResponseKind::Token,
         ResponseBody::Result(result) if mark.is_some_and(|mark| mark.is_in(result)) => {

@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use serde_json::value::RawValue;
 
 use super::unsent::Batch;
-use super::{Connection, Outgoing};
+use super::{CallData, Connection};
 use crate::dialect::Dialect;
 use crate::dialect::signs::WorkPart;
 use crate::envelope::{ABP_RESULT, Origin};
@@ -30,13 +30,13 @@ impl<O, I: Default> Connection<O, I> {
     pub fn memory(limits: &Limits) -> usize {
         // A place of a table is no larger than its row: each row has values to spare that mark a free place.
         let [call, call_extras, request, request_extras, work, part] =
-            Machine::<Outgoing<O>, I>::ROWS;
+            Machine::<CallData<O>, I>::ROWS;
         let sum = Sum { held: size_of::<Dialect>(), moved: 0 };
         let sum = calls(sum, limits, call, call_extras);
         let sum = requests(sum, limits, request, request_extras);
         let sum = works(sum, limits, work, part);
         let sum = remembered(unsent(sum, limits), limits);
-        let (action, event) = (size_of::<Action<Outgoing<O>>>(), size_of::<Event<'_, O>>());
+        let (action, event) = (size_of::<Action<CallData<O>>>(), size_of::<Event<'_, O>>());
         let Sum { held, moved } = reading(sum, limits, action, event);
         held.saturating_add(moved)
     }
@@ -175,12 +175,12 @@ struct Sum {
 }
 
 impl Sum {
-    /// Adds so many things of so many bytes.
+    /// Adds `many` things of `bytes` bytes each.
     fn each(self, many: usize, bytes: usize) -> Self {
         Self { held: self.held.saturating_add(many.saturating_mul(bytes)), ..self }
     }
 
-    /// Has so many bytes held in two places while they move.
+    /// Counts bytes that are held in two places while they move.
     fn moved(self, bytes: usize) -> Self {
         Self { moved: self.moved.max(bytes), ..self }
     }
@@ -212,7 +212,7 @@ impl Sum {
         self.growing(places, place, |room| slot::growth(room).max(room / 4)).tree(len, key + place)
     }
 
-    /// Adds a B-tree of entries of so many bytes. Its nodes have 11 places, of which 5 are taken at least;
+    /// Adds a B-tree of `len` entries of `entry` bytes each. Its nodes have 11 places, of which 5 are taken at least;
     /// so there are at most a leaf for 6 entries, an inner node for 30, and one more of each.
     fn tree(self, len: usize, entry: usize) -> Self {
         if len == 0 {

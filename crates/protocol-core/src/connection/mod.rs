@@ -74,10 +74,10 @@ use unsent::Unsent;
 /// ```
 #[derive(Clone, Debug)]
 pub struct Connection<O, I = ()> {
-    machine: Machine<Outgoing<O>, I>,
+    machine: Machine<CallData<O>, I>,
     unsent: Unsent,
-    /// Our response to an exchange, while it waits in the outbox. No cancel may overtake it.
-    exchange: Option<Ticket>,
+    /// Our response in a handshake, while it waits in the outbox. No cancel may overtake it.
+    handshake_response: Option<Ticket>,
     /// The events that the host has not polled, in the order they happened.
     events: VecDeque<Event<'static, O>>,
     /// Whether [`Event::Closed`] was queued. Only a promised [`Event::Ready`] comes after it.
@@ -86,7 +86,7 @@ pub struct Connection<O, I = ()> {
 
 /// The connection's data on each of our calls.
 #[derive(Clone, Debug)]
-pub struct Outgoing<O> {
+pub struct CallData<O> {
     /// The host's data.
     data: O,
     /// The latest message of this call that went into the outbox: its request, then its cancel.
@@ -99,7 +99,7 @@ impl<O, I: Default> Connection<O, I> {
         Self {
             machine: Machine::new(config),
             unsent: Unsent::default(),
-            exchange: None,
+            handshake_response: None,
             events: VecDeque::new(),
             closed_queued: false,
         }
@@ -115,10 +115,10 @@ impl<O, I: Default> Connection<O, I> {
     pub fn poll_transmit(&mut self, out: &mut Vec<u8>) -> Option<Transmit> {
         if let Some((batch, _)) = self.unsent.batch_to_flush_early() {
             let sent = self.unsent.flush_batch(batch);
-            self.note_sent(Some(batch), sent, None);
+            self.after_response(Some(batch), sent, None);
         }
         let (transmit, ticket, number) = self.unsent.outbox.pop(out)?;
-        self.exchange.take_if(|response| *response == ticket);
+        self.handshake_response.take_if(|response| *response == ticket);
         if let Some(number) = number {
             self.machine.transmitted(number);
         }
@@ -163,7 +163,7 @@ impl<O, I: Default> Connection<O, I> {
     // Getters
 
     /// Returns the machine that decides, for its getters.
-    pub const fn machine(&self) -> &Machine<Outgoing<O>, I> {
+    pub const fn machine(&self) -> &Machine<CallData<O>, I> {
         &self.machine
     }
 
@@ -216,30 +216,31 @@ impl<O, I: Default> Connection<O, I> {
     /// Returns the token of the operation that a request has begun, until [`respond`](Self::respond)
     /// ends it.
     pub fn operation(&self, request: RequestHandle) -> Option<[u8; 16]> {
-        let digits = self.machine.operation_token(request)?.token().trim_matches('"');
+        let digits = self.machine.operation_token(request)?.as_json().trim_matches('"');
         u128::from_str_radix(digits, 16).ok().map(u128::to_be_bytes)
     }
 
     // Carrying out
 
-    /// Carries out the decisions that follow from the latest command or input.
+    /// Carries out the decisions that follow from the latest command or input. They queue their events, so a
+    /// caller puts the event of the input itself in front of those.
     #[inline(always)]
-    fn run_cascade(&mut self) {
+    fn run_actions(&mut self) {
         if self.machine.may_have_actions() {
-            self.run_actions();
+            self.carry_out_all();
         }
         self.emit_ready_if_room();
     }
 
     #[inline(never)]
-    fn run_actions(&mut self) {
+    fn carry_out_all(&mut self) {
         while let Some(action) = self.machine.poll_action() {
             self.carry_out(action, None);
         }
     }
 
     /// Carries out a decision. A cancel states the reason, if there is one and a place for it.
-    fn carry_out(&mut self, action: Action<Outgoing<O>>, reason: Option<&str>) {
+    fn carry_out(&mut self, action: Action<CallData<O>>, reason: Option<&str>) {
         match action {
             Action::SendCancel { call, number } => {
                 let id = self.config().dialect.envelope.id_of(call.number());
@@ -284,7 +285,8 @@ impl<O, I: Default> Connection<O, I> {
         let Some((method, members)) = dialect.cancel.message(id, reason) else { return };
         let message = OutgoingMessage::cancel(number, method, &members);
         // Messages leave in the order of their numbers, if every message has one.
-        let keeps_order = dialect.envelope.numbers_every_message() || self.exchange.is_some();
+        let keeps_order =
+            dialect.envelope.numbers_every_message() || self.handshake_response.is_some();
         let lane = if keeps_order { Lane::Bulk } else { Lane::Ahead };
         // It is noted under the number of its call. Nobody has that number once the call has settled.
         let (kind, sent_as) = (TransmitKind::Cancel, Some(number.unwrap_or(call.number())));
@@ -300,7 +302,7 @@ impl<O, I: Default> Connection<O, I> {
     }
 
     /// Reports the end of a call that had no response.
-    fn complete(&mut self, done: Completion<Outgoing<O>>) {
+    fn complete(&mut self, done: Completion<CallData<O>>) {
         let outcome = outcome(&done, None);
         self.push_event(Event::Settled { call: done.call, outcome, data: done.data.data });
     }
@@ -308,7 +310,7 @@ impl<O, I: Default> Connection<O, I> {
     /// Settles a call with the peer's response.
     fn settle_responded<'m>(
         &mut self,
-        done: Completion<Outgoing<O>>,
+        done: Completion<CallData<O>>,
         body: ResponseBody<'m>,
     ) -> Event<'m, O> {
         if let (Some(result), Some(handshake)) = (body.result(), done.handshake) {
@@ -319,7 +321,7 @@ impl<O, I: Default> Connection<O, I> {
         if let (Some(result), true) = (body.result(), done.has_work) {
             self.work_in_result(result, false, Some(done.call));
         }
-        self.run_cascade();
+        self.run_actions();
         let outcome = outcome(&done, Some(body));
         Event::Settled { call: done.call, outcome, data: done.data.data }
     }
@@ -344,7 +346,7 @@ impl<O, I: Default> Connection<O, I> {
             return;
         }
         let members = [
-            ("requestId", Some(Value::Token(token.token()))),
+            ("requestId", Some(Value::Token(token.as_json()))),
             ("reason", Some(Value::Text(cause.operation_reason()))),
             ("timestamp", Some(context.unix_time())),
         ];
@@ -369,7 +371,7 @@ impl<O, I: Default> Connection<O, I> {
         }
     }
 
-    pub(crate) fn report(&mut self, violation: Violation, id: Option<WireId>) {
+    pub(crate) fn report_violation(&mut self, violation: Violation, id: Option<WireId>) {
         self.push_event(Event::Violation { violation, id });
     }
 
@@ -385,7 +387,7 @@ impl<O, I: Default> Connection<O, I> {
 
     /// Notes that a response was sent or kept back by its batch. Its agreement holds once the response is
     /// in the outbox. A session that it opens was opened at once, by [`Negotiated::read`].
-    fn note_sent(
+    fn after_response(
         &mut self,
         batch: Option<Slot>,
         sent: Option<Ticket>,
@@ -403,7 +405,7 @@ impl<O, I: Default> Connection<O, I> {
         };
         if let Some(negotiated) = negotiated {
             negotiated.apply(&mut self.machine);
-            self.exchange = sent;
+            self.handshake_response = sent;
         }
     }
 
@@ -420,7 +422,7 @@ impl<O, I: Default> Connection<O, I> {
         *pending -= 1;
         if *pending == 0 {
             let sent = self.unsent.flush_batch(batch);
-            self.note_sent(Some(batch), sent, None);
+            self.after_response(Some(batch), sent, None);
             self.unsent.close_batch(batch);
         }
     }

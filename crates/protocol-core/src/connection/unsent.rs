@@ -126,11 +126,6 @@ impl Unsent {
         Slot::new(self.batches.insert(batch))
     }
 
-    /// Adds one member in flight to its batch.
-    pub(super) fn add_member(&mut self, batch: Slot) {
-        self.batches[batch.get()].pending += 1;
-    }
-
     pub(super) fn close_batch(&mut self, batch: Slot) {
         self.batches.remove(batch.get());
         slot::give_back(&mut self.batches);

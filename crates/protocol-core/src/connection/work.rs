@@ -13,7 +13,7 @@ use crate::envelope::{Context, OutgoingMessage, ResponseBody};
 use crate::error::Refusal;
 use crate::event::{Event, TransmitKind};
 use crate::handle::{CallId, WorkId};
-use crate::machine::{CancelOutcome, Part, WorkName};
+use crate::machine::{CancelOutcome, WorkName};
 use crate::time::Timestamp;
 
 impl<O, I: Default> Connection<O, I> {
@@ -49,7 +49,7 @@ impl<O, I: Default> Connection<O, I> {
             self.machine.number_stop(work, number);
         }
         self.machine.stop_work(&name, cause, grace);
-        self.run_cascade();
+        self.run_actions();
         Ok(())
     }
 
@@ -83,8 +83,10 @@ impl<O, I: Default> Connection<O, I> {
         let dialect = &machine.config().dialect;
         let rule = dialect.work.get(usize::from(name.rule)).ok_or(Refusal::NoCancel)?;
         let stop = rule.signs.iter().find(|sign| sign.news == News::Stop && sign.state.is_none());
-        let (stop, name) = (stop.ok_or(Refusal::NoCancel)?, name.name.token());
-        if let Some(why) = machine.refusal().filter(|_| dialect.cancel.has_method(&stop.method)) {
+        let (stop, name) = (stop.ok_or(Refusal::NoCancel)?, name.name.as_json());
+        if let Some(why) =
+            machine.cancel_refusal().filter(|_| dialect.cancel.has_method(&stop.method))
+        {
             return Err(Refusal::Uncancellable(why));
         }
         let member = stop.name.last().ok_or(Refusal::NoCancel)?;
@@ -94,7 +96,7 @@ impl<O, I: Default> Connection<O, I> {
         // Behind all others: the request that began the work may still be waiting.
         self.unsent.send(&Context::of(machine), &message, TransmitKind::Cancel, number)?;
         if number.is_some() {
-            self.machine.number_cancel();
+            self.machine.number_free_cancel();
         } else {
             self.take_sequence_number();
         }
@@ -107,8 +109,8 @@ impl<O, I: Default> Connection<O, I> {
         let Config { dialect, limits, .. } = self.config();
         let part = dialect.work_in(Carrier::Notification, method, params, limits.id_bytes);
         let Some(part) = part else { return false };
-        self.machine.report_work(&part, false, None);
-        self.run_cascade();
+        self.machine.work_in_news(&part, false, None);
+        self.run_actions();
         true
     }
 
@@ -126,7 +128,7 @@ impl<O, I: Default> Connection<O, I> {
     pub(super) fn work_in_result(&mut self, result: &RawValue, is_ours: bool, of: Option<CallId>) {
         let Config { dialect, limits, .. } = self.config();
         if let Some(part) = dialect.work_in(Carrier::Result, "", Some(result), limits.id_bytes) {
-            self.machine.report_work(&part, is_ours, of.map(Part::Call));
+            self.machine.work_in_news(&part, is_ours, of);
         }
     }
 

@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 use protocol_json::{member, path};
 use serde_json::value::RawValue;
 
-use super::signs::{Carrier, Mark, News, WorkPart, WorkRule};
+use super::signs::{Carrier, News, StopMark, WorkPart, WorkRule};
 use super::{Cancellers, CapabilityRule, Dialect, RequestKind, Role, Text, Uncancellable};
 use crate::error::CancelRefusal;
 use crate::id::WireId;
@@ -183,7 +183,7 @@ impl Dialect {
     }
 
     /// Returns the mark of a stop in the result of a request with this part.
-    pub(crate) fn mark_of(&self, part: &WorkPart) -> Option<&Mark> {
+    pub(crate) fn mark_of(&self, part: &WorkPart) -> Option<&StopMark> {
         let rule = self.work.get(usize::from(part.rule))?;
         rule.signs.get(usize::from(part.sign))?.stopped.as_ref()
     }

@@ -3,7 +3,7 @@
 use alloc::borrow::Cow::Borrowed;
 
 use super::data::{List, Text, put};
-use super::signs::{Carrier, Mark, News, Sign, WorkRule};
+use super::signs::{Carrier, News, Sign, StopMark, WorkRule};
 
 /// A kind of work with these signs.
 const fn rule(kind: &'static str, signs: &'static [Sign]) -> WorkRule {
@@ -24,7 +24,7 @@ impl Sign {
 
     /// Returns the same message, with the mark of a stop.
     const fn with_mark(mut self, path: List<Text>, text: &'static str) -> Self {
-        put(&mut self.stopped, Some(Mark { path, text: Borrowed(text) }));
+        put(&mut self.stopped, Some(StopMark { path, text: Borrowed(text) }));
         self
     }
 }

@@ -37,7 +37,7 @@ pub struct Sign {
     ///
     /// A request gets it as its result if its work was stopped and its handler has none. In a result, or in the params
     /// of a message that ends work, it says that the end followed from a stop.
-    pub stopped: Option<Mark>,
+    pub stopped: Option<StopMark>,
 }
 
 /// The kind of message that a [`Sign`] is.
@@ -71,7 +71,7 @@ pub enum News {
 
 /// A text at a path of one or two members.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Mark {
+pub struct StopMark {
     /// The path, from the outermost member to the innermost.
     pub path: List<Text>,
     /// The text that stands there.
@@ -115,7 +115,7 @@ impl Sign {
     }
 }
 
-impl Mark {
+impl StopMark {
     /// Returns whether the mark stands in a value.
     #[must_use]
     pub fn is_in(&self, value: &RawValue) -> bool {

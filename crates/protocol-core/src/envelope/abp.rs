@@ -176,7 +176,7 @@ fn write_envelope(
 /// Writes a response, whose message has the id of the request's message.
 fn emit(to: Addressee<'_>, payload: Value<'_>, context: &Context<'_>, out: &mut Writer<'_>) {
     let id = to.origin.and_then(|origin| origin.message_id.as_ref());
-    let id = Some(Value::Token(id.map_or("null", WireId::token)));
+    let id = Some(Value::Token(id.map_or("null", WireId::as_json)));
     write_envelope(to.name(), id, payload, context, out);
 }
 

@@ -9,8 +9,8 @@ use crate::slot::Slot;
 
 /// One thing to do, in the order the machine decided it.
 ///
-/// A command or an input returns its decision about the call or request that it names. Decisions about
-/// others, such as the calls of a cancelled parent, wait in
+/// A command or an input returns its first decision about the call or request that it names. All decisions
+/// that follow, such as the cancels of the calls of a cancelled parent, wait in
 /// [`Machine::poll_action`](super::Machine::poll_action).
 ///
 /// `C` is the host's data on a call, which comes back by value with its one completion.

@@ -8,12 +8,13 @@ use core::time::Duration;
 
 use slab::Slab;
 
+use super::action::Completion;
 use super::recent::RecentIds;
 use super::table::CallPhase;
 use super::tokens::Tokens;
 use crate::cause::{Cause, Settlement};
+use crate::dialect::Grace;
 use crate::dialect::facts::Facts;
-use crate::dialect::{Grace, RequestKind};
 use crate::error::CancelRefusal;
 use crate::handle::{self, CallId};
 use crate::index::Index;
@@ -292,41 +293,53 @@ impl<C> Calls<C> {
         self.rows[key.0].extras.get_or_insert_with(|| spare.pop().unwrap_or_default())
     }
 
-    /// Returns whether the message of ours with this number is of the kind that a response names.
-    pub(super) fn matches_kind(&self, number: u32, kind: RequestKind) -> bool {
-        match self.owner_of(number) {
-            Some(NumberOwner::Call(key)) => {
-                let extras = self.row(key).extras.as_ref();
-                extras.map_or(RequestKind::Ordinary, |extras| extras.facts.kind) == kind
-            }
-            // A cancel is a message of a type of its own.
-            Some(NumberOwner::CancelOf(_)) => kind == RequestKind::Typed,
-            None => {
-                let fate = self.settled_numbers.get(&number);
-                let is_cancel = matches!(fate, Some(Fate::CancelQueued | Fate::CancelSent));
-                !is_cancel || kind == RequestKind::Typed
-            }
-        }
-    }
-
-    /// Returns whether a response with this number could be one to a call in flight or to its cancel,
-    /// because that message has left.
-    pub(super) fn expects_response(&self, number: u32) -> bool {
-        match self.owner_of(number) {
-            Some(NumberOwner::Call(key)) => self.row(key).phase != CallPhase::Queued,
-            Some(NumberOwner::CancelOf(key)) => matches!(
-                self.row(key).phase,
-                CallPhase::Cancelling | CallPhase::AwaitingAcknowledgement
-            ),
-            None => false,
-        }
-    }
-
     /// Returns every call in flight, in the order they were made.
     pub(super) fn in_order(&self) -> Vec<CallId> {
         let mut ids: Vec<CallId> = self.rows.iter().map(|(_, row)| row.id).collect();
         ids.sort_unstable();
         ids
+    }
+
+    // Ends
+
+    /// Records how the call ends if nobody responds; the first record stays.
+    pub(super) fn record_ending(&mut self, key: RowKey, settlement: Settlement, cause: Cause) {
+        self.row_mut(key).ending.get_or_insert((settlement, cause));
+    }
+
+    /// Settles a call by the peer's response, or with its recorded ending. `fate` tells what a late response is.
+    #[inline]
+    pub(super) fn settle(
+        &mut self,
+        key: RowKey,
+        response: Option<Settlement>,
+        fate: Option<Fate>,
+        limit: usize,
+    ) -> Completion<C> {
+        let phase = self.row(key).phase;
+        if let Some(cancel) = self.release_cancel(key) {
+            if let Some(fate) = fate_of_cancel(phase, response.is_some()) {
+                self.settled_numbers.insert(cancel, fate, limit);
+            }
+        }
+        let facts = self.row(key).extras.as_ref().map(|extras| &extras.facts);
+        let handshake = facts.and_then(|facts| facts.handshake);
+        let has_work = facts.is_some_and(|facts| facts.work.is_some());
+        let row = self.remove(key);
+        // A response after the token of its operation is a duplicate, like every one to a number that
+        // nothing is known of.
+        let had_token =
+            matches!(phase, CallPhase::TokenCancelQueued | CallPhase::AwaitingAcknowledgement);
+        if let Some(fate) = fate.filter(|_| !had_token) {
+            self.settled_numbers.insert(row.id.number(), fate, limit);
+        }
+        let (ending, cause) = row.ending.unzip();
+        let settlement =
+            response.or(ending).expect("an ending is recorded before a call is settled");
+        // A response has no cause, unless it confirms our cancel.
+        let cause = cause.filter(|_| response.is_none_or(|it| it == Settlement::Cancelled));
+        let (call, data, parent) = (row.id, row.data, row.parent);
+        Completion { call, settlement, cause, data, parent, handshake, has_work }
     }
 
     // Timers
@@ -389,6 +402,17 @@ impl<C> Calls<C> {
         debug_assert!(self.timers.len() <= self.rows.len(), "one next timer a call");
         debug_assert!(self.by_cancel.len() <= self.rows.len(), "one cancel a call");
         debug_assert!(self.len() > 0 || self.tokens.is_empty(), "only calls have progress tokens");
+    }
+}
+
+/// Returns the fate of a cancel that is a request, when its call settles in this phase. An acknowledged
+/// one has none: a further response is a duplicate.
+const fn fate_of_cancel(phase: CallPhase, is_response: bool) -> Option<Fate> {
+    match (phase, is_response) {
+        (CallPhase::CancelQueued, true) => Some(Fate::Withdrawn),
+        (CallPhase::CancelQueued | CallPhase::TokenCancelQueued, _) => Some(Fate::CancelQueued),
+        (CallPhase::AwaitingAcknowledgement, true) => None,
+        _ => Some(Fate::CancelSent),
     }
 }
 

@@ -1,36 +1,34 @@
 //! The commands of the host, and what it reads.
 
-use core::time::Duration;
-
 use super::action::{Action, CancelOutcome, ResponseKind};
-use super::calls::{Call, Fate, NumberOwner, RowKey, TimerReason};
+use super::calls::{Call, Fate, NumberOwner, TimerReason};
 use super::permits::{NewCall, NewOperation, Responding};
 use super::requests::{Request, RequestExtras};
 use super::state::Machine;
 use super::table::{
-    self, CallInput, CallPhase, CallStep, Life, LifeInput, LifeStep, RequestInput, RequestPhase,
+    CallInput, CallPhase, CallStep, Life, LifeInput, LifeStep, RequestInput, RequestPhase,
     RequestStep, Transition,
 };
 use crate::cause::{Cause, CloseReason, Settlement};
 use crate::config::{CallOptions, Config, Shutdown};
-use crate::dialect::{CancelRule, Cancellers, CapabilityRule, Dialect, Grace, ResponseRule, Role};
+use crate::dialect::{CancelRule, Cancellers, CapabilityRule, Dialect, ResponseRule, Role};
 use crate::error::{CancelRefusal, Refusal};
 use crate::handle::{CallId, RequestHandle};
 use crate::id::WireId;
 use crate::time::Timestamp;
 
 impl<C, R: Default> Machine<C, R> {
-    /// Returns the input that the cancellation of a call is.
+    /// Classifies the cancellation of a call that can be cancelled unless there is a refusal.
     pub(super) const fn cancel_input(&self, refusal: Option<CancelRefusal>) -> CallInput {
         match self.config.dialect.cancel {
             _ if refusal.is_some() => CallInput::CancelRefused,
-            CancelRule::Local | CancelRule::ClosedStream => CallInput::Forget,
+            CancelRule::Local | CancelRule::ClosedStream => CallInput::GiveUp,
             CancelRule::Operation { .. } => CallInput::CancelOperation,
             CancelRule::Notification { .. } | CancelRule::Request { .. } => CallInput::Cancel,
         }
     }
 
-    /// Returns the input that the host's response to a request is, if that was cancelled for this cause.
+    /// Classifies the host's response to a request, which was cancelled for this cause if there is one.
     pub(super) fn respond_input(&self, cause: Option<Cause>) -> RequestInput {
         let Dialect { response, partial_results, .. } = self.config.dialect;
         // A peer that is gone has had no acknowledgement, and may still be reading.
@@ -41,8 +39,8 @@ impl<C, R: Default> Machine<C, R> {
         }
     }
 
-    /// Returns the input that a cancellation with this cause is. Only a cancel of the peer's is followed
-    /// by silence, where the dialect wants that.
+    /// Classifies the cancellation of a request for this cause. Only a cancel of the peer's is followed by
+    /// silence, where the dialect wants that.
     pub(super) fn mark_input(&self, cause: Cause) -> RequestInput {
         let wants_silence = self.config.dialect.response != ResponseRule::Required;
         match cause == Cause::Peer && wants_silence {
@@ -51,7 +49,7 @@ impl<C, R: Default> Machine<C, R> {
         }
     }
 
-    /// Returns the input that the peer's cancel of this request is.
+    /// Classifies the peer's cancel of this request.
     pub(super) fn peer_cancel_input(&self, request: RequestHandle) -> RequestInput {
         let refusal = self.requests.get(request).and_then(|row| row.refusal);
         match refusal.is_some() || !self.accepts_cancels() {
@@ -133,7 +131,7 @@ impl<C, R: Default> Machine<C, R> {
             return (CancelOutcome::AlreadySettled, None);
         };
         let row = self.calls.row(key);
-        let refusal = row.refusal.or_else(|| self.refusal());
+        let refusal = row.refusal.or_else(|| self.cancel_refusal());
         let input = self.cancel_input(refusal);
         if let (Some(why), CallStep::Refuse) = (refusal, row.phase.on(input).step) {
             if !cause.is_awaited() {
@@ -152,36 +150,6 @@ impl<C, R: Default> Machine<C, R> {
             _ => CancelOutcome::AlreadySent,
         };
         (outcome, action)
-    }
-
-    /// Carries out a cancellation of a call, and begins or ends its grace.
-    pub(super) fn cancel_with(
-        &mut self,
-        key: RowKey,
-        input: CallInput,
-        cause: Cause,
-    ) -> (CallStep, Option<Action<C>>) {
-        let grace = self.grace_of(key, cause);
-        self.calls.record_ending(key, Settlement::Cancelled, cause);
-        let (step, action) = self.step_call(key, input, None);
-        let is_settled = matches!(action, Some(Action::Withdraw(_) | Action::Complete(_)));
-        match grace.filter(|_| !is_settled) {
-            None => {}
-            Some(grace) if !grace.is_zero() => self.shorten_grace(key, grace),
-            Some(_) if action.is_some() => self.cascade_step(key, CallInput::Forget),
-            Some(_) => return self.step_call(key, CallInput::Forget, None),
-        }
-        (step, action)
-    }
-
-    /// Returns how long a call that is cancelled for this cause waits for its response; `None` is for ever.
-    fn grace_of(&self, key: RowKey, cause: Cause) -> Option<Duration> {
-        let grace = self.calls.row(key).extras.as_ref().and_then(|extras| extras.grace);
-        let chosen = match grace.unwrap_or(self.config.dialect.grace) {
-            Grace::Await => None,
-            Grace::Settle(grace) => Some(grace),
-        };
-        table::grace(chosen, self.config.abandoned_grace, cause.is_awaited())
     }
 
     /// Gives up interest in a call without cancelling it.
@@ -206,8 +174,8 @@ impl<C, R: Default> Machine<C, R> {
         self.calls.take_number();
     }
 
-    /// Takes the next number for a cancel that no row waits for, where cancels are requests.
-    pub fn number_cancel(&mut self) -> u32 {
+    /// Takes the next number for a cancel that is a request and belongs to no call in flight.
+    pub fn number_free_cancel(&mut self) -> u32 {
         let number = self.calls.take_number();
         let remembered = self.config.limits.abandoned_ids;
         self.calls.settled_numbers.insert(number, Fate::CancelQueued, remembered);
@@ -303,7 +271,7 @@ impl<C, R: Default> Machine<C, R> {
     pub fn cancel_request(&mut self, request: RequestHandle, cause: Cause, now: Timestamp) -> bool {
         self.advance_clock(now);
         let input = self.mark_input(cause);
-        self.mark(request, input, cause) == RequestStep::MarkCancelled
+        self.mark_cancelled(request, input, cause) == RequestStep::MarkCancelled
     }
 
     /// Shuts down. A later, stronger shutdown takes over from an earlier one.
@@ -322,19 +290,18 @@ impl<C, R: Default> Machine<C, R> {
     /// Returns whether [`poll_action`](Self::poll_action) may have a decision.
     #[inline]
     pub(crate) fn may_have_actions(&self) -> bool {
-        !self.cascade.is_empty() || self.life == Life::Draining
+        !self.actions.is_empty() || self.life == Life::Draining
     }
 
-    /// Returns the next decision about others. To be called after every command and input, until there is
-    /// none. It also closes a connection that drains, once nothing is in flight.
+    /// Returns the next decision. To be called after every command and input, until there is none. It also closes a connection that drains, once nothing is in flight.
     #[inline]
     pub fn poll_action(&mut self) -> Option<Action<C>> {
         self.calls.assert_consistent();
         self.requests.assert_consistent();
-        if self.life == Life::Draining && self.cascade.is_empty() && self.is_idle() {
+        if self.life == Life::Draining && self.actions.is_empty() && self.is_idle() {
             self.step_life(LifeInput::Idle, CloseReason::Shutdown);
         }
-        self.cascade.pop_front()
+        self.actions.pop_front()
     }
 
     /// Returns when [`handle_timeout`](Self::handle_timeout) wants to be called next, and why.
@@ -342,10 +309,7 @@ impl<C, R: Default> Machine<C, R> {
     /// The time of an idle timeout may be too early: progress moves the timer when it is looked at.
     pub fn poll_timeout(&self) -> Option<(Timestamp, TimerReason)> {
         let work = self.works.due.first().map(|&(due, _)| (due, TimerReason::Grace));
-        match (self.calls.next_timer(), work) {
-            (Some(call), Some(work)) => Some(call.min(work)),
-            (call, work) => call.or(work),
-        }
+        self.calls.next_timer().into_iter().chain(work).min()
     }
 
     // Getters
@@ -399,7 +363,7 @@ impl<C, R: Default> Machine<C, R> {
 
     /// Returns the reason why this call can't be cancelled on the wire, if it can't.
     pub fn call_refusal(&self, call: CallId) -> Option<CancelRefusal> {
-        self.calls.get(call)?.refusal.or_else(|| self.refusal())
+        self.calls.get(call)?.refusal.or_else(|| self.cancel_refusal())
     }
 
     /// Returns the host's data on a call in flight.
@@ -456,7 +420,7 @@ impl<C, R: Default> Machine<C, R> {
     }
 
     /// Returns the reason why no call can be cancelled on the wire, if none can.
-    pub fn refusal(&self) -> Option<CancelRefusal> {
+    pub fn cancel_refusal(&self) -> Option<CancelRefusal> {
         let is_ruled_out = self.config.role == Role::Server && self.only_clients_cancel();
         is_ruled_out.then_some(CancelRefusal::NotOurs).or(self.cancel_refusal)
     }

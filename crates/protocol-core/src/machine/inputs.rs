@@ -1,15 +1,13 @@
-//! The inputs of the machine, from the transport, the peer and the clock, and what follows from them for
-//! other calls and requests.
+//! The inputs of the machine, from the transport, the peer and the clock.
 
 use core::mem;
-use core::time::Duration;
 
 use super::action::{Action, ResponseKind};
-use super::calls::{Fate, NumberOwner, RowKey, TimerReason};
+use super::calls::{Fate, NumberOwner, TimerReason};
 use super::requests::{RequestExtras, Requests};
 use super::state::Machine;
 use super::table::{
-    CallInput, CallPhase, CallStep, LifeInput, LifeStep, RequestInput, RequestStep, Transition,
+    CallInput, CallPhase, CallStep, LifeInput, LifeStep, RequestInput, RequestStep,
 };
 use super::works::Part;
 use crate::cause::{Cause, CloseReason, Settlement};
@@ -17,7 +15,6 @@ use crate::dialect::facts::Facts;
 use crate::dialect::{MessageOrder, RequestKind};
 use crate::handle::{CallId, RequestHandle};
 use crate::id::WireId;
-use crate::slot::Slot;
 use crate::time::Timestamp;
 use crate::violation::{EnvelopeProblem, Violation};
 
@@ -27,17 +24,12 @@ impl<C, R: Default> Machine<C, R> {
     /// Notes that our request or cancel with this number has left. It can't be withdrawn any more.
     #[inline]
     pub fn transmitted(&mut self, number: u32) {
-        match self.calls.owner_of(number) {
-            Some(NumberOwner::Call(key) | NumberOwner::CancelOf(key)) => {
-                let row = self.calls.row_mut(key);
-                row.phase = row.phase.on(CallInput::Transmitted).next.unwrap_or(row.phase);
-            }
-            None => {
-                if let Some(fate @ Fate::CancelQueued) = self.calls.settled_numbers.get_mut(&number)
-                {
-                    *fate = Fate::CancelSent;
-                }
-            }
+        let owner = self.calls.owner_of(number);
+        if let Some(NumberOwner::Call(key) | NumberOwner::CancelOf(key)) = owner {
+            let row = self.calls.row_mut(key);
+            row.phase = row.phase.on(CallInput::Transmitted).next.unwrap_or(row.phase);
+        } else if let Some(it @ Fate::CancelQueued) = self.calls.settled_numbers.get_mut(&number) {
+            *it = Fate::CancelSent;
         }
     }
 
@@ -82,15 +74,13 @@ impl<C, R: Default> Machine<C, R> {
         id: Result<WireId, EnvelopeProblem>,
         extras: &mut RequestExtras,
     ) -> Result<RequestHandle, Violation> {
-        let id = self.admit(id, &extras.facts)?;
+        let (id, admission) = self.admit(id, &extras.facts)?;
         if self.requests.by_id(&id).is_some() {
             return Err(Violation::DuplicateId);
         }
         // An early cancel is for this request, and not for the next one with its id.
         let is_cancelled_early = self.requests.early_cancels.take(&id).is_some();
-        // The session check has passed, so every request counts as an opening one: only a shutdown or the
-        // end can refuse it now.
-        if self.life.on(LifeInput::OpeningRequest).step != LifeStep::Accept {
+        if admission != LifeStep::Accept {
             return Err(Violation::RequestAfterShutdown);
         }
         if self.requests.awaiting() >= self.config.limits.requests {
@@ -101,10 +91,10 @@ impl<C, R: Default> Machine<C, R> {
         let part = extras.facts.work.clone();
         let request = self.requests.insert(id, extras);
         if let Some(part) = part {
-            self.report_work(&part, false, Some(Part::Request(request)));
+            self.work_in_request(&part, Part::Request(request));
         }
         if is_cancelled_early {
-            self.cascade_mark(request, self.peer_cancel_input(request), Cause::Peer);
+            self.queue_mark(request, self.peer_cancel_input(request), Cause::Peer);
         }
         Ok(request)
     }
@@ -123,25 +113,23 @@ impl<C, R: Default> Machine<C, R> {
         facts: &Facts,
         shares_ids: bool,
     ) -> Result<WireId, Violation> {
-        let id = self.admit(id, facts)?;
-        match self.requests.by_id(&id).filter(|_| shares_ids) {
-            Some(_) => Err(Violation::DuplicateId),
-            None => Ok(id),
-        }
+        let (id, _) = self.admit(id, facts)?;
+        let is_taken = shares_ids && self.requests.by_id(&id).is_some();
+        if is_taken { Err(Violation::DuplicateId) } else { Ok(id) }
     }
 
-    /// Lets a request into the session, if it has a usable id.
+    /// Lets a request into the session, if it has a usable id. The step says whether a shutdown refuses it.
     #[inline(always)]
     fn admit(
         &self,
         id: Result<WireId, EnvelopeProblem>,
         facts: &Facts,
-    ) -> Result<WireId, Violation> {
+    ) -> Result<(WireId, LifeStep), Violation> {
         let opens_session = facts.handshake.is_some_and(|handshake| handshake.opens_session);
         let input = if opens_session { LifeInput::OpeningRequest } else { LifeInput::NewRequest };
         match self.life.on(input).step {
             LifeStep::RefuseUninitialized => Err(Violation::NotInitialized),
-            _ => id.map_err(|problem| Violation::InvalidRequest { problem }),
+            step => Ok((id.map_err(|problem| Violation::InvalidRequest { problem })?, step)),
         }
     }
 
@@ -175,7 +163,7 @@ impl<C, R: Default> Machine<C, R> {
             return (step, None);
         };
         let input = self.peer_cancel_input(request);
-        (Some(self.mark(request, input, Cause::Peer)), Some(request))
+        (Some(self.mark_cancelled(request, input, Cause::Peer)), Some(request))
     }
 
     /// Returns whether this is the token of no operation begun here, and the peer may cancel at all.
@@ -215,12 +203,32 @@ impl<C, R: Default> Machine<C, R> {
 
     /// Returns whether the message of ours with this number is of the kind that a response names.
     pub fn matches_kind(&self, number: u32, kind: RequestKind) -> bool {
-        self.calls.matches_kind(number, kind)
+        match self.calls.owner_of(number) {
+            Some(NumberOwner::Call(key)) => {
+                let extras = self.calls.row(key).extras.as_ref();
+                extras.map_or(RequestKind::Ordinary, |extras| extras.facts.kind) == kind
+            }
+            // A cancel is a message of a type of its own.
+            Some(NumberOwner::CancelOf(_)) => kind == RequestKind::Typed,
+            None => {
+                let fate = self.calls.settled_numbers.get(&number);
+                let is_cancel = matches!(fate, Some(Fate::CancelQueued | Fate::CancelSent));
+                !is_cancel || kind == RequestKind::Typed
+            }
+        }
     }
 
-    /// Returns whether a response with this number could be one to a call in flight or to its cancel.
+    /// Returns whether a response with this number could be one to a call in flight or to its cancel,
+    /// because that message has left.
     pub fn expects_response(&self, number: u32) -> bool {
-        self.calls.expects_response(number)
+        let phase = |key| self.calls.row(key).phase;
+        match self.calls.owner_of(number) {
+            Some(NumberOwner::Call(key)) => phase(key) != CallPhase::Queued,
+            Some(NumberOwner::CancelOf(key)) => {
+                matches!(phase(key), CallPhase::Cancelling | CallPhase::AwaitingAcknowledgement)
+            }
+            None => false,
+        }
     }
 
     /// Takes the peer's response to the message of ours with this number.
@@ -273,7 +281,7 @@ impl<C, R: Default> Machine<C, R> {
             Fate::CancelSent => (None, None),
             Fate::RespondedLate => (None, Some(Violation::DuplicateResponse)),
             Fate::AwaitingToken if response == ResponseKind::Token => {
-                let number = Some(self.number_cancel());
+                let number = Some(self.number_free_cancel());
                 (Some(Action::SendCancel { call, number }), Some(Violation::LateResponse))
             }
             _ => (None, Some(Violation::LateResponse)),
@@ -318,13 +326,13 @@ impl<C, R: Default> Machine<C, R> {
         self.expire_work();
         while let Some((key, reason)) = self.calls.due_timer(now) {
             let row = self.calls.row(key);
-            let (call, refusal) = (row.id, row.refusal.or_else(|| self.refusal()));
+            let (call, refusal) = (row.id, row.refusal.or_else(|| self.cancel_refusal()));
             self.calls.record_ending(key, Settlement::TimedOut, reason.cause());
             if reason != TimerReason::Grace {
-                self.cascade_step(key, self.cancel_input(refusal));
+                self.queue_step(key, self.cancel_input(refusal));
             }
             if let Some(key) = self.calls.find(call) {
-                self.cascade_step(key, CallInput::Forget);
+                self.queue_step(key, CallInput::GiveUp);
             }
         }
     }
@@ -334,140 +342,5 @@ impl<C, R: Default> Machine<C, R> {
     pub fn advance_clock(&mut self, now: Timestamp) -> Timestamp {
         self.now = self.now.max(now);
         self.now
-    }
-
-    // Steps of calls
-
-    /// Queues the action that `decide` returns, in front of those that `decide` itself queues. So a
-    /// decision comes before the decisions that follow from it.
-    pub(super) fn queue_before_effects(
-        &mut self,
-        decide: impl FnOnce(&mut Self) -> Option<Action<C>>,
-    ) {
-        let begin = self.cascade.len();
-        if let Some(action) = decide(self) {
-            self.cascade.insert(begin, action);
-        }
-    }
-
-    pub(super) fn cascade_step(&mut self, key: RowKey, input: CallInput) {
-        self.queue_before_effects(|it| it.step_call(key, input, None).1);
-    }
-
-    pub(super) fn cascade_cancel(&mut self, call: CallId, cause: Cause) {
-        self.queue_before_effects(|it| it.cancel(call, cause, it.now).1);
-    }
-
-    pub(super) fn shorten_grace(&mut self, key: RowKey, grace: Duration) {
-        let due = self.now + grace;
-        self.calls.change_extras(key, |extras| {
-            extras.release = Some(extras.release.map_or(due, |earlier| earlier.min(due)));
-        });
-    }
-
-    pub(super) fn leave_tree(&mut self, call: CallId, parent: Option<Slot>) {
-        if let Some(parent) = parent.and_then(|slot| self.requests.in_slot(slot)) {
-            self.requests.children.remove(&(parent, call));
-            self.end_tree(parent);
-        }
-    }
-
-    /// Settles every call as lost (G7).
-    fn lose_calls(&mut self, cause: Cause) {
-        for call in self.calls.in_order() {
-            self.lose_call(call, cause);
-        }
-        self.lose_work();
-    }
-
-    /// Settles a call as lost, because its response can't come any more. A settled call stays so.
-    pub(crate) fn lose_call(&mut self, call: CallId, cause: Cause) {
-        let Some(key) = self.calls.find(call) else { return };
-        self.calls.row_mut(key).ending = Some((Settlement::ConnectionLost, cause));
-        self.cascade_step(key, CallInput::Forget);
-    }
-
-    // Steps of requests
-
-    /// Cancels a request, and the calls made on its behalf if this marks it (G6).
-    pub(super) fn mark(
-        &mut self,
-        request: RequestHandle,
-        input: RequestInput,
-        cause: Cause,
-    ) -> RequestStep {
-        let Some(row) = self.requests.get_mut(request) else { return RequestStep::Completed };
-        let Transition { next, step } = row.phase.on(input);
-        let is_marked = step == RequestStep::MarkCancelled;
-        row.cause = if is_marked { Some(cause) } else { row.cause };
-        self.requests.enter(request.slot, next);
-        if is_marked {
-            let mut last = CallId::MIN;
-            while let Some(call) = self.requests.child_after(request, last) {
-                self.cascade_cancel(call, Cause::Parent);
-                last = call;
-            }
-        }
-        step
-    }
-
-    pub(super) fn cascade_mark(
-        &mut self,
-        request: RequestHandle,
-        input: RequestInput,
-        cause: Cause,
-    ) {
-        self.queue_before_effects(|it| {
-            let step = it.mark(request, input, cause);
-            (step == RequestStep::MarkCancelled).then_some(Action::MarkCancelled { request, cause })
-        });
-    }
-
-    fn cancel_requests(&mut self, input: RequestInput, cause: Cause) {
-        for request in self.requests.in_order() {
-            self.cascade_mark(request, input, cause);
-        }
-    }
-
-    pub(super) fn end_tree(&mut self, request: RequestHandle) {
-        if self.requests.remove_if_settled(request) {
-            self.cascade.push_back(Action::TreeSettled { request });
-        }
-    }
-
-    // Steps of the connection
-
-    pub(super) fn step_life(&mut self, input: LifeInput, reason: CloseReason) {
-        use LifeStep::*;
-        let Transition { next, step } = self.life.on(input);
-        self.life = next;
-        match step {
-            // Only a call or a request is accepted or refused.
-            Accept | RefuseUninitialized | RefuseShuttingDown | RefuseClosed => return,
-            Nothing | Impossible => return,
-            CancelRequests => return self.cancel_requests(RequestInput::Cancel, Cause::Shutdown),
-            SilenceRequests => {
-                return self.cancel_requests(RequestInput::CancelSilently, Cause::Shutdown);
-            }
-            CancelEverything => {
-                self.cancel_requests(RequestInput::Cancel, Cause::Shutdown);
-                for call in self.calls.in_order() {
-                    self.cascade_cancel(call, Cause::Shutdown);
-                }
-                return;
-            }
-            AbandonEverything => {
-                self.lose_calls(reason.cause());
-                self.cancel_requests(RequestInput::CancelSilently, reason.cause());
-            }
-            LoseEverything => {
-                self.lose_calls(reason.cause());
-                if let Some(cause) = self.config.dialect.cause_of_close(reason) {
-                    self.cancel_requests(self.mark_input(cause), cause);
-                }
-            }
-            Close => self.lose_work(),
-        }
-        self.cascade.push_back(Action::Close { reason });
     }
 }

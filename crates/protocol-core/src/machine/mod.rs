@@ -2,8 +2,8 @@
 //!
 //! It keeps one row for each of our calls, with the host's `C` in it, and one for each of the peer's
 //! requests, with the host's `R` in it. Every command and input takes the arm for its row's phase in
-//! `table.rs`, carries the step out on the row, and returns the decision. Decisions that follow for
-//! other calls and requests are queued for [`Machine::poll_action`].
+//! `table.rs`, carries the step out on the row, and returns the decision. Decisions that follow from that
+//! one are queued for [`Machine::poll_action`].
 //!
 //! A command that may be refused returns a permit: it says what would happen, and nothing has changed
 //! until [`commit`](NewCall::commit). [`Connection`](crate::Connection) writes the message in between.
@@ -15,13 +15,13 @@ mod inputs;
 mod permits;
 mod recent;
 mod requests;
-mod settle;
 mod state;
+mod steps;
 mod table;
 #[cfg(test)]
 mod tests;
 mod tokens;
-mod work;
+mod work_steps;
 mod works;
 
 pub use action::{Action, CancelOutcome, Completion, ResponseKind};
@@ -30,5 +30,4 @@ pub use permits::{NewCall, NewOperation, Responding};
 pub use requests::RequestExtras;
 pub use state::Machine;
 pub use table::{CallPhase, RequestPhase, RequestStep};
-pub(crate) use works::Part;
 pub use works::WorkName;

@@ -9,7 +9,7 @@ use super::works::Part;
 use crate::cause::Cause;
 use crate::config::CallOptions;
 use crate::dialect::facts::Facts;
-use crate::dialect::signs::{Mark, WorkPart};
+use crate::dialect::signs::{StopMark, WorkPart};
 use crate::handle::{CallId, RequestHandle};
 use crate::id::WireId;
 use crate::time::Timestamp;
@@ -50,12 +50,12 @@ impl<C, R: Default> NewCall<'_, C, R> {
             });
         }
         if let Some(part) = part {
-            machine.report_work(&part, true, Some(Part::Call(id)));
+            machine.work_in_request(&part, Part::Call(id));
         }
         if let Some(parent) = options.parent {
             machine.requests.add_child(parent, id);
             if machine.request_phase(parent).is_some_and(RequestPhase::is_cancelled) {
-                machine.cascade_cancel(id, Cause::Parent);
+                machine.queue_cancel(id, Cause::Parent);
             }
         }
         id
@@ -98,7 +98,7 @@ impl<C, R: Default> Responding<'_, C, R> {
 
     /// Returns the mark that its result has if its work was stopped.
     #[cold]
-    pub(crate) fn mark(&self) -> Option<&Mark> {
+    pub(crate) fn stop_mark(&self) -> Option<&StopMark> {
         self.machine.config.dialect.mark_of(self.part()?)
     }
 
@@ -112,9 +112,9 @@ impl<C, R: Default> Responding<'_, C, R> {
     #[inline]
     #[must_use = "it is the host's data"]
     pub fn commit(self) -> R {
-        let Self { machine, request, step, response, .. } = self;
+        let Self { machine, request, next, step, response } = self;
         let remembered = machine.config.limits.abandoned_ids;
-        let (before, id, data) = machine.requests.end(request.slot);
+        let (before, id, data) = machine.requests.end(request.slot, next);
         let ends_in_silence = matches!(step, RequestStep::Withhold | RequestStep::SendEnd);
         let limit = ends_in_silence.then_some(remembered);
         if let Some(part) = machine.requests.end_extras(request.slot, before, limit) {

@@ -195,9 +195,13 @@ impl<R: Default> Requests<R> {
 
     /// Ends a request that awaits its response. Returns the phase it was in, its id or token, and its data.
     #[inline]
-    pub(super) fn end(&mut self, slot: Slot) -> (RequestPhase, Option<WireId>, R) {
+    pub(super) fn end(
+        &mut self,
+        slot: Slot,
+        next: RequestPhase,
+    ) -> (RequestPhase, Option<WireId>, R) {
         let row = &mut self.rows[slot.get()];
-        let before = mem::replace(&mut row.phase, RequestPhase::Responded);
+        let before = mem::replace(&mut row.phase, next);
         let (data, id) = (mem::take(&mut row.data), row.id.take());
         let index = if before.is_operation() { &mut self.by_token } else { &mut self.by_id };
         if let Some(id) = &id {
@@ -313,7 +317,7 @@ mod tests {
 
     #[test]
     fn g08_a_plain_request_has_no_row_for_extras() {
-        let id = || WireId::from_token("1").expect("an id");
+        let id = || WireId::from_json("1").expect("an id");
         let mut requests = Requests::<()>::new(0);
         requests.insert(id(), &mut RequestExtras::default());
         assert!(requests.extras.is_empty());

@@ -40,8 +40,8 @@ pub struct Machine<C, R> {
     pub(super) peer_may_cancel: bool,
     /// The work in progress.
     pub(super) works: Works,
-    /// Decisions about others than the call or request of the latest input.
-    pub(super) cascade: VecDeque<Action<C>>,
+    /// The decisions that the latest command or input did not return, in the order they were made.
+    pub(super) actions: VecDeque<Action<C>>,
 }
 
 impl<C, R: Default> Machine<C, R> {
@@ -68,7 +68,7 @@ impl<C, R: Default> Machine<C, R> {
             cancel_refusal: needs_consent.then_some(CancelRefusal::BeforeExchange),
             peer_may_cancel: !needs_consent,
             works: Works::new(config.connection),
-            cascade: VecDeque::new(),
+            actions: VecDeque::new(),
             config,
         }
     }
@@ -83,6 +83,6 @@ impl<C, R> Hash for Machine<C, R> {
     fn hash<H: Hasher>(&self, state: &mut H) {
         self.config.dialect.name.hash(state);
         (self.life, self.in_batch, self.cancel_refusal, self.peer_may_cancel).hash(state);
-        (&self.calls, &self.requests, &self.works, self.cascade.len()).hash(state);
+        (&self.calls, &self.requests, &self.works, self.actions.len()).hash(state);
     }
 }

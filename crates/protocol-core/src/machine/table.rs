@@ -1,8 +1,9 @@
 //! Every transition of a call, of a request and of the connection's life.
 //!
 //! Each is an arm of one of three matches, which have no wildcard: [`CallPhase::on`],
-//! [`RequestPhase::on`] and [`Life::on`]. [`Machine`](super::Machine) carries the steps out on its
-//! rows and decides nothing else. One rule is no transition and stands at the end: [`grace`].
+//! [`RequestPhase::on`] and [`Life::on`]. `commands.rs` and `inputs.rs` classify what happened as an
+//! input, and `steps.rs` carries the step out on the row. [`grace`], at the end, is no transition. Neither
+//! are the rules in `receive_late_response` and in `work_steps.rs`.
 //!
 //! `docs/state-machine.md` is drawn from this file, so the file uses nothing of the others.
 
@@ -68,9 +69,9 @@ pub(super) enum CallInput {
     CancelOperation,
     /// It is cancelled, but the dialect or a missing consent rules out a cancel on the wire.
     CancelRefused,
-    /// It is given up without a word to the peer: the dialect has no cancel, nobody waits any more, or
-    /// the connection is lost.
-    Forget,
+    /// Nobody waits for its response any more. This sends nothing by itself: the cancel of a call that
+    /// timed out, for one, is an input of its own and comes before this.
+    GiveUp,
     /// The peer responded with a result, with an error other than -32800, or malformed (B1).
     Response,
     /// The peer responded with a result that holds the token of an operation.
@@ -133,7 +134,7 @@ impl CallPhase {
             (CancelQueued, Transmitted) => to(Cancelling, Nothing),
             (TokenCancelQueued, Transmitted) => to(AwaitingAcknowledgement, Nothing),
             // Nothing of the call has left, so it can be taken back, however it is cancelled.
-            (Queued, Cancel | CancelOperation | CancelRefused | Forget | Stop) => end(Withdraw),
+            (Queued, Cancel | CancelOperation | CancelRefused | GiveUp | Stop) => end(Withdraw),
             // The first cancel of a call that has left goes out now, or with the token.
             (Sent, Cancel) => to(CancelQueued, SendCancel),
             (Sent, CancelOperation) => to(AwaitingToken, AwaitToken),
@@ -154,10 +155,10 @@ impl CallPhase {
             // Nobody waits any more. A cancel on its way stays on its way.
             (
                 Sent | CancelQueued | Cancelling | TokenCancelQueued | AwaitingAcknowledgement,
-                Forget,
+                GiveUp,
             ) => end(Settle),
             // The operation is cancelled all the same, once its token is known.
-            (AwaitingToken, Forget) => end(AwaitTokenAndSettle),
+            (AwaitingToken, GiveUp) => end(AwaitTokenAndSettle),
             // No response to a message that has not left can be genuine.
             (Queued, Response | TokenResponse | CancelledResponse) => to(Queued, Stray),
             // The first response settles the call. We did not cancel, so -32800 is an error too.
@@ -203,8 +204,7 @@ impl CallPhase {
     }
 }
 
-/// The phase of one of the peer's requests. A request that had its response and whose calls have all
-/// settled has none, because its row is gone.
+/// The phase of one of the peer's requests. One with its response and no calls in flight has no row, and none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum RequestPhase {
     /// The host owes a response.
@@ -391,7 +391,7 @@ pub(super) enum LifeInput {
     NewNestedCall,
     /// The peer sent a request.
     NewRequest,
-    /// The peer sent the request whose result opens the session, or one whose session was checked.
+    /// The peer sent the request whose result opens the session.
     OpeningRequest,
     /// The request that opens the session has its result.
     OpenSession,

@@ -91,7 +91,7 @@ impl Side {
                 *self.answerable.entry(canonical(id)).or_default() += 1;
             }
             Event::Violation { id, .. } => {
-                let id = id.as_ref().map_or("null", |id| id.token());
+                let id = id.as_ref().map_or("null", |id| id.as_json());
                 *self.answerable.entry(canonical(id)).or_default() += 1;
             }
             Event::Settled { call, data, .. } => {
@@ -237,7 +237,7 @@ impl Side {
             self.ended.swap_remove(at);
             return;
         }
-        let refusal = conn.machine().refusal();
+        let refusal = conn.machine().cancel_refusal();
         let never = [CancelRefusal::BeforeExchange, CancelRefusal::NotOurs];
         assert!(!refusal.is_some_and(|why| never.contains(&why)), "never sent: {refusal:?}");
         assert!(!self.uncancellable.contains(&id), "never sent for such a call");
@@ -395,7 +395,7 @@ impl Side {
 
     fn end(&mut self, request: RequestHandle) {
         let machine = self.stream.connection().machine();
-        let id = machine.request_id(request).map(|id| canonical(id.token()));
+        let id = machine.request_id(request).map(|id| canonical(id.as_json()));
         let is_told =
             matches!(
                 machine.request_phase(request),

@@ -94,7 +94,7 @@ impl ClientSession {
         if method.is_empty() && !self.rules.has_client_responses {
             return None;
         }
-        let id = members.token(1).and_then(WireId::from_token);
+        let id = members.token(1).and_then(WireId::from_json);
         let request = id.filter(|_| !method.is_empty());
         let at = |names: &[&str]| path(json, names).and_then(text);
         let lane = match (&*method, request.is_some()) {

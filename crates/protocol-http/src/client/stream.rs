@@ -260,7 +260,7 @@ fn reason(message: &[u8]) -> Option<String> {
 
 fn id_of_response(message: &[u8]) -> Option<WireId> {
     let members = Members::of(core::str::from_utf8(message).ok()?, &["method", "id"])?;
-    members.token(1).filter(|_| members.token(0).is_none()).and_then(WireId::from_token)
+    members.token(1).filter(|_| members.token(0).is_none()).and_then(WireId::from_json)
 }
 
 #[cfg(test)]
@@ -273,7 +273,7 @@ mod tests {
         ReceivedHead { status: 200, content_type: Some("application/json"), has_session: true };
 
     fn stream(rules: &'static Rules) -> ResponseStream {
-        ResponseStream::new(rules, WireId::from_token("1"), StreamLimits::DEFAULT)
+        ResponseStream::new(rules, WireId::from_json("1"), StreamLimits::DEFAULT)
     }
 
     fn read(stream: &mut ResponseStream, text: &str) -> Vec<String> {

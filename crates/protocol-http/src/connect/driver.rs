@@ -193,7 +193,7 @@ impl Driver {
                 self.wire.untaken(&message.bytes, "the session takes no such message");
                 continue;
             };
-            let number = out.request.as_ref().and_then(|id| id.token().parse().ok());
+            let number = out.request.as_ref().and_then(|id| id.as_json().parse().ok());
             match (out.lane, number) {
                 (Lane::First, Some(number)) => {
                     self.opening = Some(Name::Call(number));
@@ -355,7 +355,7 @@ impl Driver {
         self.held.retain(|message| {
             ClientSession::new()
                 .post(&message.bytes)
-                .is_none_or(|out| out.request.is_none_or(|request| request.token() != id))
+                .is_none_or(|out| out.request.is_none_or(|request| request.as_json() != id))
         });
         self.release(Name::Call(number));
     }

@@ -151,7 +151,7 @@ impl Shared {
             self.give_up(&seat, is_new);
             return Err(refused(Refusal::BodyTooLong));
         }
-        let is_long = |id: &WireId| id.token().len() > seat.id_bytes;
+        let is_long = |id: &WireId| id.as_json().len() > seat.id_bytes;
         // Nor could it respond to an id that is longer. Progress under a longer token has no stream of its own.
         if posted.ids().any(is_long) {
             self.give_up(&seat, is_new);

@@ -35,7 +35,7 @@ impl Session {
             }
             return;
         }
-        let id = members.token(1).and_then(WireId::from_token);
+        let id = members.token(1).and_then(WireId::from_json);
         let Some(at) = id.and_then(|id| self.release(&id)) else { return };
         let opens_session = self.exchanges.get(&at).is_some_and(|it| it.opens_session);
         if let Some(result) = members.raw(3).filter(|_| opens_session) {
@@ -65,7 +65,7 @@ impl Session {
     /// Returns the exchange of a notification or a request.
     fn route(&self, members: &Members<'_, 5>) -> Option<u64> {
         let token = members.raw(2).and_then(|params| path(params, &["progressToken"]));
-        let token = token.and_then(|token| WireId::from_token(token.get()));
+        let token = token.and_then(|token| WireId::from_json(token.get()));
         if let Some(at) = token.and_then(|token| self.by_token.get(&token)) {
             return Some(*at);
         }
@@ -79,5 +79,5 @@ impl Session {
 
 fn id_of_response(json: &str) -> Option<WireId> {
     let members = Members::of(json, &NAMES)?;
-    members.token(1).filter(|_| members.token(0).is_none()).and_then(WireId::from_token)
+    members.token(1).filter(|_| members.token(0).is_none()).and_then(WireId::from_json)
 }

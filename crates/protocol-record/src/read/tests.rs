@@ -62,7 +62,7 @@ fn an_id_that_is_null_is_told_from_none() {
     let mut reader = Reader::new(text.as_bytes());
     assert!(matches!(reader.line(), Ok(Some(Line::Recording(_)))));
     let Ok(Some(Line::Message(message))) = reader.line() else { panic!("a message") };
-    assert_eq!(message.parts[0].id.as_ref().map(crate::line::Id::token), Some("null"));
+    assert_eq!(message.parts[0].id.as_ref().map(crate::line::Id::as_json), Some("null"));
     assert_eq!(message.parts[0].cancels, None);
 }
 

@@ -1,6 +1,6 @@
 //! The news of work in messages.
 
-use protocol_core::{Carrier, Dialect, Mark, News as Sign, WorkPart};
+use protocol_core::{Carrier, Dialect, News as Sign, StopMark, WorkPart};
 use serde_json::value::RawValue;
 
 use crate::line::{ID_BYTES, News, Work};
@@ -39,7 +39,7 @@ impl Works {
             let rules = self.0.iter().flat_map(|dialect| dialect.work.iter());
             let stopped = rules.flat_map(|rule| rule.signs.iter().map(move |sign| (rule, sign)));
             let mut begun = stopped.filter(|(_, sign)| sign.news == Sign::Begun);
-            let is_marked = |mark: &Mark| mark.is_in(result);
+            let is_marked = |mark: &StopMark| mark.is_in(result);
             let (rule, _) = begun.find(|(_, sign)| sign.stopped.as_ref().is_some_and(is_marked))?;
             let kind = rule.kind.to_string().into();
             Some(Work { kind, name: None, news: News::Stopped })
@@ -71,7 +71,7 @@ impl Works {
 
 /// Returns the hash of a name, by FNV-1a: the same on every machine.
 fn tag(WorkPart { name, .. }: &WorkPart) -> Option<String> {
-    let name = Some(name).filter(|name| name.token() != "null")?.token();
+    let name = Some(name).filter(|name| name.as_json() != "null")?.as_json();
     let hash = name
         .bytes()
         .fold(0x811c_9dc5_u32, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193));

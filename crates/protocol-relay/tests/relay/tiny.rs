@@ -222,7 +222,7 @@ impl Conversation {
             else {
                 continue;
             };
-            let id = id.token().parse().expect("an id is a number");
+            let id = id.as_json().parse().expect("an id is a number");
             self.peers[side as usize].sent.entry(id).or_default().dropped += 1;
         }
     }

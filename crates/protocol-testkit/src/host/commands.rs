@@ -139,10 +139,10 @@ impl Host {
                     Envelope::JsonRpc | Envelope::Dap => number.to_string(),
                     Envelope::Abp => format!("\"{number}\""),
                 };
-                WireId::from_token(&id).expect("it is an id")
+                WireId::from_json(&id).expect("it is an id")
             }
         };
-        let names = value(id.token());
+        let names = value(id.as_json());
         let refusal: Vec<_> = self.model.send_cancel_refusal(&names).into_iter().collect();
         let cramped = self.is_cramped();
         let done = self.command(|stream| stream.connection_mut().send_cancel_request(&id))?;
@@ -159,7 +159,7 @@ impl Host {
         let request = self.requests.get(place).filter(|_| envelope == Envelope::Abp);
         let machine = self.stream.connection().machine();
         let id = request.and_then(|request| machine.request_id(*request));
-        id.map_or_else(|| token.to_string(), |id| id.token().into())
+        id.map_or_else(|| token.to_string(), |id| id.as_json().into())
     }
 
     fn end(&mut self, request: u8) -> Judged {

@@ -152,7 +152,7 @@ impl Told {
             Event::TreeSettled { request } => Self::TreeSettled { request: request.number() },
             Event::Violation { violation, id } => Self::Violation {
                 rule: violation.as_str(),
-                id: id.as_ref().map(|id| spelled(id.token())),
+                id: id.as_ref().map(|id| spelled(id.as_json())),
             },
             Event::Ready => Self::Ready,
             Event::Closed { reason } => Self::Closed { reason: *reason },

@@ -135,7 +135,7 @@ impl Report {
     /// The server broke a rule.
     pub(super) fn violation(&self, violation: Violation, id: Option<&WireId>) {
         let is_unknown = violation == Violation::UnknownResponse;
-        if is_unknown && id.is_none_or(|id| id.token() == "null") {
+        if is_unknown && id.is_none_or(|id| id.as_json() == "null") {
             self.shared.answers_without_id.fetch_add(1, Ordering::Relaxed);
         }
         let line = Line::new().styled(WARN, "the server broke a rule:").text(" ");

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use protocol_core::{Carrier, Mark, News, Sign, WorkRule};
+use protocol_core::{Carrier, News, Sign, StopMark, WorkRule};
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
 
@@ -261,7 +261,7 @@ impl TryFrom<List<Text>> for MarkPath {
     }
 }
 
-impl From<MarkDef> for Mark {
+impl From<MarkDef> for StopMark {
     fn from(mark: MarkDef) -> Self {
         Self { path: mark.path.0, text: mark.text }
     }

@@ -121,7 +121,7 @@ impl Visitor for Otlp<'_> {
 
 /// The names are OpenTelemetry's where it has some (docs/guide/tracing.md).
 fn attributes(row: &Row) -> Vec<Value> {
-    let token = row.id.token();
+    let token = row.id.as_json();
     let mut attributes = vec![
         text("rpc.system.name", "jsonrpc"),
         text("rpc.method", &row.method),

@@ -142,7 +142,7 @@ impl Visitor for Perfetto<'_> {
         let dir = if row.dir == Direction::Sent { "sent" } else { "received" };
         let mut about = named(&row.method)
             .text(event::CATEGORY, "request")
-            .message(event::ANNOTATION, &text("id", row.id.token()))
+            .message(event::ANNOTATION, &text("id", row.id.as_json()))
             .message(event::ANNOTATION, &text("hop", &row.hop))
             .message(event::ANNOTATION, &text("dir", dir))
             .message(event::ANNOTATION, &text("outcome", row.outcome.as_str()));

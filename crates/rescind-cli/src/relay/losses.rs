@@ -48,7 +48,7 @@ mod tests {
     #[test]
     fn g08_what_is_not_passed_on_is_counted_by_its_kind() {
         let losses = Losses::default();
-        let (reason, id) = (Refusal::OutboxFull, WireId::from_token("1").unwrap());
+        let (reason, id) = (Refusal::OutboxFull, WireId::from_json("1").unwrap());
         losses.count(&RelayEvent::CancelDropped { method: "m".into() });
         assert_eq!(losses.total(), None);
         let dropped = RelayEvent::NotificationDropped { method: "m".into(), reason };

@@ -56,7 +56,7 @@ pub(super) struct Client {
 
 impl Client {
     fn id(&self) -> Option<Box<RawValue>> {
-        RawValue::from_string(self.id.as_ref()?.token().into()).ok()
+        RawValue::from_string(self.id.as_ref()?.as_json().into()).ok()
     }
 }
 

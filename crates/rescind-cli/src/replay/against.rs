@@ -193,7 +193,7 @@ impl Reading {
 
     /// Whether it is said again as it was said; answers are given when they are asked for.
     fn part(&mut self, part: &Part<'_>, dir: Direction, bytes: &[u8]) -> bool {
-        let id = part.id.as_ref().map(|id| id.token().to_owned()).unwrap_or_default();
+        let id = part.id.as_ref().map(|id| id.as_json().to_owned()).unwrap_or_default();
         let method = part.method.as_deref().unwrap_or_default();
         match (part.kind, dir) {
             (Kind::Request, Direction::Sent) => {

@@ -230,7 +230,7 @@ pub(super) fn framed(framing: Framing, message: &[u8]) -> Vec<u8> {
 
 /// A verdict without its time.
 fn described(verdict: &Verdict<'_>) -> String {
-    let id = verdict.id.as_ref().map(|id| format!("id {}", id.token()));
+    let id = verdict.id.as_ref().map(|id| format!("id {}", id.as_json()));
     let words = [
         Some(format!("{} {}", verdict.hop, verdict.verdict)),
         id,

@@ -38,7 +38,7 @@ pub(super) fn event(event: &Event<'_, String>, out: &mut Vec<u8>) {
         }
         Event::Violation { violation, id } => {
             let line = Line::begin(out, "event", "violation").text("kind", violation.as_str());
-            line.optional("id", id.as_ref().map(WireId::token)).end();
+            line.optional("id", id.as_ref().map(WireId::as_json)).end();
         }
         Event::Closed { reason } => {
             Line::begin(out, "event", "closed").text("reason", reason.as_str()).end();

@@ -59,7 +59,7 @@ impl Line {
     pub(crate) fn about(self, id: Option<&WireId>) -> Self {
         let Some(id) = id else { return self };
         let most = self.shown + ID;
-        self.text("id ").bytes(id.token().as_bytes(), most).text(": ")
+        self.text("id ").bytes(id.as_json().as_bytes(), most).text(": ")
     }
 
     /// The whole line so far in a style of ours.

@@ -146,7 +146,7 @@ impl Lanes {
     /// Draws a decision, where a message does not say it already.
     pub(crate) fn verdict(&self, verdict: &Verdict<'_>) -> String {
         let words = [
-            &verdict.id.as_ref().map(|id| id.token().into()),
+            &verdict.id.as_ref().map(|id| id.as_json().into()),
             &verdict.why,
             &verdict.outcome,
             &verdict.cause,
@@ -175,7 +175,7 @@ fn peer(hop: &str) -> &str {
 
 /// A part in few words: `request 1 work`, `error 1 -32800`.
 pub(crate) fn label(part: &Part<'_>) -> String {
-    let id = part.cancels.as_ref().or(part.id.as_ref()).map(|id| harmless(id.token()));
+    let id = part.cancels.as_ref().or(part.id.as_ref()).map(|id| harmless(id.as_json()));
     let code = part.code.map(|code| code.to_string());
     let method = part.method.as_deref().filter(|_| part.kind != Kind::Cancel).map(harmless);
     let kind = match part.kind {

@@ -57,7 +57,7 @@ impl Filter {
         match self {
             Self::Method(pattern) => pattern.matches(&row.method),
             Self::Hop(pattern) => pattern.matches(&row.hop),
-            Self::Id(id) => row.id.token() == id || row.id.token().trim_matches('"') == id,
+            Self::Id(id) => row.id.as_json() == id || row.id.as_json().trim_matches('"') == id,
             Self::Direction(dir) => row.dir == *dir,
             Self::Outcome(outcome) => row.outcome == *outcome,
             Self::Cause(cause) => row.cause.as_ref() == Some(cause),

@@ -385,7 +385,7 @@ fn late(row: &mut Row, t: u64) {
 }
 
 fn wire(id: Option<&Id<'_>>) -> Option<WireId> {
-    WireId::from_token(id?.token())
+    WireId::from_json(id?.as_json())
 }
 
 #[cfg(test)]

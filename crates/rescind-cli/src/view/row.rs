@@ -189,7 +189,7 @@ const fn is_zero(number: &u64) -> bool {
 
 impl Serialize for Row {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let id = serde_json::from_str(self.id.token()).map_err(serde::ser::Error::custom)?;
+        let id = serde_json::from_str(self.id.as_json()).map_err(serde::ser::Error::custom)?;
         Written {
             number: self.number,
             parent: self.parent,

@@ -110,7 +110,7 @@ impl Rows<'_> {
         let parent = within.and_then(|number| self.rows.get(&number));
         // The sender of a notification runs the work, the sender of a request does not.
         let dir = parent.map_or(other(message.dir), |parent| parent.dir);
-        let id = WireId::from_token(&format!("\"{}\"", name.name))?;
+        let id = WireId::from_json(&format!("\"{}\"", name.name))?;
         let row = Row {
             parent: within,
             root: parent.map_or(number, |parent| parent.root),

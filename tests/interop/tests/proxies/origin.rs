@@ -65,7 +65,7 @@ impl Origin {
                 if let Verdict::Cancelled { id: Some(id), cause } = verdict {
                     let (tick, at) = (*seen.borrow(), Instant::now());
                     let entry = Entry::Cancelled { cause: *cause, tick, at };
-                    note(&told, id.token().trim_matches('"'), entry);
+                    note(&told, id.as_json().trim_matches('"'), entry);
                 }
             }));
             endpoint

@@ -57,7 +57,7 @@ macro_rules! all {
 all! {
     CallPhase: Queued Sent CancelQueued Cancelling AwaitingToken TokenCancelQueued
         AwaitingAcknowledgement;
-    CallInput: Transmitted Cancel CancelOperation CancelRefused Forget Response TokenResponse
+    CallInput: Transmitted Cancel CancelOperation CancelRefused GiveUp Response TokenResponse
         CancelledResponse Acknowledged CancelFailed PeerEnds Stop;
     RequestPhase: Running Cancelled Silenced Operation OperationCancelled Responded;
     RequestInput: Cancel CancelSilently CancelRefused LateCancel BeginOperation BeginNotAllowed

@@ -56,7 +56,7 @@ fn g01_every_step_that_settles_ends_the_call_and_no_other_does() {
 #[test]
 fn g01_nobody_waits_for_ever_who_does_not_want_to() {
     for phase in CallPhase::ALL {
-        assert_eq!(phase.on(CallInput::Forget).next, None, "{phase:?}");
+        assert_eq!(phase.on(CallInput::GiveUp).next, None, "{phase:?}");
     }
 }
 

@@ -5,7 +5,8 @@ use std::borrow::Cow::Borrowed;
 use std::{format, vec};
 
 use protocol_core::{
-    Cancellers, CapabilityRule, Carrier, Config, Dialect, Grace, Limits, Mark, News, Sign, WorkRule,
+    Cancellers, CapabilityRule, Carrier, Config, Dialect, Grace, Limits, News, Sign, StopMark,
+    WorkRule,
 };
 
 use super::random::Random;
@@ -130,7 +131,7 @@ fn work(random: &mut Random) -> WorkRule {
     let nested = News::Nested { is_cancelled: random.once_in(2) };
     let mut sign = |carrier, method, news| {
         let text = Borrowed("cancelled");
-        let mark = Mark { path: vec![Borrowed("stopReason")].into(), text };
+        let mark = StopMark { path: vec![Borrowed("stopReason")].into(), text };
         let stopped = random.once_in(2).then_some(mark);
         let (method, name) = (Borrowed(method), vec![].into());
         Sign { carrier, method, name, state: None, news, stopped }

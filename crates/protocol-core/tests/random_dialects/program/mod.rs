@@ -198,7 +198,7 @@ impl Program {
 
     fn send_cancel_request(&mut self) {
         let id = self.peer.new_id(&mut self.random);
-        let Some(id) = WireId::from_token(&id) else { return };
+        let Some(id) = WireId::from_json(&id) else { return };
         self.attempt(|conn| conn.send_cancel_request(&id));
     }
 
@@ -388,7 +388,7 @@ impl Program {
         let request = self.any_request();
         let machine = self.connection.machine();
         let request = request.and_then(|request| {
-            let id = machine.request_id(request).map(|id| id.token().into());
+            let id = machine.request_id(request).map(|id| id.as_json().into());
             id.or_else(|| Some(peer::written(self.connection.operation(request)?)))
         });
         let latest = machine.next_number().saturating_sub(self.random.below(3) as u32);

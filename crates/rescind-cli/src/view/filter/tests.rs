@@ -9,7 +9,7 @@ fn row(method: &str) -> Row {
         start: 0,
         hop: "up".into(),
         dir: Direction::Sent,
-        id: protocol_core::WireId::from_token("7").unwrap(),
+        id: protocol_core::WireId::from_json("7").unwrap(),
         method: method.into(),
         outcome: Outcome::Error,
         end: Some(5_000),

@@ -173,7 +173,7 @@ pub(super) fn messages(live: &Live) -> Vec<Line<'static>> {
     let Some(selected) = live.selected() else {
         return vec![Line::from("This request is no longer remembered.")];
     };
-    let name = format!("{} {}", cut(&selected.method), cut(selected.id.token()));
+    let name = format!("{} {}", cut(&selected.method), cut(selected.id.as_json()));
     let (outcome, style) = outcome(live, selected);
     let mut lines = vec![Line::from(vec![
         Span::styled(name, bold()),

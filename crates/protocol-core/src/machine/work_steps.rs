@@ -9,44 +9,54 @@ use super::state::Machine;
 use super::table::{CallInput, CallPhase, RequestInput};
 use super::works::{Part, RUNNING, STOPPING, Work, WorkName};
 use crate::cause::{Cause, Settlement, WorkOutcome};
-use crate::dialect::signs::{Mark, News, WorkPart};
+use crate::dialect::signs::{News, StopMark, WorkPart};
 use crate::handle::{CallId, RequestHandle, WorkId};
 
 impl<C, R: Default> Machine<C, R> {
-    /// Takes what a message of one side reports about work. `by` is the request or call that it is, or the call whose
-    /// result it is.
-    pub(crate) fn report_work(&mut self, part: &WorkPart, is_ours: bool, by: Option<Part>) {
-        // The sender of a request, and not of its result.
-        let is_request = by.is_some_and(|by| is_ours == matches!(by, Part::Call(_)));
-        match (part.news, by) {
-            // The receiver of a request runs the work that it begins, and otherwise the sender.
-            (News::Begun, _) => self.begin_work(part.named(is_ours != is_request), by, is_request),
-            (News::Nested { is_cancelled }, Some(of)) if is_request => {
+    /// Takes what a request says about work. Its receiver runs the work that it begins, and its sender the
+    /// work that it is nested in.
+    pub(crate) fn work_in_request(&mut self, part: &WorkPart, request: Part) {
+        let is_ours = matches!(request, Part::Call(_));
+        match part.news {
+            News::Begun => self.begin_work(part.named(!is_ours), Some(request), true),
+            News::Nested { is_cancelled } => {
                 let name = part.named(is_ours);
                 // The peer sent it before it read the stop. A later run is not hit.
                 let is_late = self.works.are_stopping(&name);
                 if self.works.nested.len() < self.config.limits.works {
-                    self.works.nested.insert((name, of), is_cancelled);
+                    self.works.nested.insert((name, request), is_cancelled);
                 }
                 if is_late {
-                    self.stop_nested(of, is_cancelled);
+                    self.stop_nested(request, is_cancelled);
                 }
             }
-            (News::Stop, _) if is_ours => self.stop_work(&part.named(false), Cause::Caller, None),
-            (News::Stop, _) => self.stop_work(&part.named(true), Cause::Peer, None),
-            (News::Ended, _) => {
+            News::Stop | News::Ended | News::Asked => self.work_in_news(part, is_ours, None),
+        }
+    }
+
+    /// Takes what a notification or a result says about work. Its sender runs the work that it begins. `call` is our
+    /// call that it is the result of.
+    pub(crate) fn work_in_news(&mut self, part: &WorkPart, is_ours: bool, call: Option<CallId>) {
+        match part.news {
+            News::Begun => self.begin_work(part.named(is_ours), call.map(Part::Call), false),
+            News::Stop => {
+                let cause = if is_ours { Cause::Caller } else { Cause::Peer };
+                self.stop_work(&part.named(!is_ours), cause, None);
+            }
+            News::Ended => {
                 let outcome =
                     if part.is_stopped { WorkOutcome::Stopped } else { WorkOutcome::Finished };
                 self.end_work_named(&part.named(is_ours), outcome);
             }
-            (News::Nested { .. } | News::Asked, _) => {}
+            // Only a request is nested in work.
+            News::Nested { .. } | News::Asked => {}
         }
     }
 
-    /// Queues news of work, if the host wants to see them.
-    fn report(&mut self, news: Action<C>) {
+    /// Queues a report of work, if the host wants to see those.
+    fn queue_report(&mut self, news: Action<C>) {
         if self.config.show_work {
-            self.cascade.push_back(news);
+            self.actions.push_back(news);
         }
     }
 
@@ -57,7 +67,7 @@ impl<C, R: Default> Machine<C, R> {
         }
         let work = self.works.insert(name, begun_by);
         self.works.begun.extend(begun_by.filter(|_| is_open).map(|part| (part, work)));
-        self.report(Action::WorkBegan { work });
+        self.queue_report(Action::WorkBegan { work });
     }
 
     // Stop
@@ -95,10 +105,10 @@ impl<C, R: Default> Machine<C, R> {
     fn stop_run(&mut self, work: WorkId, cause: Cause) {
         let Some(row) = self.works.set_cause(work, Some(cause)) else { return };
         let begun_by = row.begun_by;
-        self.report(Action::WorkStopped { work, cause });
+        self.queue_report(Action::WorkStopped { work, cause });
         match begun_by {
             Some(Part::Request(request)) => {
-                self.cascade_mark(request, RequestInput::Cancel, Cause::Stopped);
+                self.queue_mark(request, RequestInput::Cancel, Cause::Stopped);
             }
             Some(Part::Call(call)) => self.stop_call(call, cause),
             None => {}
@@ -108,9 +118,9 @@ impl<C, R: Default> Machine<C, R> {
     fn stop_nested(&mut self, part: Part, is_cancelled: bool) {
         match part {
             Part::Request(request) => {
-                self.cascade_mark(request, RequestInput::Cancel, Cause::Stopped);
+                self.queue_mark(request, RequestInput::Cancel, Cause::Stopped);
             }
-            Part::Call(call) if is_cancelled => self.cascade_cancel(call, Cause::Stopped),
+            Part::Call(call) if is_cancelled => self.queue_cancel(call, Cause::Stopped),
             Part::Call(_) => {}
         }
     }
@@ -126,7 +136,7 @@ impl<C, R: Default> Machine<C, R> {
         for work in self.works.named(name, STOPPING) {
             self.works.set_cause(work, None);
             self.works.set_due(work, None);
-            self.report(Action::WorkResumed { work });
+            self.queue_report(Action::WorkResumed { work });
         }
     }
 
@@ -174,7 +184,7 @@ impl<C, R: Default> Machine<C, R> {
         let Some(Work { cause, is_confirmed, .. }) = self.works.remove(work) else { return };
         let is_confirmed = outcome == WorkOutcome::Finished && is_confirmed;
         let outcome = if is_confirmed { WorkOutcome::Stopped } else { outcome };
-        self.report(Action::WorkEnded { work, outcome, cause });
+        self.queue_report(Action::WorkEnded { work, outcome, cause });
     }
 
     /// Ends the work whose grace has run out.
@@ -199,7 +209,7 @@ impl<C, R: Default> Machine<C, R> {
 
     /// Returns the mark that the result of this call has if its work was stopped.
     #[cold]
-    pub(crate) fn mark_of_call(&self, number: u32) -> Option<&Mark> {
+    pub(crate) fn mark_of_call(&self, number: u32) -> Option<&StopMark> {
         let part = self.call_row(number)?.extras.as_ref()?.facts.work.as_deref()?;
         self.config.dialect.mark_of(part)
     }
@@ -239,7 +249,8 @@ impl<C, R: Default> Machine<C, R> {
         self.leave_work(part, Part::Call(call), outcome);
     }
 
-    /// Does the same for a request that has had this response, or none. An error refuses a stop.
+    /// Releases a request that had a part in some work, and ends the work that it began unless that goes on.
+    /// The request has had this response, or none. An error refuses a stop.
     #[cold]
     pub(super) fn leave_work_of_request(
         &mut self,
