@@ -5,6 +5,7 @@
 //!   agents of both have the methods of `rescind serve`.
 //! - [`lifecycle`] is the script that any client runs against any such agent.
 //! - [`mcp`] is the crate `rmcp` in both roles, and ours as a client.
+//! - [`model`] is a model that never responds, for agents that have no account.
 //! - [`tap`] checks that a side is silent about a request that the other has cancelled.
 //! - [`browser`] is a page in Chromium.
 //! - [`servers`] are small servers, with this library and with others, side by side.
@@ -15,6 +16,7 @@ pub mod browser;
 pub mod conform;
 pub mod lifecycle;
 pub mod mcp;
+pub mod model;
 pub mod orphans;
 pub mod own;
 pub mod peers;

@@ -89,6 +89,18 @@ pub fn python(script: &str) -> Option<CommandLine> {
     Some([interpreter()?, line(&[&script.to_string_lossy()])].concat())
 }
 
+/// One of the scripts in `python/`, with the older SDK of MCP, which has tasks.
+#[must_use]
+pub fn python_1(script: &str) -> Option<CommandLine> {
+    let older = Path::new(HERE).join("target/python-1");
+    if !older.is_dir() {
+        return missing("the older SDK of MCP (run tests/interop/install)");
+    }
+    let path = format!("PYTHONPATH={}", older.display());
+    // It warns that tasks become an extension.
+    Some([line(&["env", &path, "PYTHONWARNINGS=ignore"]), python(script)?].concat())
+}
+
 /// A module of the Python packages.
 #[must_use]
 pub fn python_module(name: &str) -> Option<CommandLine> {
@@ -110,6 +122,16 @@ pub fn clangd() -> Option<CommandLine> {
     match found {
         Some(name) => Some(line(&[name, "--log=error"])),
         None => missing("clangd (apt-get install clangd-19)"),
+    }
+}
+
+/// Returns the command of rust-analyzer, if there is one. Rustup has a program of that name even without it.
+#[must_use]
+pub fn rust_analyzer() -> Option<CommandLine> {
+    let version = Command::new("rust-analyzer").arg("--version").output();
+    match version.is_ok_and(|version| version.status.success()) {
+        true => Some(line(&["rust-analyzer"])),
+        false => missing("rust-analyzer (rustup component add rust-analyzer)"),
     }
 }
 

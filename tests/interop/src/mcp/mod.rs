@@ -3,3 +3,4 @@
 pub mod http;
 pub mod own;
 pub mod sdk;
+pub mod tasks;

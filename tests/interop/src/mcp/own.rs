@@ -51,7 +51,12 @@ pub async fn run(server: &[String]) {
     timeout(Duration::from_secs(60), checks).await.expect("the checks end");
 }
 
-async fn open(peer: &Peer) {
+/// Opens a session of MCP 2025-11-25.
+///
+/// # Panics
+///
+/// If the server speaks no such revision.
+pub async fn open(peer: &Peer) {
     let version = "2025-11-25";
     let opening = json!({
         "protocolVersion": version,
