@@ -18,7 +18,7 @@ pub struct Model {
 /// A request of an agent, by the number of its connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Seen {
-    /// What has arrived of it.
+    /// The bytes that have arrived of it.
     Asked(u32, Vec<u8>),
     /// The agent closed the connection. It waits for nothing any more.
     GivenUp(u32),
