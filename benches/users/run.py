@@ -107,7 +107,7 @@ def described(load):
     text = f"Measured {found.pop('date')}: " + "; ".join(f"{name} {value}" for name, value in found.items()) + "."
     # The client and the server keep two cores busy themselves.
     if load > os.cpu_count() + 1:
-        text += " **The machine had other work, so the latencies are not those of a quiet one.**"
+        text += " **The machine had other work, so latencies and rates are not those of a quiet one.**"
     return text
 
 
