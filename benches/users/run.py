@@ -60,18 +60,23 @@ def main():
     environment = {name: value for name, value in os.environ.items() if not name.startswith("MALLOC_")}
     target = pathlib.Path(environment.setdefault("CARGO_TARGET_DIR", str(BENCHES / "target"))).absolute()
     if not asked.skip_build:
-        build(environment)
+        build(environment, WORKLOADS)
     figures, load = measure(target / "release", asked.rounds, environment)
     text = f"{described(load)}\n\n{table(figures)}"
     print(text)
     if asked.write_docs:
-        page = BENCHES.parent / "docs/benchmarks.md"
-        head, rest = page.read_text().split(BEGIN, 1)
-        page.write_text(f"{head}{BEGIN}\n\n{text}\n{END}{rest.split(END, 1)[1]}")
+        put(text, BEGIN, END)
 
 
-def build(environment):
-    for protocol in WORKLOADS:
+def put(text, begin, end):
+    """Puts a part between its markers in the page of the benchmarks."""
+    page = BENCHES.parent / "docs/benchmarks.md"
+    head, rest = page.read_text().split(begin, 1)
+    page.write_text(f"{head}{begin}\n{text}{end}{rest.split(end, 1)[1]}")
+
+
+def build(environment, protocols):
+    for protocol in protocols:
         print(f"building users-{protocol}", file=sys.stderr)
         command = ["cargo", "build", "--quiet", "--locked", "--release", "--manifest-path", BENCHES / "Cargo.toml"]
         subprocess.run([*command, "--package", f"users-{protocol}"], env=environment, check=True)
@@ -102,7 +107,7 @@ def described(load):
     text = f"Measured {found.pop('date')}: " + "; ".join(f"{name} {value}" for name, value in found.items()) + "."
     # The client and the server keep two cores busy themselves.
     if load > os.cpu_count() + 1:
-        text += " **The machine had other work, so the latencies are not those of a quiet one.**"
+        text += " **The machine had other work, so latencies and rates are not those of a quiet one.**"
     return text
 
 

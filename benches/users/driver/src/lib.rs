@@ -9,7 +9,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 pub use ledger::{Ledger, Settled};
-pub use server::{Framing, Input, Message, Server};
+pub use server::{Framing, Input, Message, Server, cpu};
 
 /// The time for which a reader stops.
 pub const STOPPED: Duration = Duration::from_secs(4);

@@ -75,6 +75,18 @@ impl Input {
     }
 }
 
+/// Returns the CPU time that a process has used in all its threads, user and system.
+///
+/// # Panics
+///
+/// If the process is gone.
+#[must_use]
+pub fn cpu(process: u32) -> Duration {
+    let process = Pid::from_raw(process.try_into().expect("a process id"));
+    let clock: ClockId = clock_getcpuclockid(process).expect("it runs");
+    Duration::from(clock_gettime(clock).expect("it runs"))
+}
+
 /// A server that runs.
 #[derive(Debug)]
 pub struct Server {
@@ -141,15 +153,10 @@ impl Server {
         length
     }
 
-    /// Returns the CPU time that the server has used in all its threads, user and system.
-    ///
-    /// # Panics
-    ///
-    /// If the server is gone.
+    /// Returns the CPU time that the server has used.
     #[must_use]
     pub fn cpu(&self) -> Duration {
-        let clock: ClockId = clock_getcpuclockid(self.pid()).expect("the server runs");
-        Duration::from(clock_gettime(clock).expect("the server runs"))
+        cpu(self.child.id())
     }
 
     /// Returns the most memory that the server has had, in KiB.
@@ -159,15 +166,11 @@ impl Server {
     /// If the server is gone.
     #[must_use]
     pub fn most_memory(&self) -> u64 {
-        let status = std::fs::read_to_string(format!("/proc/{}/status", self.pid()));
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id()));
         let status = status.expect("the server runs");
         let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
         let number = line.and_then(|line| line.split_whitespace().next());
         number.and_then(|number| number.parse().ok()).expect("Linux counts it")
-    }
-
-    fn pid(&self) -> Pid {
-        Pid::from_raw(self.child.id().try_into().expect("a process id"))
     }
 
     /// Hangs up, and checks that nothing comes any more.
