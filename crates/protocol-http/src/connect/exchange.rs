@@ -23,9 +23,13 @@ use super::link::{Link, Links};
 use super::options::ClientOptions;
 use super::target::Target;
 use crate::client::{Lane, ReceivedHead, ResponseStream, StreamInput, StreamStep};
+use crate::rules::Rules;
 
 /// The connections that a request is tried on. One that is shared may end just before the request leaves.
 const ATTEMPTS: u32 = 3;
+
+/// The headers that name a session, or in ACP a connection.
+const SESSIONS: [&str; 2] = [Rules::MCP_2025_03_26.session_header, Rules::ACP_V1.session_header];
 
 /// The shortest time before a busy server is asked again, whatever it names.
 const SHORTEST_PAUSE: Duration = Duration::from_millis(100);
@@ -42,10 +46,10 @@ pub(super) struct Wire {
 pub(super) enum Name {
     /// That of the call with this number.
     Call(u32),
-    /// The message without a response that is posted now, with its place.
-    InOrder(Lane),
-    /// The stream of the session itself.
-    Session,
+    /// The message that is posted now in its order, with its place, and its number if it is a call.
+    InOrder(Lane, Option<u32>),
+    /// The stream of the session itself, and in ACP those of the sessions in it.
+    Stream(u32),
 }
 
 /// A report of an exchange.
@@ -59,6 +63,8 @@ pub(super) struct Report {
 pub(super) enum Said {
     /// A message came, in a response with this session id.
     Message(Vec<u8>, Option<String>),
+    /// The head of a stream came.
+    Listening,
     /// The exchange is over, and so is its call.
     Over,
     /// It is over without the response.
@@ -120,25 +126,30 @@ impl Wire {
         Ok(headers.iter().fold(request, |request, (name, value)| request.header(*name, value)))
     }
 
-    /// Posts a message that has no response.
-    pub(super) async fn post(self: Arc<Self>, headers: Headers, message: Message) -> Said {
+    /// Posts a message whose response does not come in this exchange, if it has one.
+    pub(super) async fn post(
+        self: Arc<Self>,
+        headers: Headers,
+        message: Message,
+        is_call: bool,
+    ) -> Said {
         let (body, _charge) = (Bytes::from(message.bytes), message.charge);
         let send = self.send_until_taken(&headers, &body);
-        let (said, why) = match timeout(self.options.post_time, send).await {
+        let mut is_gone = false;
+        let why = match timeout(self.options.post_time, send).await {
             Ok(Ok(response)) if response.status().is_success() => return Said::Over,
             Ok(Ok(response)) => {
-                let why =
-                    format!("the server responded with status {}", response.status().as_u16());
-                match head(&response, &headers).input() {
-                    StreamInput::SessionGone => (Said::SessionGone, why),
-                    _ => (Said::Over, why),
-                }
+                is_gone = head(&response, &headers).input() == StreamInput::SessionGone;
+                format!("the server responded with status {}", response.status().as_u16())
             }
-            Ok(Err(error)) => (Said::Over, error.to_string()),
-            Err(_) => (Said::Over, "the server took too long (options.post_time)".into()),
+            Ok(Err(error)) => error.to_string(),
+            Err(_) => "the server took too long (options.post_time)".into(),
         };
-        self.untaken(&body, &why);
-        said
+        // A call that was not taken settles as lost.
+        if !is_call {
+            self.untaken(&body, &why);
+        }
+        if is_gone { Said::SessionGone } else { Said::Lost(why) }
     }
 
     /// Posts a message, and again as long as a busy server names a time for that.
@@ -197,8 +208,12 @@ impl Wire {
             let sent = self.send(method, &headers, body).await;
             drop(charge);
             let failed = match sent {
-                Ok((response, _link)) => match stream.head(&head(&response, &headers)) {
+                Ok((response, _link)) => match stream.head(&of_stream(name, &response, &headers)) {
                     StreamStep::Read => self.read(name, &mut stream, response, &reports).await,
+                    StreamStep::Resume => {
+                        sleep(stream.retry()).await;
+                        continue;
+                    }
                     StreamStep::LoseSession => break Said::SessionGone,
                     _ => break Said::Lost(stream.loss()),
                 },
@@ -229,7 +244,10 @@ impl Wire {
         response: Response<Incoming>,
         reports: &Sender<Report>,
     ) -> Result<Option<String>, String> {
-        let session = value(&response, "mcp-session-id").map(ToString::to_string);
+        let session = value(&response, stream.rules().session_header).map(ToString::to_string);
+        if let Name::Stream(_) = name {
+            let _ = reports.send(Report { name, said: Said::Listening }).await;
+        }
         let mut body = response.into_body();
         while let Some(frame) = body.frame().await {
             let Ok(data) = frame.map_err(|error| error.to_string())?.into_data() else { continue };
@@ -249,8 +267,18 @@ fn head<'a>(response: &'a Response<Incoming>, headers: &Headers) -> ReceivedHead
     ReceivedHead {
         status: response.status().as_u16(),
         content_type: value(response, CONTENT_TYPE.as_str()),
-        has_session: headers.iter().any(|(name, _)| *name == "mcp-session-id"),
+        has_session: headers.iter().any(|(name, _)| SESSIONS.contains(name)),
     }
+}
+
+/// Reads the head of a stream. One of ACP may lack its session, while the connection is there.
+fn of_stream<'a>(
+    name: Name,
+    response: &'a Response<Incoming>,
+    headers: &Headers,
+) -> ReceivedHead<'a> {
+    let head = head(response, headers);
+    ReceivedHead { has_session: head.has_session && !matches!(name, Name::Stream(1..)), ..head }
 }
 
 /// Returns the time after which a server that is busy wants to be asked again.

@@ -114,7 +114,8 @@ impl Spoken {
         let name = &self.dialect.name;
         let is_spoken =
             |rules: &&Rules| *name == Dialect::MCP_HTTP.name || *name == rules.dialect.name;
-        let revisions: Vec<_> = Rules::PRESETS.iter().filter(is_spoken).collect();
+        let all = Rules::PRESETS.iter().chain(Rules::ACP);
+        let revisions: Vec<_> = all.filter(is_spoken).collect();
         (!revisions.is_empty()).then_some(revisions)
     }
 
