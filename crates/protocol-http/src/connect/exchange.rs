@@ -1,5 +1,6 @@
 //! One exchange with the server.
 
+use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::sync::Arc;
@@ -8,9 +9,10 @@ use core::fmt::Display;
 use core::time::Duration;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Mutex, PoisonError};
 
 use bytes::Bytes;
-use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HOST, RETRY_AFTER};
+use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, COOKIE, HOST, RETRY_AFTER, SET_COOKIE};
 use http::request::Builder;
 use http::{HeaderValue, Method, Request, Response, StatusCode, Version};
 use http_body_util::{BodyExt, Full};
@@ -28,6 +30,10 @@ use crate::rules::Rules;
 /// The connections that a request is tried on. One that is shared may end just before the request leaves.
 const ATTEMPTS: u32 = 3;
 
+/// The most cookies, and the most bytes of one.
+const COOKIES: usize = 16;
+const COOKIE_BYTES: usize = 4 << 10;
+
 /// The headers that name a session, or in ACP a connection.
 const SESSIONS: [&str; 2] = [Rules::MCP_2025_03_26.session_header, Rules::ACP_V1.session_header];
 
@@ -39,6 +45,37 @@ pub(super) struct Wire {
     pub(super) target: Target,
     pub(super) options: ClientOptions,
     pub(super) links: Links,
+    pub(super) cookies: Cookies,
+}
+
+/// The cookies of a connection, by which a balancer finds its server again.
+///
+/// "Clients MUST accept, store, and return cookies set by the server" (ACP's RFD). They go to one address, which set them.
+#[derive(Default)]
+pub(super) struct Cookies(Mutex<BTreeMap<String, String>>);
+
+impl Cookies {
+    /// Takes the cookies of a response. Those over a limit are not kept.
+    fn take(&self, response: &Response<Incoming>) {
+        let mut cookies = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        for cookie in response.headers().get_all(SET_COOKIE) {
+            let pair = cookie.to_str().ok().and_then(|it| it.split(';').next()?.split_once('='));
+            let Some((name, value)) =
+                pair.filter(|(name, value)| name.len() + value.len() <= COOKIE_BYTES)
+            else {
+                continue;
+            };
+            if cookies.len() < COOKIES || cookies.contains_key(name) {
+                cookies.insert(name.into(), value.into());
+            }
+        }
+    }
+
+    fn header(&self) -> Option<String> {
+        let cookies = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let pairs: Vec<_> = cookies.iter().map(|(name, value)| format!("{name}={value}")).collect();
+        (!pairs.is_empty()).then(|| pairs.join("; "))
+    }
 }
 
 /// The name of an exchange.
@@ -96,6 +133,7 @@ impl Wire {
             let request = self.request(&method, headers, &link)?;
             let request = request.body(Full::new(body.clone())).map_err(other)?;
             if let Some(response) = link.send(request).await.map_err(other)? {
+                self.cookies.take(&response);
                 return Ok((response, link));
             }
         }
@@ -122,6 +160,9 @@ impl Wire {
             let mut bearer = HeaderValue::try_from(format!("Bearer {token}")).map_err(other)?;
             bearer.set_sensitive(true);
             request = request.header(AUTHORIZATION, bearer);
+        }
+        if let Some(cookies) = self.cookies.header() {
+            request = request.header(COOKIE, cookies);
         }
         Ok(headers.iter().fold(request, |request, (name, value)| request.header(*name, value)))
     }

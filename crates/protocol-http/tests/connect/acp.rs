@@ -6,8 +6,10 @@ use protocol_http::Rules;
 use protocol_http::connect::{ClientOptions, connect};
 use protocol_http::server::ServerOptions;
 use serde_json::{Value, json};
+use tokio::io::AsyncWriteExt;
 use tokio::task::JoinHandle;
 
+use crate::broken::{Asked, Script};
 use crate::host::{Client, Host, Report, how};
 
 async fn start(rules: &'static Rules) -> (Host, Client) {
@@ -97,4 +99,54 @@ async fn a_call_about_a_session_that_no_header_can_name_is_lost_and_others_go_on
     let lost = client.call("tools/call", json!({ "name": "a", "sessionId": "世" })).await;
     assert!(how(lost).contains("status 400"));
     assert_eq!(client.call("tools/call", json!({ "name": "b" })).await.unwrap(), "b");
+}
+
+const TAKEN: &str = "202 Accepted\r\ncontent-length: 0\r\n\r\n";
+
+/// Sends the head of a stream of events.
+async fn begin(mut asked: Asked) -> Asked {
+    let head =
+        "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n";
+    asked.stream.write_all(head.as_bytes()).await.unwrap();
+    asked
+}
+
+#[tokio::test]
+async fn a_stream_is_open_before_a_message_about_it_leaves_and_cookies_come_back() {
+    let script = Script::new().await;
+    let client = open(&script.url, &Rules::ACP_V1);
+    let opening = client.call("initialize", json!({ "protocolVersion": 1 }));
+    let head = "200 OK\r\nacp-connection-id: c1\r\nset-cookie: at=one; Path=/";
+    script.asked().await.json(head, &json!(1), &json!({ "protocolVersion": 1 })).await;
+    assert!(opening.await.is_ok());
+    let prompt = client.call("session/prompt", json!({ "sessionId": "s" }));
+
+    let mut streams = Vec::new();
+    for session in [None, Some("acp-session-id: s\r\n")] {
+        let listening = script.asked().await;
+        assert!(listening.head.starts_with("GET "), "{}", listening.head);
+        assert!(listening.head.contains("acp-connection-id: c1\r\n"), "{}", listening.head);
+        assert!(listening.head.contains("cookie: at=one\r\n"), "{}", listening.head);
+        assert!(session.is_none_or(|it| listening.head.contains(it)), "{}", listening.head);
+        streams.push(begin(listening).await);
+    }
+    let posted = script.asked().await;
+    assert_eq!(posted.body["method"], "session/prompt");
+    assert!(posted.head.contains("acp-session-id: s\r\n"), "{}", posted.head);
+    posted.says(TAKEN).await;
+    let asks = r#"{"jsonrpc":"2.0","id":7,"method":"session/request_permission","params":{"sessionId":"s"}}"#;
+    let event = format!("{:x}\r\ndata: {asks}\n\n\r\n", asks.len() + 8);
+    streams[1].stream.write_all(event.as_bytes()).await.unwrap();
+    asked(&client).await.1.respond(json!("yes"));
+    let responded = script.asked().await;
+    assert_eq!((&responded.body["id"], &responded.body["result"]), (&json!(7), &json!("yes")));
+    assert!(responded.head.contains("acp-session-id: s\r\n"), "{}", responded.head);
+    responded.says(TAKEN).await;
+
+    // A server that knows the connection no longer ends it, and every call of it.
+    let lost = client.call("session/list", json!({}));
+    script.asked().await.says("404 Not Found\r\ncontent-length: 0\r\n\r\n").await;
+    assert!(matches!(lost.await, Err(CallError::ConnectionLost { .. })));
+    assert!(matches!(prompt.await, Err(CallError::ConnectionLost { .. })));
+    assert!(client.driver.await.unwrap().is_err());
 }
