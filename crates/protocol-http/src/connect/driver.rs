@@ -20,8 +20,7 @@ use tokio::sync::mpsc::{Receiver, Sender, UnboundedReceiver, channel, unbounded_
 use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::{Instant, Sleep, sleep_until, timeout};
 
-use super::exchange::{Cookies, Headers, Message, Name, Report, Said, Wire};
-use super::link::Links;
+use super::exchange::{Headers, Message, Name, Report, Said, Wire};
 use super::options::ClientOptions;
 use super::target::Target;
 use crate::client::{ClientSession, Lane, Outgoing, ResponseStream};
@@ -100,12 +99,7 @@ impl Driver {
         let driver = Self {
             hub,
             session: ClientSession::with(options.rules),
-            wire: Arc::new(Wire {
-                target,
-                options,
-                links: Links::new(),
-                cookies: Cookies::default(),
-            }),
+            wire: Arc::new(Wire::new(target, options)),
             tasks: JoinSet::new(),
             calls: BTreeMap::new(),
             streams: BTreeMap::new(),

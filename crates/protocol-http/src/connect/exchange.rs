@@ -42,17 +42,17 @@ const SHORTEST_PAUSE: Duration = Duration::from_millis(100);
 
 /// The server, and how it is asked.
 pub(super) struct Wire {
-    pub(super) target: Target,
+    target: Target,
     pub(super) options: ClientOptions,
     pub(super) links: Links,
-    pub(super) cookies: Cookies,
+    cookies: Cookies,
 }
 
 /// The cookies of a connection, by which a balancer finds its server again.
 ///
 /// "Clients MUST accept, store, and return cookies set by the server" (ACP's RFD). They go to one address, which set them.
 #[derive(Default)]
-pub(super) struct Cookies(Mutex<BTreeMap<String, String>>);
+struct Cookies(Mutex<BTreeMap<String, String>>);
 
 impl Cookies {
     /// Takes the cookies of a response. Those over a limit are not kept.
@@ -121,6 +121,10 @@ pub(super) struct Message {
 pub(super) type Headers = Vec<(&'static str, String)>;
 
 impl Wire {
+    pub(super) fn new(target: Target, options: ClientOptions) -> Self {
+        Self { target, options, links: Links::new(), cookies: Cookies::default() }
+    }
+
     /// Sends a request, and waits for the head of its response.
     async fn send(
         &self,

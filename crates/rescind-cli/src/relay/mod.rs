@@ -126,7 +126,7 @@ pub struct RelayArgs {
     quiet: bool,
 
     /// Relay for whoever opens a session there, such as `http://127.0.0.1:8080/mcp`: MCP over HTTP, in the
-    /// revisions of `--dialect mcp-http` or one of them, or ACP, with a server for each session. With port 0 the system
+    /// revisions of `--dialect mcp-http` or one of them, or ACP. Each session has a server. With port 0 the system
     /// chooses one. The address is printed to standard error. A signal cancels and answers what is in flight
     #[arg(long, value_name = "URL", conflicts_with_all = ["runtime", "dialect_file", "client", "server", "answer_after_end", "trace", "on_stuck", "fault", "ca"], group = "address")]
     listen: Option<Listen>,
