@@ -11,7 +11,7 @@ pub struct RequestHead<'a> {
     is_broken: bool,
 }
 
-const NAMES: [&str; 9] = [
+const NAMES: [&str; 11] = [
     "host",
     "origin",
     "accept",
@@ -21,8 +21,12 @@ const NAMES: [&str; 9] = [
     "last-event-id",
     "mcp-method",
     "mcp-name",
+    "acp-connection-id",
+    SCOPE,
 ];
 const ACCEPT: usize = 2;
+/// The header with a session of ACP, which is one of several on a connection.
+pub(crate) const SCOPE: &str = "acp-session-id";
 
 impl<'a> RequestHead<'a> {
     /// Reads a head. The names of headers are compared without regard to case.
@@ -73,10 +77,16 @@ impl<'a> RequestHead<'a> {
         self.headers[4]
     }
 
-    /// Returns the value of the header `Mcp-Session-Id`.
+    /// Returns the value of the header `Mcp-Session-Id`, or of `Acp-Connection-Id`.
     #[must_use]
-    pub const fn session(&self) -> Option<&'a str> {
-        self.headers[5]
+    pub fn session(&self) -> Option<&'a str> {
+        self.headers[5].or(self.headers[9])
+    }
+
+    /// Returns the value of the header `Acp-Session-Id`.
+    #[must_use]
+    pub const fn scope(&self) -> Option<&'a str> {
+        self.headers[10]
     }
 
     /// Returns the value of the header `Last-Event-ID`.

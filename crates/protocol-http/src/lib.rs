@@ -1,4 +1,4 @@
-//! MCP over HTTP, whose lost streams are not misread.
+//! MCP and ACP over HTTP, whose lost streams are not misread.
 //!
 //! With the crate `rescind` this is `rescind::http`.
 //!
@@ -7,7 +7,7 @@
 //! - [`Session`] is the table of the exchanges of one session. It has no I/O and no clock. Heads, bodies, lost streams,
 //!   times and messages of the endpoint go in, and [`Action`]s come out.
 //! - [`Gate`] judges the head of a request, and [`Posted`] reads its body. A [`Refusal`] has its status.
-//! - [`Rules`] are one revision of Streamable HTTP, as data.
+//! - [`Rules`] are one revision of Streamable HTTP, of MCP or ACP, as data.
 //! - [`ClientSession`] has the headers of what a client posts, and [`ResponseStream`] says what becomes of a call.
 //! - [`Decoder`] reads server-sent events, at any split of the bytes.
 //!
@@ -16,7 +16,7 @@
 //!
 //! # A lost stream
 //!
-//! A stream that closes is the cancel of its request in MCP 2026-07-28, and nothing of the kind before that. [`OnLoss`]
+//! A stream that closes is the cancel of its request in MCP 2026-07-28, and nothing of the kind before that or in ACP. [`OnLoss`]
 //! is the choice of the host: it cancels now, cancels after a while, or goes on. Proxies may hide that a client has gone
 //! until bytes flow. So a session sends heads at once and a comment each second, as far as the client accepts events.
 #![no_std]

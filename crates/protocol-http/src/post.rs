@@ -1,5 +1,6 @@
 //! The messages of a body.
 
+use alloc::borrow::Cow;
 use alloc::string::String;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -35,6 +36,8 @@ pub struct Message {
     pub method: String,
     /// The token under which progress is to come.
     pub progress: Option<WireId>,
+    /// The session that it names, where sessions have streams of their own.
+    pub scope: Option<String>,
 }
 
 /// The kind of a posted message.
@@ -61,8 +64,11 @@ impl Posted {
     ) -> Result<Self, (Refusal, Option<WireId>)> {
         let parse = || (Refusal::Parse, None);
         let json = core::str::from_utf8(&body).ok().and_then(value).ok_or_else(parse)?;
-        let messages = match elements(json.get(), BATCH + 1) {
-            Some(_) if !rules.has_batches => return Err((Refusal::Batch, None)),
+        let batch = elements(json.get(), BATCH + 1);
+        if let Some(refusal) = rules.batch_refusal.filter(|_| batch.is_some()) {
+            return Err((refusal, None));
+        }
+        let messages = match batch {
             Some(all) if all.is_empty() || all.len() > BATCH => {
                 return Err((Refusal::Message, None));
             }
@@ -125,7 +131,13 @@ fn read(json: &RawValue, rules: &Rules) -> Result<Message, (Refusal, Option<Wire
     };
     let progress = members.raw(2).and_then(|params| path(params, &["_meta", "progressToken"]));
     let progress = progress.and_then(|token| WireId::from_json(token.get()));
-    Ok(Message { kind, method: method.unwrap_or_default().into_owned(), progress })
+    let scope = members.raw(2).filter(|_| rules.shares_streams).and_then(scope);
+    Ok(Message { kind, method: method.unwrap_or_default().into_owned(), progress, scope })
+}
+
+/// Returns the session of ACP that these params name.
+pub(crate) fn scope(params: &RawValue) -> Option<String> {
+    path(params, &["sessionId"]).and_then(text).map(Cow::into_owned)
 }
 
 /// Returns the id of a body that is one request, whatever else is wrong with it.
@@ -143,6 +155,10 @@ fn check(
     head: &RequestHead<'_>,
     rules: &Rules,
 ) -> Result<(), Refusal> {
+    // "Session-scoped request missing Acp-Session-Id? → 400 Bad Request".
+    if message.scope.is_some() && message.scope.as_deref() != head.scope() {
+        return Err(Refusal::Mismatch);
+    }
     if message.id().is_none() {
         // "header requirements for notification POSTs are not defined by this revision."
         return Ok(());

@@ -44,11 +44,13 @@ pub enum Refusal {
     Message,
     /// The body is a batch, and the revision has none.
     Batch,
+    /// The body is a batch, and the protocol has none.
+    NoBatches,
     /// An id is in flight already.
     DuplicateId,
-    /// `Mcp-Session-Id` is missing.
+    /// `Mcp-Session-Id` or `Acp-Connection-Id` is missing.
     NoSession,
-    /// `Mcp-Session-Id` names no session.
+    /// `Mcp-Session-Id` or `Acp-Connection-Id` names no session.
     UnknownSession,
     /// `Last-Event-ID` names no event that is kept.
     UnknownEvent,
@@ -90,8 +92,9 @@ impl Refusal {
             Self::Parse => (400, -32700, "the body is no JSON"),
             Self::Message => (400, -32600, "the body is no message of a client"),
             Self::Batch => (400, -32600, "batches are not part of this protocol version"),
+            Self::NoBatches => (501, -32600, "batches are not part of this protocol"),
             Self::DuplicateId => (400, -32600, "a request with this id is in flight"),
-            Self::NoSession => (400, OTHER, "Mcp-Session-Id is missing"),
+            Self::NoSession => (400, OTHER, "Mcp-Session-Id or Acp-Connection-Id is missing"),
             // "the server MUST respond to requests containing that session ID with HTTP 404 Not Found."
             Self::UnknownSession => (404, OTHER, "there is no such session"),
             Self::UnknownEvent => (400, OTHER, "the event is not kept any more"),

@@ -1,26 +1,36 @@
-//! The revisions of Streamable HTTP, as data.
+//! The revisions of Streamable HTTP, of MCP and of ACP, as data.
 
 use core::time::Duration;
 
 use protocol_core::{Cause, Dialect, ResponseRule, code};
+
+use crate::refusal::Refusal;
 
 /// The rules of one revision of Streamable HTTP.
 ///
 /// Nothing asks which revision it has; it reads these fields. A quotation at a preset names the source of a value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rules {
-    /// The revision, as the header `MCP-Protocol-Version` names it.
+    /// The revision, as the header `MCP-Protocol-Version` and the result of `initialize` name it.
     pub version: &'static str,
     /// The dialect of the endpoint.
     pub dialect: &'static Dialect,
     /// Whether requests belong to a session, with GET streams and DELETE.
     pub has_sessions: bool,
+    /// The header with the id of that session. In ACP it is a connection, which has sessions of its own.
+    pub session_header: &'static str,
+    /// Whether responses come on GET streams that requests share: one of the connection, and one of each session in it.
+    ///
+    /// Otherwise the response to a POST is the stream of its request.
+    pub shares_streams: bool,
+    /// The status of DELETE.
+    pub delete_status: u16,
     /// Whether a lost stream can be resumed by `Last-Event-ID`.
     pub is_resumable: bool,
     /// Whether each stream begins with an event that has an id and no data.
     pub is_primed: bool,
-    /// Whether a body may be an array of messages.
-    pub has_batches: bool,
+    /// The refusal of a body that is an array of messages. `None` takes it.
+    pub batch_refusal: Option<Refusal>,
     /// The use of the header `MCP-Protocol-Version`.
     pub version_header: VersionHeader,
     /// Whether `Mcp-Method` and `Mcp-Name` repeat what the body says.
@@ -69,9 +79,12 @@ impl Rules {
         version: "2025-03-26",
         dialect: &Dialect::MCP_2025_03_26_HTTP,
         has_sessions: true,
+        session_header: "mcp-session-id",
+        shares_streams: false,
+        delete_status: 204,
         is_resumable: true,
         is_primed: false,
-        has_batches: true,
+        batch_refusal: None,
         version_header: VersionHeader::Optional,
         has_mirrors: false,
         has_client_responses: true,
@@ -88,7 +101,7 @@ impl Rules {
         version: "2025-06-18",
         dialect: &Dialect::MCP_2025_06_18_HTTP,
         // "The body of the POST request MUST be a single JSON-RPC request, notification, or response."
-        has_batches: false,
+        batch_refusal: Some(Refusal::Batch),
         version_header: VersionHeader::OfSession,
         ..Self::MCP_2025_03_26
     };
@@ -135,14 +148,42 @@ impl Rules {
         ..Self::MCP_2025_11_25
     };
 
-    /// Every preset, the newest first.
+    /// ACP 1, by its RFD on Streamable HTTP and WebSocket.
+    pub const ACP_V1: Self = Self {
+        version: "1",
+        dialect: &Dialect::ACP_V1,
+        session_header: "acp-connection-id",
+        // "All server→client messages … are delivered via SSE streams opened with GET."
+        shares_streams: true,
+        // "Terminate connection and all associated sessions, return 202".
+        delete_status: 202,
+        // "Batch JSON-RPC requests return 501."
+        batch_refusal: Some(Refusal::NoBatches),
+        // "Sessions survive disconnects", so a lost stream is no cancel. To resume it after an event is our addition.
+        ..Self::MCP_2025_03_26
+    };
+
+    /// ACP 2, over the same transport.
+    pub const ACP_V2: Self = Self { version: "2", dialect: &Dialect::ACP_V2, ..Self::ACP_V1 };
+
+    /// The presets of ACP. A server offers one of them.
+    pub const ACP: &'static [Self] = &[Self::ACP_V1, Self::ACP_V2];
+
+    /// Every preset of MCP, the newest first.
     pub const PRESETS: &'static [Self] =
         &[Self::MCP_2026_07_28, Self::MCP_2025_11_25, Self::MCP_2025_06_18, Self::MCP_2025_03_26];
 
-    /// Returns the preset of this version.
+    /// Returns the preset of MCP with this version.
     #[must_use]
     pub fn named(version: &str) -> Option<&'static Self> {
         Self::PRESETS.iter().find(|rules| rules.version == version)
+    }
+
+    /// Returns the rules of a session whose `initialize` names this version. Without such a version they stay the same.
+    #[must_use]
+    pub fn settled(&'static self, version: Option<&str>) -> &'static Self {
+        let named = version.filter(|_| !self.shares_streams).and_then(Self::named);
+        named.filter(|rules| rules.has_sessions).unwrap_or(self)
     }
 
     /// Returns the cause of a request that is cancelled because its stream was lost.

@@ -290,7 +290,7 @@ impl World {
                 let stream = self.open();
                 let before = mem::replace(&mut self.mine, stream);
                 let last = self.last_event_id.clone();
-                match self.session.get(stream, Some(&last), self.now) {
+                match self.session.get(stream, None, Some(&last), self.now) {
                     Ok(()) => self.lost_at = None,
                     Err(refusal) => {
                         assert_eq!(refusal.status(), 204, "{:?}", self.moves);

@@ -22,7 +22,7 @@ pub(crate) struct Address {
 pub(crate) enum Listen {
     /// That of a WebSocket.
     WebSocket(Address),
-    /// That of MCP over HTTP: `http://HOST[:PORT]/PATH`, or `https://`. The scheme of the address within is that of a
+    /// That of MCP or ACP over HTTP: `http://HOST[:PORT]/PATH`, or `https://`. The scheme of the address within is that of a
     /// WebSocket.
     Http(Address),
 }

@@ -1,4 +1,4 @@
-//! `--listen http://…`: a listener of MCP over HTTP, for whatever serves its sessions.
+//! `--listen http://…`: a listener of MCP or ACP over HTTP, for whatever serves its sessions.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -37,9 +37,9 @@ impl Service {
         clients: &ClientArgs,
         recorder: Option<Recorder>,
     ) -> Result<Self, String> {
-        let revisions = spoken
-            .http_revisions()
-            .ok_or("an http:// address is for --dialect mcp-http, or one of its revisions")?;
+        let revisions = spoken.http_revisions().ok_or(
+            "an http:// address is for --dialect mcp-http or one of its revisions, acp or acp-v2",
+        )?;
         if address.is_secure {
             return Err("TLS over HTTP is for a proxy in front of an http:// address".into());
         }

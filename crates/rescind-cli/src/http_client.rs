@@ -1,10 +1,12 @@
-//! A server of MCP over HTTP that is elsewhere, and the way to it.
+//! A server of MCP or ACP over HTTP that is elsewhere, and the way to it.
 
 use std::fmt::Display;
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
+use protocol_core::Dialect;
+use protocol_http::Rules;
 use protocol_http::connect::{ClientOptions, Open, ServerStream, Target};
 use tokio::time::timeout;
 
@@ -18,9 +20,10 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
 /// The protocols that are offered over TLS, the best one first.
 const PROTOCOLS: [&[u8]; 2] = [b"h2", b"http/1.1"];
 
-/// Returns the options of a client, if the server there takes a connection now.
+/// Returns the options of a client of this dialect, if the server there takes a connection now.
 pub(crate) async fn reach(
     address: &Address,
+    dialect: &Dialect,
     trust: &Trust,
     secret: Option<String>,
     patience: Duration,
@@ -37,6 +40,8 @@ pub(crate) async fn reach(
     let reached = timeout(patience, open()).await.map_err(|_| refused(&"it takes too long"))?;
     reached.map_err(|error| refused(&error))?;
     let mut options = ClientOptions::default();
+    let acp = Rules::ACP.iter().find(|rules| rules.dialect.name == dialect.name);
+    options.rules = acp.unwrap_or(options.rules);
     options.token = secret;
     options.open = Some(open);
     Ok((target, options))

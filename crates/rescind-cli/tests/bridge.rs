@@ -379,7 +379,7 @@ fn g08_no_more_servers_run_than_there_is_room_for() {
 fn a_relay_listens_over_http_alone() {
     for (arguments, said) in [
         (&["--listen", "ws://127.0.0.1:0"][..], "http://"),
-        (&["--listen", LOCAL, "--dialect", "acp"], "--dialect mcp-http"),
+        (&["--listen", LOCAL, "--dialect", "lsp"], "--dialect mcp-http"),
         (&["--listen", LOCAL, "--trace"], "--trace"),
         (&["--allow-anyone"], "--listen"),
     ] {

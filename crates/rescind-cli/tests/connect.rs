@@ -376,7 +376,7 @@ fn sigterm_answers_in_the_place_of_a_server_that_does_not() {
 fn a_relay_connects_over_http_alone() {
     for (arguments, said) in [
         (&["--connect", "ws://127.0.0.1:9"][..], "http://"),
-        (&["--connect", "http://127.0.0.1:9", "--dialect", "acp"], "--dialect mcp-http"),
+        (&["--connect", "http://127.0.0.1:9", "--dialect", "lsp"], "--dialect mcp-http"),
         (&["--connect", "http://127.0.0.1:9", "--ca", "/none"], "https://"),
         (&["--connect", "http://127.0.0.1:9", "--listen", LOCAL], "--listen"),
         (&["--connect", "http://127.0.0.1:9", "--allow-anyone"], "--allow-anyone"),

@@ -216,7 +216,7 @@ fn a_token_is_asked_for_and_other_machines_need_one() {
 #[test]
 fn an_http_address_is_for_mcp_over_http_without_tls() {
     for (arguments, said) in [
-        (&["serve", "--listen", LOCAL][..], "--dialect mcp-http"),
+        (&["serve", "--listen", LOCAL, "--dialect", "lsp"][..], "--dialect mcp-http"),
         (&["serve", "--listen", LOCAL, "--dialect", "mcp"], "--dialect mcp-http"),
         (&["serve", "--listen", "https://127.0.0.1:0/mcp", "--dialect", "mcp-http"], "proxy"),
     ] {
@@ -259,6 +259,37 @@ fn call_calls_and_cancels_in_each_revision() {
 }
 
 #[test]
+fn acp_is_called_and_relayed_in_each_version() {
+    for dialect in ["acp", "acp-v2"] {
+        let server = Serving::start_with(dialect, &[]);
+        let (spoken, serve) = (["--dialect", dialect], [support::RESCIND, "serve"]);
+        let relay = ["relay", "--listen", LOCAL];
+        let relay = Serving::run(&[&relay[..], &spoken, &["--"], &serve, &spoken].concat());
+        for server in [&server, &relay] {
+            let url = server.url();
+            let to = ["call", "--connect", &url, "--dialect", dialect];
+            let said = rescind([&to[..], &["echo", r#"{"sessionId":"s"}"#]].concat());
+            assert_eq!(
+                (said.code, &*said.stdout),
+                (Some(0), "{\"sessionId\":\"s\"}\n"),
+                "{said:?}"
+            );
+            let sleep = json!({ "ms": HOUR, "sessionId": "s" }).to_string();
+            let sleep = ["--cancel-after", "100ms", "sleep", &sleep];
+            let said = rescind([&to[..], &sleep].concat());
+            assert_eq!(said.code, Some(3), "{dialect}: {said:?}");
+            assert!(said.stderr.contains("answered with -32800"), "{dialect}: {said:?}");
+        }
+        let url = server.url();
+        let behind = [&["--", support::RESCIND, "relay", "--connect", &url][..], &spoken].concat();
+        let said = rescind([&["call"], &spoken[..], &["echo", "[1]"], &behind].concat());
+        assert_eq!((said.code, &*said.stdout), (Some(0), "[1]\n"), "{said:?}");
+        assert_eq!(relay.end().code, Some(0));
+        assert_eq!(server.end().code, Some(0));
+    }
+}
+
+#[test]
 fn call_finds_the_revision_that_the_server_speaks() {
     let server = Serving::start_with("mcp-2025-06-18-http", &[]);
     let said = call(&server, "mcp-http", &[], "echo", &json!({}));
@@ -279,7 +310,7 @@ fn call_shows_the_secret_and_says_what_an_http_address_is_for() {
     assert!(refused.stderr.contains("401"), "{refused:?}");
 
     for (more, said) in [
-        (&["--connect", "http://127.0.0.1:9/mcp"][..], "--dialect mcp-http"),
+        (&["--connect", "http://127.0.0.1:9/mcp", "--dialect", "lsp"][..], "--dialect mcp-http"),
         (
             &["--connect", "http://127.0.0.1:9/mcp", "--dialect", "mcp-http", "--ca", "/none"],
             "https://",

@@ -122,7 +122,7 @@ pub mod executor {
     pub use protocol_async::*;
 }
 
-/// A server and a client of MCP over HTTP on tokio, and their decisions for one of your own: streams, sessions, resumption.
+/// A server and a client of MCP and ACP over HTTP on tokio, and their decisions for one of your own: streams, sessions, resumption.
 #[cfg(feature = "http")]
 pub mod http {
     pub use protocol_http::*;

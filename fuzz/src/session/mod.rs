@@ -142,7 +142,7 @@ impl Scene {
                 let stream = self.streams.open(None);
                 let event =
                     bytes.pick(&[Some(&*event), None, Some("0-0"), Some("1-0"), Some("1-1")]);
-                let taken = self.session.get(stream, event, self.now);
+                let taken = self.session.get(stream, None, event, self.now);
                 self.streams.refuse_unless(stream, taken.is_ok());
             }
             6 | 7 => {
@@ -213,7 +213,7 @@ impl Scene {
         // It has lost its stream, or believes so. The events that it did not read are gone.
         self.streams.leave(before);
         let stream = self.streams.open(ids);
-        let taken = self.session.get(stream, Some(&last), self.now);
+        let taken = self.session.get(stream, None, Some(&last), self.now);
         self.streams.refuse_unless(stream, taken.is_ok());
     }
 

@@ -1,5 +1,6 @@
 //! The session as its client knows it, and the headers of each message.
 
+use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -7,15 +8,18 @@ use alloc::vec::Vec;
 use protocol_core::WireId;
 use protocol_json::{Members, member, path, string, text, value};
 
+use crate::head::SCOPE;
+use crate::post::scope;
 use crate::rules::{Rules, VersionHeader};
 
 const VERSION: [&str; 3] = ["params", "_meta", "io.modelcontextprotocol/protocolVersion"];
-const NAMES: [&str; 3] = ["method", "id", "params"];
+const NAMES: [&str; 4] = ["method", "id", "params", "result"];
 const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
 /// The session of a client: the revision that is spoken, and the id that the server gave.
 ///
-/// It begins as MCP 2026-07-28, which has no sessions. A request `initialize` makes it one of an earlier revision.
+/// It begins as MCP 2026-07-28, which has no sessions. A request `initialize` makes it one of an earlier revision. One
+/// [with the rules](Self::with) of ACP keeps them.
 ///
 /// ```
 /// use protocol_http::{ClientSession, Lane};
@@ -34,6 +38,8 @@ pub struct ClientSession {
     rules: &'static Rules,
     id: Option<String>,
     is_open: bool,
+    /// The sessions of ACP that requests of the server are about, until our response.
+    asked: BTreeMap<WireId, String>,
 }
 
 /// A message that is to be posted.
@@ -43,6 +49,8 @@ pub struct Outgoing {
     pub headers: Vec<(&'static str, String)>,
     /// The id, if it is a request.
     pub request: Option<WireId>,
+    /// The session that it is about, where sessions have streams of their own.
+    pub scope: Option<String>,
     /// The place of the message among the others.
     pub lane: Lane,
 }
@@ -67,10 +75,16 @@ impl Default for ClientSession {
 }
 
 impl ClientSession {
-    /// Creates the session of a client that has sent nothing.
+    /// Creates the session of a client of MCP that has sent nothing.
     #[must_use]
     pub const fn new() -> Self {
-        Self { rules: &Rules::MCP_2026_07_28, id: None, is_open: false }
+        Self::with(&Rules::MCP_2026_07_28)
+    }
+
+    /// Creates the session of a client that begins with these rules.
+    #[must_use]
+    pub const fn with(rules: &'static Rules) -> Self {
+        Self { rules, id: None, is_open: false, asked: BTreeMap::new() }
     }
 
     /// Returns the rules that hold now.
@@ -95,21 +109,27 @@ impl ClientSession {
             return None;
         }
         let id = members.token(1).and_then(WireId::from_json);
-        let request = id.filter(|_| !method.is_empty());
+        let request = id.clone().filter(|_| !method.is_empty());
         let at = |names: &[&str]| path(json, names).and_then(text);
         let lane = match (&*method, request.is_some()) {
             ("initialize", true) => Lane::First,
             ("notifications/initialized", false) => Lane::Last,
-            (_, true) => Lane::Free,
-            (_, false) => Lane::InOrder,
+            (_, true) if !self.rules.shares_streams => Lane::Free,
+            // A response to the POST of another request comes at once. So no cancel overtakes what it cancels.
+            _ => Lane::InOrder,
         };
         if lane == Lane::First {
             let asked = at(&["params", "protocolVersion"]);
-            let named = asked.as_deref().and_then(Rules::named).filter(|it| it.has_sessions);
-            let rules = named.unwrap_or(&Rules::MCP_2025_11_25);
-            *self = Self { rules, ..Self::new() };
+            let usual = if self.rules.has_sessions { self.rules } else { &Rules::MCP_2025_11_25 };
+            *self = Self::with(usual.settled(asked.as_deref()));
         }
         let mut headers = self.headers();
+        let scope = match (&request, self.rules.shares_streams) {
+            (_, false) => None,
+            _ if method.is_empty() => id.and_then(|id| self.asked.remove(&id)),
+            _ => members.raw(2).and_then(scope),
+        };
+        headers.extend(scope.iter().filter(|it| is_plain(it)).map(|it| (SCOPE, it.clone())));
         if self.rules.version_header == VersionHeader::OfBody {
             // The body counts. A message without the member has that of the revision.
             let said = at(&VERSION).filter(|it| is_plain(it));
@@ -126,19 +146,37 @@ impl ClientSession {
             };
             headers.extend(named.map(|name| ("mcp-name", encoded(&name))));
         }
-        Some(Outgoing { headers, request, lane })
+        Some(Outgoing { headers, request, scope, lane })
     }
 
     /// Returns the headers of a request that is about the session, such as GET.
     #[must_use]
     pub fn headers(&self) -> Vec<(&'static str, String)> {
-        let id = self.id.iter().map(|id| ("mcp-session-id", id.clone()));
+        let id = self.id.iter().map(|id| (self.rules.session_header, id.clone()));
         let is_named = self.is_open && self.rules.version_header == VersionHeader::OfSession;
         let version = is_named.then(|| ("mcp-protocol-version", self.rules.version.into()));
         id.chain(version).collect()
     }
 
-    /// Takes a message of the stream of `initialize`, and the header `Mcp-Session-Id` that came with it. Returns whether
+    /// Takes a message that came, and returns the session of ACP that a response names. Its stream is to be opened.
+    pub fn received(&mut self, message: &[u8]) -> Option<String> {
+        if !self.rules.shares_streams {
+            return None;
+        }
+        let json = core::str::from_utf8(message).ok()?;
+        let members = Members::of(json, &NAMES)?;
+        let id = members.token(1).and_then(WireId::from_json)?;
+        match members.token(0) {
+            None => members.raw(3).and_then(scope),
+            Some(_) => {
+                let scope = members.raw(2).and_then(scope)?;
+                self.asked.insert(id, scope);
+                None
+            }
+        }
+    }
+
+    /// Takes a message of the stream of `initialize`, and the header with the session's id that came with it. Returns whether
     /// it is a response, so that nothing else has to wait.
     ///
     /// Only a result opens the session. An id that no header may have is none.
@@ -148,8 +186,7 @@ impl ClientSession {
             return json.is_some_and(|json| member(json, "error").is_some());
         };
         let version = member(result, "protocolVersion").and_then(text);
-        let settled = version.as_deref().and_then(Rules::named).filter(|it| it.has_sessions);
-        self.rules = settled.unwrap_or(self.rules);
+        self.rules = self.rules.settled(version.as_deref());
         let is_valid = |id: &&str| !id.is_empty() && id.bytes().all(|it| it.is_ascii_graphic());
         self.id = id.filter(is_valid).map(Into::into);
         self.is_open = true;

@@ -117,6 +117,12 @@ impl ResponseStream {
         }
     }
 
+    /// Returns the rules of its session.
+    #[must_use]
+    pub const fn rules(&self) -> &'static Rules {
+        self.rules
+    }
+
     /// Returns the phase.
     #[must_use]
     pub const fn phase(&self) -> StreamPhase {
@@ -139,7 +145,11 @@ impl ResponseStream {
     pub fn head(&mut self, head: &ReceivedHead<'_>) -> StreamStep {
         self.status = head.status;
         self.decoder = Decoder::new(sse(self.limits));
-        self.step(head.input())
+        // The server may be busy, or may not have noticed yet that the stream before was lost.
+        let may_come_again = self.phase == StreamPhase::Resuming
+            && matches!(head.status, 409 | 503)
+            && self.attempts < self.limits.resumes;
+        self.step(if may_come_again { StreamInput::BrokenOff } else { head.input() })
     }
 
     /// Takes bytes of the body, up to the end of a message if there is one, and returns that.
@@ -202,9 +212,7 @@ impl ResponseStream {
         let may_resume =
             self.rules.is_resumable && has_place && self.attempts < self.limits.resumes;
         let input = if may_resume { StreamInput::BrokenOff } else { StreamInput::Ended };
-        let step = self.step(input);
-        self.attempts += u32::from(step == StreamStep::Resume);
-        (message, step)
+        (message, self.step(input))
     }
 
     /// Returns in words how the stream was lost.
@@ -242,6 +250,7 @@ impl ResponseStream {
         let to = self.phase.on(input);
         debug_assert_ne!(to.step, StreamStep::Impossible, "{:?} on {input:?}", self.phase);
         self.phase = to.next;
+        self.attempts += u32::from(to.step == StreamStep::Resume);
         to.step
     }
 }

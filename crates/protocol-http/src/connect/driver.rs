@@ -5,6 +5,7 @@ use alloc::collections::{BTreeMap, VecDeque};
 use alloc::format;
 use alloc::string::String;
 use alloc::sync::Arc;
+use alloc::vec::Vec;
 use core::future::poll_fn;
 use core::pin::{Pin, pin};
 use core::task::{Context, Poll};
@@ -14,19 +15,20 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use protocol_async::hub::{Hub, Messages, Output};
 use protocol_async::{Incoming, Options, Peer, Verdict};
-use protocol_core::{Cause, Dialect, Framing, InputBuffer, Settlement, Timestamp};
+use protocol_core::{Cause, Dialect, Framing, InputBuffer, MessageOrder, Settlement, Timestamp};
 use tokio::sync::mpsc::{Receiver, Sender, UnboundedReceiver, channel, unbounded_channel};
 use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::{Instant, Sleep, sleep_until, timeout};
 
 use super::exchange::{Headers, Message, Name, Report, Said, Wire};
-use super::link::Links;
 use super::options::ClientOptions;
 use super::target::Target;
 use crate::client::{ClientSession, Lane, Outgoing, ResponseStream};
+use crate::head::SCOPE;
 
 /// The time in which the last messages, and then DELETE, have to be taken.
 const FAREWELL: Duration = Duration::from_secs(2);
+const TOO_MANY: &str = "too many response streams are open (options.streams)";
 
 /// Carries out what the session of a client decides.
 pub(super) struct Driver {
@@ -36,8 +38,13 @@ pub(super) struct Driver {
     /// Every exchange. They end with the driver.
     tasks: JoinSet<()>,
     calls: BTreeMap<u32, AbortHandle>,
-    /// The message that everything else waits for.
-    opening: Option<Name>,
+    /// The streams that calls share, each with the session that it is of, if it is not that of the connection.
+    streams: BTreeMap<Option<String>, u32>,
+    /// The calls whose response comes on such a stream.
+    shared: BTreeMap<u32, u32>,
+    next_stream: u32,
+    /// The message or the streams that everything else waits for.
+    opening: Vec<Name>,
     /// The messages that were taken while something opens.
     held: VecDeque<Message>,
     /// The messages without a response, of which one at a time is posted.
@@ -91,11 +98,14 @@ impl Driver {
         let (hub, peer, incoming) = Hub::new(endpoint, move || now(start));
         let driver = Self {
             hub,
-            session: ClientSession::new(),
-            wire: Arc::new(Wire { target, options, links: Links::new() }),
+            session: ClientSession::with(options.rules),
+            wire: Arc::new(Wire::new(target, options)),
             tasks: JoinSet::new(),
             calls: BTreeMap::new(),
-            opening: None,
+            streams: BTreeMap::new(),
+            shared: BTreeMap::new(),
+            next_stream: 0,
+            opening: Vec::new(),
             held: VecDeque::new(),
             in_order: VecDeque::new(),
             is_posting: false,
@@ -115,6 +125,7 @@ impl Driver {
     pub(super) async fn run(mut self) -> io::Result<()> {
         loop {
             match poll_fn(|cx| self.poll(cx)).await {
+                Wake::Settled(number, _) if self.shared.remove(&number).is_some() => {}
                 Wake::Settled(number, true) => self.responded(number),
                 Wake::Settled(number, false) => self.close(number),
                 Wake::Report(report) => self.take(report),
@@ -125,6 +136,7 @@ impl Driver {
         }
         // A stream that is closed is the cancel in one revision, and no harm in the others.
         self.calls.values().for_each(AbortHandle::abort);
+        self.opening.clear();
         let _ = timeout(FAREWELL, self.post_rest()).await;
         self.drop_rest();
         if self.session.id().is_some() {
@@ -145,7 +157,7 @@ impl Driver {
         while let Poll::Ready(Some(_)) = self.tasks.poll_join_next(cx) {}
         let due = self.hub.poll_timers(cx.waker());
         // Cancels leave however much comes in.
-        if self.has_room() && self.opening.is_none() {
+        if self.has_room() && self.opening.is_empty() {
             match self.hub.poll_output(cx.waker(), &mut self.out) {
                 Output::Write => return Poll::Ready(Wake::Output),
                 Output::Over => return Poll::Ready(Wake::Over),
@@ -186,7 +198,7 @@ impl Driver {
 
     /// Sends what was held, up to a message that everything else waits for.
     fn send_held(&mut self) {
-        while self.opening.is_none() {
+        while self.opening.is_empty() {
             let Some(message) = self.held.pop_front() else { break };
             let out = self.session.post(&message.bytes).filter(|_| self.error.is_none());
             let Some(out) = out else {
@@ -196,13 +208,23 @@ impl Driver {
             let number = out.request.as_ref().and_then(|id| id.as_json().parse().ok());
             match (out.lane, number) {
                 (Lane::First, Some(number)) => {
-                    self.opening = Some(Name::Call(number));
+                    self.opening.push(Name::Call(number));
                     self.call(number, out, message);
                 }
                 (Lane::Free, Some(number)) => self.call(number, out, message),
-                (lane, _) => {
+                (lane, number) => {
                     if lane == Lane::Last {
-                        self.opening = Some(Name::InOrder(lane));
+                        self.opening.push(Name::InOrder(lane, None));
+                    }
+                    if self.session.rules().shares_streams {
+                        match (number, self.stream(out.scope.clone())) {
+                            (None, _) => {}
+                            (Some(number), Some(stream)) => _ = self.shared.insert(number, stream),
+                            (Some(number), None) => {
+                                self.lose(number, TOO_MANY);
+                                continue;
+                            }
+                        }
                     }
                     self.in_order.push_back((out, message));
                     self.post_next();
@@ -214,23 +236,25 @@ impl Driver {
     /// Posts a request.
     fn call(&mut self, number: u32, out: Outgoing, message: Message) {
         if self.calls.len() >= self.wire.options.streams {
-            return self.lose(number, "too many response streams are open (options.streams)");
+            return self.lose(number, TOO_MANY);
         }
         let stream =
             ResponseStream::new(self.session.rules(), out.request, self.wire.options.stream);
-        let name = Name::Call(number);
-        let task = self.exchange(name, stream, Some((out.headers, message)));
+        let headers = self.session.headers();
+        let task = self.exchange(Name::Call(number), stream, Some((out.headers, message)), headers);
         self.calls.insert(number, task);
     }
 
-    /// Posts the next message that has no response, unless one is on its way.
+    /// Posts the next message in its order, unless one is on its way, or a stream is opened for it.
     fn post_next(&mut self) {
-        if self.is_posting {
+        if self.is_posting || self.opening.iter().any(|it| matches!(it, Name::Stream(_))) {
             return;
         }
         let Some((out, message)) = self.in_order.pop_front() else { return };
         self.is_posting = true;
-        self.spawn(Name::InOrder(out.lane), self.wire.clone().post(out.headers, message));
+        let call = out.request.as_ref().and_then(|id| id.as_json().parse().ok());
+        let post = self.wire.clone().post(out.headers, message, call.is_some());
+        self.spawn(Name::InOrder(out.lane, call), post);
     }
 
     fn exchange(
@@ -238,8 +262,9 @@ impl Driver {
         name: Name,
         stream: ResponseStream,
         post: Option<(Headers, Message)>,
+        headers: Headers,
     ) -> AbortHandle {
-        let (headers, reports) = (self.session.headers(), self.reports.0.clone());
+        let reports = self.reports.0.clone();
         self.spawn(name, self.wire.clone().exchange(name, stream, post, headers, reports))
     }
 
@@ -250,8 +275,8 @@ impl Driver {
         task: impl Future<Output = Said> + Send + 'static,
     ) -> AbortHandle {
         let reports = match name {
-            Name::InOrder(_) => &self.posted.0,
-            Name::Call(_) | Name::Session => &self.reports.0,
+            Name::InOrder(..) => &self.posted.0,
+            Name::Call(_) | Name::Stream(_) => &self.reports.0,
         };
         let reports = reports.clone();
         self.tasks.spawn(async move {
@@ -286,52 +311,99 @@ impl Driver {
         let name = report.name;
         let how = match report.said {
             Said::Message(message, session) => {
-                let is_opening = self.opening == Some(name);
-                if is_opening && self.session.opened(session.as_deref(), &message) {
-                    self.opening = None;
-                }
+                self.received(name, &message, session.as_deref());
                 self.hub.receive_message(&message);
                 return self.send_held();
             }
-            // A response that the endpoint could read has settled its call.
-            Said::Over => "its response could not be read".into(),
-            Said::Lost(how) => how,
-            Said::SessionGone => self.end_session(),
+            Said::Listening => return self.release(name),
+            Said::Over => None,
+            Said::Lost(how) => Some(how),
+            Said::SessionGone => Some(self.end_session()),
         };
         match name {
-            Name::Call(number) => self.lose(number, &how),
-            Name::InOrder(_) => {
+            // A response that the endpoint could read has settled its call.
+            Name::Call(number) => {
+                self.lose(number, how.as_deref().unwrap_or("its response could not be read"));
+            }
+            Name::InOrder(_, call) => {
                 self.is_posting = false;
-                if self.opening == Some(name) && self.error.is_none() {
-                    self.listen();
+                if let (Some(number), Some(how)) = (call, &how) {
+                    self.lose(number, how);
+                }
+                let rules = self.session.rules();
+                let listens = rules.has_sessions && self.wire.options.listens;
+                if self.opening.contains(&name) && self.error.is_none() && listens {
+                    self.listen(0, None);
                 }
                 self.post_next();
             }
-            Name::Session => self.wire.unheard(&how),
+            Name::Stream(number) => self.unheard(number, &how.unwrap_or_default()),
         }
         self.release(name);
     }
 
     /// Goes on with what waited for this exchange.
     fn release(&mut self, name: Name) {
-        if self.opening == Some(name) {
-            self.opening = None;
+        if let Some(at) = self.opening.iter().position(|opening| *opening == name) {
+            self.opening.swap_remove(at);
+            self.post_next();
             self.send_held();
         }
     }
 
-    /// Asks for the stream of the session itself.
-    fn listen(&mut self) {
-        let rules = self.session.rules();
-        if !rules.has_sessions || !self.wire.options.listens {
-            return;
+    /// Takes note of a message, which may open the session, or one in it.
+    fn received(&mut self, name: Name, message: &[u8], session: Option<&str>) {
+        if let Some(scope) = self.session.received(message) {
+            self.stream(Some(scope));
         }
-        let stream = ResponseStream::new(rules, None, self.wire.options.stream);
-        self.exchange(Name::Session, stream, None);
+        let Some(at) = self.opening.iter().position(|opening| *opening == name) else { return };
+        if self.session.opened(session, message) {
+            self.opening.swap_remove(at);
+            if self.session.rules().shares_streams && self.session.id().is_some() {
+                self.stream(None);
+            }
+        }
+    }
+
+    /// Returns the number of the stream of this session of ACP, or of the connection. Opens it first if it is not open.
+    /// Everything else waits for that, since the server may not keep what it sends before. `None` if too many are open.
+    fn stream(&mut self, scope: Option<String>) -> Option<u32> {
+        if let Some(number) = self.streams.get(&scope) {
+            return Some(*number);
+        }
+        if self.streams.len() >= self.wire.options.streams {
+            return None;
+        }
+        let number = u32::from(scope.is_some()) * (self.next_stream + 1);
+        self.next_stream = self.next_stream.max(number);
+        self.opening.push(Name::Stream(number));
+        self.listen(number, scope.as_deref());
+        self.streams.insert(scope, number);
+        Some(number)
+    }
+
+    /// Asks for the stream of the session itself, or in ACP of one in it.
+    fn listen(&mut self, number: u32, scope: Option<&str>) {
+        let stream = ResponseStream::new(self.session.rules(), None, self.wire.options.stream);
+        let mut headers = self.session.headers();
+        headers.extend(scope.map(|scope| (SCOPE, scope.into())));
+        self.exchange(Name::Stream(number), stream, None, headers);
+    }
+
+    /// Settles as lost what was to come on a stream that is not read any more.
+    fn unheard(&mut self, number: u32, how: &str) {
+        self.wire.unheard(how);
+        self.streams.retain(|_, stream| *stream != number);
+        let calls = self.shared.iter().filter(|(_, stream)| **stream == number);
+        let calls: Vec<u32> = calls.map(|(call, _)| *call).collect();
+        for call in calls {
+            self.lose(call, how);
+        }
     }
 
     fn lose(&mut self, number: u32, how: &str) {
         self.calls.remove(&number);
+        self.shared.remove(&number);
         self.hub.lose_call(number, how);
     }
 
@@ -366,17 +438,19 @@ impl Driver {
         let error = io::Error::new(io::ErrorKind::ConnectionReset, how.clone());
         self.hub.finish(&InputBuffer::new(), Some(&error));
         // There is nothing to delete.
-        self.session = ClientSession::new();
-        self.opening = None;
+        self.session = ClientSession::with(self.wire.options.rules);
+        self.opening.clear();
         self.error.get_or_insert(error);
         self.drop_rest();
         how
     }
 }
 
-/// Fits a dialect to a connection whose input ends with the session, which cancels what is in flight.
+/// Fits a dialect to a connection whose input ends with the session, which cancels what is in flight. Its messages come on
+/// several streams.
 fn take_over(dialect: &mut Dialect) {
     dialect.framing = Framing::Whole;
+    dialect.order = MessageOrder::MayChange;
     dialect.closed_stream.get_or_insert(Cause::PeerGone);
     for (_, revision) in dialect.revisions.to_mut() {
         revision.framing = Framing::Whole;

@@ -1,5 +1,6 @@
 //! One exchange with the server.
 
+use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::sync::Arc;
@@ -8,9 +9,10 @@ use core::fmt::Display;
 use core::time::Duration;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Mutex, PoisonError};
 
 use bytes::Bytes;
-use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HOST, RETRY_AFTER};
+use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, COOKIE, HOST, RETRY_AFTER, SET_COOKIE};
 use http::request::Builder;
 use http::{HeaderValue, Method, Request, Response, StatusCode, Version};
 use http_body_util::{BodyExt, Full};
@@ -23,18 +25,57 @@ use super::link::{Link, Links};
 use super::options::ClientOptions;
 use super::target::Target;
 use crate::client::{Lane, ReceivedHead, ResponseStream, StreamInput, StreamStep};
+use crate::rules::Rules;
 
 /// The connections that a request is tried on. One that is shared may end just before the request leaves.
 const ATTEMPTS: u32 = 3;
+
+/// The most cookies, and the most bytes of one.
+const COOKIES: usize = 16;
+const COOKIE_BYTES: usize = 4 << 10;
+
+/// The headers that name a session, or in ACP a connection.
+const SESSIONS: [&str; 2] = [Rules::MCP_2025_03_26.session_header, Rules::ACP_V1.session_header];
 
 /// The shortest time before a busy server is asked again, whatever it names.
 const SHORTEST_PAUSE: Duration = Duration::from_millis(100);
 
 /// The server, and how it is asked.
 pub(super) struct Wire {
-    pub(super) target: Target,
+    target: Target,
     pub(super) options: ClientOptions,
     pub(super) links: Links,
+    cookies: Cookies,
+}
+
+/// The cookies of a connection, by which a balancer finds its server again.
+///
+/// "Clients MUST accept, store, and return cookies set by the server" (ACP's RFD). They go to one address, which set them.
+#[derive(Default)]
+struct Cookies(Mutex<BTreeMap<String, String>>);
+
+impl Cookies {
+    /// Takes the cookies of a response. Those over a limit are not kept.
+    fn take(&self, response: &Response<Incoming>) {
+        let mut cookies = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        for cookie in response.headers().get_all(SET_COOKIE) {
+            let pair = cookie.to_str().ok().and_then(|it| it.split(';').next()?.split_once('='));
+            let Some((name, value)) =
+                pair.filter(|(name, value)| name.len() + value.len() <= COOKIE_BYTES)
+            else {
+                continue;
+            };
+            if cookies.len() < COOKIES || cookies.contains_key(name) {
+                cookies.insert(name.into(), value.into());
+            }
+        }
+    }
+
+    fn header(&self) -> Option<String> {
+        let cookies = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let pairs: Vec<_> = cookies.iter().map(|(name, value)| format!("{name}={value}")).collect();
+        (!pairs.is_empty()).then(|| pairs.join("; "))
+    }
 }
 
 /// The name of an exchange.
@@ -42,10 +83,10 @@ pub(super) struct Wire {
 pub(super) enum Name {
     /// That of the call with this number.
     Call(u32),
-    /// The message without a response that is posted now, with its place.
-    InOrder(Lane),
-    /// The stream of the session itself.
-    Session,
+    /// The message that is posted now in its order, with its place, and its number if it is a call.
+    InOrder(Lane, Option<u32>),
+    /// The stream of the session itself, and in ACP those of the sessions in it.
+    Stream(u32),
 }
 
 /// A report of an exchange.
@@ -59,6 +100,8 @@ pub(super) struct Report {
 pub(super) enum Said {
     /// A message came, in a response with this session id.
     Message(Vec<u8>, Option<String>),
+    /// The head of a stream came.
+    Listening,
     /// The exchange is over, and so is its call.
     Over,
     /// It is over without the response.
@@ -78,6 +121,10 @@ pub(super) struct Message {
 pub(super) type Headers = Vec<(&'static str, String)>;
 
 impl Wire {
+    pub(super) fn new(target: Target, options: ClientOptions) -> Self {
+        Self { target, options, links: Links::new(), cookies: Cookies::default() }
+    }
+
     /// Sends a request, and waits for the head of its response.
     async fn send(
         &self,
@@ -90,6 +137,7 @@ impl Wire {
             let request = self.request(&method, headers, &link)?;
             let request = request.body(Full::new(body.clone())).map_err(other)?;
             if let Some(response) = link.send(request).await.map_err(other)? {
+                self.cookies.take(&response);
                 return Ok((response, link));
             }
         }
@@ -117,28 +165,36 @@ impl Wire {
             bearer.set_sensitive(true);
             request = request.header(AUTHORIZATION, bearer);
         }
+        if let Some(cookies) = self.cookies.header() {
+            request = request.header(COOKIE, cookies);
+        }
         Ok(headers.iter().fold(request, |request, (name, value)| request.header(*name, value)))
     }
 
-    /// Posts a message that has no response.
-    pub(super) async fn post(self: Arc<Self>, headers: Headers, message: Message) -> Said {
+    /// Posts a message whose response does not come in this exchange, if it has one.
+    pub(super) async fn post(
+        self: Arc<Self>,
+        headers: Headers,
+        message: Message,
+        is_call: bool,
+    ) -> Said {
         let (body, _charge) = (Bytes::from(message.bytes), message.charge);
         let send = self.send_until_taken(&headers, &body);
-        let (said, why) = match timeout(self.options.post_time, send).await {
+        let mut is_gone = false;
+        let why = match timeout(self.options.post_time, send).await {
             Ok(Ok(response)) if response.status().is_success() => return Said::Over,
             Ok(Ok(response)) => {
-                let why =
-                    format!("the server responded with status {}", response.status().as_u16());
-                match head(&response, &headers).input() {
-                    StreamInput::SessionGone => (Said::SessionGone, why),
-                    _ => (Said::Over, why),
-                }
+                is_gone = head(&response, &headers).input() == StreamInput::SessionGone;
+                format!("the server responded with status {}", response.status().as_u16())
             }
-            Ok(Err(error)) => (Said::Over, error.to_string()),
-            Err(_) => (Said::Over, "the server took too long (options.post_time)".into()),
+            Ok(Err(error)) => error.to_string(),
+            Err(_) => "the server took too long (options.post_time)".into(),
         };
-        self.untaken(&body, &why);
-        said
+        // A call that was not taken settles as lost.
+        if !is_call {
+            self.untaken(&body, &why);
+        }
+        if is_gone { Said::SessionGone } else { Said::Lost(why) }
     }
 
     /// Posts a message, and again as long as a busy server names a time for that.
@@ -197,8 +253,12 @@ impl Wire {
             let sent = self.send(method, &headers, body).await;
             drop(charge);
             let failed = match sent {
-                Ok((response, _link)) => match stream.head(&head(&response, &headers)) {
+                Ok((response, _link)) => match stream.head(&of_stream(name, &response, &headers)) {
                     StreamStep::Read => self.read(name, &mut stream, response, &reports).await,
+                    StreamStep::Resume => {
+                        sleep(stream.retry()).await;
+                        continue;
+                    }
                     StreamStep::LoseSession => break Said::SessionGone,
                     _ => break Said::Lost(stream.loss()),
                 },
@@ -229,7 +289,10 @@ impl Wire {
         response: Response<Incoming>,
         reports: &Sender<Report>,
     ) -> Result<Option<String>, String> {
-        let session = value(&response, "mcp-session-id").map(ToString::to_string);
+        let session = value(&response, stream.rules().session_header).map(ToString::to_string);
+        if let Name::Stream(_) = name {
+            let _ = reports.send(Report { name, said: Said::Listening }).await;
+        }
         let mut body = response.into_body();
         while let Some(frame) = body.frame().await {
             let Ok(data) = frame.map_err(|error| error.to_string())?.into_data() else { continue };
@@ -249,8 +312,18 @@ fn head<'a>(response: &'a Response<Incoming>, headers: &Headers) -> ReceivedHead
     ReceivedHead {
         status: response.status().as_u16(),
         content_type: value(response, CONTENT_TYPE.as_str()),
-        has_session: headers.iter().any(|(name, _)| *name == "mcp-session-id"),
+        has_session: headers.iter().any(|(name, _)| SESSIONS.contains(name)),
     }
+}
+
+/// Reads the head of a stream. One of ACP may lack its session, while the connection is there.
+fn of_stream<'a>(
+    name: Name,
+    response: &'a Response<Incoming>,
+    headers: &Headers,
+) -> ReceivedHead<'a> {
+    let head = head(response, headers);
+    ReceivedHead { has_session: head.has_session && !matches!(name, Name::Stream(1..)), ..head }
 }
 
 /// Returns the time after which a server that is busy wants to be asked again.

@@ -1,4 +1,4 @@
-//! A client of MCP over HTTP, on tokio with hyper.
+//! A client of MCP or ACP over HTTP, on tokio with hyper.
 //!
 //! It speaks all revisions of Streamable HTTP. The revision is the one that the host's opening agrees on: `initialize` of
 //! an earlier one, or none for MCP 2026-07-28. Over HTTP/1.1, each exchange has a connection of its own.
@@ -29,6 +29,8 @@
 //! ```
 //!
 //! # A lost stream
+//!
+//! In ACP, a lost stream loses the calls whose response was to come on it.
 //!
 //! A stream that ends without the response is resumed where an event had an id and the revision has resumption. Otherwise
 //! its call settles as [`ConnectionLost`](protocol_async::CallError::ConnectionLost), and other calls go on. A server that

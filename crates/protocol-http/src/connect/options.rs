@@ -7,6 +7,7 @@ use core::time::Duration;
 
 use super::opened::Open;
 use crate::client::StreamLimits;
+use crate::rules::Rules;
 
 /// A callback that sees a message that the server did not take, and the reason in words.
 pub type Untaken = Arc<dyn Fn(&[u8], &str) + Send + Sync>;
@@ -18,11 +19,14 @@ pub type Unheard = Arc<dyn Fn(&str) + Send + Sync>;
 #[derive(Clone)]
 #[non_exhaustive]
 pub struct ClientOptions {
+    /// The rules that the session begins with; those of MCP 2026-07-28. `initialize` settles another revision of MCP.
+    pub rules: &'static Rules,
     /// The secret that the client shows as a bearer token; none.
     pub token: Option<String>,
     /// The bounds of each response.
     pub stream: StreamLimits,
-    /// The response streams at the same time; 256. The call of one more settles as lost at once.
+    /// The response streams at the same time; 256. The call of one more settles as lost at once. In ACP these are the
+    /// streams of sessions.
     pub streams: usize,
     /// The streams among them that the server leaves open behind the response; 16. With one more, the oldest is closed.
     pub settled_streams: usize,
@@ -43,7 +47,7 @@ pub struct ClientOptions {
     /// The time in which the server has to take a message without a response; 30 s. In that time the message is posted
     /// again when a busy server names a time for it (status 503 with `Retry-After`).
     pub post_time: Duration,
-    /// Whether the client asks for the stream of the session itself, where the revision has one; yes.
+    /// Whether the client asks for the stream of the session itself, where the revision has one; yes. In ACP it always does.
     pub listens: bool,
     /// The callback that sees each notification, cancel and response of ours that the server did not take; none.
     /// It should be quick. A call that was posted needs none, since it settles as lost.
@@ -57,6 +61,7 @@ pub struct ClientOptions {
 impl Default for ClientOptions {
     fn default() -> Self {
         Self {
+            rules: &Rules::MCP_2026_07_28,
             token: None,
             stream: StreamLimits::DEFAULT,
             streams: 256,

@@ -12,7 +12,7 @@ use core::task::{Context, Poll, Waker};
 
 use protocol_async::hub::{Charge, Hub, Messages, Output};
 use protocol_async::{Grant, Incoming, Options, Peer, Verdict};
-use protocol_core::{Cause, Dialect, InputBuffer, Shutdown, Timestamp};
+use protocol_core::{Cause, Dialect, Framing, InputBuffer, MessageOrder, Shutdown, Timestamp};
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::sync::{OwnedSemaphorePermit, watch};
 use tokio::time::{Instant, Sleep, sleep_until};
@@ -188,9 +188,10 @@ impl Driver {
                 let taken = self.session.post(stream, posted, accepts_events, now);
                 self.refuse(stream, taken);
             }
-            Command::Get { stream, pipe, last_event_id } => {
+            Command::Get { stream, pipe, scope, last_event_id } => {
                 self.streams.insert(stream, pipe);
-                let taken = self.session.get(stream, last_event_id.as_deref(), now);
+                let (scope, last) = (scope.as_deref(), last_event_id.as_deref());
+                let taken = self.session.get(stream, scope, last, now);
                 self.refuse(stream, taken);
             }
             Command::Delete(done) => {
@@ -329,16 +330,22 @@ fn now(start: Instant) -> Timestamp {
 
 /// Returns the dialect of an endpoint.
 ///
-/// Its input ends with the session and not with a stream. So that end cancels what is in flight, in each revision.
+/// Its input ends with the session and not with a stream. So that end cancels what is in flight, in each revision. Its
+/// messages come on several connections, so they may overtake each other.
 pub(super) fn dialect(rules: &Rules, offered: &[&'static Rules]) -> Dialect {
     if !rules.has_sessions {
         return rules.dialect.clone();
     }
     let of_session = |rules: &Rules| {
         let mut dialect = rules.dialect.clone();
+        dialect.framing = Framing::Whole;
+        dialect.order = MessageOrder::MayChange;
         dialect.closed_stream = Some(Cause::PeerGone);
         dialect
     };
+    if rules.shares_streams {
+        return of_session(rules);
+    }
     let revisions = offered.iter().filter(|rules| rules.has_sessions);
     let revisions: Vec<_> =
         revisions.map(|rules| (Cow::Borrowed(rules.version), of_session(rules))).collect();

@@ -1,4 +1,4 @@
-//! A server of MCP over HTTP, on tokio with hyper.
+//! A server of MCP or ACP over HTTP, on tokio with hyper.
 //!
 //! It speaks HTTP/1.1 and HTTP/2, in all revisions of Streamable HTTP at the same time. Each session has an endpoint of
 //! its own. So has each request of a revision without sessions.
@@ -89,7 +89,7 @@ const LAST: Duration = Duration::from_secs(1);
 /// The interval at which clients of HTTP/2 are asked whether they are there.
 const PING: Duration = Duration::from_secs(20);
 
-/// A server of MCP over HTTP. Clones are the same server; see the [module](self).
+/// A server of MCP or ACP over HTTP. Clones are the same server; see the [module](self).
 #[derive(Clone)]
 pub struct Server {
     shared: Arc<Shared>,

@@ -35,7 +35,6 @@ use crate::refusal::Refusal;
 use crate::rules::Rules;
 use crate::session::ResponseHead;
 
-const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
 const BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
 
 /// The time until a wrong secret is refused (F110). A client that gives up sooner does not wait for it.
@@ -112,8 +111,9 @@ impl Shared {
                 let seat = seat.ok_or_else(no_session)?;
                 let stream = seat.next_stream();
                 let (pipe, answer, body) = pipe(stream, seat.commands.clone(), link);
+                let scope = head.scope().map(Into::into);
                 let last_event_id = head.last_event_id().map(Into::into);
-                let get = Command::Get { stream, pipe, last_event_id };
+                let get = Command::Get { stream, pipe, scope, last_event_id };
                 let head = ask(&seat, get, answer).await.map_err(bare)?;
                 Ok(answered(head, body))
             }
@@ -123,7 +123,8 @@ impl Shared {
                 // A session that ends by itself is as good.
                 let _ = seat.commands.send(Command::Delete(done));
                 let _ = is_done.await;
-                Ok(with_status(StatusCode::NO_CONTENT, Body::whole(Bytes::new())))
+                let status = StatusCode::from_u16(rules.delete_status);
+                Ok(with_status(status.unwrap_or(StatusCode::OK), Body::whole(Bytes::new())))
             }
         }
     }
@@ -168,7 +169,8 @@ impl Shared {
         let mut response = answered(head, body);
         let named = seat.id.as_deref().filter(|_| is_new);
         if let Some(id) = named.and_then(|id| HeaderValue::from_str(id).ok()) {
-            response.headers_mut().insert(SESSION, id);
+            let name = HeaderName::from_static(rules.session_header);
+            response.headers_mut().insert(name, id);
         }
         Ok(response)
     }

@@ -30,7 +30,7 @@ pub(super) enum Command {
     /// A body was posted.
     Post { stream: StreamId, pipe: Pipe, posted: Posted, accepts_events: bool, charge: Charge },
     /// The client listens, or resumes a stream.
-    Get { stream: StreamId, pipe: Pipe, last_event_id: Option<String> },
+    Get { stream: StreamId, pipe: Pipe, scope: Option<String>, last_event_id: Option<String> },
     /// The client ends the session, and waits until that is done.
     Delete(oneshot::Sender<()>),
     /// hyper has no use for a response any more.

@@ -13,6 +13,9 @@ use crate::refusal::Refusal;
 use crate::store::EventId;
 use crate::table::{Input, Phase, Step, Transition};
 
+/// The longest name of a session of ACP that has a stream of its own.
+const SCOPE_BYTES: usize = 256;
+
 impl Session {
     pub(super) fn insert(
         &mut self,
@@ -26,18 +29,53 @@ impl Session {
         let exchange = Exchange {
             phase: if accepts_events { Phase::Fresh } else { Phase::Single },
             stream: Some(stream),
+            is_shared: false,
             requests: posted.ids().cloned().collect(),
             opens_session: posted.opens_session() && self.rules.has_sessions,
             tokens: tokens.collect(),
-            on_loss: self.on_loss(posted),
             head_at: now + self.rules.head_after,
-            ..Exchange::of_session()
+            ..Exchange::shared(self.on_loss(posted))
         };
         self.by_id.extend(exchange.requests.iter().map(|id| (id.clone(), at)));
         self.by_token.extend(exchange.tokens.iter().map(|token| (token.clone(), at)));
         self.by_stream.insert(stream, at);
         self.exchanges.insert(at, exchange);
         self.set_due(at);
+    }
+
+    /// Notes the requests of a body whose responses come on shared streams.
+    pub(super) fn share(&mut self, posted: &Posted) {
+        for message in &posted.messages {
+            let Some(id) = message.id() else { continue };
+            let at = message.scope.as_deref().map_or(0, |name| self.scope(name));
+            self.by_id.insert(id.clone(), at);
+            self.exchanges.entry(at).and_modify(|it| it.requests.push(id.clone()));
+        }
+    }
+
+    /// Returns the exchange of the stream of a session of ACP, and makes it first if there is none.
+    ///
+    /// Above the limit it takes the place of one that is not in use. Without such a place it is the one of the connection.
+    pub(super) fn scope(&mut self, name: &str) -> u64 {
+        if let Some(at) = self.scopes.get(name) {
+            return *at;
+        }
+        if name.len() > SCOPE_BYTES {
+            return 0;
+        }
+        if self.scopes.len() >= self.options.exchanges {
+            let is_unused = |it: &Exchange| it.phase == Phase::Adrift && it.requests.is_empty();
+            let unused = |at: &u64| self.exchanges.get(at).is_none_or(is_unused);
+            let found = self.scopes.iter().find(|(_, at)| unused(at));
+            let Some((unused, at)) = found.map(|(name, at)| (name.clone(), *at)) else { return 0 };
+            self.scopes.remove(&unused);
+            self.exchanges.remove(&at);
+        }
+        let at = self.next;
+        self.next += 1;
+        self.scopes.insert(name.into(), at);
+        self.exchanges.insert(at, Exchange::shared(self.on_loss_of_stream()));
+        at
     }
 
     /// Takes a request out of those that await a response, and returns its exchange.
@@ -62,6 +100,7 @@ impl Session {
         }
         if is_open {
             self.replace(at, stream);
+            self.exchanges.entry(at).and_modify(|it| it.was_heard = true);
             self.step(at, Input::Resumed, &[], now);
         } else {
             self.actions.push_back(Action::Respond { stream, head: ResponseHead::Events });

@@ -16,24 +16,25 @@ impl Session {
     /// Creates a session under the rules of a revision. An `initialize` in it may settle another one.
     #[must_use]
     pub fn new(rules: &'static Rules, options: SessionOptions, now: Timestamp) -> Self {
-        let mut exchanges = BTreeMap::new();
-        if rules.has_sessions {
-            exchanges.insert(0, Exchange::of_session());
-        }
-        Self {
+        let mut session = Self {
             rules,
             store: Store::new(options.store_bytes),
             options,
-            exchanges,
+            exchanges: BTreeMap::new(),
             next: 1,
             by_id: BTreeMap::new(),
             by_token: BTreeMap::new(),
             by_stream: BTreeMap::new(),
+            scopes: BTreeMap::new(),
             due: BTreeSet::new(),
             actions: VecDeque::new(),
             heard: now,
             is_over: false,
+        };
+        if rules.has_sessions {
+            session.exchanges.insert(0, Exchange::shared(session.on_loss_of_stream()));
         }
+        session
     }
 
     /// Returns the rules that the session has now.
@@ -48,9 +49,12 @@ impl Session {
         self.is_over
     }
 
-    /// Returns the number of exchanges that are not over.
+    /// Returns the number of exchanges that are not over. In ACP, these are the requests without a response.
     #[must_use]
     pub fn open(&self) -> usize {
+        if self.rules.shares_streams {
+            return self.by_id.len();
+        }
         self.exchanges.len() - usize::from(self.rules.has_sessions && !self.is_over)
     }
 
@@ -88,7 +92,11 @@ impl Session {
             return Err(Refusal::Busy);
         }
         self.heard = now;
-        if has_requests {
+        let is_shared = self.rules.shares_streams && !posted.opens_session();
+        if is_shared {
+            self.share(&posted);
+        } else if has_requests {
+            let accepts_events = accepts_events && !self.rules.shares_streams;
             let at = self.next;
             self.next += 1;
             self.insert(at, stream, &posted, accepts_events, now);
@@ -107,7 +115,7 @@ impl Session {
         Ok(())
     }
 
-    /// Opens a stream on which the client listens, or resumes one after an event.
+    /// Opens a stream on which the client listens, or resumes one after an event. In ACP it may be that of a session.
     ///
     /// A stream that is open already is closed, for a client that comes again has lost it.
     ///
@@ -117,6 +125,7 @@ impl Session {
     pub fn get(
         &mut self,
         stream: StreamId,
+        scope: Option<&str>,
         last_event_id: Option<&str>,
         now: Timestamp,
     ) -> Result<(), Refusal> {
@@ -126,9 +135,19 @@ impl Session {
         if !self.rules.has_sessions {
             return Err(Refusal::Method);
         }
+        let scope = scope.filter(|_| self.rules.shares_streams);
+        let own = scope.map_or(0, |name| self.scope(name));
+        // The streams of other sessions are too many. That of the connection is not for this one.
+        if own == 0 && scope.is_some() {
+            return Err(Refusal::Busy);
+        }
         let last = match last_event_id.filter(|_| self.rules.is_resumable) {
-            Some(text) => EventId::read(text).ok_or(Refusal::UnknownEvent)?,
-            None => EventId { exchange: 0, number: self.exchanges.get(&0).map_or(0, |it| it.sent) },
+            Some(text) => EventId::read(text)
+                .filter(|last| !self.rules.shares_streams || last.exchange == own)
+                .ok_or(Refusal::UnknownEvent)?,
+            None => {
+                EventId { exchange: own, number: self.exchanges.get(&own).map_or(0, |it| it.sent) }
+            }
         };
         let latest = self.exchanges.get(&last.exchange).map(|exchange| exchange.latest);
         let kept = match last_event_id {
@@ -197,6 +216,7 @@ impl Session {
         self.exchanges.clear();
         self.by_id.clear();
         self.by_token.clear();
+        self.scopes.clear();
         self.store = Store::new(0);
         self.actions.push_back(Action::End);
     }
@@ -239,6 +259,12 @@ impl Session {
 
     fn is_idle(&self) -> bool {
         !self.is_over && self.by_stream.is_empty()
+    }
+
+    /// Returns the meaning of a lost stream that requests share. If they share none, it has no meaning.
+    pub(super) fn on_loss_of_stream(&self) -> OnLoss {
+        let on_loss = self.options.on_loss.unwrap_or(self.rules.on_loss);
+        if self.rules.shares_streams { on_loss } else { OnLoss::GoOn }
     }
 
     /// Returns the meaning of a lost stream for a body. For a batch it is the one that is most patient.

@@ -7,7 +7,7 @@ use protocol_json::{Members, elements, member, path, text};
 use serde_json::value::RawValue;
 
 use super::state::Session;
-use crate::rules::Rules;
+use crate::post::scope;
 use crate::table::{Input, Phase};
 
 const NAMES: [&str; 5] = ["method", "id", "params", "result", "error"];
@@ -17,7 +17,8 @@ impl Session {
     ///
     /// A response goes to the stream of its request, and progress to that of its token. Another message goes to the GET
     /// stream if there is one, else to the oldest exchange with a stream. A message without a stream is kept for a client
-    /// that comes back, or dropped if none can.
+    /// that comes back, or dropped if none can. In ACP a message goes to the stream of the session that it names, or else
+    /// to that of the connection. A response goes to that of its request's session.
     pub fn message(&mut self, message: &[u8], now: Timestamp) {
         let Ok(json) = core::str::from_utf8(message) else { return };
         if let Some(all) = elements(json, usize::MAX) {
@@ -36,12 +37,15 @@ impl Session {
             return;
         }
         let id = members.token(1).and_then(WireId::from_json);
-        let Some(at) = id.and_then(|id| self.release(&id)) else { return };
+        let Some(mut at) = id.and_then(|id| self.release(&id)) else { return };
+        // A client may await the first response about a session on the stream of the connection.
+        if self.exchanges.get(&at).is_some_and(|it| it.is_shared && !it.was_heard) {
+            at = 0;
+        }
         let opens_session = self.exchanges.get(&at).is_some_and(|it| it.opens_session);
         if let Some(result) = members.raw(3).filter(|_| opens_session) {
             let version = member(result, "protocolVersion").and_then(text);
-            let settled = version.as_deref().and_then(Rules::named).filter(|it| it.has_sessions);
-            self.rules = settled.unwrap_or(self.rules);
+            self.rules = self.rules.settled(version.as_deref());
         }
         let input = match self.status(members.raw(4)) {
             200 => Input::Last,
@@ -51,7 +55,8 @@ impl Session {
     }
 
     fn respond(&mut self, at: u64, message: &[u8], last: Input, now: Timestamp) {
-        let is_last = self.exchanges.get(&at).is_some_and(|it| it.requests.is_empty());
+        let is_last =
+            self.exchanges.get(&at).is_some_and(|it| it.requests.is_empty() && !it.is_shared);
         self.step(at, if is_last { last } else { Input::Update }, message, now);
     }
 
@@ -63,7 +68,10 @@ impl Session {
     }
 
     /// Returns the exchange of a notification or a request.
-    fn route(&self, members: &Members<'_, 5>) -> Option<u64> {
+    fn route(&mut self, members: &Members<'_, 5>) -> Option<u64> {
+        if self.rules.shares_streams {
+            return Some(members.raw(2).and_then(scope).map_or(0, |name| self.scope(&name)));
+        }
         let token = members.raw(2).and_then(|params| path(params, &["progressToken"]));
         let token = token.and_then(|token| WireId::from_json(token.get()));
         if let Some(at) = token.and_then(|token| self.by_token.get(&token)) {

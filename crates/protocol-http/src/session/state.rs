@@ -37,12 +37,14 @@ use crate::table::Phase;
 pub struct Session {
     pub(super) rules: &'static Rules,
     pub(super) options: SessionOptions,
-    /// The exchanges that are not over, by number. Number 0 is the one of GET streams.
+    /// The exchanges that are not over, by number. Number 0 is the one of GET streams that name no session of ACP.
     pub(super) exchanges: BTreeMap<u64, Exchange>,
     pub(super) next: u64,
     pub(super) by_id: BTreeMap<WireId, u64>,
     pub(super) by_token: BTreeMap<WireId, u64>,
     pub(super) by_stream: BTreeMap<StreamId, u64>,
+    /// The exchanges of the streams of sessions of ACP, by their names.
+    pub(super) scopes: BTreeMap<String, u64>,
     /// The next time of each exchange that has one.
     pub(super) due: BTreeSet<(Timestamp, u64)>,
     pub(super) store: Store,
@@ -63,10 +65,11 @@ pub struct SessionOptions {
     pub comment_every: Option<Duration>,
     /// The meaning of lost streams, in place of that of the [`Rules`].
     pub on_loss: Option<OnLoss>,
-    /// The meaning of lost streams for requests of some methods, which come before `on_loss`.
+    /// The meaning of lost streams for requests of some methods, which come before `on_loss`. Requests of ACP share their
+    /// streams, so they have none of their own.
     pub on_loss_of: Vec<(String, OnLoss)>,
     /// The exchanges at the same time; 1,024. One more is refused with status 503. So is a batch with which more messages
-    /// than that would be open.
+    /// than that would be open. In ACP, these are the requests in flight and, beside them, the streams of sessions.
     pub exchanges: usize,
     /// The bytes of events that are kept for clients that come back; 1 MiB.
     pub store_bytes: usize,
@@ -143,6 +146,10 @@ pub enum ResponseHead {
 pub(super) struct Exchange {
     pub(super) phase: Phase,
     pub(super) stream: Option<StreamId>,
+    /// Whether it is one of GET streams, which no response ends.
+    pub(super) is_shared: bool,
+    /// Whether the client has listened to it.
+    pub(super) was_heard: bool,
     /// The requests that have no response yet.
     pub(super) requests: Vec<WireId>,
     /// Whether it is the request that opens the session.
@@ -160,15 +167,17 @@ pub(super) struct Exchange {
 }
 
 impl Exchange {
-    /// Returns the exchange of a session's own stream, before the client listens.
-    pub(super) const fn of_session() -> Self {
+    /// Returns the exchange of GET streams, before the client listens.
+    pub(super) const fn shared(on_loss: OnLoss) -> Self {
         Self {
             phase: Phase::Adrift,
             stream: None,
+            is_shared: true,
+            was_heard: false,
             requests: Vec::new(),
             opens_session: false,
             tokens: Vec::new(),
-            on_loss: OnLoss::GoOn,
+            on_loss,
             latest: 0,
             sent: 0,
             head_at: Timestamp::ZERO,

@@ -67,6 +67,11 @@ impl Host {
                 }
                 Ok("counted")
             })
+            .request("ask_in_session", async |params: Value, cx| {
+                cx.notify("session/update", &params).await?;
+                let asked = cx.call::<Value>("session/request_permission", params);
+                Ok(cx.cancellation().unless_cancelled(asked).await??)
+            })
             .request("ask", async |_: Value, cx| {
                 Ok(cx.call::<Value>("roots/list", json!({})).await?)
             })

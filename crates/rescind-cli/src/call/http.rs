@@ -1,4 +1,4 @@
-//! A server of MCP over HTTP.
+//! A server of MCP or ACP over HTTP.
 
 use std::io;
 use std::thread::{self, JoinHandle};
@@ -25,7 +25,8 @@ pub(super) fn open(
     let left = deadline.map_or(PATIENCE, |at| at.saturating_duration_since(Instant::now()));
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|error| format!("there is no runtime: {error}"))?;
-    let (target, options) = runtime.block_on(reach(address, trust, secret, left))?;
+    let (target, options) =
+        runtime.block_on(reach(address, &endpoint.config.dialect, trust, secret, left))?;
     let entered = runtime.enter();
     let (peer, incoming, driver) = connect(target, endpoint, options);
     drop(entered);

@@ -110,7 +110,7 @@ pub struct CallArgs {
     json: bool,
 
     /// Connect to the WebSocket there, such as `ws://127.0.0.1:8080`, `wss://example.com` or `unix:FILE`, or to the
-    /// server of MCP over HTTP at `http://127.0.0.1:8080/mcp` or `https://example.com/mcp`, instead of spawning COMMAND
+    /// server of MCP or ACP over HTTP at `http://127.0.0.1:8080/mcp` or `https://example.com/mcp`, instead of spawning COMMAND
     #[arg(long, value_name = "URL", conflicts_with_all = ["command", "runtime", "cwd", "env"])]
     connect: Option<Listen>,
 

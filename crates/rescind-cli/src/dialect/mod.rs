@@ -109,12 +109,14 @@ impl Spoken {
         Some(Self { dialect, base, file: self.file.clone() })
     }
 
-    /// The revisions that it has over HTTP: all of the family, or one. Another dialect has none.
+    /// The revisions that it has over HTTP: all of MCP, or one, or a version of ACP. Another dialect has none.
     pub(crate) fn http_revisions(&self) -> Option<Vec<&'static Rules>> {
         let name = &self.dialect.name;
-        let is_spoken =
-            |rules: &&Rules| *name == Dialect::MCP_HTTP.name || *name == rules.dialect.name;
-        let revisions: Vec<_> = Rules::PRESETS.iter().filter(is_spoken).collect();
+        let is_spoken = |rules: &&Rules| *name == rules.dialect.name;
+        let revisions: Vec<_> = match *name == Dialect::MCP_HTTP.name {
+            true => Rules::PRESETS.iter().collect(),
+            false => Rules::PRESETS.iter().chain(Rules::ACP).filter(is_spoken).collect(),
+        };
         (!revisions.is_empty()).then_some(revisions)
     }
 

@@ -61,7 +61,8 @@ impl Front {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(|error| format!("there is no runtime: {error}"))?;
         let relayed = runtime.block_on(async {
-            let (target, options) = reach(address, trust, secret, PATIENCE).await?;
+            let (target, options) =
+                reach(address, &self.dialects[1], trust, secret, PATIENCE).await?;
             Ok(self.relay(target, options).await)
         });
         // Its thread may be waiting for standard input for ever.

@@ -56,7 +56,7 @@ pub struct ServeArgs {
     /// `ws://localhost:0/abp`, over TLS if it begins with `wss://`, or on the Unix socket `unix:FILE`, on tokio. With port 0 the system chooses one. The address is
     /// printed to standard error. Ctrl-C cancels and answers what is in flight, SIGTERM gives it --grace
     /// to finish first; a second signal waits for nothing. `http://127.0.0.1:8080/mcp` is MCP over HTTP, in the
-    /// revisions of `--dialect mcp-http` or one of them
+    /// revisions of `--dialect mcp-http` or one of them, or ACP with `--dialect acp` or `acp-v2`
     #[arg(long, value_name = "URL", conflicts_with = "runtime", group = "address")]
     listen: Option<Listen>,
 
@@ -108,6 +108,7 @@ Examples:
   printf '%s\n' '{"jsonrpc":"2.0","id":1,"method":"echo","params":[1]}' | rescind serve
   rescind serve --listen ws://127.0.0.1:8080
   rescind serve --listen http://127.0.0.1:8080/mcp --dialect mcp-http
+  rescind serve --listen http://127.0.0.1:8080/acp --dialect acp
   rescind call --connect ws://127.0.0.1:8080 --cancel-after 300ms sleep '{"ms":10000}'"#;
 
 /// The runtime that runs the handlers.
