@@ -127,7 +127,7 @@ impl Scene {
             0..=2 => {
                 let (messages, accepts_events) =
                     (1 + usize::from(bytes.byte() % 4), kind & 16 == 0);
-                let messages = if self.rules.has_batches { messages } else { 1 };
+                let messages = if self.rules.batch_refusal.is_none() { messages } else { 1 };
                 let body = self.account.requests(messages, bytes);
                 self.post(body, accepts_events);
             }
