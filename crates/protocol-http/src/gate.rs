@@ -86,7 +86,7 @@ impl Gate {
     /// Finds the rules of a request.
     ///
     /// Without a header and another sign of the version, "the server SHOULD assume protocol version 2025-03-26". The
-    /// oldest revision that is offered stands for that.
+    /// oldest revision of MCP that is offered stands for that, and without one the oldest of ACP.
     fn rules(
         &self,
         head: &RequestHead<'_>,
@@ -106,7 +106,8 @@ impl Gate {
             }
             (None, Some(assumed)) => Ok(assumed),
             (None, None) => {
-                let oldest = self.revisions.iter().min_by_key(|rules| rules.version);
+                let oldest =
+                    self.revisions.iter().min_by_key(|rules| (rules.shares_streams, rules.version));
                 let oldest = *oldest.ok_or(Refusal::Version)?;
                 match oldest.version_header {
                     VersionHeader::OfBody => Err(Refusal::Mismatch),
@@ -237,5 +238,9 @@ mod tests {
         assert_eq!(assumed.map(|(_, rules)| rules.version), Ok("2025-06-18"));
         let modern = Gate { revisions: alloc::vec![&Rules::MCP_2026_07_28], ..Gate::default() };
         assert_eq!(modern.judge(&RequestHead::new("POST", POST), None), Err(Refusal::Mismatch));
+        let both = Rules::ACP.iter().chain(Rules::PRESETS);
+        let both = Gate { revisions: both.collect(), ..Gate::default() };
+        let assumed = both.judge(&RequestHead::new("POST", POST), None);
+        assert_eq!(assumed.map(|(_, rules)| rules.version), Ok("2025-03-26"));
     }
 }

@@ -1,6 +1,7 @@
 //! The head of a request, as far as it decides something.
 
 use crate::refusal::Refusal;
+use crate::rules::Rules;
 
 /// The method and the headers of a request that decide something.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -77,10 +78,11 @@ impl<'a> RequestHead<'a> {
         self.headers[4]
     }
 
-    /// Returns the value of the header `Mcp-Session-Id`, or of `Acp-Connection-Id`.
+    /// Returns the value of the header that names a session under these rules, or in ACP a connection.
     #[must_use]
-    pub fn session(&self) -> Option<&'a str> {
-        self.headers[5].or(self.headers[9])
+    pub fn session(&self, rules: &Rules) -> Option<&'a str> {
+        let at = NAMES.iter().position(|name| *name == rules.session_header)?;
+        self.headers[at]
     }
 
     /// Returns the value of the header `Acp-Session-Id`.

@@ -23,6 +23,8 @@ pub struct Rules {
     ///
     /// Otherwise the response to a POST is the stream of its request.
     pub shares_streams: bool,
+    /// Whether a client keeps cookies, and returns them.
+    pub has_cookies: bool,
     /// The status of DELETE.
     pub delete_status: u16,
     /// Whether a lost stream can be resumed by `Last-Event-ID`.
@@ -81,6 +83,7 @@ impl Rules {
         has_sessions: true,
         session_header: "mcp-session-id",
         shares_streams: false,
+        has_cookies: false,
         delete_status: 204,
         is_resumable: true,
         is_primed: false,
@@ -155,6 +158,8 @@ impl Rules {
         session_header: "acp-connection-id",
         // "All server→client messages … are delivered via SSE streams opened with GET."
         shares_streams: true,
+        // "Clients MUST accept, store, and return cookies set by the server".
+        has_cookies: true,
         // "Terminate connection and all associated sessions, return 202".
         delete_status: 202,
         // "Batch JSON-RPC requests return 501."

@@ -51,12 +51,13 @@ impl Store {
         *self = Self::new(self.most_bytes);
     }
 
-    /// Keeps an event, and drops the oldest ones for which there is no room.
-    pub(crate) fn keep(&mut self, id: EventId, data: Vec<u8>) {
+    /// Keeps an event, and drops the oldest ones for which there is no room, those that are unsent last.
+    pub(crate) fn keep(&mut self, id: EventId, data: Vec<u8>, is_unsent: impl Fn(EventId) -> bool) {
         self.bytes += data.len() + EVENT;
         self.events.push_back((id, data));
         while self.bytes > self.most_bytes {
-            let Some((_, data)) = self.events.pop_front() else { break };
+            let oldest = self.events.iter().position(|(id, _)| !is_unsent(*id)).unwrap_or(0);
+            let Some((_, data)) = self.events.remove(oldest) else { break };
             self.bytes -= data.len() + EVENT;
         }
     }
@@ -118,15 +119,30 @@ mod tests {
     fn events_come_again_without_a_gap_or_not_at_all() {
         let mut store = Store::new(3 * (EVENT + 1));
         for number in 1..=3 {
-            store.keep(id(7, number), Vec::from(*b"x"));
+            store.keep(id(7, number), Vec::from(*b"x"), |_| false);
         }
         assert_eq!(numbers(&store, id(7, 0), None), Some(Vec::from([1, 2, 3])));
         assert_eq!(numbers(&store, id(7, 3), None), Some(Vec::new()));
         assert_eq!(numbers(&store, id(7, 4), None), None, "it was never sent");
-        store.keep(id(8, 1), Vec::from(*b"x"));
+        store.keep(id(8, 1), Vec::from(*b"x"), |_| false);
         assert_eq!(numbers(&store, id(7, 0), None), None, "the first one is gone");
         assert_eq!(numbers(&store, id(7, 1), Some(3)), Some(Vec::from([2, 3])));
         assert_eq!(numbers(&store, id(9, 0), Some(0)), Some(Vec::new()));
         assert_eq!(numbers(&store, id(9, 0), None), None);
+    }
+
+    #[test]
+    fn an_unsent_event_outlives_the_sent_ones_and_goes_only_for_other_unsent_ones() {
+        let mut store = Store::new(2 * (EVENT + 1));
+        let is_unsent = |id: EventId| id.exchange == 7;
+        for number in 1..=3 {
+            store.keep(id(7 + number % 2, number), Vec::from(*b"x"), is_unsent);
+        }
+        assert_eq!(numbers(&store, id(7, 1), Some(2)), Some(Vec::from([2])));
+        assert_eq!(numbers(&store, id(8, 2), Some(3)), Some(Vec::from([3])));
+        for number in 4..=5 {
+            store.keep(id(7, number), Vec::from(*b"x"), is_unsent);
+        }
+        assert_eq!(numbers(&store, id(7, 3), Some(5)), Some(Vec::from([4, 5])));
     }
 }

@@ -185,7 +185,7 @@ impl ServerArgs {
 
     fn options(&self) -> Result<Options, String> {
         let all: Vec<&str> = CHECKS.iter().map(|check| check.id).collect();
-        let mut options = Options::new(self.dialect.spoken().dialect.clone());
+        let mut options = Options::new(self.dialect.spoken().dialect);
         if self.connect.is_some() {
             // Messages are whole there, and lines on the way to it.
             options.dialect.framing = Framing::Newline;
@@ -221,7 +221,7 @@ impl ServerArgs {
         if self.allow_tools {
             words.push("--allow-tools".into());
         }
-        let defaults = Options::new(self.dialect.spoken().dialect.clone());
+        let defaults = Options::new(self.dialect.spoken().dialect);
         if self.slow_time != Duration::from_millis(defaults.slow_ms) {
             words.extend(["--slow-time".into(), format!("{}ms", self.slow_time.as_millis())]);
         }

@@ -274,11 +274,13 @@ fn acp_is_called_and_relayed_in_each_version() {
                 (Some(0), "{\"sessionId\":\"s\"}\n"),
                 "{said:?}"
             );
-            let sleep = json!({ "ms": HOUR, "sessionId": "s" }).to_string();
-            let sleep = ["--cancel-after", "100ms", "sleep", &sleep];
-            let said = rescind([&to[..], &sleep].concat());
-            assert_eq!(said.code, Some(3), "{dialect}: {said:?}");
-            assert!(said.stderr.contains("answered with -32800"), "{dialect}: {said:?}");
+            // A notification says that the server has the request.
+            let count = json!({ "to": HOUR, "every_ms": 50, "sessionId": "s" }).to_string();
+            let count = ["--cancel-after-notifications", "1", "count", &count];
+            let said = rescind([&to[..], &count].concat());
+            // A count that is cancelled responds with what it has.
+            assert!(said.stdout.contains(r#""of":3600000"#), "{dialect}: {said:?}");
+            assert!(said.stderr.contains("cancelled count"), "{dialect}: {said:?}");
         }
         let url = server.url();
         let behind = [&["--", support::RESCIND, "relay", "--connect", &url][..], &spoken].concat();
@@ -286,6 +288,21 @@ fn acp_is_called_and_relayed_in_each_version() {
         assert_eq!((said.code, &*said.stdout), (Some(0), "[1]\n"), "{said:?}");
         assert_eq!(relay.end().code, Some(0));
         assert_eq!(server.end().code, Some(0));
+    }
+}
+
+#[test]
+fn an_http_address_without_a_dialect_is_one_of_mcp() {
+    let served = Serving::run(&["serve", "--listen", LOCAL]);
+    let said = call(&served, "mcp-http", &[], "echo", &json!({ "a": 1 }));
+    assert!(said.code == Some(0) && said.stdout.contains(r#"{\"a\":1}"#), "{said:?}");
+    let behind = ["--", support::RESCIND, "serve", "--dialect", "mcp"];
+    let relayed = Serving::run(&[&["relay", "--listen", LOCAL], &behind[..]].concat());
+    for server in [&served, &relayed] {
+        let url = server.url();
+        let arguments = r#"{"name":"echo","arguments":{"a":1}}"#;
+        let said = rescind(["call", "--connect", &url, "tools/call", arguments]);
+        assert!(said.code == Some(0) && said.stdout.contains(r#"{\"a\":1}"#), "{said:?}");
     }
 }
 

@@ -145,8 +145,9 @@ impl ResponseStream {
     pub fn head(&mut self, head: &ReceivedHead<'_>) -> StreamStep {
         self.status = head.status;
         self.decoder = Decoder::new(sse(self.limits));
-        // The server may be busy, or may not have noticed yet that the stream before was lost.
-        let may_come_again = self.phase == StreamPhase::Resuming
+        // A server of ACP may be busy, or may not have noticed yet that the stream before was lost.
+        let may_come_again = self.rules.shares_streams
+            && self.phase == StreamPhase::Resuming
             && matches!(head.status, 409 | 503)
             && self.attempts < self.limits.resumes;
         self.step(if may_come_again { StreamInput::BrokenOff } else { head.input() })

@@ -454,6 +454,7 @@ fn take_over(dialect: &mut Dialect) {
     dialect.closed_stream.get_or_insert(Cause::PeerGone);
     for (_, revision) in dialect.revisions.to_mut() {
         revision.framing = Framing::Whole;
+        revision.order = MessageOrder::MayChange;
         revision.closed_stream.get_or_insert(Cause::PeerGone);
     }
 }

@@ -30,8 +30,7 @@ use crate::rules::Rules;
 /// The connections that a request is tried on. One that is shared may end just before the request leaves.
 const ATTEMPTS: u32 = 3;
 
-/// The most cookies, and the most bytes of one.
-const COOKIES: usize = 16;
+/// The most bytes of all cookies together, for a server refuses a head that is too long.
 const COOKIE_BYTES: usize = 4 << 10;
 
 /// The headers that name a session, or in ACP a connection.
@@ -50,22 +49,22 @@ pub(super) struct Wire {
 
 /// The cookies of a connection, by which a balancer finds its server again.
 ///
-/// "Clients MUST accept, store, and return cookies set by the server" (ACP's RFD). They go to one address, which set them.
+/// They go to one address, which set them.
 #[derive(Default)]
 struct Cookies(Mutex<BTreeMap<String, String>>);
 
 impl Cookies {
-    /// Takes the cookies of a response. Those over a limit are not kept.
+    /// Takes the cookies of a response. Those over the limit are not kept, nor those that the server deletes.
     fn take(&self, response: &Response<Incoming>) {
         let mut cookies = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         for cookie in response.headers().get_all(SET_COOKIE) {
-            let pair = cookie.to_str().ok().and_then(|it| it.split(';').next()?.split_once('='));
-            let Some((name, value)) =
-                pair.filter(|(name, value)| name.len() + value.len() <= COOKIE_BYTES)
-            else {
-                continue;
-            };
-            if cookies.len() < COOKIES || cookies.contains_key(name) {
+            let mut parts = cookie.to_str().unwrap_or_default().split(';').map(str::trim);
+            let pair = parts.next().and_then(|pair| pair.split_once('='));
+            let Some((name, value)) = pair else { continue };
+            cookies.remove(name);
+            let kept: usize = cookies.iter().map(|(name, value)| size(name, value)).sum();
+            let is_deleted = value.is_empty() || parts.any(ends_at_once);
+            if !is_deleted && kept + size(name, value) <= COOKIE_BYTES {
                 cookies.insert(name.into(), value.into());
             }
         }
@@ -76,6 +75,19 @@ impl Cookies {
         let pairs: Vec<_> = cookies.iter().map(|(name, value)| format!("{name}={value}")).collect();
         (!pairs.is_empty()).then(|| pairs.join("; "))
     }
+}
+
+/// Returns the bytes of a cookie in a head, with what separates it.
+const fn size(name: &str, value: &str) -> usize {
+    name.len() + value.len() + "=; ".len()
+}
+
+/// Returns whether this is `Max-Age=0`, or less. "If delta-seconds is less than or equal to zero", it is over (RFC 6265).
+fn ends_at_once(attribute: &str) -> bool {
+    attribute.split_once('=').is_some_and(|(name, seconds)| {
+        let is_over = seconds.trim().parse().is_ok_and(|seconds: i64| seconds <= 0);
+        name.trim().eq_ignore_ascii_case("max-age") && is_over
+    })
 }
 
 /// The name of an exchange.
@@ -137,7 +149,9 @@ impl Wire {
             let request = self.request(&method, headers, &link)?;
             let request = request.body(Full::new(body.clone())).map_err(other)?;
             if let Some(response) = link.send(request).await.map_err(other)? {
-                self.cookies.take(&response);
+                if self.options.rules.has_cookies {
+                    self.cookies.take(&response);
+                }
                 return Ok((response, link));
             }
         }

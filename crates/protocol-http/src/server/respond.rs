@@ -77,7 +77,7 @@ impl Shared {
     {
         let bare = |refusal| (refusal, None);
         let head = head(parts);
-        let seat = head.session().and_then(|id| self.registry.find(id));
+        let seat = self.seat(&head);
         let assumed = seat.as_ref().map(|seat| seat.rules());
         let judged = self.options.gate.judge(&head, assumed);
         let is_known = self.is_known(parts);
@@ -96,7 +96,7 @@ impl Shared {
         if !is_known {
             return Err(bare(Refusal::Unauthorized));
         }
-        if rules.has_sessions && head.session().is_some() && seat.is_none() {
+        if rules.has_sessions && head.session(rules).is_some() && seat.is_none() {
             return Err(bare(Refusal::UnknownSession));
         }
         let no_session = || bare(Refusal::NoSession);
@@ -127,6 +127,13 @@ impl Shared {
                 Ok(with_status(status.unwrap_or(StatusCode::OK), Body::whole(Bytes::new())))
             }
         }
+    }
+
+    /// Finds the session that a head names, by the header of its own rules.
+    fn seat(&self, head: &RequestHead<'_>) -> Option<Arc<Seat>> {
+        let is_named = |seat: &Seat, id| head.session(seat.rules()) == Some(id);
+        let mut ids = self.options.gate.revisions.iter().filter_map(|rules| head.session(rules));
+        ids.find_map(|id| self.registry.find(id).filter(|seat| is_named(seat, id)))
     }
 
     async fn post(

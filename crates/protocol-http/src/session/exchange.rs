@@ -14,7 +14,7 @@ use crate::store::EventId;
 use crate::table::{Input, Phase, Step, Transition};
 
 /// The longest name of a session of ACP that has a stream of its own.
-const SCOPE_BYTES: usize = 256;
+pub(super) const SCOPE_BYTES: usize = 256;
 
 impl Session {
     pub(super) fn insert(
@@ -55,7 +55,8 @@ impl Session {
 
     /// Returns the exchange of the stream of a session of ACP, and makes it first if there is none.
     ///
-    /// Above the limit it takes the place of one that is not in use. Without such a place it is the one of the connection.
+    /// Above the limit it takes the place of one that is not in use: of the oldest, and first of one without unsent events.
+    /// Without such a place it is the one of the connection.
     pub(super) fn scope(&mut self, name: &str) -> u64 {
         if let Some(at) = self.scopes.get(name) {
             return *at;
@@ -65,9 +66,12 @@ impl Session {
         }
         if self.scopes.len() >= self.options.exchanges {
             let is_unused = |it: &Exchange| it.phase == Phase::Adrift && it.requests.is_empty();
-            let unused = |at: &u64| self.exchanges.get(at).is_none_or(is_unused);
-            let found = self.scopes.iter().find(|(_, at)| unused(at));
-            let Some((unused, at)) = found.map(|(name, at)| (name.clone(), *at)) else { return 0 };
+            let scopes = self.scopes.iter().filter_map(|(name, at)| {
+                let it = self.exchanges.get(at).filter(|it| is_unused(it))?;
+                Some((it.sent < it.latest, *at, name))
+            });
+            let Some((_, at, unused)) = scopes.min() else { return 0 };
+            let unused = unused.clone();
             self.scopes.remove(&unused);
             self.exchanges.remove(&at);
         }
@@ -237,7 +241,12 @@ impl Session {
         let exchange = self.exchanges.get_mut(&at).filter(|_| self.rules.is_resumable)?;
         exchange.latest += 1;
         let id = EventId { exchange: at, number: exchange.latest };
-        self.store.keep(id, data.into());
+        let (exchanges, is_shared) = (&self.exchanges, self.rules.shares_streams);
+        // A client of ACP has nothing else that says how a request ended.
+        let is_unsent = |id: EventId| {
+            is_shared && exchanges.get(&id.exchange).is_some_and(|it| it.sent < id.number)
+        };
+        self.store.keep(id, data.into(), is_unsent);
         Some(id.text())
     }
 
@@ -261,7 +270,7 @@ impl Session {
         let Some(exchange) = self.exchanges.remove(&at) else { return };
         if exchange.latest == 0 && self.rules.is_primed {
             // An event without data: a client that was primed comes back, and learns that the stream is over.
-            self.store.keep(EventId { exchange: at, number: 1 }, Vec::new());
+            self.store.keep(EventId { exchange: at, number: 1 }, Vec::new(), |_| false);
         }
         for id in &exchange.requests {
             self.by_id.remove(id);

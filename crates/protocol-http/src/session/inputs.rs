@@ -5,6 +5,7 @@ use alloc::vec::Vec;
 
 use protocol_core::{Cause, Timestamp, WireId};
 
+use super::exchange::SCOPE_BYTES;
 use super::state::{Action, Exchange, ResponseHead, Session, SessionOptions, StreamId};
 use crate::post::Posted;
 use crate::refusal::Refusal;
@@ -137,9 +138,12 @@ impl Session {
         }
         let scope = scope.filter(|_| self.rules.shares_streams);
         let own = scope.map_or(0, |name| self.scope(name));
-        // The streams of other sessions are too many. That of the connection is not for this one.
-        if own == 0 && scope.is_some() {
-            return Err(Refusal::Busy);
+        // That of the connection is not for this one.
+        match scope.filter(|_| own == 0) {
+            Some(name) if name.len() > SCOPE_BYTES => return Err(Refusal::UnknownSession),
+            // The streams of other sessions are too many.
+            Some(_) => return Err(Refusal::Busy),
+            None => {}
         }
         let last = match last_event_id.filter(|_| self.rules.is_resumable) {
             Some(text) => EventId::read(text)

@@ -6,7 +6,7 @@ use protocol_core::{Timestamp, WireId};
 use protocol_json::{Members, elements, member, path, text};
 use serde_json::value::RawValue;
 
-use super::state::Session;
+use super::state::{Exchange, Session};
 use crate::post::scope;
 use crate::table::{Input, Phase};
 
@@ -38,8 +38,9 @@ impl Session {
         }
         let id = members.token(1).and_then(WireId::from_json);
         let Some(mut at) = id.and_then(|id| self.release(&id)) else { return };
-        // A client may await the first response about a session on the stream of the connection.
-        if self.exchanges.get(&at).is_some_and(|it| it.is_shared && !it.was_heard) {
+        // The RFD has the response to `session/load` "on connection-scoped stream". Here, as in the SDK 5.0, it comes there
+        // only if nothing came on the session's. So it never overtakes what it follows.
+        if self.exchanges.get(&at).is_some_and(Exchange::is_unheard) {
             at = 0;
         }
         let opens_session = self.exchanges.get(&at).is_some_and(|it| it.opens_session);

@@ -187,6 +187,11 @@ impl Exchange {
         }
     }
 
+    /// Returns whether it is one of GET streams to which nobody has listened, and for which nothing was kept.
+    pub(super) const fn is_unheard(&self) -> bool {
+        self.is_shared && !self.was_heard && self.latest == 0
+    }
+
     pub(super) const fn next_due(&self) -> Option<Timestamp> {
         match self.phase {
             Phase::Fresh => Some(self.head_at),

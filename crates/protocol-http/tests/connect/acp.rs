@@ -133,7 +133,12 @@ async fn a_stream_is_open_before_a_message_about_it_leaves_and_cookies_come_back
     let posted = script.asked().await;
     assert_eq!(posted.body["method"], "session/prompt");
     assert!(posted.head.contains("acp-session-id: s\r\n"), "{}", posted.head);
-    posted.says(TAKEN).await;
+    // It deletes its cookie, sets another, and one that is too long beside that.
+    let cookies = format!(
+        "set-cookie: at=one; max-age=0\r\nset-cookie: to=2\r\nset-cookie: long={}",
+        "x".repeat(4_090)
+    );
+    posted.says(&TAKEN.replacen("content", &format!("{cookies}\r\ncontent"), 1)).await;
     let asks = r#"{"jsonrpc":"2.0","id":7,"method":"session/request_permission","params":{"sessionId":"s"}}"#;
     let event = format!("{:x}\r\ndata: {asks}\n\n\r\n", asks.len() + 8);
     streams[1].stream.write_all(event.as_bytes()).await.unwrap();
@@ -141,6 +146,7 @@ async fn a_stream_is_open_before_a_message_about_it_leaves_and_cookies_come_back
     let responded = script.asked().await;
     assert_eq!((&responded.body["id"], &responded.body["result"]), (&json!(7), &json!("yes")));
     assert!(responded.head.contains("acp-session-id: s\r\n"), "{}", responded.head);
+    assert!(responded.head.contains("cookie: to=2\r\n"), "{}", responded.head);
     responded.says(TAKEN).await;
 
     // A server that knows the connection no longer ends it, and every call of it.

@@ -162,6 +162,25 @@ async fn delete_ends_the_connection_its_requests_and_its_streams() {
 }
 
 #[tokio::test]
+async fn a_response_does_not_overtake_the_updates_that_wait_for_its_session() {
+    let connection = Connection::open(&Rules::ACP_V1, None).await;
+    let mut own = connection.listen(None).await;
+    connection.post(Some(TWO), &request(1, "tell_in_session", &about(TWO))).await;
+    connection.post(None, &request(2, "echo", &json!({}))).await;
+    assert_eq!(next(&mut own).await["id"], 2, "the other response is not there");
+    let mut two = connection.listen(Some(TWO)).await;
+    assert_eq!(next(&mut two).await["method"], "session/update");
+    assert_eq!(next(&mut two).await["result"], "told");
+}
+
+#[tokio::test]
+async fn delete_of_rules_with_a_status_that_is_none_is_200() {
+    static ODD: Rules = Rules { delete_status: 9, ..Rules::ACP_V1 };
+    let connection = Connection::open(&ODD, None).await;
+    assert_eq!(connection.send("DELETE", None, &[], "").await.status, 200);
+}
+
+#[tokio::test]
 async fn each_broken_rule_has_the_status_of_the_rfd() {
     let connection = Connection::open(&Rules::ACP_V1, None).await;
     let status = async |id: Option<&str>, session, verb: &str, body: &str, more: Headers<'_>| {
@@ -178,6 +197,10 @@ async fn each_broken_rule_has_the_status_of_the_rfd() {
     assert_eq!(status(own, None, "POST", &format!("[{echo}]"), &[]).await, 501);
     assert_eq!(status(own, Some(TWO), "POST", &echo, &[("content-type", "text/plain")]).await, 415);
     assert_eq!(status(own, None, "GET", "", &[("accept", "application/json")]).await, 406);
+    let long = "s".repeat(257);
+    assert_eq!(status(own, Some(&long), "GET", "", &[]).await, 404, "for ever");
+    let of_mcp = [("mcp-session-id", &*connection.id)];
+    assert_eq!(status(None, None, "GET", "", &of_mcp).await, 400, "it is another protocol's");
     assert_eq!(status(None, None, "GET", "", &[]).await, 400);
     assert_eq!(status(None, None, "DELETE", "", &[]).await, 400);
     assert_eq!(status(own, Some(TWO), "POST", &echo, &[]).await, 202, "and nothing else is wrong");
@@ -196,4 +219,22 @@ async fn g08_the_streams_of_sessions_have_a_limit_and_give_room_when_nobody_need
     assert_eq!(connection.send("GET", Some("three"), &[], "").await.status, 503);
     two.lose().await;
     connection.listen(Some("three")).await;
+}
+
+#[tokio::test]
+async fn g08_a_session_with_unsent_events_gives_its_place_last() {
+    let mut options = ServerOptions::default();
+    options.gate.revisions = vec![&Rules::ACP_V1];
+    options.session.exchanges = 2;
+    let host = Host::new(options);
+    let opened = send(&host.server, "POST", &[], &request(0, "initialize", &json!({}))).await;
+    let id = opened.header("acp-connection-id").unwrap().to_owned();
+    let connection = Connection { host, id };
+    let mut own = connection.listen(None).await;
+    connection.post(Some("a"), &request(1, "tell_in_session", &about("a"))).await;
+    connection.listen(Some("b")).await.lose().await;
+    connection.post(None, &request(2, "echo", &json!({}))).await;
+    assert_eq!(next(&mut own).await["id"], 2, "so the first one is over too");
+    let _c = connection.listen(Some("c")).await;
+    assert_eq!(next(&mut connection.listen(Some("a")).await).await["method"], "session/update");
 }

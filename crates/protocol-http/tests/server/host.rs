@@ -89,6 +89,10 @@ impl Host {
                     Ok(())
                 }
             })
+            .request("tell_in_session", async |params: Value, cx| {
+                cx.notify("session/update", &params).await?;
+                Ok("told")
+            })
             .request("ask_in_session", async |params: Value, cx| {
                 cx.notify("session/update", &params).await?;
                 Ok(cx.call::<Value>("session/request_permission", params).await?)

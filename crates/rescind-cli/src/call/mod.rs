@@ -110,7 +110,8 @@ pub struct CallArgs {
     json: bool,
 
     /// Connect to the WebSocket there, such as `ws://127.0.0.1:8080`, `wss://example.com` or `unix:FILE`, or to the
-    /// server of MCP or ACP over HTTP at `http://127.0.0.1:8080/mcp` or `https://example.com/mcp`, instead of spawning COMMAND
+    /// server of MCP over HTTP at `http://127.0.0.1:8080/mcp` or `https://example.com/mcp`, with `--dialect acp` or
+    /// `acp-v2` of ACP, instead of spawning COMMAND
     #[arg(long, value_name = "URL", conflicts_with_all = ["command", "runtime", "cwd", "env"])]
     connect: Option<Listen>,
 
@@ -235,7 +236,7 @@ impl Attempt<'_> {
     /// revision of it, it is opened in that: on the same connection, if that takes on what the peers
     /// agree on; else, and where the server does not take that, with a new one.
     fn open(&self) -> Result<(Server, Result<Opened, CallError>), Unreached> {
-        let mut tried = vec![self.args.dialect.spoken().clone()];
+        let mut tried = vec![self.args.dialect.spoken_at(self.args.connect.as_ref())];
         loop {
             let dialect = &tried[tried.len() - 1];
             let opening = self.opening(dialect).map_err(Unreached::Usage)?;

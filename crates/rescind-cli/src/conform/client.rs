@@ -123,7 +123,7 @@ impl ClientArgs {
 
     fn options(&self) -> Result<ClientOptions, String> {
         let all: Vec<&str> = CLIENT_CHECKS.iter().map(|check| check.id).collect();
-        let mut options = ClientOptions::new(self.dialect.spoken().dialect.clone());
+        let mut options = ClientOptions::new(self.dialect.spoken().dialect);
         if self.listen.is_some() {
             // Messages are whole there, and lines on the way to it.
             options.dialect.framing = Framing::Newline;

@@ -17,13 +17,15 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
+use crate::address::Listen;
+
 /// Which dialect to speak.
 #[derive(Clone, Debug, Args)]
 pub struct DialectArgs {
     /// The protocol to speak: jsonrpc, acp, lsp, mcp, abp, dap or erlmcp, or a revision of one;
-    /// `rescind dialects` lists them
-    #[arg(long, value_name = "NAME", default_value = "acp", value_parser = NameParser, hide_possible_values = true)]
-    dialect: Spoken,
+    /// `rescind dialects` lists them [default: acp, or mcp-http at an http:// address]
+    #[arg(long, value_name = "NAME", value_parser = NameParser, hide_possible_values = true)]
+    dialect: Option<Spoken>,
 
     /// Speak the dialect that this JSON file describes: `{"base": NAME}`, and whatever differs from
     /// that one
@@ -32,10 +34,19 @@ pub struct DialectArgs {
 }
 
 impl DialectArgs {
-    /// The dialect to speak.
+    /// Returns the dialect to speak on standard streams.
     #[must_use]
-    pub fn spoken(&self) -> &Spoken {
-        self.dialect_file.as_ref().unwrap_or(&self.dialect)
+    pub fn spoken(&self) -> Spoken {
+        self.spoken_at(None)
+    }
+
+    /// Returns the dialect to speak at this address. An address of HTTP alone says that it is MCP.
+    pub(crate) fn spoken_at(&self, address: Option<&Listen>) -> Spoken {
+        let named = self.dialect_file.as_ref().or(self.dialect.as_ref()).cloned();
+        named.unwrap_or_else(|| match address {
+            Some(Listen::Http(_)) => Spoken::preset(Dialect::MCP_HTTP),
+            Some(Listen::WebSocket(_)) | None => Spoken::preset(Dialect::ACP_V1),
+        })
     }
 }
 

@@ -126,13 +126,13 @@ pub struct RelayArgs {
     quiet: bool,
 
     /// Relay for whoever opens a session there, such as `http://127.0.0.1:8080/mcp`: MCP over HTTP, in the
-    /// revisions of `--dialect mcp-http` or one of them, or ACP. Each session has a server. With port 0 the system
+    /// revisions of `--dialect mcp-http` or one of them, or ACP with `--dialect acp`. Each session has a server. With port 0 the system
     /// chooses one. The address is printed to standard error. A signal cancels and answers what is in flight
     #[arg(long, value_name = "URL", conflicts_with_all = ["runtime", "dialect_file", "client", "server", "answer_after_end", "trace", "on_stuck", "fault", "ca"], group = "address")]
     listen: Option<Listen>,
 
     /// Relay to the server there instead of spawning COMMAND, such as `http://127.0.0.1:8080/mcp` or
-    /// `https://example.com/mcp`: MCP over HTTP, in the revision that the client speaks, or ACP. With --token-file the
+    /// `https://example.com/mcp`: MCP over HTTP, in the revision that the client speaks, or ACP with `--dialect acp`. With --token-file the
     /// server is shown that secret
     #[arg(long, value_name = "URL", conflicts_with_all = ["command", "runtime", "dialect_file", "client", "server", "on_stuck", "fault", "cwd", "env", "exit_grace", "leave_detached", "servers", "session_idle", "allow_origin", "allow_anyone", "connections", "memory"], group = "address")]
     connect: Option<Listen>,

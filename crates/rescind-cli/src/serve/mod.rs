@@ -56,7 +56,8 @@ pub struct ServeArgs {
     /// `ws://localhost:0/abp`, over TLS if it begins with `wss://`, or on the Unix socket `unix:FILE`, on tokio. With port 0 the system chooses one. The address is
     /// printed to standard error. Ctrl-C cancels and answers what is in flight, SIGTERM gives it --grace
     /// to finish first; a second signal waits for nothing. `http://127.0.0.1:8080/mcp` is MCP over HTTP, in the
-    /// revisions of `--dialect mcp-http` or one of them, or ACP with `--dialect acp` or `acp-v2`
+    /// revisions of `--dialect mcp-http`, which is the default there, or one of them. It is ACP with
+    /// `--dialect acp` or `acp-v2`
     #[arg(long, value_name = "URL", conflicts_with = "runtime", group = "address")]
     listen: Option<Listen>,
 
@@ -107,7 +108,7 @@ It also answers what the dialect opens with: `initialize`, and `session/new`, `s
 Examples:
   printf '%s\n' '{"jsonrpc":"2.0","id":1,"method":"echo","params":[1]}' | rescind serve
   rescind serve --listen ws://127.0.0.1:8080
-  rescind serve --listen http://127.0.0.1:8080/mcp --dialect mcp-http
+  rescind serve --listen http://127.0.0.1:8080/mcp
   rescind serve --listen http://127.0.0.1:8080/acp --dialect acp
   rescind call --connect ws://127.0.0.1:8080 --cancel-after 300ms sleep '{"ms":10000}'"#;
 
@@ -141,7 +142,7 @@ struct Ended {
 /// Runs the command.
 #[must_use]
 pub fn main(args: &ServeArgs) -> ExitCode {
-    let operations = operations::operations(&args.dialect.spoken().dialect);
+    let operations = operations::operations(&args.dialect.spoken_at(args.listen.as_ref()).dialect);
     let recording = match args.record.start(None) {
         Ok(recording) => recording,
         Err(error) => return usage_error(error),
@@ -162,7 +163,7 @@ fn serve_stdio(args: &ServeArgs, operations: &SharedOperations, recording: &Sess
     if input::is_directory() {
         return usage_error("standard input is a directory");
     }
-    let spoken = args.dialect.spoken();
+    let spoken = &args.dialect.spoken();
     let mut options = operations::options(spoken.on_stdio(Role::Server), operations);
     options.patience = FLUSH;
     let options = recording.connection("client", options);
@@ -223,7 +224,7 @@ fn serve_websockets(
     };
     let admission = args.clients.admission(token);
     let (address, operations) = (address.clone(), operations.clone());
-    let (spoken, grace) = (args.dialect.spoken().clone(), args.grace);
+    let (spoken, grace) = (args.dialect.spoken(), args.grace);
     let recorder = recording.recorder();
     let mut limits = ListenerLimits::DEFAULT;
     limits.connections = args.clients.connections;
@@ -257,7 +258,7 @@ fn serve_http(args: &ServeArgs, address: &Address, recording: &Session) -> ExitC
     if args.connections_per_address.is_some() {
         return usage_error("--connections-per-address is for a WebSocket");
     }
-    let spoken = args.dialect.spoken().clone();
+    let spoken = args.dialect.spoken_at(args.listen.as_ref());
     let service = Service::new(&spoken, address, &args.clients, recording.recorder());
     let ending = Ending::catch("rescind serve", recording);
     let served = service.and_then(|service| {
