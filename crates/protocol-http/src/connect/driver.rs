@@ -20,7 +20,7 @@ use tokio::sync::mpsc::{Receiver, Sender, UnboundedReceiver, channel, unbounded_
 use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::{Instant, Sleep, sleep_until, timeout};
 
-use super::exchange::{Headers, Message, Name, Report, Said, Wire};
+use super::exchange::{Headers, Message, Name, Report, Said, Stream, Wire};
 use super::options::ClientOptions;
 use super::target::Target;
 use crate::client::{ClientSession, Lane, Outgoing, ResponseStream};
@@ -39,10 +39,10 @@ pub(super) struct Driver {
     tasks: JoinSet<()>,
     calls: BTreeMap<u32, AbortHandle>,
     /// The streams that calls share, each with the session that it is of, if it is not that of the connection.
-    streams: BTreeMap<Option<String>, (u32, AbortHandle)>,
+    streams: BTreeMap<Option<String>, (Stream, AbortHandle)>,
     /// The calls whose response comes on such a stream.
-    shared: BTreeMap<u32, u32>,
-    next_stream: u32,
+    shared: BTreeMap<u32, Stream>,
+    last_stream: u32,
     /// The message or the streams that everything else waits for.
     opening: Vec<Name>,
     /// The messages that were taken while something opens.
@@ -104,7 +104,7 @@ impl Driver {
             calls: BTreeMap::new(),
             streams: BTreeMap::new(),
             shared: BTreeMap::new(),
-            next_stream: 0,
+            last_stream: 0,
             opening: Vec::new(),
             held: VecDeque::new(),
             in_order: VecDeque::new(),
@@ -334,11 +334,11 @@ impl Driver {
                 let rules = self.session.rules();
                 let listens = rules.has_sessions && self.wire.options.listens;
                 if self.opening.contains(&name) && self.error.is_none() && listens {
-                    self.listen(0, None);
+                    self.listen(Stream::Own, None);
                 }
                 self.post_next();
             }
-            Name::Stream(number) => self.unheard(number, &how.unwrap_or_default()),
+            Name::Stream(stream) => self.unheard(stream, &how.unwrap_or_default()),
         }
         self.release(name);
     }
@@ -366,49 +366,53 @@ impl Driver {
         }
     }
 
-    /// Returns the number of the stream of this session of ACP, or of the connection. Opens it first if it is not open.
+    /// Returns the stream of this session of ACP, or of the connection. Opens it first if it is not open.
     /// Everything else waits for that, since the server may not keep what it sends before. `None` if too many are open.
-    fn stream(&mut self, scope: Option<String>) -> Option<u32> {
-        if let Some((number, _)) = self.streams.get(&scope) {
-            return Some(*number);
+    fn stream(&mut self, scope: Option<String>) -> Option<Stream> {
+        if let Some((stream, _)) = self.streams.get(&scope) {
+            return Some(*stream);
         }
         if self.streams.len() >= self.wire.options.streams && !self.close_unused() {
             return None;
         }
-        let number = u32::from(scope.is_some()) * (self.next_stream + 1);
-        self.next_stream = self.next_stream.max(number);
-        self.opening.push(Name::Stream(number));
-        let task = self.listen(number, scope.as_deref());
-        self.streams.insert(scope, (number, task));
-        Some(number)
+        let stream = if scope.is_some() {
+            self.last_stream += 1;
+            Stream::Of(self.last_stream)
+        } else {
+            Stream::Own
+        };
+        self.opening.push(Name::Stream(stream));
+        let task = self.listen(stream, scope.as_deref());
+        self.streams.insert(scope, (stream, task));
+        Some(stream)
     }
 
     /// Closes the oldest stream of a session that no call waits for. Returns whether there was one.
     fn close_unused(&mut self) -> bool {
         let Self { streams, shared, opening, .. } = self;
-        let unused = streams.iter().filter(|(scope, (number, _))| {
-            let is_used = shared.values().any(|stream| stream == number);
-            scope.is_some() && !is_used && !opening.contains(&Name::Stream(*number))
+        let unused = streams.iter().filter(|(_, (stream, _))| {
+            let is_used = shared.values().any(|used| used == stream);
+            *stream != Stream::Own && !is_used && !opening.contains(&Name::Stream(*stream))
         });
-        let oldest = unused.min_by_key(|(_, (number, _))| *number);
+        let oldest = unused.min_by_key(|(_, (stream, _))| *stream);
         let closed = oldest.map(|(scope, _)| scope.clone()).and_then(|it| streams.remove(&it));
         closed.iter().for_each(|(_, task)| task.abort());
         closed.is_some()
     }
 
     /// Asks for the stream of the session itself, or in ACP of one in it.
-    fn listen(&mut self, number: u32, scope: Option<&str>) -> AbortHandle {
+    fn listen(&mut self, name: Stream, scope: Option<&str>) -> AbortHandle {
         let stream = ResponseStream::new(self.session.rules(), None, self.wire.options.stream);
         let mut headers = self.session.headers();
         headers.extend(scope.map(|scope| (SCOPE, scope.into())));
-        self.exchange(Name::Stream(number), stream, None, headers)
+        self.exchange(Name::Stream(name), stream, None, headers)
     }
 
     /// Settles as lost what was to come on a stream that is not read any more.
-    fn unheard(&mut self, number: u32, how: &str) {
+    fn unheard(&mut self, lost: Stream, how: &str) {
         self.wire.unheard(how);
-        self.streams.retain(|_, (stream, _)| *stream != number);
-        let calls = self.shared.iter().filter(|(_, stream)| **stream == number);
+        self.streams.retain(|_, (stream, _)| *stream != lost);
+        let calls = self.shared.iter().filter(|(_, stream)| **stream == lost);
         let calls: Vec<u32> = calls.map(|(call, _)| *call).collect();
         for call in calls {
             self.lose(call, how);

@@ -87,8 +87,17 @@ pub(super) enum Name {
     Call(u32),
     /// The message that is posted now in its order, with its place, and its number if it is a call.
     InOrder(Lane, Option<u32>),
-    /// The stream of the session itself, and in ACP those of the sessions in it.
-    Stream(u32),
+    /// A stream that is no response to a POST.
+    Stream(Stream),
+}
+
+/// A stream that the client asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Stream {
+    /// That of the session itself.
+    Own,
+    /// That of a session in a connection of ACP, as they were opened.
+    Of(u32),
 }
 
 /// A report of an exchange.
@@ -369,7 +378,10 @@ fn of_stream<'a>(
     headers: &Headers,
 ) -> ReceivedHead<'a> {
     let head = head(response, headers);
-    ReceivedHead { has_session: head.has_session && !matches!(name, Name::Stream(1..)), ..head }
+    ReceivedHead {
+        has_session: head.has_session && !matches!(name, Name::Stream(Stream::Of(_))),
+        ..head
+    }
 }
 
 /// Returns the time after which a server that is busy wants to be asked again.
