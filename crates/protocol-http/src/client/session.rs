@@ -291,4 +291,18 @@ mod tests {
         assert_eq!(lane(r#"{"id":1,"result":{}}"#), Some(Lane::InOrder));
         assert_eq!(lane("7"), None);
     }
+
+    #[test]
+    fn a_response_names_the_session_of_the_first_request_with_its_id_if_a_header_can() {
+        let mut session = ClientSession::with(&Rules::ACP_V1);
+        let long = "x".repeat(SCOPE_BYTES + 1);
+        for (id, name) in [(1, "one"), (1, "two"), (2, "\u{e9}"), (3, &long)] {
+            let asked = format!(r#"{{"id":{id},"method":"m","params":{{"sessionId":"{name}"}}}}"#);
+            assert_eq!(session.received(asked.as_bytes()), None);
+        }
+        for (id, scope) in [(1, Some("one")), (1, None), (2, None), (3, None)] {
+            let out = session.post(format!(r#"{{"id":{id},"result":1}}"#).as_bytes()).unwrap();
+            assert_eq!(out.scope.as_deref(), scope);
+        }
+    }
 }

@@ -1,12 +1,15 @@
 //! ACP: our client and our server, and servers that break off.
 
-use protocol_async::{Arrival, CallError, Responder, SentRequest};
+use protocol_async::{
+    Account, AccountLimits, Arrival, CallError, Grant, Options, Responder, SentRequest, Verdict,
+};
 use protocol_core::{Cause, Config};
 use protocol_http::Rules;
 use protocol_http::connect::{ClientOptions, connect};
 use protocol_http::server::ServerOptions;
 use serde_json::{Value, json};
 use tokio::io::AsyncWriteExt;
+use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
 use crate::broken::{Asked, Script};
@@ -31,9 +34,14 @@ fn open(url: &str, rules: &'static Rules) -> Client {
 fn open_with(url: &str, rules: &'static Rules, mut options: ClientOptions) -> Client {
     options.rules = rules;
     let config = Config::client(rules.dialect.clone());
-    let (peer, incoming, driver) = connect(url.parse().unwrap(), config, options);
+    spawn(url, Options::new(config), options)
+}
+
+fn spawn(url: &str, endpoint: Options, options: ClientOptions) -> Client {
+    let version = options.rules.version;
+    let (peer, incoming, driver) = connect(url.parse().unwrap(), endpoint, options);
     let driver: JoinHandle<_> = tokio::spawn(driver);
-    Client { peer, incoming, driver, version: rules.version }
+    Client { peer, incoming, driver, version }
 }
 
 /// Calls a method that waits, in a session.
@@ -157,12 +165,16 @@ async fn a_stream_is_open_before_a_message_about_it_leaves_and_cookies_come_back
 /// Opens a connection, whose stream begins.
 async fn opened(script: &Script, options: ClientOptions) -> (Client, Asked) {
     let client = open_with(&script.url, &Rules::ACP_V1, options);
+    let connection = initialized(script, &client).await;
+    (client, connection)
+}
+
+async fn initialized(script: &Script, client: &Client) -> Asked {
     let opening = client.call("initialize", json!({ "protocolVersion": 1 }));
     let head = "200 OK\r\nacp-connection-id: c1";
     script.asked().await.json(head, &json!(1), &json!({ "protocolVersion": 1 })).await;
     assert!(opening.await.is_ok());
-    let listening = listening(script, None).await;
-    (client, begin(listening).await)
+    begin(listening(script, None).await).await
 }
 
 /// Reads the request for the stream of a session, or of the connection.
@@ -263,4 +275,37 @@ async fn a_stream_that_no_call_waits_for_is_closed_for_one_more() {
     assert_eq!(call.await.unwrap(), 1);
     let (_call, _, _stream) = prompt(&script, &client, "two").await;
     stream.closed().await;
+}
+
+#[tokio::test]
+async fn a_client_that_has_no_room_to_read_still_opens_streams() {
+    let script = Script::new().await;
+    let account = Account::new(AccountLimits::of(1 << 20));
+    let (told, mut grants) = mpsc::unbounded_channel();
+    let connected = |observer| {
+        let mut endpoint = Options::new(Config::client(Rules::ACP_V1.dialect.clone()));
+        (endpoint.account, endpoint.observer) = (Some(account.clone()), observer);
+        let mut options = ClientOptions::default();
+        options.rules = &Rules::ACP_V1;
+        spawn(&script.url, endpoint, options)
+    };
+    // Only whoever has more than its share is limited, so there are two.
+    let _other = connected(None);
+    let client = connected(Some(Box::new(move |verdict: &Verdict| {
+        if let Verdict::Granted { grant } = verdict {
+            told.send(*grant).unwrap();
+        }
+    })));
+    let mut connection = initialized(&script, &client).await;
+    let long = json!({ "jsonrpc": "2.0", "method": "m", "params": ["x".repeat(64 << 10)] });
+    let event = format!("data: {long}\n\n");
+    let chunk = format!("{:x}\r\n{event}\r\n", event.len());
+    connection.stream.write_all(chunk.repeat(13).as_bytes()).await.unwrap();
+    while grants.recv().await.unwrap() != Grant::NoReading {}
+    let (_prompt, _, _stream) = prompt(&script, &client, "one").await;
+    let _lost = client.call("session/prompt", json!({ "sessionId": "two" }));
+    let refused = listening(&script, Some("two")).await;
+    let _next = client.call("session/list", json!({}));
+    refused.says("405 No\r\ncontent-length: 0\r\n\r\n").await;
+    assert_eq!(taken(&script).await["method"], "session/list");
 }
