@@ -5,14 +5,18 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use protocol_core::WireId;
+use protocol_core::{Limits, WireId};
 use protocol_json::{Members, member, path, string, text, value};
+use serde_json::value::RawValue;
 
 use crate::head::SCOPE;
 use crate::post::scope;
 use crate::rules::{Rules, VersionHeader};
 
 const VERSION: [&str; 3] = ["params", "_meta", "io.modelcontextprotocol/protocolVersion"];
+/// The requests of the server whose sessions are known at the same time, and the bytes of the name of a session.
+const MOST_ASKED: usize = Limits::DEFAULT.requests;
+const SCOPE_BYTES: usize = 1_024;
 const NAMES: [&str; 4] = ["method", "id", "params", "result"];
 const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
@@ -113,7 +117,8 @@ impl ClientSession {
         let at = |names: &[&str]| path(json, names).and_then(text);
         let lane = match (&*method, request.is_some()) {
             ("initialize", true) => Lane::First,
-            ("notifications/initialized", false) => Lane::Last,
+            // Where streams are shared, that of the connection is open by then.
+            ("notifications/initialized", false) if !self.rules.shares_streams => Lane::Last,
             (_, true) if !self.rules.shares_streams => Lane::Free,
             // A response to the POST of another request comes at once. So no cancel overtakes what it cancels.
             _ => Lane::InOrder,
@@ -127,9 +132,9 @@ impl ClientSession {
         let scope = match (&request, self.rules.shares_streams) {
             (_, false) => None,
             _ if method.is_empty() => id.and_then(|id| self.asked.remove(&id)),
-            _ => members.raw(2).and_then(scope),
+            _ => members.raw(2).and_then(plain_scope),
         };
-        headers.extend(scope.iter().filter(|it| is_plain(it)).map(|it| (SCOPE, it.clone())));
+        headers.extend(scope.iter().map(|it| (SCOPE, it.clone())));
         if self.rules.version_header == VersionHeader::OfBody {
             // The body counts. A message without the member has that of the revision.
             let said = at(&VERSION).filter(|it| is_plain(it));
@@ -167,10 +172,13 @@ impl ClientSession {
         let members = Members::of(json, &NAMES)?;
         let id = members.token(1).and_then(WireId::from_json)?;
         match members.token(0) {
-            None => members.raw(3).and_then(scope),
+            None => members.raw(3).and_then(plain_scope),
             Some(_) => {
-                let scope = members.raw(2).and_then(scope)?;
-                self.asked.insert(id, scope);
+                let scope = members.raw(2).and_then(plain_scope)?;
+                if self.asked.len() < MOST_ASKED {
+                    // The endpoint takes the first request with an id.
+                    self.asked.entry(id).or_insert(scope);
+                }
                 None
             }
         }
@@ -192,6 +200,11 @@ impl ClientSession {
         self.is_open = true;
         true
     }
+}
+
+/// Returns the session of ACP that a message is about, if a header can name it.
+fn plain_scope(params: &RawValue) -> Option<String> {
+    scope(params).filter(|it| it.len() <= SCOPE_BYTES && is_plain(it))
 }
 
 /// Returns whether a header can have this value as it is.
@@ -277,5 +290,19 @@ mod tests {
         assert_eq!(lane(r#"{"method":"notifications/cancelled"}"#), Some(Lane::InOrder));
         assert_eq!(lane(r#"{"id":1,"result":{}}"#), Some(Lane::InOrder));
         assert_eq!(lane("7"), None);
+    }
+
+    #[test]
+    fn a_response_names_the_session_of_the_first_request_with_its_id_if_a_header_can() {
+        let mut session = ClientSession::with(&Rules::ACP_V1);
+        let long = "x".repeat(SCOPE_BYTES + 1);
+        for (id, name) in [(1, "one"), (1, "two"), (2, "\u{e9}"), (3, &long)] {
+            let asked = format!(r#"{{"id":{id},"method":"m","params":{{"sessionId":"{name}"}}}}"#);
+            assert_eq!(session.received(asked.as_bytes()), None);
+        }
+        for (id, scope) in [(1, Some("one")), (1, None), (2, None), (3, None)] {
+            let out = session.post(format!(r#"{{"id":{id},"result":1}}"#).as_bytes()).unwrap();
+            assert_eq!(out.scope.as_deref(), scope);
+        }
     }
 }

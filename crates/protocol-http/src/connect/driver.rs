@@ -20,7 +20,7 @@ use tokio::sync::mpsc::{Receiver, Sender, UnboundedReceiver, channel, unbounded_
 use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::{Instant, Sleep, sleep_until, timeout};
 
-use super::exchange::{Headers, Message, Name, Report, Said, Wire};
+use super::exchange::{Headers, Message, Name, Report, Said, Stream, Wire};
 use super::options::ClientOptions;
 use super::target::Target;
 use crate::client::{ClientSession, Lane, Outgoing, ResponseStream};
@@ -39,20 +39,20 @@ pub(super) struct Driver {
     tasks: JoinSet<()>,
     calls: BTreeMap<u32, AbortHandle>,
     /// The streams that calls share, each with the session that it is of, if it is not that of the connection.
-    streams: BTreeMap<Option<String>, u32>,
+    streams: BTreeMap<Option<String>, (Stream, AbortHandle)>,
     /// The calls whose response comes on such a stream.
-    shared: BTreeMap<u32, u32>,
-    next_stream: u32,
+    shared: BTreeMap<u32, Stream>,
+    last_stream: u32,
     /// The message or the streams that everything else waits for.
     opening: Vec<Name>,
     /// The messages that were taken while something opens.
     held: VecDeque<Message>,
-    /// The messages without a response, of which one at a time is posted.
+    /// The messages of which one at a time is posted: those without a response, and in ACP all.
     in_order: VecDeque<(Outgoing, Message)>,
     is_posting: bool,
     reports: (Sender<Report>, Receiver<Report>),
-    /// The report of the message that is posted, which waits for no room to read.
-    posted: (Sender<Report>, Receiver<Report>),
+    /// The reports of heads, which wait for no room to read: of the message that is posted, and of streams that open.
+    heads: (Sender<Report>, Receiver<Report>),
     /// The calls that have settled, and whether a response came.
     settled: UnboundedReceiver<(u32, bool)>,
     /// The calls whose response has come, and whose stream may be open still.
@@ -104,13 +104,13 @@ impl Driver {
             calls: BTreeMap::new(),
             streams: BTreeMap::new(),
             shared: BTreeMap::new(),
-            next_stream: 0,
+            last_stream: 0,
             opening: Vec::new(),
             held: VecDeque::new(),
             in_order: VecDeque::new(),
             is_posting: false,
             reports: channel(1),
-            posted: channel(1),
+            heads: channel(1),
             settled,
             responded: VecDeque::new(),
             out: Messages::default(),
@@ -151,7 +151,7 @@ impl Driver {
         if let Poll::Ready(Some((number, has_response))) = self.settled.poll_recv(cx) {
             return Poll::Ready(Wake::Settled(number, has_response));
         }
-        if let Poll::Ready(Some(report)) = self.posted.1.poll_recv(cx) {
+        if let Poll::Ready(Some(report)) = self.heads.1.poll_recv(cx) {
             return Poll::Ready(Wake::Report(report));
         }
         while let Poll::Ready(Some(_)) = self.tasks.poll_join_next(cx) {}
@@ -205,8 +205,7 @@ impl Driver {
                 self.wire.untaken(&message.bytes, "the session takes no such message");
                 continue;
             };
-            let number = out.request.as_ref().and_then(|id| id.as_json().parse().ok());
-            match (out.lane, number) {
+            match (out.lane, call_of(&out)) {
                 (Lane::First, Some(number)) => {
                     self.opening.push(Name::Call(number));
                     self.call(number, out, message);
@@ -216,21 +215,23 @@ impl Driver {
                     if lane == Lane::Last {
                         self.opening.push(Name::InOrder(lane, None));
                     }
-                    if self.session.rules().shares_streams {
-                        match (number, self.stream(out.scope.clone())) {
-                            (None, _) => {}
-                            (Some(number), Some(stream)) => _ = self.shared.insert(number, stream),
-                            (Some(number), None) => {
-                                self.lose(number, TOO_MANY);
-                                continue;
-                            }
-                        }
+                    if number.is_none_or(|number| self.share(number, out.scope.clone())) {
+                        self.in_order.push_back((out, message));
+                        self.post_next();
                     }
-                    self.in_order.push_back((out, message));
-                    self.post_next();
                 }
             }
         }
+    }
+
+    /// Lets a call wait for its response on the stream of its session. Returns whether it does, and is not lost.
+    fn share(&mut self, number: u32, scope: Option<String>) -> bool {
+        let stream = self.stream(scope);
+        match stream {
+            Some(stream) => _ = self.shared.insert(number, stream),
+            None => self.lose(number, TOO_MANY),
+        }
+        stream.is_some()
     }
 
     /// Posts a request.
@@ -252,7 +253,7 @@ impl Driver {
         }
         let Some((out, message)) = self.in_order.pop_front() else { return };
         self.is_posting = true;
-        let call = out.request.as_ref().and_then(|id| id.as_json().parse().ok());
+        let call = call_of(&out);
         let post = self.wire.clone().post(out.headers, message, call.is_some());
         self.spawn(Name::InOrder(out.lane, call), post);
     }
@@ -264,8 +265,8 @@ impl Driver {
         post: Option<(Headers, Message)>,
         headers: Headers,
     ) -> AbortHandle {
-        let reports = self.reports.0.clone();
-        self.spawn(name, self.wire.clone().exchange(name, stream, post, headers, reports))
+        let (reports, heads) = (self.reports.0.clone(), self.heads.0.clone());
+        self.spawn(name, self.wire.clone().exchange(name, stream, post, headers, reports, heads))
     }
 
     /// Starts a task, and reports how it ended, even if it panicked.
@@ -274,11 +275,7 @@ impl Driver {
         name: Name,
         task: impl Future<Output = Said> + Send + 'static,
     ) -> AbortHandle {
-        let reports = match name {
-            Name::InOrder(..) => &self.posted.0,
-            Name::Call(_) | Name::Stream(_) => &self.reports.0,
-        };
-        let reports = reports.clone();
+        let (reports, heads) = (self.reports.0.clone(), self.heads.0.clone());
         self.tasks.spawn(async move {
             let mut task = pin!(task);
             let said = poll_fn(|cx| {
@@ -286,6 +283,10 @@ impl Driver {
                 polled.unwrap_or_else(|_| Poll::Ready(Said::Lost("its task panicked".into())))
             });
             let said = said.await;
+            // Room to read may come only from what waits for these.
+            let is_head = matches!(name, Name::InOrder(..))
+                || matches!(said, Said::Refused(_) | Said::SessionGone);
+            let reports = if is_head { heads } else { reports };
             let _ = reports.send(Report { name, said }).await;
         })
     }
@@ -294,8 +295,8 @@ impl Driver {
     async fn post_rest(&mut self) {
         while self.is_posting || !self.in_order.is_empty() {
             self.post_next();
-            let _ = self.posted.1.recv().await;
-            self.is_posting = false;
+            let report = self.heads.1.recv().await;
+            self.is_posting &= !report.is_none_or(|it| matches!(it.name, Name::InOrder(..)));
         }
     }
 
@@ -317,7 +318,7 @@ impl Driver {
             }
             Said::Listening => return self.release(name),
             Said::Over => None,
-            Said::Lost(how) => Some(how),
+            Said::Refused(how) | Said::Lost(how) => Some(how),
             Said::SessionGone => Some(self.end_session()),
         };
         match name {
@@ -333,11 +334,11 @@ impl Driver {
                 let rules = self.session.rules();
                 let listens = rules.has_sessions && self.wire.options.listens;
                 if self.opening.contains(&name) && self.error.is_none() && listens {
-                    self.listen(0, None);
+                    self.listen(Stream::Own, None);
                 }
                 self.post_next();
             }
-            Name::Stream(number) => self.unheard(number, &how.unwrap_or_default()),
+            Name::Stream(stream) => self.unheard(stream, &how.unwrap_or_default()),
         }
         self.release(name);
     }
@@ -365,36 +366,53 @@ impl Driver {
         }
     }
 
-    /// Returns the number of the stream of this session of ACP, or of the connection. Opens it first if it is not open.
+    /// Returns the stream of this session of ACP, or of the connection. Opens it first if it is not open.
     /// Everything else waits for that, since the server may not keep what it sends before. `None` if too many are open.
-    fn stream(&mut self, scope: Option<String>) -> Option<u32> {
-        if let Some(number) = self.streams.get(&scope) {
-            return Some(*number);
+    fn stream(&mut self, scope: Option<String>) -> Option<Stream> {
+        if let Some((stream, _)) = self.streams.get(&scope) {
+            return Some(*stream);
         }
-        if self.streams.len() >= self.wire.options.streams {
+        if self.streams.len() >= self.wire.options.streams && !self.close_unused() {
             return None;
         }
-        let number = u32::from(scope.is_some()) * (self.next_stream + 1);
-        self.next_stream = self.next_stream.max(number);
-        self.opening.push(Name::Stream(number));
-        self.listen(number, scope.as_deref());
-        self.streams.insert(scope, number);
-        Some(number)
+        let stream = if scope.is_some() {
+            self.last_stream += 1;
+            Stream::Of(self.last_stream)
+        } else {
+            Stream::Own
+        };
+        self.opening.push(Name::Stream(stream));
+        let task = self.listen(stream, scope.as_deref());
+        self.streams.insert(scope, (stream, task));
+        Some(stream)
+    }
+
+    /// Closes the oldest stream of a session that no call waits for. Returns whether there was one.
+    fn close_unused(&mut self) -> bool {
+        let Self { streams, shared, opening, .. } = self;
+        let unused = streams.iter().filter(|(_, (stream, _))| {
+            let is_used = shared.values().any(|used| used == stream);
+            *stream != Stream::Own && !is_used && !opening.contains(&Name::Stream(*stream))
+        });
+        let oldest = unused.min_by_key(|(_, (stream, _))| *stream);
+        let closed = oldest.map(|(scope, _)| scope.clone()).and_then(|it| streams.remove(&it));
+        closed.iter().for_each(|(_, task)| task.abort());
+        closed.is_some()
     }
 
     /// Asks for the stream of the session itself, or in ACP of one in it.
-    fn listen(&mut self, number: u32, scope: Option<&str>) {
+    fn listen(&mut self, name: Stream, scope: Option<&str>) -> AbortHandle {
         let stream = ResponseStream::new(self.session.rules(), None, self.wire.options.stream);
         let mut headers = self.session.headers();
         headers.extend(scope.map(|scope| (SCOPE, scope.into())));
-        self.exchange(Name::Stream(number), stream, None, headers);
+        self.exchange(Name::Stream(name), stream, None, headers)
     }
 
     /// Settles as lost what was to come on a stream that is not read any more.
-    fn unheard(&mut self, number: u32, how: &str) {
+    fn unheard(&mut self, lost: Stream, how: &str) {
         self.wire.unheard(how);
-        self.streams.retain(|_, stream| *stream != number);
-        let calls = self.shared.iter().filter(|(_, stream)| **stream == number);
+        self.streams.retain(|_, (stream, _)| *stream != lost);
+        let calls = self.shared.iter().filter(|(_, stream)| **stream == lost);
         let calls: Vec<u32> = calls.map(|(call, _)| *call).collect();
         for call in calls {
             self.lose(call, how);
@@ -404,6 +422,8 @@ impl Driver {
     fn lose(&mut self, number: u32, how: &str) {
         self.calls.remove(&number);
         self.shared.remove(&number);
+        // The server would begin what nobody awaits or can cancel.
+        self.in_order.retain(|(out, _)| call_of(out) != Some(number));
         self.hub.lose_call(number, how);
     }
 
@@ -457,6 +477,11 @@ fn take_over(dialect: &mut Dialect) {
         revision.order = MessageOrder::MayChange;
         revision.closed_stream.get_or_insert(Cause::PeerGone);
     }
+}
+
+/// Returns the number of the call that a message is.
+fn call_of(out: &Outgoing) -> Option<u32> {
+    out.request.as_ref()?.as_json().parse().ok()
 }
 
 fn now(start: Instant) -> Timestamp {

@@ -19,12 +19,12 @@ use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
 use protocol_async::hub::Charge;
 use tokio::sync::mpsc::Sender;
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, timeout};
 
 use super::link::{Link, Links};
 use super::options::ClientOptions;
 use super::target::Target;
-use crate::client::{Lane, ReceivedHead, ResponseStream, StreamInput, StreamStep};
+use crate::client::{Lane, ReceivedHead, ResponseStream, StreamInput, StreamPhase, StreamStep};
 use crate::rules::Rules;
 
 /// The connections that a request is tried on. One that is shared may end just before the request leaves.
@@ -35,6 +35,8 @@ const COOKIE_BYTES: usize = 4 << 10;
 
 /// The headers that name a session, or in ACP a connection.
 const SESSIONS: [&str; 2] = [Rules::MCP_2025_03_26.session_header, Rules::ACP_V1.session_header];
+
+const TOO_LONG: &str = "the server took too long (options.post_time)";
 
 /// The shortest time before a busy server is asked again, whatever it names.
 const SHORTEST_PAUSE: Duration = Duration::from_millis(100);
@@ -97,8 +99,17 @@ pub(super) enum Name {
     Call(u32),
     /// The message that is posted now in its order, with its place, and its number if it is a call.
     InOrder(Lane, Option<u32>),
-    /// The stream of the session itself, and in ACP those of the sessions in it.
-    Stream(u32),
+    /// A stream that is no response to a POST.
+    Stream(Stream),
+}
+
+/// A stream that the client asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Stream {
+    /// That of the session itself.
+    Own,
+    /// That of a session in a connection of ACP, as they were opened.
+    Of(u32),
 }
 
 /// A report of an exchange.
@@ -112,8 +123,10 @@ pub(super) struct Report {
 pub(super) enum Said {
     /// A message came, in a response with this session id.
     Message(Vec<u8>, Option<String>),
-    /// The head of a stream came.
+    /// The head of a stream came, and what waited for it goes on.
     Listening,
+    /// The stream that others wait for did not begin.
+    Refused(String),
     /// The exchange is over, and so is its call.
     Over,
     /// It is over without the response.
@@ -193,7 +206,7 @@ impl Wire {
         is_call: bool,
     ) -> Said {
         let (body, _charge) = (Bytes::from(message.bytes), message.charge);
-        let send = self.send_until_taken(&headers, &body);
+        let send = self.send_until_taken(&headers, &body, is_call);
         let mut is_gone = false;
         let why = match timeout(self.options.post_time, send).await {
             Ok(Ok(response)) if response.status().is_success() => return Said::Over,
@@ -202,7 +215,7 @@ impl Wire {
                 format!("the server responded with status {}", response.status().as_u16())
             }
             Ok(Err(error)) => error.to_string(),
-            Err(_) => "the server took too long (options.post_time)".into(),
+            Err(_) => TOO_LONG.into(),
         };
         // A call that was not taken settles as lost.
         if !is_call {
@@ -211,15 +224,18 @@ impl Wire {
         if is_gone { Said::SessionGone } else { Said::Lost(why) }
     }
 
-    /// Posts a message, and again as long as a busy server names a time for that.
+    /// Posts a message, and again as long as a busy server names a time for that. A call is posted once, since the cancel
+    /// that makes room may wait behind it.
     async fn send_until_taken(
         &self,
         headers: &Headers,
         body: &Bytes,
+        is_call: bool,
     ) -> io::Result<Response<Incoming>> {
         loop {
             let (response, _link) = self.send(Method::POST, headers, body.clone()).await?;
-            match retry_after(&response).filter(|pause| *pause < self.options.post_time) {
+            let pause = retry_after(&response).filter(|_| !is_call);
+            match pause.filter(|pause| *pause < self.options.post_time) {
                 Some(pause) => sleep(pause).await,
                 None => return Ok(response),
             }
@@ -254,29 +270,33 @@ impl Wire {
         mut post: Option<(Headers, Message)>,
         session: Headers,
         reports: Sender<Report>,
+        heads: Sender<Report>,
     ) -> Said {
+        // Everything else waits for the head of a stream that is shared, so it has a time to come.
+        let is_awaited = matches!(name, Name::Stream(_)) && stream.rules().shares_streams;
+        let mut awaited = is_awaited.then(Instant::now);
         loop {
-            let (method, mut headers, body, charge) = match post.take() {
-                Some((headers, Message { bytes, charge })) => {
-                    (Method::POST, headers, Bytes::from(bytes), Some(charge))
-                }
-                None => (Method::GET, session.clone(), Bytes::new(), None),
-            };
-            let last = stream.last_event_id().filter(|_| method == Method::GET);
-            headers.extend(last.map(|id| ("last-event-id", id.into())));
-            let sent = self.send(method, &headers, body).await;
-            drop(charge);
-            let failed = match sent {
-                Ok((response, _link)) => match stream.head(&of_stream(name, &response, &headers)) {
-                    StreamStep::Read => self.read(name, &mut stream, response, &reports).await,
-                    StreamStep::Resume => {
-                        sleep(stream.retry()).await;
-                        continue;
+            let ask = self.ask(post.take(), &session, stream.last_event_id());
+            let failed = match self.in_time(awaited, ask).await {
+                Ok((response, _link, headers)) => {
+                    match stream.head(&of_stream(name, &response, &headers)) {
+                        StreamStep::Read => {
+                            // Any other body is a refusal.
+                            if stream.phase() == StreamPhase::Events && awaited.take().is_some() {
+                                let _ = heads.send(Report { name, said: Said::Listening }).await;
+                            }
+                            let read = self.read(name, &mut stream, response, &reports);
+                            self.in_time(awaited, read).await
+                        }
+                        StreamStep::Resume => {
+                            sleep(stream.retry()).await;
+                            continue;
+                        }
+                        StreamStep::LoseSession => break Said::SessionGone,
+                        _ => break lost(awaited.is_some(), stream.loss()),
                     }
-                    StreamStep::LoseSession => break Said::SessionGone,
-                    _ => break Said::Lost(stream.loss()),
-                },
-                Err(error) => Err(error.to_string()),
+                }
+                Err(error) => Err(error),
             };
             let (message, step) = stream.end(failed.is_ok());
             if let Some(message) = message {
@@ -288,11 +308,44 @@ impl Wire {
                 StreamStep::Resume => sleep(stream.retry()).await,
                 StreamStep::Lose => {
                     let why = failed.err().map_or_else(String::new, |why| format!(": {why}"));
-                    break Said::Lost(stream.loss() + &why);
+                    break lost(awaited.is_some(), stream.loss() + &why);
                 }
                 _ => break Said::Over,
             }
         }
+    }
+
+    /// Posts a request, or asks for what a stream goes on with. Returns the headers that it had, too.
+    async fn ask(
+        &self,
+        post: Option<(Headers, Message)>,
+        session: &Headers,
+        last_event_id: Option<&str>,
+    ) -> Result<(Response<Incoming>, Link, Headers), String> {
+        let (method, headers, body, _charge) = match post {
+            Some((headers, Message { bytes, charge })) => {
+                (Method::POST, headers, Bytes::from(bytes), Some(charge))
+            }
+            None => {
+                let last = last_event_id.map(|id| ("last-event-id", id.into()));
+                let headers = session.iter().cloned().chain(last).collect();
+                (Method::GET, headers, Bytes::new(), None)
+            }
+        };
+        let sent = self.send(method, &headers, body).await;
+        let (response, link) = sent.map_err(|error| error.to_string())?;
+        Ok((response, link, headers))
+    }
+
+    /// Carries out a step, for which there is a time if others have awaited it since an instant.
+    async fn in_time<T>(
+        &self,
+        awaited: Option<Instant>,
+        step: impl Future<Output = Result<T, String>>,
+    ) -> Result<T, String> {
+        let post_time = self.options.post_time;
+        let time = awaited.map_or(Duration::MAX, |since| post_time.saturating_sub(since.elapsed()));
+        timeout(time, step).await.unwrap_or_else(|_| Err(TOO_LONG.into()))
     }
 
     /// Reads a body to its end, and returns the session id of its head.
@@ -304,9 +357,6 @@ impl Wire {
         reports: &Sender<Report>,
     ) -> Result<Option<String>, String> {
         let session = value(&response, stream.rules().session_header).map(ToString::to_string);
-        if let Name::Stream(_) = name {
-            let _ = reports.send(Report { name, said: Said::Listening }).await;
-        }
         let mut body = response.into_body();
         while let Some(frame) = body.frame().await {
             let Ok(data) = frame.map_err(|error| error.to_string())?.into_data() else { continue };
@@ -320,6 +370,11 @@ impl Wire {
         }
         Ok(session)
     }
+}
+
+/// Says how an exchange ended, whose head others may still have awaited.
+const fn lost(is_awaited: bool, how: String) -> Said {
+    if is_awaited { Said::Refused(how) } else { Said::Lost(how) }
 }
 
 fn head<'a>(response: &'a Response<Incoming>, headers: &Headers) -> ReceivedHead<'a> {
@@ -337,7 +392,10 @@ fn of_stream<'a>(
     headers: &Headers,
 ) -> ReceivedHead<'a> {
     let head = head(response, headers);
-    ReceivedHead { has_session: head.has_session && !matches!(name, Name::Stream(1..)), ..head }
+    ReceivedHead {
+        has_session: head.has_session && !matches!(name, Name::Stream(Stream::Of(_))),
+        ..head
+    }
 }
 
 /// Returns the time after which a server that is busy wants to be asked again.

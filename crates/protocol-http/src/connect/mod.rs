@@ -30,7 +30,8 @@
 //!
 //! # A lost stream
 //!
-//! In ACP, a lost stream loses the calls whose response was to come on it.
+//! In ACP, a lost stream loses the calls whose response was to come on it. One that is resumed loses none, although what
+//! the server sent in the gap does not come. A timeout for that is the host's.
 //!
 //! A stream that ends without the response is resumed where an event had an id and the revision has resumption. Otherwise
 //! its call settles as [`ConnectionLost`](protocol_async::CallError::ConnectionLost), and other calls go on. A server that

@@ -26,12 +26,12 @@ pub struct ClientOptions {
     /// The bounds of each response.
     pub stream: StreamLimits,
     /// The response streams at the same time; 256. The call of one more settles as lost at once. In ACP these are the
-    /// streams of sessions.
+    /// streams of sessions. For one more, the oldest that no call waits for is closed.
     pub streams: usize,
     /// The streams among them that the server leaves open behind the response; 16. With one more, the oldest is closed.
     pub settled_streams: usize,
-    /// The messages without a response that wait for the server to take the one before; 64. Above them, nothing more
-    /// leaves.
+    /// The messages that wait for the server to take the one before; 64. Above them, nothing more leaves. They have no
+    /// response. In ACP, calls are among them.
     pub waiting: usize,
     /// The bytes of those messages; 4 MiB. At them, nothing more leaves.
     pub waiting_bytes: usize,
@@ -45,7 +45,8 @@ pub struct ClientOptions {
     /// The time in which a connection has to open; 10 s.
     pub connect_time: Duration,
     /// The time in which the server has to take a message without a response; 30 s. In that time the message is posted
-    /// again when a busy server names a time for it (status 503 with `Retry-After`).
+    /// again when a busy server names a time for it (status 503 with `Retry-After`). In ACP, calls have the same time, and
+    /// so has the first head of a stream. They are not posted again.
     pub post_time: Duration,
     /// Whether the client asks for the stream of the session itself, where the revision has one; yes. In ACP it always does.
     pub listens: bool,

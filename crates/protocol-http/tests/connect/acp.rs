@@ -1,12 +1,15 @@
 //! ACP: our client and our server, and servers that break off.
 
-use protocol_async::{Arrival, CallError, Responder, SentRequest};
+use protocol_async::{
+    Account, AccountLimits, Arrival, CallError, Grant, Options, Responder, SentRequest, Verdict,
+};
 use protocol_core::{Cause, Config};
 use protocol_http::Rules;
 use protocol_http::connect::{ClientOptions, connect};
 use protocol_http::server::ServerOptions;
 use serde_json::{Value, json};
 use tokio::io::AsyncWriteExt;
+use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
 use crate::broken::{Asked, Script};
@@ -25,12 +28,20 @@ async fn start(rules: &'static Rules) -> (Host, Client) {
 }
 
 fn open(url: &str, rules: &'static Rules) -> Client {
-    let mut options = ClientOptions::default();
+    open_with(url, rules, ClientOptions::default())
+}
+
+fn open_with(url: &str, rules: &'static Rules, mut options: ClientOptions) -> Client {
     options.rules = rules;
     let config = Config::client(rules.dialect.clone());
-    let (peer, incoming, driver) = connect(url.parse().unwrap(), config, options);
+    spawn(url, Options::new(config), options)
+}
+
+fn spawn(url: &str, endpoint: Options, options: ClientOptions) -> Client {
+    let version = options.rules.version;
+    let (peer, incoming, driver) = connect(url.parse().unwrap(), endpoint, options);
     let driver: JoinHandle<_> = tokio::spawn(driver);
-    Client { peer, incoming, driver, version: rules.version }
+    Client { peer, incoming, driver, version }
 }
 
 /// Calls a method that waits, in a session.
@@ -155,4 +166,152 @@ async fn a_stream_is_open_before_a_message_about_it_leaves_and_cookies_come_back
     assert!(matches!(lost.await, Err(CallError::ConnectionLost { .. })));
     assert!(matches!(prompt.await, Err(CallError::ConnectionLost { .. })));
     assert!(client.driver.await.unwrap().is_err());
+}
+
+/// Opens a connection, whose stream begins.
+async fn opened(script: &Script, options: ClientOptions) -> (Client, Asked) {
+    let client = open_with(&script.url, &Rules::ACP_V1, options);
+    let connection = initialized(script, &client).await;
+    (client, connection)
+}
+
+async fn initialized(script: &Script, client: &Client) -> Asked {
+    let opening = client.call("initialize", json!({ "protocolVersion": 1 }));
+    let head = "200 OK\r\nacp-connection-id: c1";
+    script.asked().await.json(head, &json!(1), &json!({ "protocolVersion": 1 })).await;
+    assert!(opening.await.is_ok());
+    begin(listening(script, None).await).await
+}
+
+/// Reads the request for the stream of a session, or of the connection.
+async fn listening(script: &Script, session: Option<&str>) -> Asked {
+    let asked = script.asked().await;
+    assert!(asked.head.starts_with("GET "), "{}", asked.head);
+    let named = asked.head.lines().find_map(|line| line.strip_prefix("acp-session-id: "));
+    assert_eq!(named, session);
+    asked
+}
+
+/// Reads a message, and takes it.
+async fn taken(script: &Script) -> Value {
+    let posted = script.asked().await;
+    let body = posted.body.clone();
+    posted.says(TAKEN).await;
+    body
+}
+
+/// Calls a method about a session, and lets its stream begin before the server takes the call.
+async fn prompt(
+    script: &Script,
+    client: &Client,
+    session: &str,
+) -> (SentRequest<Value>, Value, Asked) {
+    let call = client.call("session/prompt", json!({ "sessionId": session }));
+    let stream = begin(listening(script, Some(session)).await).await;
+    (call, taken(script).await["id"].clone(), stream)
+}
+
+#[tokio::test]
+async fn a_call_whose_stream_is_refused_is_lost_and_never_posted() {
+    let json = r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"not here"}}"#;
+    let len = json.len();
+    let json = format!("content-type: application/json\r\ncontent-length: {len}\r\n\r\n{json}");
+    for (refusal, said) in [
+        ("405 No\r\ncontent-length: 0\r\n\r\n".to_owned(), "status 405"),
+        (format!("404 No\r\n{json}"), "status 404: not here"),
+        (format!("503 No\r\nretry-after: 0\r\n{json}"), "status 503: not here"),
+    ] {
+        let script = Script::new().await;
+        let (client, _connection) = opened(&script, ClientOptions::default()).await;
+        let lost = client.call("session/prompt", json!({ "sessionId": "s" }));
+        let _next = client.call("session/list", json!({}));
+        listening(&script, Some("s")).await.says(&refusal).await;
+        assert_eq!(taken(&script).await["method"], "session/list");
+        let how = how(lost.await);
+        assert!(how.contains(said), "{how}");
+    }
+}
+
+#[tokio::test]
+async fn a_stream_whose_head_never_comes_holds_up_no_cancel_for_ever() {
+    let script = Script::new().await;
+    let options = ClientOptions::default();
+    let post_time = options.post_time;
+    let (client, _connection) = opened(&script, options).await;
+    let (_prompt, _, _stream) = prompt(&script, &client, "one").await;
+    for body in
+        ["", "HTTP/1.1 404 No\r\ncontent-type: application/json\r\ncontent-length: 9\r\n\r\n{"]
+    {
+        let lost = client.call("session/prompt", json!({ "sessionId": "two" }));
+        let mut silent = listening(&script, Some("two")).await;
+        silent.stream.write_all(body.as_bytes()).await.unwrap();
+        client.peer.try_notify("session/cancel", json!({ "sessionId": "one" })).unwrap();
+        tokio::time::pause();
+        tokio::time::advance(post_time).await;
+        tokio::time::resume();
+        assert_eq!(taken(&script).await["method"], "session/cancel");
+        assert!(how(lost.await).contains("options.post_time"));
+    }
+}
+
+#[tokio::test]
+async fn a_call_that_a_busy_server_does_not_take_is_lost_and_holds_no_cancel_up() {
+    let script = Script::new().await;
+    let (client, _connection) = opened(&script, ClientOptions::default()).await;
+    let lost = client.call("session/list", json!({}));
+    let posted = script.asked().await;
+    client.peer.try_notify("session/cancel", json!({})).unwrap();
+    posted.says("503 Busy\r\nretry-after: 0\r\ncontent-length: 0\r\n\r\n").await;
+    assert_eq!(taken(&script).await["method"], "session/cancel");
+    assert!(how(lost.await).contains("status 503"));
+}
+
+#[tokio::test]
+async fn a_stream_that_no_call_waits_for_is_closed_for_one_more() {
+    let script = Script::new().await;
+    let mut options = ClientOptions::default();
+    options.streams = 2;
+    let (client, _connection) = opened(&script, options).await;
+    let (call, id, mut stream) = prompt(&script, &client, "one").await;
+    let lost = client.call("session/prompt", json!({ "sessionId": "two" }));
+    assert!(how(lost.await).contains("options.streams"));
+    let response = json!({ "jsonrpc": "2.0", "id": id, "result": 1 }).to_string();
+    let event = format!("{:x}\r\ndata: {response}\n\n\r\n", response.len() + 8);
+    stream.stream.write_all(event.as_bytes()).await.unwrap();
+    assert_eq!(call.await.unwrap(), 1);
+    let (_call, _, _stream) = prompt(&script, &client, "two").await;
+    stream.closed().await;
+}
+
+#[tokio::test]
+async fn a_client_that_has_no_room_to_read_still_opens_streams() {
+    let script = Script::new().await;
+    let account = Account::new(AccountLimits::of(1 << 20));
+    let (told, mut grants) = mpsc::unbounded_channel();
+    let connected = |observer| {
+        let mut endpoint = Options::new(Config::client(Rules::ACP_V1.dialect.clone()));
+        (endpoint.account, endpoint.observer) = (Some(account.clone()), observer);
+        let mut options = ClientOptions::default();
+        options.rules = &Rules::ACP_V1;
+        spawn(&script.url, endpoint, options)
+    };
+    // Only whoever has more than its share is limited, so there are two.
+    let _other = connected(None);
+    let client = connected(Some(Box::new(move |verdict: &Verdict| {
+        if let Verdict::Granted { grant } = verdict {
+            told.send(*grant).unwrap();
+        }
+    })));
+    let mut connection = initialized(&script, &client).await;
+    let long = json!({ "jsonrpc": "2.0", "method": "m", "params": ["x".repeat(64 << 10)] });
+    let event = format!("data: {long}\n\n");
+    let chunk = format!("{:x}\r\n{event}\r\n", event.len());
+    connection.stream.write_all(chunk.repeat(13).as_bytes()).await.unwrap();
+    while grants.recv().await.unwrap() != Grant::NoReading {}
+    let (_prompt, _, _stream) = prompt(&script, &client, "one").await;
+    let _lost = client.call("session/prompt", json!({ "sessionId": "two" }));
+    let refused = listening(&script, Some("two")).await;
+    let _next = client.call("session/list", json!({}));
+    refused.says("405 No\r\ncontent-length: 0\r\n\r\n").await;
+    assert_eq!(taken(&script).await["method"], "session/list");
 }
