@@ -109,9 +109,8 @@ pub struct CallArgs {
     #[arg(long)]
     json: bool,
 
-    /// Connect to the WebSocket there, such as `ws://127.0.0.1:8080`, `wss://example.com` or `unix:FILE`, or to the
-    /// server of MCP over HTTP at `http://127.0.0.1:8080/mcp` or `https://example.com/mcp`, with `--dialect acp` or
-    /// `acp-v2` of ACP, instead of spawning COMMAND
+    /// Connect to the server at URL instead of spawning COMMAND. URL is `unix:FILE`, or begins with `ws://`, `wss://`,
+    /// `http://` or `https://`. Over HTTP it is a server of MCP, unless `--dialect` names `acp` or `acp-v2`
     #[arg(long, value_name = "URL", conflicts_with_all = ["command", "runtime", "cwd", "env"])]
     connect: Option<Listen>,
 
