@@ -115,12 +115,13 @@ impl ClientSession {
         let id = members.token(1).and_then(WireId::from_json);
         let request = id.clone().filter(|_| !method.is_empty());
         let at = |names: &[&str]| path(json, names).and_then(text);
-        let lane = match (&*method, request.is_some()) {
-            ("initialize", true) => Lane::First,
-            // Where streams are shared, that of the connection is open by then.
-            ("notifications/initialized", false) if !self.rules.shares_streams => Lane::Last,
-            (_, true) if !self.rules.shares_streams => Lane::Free,
-            // A response to the POST of another request comes at once. So no cancel overtakes what it cancels.
+        let lane = match (&*method, request.is_some(), self.rules.shares_streams) {
+            ("initialize", true, _) => Lane::First,
+            // Where streams are shared, that of the connection is open by then, and the response to a POST
+            // comes at once. So no cancel overtakes what it cancels.
+            (_, _, true) => Lane::InOrder,
+            ("notifications/initialized", false, _) => Lane::Last,
+            (_, true, _) => Lane::Free,
             _ => Lane::InOrder,
         };
         if lane == Lane::First {
