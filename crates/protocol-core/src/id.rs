@@ -78,8 +78,8 @@ impl WireId {
         })
     }
 
-    /// Returns an id that equals the scanned one, but does not keep how its sender wrote it. It takes no
-    /// more memory than the text, however long that is.
+    /// Returns the id that this scanned text is, without how its sender wrote it. It takes no more memory
+    /// than the text, however long that is.
     pub(crate) fn equal_to(token: &str) -> Option<Self> {
         if !token.starts_with('"') || !token.contains('\\') {
             return Self::scanned(token);

@@ -65,7 +65,7 @@ impl Address {
         Self { place, is_secure: self.is_secure, path: self.path.clone() }
     }
 
-    /// Returns the URL of MCP over HTTP there.
+    /// Returns the URL of MCP or ACP over HTTP there.
     pub(crate) fn http_url(&self) -> String {
         self.to_string().replacen("ws", "http", 1)
     }

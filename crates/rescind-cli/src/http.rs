@@ -38,7 +38,7 @@ impl Service {
         recorder: Option<Recorder>,
     ) -> Result<Self, String> {
         let revisions = spoken.http_revisions().ok_or(
-            "an http:// address is for --dialect mcp-http or one of its revisions, acp or acp-v2",
+            "an http:// address is for --dialect mcp-http, a revision of it, acp or acp-v2",
         )?;
         if address.is_secure {
             return Err("TLS over HTTP is for a proxy in front of an http:// address".into());

@@ -1,4 +1,4 @@
-//! `rescind relay --listen http://…`: MCP over HTTP in front of servers on standard streams.
+//! `rescind relay --listen http://…`: MCP or ACP over HTTP in front of servers on standard streams.
 
 use std::path::Path;
 use std::thread;

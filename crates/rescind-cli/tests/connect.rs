@@ -1,4 +1,4 @@
-//! `rescind relay --connect http://…`: a client on standard streams in front of a server of MCP over HTTP.
+//! `rescind relay --connect http://…`: a client on standard streams in front of a server of MCP or ACP over HTTP.
 
 use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, Read, Write};

@@ -222,8 +222,8 @@ impl<O, I: Default> Connection<O, I> {
 
     // Carrying out
 
-    /// Carries out the decisions that follow from the latest command or input. They queue their events, so a
-    /// caller puts the event of the input itself in front of those.
+    /// Carries out the decisions that follow from the latest command or input. Their events are queued;
+    /// `receive` and `receive_batch` put the event of the message itself in front.
     #[inline(always)]
     fn run_actions(&mut self) {
         if self.machine.may_have_actions() {

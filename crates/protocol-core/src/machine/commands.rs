@@ -18,7 +18,7 @@ use crate::id::WireId;
 use crate::time::Timestamp;
 
 impl<C, R: Default> Machine<C, R> {
-    /// Classifies the cancellation of a call that can be cancelled unless there is a refusal.
+    /// Classifies the cancellation of a call. A refusal rules out a cancel on the wire.
     pub(super) const fn cancel_input(&self, refusal: Option<CancelRefusal>) -> CallInput {
         match self.config.dialect.cancel {
             _ if refusal.is_some() => CallInput::CancelRefused,
@@ -28,7 +28,7 @@ impl<C, R: Default> Machine<C, R> {
         }
     }
 
-    /// Classifies the host's response to a request, which was cancelled for this cause if there is one.
+    /// Classifies the host's response to a request. `cause` is that of its cancellation, if it was cancelled.
     pub(super) fn respond_input(&self, cause: Option<Cause>) -> RequestInput {
         let Dialect { response, partial_results, .. } = self.config.dialect;
         // A peer that is gone has had no acknowledgement, and may still be reading.
@@ -293,7 +293,8 @@ impl<C, R: Default> Machine<C, R> {
         !self.actions.is_empty() || self.life == Life::Draining
     }
 
-    /// Returns the next decision. To be called after every command and input, until there is none. It also closes a connection that drains, once nothing is in flight.
+    /// Returns the next decision. The host calls this after every command and input, until there is none.
+    /// A connection that drains is closed here, once nothing is in flight.
     #[inline]
     pub fn poll_action(&mut self) -> Option<Action<C>> {
         self.calls.assert_consistent();

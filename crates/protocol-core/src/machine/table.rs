@@ -2,8 +2,8 @@
 //!
 //! Each is an arm of one of three matches, which have no wildcard: [`CallPhase::on`],
 //! [`RequestPhase::on`] and [`Life::on`]. `commands.rs` and `inputs.rs` classify what happened as an
-//! input, and `steps.rs` carries the step out on the row. [`grace`], at the end, is no transition. Neither
-//! are the rules in `receive_late_response` and in `work_steps.rs`.
+//! input. `steps.rs` and `permits.rs` carry most steps out on the row. [`grace`], at the end, is no
+//! transition, nor are the rules in `receive_late_response` and `work_steps.rs`.
 //!
 //! `docs/state-machine.md` is drawn from this file, so the file uses nothing of the others.
 
@@ -69,8 +69,8 @@ pub(super) enum CallInput {
     CancelOperation,
     /// It is cancelled, but the dialect or a missing consent rules out a cancel on the wire.
     CancelRefused,
-    /// Nobody waits for its response any more. This sends nothing by itself: the cancel of a call that
-    /// timed out, for one, is an input of its own and comes before this.
+    /// It ends without a response: nobody waits any more, the dialect has no cancel, or no response can come.
+    /// Nothing is sent. A call that times out gets its cancel before this, as an input of its own.
     GiveUp,
     /// The peer responded with a result, with an error other than -32800, or malformed (B1).
     Response,
@@ -204,7 +204,7 @@ impl CallPhase {
     }
 }
 
-/// The phase of one of the peer's requests. One with its response and no calls in flight has no row, and none.
+/// The phase of one of the peer's requests. One with its response and no calls in flight has none: its row is gone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum RequestPhase {
     /// The host owes a response.

@@ -34,8 +34,8 @@ impl<C, R: Default> Machine<C, R> {
         }
     }
 
-    /// Takes what a notification or a result says about work. Its sender runs the work that it begins. `call` is our
-    /// call that it is the result of.
+    /// Takes what a notification or a result says about work. Its sender runs the work that it begins. `call` is
+    /// the call whose result it is.
     pub(crate) fn work_in_news(&mut self, part: &WorkPart, is_ours: bool, call: Option<CallId>) {
         match part.news {
             News::Begun => self.begin_work(part.named(is_ours), call.map(Part::Call), false),

@@ -100,10 +100,10 @@ fn fits(address: &Listen, spoken: &Spoken, has_certificates: bool) -> Result<(),
     }
     match spoken.http_revisions() {
         Some(_) => Ok(()),
-        None => Err(
-            "an http:// address is for --dialect mcp-http or one of its revisions, acp or acp-v2"
-                .into(),
-        ),
+        None => {
+            Err("an http:// address is for --dialect mcp-http, a revision of it, acp or acp-v2"
+                .into())
+        }
     }
 }
 

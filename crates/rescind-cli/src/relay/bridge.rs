@@ -1,4 +1,4 @@
-//! `rescind relay --listen http://…`: MCP over HTTP in front of servers on standard streams.
+//! `rescind relay --listen http://…`: MCP or ACP over HTTP in front of servers on standard streams.
 //!
 //! A session has a server of its own. Requests without a session share one (decision 9).
 

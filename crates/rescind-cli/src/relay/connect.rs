@@ -1,4 +1,4 @@
-//! `rescind relay --connect http://…`: a client on standard streams in front of a server of MCP over HTTP.
+//! `rescind relay --connect http://…`: a client on standard streams in front of a server of MCP or ACP over HTTP.
 
 use std::future::pending;
 use std::io;
@@ -28,7 +28,7 @@ use crate::record::Session;
 use crate::terminal::{Line, say};
 use crate::tls::Trust;
 
-/// A relay to a server of MCP over HTTP.
+/// A relay to a server of MCP or ACP over HTTP.
 pub(super) struct Front {
     /// The dialects of the client and of the server.
     pub(super) dialects: [Dialect; 2],

@@ -327,7 +327,7 @@ fn connect(args: &RelayArgs, address: &Listen) -> ExitCode {
     };
     if args.dialect.http_revisions().is_none() {
         return usage_error(
-            "an http:// address is for --dialect mcp-http or one of its revisions, acp or acp-v2",
+            "an http:// address is for --dialect mcp-http, a revision of it, acp or acp-v2",
         );
     }
     if args.ca.is_some() && !address.is_secure {
