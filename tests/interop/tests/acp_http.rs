@@ -2,7 +2,8 @@
 //!
 //! There are turns with updates and a permission, both cancels, and DELETE. A stream of a session is lost and comes again.
 
-use std::sync::{Arc, Mutex};
+use std::future::pending;
+use std::sync::Arc;
 use std::time::Duration;
 
 use agent_client_protocol::v1::ConnectionTo;
@@ -17,8 +18,9 @@ use protocol_http::connect::{ClientOptions, ServerStream, connect};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream, copy, duplex, split};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Notify;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
-use tokio::task::AbortHandle;
+use tokio::time::timeout;
 
 fn selected() -> Value {
     json!({ "outcome": { "outcome": "selected", "optionId": "yes" } })
@@ -70,7 +72,8 @@ fn their_agent(alive: Arc<()>) -> impl ConnectTo<Client> {
 #[derive(Clone)]
 struct Tap {
     address: String,
-    streams: Arc<Mutex<Vec<AbortHandle>>>,
+    /// Ends the streams. A message that is being posted is not touched.
+    lose: Arc<Notify>,
     /// Is told of each such stream once the head of its response came.
     heard: UnboundedSender<()>,
 }
@@ -79,8 +82,7 @@ impl Tap {
     async fn open(self) -> std::io::Result<ServerStream> {
         let server = TcpStream::connect(&self.address).await?;
         let (near, far) = duplex(64 << 10);
-        let task = tokio::spawn(self.clone().pass(far, server));
-        self.streams.lock().expect("nobody panicked").push(task.abort_handle());
+        tokio::spawn(self.clone().pass(far, server));
         Ok(ServerStream::http1(near))
     }
 
@@ -94,7 +96,14 @@ impl Tap {
             }
         }
         let text = String::from_utf8_lossy(&head).to_lowercase();
-        let is_stream = text.starts_with("get") && text.contains("acp-session-id");
+        let is_stream = text.starts_with("get");
+        let is_of_session = is_stream && text.contains("acp-session-id");
+        let lost = async {
+            match is_stream {
+                true => self.lose.notified().await,
+                false => pending().await,
+            }
+        };
         let up = async {
             to_server.write_all(&head).await?;
             copy(&mut from_client, &mut to_server).await
@@ -103,18 +112,18 @@ impl Tap {
             let mut first = Vec::new();
             from_server.read_buf(&mut first).await?;
             to_client.write_all(&first).await?;
-            if is_stream && first.starts_with(b"HTTP/1.1 200") {
+            if is_of_session && first.starts_with(b"HTTP/1.1 200") {
                 let _ = self.heard.send(());
             }
             copy(&mut from_server, &mut to_client).await
         };
         // The end of either is the end of both.
-        tokio::select! { _ = up => {}, _ = down => {} }
+        tokio::select! { _ = up => {}, _ = down => {}, () = lost => {} }
     }
 
-    /// Breaks every connection, that of the connection's own stream too.
+    /// Breaks every stream, the connection's own too.
     fn lose_all(&self) {
-        self.streams.lock().expect("nobody panicked").drain(..).for_each(|it| it.abort());
+        self.lose.notify_waiters();
     }
 }
 
@@ -157,7 +166,7 @@ async fn our_client()
     let target = format!("http://{address}/acp").parse().expect("it is an address");
     tokio::spawn(async move { axum::serve(listener, router).await });
     let (heard, hears) = unbounded_channel();
-    let tap = Tap { address, streams: Arc::default(), heard };
+    let tap = Tap { address, lose: Arc::default(), heard };
     let mut options = ClientOptions::default();
     options.rules = &Rules::ACP_V1;
     // As long as it takes the server to notice the loss.
@@ -180,6 +189,10 @@ async fn our_client()
 
 #[tokio::test]
 async fn our_client_their_server() {
+    timeout(Duration::from_secs(120), check_our_client()).await.expect("the checks end");
+}
+
+async fn check_our_client() {
     let (client, tap, mut heard, driver, alive) = our_client().await;
     let (turn, permission) = client.begin().await;
     permission.respond(selected());
@@ -206,6 +219,7 @@ async fn our_client_their_server() {
 
     client.peer.shutdown(Shutdown::CancelAll);
     driver.await.expect("it did not panic").expect("the connection held");
+    // `alive` and the factory of agents are left.
     while Arc::strong_count(&alive) > 2 {
         tokio::time::sleep(Duration::from_millis(1)).await;
     }

@@ -171,7 +171,8 @@ impl ClientSession {
         }
         let json = core::str::from_utf8(message).ok()?;
         let members = Members::of(json, &NAMES)?;
-        let id = members.token(1).and_then(WireId::from_json)?;
+        let id = members.token(1).filter(|id| id.len() <= Limits::DEFAULT.id_bytes);
+        let id = id.and_then(WireId::from_json)?;
         match members.token(0) {
             None => members.raw(3).and_then(plain_scope),
             Some(_) => {
@@ -297,10 +298,13 @@ mod tests {
     fn a_response_names_the_session_of_the_first_request_with_its_id_if_a_header_can() {
         let mut session = ClientSession::with(&Rules::ACP_V1);
         let long = "x".repeat(SCOPE_BYTES + 1);
-        for (id, name) in [(1, "one"), (1, "two"), (2, "\u{e9}"), (3, &long)] {
+        let endless = "9".repeat(Limits::DEFAULT.id_bytes + 1);
+        let asked = [("1", "one"), ("1", "two"), ("2", "\u{e9}"), ("3", &long), (&endless, "one")];
+        for (id, name) in asked {
             let asked = format!(r#"{{"id":{id},"method":"m","params":{{"sessionId":"{name}"}}}}"#);
             assert_eq!(session.received(asked.as_bytes()), None);
         }
+        assert_eq!(session.asked.len(), 1);
         for (id, scope) in [(1, Some("one")), (1, None), (2, None), (3, None)] {
             let out = session.post(format!(r#"{{"id":{id},"result":1}}"#).as_bytes()).unwrap();
             assert_eq!(out.scope.as_deref(), scope);

@@ -137,6 +137,10 @@ impl Driver {
         // A stream that is closed is the cancel in one revision, and no harm in the others.
         self.calls.values().for_each(AbortHandle::abort);
         self.opening.clear();
+        if self.session.rules().shares_streams {
+            // Nobody awaits these any more, and nobody could cancel them.
+            self.in_order.retain(|(out, _)| call_of(out).is_none());
+        }
         let _ = timeout(FAREWELL, self.post_rest()).await;
         self.drop_rest();
         if self.session.id().is_some() {
@@ -285,7 +289,8 @@ impl Driver {
             let said = said.await;
             // Room to read may come only from what waits for these.
             let is_head = matches!(name, Name::InOrder(..))
-                || matches!(said, Said::Refused(_) | Said::SessionGone);
+                || matches!(said, Said::Refused(_))
+                || matches!((name, &said), (Name::Stream(_), Said::SessionGone));
             let reports = if is_head { heads } else { reports };
             let _ = reports.send(Report { name, said }).await;
         })
@@ -296,7 +301,9 @@ impl Driver {
         while self.is_posting || !self.in_order.is_empty() {
             self.post_next();
             let report = self.heads.1.recv().await;
-            self.is_posting &= !report.is_none_or(|it| matches!(it.name, Name::InOrder(..)));
+            if report.is_none_or(|it| matches!(it.name, Name::InOrder(..))) {
+                self.is_posting = false;
+            }
         }
     }
 

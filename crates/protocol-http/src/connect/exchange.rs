@@ -65,7 +65,7 @@ impl Cookies {
             let Some((name, value)) = pair else { continue };
             cookies.remove(name);
             let kept: usize = cookies.iter().map(|(name, value)| size(name, value)).sum();
-            let is_deleted = value.is_empty() || parts.any(ends_at_once);
+            let is_deleted = parts.any(ends_at_once);
             if !is_deleted && kept + size(name, value) <= COOKIE_BYTES {
                 cookies.insert(name.into(), value.into());
             }

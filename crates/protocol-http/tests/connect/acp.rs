@@ -147,7 +147,7 @@ async fn a_stream_is_open_before_a_message_about_it_leaves_and_cookies_come_back
     // It deletes its cookie, sets another, and one that is too long beside that.
     let cookies = format!(
         "set-cookie: at=one; max-age=0\r\nset-cookie: to=2\r\nset-cookie: long={}",
-        "x".repeat(4_090)
+        "x".repeat(4_085)
     );
     posted.says(&TAKEN.replacen("content", &format!("{cookies}\r\ncontent"), 1)).await;
     let asks = r#"{"jsonrpc":"2.0","id":7,"method":"session/request_permission","params":{"sessionId":"s"}}"#;

@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use tokio::time::timeout;
 
 /// Longer than an agent takes to start on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(120);
+const PATIENCE: Duration = Duration::from_secs(300);
 
 /// An agent, and the way to log in to it.
 #[derive(Clone, Copy)]
@@ -54,6 +54,8 @@ impl Agent {
                 (".gemini/settings.json", settings.to_string())
             }
         };
+        // An earlier run may have left one.
+        let _ = fs::remove_dir_all(&home);
         let file = home.join(file);
         fs::create_dir_all(file.parent().expect("it has a folder")).expect("it can be made");
         fs::write(file, settings).expect("it is ours");
@@ -97,7 +99,8 @@ async fn in_session<F: Future<Output = ()>>(
     let mut spawned = Command::new(&command[0]);
     spawned.args(&command[1..]).current_dir(&home).env("HOME", &home);
     spawned.env("CODEX_API_KEY", "none").env("GEMINI_API_KEY", "none");
-    spawned.env("GOOGLE_GEMINI_BASE_URL", model.url());
+    spawned.env("GOOGLE_GEMINI_BASE_URL", model.url()).env_remove("CODEX_HOME");
+    spawned.env("NO_PROXY", "127.0.0.1").env("no_proxy", "127.0.0.1");
     let child = protocol_tokio::child(spawned, Config::client(Dialect::ACP_V1));
     let child = child.expect("the agent starts");
     tokio::spawn(async move {

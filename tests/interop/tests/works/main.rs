@@ -13,7 +13,7 @@ use rescind_interop::peers::CommandLine;
 /// Runs a script in front of a server, and checks that it came to its last check.
 fn script(client: Option<CommandLine>, server: &[String], last: &str) {
     let Some(client) = client else { return };
-    let output = Command::new(&client[0]).args(&client[1..]).args(server).output();
+    let output = Command::new("timeout").arg("300").args(&client).args(server).output();
     let output = output.expect("the client runs");
     let (checks, problems) =
         (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
