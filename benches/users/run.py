@@ -50,15 +50,20 @@ WORKLOADS = {
 }
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=7, help="processes of each server; 7 by default")
+def arguments(description, rounds):
+    """Reads the command line. Returns it, the environment of the servers, and the folder that they are built in."""
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=rounds, help=f"processes of each server; {rounds} by default")
     parser.add_argument("--skip-build", action="store_true", help="measure what is built already")
     parser.add_argument("--write-docs", action="store_true", help="put the table into docs/benchmarks.md")
-    asked = parser.parse_args()
     # Users have the allocator's defaults.
     environment = {name: value for name, value in os.environ.items() if not name.startswith("MALLOC_")}
     target = pathlib.Path(environment.setdefault("CARGO_TARGET_DIR", str(BENCHES / "target"))).absolute()
+    return parser.parse_args(), environment, target
+
+
+def main():
+    asked, environment, target = arguments(__doc__, 7)
     if not asked.skip_build:
         build(environment, WORKLOADS)
     figures, load = measure(target / "release", asked.rounds, environment)

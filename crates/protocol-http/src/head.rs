@@ -28,6 +28,8 @@ const NAMES: [&str; 11] = [
 const ACCEPT: usize = 2;
 /// The header with a session of ACP, which is one of several on a connection.
 pub(crate) const SCOPE: &str = "acp-session-id";
+/// The longest name of such a session that has a stream of its own.
+pub(crate) const SCOPE_BYTES: usize = 256;
 
 impl<'a> RequestHead<'a> {
     /// Reads a head. The names of headers are compared without regard to case.

@@ -37,9 +37,7 @@ impl Service {
         clients: &ClientArgs,
         recorder: Option<Recorder>,
     ) -> Result<Self, String> {
-        let revisions = spoken.http_revisions().ok_or(
-            "an http:// address is for --dialect mcp-http, a revision of it, acp or acp-v2",
-        )?;
+        let revisions = spoken.http_revisions()?;
         if address.is_secure {
             return Err("TLS over HTTP is for a proxy in front of an http:// address".into());
         }

@@ -9,14 +9,13 @@ use protocol_core::{Limits, WireId};
 use protocol_json::{Members, member, path, string, text, value};
 use serde_json::value::RawValue;
 
-use crate::head::SCOPE;
+use crate::head::{SCOPE, SCOPE_BYTES};
 use crate::post::scope;
 use crate::rules::{Rules, VersionHeader};
 
 const VERSION: [&str; 3] = ["params", "_meta", "io.modelcontextprotocol/protocolVersion"];
-/// The requests of the server whose sessions are known at the same time, and the bytes of the name of a session.
+/// The most requests of the server whose sessions are known at the same time.
 const MOST_ASKED: usize = Limits::DEFAULT.requests;
-const SCOPE_BYTES: usize = 1_024;
 const NAMES: [&str; 4] = ["method", "id", "params", "result"];
 const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 

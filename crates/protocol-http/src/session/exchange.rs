@@ -8,13 +8,11 @@ use protocol_json::{member, value};
 
 use super::state::{Action, Exchange, ResponseHead, Session, StreamId};
 use crate::encode::{comment, event};
+use crate::head::SCOPE_BYTES;
 use crate::post::Posted;
 use crate::refusal::Refusal;
 use crate::store::EventId;
 use crate::table::{Input, Phase, Step, Transition};
-
-/// The longest name of a session of ACP that has a stream of its own.
-pub(super) const SCOPE_BYTES: usize = 256;
 
 impl Session {
     pub(super) fn insert(
@@ -49,7 +47,9 @@ impl Session {
             let Some(id) = message.id() else { continue };
             let at = message.scope.as_deref().map_or(0, |name| self.scope(name));
             self.by_id.insert(id.clone(), at);
-            self.exchanges.entry(at).and_modify(|it| it.requests.push(id.clone()));
+            if let Some(exchange) = self.exchanges.get_mut(&at) {
+                exchange.requests.push(id.clone());
+            }
         }
     }
 
@@ -104,7 +104,9 @@ impl Session {
         }
         if is_open {
             self.replace(at, stream);
-            self.exchanges.entry(at).and_modify(|it| it.was_heard = true);
+            if let Some(exchange) = self.exchanges.get_mut(&at) {
+                exchange.was_heard = true;
+            }
             self.step(at, Input::Resumed, &[], now);
         } else {
             self.actions.push_back(Action::Respond { stream, head: ResponseHead::Events });

@@ -5,8 +5,8 @@ use alloc::vec::Vec;
 
 use protocol_core::{Cause, Timestamp, WireId};
 
-use super::exchange::SCOPE_BYTES;
 use super::state::{Action, Exchange, ResponseHead, Session, SessionOptions, StreamId};
+use crate::head::SCOPE_BYTES;
 use crate::post::Posted;
 use crate::refusal::Refusal;
 use crate::rules::{OnLoss, Rules};

@@ -23,6 +23,18 @@ impl Connection {
         let mut options = ServerOptions::default();
         options.gate.revisions = vec![rules];
         options.session.on_loss = on_loss;
+        Self::with(rules, options).await
+    }
+
+    /// Opens a connection that may have this many streams of sessions.
+    async fn with_streams(streams: usize) -> Self {
+        let mut options = ServerOptions::default();
+        options.gate.revisions = vec![&Rules::ACP_V1];
+        options.session.exchanges = streams;
+        Self::with(&Rules::ACP_V1, options).await
+    }
+
+    async fn with(rules: &'static Rules, options: ServerOptions) -> Self {
         let host = Host::new(options);
         let version: u32 = rules.version.parse().unwrap();
         let body = request(0, "initialize", &json!({ "protocolVersion": version }));
@@ -208,13 +220,7 @@ async fn each_broken_rule_has_the_status_of_the_rfd() {
 
 #[tokio::test]
 async fn g08_the_streams_of_sessions_have_a_limit_and_give_room_when_nobody_needs_them() {
-    let mut options = ServerOptions::default();
-    options.gate.revisions = vec![&Rules::ACP_V1];
-    options.session.exchanges = 1;
-    let host = Host::new(options);
-    let opened = send(&host.server, "POST", &[], &request(0, "initialize", &json!({}))).await;
-    let id = opened.header("acp-connection-id").unwrap().to_owned();
-    let connection = Connection { host, id };
+    let connection = Connection::with_streams(1).await;
     let two = connection.listen(Some(TWO)).await;
     assert_eq!(connection.send("GET", Some("three"), &[], "").await.status, 503);
     two.lose().await;
@@ -223,13 +229,7 @@ async fn g08_the_streams_of_sessions_have_a_limit_and_give_room_when_nobody_need
 
 #[tokio::test]
 async fn g08_a_session_with_unsent_events_gives_its_place_last() {
-    let mut options = ServerOptions::default();
-    options.gate.revisions = vec![&Rules::ACP_V1];
-    options.session.exchanges = 2;
-    let host = Host::new(options);
-    let opened = send(&host.server, "POST", &[], &request(0, "initialize", &json!({}))).await;
-    let id = opened.header("acp-connection-id").unwrap().to_owned();
-    let connection = Connection { host, id };
+    let connection = Connection::with_streams(2).await;
     let mut own = connection.listen(None).await;
     connection.post(Some("a"), &request(1, "tell_in_session", &about("a"))).await;
     connection.listen(Some("b")).await.lose().await;

@@ -98,13 +98,8 @@ fn fits(address: &Listen, spoken: &Spoken, has_certificates: bool) -> Result<(),
     if has_certificates && !address.is_secure {
         return Err("--ca is for wss:// and https://".into());
     }
-    match spoken.http_revisions() {
-        Some(_) => Ok(()),
-        None => {
-            Err("an http:// address is for --dialect mcp-http, a revision of it, acp or acp-v2"
-                .into())
-        }
-    }
+    spoken.http_revisions()?;
+    Ok(())
 }
 
 /// Serves what the server asks for and shows what it notifies, until the connection ends.

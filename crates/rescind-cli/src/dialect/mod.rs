@@ -120,15 +120,24 @@ impl Spoken {
         Some(Self { dialect, base, file: self.file.clone() })
     }
 
-    /// The revisions that it has over HTTP: all of MCP, or one, or a version of ACP. Another dialect has none.
-    pub(crate) fn http_revisions(&self) -> Option<Vec<&'static Rules>> {
+    /// Returns the revisions that it has over HTTP: all of MCP, or one, or a version of ACP.
+    ///
+    /// # Errors
+    ///
+    /// Says which dialects have any.
+    pub(crate) fn http_revisions(&self) -> Result<Vec<&'static Rules>, &'static str> {
         let name = &self.dialect.name;
         let is_spoken = |rules: &&Rules| *name == rules.dialect.name;
         let revisions: Vec<_> = match *name == Dialect::MCP_HTTP.name {
             true => Rules::PRESETS.iter().collect(),
             false => Rules::PRESETS.iter().chain(Rules::ACP).filter(is_spoken).collect(),
         };
-        (!revisions.is_empty()).then_some(revisions)
+        match revisions.is_empty() {
+            true => {
+                Err("an http:// address is for --dialect mcp-http, a revision of it, acp or acp-v2")
+            }
+            false => Ok(revisions),
+        }
     }
 
     /// The dialect of a server on standard streams behind an HTTP address.

@@ -126,14 +126,14 @@ pub struct RelayArgs {
     quiet: bool,
 
     /// Relay for whoever opens a session there, such as `http://127.0.0.1:8080/mcp`: MCP over HTTP, in the
-    /// revisions of `--dialect mcp-http` or one of them, or ACP with `--dialect acp`. Each session has a server. With port 0 the system
-    /// chooses one. The address is printed to standard error. A signal cancels and answers what is in flight
+    /// revisions of `--dialect mcp-http` or one of them, or ACP with `--dialect acp`. Each session has a server.
+    /// With port 0 the system chooses one. The address is printed to standard error. A signal cancels and answers what is in flight
     #[arg(long, value_name = "URL", conflicts_with_all = ["runtime", "dialect_file", "client", "server", "answer_after_end", "trace", "on_stuck", "fault", "ca"], group = "address")]
     listen: Option<Listen>,
 
     /// Relay to the server there instead of spawning COMMAND, such as `http://127.0.0.1:8080/mcp` or
-    /// `https://example.com/mcp`: MCP over HTTP, in the revision that the client speaks, or ACP with `--dialect acp`. With --token-file the
-    /// server is shown that secret
+    /// `https://example.com/mcp`: MCP over HTTP, in the revision that the client speaks, or ACP with `--dialect
+    /// acp`. With --token-file the server is shown that secret
     #[arg(long, value_name = "URL", conflicts_with_all = ["command", "runtime", "dialect_file", "client", "server", "on_stuck", "fault", "cwd", "env", "exit_grace", "leave_detached", "servers", "session_idle", "allow_origin", "allow_anyone", "connections", "memory"], group = "address")]
     connect: Option<Listen>,
 
@@ -325,10 +325,8 @@ fn connect(args: &RelayArgs, address: &Listen) -> ExitCode {
     let Listen::Http(address) = address else {
         return usage_error("a relay connects to an http:// or https:// address");
     };
-    if args.dialect.http_revisions().is_none() {
-        return usage_error(
-            "an http:// address is for --dialect mcp-http, a revision of it, acp or acp-v2",
-        );
+    if let Err(error) = args.dialect.http_revisions() {
+        return usage_error(error);
     }
     if args.ca.is_some() && !address.is_secure {
         return usage_error("--ca is for https://");
