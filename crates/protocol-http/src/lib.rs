@@ -43,8 +43,7 @@ mod store;
 mod table;
 
 pub use client::{
-    ClientSession, Lane, Outgoing, ReceivedHead, ResponseStream, StreamInput, StreamLimits,
-    StreamPhase, StreamStep, StreamTransition,
+    ClientSession, Lane, Outgoing, ReceivedHead, ResponseStream, StreamLimits, StreamStep,
 };
 pub use decode::{Decoder, SseEvent, SseLimits, TooLong};
 pub use encode::{comment, event};

@@ -140,6 +140,12 @@ pub(crate) fn scope(params: &RawValue) -> Option<String> {
     path(params, &["sessionId"]).and_then(text).map(Cow::into_owned)
 }
 
+/// Returns the id of a message, if it is a response.
+pub(crate) fn id_of_response(json: &str) -> Option<WireId> {
+    let members = Members::of(json, &["method", "id"])?;
+    members.token(1).filter(|_| members.token(0).is_none()).and_then(WireId::from_json)
+}
+
 /// Returns the id of a body that is one request, whatever else is wrong with it.
 #[cfg(feature = "server")]
 pub(crate) fn id_of(body: &[u8]) -> Option<WireId> {

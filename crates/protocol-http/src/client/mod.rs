@@ -2,8 +2,6 @@
 
 mod session;
 mod stream;
-mod table;
 
 pub use self::session::{ClientSession, Lane, Outgoing};
-pub use self::stream::{ReceivedHead, ResponseStream, StreamLimits};
-pub use self::table::{StreamInput, StreamPhase, StreamStep, StreamTransition};
+pub use self::stream::{ReceivedHead, ResponseStream, StreamLimits, StreamStep};

@@ -8,10 +8,10 @@ use core::mem;
 use core::time::Duration;
 
 use protocol_core::WireId;
-use protocol_json::{Members, path, text, value};
+use protocol_json::{path, text, value};
 
-use super::table::{StreamInput, StreamPhase, StreamStep};
 use crate::decode::{Decoder, SseEvent, SseLimits, TooLong};
+use crate::post::id_of_response;
 use crate::rules::Rules;
 
 /// The shortest time before an attempt, whatever the server names.
@@ -22,7 +22,9 @@ const SHORTEST_RETRY: Duration = Duration::from_millis(100);
 /// Heads, bytes and ends go in. Messages and [`StreamStep`]s come out.
 #[derive(Clone, Debug)]
 pub struct ResponseStream {
-    phase: StreamPhase,
+    phase: Phase,
+    /// Whether the response came, so that nothing can be lost any more.
+    is_settled: bool,
     rules: &'static Rules,
     /// The request whose response is awaited. The stream of the session itself has none.
     request: Option<WireId>,
@@ -36,6 +38,33 @@ pub struct ResponseStream {
     status: u16,
     /// The reason that the server gave for the status.
     refusal: Option<String>,
+}
+
+/// The step that a head or an end asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StreamStep {
+    /// Nothing is to be done.
+    Nothing,
+    /// Reads the body.
+    Read,
+    /// Asks for the rest of the stream, after the time to retry.
+    Resume,
+    /// Settles the call as lost.
+    Lose,
+    /// Settles every call as lost, for the session is gone.
+    LoseSession,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    /// The request is sent, and no head came.
+    Sent,
+    /// One JSON body comes.
+    Body,
+    /// Server-sent events come.
+    Events,
+    /// The stream broke off, and the client asks for the rest of it.
+    Resuming,
 }
 
 /// The bounds of a [`ResponseStream`].
@@ -82,19 +111,17 @@ impl Default for StreamLimits {
 }
 
 impl ReceivedHead<'_> {
-    /// Returns the input that the head is.
+    /// Returns whether it says that the session is gone.
+    ///
+    /// "When a client receives HTTP 404 in response to a request containing an MCP-Session-Id …"
     #[must_use]
-    pub fn input(&self) -> StreamInput {
+    pub const fn ends_session(&self) -> bool {
+        self.status == 404 && self.has_session
+    }
+
+    fn is(&self, wanted: &str) -> bool {
         let kind = self.content_type.and_then(|it| it.split(';').next()).unwrap_or_default();
-        let is = |wanted: &str| kind.trim().eq_ignore_ascii_case(wanted);
-        match self.status {
-            // "When a client receives HTTP 404 in response to a request containing an MCP-Session-Id …"
-            404 if self.has_session => StreamInput::SessionGone,
-            // An error may have the response as its body.
-            _ if is("application/json") => StreamInput::JsonHead,
-            200 if is("text/event-stream") => StreamInput::EventsHead,
-            _ => StreamInput::OtherHead,
-        }
+        kind.trim().eq_ignore_ascii_case(wanted)
     }
 }
 
@@ -103,7 +130,8 @@ impl ResponseStream {
     #[must_use]
     pub const fn new(rules: &'static Rules, request: Option<WireId>, limits: StreamLimits) -> Self {
         Self {
-            phase: StreamPhase::Sent,
+            phase: Phase::Sent,
+            is_settled: false,
             rules,
             request,
             limits,
@@ -123,10 +151,10 @@ impl ResponseStream {
         self.rules
     }
 
-    /// Returns the phase.
+    /// Returns whether the body is server-sent events. Any other body is read to its end first.
     #[must_use]
-    pub const fn phase(&self) -> StreamPhase {
-        self.phase
+    pub fn has_events(&self) -> bool {
+        self.phase == Phase::Events
     }
 
     /// Returns the id for the header `Last-Event-ID`, if an event had one.
@@ -141,16 +169,33 @@ impl ResponseStream {
         self.retry
     }
 
-    /// Takes the head.
+    /// Takes the head, which comes before the body.
     pub fn head(&mut self, head: &ReceivedHead<'_>) -> StreamStep {
         self.status = head.status;
         self.decoder = Decoder::new(sse(self.limits));
+        let is_resumed = self.phase == Phase::Resuming;
         // A server of ACP may be busy, or may not have noticed yet that the stream before was lost.
-        let may_come_again = self.rules.shares_streams
-            && self.phase == StreamPhase::Resuming
-            && matches!(head.status, 409 | 503)
-            && self.attempts < self.limits.resumes;
-        self.step(if may_come_again { StreamInput::BrokenOff } else { head.input() })
+        if self.rules.shares_streams && is_resumed && matches!(head.status, 409 | 503) {
+            return self.resume();
+        }
+        // An error may have the response as its body, but not in place of the rest of a stream.
+        self.phase = match head.status {
+            _ if head.ends_session() => return StreamStep::LoseSession,
+            _ if head.is("application/json") && !is_resumed => Phase::Body,
+            200 if head.is("text/event-stream") => Phase::Events,
+            _ => return StreamStep::Lose,
+        };
+        StreamStep::Read
+    }
+
+    /// Asks for the rest of the stream, unless that was done too often.
+    fn resume(&mut self) -> StreamStep {
+        if self.attempts >= self.limits.resumes {
+            return StreamStep::Lose;
+        }
+        self.attempts += 1;
+        self.phase = Phase::Resuming;
+        StreamStep::Resume
     }
 
     /// Takes bytes of the body, up to the end of a message if there is one, and returns that.
@@ -168,7 +213,7 @@ impl ResponseStream {
     }
 
     fn take(&mut self, bytes: &mut &[u8]) -> Result<Option<Vec<u8>>, TooLong> {
-        if self.phase == StreamPhase::Body {
+        if self.phase == Phase::Body {
             if self.body.len() + bytes.len() > self.limits.body_bytes {
                 return Err(TooLong);
             }
@@ -202,18 +247,20 @@ impl ResponseStream {
         let body = mem::take(&mut self.body);
         let body = Some(body).filter(|body| is_whole && !body.is_empty());
         let message = body.map(|body| self.message(body));
-        let is_refusal = self.status != 200 && self.phase == StreamPhase::Body;
+        let is_refusal = self.status != 200 && self.phase == Phase::Body && !self.is_settled;
         // "The HTTP response body MAY comprise a JSON-RPC error response that has no id."
         if let Some(refusal) = message.as_deref().filter(|_| is_refusal) {
             self.refusal = reason(refusal);
         }
         let message = message.filter(|_| !is_refusal);
-        let is_listening = self.request.is_none();
-        let has_place = is_listening || !self.last_event_id.is_empty();
-        let may_resume =
-            self.rules.is_resumable && has_place && self.attempts < self.limits.resumes;
-        let input = if may_resume { StreamInput::BrokenOff } else { StreamInput::Ended };
-        (message, self.step(input))
+        let has_place = self.request.is_none() || !self.last_event_id.is_empty();
+        // The end of a stream is its loss, unless the response came or the rest can still come.
+        let step = match self.phase {
+            _ if self.is_settled => StreamStep::Nothing,
+            Phase::Events | Phase::Resuming if self.rules.is_resumable && has_place => self.resume(),
+            _ => StreamStep::Lose,
+        };
+        (message, step)
     }
 
     /// Returns in words how the stream was lost.
@@ -233,9 +280,9 @@ impl ResponseStream {
     }
 
     fn message(&mut self, message: Vec<u8>) -> Vec<u8> {
-        if self.request.is_some() && id_of_response(&message) == self.request {
-            self.step(StreamInput::Response);
-        }
+        let id = core::str::from_utf8(&message).ok().and_then(id_of_response);
+        // The endpoint tells a second response from the first.
+        self.is_settled |= id.is_some() && id == self.request;
         message
     }
 
@@ -245,14 +292,6 @@ impl ResponseStream {
         if !id.is_empty() && id.len() <= 1_024 && id.bytes().all(|it| matches!(it, b' '..=b'~')) {
             id.clone_into(&mut self.last_event_id);
         }
-    }
-
-    fn step(&mut self, input: StreamInput) -> StreamStep {
-        let to = self.phase.on(input);
-        debug_assert_ne!(to.step, StreamStep::Impossible, "{:?} on {input:?}", self.phase);
-        self.phase = to.next;
-        self.attempts += u32::from(to.step == StreamStep::Resume);
-        to.step
     }
 }
 
@@ -266,11 +305,6 @@ fn reason(message: &[u8]) -> Option<String> {
     let json = value(core::str::from_utf8(message).ok()?)?;
     let said = path(json, &["error", "message"]).and_then(text)?;
     Some(said.chars().filter(|it| !it.is_control()).take(200).collect())
-}
-
-fn id_of_response(message: &[u8]) -> Option<WireId> {
-    let members = Members::of(core::str::from_utf8(message).ok()?, &["method", "id"])?;
-    members.token(1).filter(|_| members.token(0).is_none()).and_then(WireId::from_json)
 }
 
 #[cfg(test)]
@@ -292,32 +326,6 @@ mod tests {
             out.push(String::from_utf8(message).unwrap());
         }
         out
-    }
-
-    #[test]
-    fn every_pair_of_the_table_ends_or_goes_on_as_it_says() {
-        use StreamInput as I;
-        let inputs = [
-            I::JsonHead,
-            I::EventsHead,
-            I::SessionGone,
-            I::OtherHead,
-            I::Response,
-            I::BrokenOff,
-            I::Ended,
-        ];
-        for phase in StreamPhase::ALL {
-            for input in inputs {
-                let to = phase.on(input);
-                let loses = matches!(to.step, StreamStep::Lose | StreamStep::LoseSession);
-                assert!(!loses || to.next == StreamPhase::Over, "{phase:?} {input:?}");
-                assert!(!loses || phase != StreamPhase::Settled, "what came is not lost");
-                assert!(
-                    to.step != StreamStep::Impossible || to.next == phase,
-                    "{phase:?} {input:?}"
-                );
-            }
-        }
     }
 
     #[test]
@@ -392,14 +400,20 @@ mod tests {
 
     #[test]
     fn a_head_says_what_can_come() {
-        let input = |status, content_type, has_session| {
-            ReceivedHead { status, content_type, has_session }.input()
+        let step = |status, content_type, has_session| {
+            let head = ReceivedHead { status, content_type, has_session };
+            stream(&Rules::MCP_2025_11_25).head(&head)
         };
         let json = Some("Application/JSON; charset=utf-8");
-        assert_eq!(input(404, json, true), StreamInput::SessionGone);
-        assert_eq!(input(404, json, false), StreamInput::JsonHead);
-        assert_eq!(input(500, Some("text/event-stream"), true), StreamInput::OtherHead);
-        assert_eq!(input(202, None, true), StreamInput::OtherHead);
+        assert_eq!(step(404, json, true), StreamStep::LoseSession);
+        assert_eq!(step(404, json, false), StreamStep::Read);
+        assert_eq!(step(500, Some("text/event-stream"), true), StreamStep::Lose);
+        assert_eq!(step(202, None, true), StreamStep::Lose);
+        let mut resumed = stream(&Rules::MCP_2025_11_25);
+        resumed.head(&EVENTS);
+        assert_eq!(read(&mut resumed, "id: 7\ndata:\n\n"), [""; 0]);
+        assert_eq!(resumed.end(false).1, StreamStep::Resume);
+        assert_eq!(resumed.head(&JSON), StreamStep::Lose, "the rest of a stream is no body");
     }
 
     #[test]

@@ -24,7 +24,7 @@ use tokio::time::{Instant, sleep, timeout};
 use super::link::{Link, Links};
 use super::options::ClientOptions;
 use super::target::Target;
-use crate::client::{Lane, ReceivedHead, ResponseStream, StreamInput, StreamPhase, StreamStep};
+use crate::client::{Lane, ReceivedHead, ResponseStream, StreamStep};
 use crate::rules::Rules;
 
 /// The connections that a request is tried on. One that is shared may end just before the request leaves.
@@ -211,7 +211,7 @@ impl Wire {
         let why = match timeout(self.options.post_time, send).await {
             Ok(Ok(response)) if response.status().is_success() => return Said::Over,
             Ok(Ok(response)) => {
-                is_gone = head(&response, &headers).input() == StreamInput::SessionGone;
+                is_gone = head(&response, &headers).ends_session();
                 format!("the server responded with status {}", response.status().as_u16())
             }
             Ok(Err(error)) => error.to_string(),
@@ -282,7 +282,7 @@ impl Wire {
                     match stream.head(&of_stream(name, &response, &headers)) {
                         StreamStep::Read => {
                             // Any other body is a refusal.
-                            if stream.phase() == StreamPhase::Events && awaited.take().is_some() {
+                            if stream.has_events() && awaited.take().is_some() {
                                 let _ = heads.send(Report { name, said: Said::Listening }).await;
                             }
                             let read = self.read(name, &mut stream, response, &reports);

@@ -7,7 +7,7 @@ use protocol_json::{Members, elements, member, path, text};
 use serde_json::value::RawValue;
 
 use super::state::{Exchange, Session};
-use crate::post::scope;
+use crate::post::{id_of_response, scope};
 use crate::table::{Input, Phase};
 
 const NAMES: [&str; 5] = ["method", "id", "params", "result", "error"];
@@ -84,9 +84,4 @@ impl Session {
         let any = self.exchanges.keys().next().copied();
         if listens { Some(0) } else { open.or(any) }
     }
-}
-
-fn id_of_response(json: &str) -> Option<WireId> {
-    let members = Members::of(json, &NAMES)?;
-    members.token(1).filter(|_| members.token(0).is_none()).and_then(WireId::from_json)
 }
