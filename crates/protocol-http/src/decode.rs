@@ -10,61 +10,37 @@ use core::time::Duration;
 /// A decoder of server-sent events. Bytes go in at any split, and events come out.
 ///
 /// ```
-/// use protocol_http::{Decoder, SseEvent, SseLimits};
+/// use protocol_http::{Decoder, SseEvent};
 ///
-/// let mut decoder = Decoder::new(SseLimits::DEFAULT);
+/// let mut decoder = Decoder::new(1_024);
 /// let mut bytes = &b"id: 1\ndata: {}\n\n"[..];
 /// let event = decoder.receive(&mut bytes)?.ok_or("it is whole")?;
-/// assert_eq!(event, SseEvent::Message { kind: "message".into(), data: "{}".into() });
+/// assert_eq!(event, SseEvent::Message("{}".into()));
 /// assert_eq!((decoder.last_event_id(), bytes), ("1", &b""[..]));
 /// # Ok::<(), Box<dyn core::error::Error>>(())
 /// ```
 #[derive(Clone, Debug)]
 pub struct Decoder {
-    limits: SseLimits,
+    event_bytes: usize,
     line: Vec<u8>,
     /// Whether the last byte was a carriage return, whose line feed belongs to it.
     is_after_return: bool,
     is_first_line: bool,
-    kind: String,
-    data: String,
-    has_data: bool,
+    data: Option<String>,
     /// The id of the event that is being read, and the one of the last event.
     id: String,
     last_id: String,
     is_broken: bool,
 }
 
-/// The bounds of a [`Decoder`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SseLimits {
-    /// The bytes of one line; 4 MiB.
-    pub line_bytes: usize,
-    /// The bytes of one event, over all its lines; 4 MiB.
-    pub event_bytes: usize,
-}
+/// The bytes of a line beside those of an event, for the name of its field.
+const FIELD: usize = 16;
 
-impl SseLimits {
-    /// The defaults, as each field documents them.
-    pub const DEFAULT: Self = Self { line_bytes: 4 << 20, event_bytes: 4 << 20 };
-}
-
-impl Default for SseLimits {
-    fn default() -> Self {
-        Self::DEFAULT
-    }
-}
-
-/// An event of a stream.
+/// An event of a stream. Its type is not told, for a client of MCP takes each one as a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SseEvent {
-    /// An event with data, which a client takes as one message.
-    Message {
-        /// The type of the event; `message` if the stream names none.
-        kind: String,
-        /// The data, whose lines are joined by line feeds.
-        data: String,
-    },
+    /// An event with data, whose lines are joined by line feeds.
+    Message(String),
     /// The server named the time after which a client reconnects.
     Retry(Duration),
     /// A comment came, which shows that the stream is alive.
@@ -77,7 +53,7 @@ pub struct TooLong;
 
 impl fmt::Display for TooLong {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("an event of the stream is too long (limits.line_bytes, limits.event_bytes)")
+        f.write_str("an event of the stream is too long (stream.event_bytes)")
     }
 }
 
@@ -85,16 +61,16 @@ impl core::error::Error for TooLong {}
 
 impl Decoder {
     /// Creates a decoder at the beginning of a stream.
+    ///
+    /// The data of an event have this many bytes at most, over all its lines. One line may be 16 bytes longer.
     #[must_use]
-    pub const fn new(limits: SseLimits) -> Self {
+    pub const fn new(event_bytes: usize) -> Self {
         Self {
-            limits,
+            event_bytes,
             line: Vec::new(),
             is_after_return: false,
             is_first_line: true,
-            kind: String::new(),
-            data: String::new(),
-            has_data: false,
+            data: None,
             id: String::new(),
             last_id: String::new(),
             is_broken: false,
@@ -117,7 +93,7 @@ impl Decoder {
             let end = bytes.iter().position(|byte| matches!(byte, b'\r' | b'\n'));
             let part = end.unwrap_or(bytes.len());
             // The byte order mark counts, too.
-            if self.line.len() + part > self.limits.line_bytes {
+            if self.line.len() + part > self.event_bytes.saturating_add(FIELD) {
                 self.is_broken = true;
                 break;
             }
@@ -162,32 +138,22 @@ impl Decoder {
         let value = value.strip_prefix(' ').unwrap_or(value);
         match field {
             "" => return Some(SseEvent::Comment),
-            "event" => value.clone_into(&mut self.kind),
-            "data" => {
-                if mem::replace(&mut self.has_data, true) {
-                    self.data.push('\n');
-                }
-                self.data.push_str(value);
-            }
+            "data" => match &mut self.data {
+                Some(data) => data.extend(["\n", value]),
+                None => self.data = Some(value.into()),
+            },
             "id" if !value.contains('\0') => value.clone_into(&mut self.id),
-            "retry" if !value.is_empty() && value.bytes().all(|byte| byte.is_ascii_digit()) => {
-                return value
-                    .parse()
-                    .ok()
-                    .map(|millis| SseEvent::Retry(Duration::from_millis(millis)));
+            "retry" if value.bytes().all(|byte| byte.is_ascii_digit()) => {
+                return value.parse().ok().map(Duration::from_millis).map(SseEvent::Retry);
             }
             _ => {}
         }
-        self.is_broken = self.data.len() + self.kind.len() > self.limits.event_bytes;
+        self.is_broken = self.data.as_ref().is_some_and(|data| data.len() > self.event_bytes);
         None
     }
 
     fn end_event(&mut self) -> Option<SseEvent> {
         self.id.clone_into(&mut self.last_id);
-        let (kind, data) = (mem::take(&mut self.kind), mem::take(&mut self.data));
-        mem::take(&mut self.has_data).then(|| SseEvent::Message {
-            kind: if kind.is_empty() { "message".into() } else { kind },
-            data,
-        })
+        self.data.take().map(SseEvent::Message)
     }
 }

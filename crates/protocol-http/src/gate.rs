@@ -4,7 +4,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::net::{Ipv4Addr, Ipv6Addr};
 
-use crate::head::RequestHead;
+use crate::head::{RequestHead, VERSION};
 use crate::refusal::Refusal;
 use crate::rules::{Rules, VersionHeader};
 
@@ -53,26 +53,26 @@ impl Gate {
         assumed: Option<&'static Rules>,
     ) -> Result<(Verb, &'static Rules), Refusal> {
         head.check()?;
-        if !head.host().is_some_and(|host| self.admits_host(host)) {
-            return Err(Refusal::Host);
+        if !head.get("host").is_some_and(|host| self.admits_host(host)) {
+            return Err(Refusal::HOST);
         }
-        if !head.origin().is_none_or(|origin| self.admits_origin(origin)) {
-            return Err(Refusal::Origin);
+        if !head.get("origin").is_none_or(|origin| self.admits_origin(origin)) {
+            return Err(Refusal::ORIGIN);
         }
         let verb = match head.method {
             "POST" => Verb::Post,
             "GET" => Verb::Get,
             "DELETE" => Verb::Delete,
-            _ => return Err(Refusal::Method),
+            _ => return Err(Refusal::METHOD),
         };
         let rules = self.rules(head, assumed)?;
         let takes = |kind| head.accepts(kind);
         match verb {
-            Verb::Get | Verb::Delete if !rules.has_sessions => Err(Refusal::Method),
-            Verb::Get if !takes("text/event-stream") => Err(Refusal::Accept),
-            Verb::Post if !is_json(head.content_type()) => Err(Refusal::ContentType),
+            Verb::Get | Verb::Delete if !rules.has_sessions => Err(Refusal::METHOD),
+            Verb::Get if !takes("text/event-stream") => Err(Refusal::ACCEPT),
+            Verb::Post if !is_json(head.get("content-type")) => Err(Refusal::CONTENT_TYPE),
             Verb::Post if !takes("application/json") && !takes("text/event-stream") => {
-                Err(Refusal::Accept)
+                Err(Refusal::ACCEPT)
             }
             _ => Ok((verb, rules)),
         }
@@ -92,14 +92,14 @@ impl Gate {
         head: &RequestHead<'_>,
         assumed: Option<&'static Rules>,
     ) -> Result<&'static Rules, Refusal> {
-        match (head.version(), assumed) {
+        match (head.get(VERSION), assumed) {
             (Some(version), _) => {
                 let found = self.revisions.iter().find(|rules| rules.version == version);
-                let rules = *found.ok_or(Refusal::Version)?;
+                let rules = *found.ok_or(Refusal::VERSION)?;
                 // "The protocol version sent by the client SHOULD be the one negotiated", so another one is no reason to
                 // refuse. The session speaks what it settled.
                 match assumed.filter(|assumed| assumed.version != rules.version) {
-                    Some(_) if !rules.has_sessions => Err(Refusal::Mismatch),
+                    Some(_) if !rules.has_sessions => Err(Refusal::MISMATCH),
                     Some(settled) => Ok(settled),
                     None => Ok(rules),
                 }
@@ -108,9 +108,9 @@ impl Gate {
             (None, None) => {
                 let oldest =
                     self.revisions.iter().min_by_key(|rules| (rules.shares_streams, rules.version));
-                let oldest = *oldest.ok_or(Refusal::Version)?;
+                let oldest = *oldest.ok_or(Refusal::VERSION)?;
                 match oldest.version_header {
-                    VersionHeader::OfBody => Err(Refusal::Mismatch),
+                    VersionHeader::OfBody => Err(Refusal::MISMATCH),
                     VersionHeader::Optional | VersionHeader::OfSession => Ok(oldest),
                 }
             }
@@ -181,7 +181,7 @@ mod tests {
         for origin in
             ["http://evil.example", "null", "http://localhost@evil.example", "file://localhost"]
         {
-            assert_eq!(judge("POST", &[("origin", origin)]), Err(Refusal::Origin), "{origin}");
+            assert_eq!(judge("POST", &[("origin", origin)]), Err(Refusal::ORIGIN), "{origin}");
         }
         for origin in
             ["http://localhost:3000", "https://app.localhost", "http://[::1]:1", "http://127.0.0.9"]
@@ -198,9 +198,9 @@ mod tests {
             "a/localhost",
         ] {
             let head = RequestHead::new("POST", [("host", host.as_bytes())]);
-            assert_eq!(gate.judge(&head, None), Err(Refusal::Host), "{host}");
+            assert_eq!(gate.judge(&head, None), Err(Refusal::HOST), "{host}");
         }
-        assert_eq!(gate.judge(&RequestHead::new("POST", []), None), Err(Refusal::Host));
+        assert_eq!(gate.judge(&RequestHead::new("POST", []), None), Err(Refusal::HOST));
         let named = Gate { hosts: alloc::vec!["example.com".into()], ..Gate::default() };
         assert!(named.admits_host("example.com:8443") && !named.admits_host("example.org"));
     }
@@ -233,11 +233,11 @@ mod tests {
         assert!(judged("2025-06-18").is_ok());
         let settled = judged("2025-11-25").map(|(_, rules)| rules.version);
         assert_eq!(settled, Ok("2025-06-18"));
-        assert_eq!(judged("2026-07-28"), Err(Refusal::Mismatch));
+        assert_eq!(judged("2026-07-28"), Err(Refusal::MISMATCH));
         let assumed = gate.judge(&RequestHead::new("POST", POST), session);
         assert_eq!(assumed.map(|(_, rules)| rules.version), Ok("2025-06-18"));
         let modern = Gate { revisions: alloc::vec![&Rules::MCP_2026_07_28], ..Gate::default() };
-        assert_eq!(modern.judge(&RequestHead::new("POST", POST), None), Err(Refusal::Mismatch));
+        assert_eq!(modern.judge(&RequestHead::new("POST", POST), None), Err(Refusal::MISMATCH));
         let both = Rules::ACP.iter().chain(Rules::PRESETS);
         let both = Gate { revisions: both.collect(), ..Gate::default() };
         let assumed = both.judge(&RequestHead::new("POST", POST), None);

@@ -1,7 +1,6 @@
 //! The head of a request, as far as it decides something.
 
 use crate::refusal::Refusal;
-use crate::rules::Rules;
 
 /// The method and the headers of a request that decide something.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -17,15 +16,18 @@ const NAMES: [&str; 11] = [
     "origin",
     "accept",
     "content-type",
-    "mcp-protocol-version",
+    VERSION,
     "mcp-session-id",
-    "last-event-id",
+    LAST_EVENT_ID,
     "mcp-method",
     "mcp-name",
     "acp-connection-id",
     SCOPE,
 ];
-const ACCEPT: usize = 2;
+/// The header with the revision that the client speaks.
+pub(crate) const VERSION: &str = "mcp-protocol-version";
+/// The header with the event after which a stream goes on.
+pub(crate) const LAST_EVENT_ID: &str = "last-event-id";
 /// The header with a session of ACP, which is one of several on a connection.
 pub(crate) const SCOPE: &str = "acp-session-id";
 /// The longest name of such a session that has a stream of its own.
@@ -40,7 +42,7 @@ impl<'a> RequestHead<'a> {
             let Some(at) = at else { continue };
             let value = core::str::from_utf8(value).ok().filter(|value| is_visible(value));
             // A list of types may stand in several headers, and the first one of these is enough.
-            let is_twice = head.headers[at].is_some() && at != ACCEPT;
+            let is_twice = head.headers[at].is_some() && NAMES[at] != "accept";
             head.is_broken |= is_twice || value.is_none();
             head.headers[at] = head.headers[at].or(value.map(str::trim_ascii));
         }
@@ -51,70 +53,21 @@ impl<'a> RequestHead<'a> {
     ///
     /// # Errors
     ///
-    /// Returns [`Refusal::Header`] otherwise.
+    /// Returns [`Refusal::HEADER`] otherwise.
     pub const fn check(&self) -> Result<(), Refusal> {
-        if self.is_broken { Err(Refusal::Header) } else { Ok(()) }
+        if self.is_broken { Err(Refusal::HEADER) } else { Ok(()) }
     }
 
-    /// Returns the value of the header `Host`.
+    /// Returns the value of one of the headers that decide something, by its name in lower case.
     #[must_use]
-    pub const fn host(&self) -> Option<&'a str> {
-        self.headers[0]
-    }
-
-    /// Returns the value of the header `Origin`.
-    #[must_use]
-    pub const fn origin(&self) -> Option<&'a str> {
-        self.headers[1]
-    }
-
-    /// Returns the value of the header `Content-Type`.
-    #[must_use]
-    pub const fn content_type(&self) -> Option<&'a str> {
-        self.headers[3]
-    }
-
-    /// Returns the value of the header `MCP-Protocol-Version`.
-    #[must_use]
-    pub const fn version(&self) -> Option<&'a str> {
-        self.headers[4]
-    }
-
-    /// Returns the value of the header that names a session under these rules, or in ACP a connection.
-    #[must_use]
-    pub fn session(&self, rules: &Rules) -> Option<&'a str> {
-        let at = NAMES.iter().position(|name| *name == rules.session_header)?;
-        self.headers[at]
-    }
-
-    /// Returns the value of the header `Acp-Session-Id`.
-    #[must_use]
-    pub const fn scope(&self) -> Option<&'a str> {
-        self.headers[10]
-    }
-
-    /// Returns the value of the header `Last-Event-ID`.
-    #[must_use]
-    pub const fn last_event_id(&self) -> Option<&'a str> {
-        self.headers[6]
-    }
-
-    /// Returns the value of the header `Mcp-Method`.
-    #[must_use]
-    pub const fn mirrored_method(&self) -> Option<&'a str> {
-        self.headers[7]
-    }
-
-    /// Returns `Mcp-Name`, which may be encoded.
-    #[must_use]
-    pub const fn mirrored_name(&self) -> Option<&'a str> {
-        self.headers[8]
+    pub fn get(&self, name: &str) -> Option<&'a str> {
+        NAMES.iter().position(|known| *known == name).and_then(|at| self.headers[at])
     }
 
     /// Returns whether the client accepts this type. A client without the header accepts every type.
     #[must_use]
     pub fn accepts(&self, wanted: &str) -> bool {
-        let Some(accept) = self.headers[ACCEPT] else { return true };
+        let Some(accept) = self.get("accept") else { return true };
         let family = wanted.split('/').next().unwrap_or_default();
         accept.split(',').any(|range| {
             let mut parts = range.split(';').map(str::trim);
@@ -153,10 +106,10 @@ mod tests {
     #[test]
     fn a_header_that_stands_twice_is_refused() {
         let twice = [("Mcp-Session-Id", &b"a"[..]), ("mcp-session-id", b"b")];
-        assert_eq!(RequestHead::new("POST", twice).check(), Err(Refusal::Header));
+        assert_eq!(RequestHead::new("POST", twice).check(), Err(Refusal::HEADER));
         assert_eq!(
             RequestHead::new("POST", [("origin", &b"\xFF"[..])]).check(),
-            Err(Refusal::Header)
+            Err(Refusal::HEADER)
         );
         assert_eq!(RequestHead::new("POST", [("x", &b"\xFF"[..])]).check(), Ok(()));
     }

@@ -45,7 +45,7 @@ mod table;
 pub use client::{
     ClientSession, Lane, Outgoing, ReceivedHead, ResponseStream, StreamLimits, StreamStep,
 };
-pub use decode::{Decoder, SseEvent, SseLimits, TooLong};
+pub use decode::{Decoder, SseEvent, TooLong};
 pub use encode::{comment, event};
 pub use gate::{Gate, Verb};
 pub use head::RequestHead;
@@ -53,4 +53,3 @@ pub use post::{Message, MessageKind, Posted};
 pub use refusal::Refusal;
 pub use rules::{OnLoss, Rules, VersionHeader};
 pub use session::{Action, ResponseHead, Session, SessionOptions, StreamId};
-pub use table::{Input, Phase, Step, Transition};

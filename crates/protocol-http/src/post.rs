@@ -5,18 +5,22 @@ use alloc::string::String;
 use alloc::vec;
 use alloc::vec::Vec;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use protocol_core::WireId;
 use protocol_json::{Members, elements, path, string, text, value};
 use serde_json::value::RawValue;
 
-use crate::head::RequestHead;
+use crate::head::{RequestHead, SCOPE, VERSION};
 use crate::refusal::Refusal;
 use crate::rules::{Rules, VersionHeader};
 
 /// The most messages of one batch.
 const BATCH: usize = 128;
 const META: &str = "_meta";
-const VERSION: &str = "io.modelcontextprotocol/protocolVersion";
+/// The place of the revision in a request.
+pub(crate) const SAID_VERSION: [&str; 3] =
+    ["params", META, "io.modelcontextprotocol/protocolVersion"];
 
 /// A body that a session may take.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -62,7 +66,7 @@ impl Posted {
         head: &RequestHead<'_>,
         rules: &Rules,
     ) -> Result<Self, (Refusal, Option<WireId>)> {
-        let parse = || (Refusal::Parse, None);
+        let parse = || (Refusal::PARSE, None);
         let json = core::str::from_utf8(&body).ok().and_then(value).ok_or_else(parse)?;
         let batch = elements(json.get(), BATCH + 1);
         if let Some(refusal) = rules.batch_refusal.filter(|_| batch.is_some()) {
@@ -70,7 +74,7 @@ impl Posted {
         }
         let messages = match batch {
             Some(all) if all.is_empty() || all.len() > BATCH => {
-                return Err((Refusal::Message, None));
+                return Err((Refusal::MESSAGE, None));
             }
             Some(all) => {
                 all.into_iter().map(|one| read(one, rules)).collect::<Result<Vec<_>, _>>()?
@@ -85,7 +89,7 @@ impl Posted {
         for (at, message) in messages.iter().enumerate() {
             let is_same = |other: &Message| other.id().is_some() && other.id() == message.id();
             if messages[..at].iter().any(is_same) {
-                return Err((Refusal::DuplicateId, message.id().cloned()));
+                return Err((Refusal::DUPLICATE_ID, message.id().cloned()));
             }
         }
         Ok(Self { body, messages })
@@ -115,7 +119,7 @@ impl Message {
 }
 
 fn read(json: &RawValue, rules: &Rules) -> Result<Message, (Refusal, Option<WireId>)> {
-    let broken = || (Refusal::Message, None);
+    let broken = || (Refusal::MESSAGE, None);
     let names = &["method", "id", "params", "result", "error"];
     let members = Members::of(json.get(), names).ok_or_else(broken)?;
     let id = members.token(1).and_then(WireId::from_json);
@@ -124,9 +128,7 @@ fn read(json: &RawValue, rules: &Rules) -> Result<Message, (Refusal, Option<Wire
     let kind = match (&method, members.token(1), id) {
         (Some(_), None, _) => MessageKind::Notification,
         (Some(_), Some(_), Some(id)) if id.as_json() != "null" => MessageKind::Request(id),
-        (None, Some(_), Some(_)) if is_response && rules.has_client_responses => {
-            MessageKind::Response
-        }
+        (None, Some(_), Some(_)) if is_response && rules.has_sessions => MessageKind::Response,
         _ => return Err(broken()),
     };
     let progress = members.raw(2).and_then(|params| path(params, &["_meta", "progressToken"]));
@@ -162,72 +164,53 @@ fn check(
     rules: &Rules,
 ) -> Result<(), Refusal> {
     // "Session-scoped request missing Acp-Session-Id? → 400 Bad Request".
-    if message.scope.is_some() && message.scope.as_deref() != head.scope() {
-        return Err(Refusal::Mismatch);
+    if message.scope.is_some() && message.scope.as_deref() != head.get(SCOPE) {
+        return Err(Refusal::MISMATCH);
     }
     if message.id().is_none() {
         // "header requirements for notification POSTs are not defined by this revision."
         return Ok(());
     }
     if rules.removed.contains(&&*message.method) {
-        return Err(Refusal::RemovedMethod);
+        return Err(Refusal::REMOVED_METHOD);
     }
     if rules.required_meta.iter().any(|name| path(json, &["params", META, name]).is_none()) {
-        return Err(Refusal::Meta);
+        return Err(Refusal::META);
     }
     let at = |names: &[&str]| path(json, names).and_then(text);
     if rules.version_header == VersionHeader::OfBody {
-        let said = at(&["params", META, VERSION]);
-        if said.is_none() || said.as_deref() != head.version() {
-            return Err(Refusal::Mismatch);
+        let said = at(&SAID_VERSION);
+        if said.is_none() || said.as_deref() != head.get(VERSION) {
+            return Err(Refusal::MISMATCH);
         }
-    }
-    if rules.has_mirrors {
-        if head.mirrored_method() != Some(&*message.method) {
-            return Err(Refusal::Mismatch);
+        if head.get("mcp-method") != Some(&*message.method) {
+            return Err(Refusal::MISMATCH);
         }
-        let member = match &*message.method {
-            "tools/call" | "prompts/get" => "name",
-            "resources/read" => "uri",
-            _ => return Ok(()),
-        };
-        let Some(said) = at(&["params", member]) else { return Ok(()) };
-        let mirrored = head.mirrored_name().and_then(decoded);
+        let said = mirrored(&message.method).and_then(|member| at(&["params", member]));
+        let Some(said) = said else { return Ok(()) };
+        let mirrored = head.get("mcp-name").and_then(decoded);
         if mirrored.as_deref() != Some(said.as_bytes()) {
-            return Err(Refusal::Mismatch);
+            return Err(Refusal::MISMATCH);
         }
     }
     Ok(())
 }
 
+/// Returns the member of the params that `Mcp-Name` repeats.
+pub(crate) fn mirrored(method: &str) -> Option<&'static str> {
+    match method {
+        "tools/call" | "prompts/get" => Some("name"),
+        "resources/read" => Some("uri"),
+        _ => None,
+    }
+}
+
 /// Decodes a header that may be `=?base64?…?=`.
 fn decoded(header: &str) -> Option<Vec<u8>> {
-    let coded = header.strip_prefix("=?base64?").and_then(|rest| rest.strip_suffix("?="));
-    let Some(coded) = coded else { return Some(header.into()) };
-    let digits = coded.trim_end_matches('=');
-    let padded = coded.len() - digits.len();
-    if coded.len() % 4 != 0 || padded > 2 {
-        return None;
+    match header.strip_prefix("=?base64?").and_then(|rest| rest.strip_suffix("?=")) {
+        Some(coded) => STANDARD.decode(coded).ok(),
+        None => Some(header.into()),
     }
-    let (mut out, mut bits, mut held) = (Vec::new(), 0_u32, 0_u32);
-    for byte in digits.bytes() {
-        let digit = match byte {
-            b'A'..=b'Z' => byte - b'A',
-            b'a'..=b'z' => byte - b'a' + 26,
-            b'0'..=b'9' => byte - b'0' + 52,
-            b'+' => 62,
-            b'/' => 63,
-            _ => return None,
-        };
-        bits = bits << 6 | u32::from(digit);
-        held += 6;
-        if held >= 8 {
-            held -= 8;
-            out.push((bits >> held) as u8);
-            bits &= (1 << held) - 1;
-        }
-    }
-    (bits == 0).then_some(out)
 }
 
 #[cfg(test)]
@@ -248,21 +231,21 @@ mod tests {
     fn a_body_is_one_message_where_the_revision_says_so() {
         let batch = r#"[{"jsonrpc":"2.0","id":1,"method":"a"},{"jsonrpc":"2.0","method":"b"}]"#;
         assert_eq!(refused(batch, &Rules::MCP_2025_03_26, &[]), None);
-        assert_eq!(refused(batch, &Rules::MCP_2025_06_18, &[]), Some(Refusal::Batch));
+        assert_eq!(refused(batch, &Rules::MCP_2025_06_18, &[]), Some(Refusal::BATCH));
         let twice = r#"[{"id":1,"method":"a"},{"id":1,"method":"b"}]"#;
-        assert_eq!(refused(twice, &Rules::MCP_2025_03_26, &[]), Some(Refusal::DuplicateId));
+        assert_eq!(refused(twice, &Rules::MCP_2025_03_26, &[]), Some(Refusal::DUPLICATE_ID));
         for (body, refusal) in [
-            ("{", Refusal::Parse),
-            ("[]", Refusal::Message),
-            ("7", Refusal::Message),
-            (r#"{"id":null,"method":"a"}"#, Refusal::Message),
-            (r#"{"id":1}"#, Refusal::Message),
+            ("{", Refusal::PARSE),
+            ("[]", Refusal::MESSAGE),
+            ("7", Refusal::MESSAGE),
+            (r#"{"id":null,"method":"a"}"#, Refusal::MESSAGE),
+            (r#"{"id":1}"#, Refusal::MESSAGE),
         ] {
             assert_eq!(refused(body, &Rules::MCP_2025_03_26, &[]), Some(refusal), "{body}");
         }
         let response = r#"{"id":1,"result":{}}"#;
         assert_eq!(refused(response, &Rules::MCP_2025_11_25, &[]), None);
-        assert_eq!(refused(response, &Rules::MCP_2026_07_28, &[]), Some(Refusal::Message));
+        assert_eq!(refused(response, &Rules::MCP_2026_07_28, &[]), Some(Refusal::MESSAGE));
     }
 
     #[test]
@@ -275,7 +258,7 @@ mod tests {
         let name = ("mcp-name", "=?base64?SGVsbG8sIOS4lueVjA==?=");
         let refused = |headers: &[_]| refused(body, &Rules::MCP_2026_07_28, headers);
         assert_eq!(refused(&[version, method, name]), None);
-        let mismatch = Some(Refusal::Mismatch);
+        let mismatch = Some(Refusal::MISMATCH);
         assert_eq!(refused(&[method, name]), mismatch);
         assert_eq!(refused(&[version, name]), mismatch);
         assert_eq!(refused(&[version, method]), mismatch);

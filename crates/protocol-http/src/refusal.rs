@@ -6,116 +6,79 @@ use core::fmt;
 
 use protocol_core::{WireId, code};
 
-/// The reason why a request is refused.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[non_exhaustive]
-pub enum Refusal {
-    /// `Host` names a server that this one is not.
-    Host,
-    /// `Origin` names a page that may not connect.
-    Origin,
-    /// The secret of the bearer is missing or wrong.
-    Unauthorized,
-    /// The path is another one.
-    Path,
-    /// The method is not offered.
-    Method,
-    /// `Accept` lists neither JSON nor events, or for GET no events.
-    Accept,
-    /// `Content-Type` is not JSON.
-    ContentType,
-    /// A header stands twice, or has bytes that no such header has.
-    Header,
-    /// The version is unknown, or not offered.
-    Version,
-    /// A header does not match the body or the session, or is missing.
-    Mismatch,
-    /// The body lacks a member of `_meta` that the revision requires.
-    Meta,
-    /// The method is one of earlier revisions alone.
-    RemovedMethod,
-    /// The body is too long.
-    BodyTooLong,
-    /// The body took too long to come.
-    BodyTooSlow,
-    /// The body is no JSON.
-    Parse,
-    /// The body is no message that a client may send.
-    Message,
-    /// The body is a batch, and the revision has none.
-    Batch,
-    /// The body is a batch, and the protocol has none.
-    NoBatches,
-    /// An id is in flight already.
-    DuplicateId,
-    /// `Mcp-Session-Id` or `Acp-Connection-Id` is missing.
-    NoSession,
-    /// `Mcp-Session-Id` or `Acp-Connection-Id` names no session.
-    UnknownSession,
-    /// `Last-Event-ID` names no event that is kept.
-    UnknownEvent,
-    /// The stream was read to its end, and nothing more comes.
-    StreamIsOver,
-    /// Too many sessions or exchanges are open, or they hold too much memory. The client may come again.
-    Busy,
-}
-
 /// The code of a refusal that is about HTTP and not about JSON-RPC.
 const OTHER: i64 = -32000;
 
+/// The reason why a request is refused: the status, the code of the error, and its message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Refusal(u16, i64, &'static str);
+
 impl Refusal {
-    /// Returns the status, the code of the error, and its message.
-    const fn facts(self) -> (u16, i64, &'static str) {
-        match self {
-            Self::Host => (403, OTHER, "this host is not served here"),
-            Self::Origin => (403, OTHER, "pages of this origin may not connect"),
-            Self::Unauthorized => (401, OTHER, "the bearer token is missing or wrong"),
-            Self::Path => (404, OTHER, "there is no endpoint at this path"),
-            Self::Method => (405, OTHER, "this method is not offered"),
-            Self::Accept => {
-                (406, OTHER, "Accept lists neither application/json nor text/event-stream")
-            }
-            Self::ContentType => (415, OTHER, "Content-Type is not application/json"),
-            Self::Header => (400, OTHER, "a header stands twice or has invalid characters"),
-            Self::Version => (400, -32022, "Unsupported protocol version"),
-            Self::Mismatch => {
-                (400, -32020, "Header mismatch: a header is missing or differs from the body")
-            }
-            Self::Meta => (
-                400,
-                code::INVALID_PARAMS,
-                "_meta lacks a member that this protocol version requires",
-            ),
-            Self::RemovedMethod => (404, code::METHOD_NOT_FOUND, "Method not found"),
-            Self::BodyTooLong => (413, OTHER, "the body is too long"),
-            Self::BodyTooSlow => (408, OTHER, "the body took too long"),
-            Self::Parse => (400, -32700, "the body is no JSON"),
-            Self::Message => (400, -32600, "the body is no message of a client"),
-            Self::Batch => (400, -32600, "batches are not part of this protocol version"),
-            Self::NoBatches => (501, -32600, "batches are not part of this protocol"),
-            Self::DuplicateId => (400, -32600, "a request with this id is in flight"),
-            Self::NoSession => (400, OTHER, "Mcp-Session-Id or Acp-Connection-Id is missing"),
-            // "the server MUST respond to requests containing that session ID with HTTP 404 Not Found."
-            Self::UnknownSession => (404, OTHER, "there is no such session"),
-            Self::UnknownEvent => (400, OTHER, "the event is not kept any more"),
-            // The status that tells a client of server-sent events not to come back.
-            Self::StreamIsOver => (204, OTHER, "the stream is over"),
-            Self::Busy => {
-                (503, OTHER, "too many sessions or requests are open, or they hold too much")
-            }
-        }
-    }
+    /// `Host` names a server that this one is not.
+    pub const HOST: Self = Self(403, OTHER, "this host is not served here");
+    /// `Origin` names a page that may not connect.
+    pub const ORIGIN: Self = Self(403, OTHER, "pages of this origin may not connect");
+    /// The secret of the bearer is missing or wrong.
+    pub const UNAUTHORIZED: Self = Self(401, OTHER, "the bearer token is missing or wrong");
+    /// The path is another one.
+    pub const PATH: Self = Self(404, OTHER, "there is no endpoint at this path");
+    /// The method is not offered.
+    pub const METHOD: Self = Self(405, OTHER, "this method is not offered");
+    /// `Accept` lists neither JSON nor events, or for GET no events.
+    pub const ACCEPT: Self =
+        Self(406, OTHER, "Accept lists neither application/json nor text/event-stream");
+    /// `Content-Type` is not JSON.
+    pub const CONTENT_TYPE: Self = Self(415, OTHER, "Content-Type is not application/json");
+    /// A header stands twice, or has bytes that no such header has.
+    pub const HEADER: Self = Self(400, OTHER, "a header stands twice or has invalid characters");
+    /// The version is unknown, or not offered.
+    pub const VERSION: Self = Self(400, -32022, "Unsupported protocol version");
+    /// A header does not match the body or the session, or is missing.
+    pub const MISMATCH: Self =
+        Self(400, -32020, "Header mismatch: a header is missing or differs from the body");
+    /// The body lacks a member of `_meta` that the revision requires.
+    pub const META: Self =
+        Self(400, code::INVALID_PARAMS, "_meta lacks a member that this protocol version requires");
+    /// The method is one of earlier revisions alone.
+    pub const REMOVED_METHOD: Self = Self(404, code::METHOD_NOT_FOUND, "Method not found");
+    /// The body is too long.
+    pub const BODY_TOO_LONG: Self = Self(413, OTHER, "the body is too long");
+    /// The body took too long to come.
+    pub const BODY_TOO_SLOW: Self = Self(408, OTHER, "the body took too long");
+    /// The body is no JSON.
+    pub const PARSE: Self = Self(400, -32700, "the body is no JSON");
+    /// The body is no message that a client may send.
+    pub const MESSAGE: Self = Self(400, -32600, "the body is no message of a client");
+    /// The body is a batch, and the revision has none.
+    pub const BATCH: Self = Self(400, -32600, "batches are not part of this protocol version");
+    /// The body is a batch, and the protocol has none.
+    pub const NO_BATCHES: Self = Self(501, -32600, "batches are not part of this protocol");
+    /// An id is in flight already.
+    pub const DUPLICATE_ID: Self = Self(400, -32600, "a request with this id is in flight");
+    /// `Mcp-Session-Id` or `Acp-Connection-Id` is missing.
+    pub const NO_SESSION: Self = Self(400, OTHER, "Mcp-Session-Id or Acp-Connection-Id is missing");
+    /// `Mcp-Session-Id` or `Acp-Connection-Id` names no session.
+    // "the server MUST respond to requests containing that session ID with HTTP 404 Not Found."
+    pub const UNKNOWN_SESSION: Self = Self(404, OTHER, "there is no such session");
+    /// `Last-Event-ID` names no event that is kept.
+    pub const UNKNOWN_EVENT: Self = Self(400, OTHER, "the event is not kept any more");
+    /// The stream was read to its end, and nothing more comes.
+    // The status that tells a client of server-sent events not to come back.
+    pub const STREAM_IS_OVER: Self = Self(204, OTHER, "the stream is over");
+    /// Too many sessions or exchanges are open, or they hold too much memory. The client may come again.
+    pub const BUSY: Self =
+        Self(503, OTHER, "too many sessions or requests are open, or they hold too much");
 
     /// Returns the status.
     #[must_use]
     pub const fn status(self) -> u16 {
-        self.facts().0
+        self.0
     }
 
     /// Returns the code of the JSON-RPC error in the body.
     #[must_use]
     pub const fn code(self) -> i64 {
-        self.facts().1
+        self.1
     }
 
     /// Returns the body: an error with the id of the request, if that could be read.
@@ -129,7 +92,7 @@ impl Refusal {
         let id = id.map_or_else(String::new, |id| format!(r#","id":{}"#, id.as_json()));
         let data = match self {
             // A header is visible ASCII, which Rust escapes as JSON does.
-            Self::Version => {
+            Self::VERSION => {
                 let asked = asked.unwrap_or_default();
                 format!(r#","data":{{"supported":{versions:?},"requested":{asked:?}}}"#)
             }
@@ -144,7 +107,7 @@ impl Refusal {
 
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.facts().2)
+        f.write_str(self.2)
     }
 }
 

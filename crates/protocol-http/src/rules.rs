@@ -15,16 +15,15 @@ pub struct Rules {
     pub version: &'static str,
     /// The dialect of the endpoint.
     pub dialect: &'static Dialect,
-    /// Whether requests belong to a session, with GET streams and DELETE.
+    /// Whether requests belong to a session, with GET streams, DELETE, and responses that a client posts.
     pub has_sessions: bool,
     /// The header with the id of that session. In ACP it is a connection, which has sessions of its own.
     pub session_header: &'static str,
     /// Whether responses come on GET streams that requests share: one of the connection, and one of each session in it.
     ///
-    /// Otherwise the response to a POST is the stream of its request.
+    /// Otherwise the response to a POST is the stream of its request. A client keeps cookies where streams are shared, and
+    /// returns them.
     pub shares_streams: bool,
-    /// Whether a client keeps cookies, and returns them.
-    pub has_cookies: bool,
     /// The status of DELETE.
     pub delete_status: u16,
     /// Whether a lost stream can be resumed by `Last-Event-ID`.
@@ -35,10 +34,6 @@ pub struct Rules {
     pub batch_refusal: Option<Refusal>,
     /// The use of the header `MCP-Protocol-Version`.
     pub version_header: VersionHeader,
-    /// Whether `Mcp-Method` and `Mcp-Name` repeat what the body says.
-    pub has_mirrors: bool,
-    /// Whether a client may post responses.
-    pub has_client_responses: bool,
     /// The members of `_meta` without which a request is refused.
     pub required_meta: &'static [&'static str],
     /// The requests of earlier revisions that are unknown methods in this one, even if a handler would take them.
@@ -53,7 +48,7 @@ pub struct Rules {
 }
 
 /// The meaning of a stream that closed before its request had a response.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OnLoss {
     /// The request is cancelled at once.
     CancelNow,
@@ -71,7 +66,7 @@ pub enum VersionHeader {
     /// The header should name the revision of the session, in requests after `initialize`. It may name
     /// another one that has sessions.
     OfSession,
-    /// The header is required, and repeats what the body says.
+    /// The header is required, and repeats what the body says. So do `Mcp-Method` and `Mcp-Name`.
     OfBody,
 }
 
@@ -83,14 +78,11 @@ impl Rules {
         has_sessions: true,
         session_header: "mcp-session-id",
         shares_streams: false,
-        has_cookies: false,
         delete_status: 204,
         is_resumable: true,
         is_primed: false,
         batch_refusal: None,
         version_header: VersionHeader::Optional,
-        has_mirrors: false,
-        has_client_responses: true,
         required_meta: &[],
         removed: &[],
         error_statuses: &[],
@@ -104,7 +96,7 @@ impl Rules {
         version: "2025-06-18",
         dialect: &Dialect::MCP_2025_06_18_HTTP,
         // "The body of the POST request MUST be a single JSON-RPC request, notification, or response."
-        batch_refusal: Some(Refusal::Batch),
+        batch_refusal: Some(Refusal::BATCH),
         version_header: VersionHeader::OfSession,
         ..Self::MCP_2025_03_26
     };
@@ -122,14 +114,12 @@ impl Rules {
     pub const MCP_2026_07_28: Self = Self {
         version: "2026-07-28",
         dialect: &Dialect::MCP_2026_07_28_HTTP,
+        // "The client MUST NOT send JSON-RPC responses."
         has_sessions: false,
         // "Resumable SSE streams via Last-Event-ID are not supported."
         is_resumable: false,
         is_primed: false,
         version_header: VersionHeader::OfBody,
-        has_mirrors: true,
-        // "The client MUST NOT send JSON-RPC responses."
-        has_client_responses: false,
         // "Every client request MUST include the following io.modelcontextprotocol/* fields in _meta".
         required_meta: &[
             "io.modelcontextprotocol/protocolVersion",
@@ -156,14 +146,13 @@ impl Rules {
         version: "1",
         dialect: &Dialect::ACP_V1,
         session_header: "acp-connection-id",
-        // "All server→client messages … are delivered via SSE streams opened with GET."
+        // "All server→client messages … are delivered via SSE streams opened with GET." "Clients MUST accept, store, and
+        // return cookies set by the server".
         shares_streams: true,
-        // "Clients MUST accept, store, and return cookies set by the server".
-        has_cookies: true,
         // "Terminate connection and all associated sessions, return 202".
         delete_status: 202,
         // "Batch JSON-RPC requests return 501."
-        batch_refusal: Some(Refusal::NoBatches),
+        batch_refusal: Some(Refusal::NO_BATCHES),
         // "Sessions survive disconnects", so a lost stream is no cancel. To resume it after an event is our addition.
         ..Self::MCP_2025_03_26
     };

@@ -62,35 +62,25 @@ impl Store {
         }
     }
 
-    /// Returns the events of an exchange after this one. Returns `None` if one of them was dropped.
+    /// Returns the events of an exchange after this one that are kept.
+    pub(crate) fn after(&self, last: EventId) -> impl Iterator<Item = &(EventId, Vec<u8>)> {
+        let is_after = move |id: &EventId| id.exchange == last.exchange && id.number > last.number;
+        self.events.iter().filter(move |(id, _)| is_after(id))
+    }
+
+    /// Returns whether none of the events after this one was dropped.
     ///
     /// `latest` is the number of the last event of an exchange that is open. Of one that is over only the kept events are
     /// known, and the last one is among them if any is.
-    pub(crate) fn after(
-        &self,
-        last: EventId,
-        latest: Option<u64>,
-    ) -> Option<impl Iterator<Item = &(EventId, Vec<u8>)>> {
-        let of_exchange = move |id: &EventId| id.exchange == last.exchange;
-        let first = self.events.iter().map(|(id, _)| *id).find(of_exchange);
-        let is_whole = match (first, latest) {
-            (_, Some(latest)) if last.number >= latest => last.number == latest,
-            (Some(first), _) => first.number <= last.number + 1,
-            (None, _) => false,
-        };
-        let last_kept = self.events.iter().rev().map(|(id, _)| *id).find(of_exchange);
-        let is_known = latest.or(last_kept.map(|id| id.number)).is_some_and(|it| last.number <= it);
-        (is_whole && is_known).then(|| {
-            self.events.iter().filter(move |(id, _)| of_exchange(id) && id.number > last.number)
+    pub(crate) fn has_all_after(&self, last: EventId, latest: Option<u64>) -> bool {
+        let mut kept =
+            self.events.iter().map(|(id, _)| id).filter(|it| it.exchange == last.exchange);
+        let first = kept.next().map(|id| id.number);
+        let latest = latest.or(kept.last().map(|id| id.number).or(first));
+        latest.is_some_and(|latest| match latest > last.number {
+            true => first.is_some_and(|first| first <= last.number + 1),
+            false => latest == last.number,
         })
-    }
-}
-
-impl Store {
-    /// Returns the kept events of an exchange after this one, whatever was dropped.
-    pub(crate) fn of_exchange_after(&self, last: EventId) -> Vec<(EventId, Vec<u8>)> {
-        let is_after = |id: &EventId| id.exchange == last.exchange && id.number > last.number;
-        self.events.iter().filter(|(id, _)| is_after(id)).cloned().collect()
     }
 }
 
@@ -103,7 +93,9 @@ mod tests {
     }
 
     fn numbers(store: &Store, last: EventId, latest: Option<u64>) -> Option<Vec<u64>> {
-        Some(store.after(last, latest)?.map(|(id, _)| id.number).collect())
+        store
+            .has_all_after(last, latest)
+            .then(|| store.after(last).map(|(id, _)| id.number).collect())
     }
 
     #[test]

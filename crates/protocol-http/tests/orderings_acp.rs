@@ -13,7 +13,7 @@ use std::time::Duration;
 use protocol_core::{Cause, Timestamp, WireId};
 use protocol_http::{
     Action, Decoder, OnLoss, Posted, RequestHead, ResponseHead, Rules, Session, SessionOptions,
-    SseEvent, SseLimits, StreamId,
+    SseEvent, StreamId,
 };
 
 const PROMPT: &str = r#"{"id":1,"method":"session/prompt","params":{"sessionId":"s"}}"#;
@@ -91,7 +91,7 @@ impl World {
         };
         let heard = Heard {
             stream: None,
-            decoder: Decoder::new(SseLimits::DEFAULT),
+            decoder: Decoder::new(4 << 20),
             messages: Vec::new(),
             was_heard: false,
             lost_at: None,
@@ -163,7 +163,7 @@ impl World {
                 self.session.get(stream, scope, None, self.now).unwrap();
                 let heard = self.heard.get_mut(&scope).unwrap();
                 let before = heard.stream.replace(stream);
-                heard.decoder = Decoder::new(SseLimits::DEFAULT);
+                heard.decoder = Decoder::new(4 << 20);
                 (heard.was_heard, heard.lost_at) = (true, None);
                 if let Some(stream) = before {
                     let closed = self.session.poll_action();
@@ -199,7 +199,7 @@ impl World {
                     let heard = self.heard.values_mut().find(of_stream).unwrap();
                     let mut bytes = &*bytes;
                     while let Some(event) = heard.decoder.receive(&mut bytes).unwrap() {
-                        if let SseEvent::Message { data, .. } = event {
+                        if let SseEvent::Message(data) = event {
                             heard.messages.push(data);
                         }
                     }

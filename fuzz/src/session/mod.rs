@@ -8,8 +8,7 @@ use std::time::Duration;
 use heap::Heap;
 use protocol_core::{Cause, Timestamp, WireId};
 use protocol_http::{
-    Action, Decoder, OnLoss, Posted, RequestHead, Rules, Session, SessionOptions, SseEvent,
-    SseLimits, TooLong,
+    Action, Decoder, OnLoss, Posted, RequestHead, Rules, Session, SessionOptions, SseEvent, TooLong,
 };
 
 use crate::bytes::Bytes;
@@ -51,14 +50,13 @@ pub fn session_is_calm(data: &[u8]) -> usize {
 
 /// Decodes a stream whole and byte by byte: the same events, within the memory of the limits.
 fn decode(stream: &[u8], most: usize) {
-    let limits = SseLimits { line_bytes: most, event_bytes: most };
-    let [mut whole, mut split] = [(); 2].map(|()| (Decoder::new(limits), Vec::new(), Ok(())));
+    let [mut whole, mut split] = [(); 2].map(|()| (Decoder::new(most), Vec::new(), Ok(())));
     feed(&mut whole, stream);
     for byte in stream {
         feed(&mut split, std::slice::from_ref(byte));
-        // Three bytes stand for one that is no UTF-8, in the data, the type and two ids.
+        // Three bytes stand for one that is no UTF-8, in the data and two ids. A line is 16 bytes longer than an event.
         let held = copied(&split.0);
-        assert!(held <= most + 13 * most, "G8: {held} bytes of a decoder");
+        assert!(held <= 10 * (most + 16), "G8: {held} bytes of a decoder");
     }
     assert_eq!((&whole.1, whole.2), (&split.1, split.2), "G11: another split, other events");
     assert_eq!(whole.0.last_event_id(), split.0.last_event_id());
@@ -191,7 +189,6 @@ impl Scene {
         let head = RequestHead::new("POST", []);
         // The headers that repeat a body are not this target's.
         let mut rules = self.rules.clone();
-        rules.has_mirrors = false;
         rules.version_header = protocol_http::VersionHeader::Optional;
         let Ok(posted) = Posted::read(body, &head, &rules) else { return };
         self.longest = self.longest.max(posted.body.len());

@@ -3,7 +3,7 @@
 use std::mem;
 
 use protocol_core::WireId;
-use protocol_http::{Decoder, ResponseHead, SseEvent, SseLimits, StreamId};
+use protocol_http::{Decoder, ResponseHead, SseEvent, StreamId};
 
 /// All streams, by their number.
 #[derive(Default)]
@@ -30,7 +30,7 @@ impl Streams {
             ids,
             head: None,
             wire: Vec::new(),
-            decoder: Decoder::new(SseLimits::DEFAULT),
+            decoder: Decoder::new(4 << 20),
             body: Vec::new(),
             is_open: true,
             is_left: false,
@@ -115,7 +115,7 @@ impl Streams {
         }
         let (mut bytes, mut messages) = (&read[..], Vec::new());
         while let Some(event) = stream.decoder.receive(&mut bytes).expect("it is short") {
-            if let SseEvent::Message { data, .. } = event {
+            if let SseEvent::Message(data) = event {
                 messages.push(data);
             }
         }

@@ -5,19 +5,19 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use protocol_core::{Limits, WireId};
 use protocol_json::{Members, member, path, string, text, value};
 use serde_json::value::RawValue;
 
-use crate::head::{SCOPE, SCOPE_BYTES};
-use crate::post::scope;
+use crate::head::{SCOPE, SCOPE_BYTES, VERSION};
+use crate::post::{SAID_VERSION, mirrored, scope};
 use crate::rules::{Rules, VersionHeader};
 
-const VERSION: [&str; 3] = ["params", "_meta", "io.modelcontextprotocol/protocolVersion"];
 /// The most requests of the server whose sessions are known at the same time.
 const MOST_ASKED: usize = Limits::DEFAULT.requests;
 const NAMES: [&str; 4] = ["method", "id", "params", "result"];
-const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
 /// The session of a client: the revision that is spoken, and the id that the server gave.
 ///
@@ -108,7 +108,7 @@ impl ClientSession {
         let json = value(core::str::from_utf8(message).ok()?)?;
         let members = Members::of(json.get(), &NAMES)?;
         let method = members.token(0).and_then(string).unwrap_or_default();
-        if method.is_empty() && !self.rules.has_client_responses {
+        if method.is_empty() && !self.rules.has_sessions {
             return None;
         }
         let id = members.token(1).and_then(WireId::from_json);
@@ -137,18 +137,12 @@ impl ClientSession {
         headers.extend(scope.iter().map(|it| (SCOPE, it.clone())));
         if self.rules.version_header == VersionHeader::OfBody {
             // The body counts. A message without the member has that of the revision.
-            let said = at(&VERSION).filter(|it| is_plain(it));
-            headers.retain(|(name, _)| *name != "mcp-protocol-version");
+            let said = at(&SAID_VERSION).filter(|it| is_plain(it));
+            headers.retain(|(name, _)| *name != VERSION);
             let version = said.as_deref().unwrap_or(self.rules.version);
-            headers.push(("mcp-protocol-version", version.into()));
-        }
-        if self.rules.has_mirrors && !method.is_empty() {
+            headers.push((VERSION, version.into()));
             headers.push(("mcp-method", method.clone().into_owned()));
-            let named = match &*method {
-                "tools/call" | "prompts/get" => at(&["params", "name"]),
-                "resources/read" => at(&["params", "uri"]),
-                _ => None,
-            };
+            let named = mirrored(&method).and_then(|member| at(&["params", member]));
             headers.extend(named.map(|name| ("mcp-name", encoded(&name))));
         }
         Some(Outgoing { headers, request, scope, lane })
@@ -159,7 +153,7 @@ impl ClientSession {
     pub fn headers(&self) -> Vec<(&'static str, String)> {
         let id = self.id.iter().map(|id| (self.rules.session_header, id.clone()));
         let is_named = self.is_open && self.rules.version_header == VersionHeader::OfSession;
-        let version = is_named.then(|| ("mcp-protocol-version", self.rules.version.into()));
+        let version = is_named.then(|| (VERSION, self.rules.version.into()));
         id.chain(version).collect()
     }
 
@@ -219,16 +213,7 @@ fn encoded(value: &str) -> String {
     if is_plain(value) && !(value.starts_with("=?base64?") && value.ends_with("?=")) {
         return value.into();
     }
-    let mut out = String::new();
-    for part in value.as_bytes().chunks(3) {
-        let byte = |at: usize| part.get(at).copied().map_or(0, u32::from);
-        let bits = byte(0) << 16 | byte(1) << 8 | byte(2);
-        for digit in 0..4 {
-            let index = (bits >> (18 - 6 * digit) & 63) as usize;
-            out.push(if digit <= part.len() { char::from(DIGITS[index]) } else { '=' });
-        }
-    }
-    format!("=?base64?{out}?=")
+    format!("=?base64?{}?=", STANDARD.encode(value))
 }
 
 #[cfg(test)]

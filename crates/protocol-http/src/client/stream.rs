@@ -10,7 +10,7 @@ use core::time::Duration;
 use protocol_core::WireId;
 use protocol_json::{path, text, value};
 
-use crate::decode::{Decoder, SseEvent, SseLimits, TooLong};
+use crate::decode::{Decoder, SseEvent, TooLong};
 use crate::post::id_of_response;
 use crate::rules::Rules;
 
@@ -135,7 +135,7 @@ impl ResponseStream {
             rules,
             request,
             limits,
-            decoder: Decoder::new(sse(limits)),
+            decoder: Decoder::new(limits.event_bytes),
             body: Vec::new(),
             last_event_id: String::new(),
             retry: limits.retry,
@@ -172,7 +172,7 @@ impl ResponseStream {
     /// Takes the head, which comes before the body.
     pub fn head(&mut self, head: &ReceivedHead<'_>) -> StreamStep {
         self.status = head.status;
-        self.decoder = Decoder::new(sse(self.limits));
+        self.decoder = Decoder::new(self.limits.event_bytes);
         let is_resumed = self.phase == Phase::Resuming;
         // A server of ACP may be busy, or may not have noticed yet that the stream before was lost.
         if self.rules.shares_streams && is_resumed && matches!(head.status, 409 | 503) {
@@ -222,7 +222,7 @@ impl ResponseStream {
         }
         while let Some(event) = self.decoder.receive(bytes)? {
             match event {
-                SseEvent::Message { data, .. } => {
+                SseEvent::Message(data) => {
                     self.note_id();
                     self.attempts = 0;
                     // An event without data only has an id.
@@ -257,7 +257,9 @@ impl ResponseStream {
         // The end of a stream is its loss, unless the response came or the rest can still come.
         let step = match self.phase {
             _ if self.is_settled => StreamStep::Nothing,
-            Phase::Events | Phase::Resuming if self.rules.is_resumable && has_place => self.resume(),
+            Phase::Events | Phase::Resuming if self.rules.is_resumable && has_place => {
+                self.resume()
+            }
             _ => StreamStep::Lose,
         };
         (message, step)
@@ -293,11 +295,6 @@ impl ResponseStream {
             id.clone_into(&mut self.last_event_id);
         }
     }
-}
-
-const fn sse(limits: StreamLimits) -> SseLimits {
-    // A line has the name of its field, too.
-    SseLimits { line_bytes: limits.event_bytes.saturating_add(16), event_bytes: limits.event_bytes }
 }
 
 /// Returns the text of an error that names no request, or its first 200 characters.

@@ -25,6 +25,7 @@ use super::link::{Link, Links};
 use super::options::ClientOptions;
 use super::target::Target;
 use crate::client::{Lane, ReceivedHead, ResponseStream, StreamStep};
+use crate::head::LAST_EVENT_ID;
 use crate::rules::Rules;
 
 /// The connections that a request is tried on. One that is shared may end just before the request leaves.
@@ -162,7 +163,7 @@ impl Wire {
             let request = self.request(&method, headers, &link)?;
             let request = request.body(Full::new(body.clone())).map_err(other)?;
             if let Some(response) = link.send(request).await.map_err(other)? {
-                if self.options.rules.has_cookies {
+                if self.options.rules.shares_streams {
                     self.cookies.take(&response);
                 }
                 return Ok((response, link));
@@ -175,7 +176,7 @@ impl Wire {
         let target = &self.target;
         let mut request = Request::builder().method(method);
         request = if link.is_http2() {
-            request.version(Version::HTTP_2).uri(target.url())
+            request.version(Version::HTTP_2).uri(target.uri().clone())
         } else {
             request.uri(target.path()).header(HOST, target.authority())
         };
@@ -327,7 +328,7 @@ impl Wire {
                 (Method::POST, headers, Bytes::from(bytes), Some(charge))
             }
             None => {
-                let last = last_event_id.map(|id| ("last-event-id", id.into()));
+                let last = last_event_id.map(|id| (LAST_EVENT_ID, id.into()));
                 let headers = session.iter().cloned().chain(last).collect();
                 (Method::GET, headers, Bytes::new(), None)
             }

@@ -1,53 +1,45 @@
 //! The address of a server.
 
-use alloc::format;
-use alloc::string::{String, ToString};
 use core::fmt;
 use core::str::FromStr;
 
 use http::Uri;
+use http::uri::{Authority, Scheme};
 
 /// The address of a server: `http://HOST[:PORT]/PATH`, or `https://` for the same over TLS.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Target {
-    host: String,
-    port: u16,
-    authority: String,
-    path: String,
-    is_secure: bool,
-}
+pub struct Target(Uri);
 
 impl Target {
     /// Returns the name or the address of the host, that of IPv6 without brackets.
     #[must_use]
     pub fn host(&self) -> &str {
-        &self.host
+        self.0.host().unwrap_or_default().trim_matches(['[', ']'])
     }
 
     /// Returns the port; unless the address has one, 80, or 443 over TLS.
     #[must_use]
-    pub const fn port(&self) -> u16 {
-        self.port
+    pub fn port(&self) -> u16 {
+        self.0.port_u16().unwrap_or(if self.is_secure() { 443 } else { 80 })
     }
 
     /// Returns whether the server is spoken to over TLS.
     #[must_use]
-    pub const fn is_secure(&self) -> bool {
-        self.is_secure
+    pub fn is_secure(&self) -> bool {
+        self.0.scheme() == Some(&Scheme::HTTPS)
     }
 
     pub(super) fn authority(&self) -> &str {
-        &self.authority
+        self.0.authority().map_or("", Authority::as_str)
     }
 
     pub(super) fn path(&self) -> &str {
-        &self.path
+        self.0.path_and_query().map_or("/", |path| path.as_str())
     }
 
     /// Returns the address that a request of HTTP/2 names.
-    pub(super) fn url(&self) -> String {
-        let scheme = if self.is_secure { "https" } else { "http" };
-        format!("{scheme}://{}{}", self.authority, self.path)
+    pub(super) fn uri(&self) -> &Uri {
+        &self.0
     }
 }
 
@@ -63,25 +55,19 @@ impl FromStr for Target {
             return Err(InvalidTarget("it has no scheme: write http://HOST:PORT/PATH"));
         }
         let uri: Uri = text.parse().map_err(|_| InvalidTarget("it is no address"))?;
-        let (is_secure, usual_port) = match uri.scheme_str() {
-            Some("http") => (false, 80),
-            Some("https") => (true, 443),
+        let usual = match uri.scheme_str() {
+            Some("http") => ":80",
+            Some("https") => ":443",
             _ => return Err(InvalidTarget("an address begins with http:// or https://")),
         };
-        let authority = uri.authority().ok_or(InvalidTarget("there is no host"))?;
-        let host = authority.host().trim_matches(['[', ']']);
-        if host.is_empty() || authority.as_str().contains('@') {
-            return Err(InvalidTarget("it is no HOST:PORT"));
-        }
+        let mut parts = uri.into_parts();
+        let authority = parts.authority.as_ref().map_or("", Authority::as_str);
         // Some servers know themselves by their name alone.
-        let usual = authority.as_str().strip_suffix(if is_secure { ":443" } else { ":80" });
-        Ok(Self {
-            host: host.into(),
-            port: authority.port_u16().unwrap_or(usual_port),
-            authority: usual.map_or_else(|| authority.to_string(), ToString::to_string),
-            path: uri.path_and_query().map_or_else(|| "/".into(), ToString::to_string),
-            is_secure,
-        })
+        let authority = authority.strip_suffix(usual).unwrap_or(authority);
+        let is_valid = |it: &Authority| !it.host().is_empty() && !it.as_str().contains('@');
+        let authority = authority.parse().ok().filter(is_valid);
+        parts.authority = Some(authority.ok_or(InvalidTarget("it is no HOST:PORT"))?);
+        Uri::from_parts(parts).map(Self).map_err(|_| InvalidTarget("it is no address"))
     }
 }
 

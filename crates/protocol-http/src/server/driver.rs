@@ -2,7 +2,7 @@
 
 use alloc::borrow::Cow;
 use alloc::boxed::Box;
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::future::poll_fn;
@@ -18,7 +18,7 @@ use tokio::sync::{OwnedSemaphorePermit, watch};
 use tokio::time::{Instant, Sleep, sleep_until};
 
 use super::options::{ServerOptions, Work};
-use super::registry::{Registry, Seat, Stage};
+use super::registry::{Registry, Seat, Stage, State};
 use super::stream::{Command, Pipe};
 use crate::rules::Rules;
 use crate::session::{Action, Session, StreamId};
@@ -35,7 +35,7 @@ pub(super) struct Driver {
     stage: watch::Receiver<Stage>,
     streams: BTreeMap<StreamId, Pipe>,
     /// The streams whose client reads too little.
-    stuck: BTreeMap<StreamId, Stuck>,
+    stuck: BTreeSet<StreamId>,
     out: Messages,
     start: Instant,
     sleep: Pin<Box<Sleep>>,
@@ -43,20 +43,12 @@ pub(super) struct Driver {
     is_ended: bool,
     /// The charge of the events that are kept for clients that come back.
     kept: Charge,
-    /// Whether the account lets the session read.
-    may_read: watch::Sender<bool>,
+    state: watch::Sender<State>,
     _permit: OwnedSemaphorePermit,
 }
 
-/// A stream whose client reads too little.
-struct Stuck {
-    since: Timestamp,
-    /// The number of [`Pipe::read`] then.
-    read: u64,
-}
-
 /// The session of a driver, and its place among the others.
-pub(super) type Places = (Arc<Seat>, Arc<Registry>, OwnedSemaphorePermit, watch::Sender<bool>);
+pub(super) type Places = (Arc<Seat>, Arc<Registry>, OwnedSemaphorePermit, watch::Sender<State>);
 
 /// A reason to go on.
 enum Wake {
@@ -70,7 +62,7 @@ enum Wake {
 impl Driver {
     /// Makes a session with an endpoint of its own. Nothing happens until it runs.
     pub(super) fn new(
-        (seat, registry, permit, may_read): Places,
+        (seat, registry, permit, state): Places,
         commands: UnboundedReceiver<Command>,
         options: Arc<ServerOptions>,
         mut endpoint: Options,
@@ -99,14 +91,14 @@ impl Driver {
             commands,
             stage,
             streams: BTreeMap::new(),
-            stuck: BTreeMap::new(),
+            stuck: BTreeSet::new(),
             out: Messages::default(),
             start,
             sleep: Box::pin(sleep_until(start)),
             options,
             is_ended: false,
             kept,
-            may_read,
+            state,
             _permit: permit,
         }
     }
@@ -125,17 +117,17 @@ impl Driver {
             match wake {
                 Wake::Command(command) => self.take(command, now),
                 Wake::Output => self.forward(now),
-                Wake::Time => self.handle_timeout(now),
+                Wake::Time => self.session.handle_timeout(now),
                 Wake::Stage(Stage::Serving) => {}
                 Wake::Stage(Stage::Draining) => self.hub.shutdown(Shutdown::Drain),
                 Wake::Stage(Stage::Cancelling) => self.hub.shutdown(Shutdown::CancelAll),
                 Wake::Stage(Stage::Abandoned) => return,
                 Wake::Over => {
                     self.session.end(now);
-                    return self.act(now);
+                    return self.act();
                 }
             }
-            self.act(now);
+            self.act();
         }
     }
 
@@ -149,7 +141,7 @@ impl Driver {
         let (streams, most) = (&self.streams, self.options.response_bytes);
         let is_stuck =
             |it: &StreamId| streams.get(it).is_some_and(|it| !it.has_room(most, cx.waker()));
-        self.stuck.retain(|stream, _| is_stuck(stream));
+        self.stuck.retain(is_stuck);
         if self.stuck.is_empty() {
             match self.hub.poll_output(cx.waker(), &mut self.out) {
                 Output::Write => return Poll::Ready(Wake::Output),
@@ -159,9 +151,7 @@ impl Driver {
         } else if self.hub.is_over() {
             return Poll::Ready(Wake::Over);
         }
-        let since = self.stuck.values().map(|it| it.since).min();
-        let patience = since.map(|since| since + self.options.patience);
-        let due = [due, self.session.poll_timeout(), patience].into_iter().flatten().min();
+        let due = [due, self.session.poll_timeout()].into_iter().flatten().min();
         let Some(due) = due else { return Poll::Pending };
         let due = self.start + due.since(Timestamp::ZERO);
         if self.sleep.deadline() != due {
@@ -170,15 +160,16 @@ impl Driver {
         self.sleep.as_mut().poll(cx).map(|()| Wake::Time)
     }
 
-    /// Charges the events that are kept, and follows the grant. They are the first to go when memory runs out.
+    /// Charges the events that are kept, follows the grant, and tells requests the state. Events are the first to go when
+    /// memory runs out.
     fn draw(&mut self) {
         self.kept.set(self.session.kept_bytes());
         if self.hub.grant() > Grant::All && self.kept.bytes() > 0 {
             self.session.forget_events();
             self.kept.set(0);
         }
-        let may_read = self.hub.may_read();
-        self.may_read.send_if_modified(|before| mem::replace(before, may_read) != may_read);
+        let state = State { rules: self.session.rules(), may_read: self.hub.may_read() };
+        self.state.send_if_modified(|before| mem::replace(before, state) != state);
     }
 
     fn take(&mut self, command: Command, now: Timestamp) {
@@ -196,7 +187,7 @@ impl Driver {
             }
             Command::Delete(done) => {
                 self.session.end(now);
-                self.act(now);
+                self.act();
                 // A client that has gone need not know.
                 let _ = done.send(());
             }
@@ -228,32 +219,12 @@ impl Driver {
             self.session.message(message, now);
         }
         self.out.clear();
-        self.seat.settle(self.session.rules());
-    }
-
-    fn handle_timeout(&mut self, now: Timestamp) {
-        self.session.handle_timeout(now);
-        let (patience, streams) = (self.options.patience, &self.streams);
-        let mut given_up = Vec::new();
-        for (stream, stuck) in &mut self.stuck {
-            let Some(pipe) = streams.get(stream).filter(|_| stuck.since + patience <= now) else {
-                continue;
-            };
-            let before = mem::replace(stuck, Stuck::new(pipe, now));
-            if before.read == stuck.read {
-                given_up.push(*stream);
-            }
-        }
-        for stream in given_up {
-            if let Some(pipe) = self.streams.remove(&stream) {
-                pipe.kill();
-            }
-            self.session.lost(stream, now);
-        }
+        // A client that has the response to `initialize` finds its revision settled.
+        self.draw();
     }
 
     /// Does what the session asks for.
-    fn act(&mut self, now: Timestamp) {
+    fn act(&mut self) {
         while let Some(action) = self.session.poll_action() {
             match action {
                 Action::Deliver { body } => {
@@ -268,7 +239,7 @@ impl Driver {
                 Action::Write { stream, bytes } => {
                     let Some(pipe) = self.streams.get(&stream) else { continue };
                     if pipe.write(bytes) > self.options.response_bytes {
-                        self.stuck.entry(stream).or_insert_with(|| Stuck::new(pipe, now));
+                        self.stuck.insert(stream);
                     }
                 }
                 Action::Close { stream } => {
@@ -309,12 +280,6 @@ impl Driver {
                 _ = stage.wait_for(|stage| *stage == Stage::Abandoned) => {}
             }
         });
-    }
-}
-
-impl Stuck {
-    fn new(pipe: &Pipe, now: Timestamp) -> Self {
-        Self { since: now, read: pipe.read() }
     }
 }
 

@@ -3,6 +3,7 @@
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::future::poll_fn;
+use core::mem;
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use core::time::Duration;
 use std::sync::{Mutex, OnceLock};
@@ -10,7 +11,7 @@ use std::sync::{Mutex, OnceLock};
 use http::Version;
 use protocol_async::hub::{Charge, Holder};
 use protocol_async::{Account, Grant};
-use tokio::sync::{Notify, watch};
+use tokio::sync::watch;
 use tokio::time::sleep;
 
 use super::unsent::{Unsent, lock};
@@ -26,22 +27,14 @@ pub(super) struct Link {
     holder: Holder,
     /// The latest grant. Readers wait for it and not for the holder's, which may change twice before anybody looks.
     granted: watch::Sender<Grant>,
-    kill: Notify,
     /// The bytes that the transport took, where the connection is ours.
     written: AtomicU64,
     /// The version of HTTP, once there was a request.
     version: OnceLock<Version>,
     /// The number of requests so far.
     requests: AtomicU64,
-    /// The responses that are finished and that hyper still has a use for. Those of others their session watches.
-    finished: Mutex<Vec<Finished>>,
-}
-
-#[derive(Debug)]
-struct Finished {
-    response: Arc<Mutex<Unsent>>,
-    /// The number of [`Link::read`] when the connection last looked. `None` before.
-    read: Option<u64>,
+    /// The responses that hyper has a use for.
+    responses: Mutex<Vec<Arc<Mutex<Unsent>>>>,
 }
 
 impl Link {
@@ -49,28 +42,21 @@ impl Link {
         Arc::new(Self {
             holder: Holder::new(account),
             granted: watch::Sender::new(Grant::All),
-            kill: Notify::new(),
             written: AtomicU64::new(0),
             version: OnceLock::new(),
             requests: AtomicU64::new(0),
-            finished: Mutex::default(),
+            responses: Mutex::default(),
         })
     }
 
-    /// Waits until the connection has to end: it is killed, or the account revokes its grant.
+    /// Waits until the account revokes the grant of the connection, which has to end then.
     ///
     /// Meanwhile it wakes those who wait to read, so one task has to run it.
-    pub(super) async fn ended(&self) {
-        let follow = async {
-            let mut grant = Grant::All;
-            while grant != Grant::Revoked {
-                grant = poll_fn(|cx| self.holder.poll_grant(grant, cx.waker())).await;
-                self.granted.send_replace(grant);
-            }
-        };
-        tokio::select! {
-            () = self.kill.notified() => {}
-            () = follow => {}
+    pub(super) async fn revoked(&self) {
+        let mut grant = Grant::All;
+        while grant != Grant::Revoked {
+            grant = poll_fn(|cx| self.holder.poll_grant(grant, cx.waker())).await;
+            self.granted.send_replace(grant);
         }
     }
 
@@ -114,46 +100,37 @@ impl Link {
         self.written.fetch_add(bytes as u64, Relaxed);
     }
 
-    /// Returns a number that changes whenever the client reads something of this response.
+    /// Waits until a client reads nothing of a response, for `patience` at least and twice that at most. Either the response
+    /// is whole, or more than `most` bytes of it wait.
     ///
     /// hyper takes large pieces, so a slow client is seen by what the transport takes. The transport of HTTP/2 takes
     /// pings and other responses too, so there it tells nothing.
-    pub(super) fn read(&self, response: &Mutex<Unsent>) -> u64 {
-        let is_http2 = self.version.get() == Some(&Version::HTTP_2);
-        let written = if is_http2 { 0 } else { self.written.load(Relaxed) };
-        lock(response).taken + written
-    }
-
-    /// Waits until a client reads nothing of a finished response, for `patience` at least and twice that at most.
-    pub(super) async fn unread(&self, patience: Duration) {
+    pub(super) async fn unread(&self, patience: Duration, most: usize) {
         let mut is_unread = false;
         while !is_unread {
             sleep(patience).await;
-            for it in lock(&self.finished).iter_mut() {
-                let read = Some(self.read(&it.response));
-                is_unread |= read == it.read;
-                it.read = read;
+            let is_http2 = self.version.get() == Some(&Version::HTTP_2);
+            let written = if is_http2 { 0 } else { self.written.load(Relaxed) };
+            for response in lock(&self.responses).iter() {
+                let mut it = lock(response);
+                let read = it.waits_for_client(most).then_some(it.taken + written);
+                is_unread |= mem::replace(&mut it.looked, read) == read && read.is_some();
             }
         }
     }
 
-    /// Watches a finished response until hyper has no use for it.
-    pub(super) fn watch(&self, response: &Arc<Mutex<Unsent>>) {
-        lock(&self.finished).push(Finished { response: response.clone(), read: None });
+    /// Watches a response until hyper has no use for it.
+    pub(super) fn watch(&self, response: Arc<Mutex<Unsent>>) {
+        lock(&self.responses).push(response);
     }
 
     /// Watches a response no longer.
     pub(super) fn forget(&self, response: &Arc<Mutex<Unsent>>) {
-        lock(&self.finished).retain(|it| !Arc::ptr_eq(&it.response, response));
+        lock(&self.responses).retain(|it| !Arc::ptr_eq(it, response));
     }
 
     /// Returns a charge of the connection that is nothing yet.
     pub(super) fn charge(&self) -> Charge {
         self.holder.charge()
-    }
-
-    /// Ends the connection. Nothing else reaches one whose client reads nothing.
-    pub(super) fn kill(&self) {
-        self.kill.notify_one();
     }
 }

@@ -177,7 +177,7 @@ impl Server {
             async move {
                 Ok::<_, Infallible>(match request.uri().path() == shared.options.path {
                     true => shared.respond(request, link).await,
-                    false => shared.refuse(Refusal::Path, None, None),
+                    false => shared.refuse(Refusal::PATH, None, None),
                 })
             }
         });
@@ -185,14 +185,14 @@ impl Server {
         let count = move |bytes: &[u8]| transport.wrote(bytes.len());
         let stream = InspectWriter::new(stream, count);
         let mut connection = pin!(builder.serve_connection(TokioIo::new(stream), service));
-        let mut unread = pin!(link.unread(options.patience));
+        let mut unread = pin!(link.unread(options.patience, options.response_bytes));
         let mut unused = pin!(link.unused(head_time));
         let mut is_closing = false;
         loop {
             tokio::select! {
                 // The client has gone, which its sessions have noticed.
                 _ = connection.as_mut() => return,
-                () = link.ended() => return,
+                () = link.revoked() => return,
                 () = unread.as_mut() => return,
                 // A request that crosses the end of HTTP/2 is served. A client that does not end is left at the next time.
                 () = unused.as_mut() => {
@@ -223,7 +223,7 @@ impl Server {
         let link = Link::new(&self.shared.account);
         tokio::select! {
             response = self.shared.respond(request, link.clone()) => response,
-            () = link.ended() => self.shared.refuse(Refusal::Busy, None, None),
+            () = link.revoked() => self.shared.refuse(Refusal::BUSY, None, None),
         }
     }
 

@@ -5,12 +5,13 @@ use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Mutex;
 
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::sync::watch;
 
 use super::stream::Command;
+use super::unsent::lock;
 use crate::rules::Rules;
 use crate::session::StreamId;
 
@@ -43,10 +44,16 @@ pub(super) struct Seat {
     /// The most bytes of one message, and of an id in it.
     pub(super) message_bytes: usize,
     pub(super) id_bytes: usize,
-    rules: Mutex<&'static Rules>,
     streams: AtomicU64,
-    /// Whether the account lets the session read, as its driver says.
-    may_read: watch::Receiver<bool>,
+    state: watch::Receiver<State>,
+}
+
+/// The state of a session, as its driver says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct State {
+    pub(super) rules: &'static Rules,
+    /// Whether the account lets the session read.
+    pub(super) may_read: bool,
 }
 
 impl Registry {
@@ -55,23 +62,23 @@ impl Registry {
     }
 
     pub(super) fn find(&self, id: &str) -> Option<Arc<Seat>> {
-        self.seats().get(id).cloned()
+        lock(&self.seats).get(id).cloned()
     }
 
     pub(super) fn insert(&self, seat: &Arc<Seat>) {
         if let Some(id) = &seat.id {
-            self.seats().insert(id.clone(), seat.clone());
+            lock(&self.seats).insert(id.clone(), seat.clone());
         }
     }
 
     pub(super) fn remove(&self, seat: &Seat) {
         if let Some(id) = &seat.id {
-            self.seats().remove(id);
+            lock(&self.seats).remove(id);
         }
     }
 
     pub(super) fn ids(&self) -> Vec<String> {
-        self.seats().keys().cloned().collect()
+        lock(&self.seats).keys().cloned().collect()
     }
 
     /// Returns the stage, for a task. The server is drained when every task has dropped it.
@@ -96,22 +103,16 @@ impl Registry {
     pub(super) async fn is_empty(&self) {
         self.stage.closed().await;
     }
-
-    fn seats(&self) -> MutexGuard<'_, BTreeMap<String, Arc<Seat>>> {
-        self.seats.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 impl Seat {
     pub(super) fn new(
         id: Option<String>,
         commands: UnboundedSender<Command>,
-        rules: &'static Rules,
         (message_bytes, id_bytes): (usize, usize),
-        may_read: watch::Receiver<bool>,
+        state: watch::Receiver<State>,
     ) -> Self {
-        let (rules, streams) = (Mutex::new(rules), AtomicU64::new(0));
-        Self { id, commands, message_bytes, id_bytes, rules, streams, may_read }
+        Self { id, commands, message_bytes, id_bytes, streams: AtomicU64::new(0), state }
     }
 
     /// Returns the number of the next response.
@@ -121,14 +122,10 @@ impl Seat {
 
     /// Waits until the account lets the session read. It need not once the session is over.
     pub(super) async fn may_read(&self) {
-        let _ = self.may_read.clone().wait_for(|may_read| *may_read).await;
+        let _ = self.state.clone().wait_for(|state| state.may_read).await;
     }
 
     pub(super) fn rules(&self) -> &'static Rules {
-        *self.rules.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    pub(super) fn settle(&self, rules: &'static Rules) {
-        *self.rules.lock().unwrap_or_else(PoisonError::into_inner) = rules;
+        self.state.borrow().rules
     }
 }

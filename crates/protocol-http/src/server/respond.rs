@@ -26,10 +26,10 @@ use tokio::time::{sleep, timeout};
 use super::driver::{Driver, dialect};
 use super::link::Link;
 use super::options::{ServerOptions, Work};
-use super::registry::{Registry, Seat};
+use super::registry::{Registry, Seat, State};
 use super::stream::{Answer, Body, BoxError, Command, pipe};
 use crate::gate::Verb;
-use crate::head::RequestHead;
+use crate::head::{LAST_EVENT_ID, RequestHead, SCOPE, VERSION};
 use crate::post::{Posted, id_of};
 use crate::refusal::Refusal;
 use crate::rules::Rules;
@@ -62,7 +62,7 @@ impl Shared {
         let (parts, body) = request.into_parts();
         match self.try_respond(&parts, body, link).await {
             Ok(response) => response,
-            Err((refusal, id)) => self.refuse(refusal, id.as_ref(), head(&parts).version()),
+            Err((refusal, id)) => self.refuse(refusal, id.as_ref(), head(&parts).get(VERSION)),
         }
     }
 
@@ -87,19 +87,19 @@ impl Shared {
         }
         let (verb, rules) = match judged {
             // The version is one of the request, so its response has the id.
-            Err(refusal @ (Refusal::Version | Refusal::Mismatch)) if is_known => {
+            Err(refusal @ (Refusal::VERSION | Refusal::MISMATCH)) if is_known => {
                 let body = self.read(body, seat.as_deref(), &link).await;
                 return Err((refusal, body.ok().and_then(|(body, _)| id_of(&body))));
             }
             judged => judged.map_err(bare)?,
         };
         if !is_known {
-            return Err(bare(Refusal::Unauthorized));
+            return Err(bare(Refusal::UNAUTHORIZED));
         }
-        if rules.has_sessions && head.session(rules).is_some() && seat.is_none() {
-            return Err(bare(Refusal::UnknownSession));
+        if rules.has_sessions && head.get(rules.session_header).is_some() && seat.is_none() {
+            return Err(bare(Refusal::UNKNOWN_SESSION));
         }
-        let no_session = || bare(Refusal::NoSession);
+        let no_session = || bare(Refusal::NO_SESSION);
         match verb {
             Verb::Post => {
                 let (body, charge) = self.read(body, seat.as_deref(), &link).await.map_err(bare)?;
@@ -111,8 +111,8 @@ impl Shared {
                 let seat = seat.ok_or_else(no_session)?;
                 let stream = seat.next_stream();
                 let (pipe, answer, body) = pipe(stream, seat.commands.clone(), link);
-                let scope = head.scope().map(Into::into);
-                let last_event_id = head.last_event_id().map(Into::into);
+                let scope = head.get(SCOPE).map(Into::into);
+                let last_event_id = head.get(LAST_EVENT_ID).map(Into::into);
                 let get = Command::Get { stream, pipe, scope, last_event_id };
                 let head = ask(&seat, get, answer).await.map_err(bare)?;
                 Ok(answered(head, body))
@@ -131,8 +131,9 @@ impl Shared {
 
     /// Finds the session that a head names, by the header of its own rules.
     fn seat(&self, head: &RequestHead<'_>) -> Option<Arc<Seat>> {
-        let is_named = |seat: &Seat, id| head.session(seat.rules()) == Some(id);
-        let mut ids = self.options.gate.revisions.iter().filter_map(|rules| head.session(rules));
+        let is_named = |seat: &Seat, id| head.get(seat.rules().session_header) == Some(id);
+        let offered = self.options.gate.revisions.iter();
+        let mut ids = offered.filter_map(|rules| head.get(rules.session_header));
         ids.find_map(|id| self.registry.find(id).filter(|seat| is_named(seat, id)))
     }
 
@@ -150,20 +151,20 @@ impl Shared {
         let seat = match seat {
             Some(seat) => seat,
             None if rules.has_sessions && !opens_session => {
-                return Err(refused(Refusal::NoSession));
+                return Err(refused(Refusal::NO_SESSION));
             }
             None => self.open(rules).map_err(refused)?,
         };
         // A longer message has no id to the endpoint, so it could not respond in this stream.
         if posted.body.len() > seat.message_bytes {
             self.give_up(&seat, is_new);
-            return Err(refused(Refusal::BodyTooLong));
+            return Err(refused(Refusal::BODY_TOO_LONG));
         }
         let is_long = |id: &WireId| id.as_json().len() > seat.id_bytes;
         // Nor could it respond to an id that is longer. Progress under a longer token has no stream of its own.
         if posted.ids().any(is_long) {
             self.give_up(&seat, is_new);
-            return Err((Refusal::Message, None));
+            return Err((Refusal::MESSAGE, None));
         }
         posted
             .messages
@@ -191,10 +192,10 @@ impl Shared {
 
     /// Opens a session, or the place of one request if the revision has none.
     fn open(&self, rules: &'static Rules) -> Result<Arc<Seat>, Refusal> {
-        let permit = self.seats.clone().try_acquire_owned().map_err(|_| Refusal::Busy)?;
+        let permit = self.seats.clone().try_acquire_owned().map_err(|_| Refusal::BUSY)?;
         let id = match rules.has_sessions {
             // Whoever knows the id may use the session, so nobody may guess it.
-            true => Some(hex(outside::entropy().ok_or(Refusal::Busy)?)),
+            true => Some(hex(outside::entropy().ok_or(Refusal::BUSY)?)),
             false => None,
         };
         let (commands, taken) = unbounded_channel();
@@ -202,14 +203,13 @@ impl Shared {
         endpoint.account.get_or_insert_with(|| self.account.clone());
         let limits = &endpoint.config.limits;
         let lengths = (limits.message_bytes, limits.id_bytes);
-        let may_read = watch::Sender::new(true);
-        let seat = Seat::new(id, commands, rules, lengths, may_read.subscribe());
-        let seat = Arc::new(seat);
+        let state = watch::Sender::new(State { rules, may_read: true });
+        let seat = Arc::new(Seat::new(id, commands, lengths, state.subscribe()));
         let (registry, options) = (self.registry.clone(), self.options.clone());
-        let places = (seat.clone(), registry, permit, may_read);
+        let places = (seat.clone(), registry, permit, state);
         let driver = Driver::new(places, taken, options, endpoint, &*self.handler);
         if !self.registry.is_serving() {
-            return Err(Refusal::Busy);
+            return Err(Refusal::BUSY);
         }
         self.registry.insert(&seat);
         tokio::spawn(driver.run());
@@ -228,7 +228,7 @@ impl Shared {
     {
         let most = self.options.body_bytes;
         if body.size_hint().lower() > most as u64 {
-            return Err(Refusal::BodyTooLong);
+            return Err(Refusal::BODY_TOO_LONG);
         }
         let mut body = pin!(Limited::new(body, most));
         let (mut bytes, mut charge, mut is_paused) = (Vec::new(), link.charge(), false);
@@ -250,10 +250,10 @@ impl Shared {
         let read: Result<Result<(), BoxError>, _> = timeout(self.options.receive_time, read).await;
         match read {
             Ok(Ok(())) => Ok((bytes, charge)),
-            Ok(Err(error)) if error.is::<LengthLimitError>() => Err(Refusal::BodyTooLong),
+            Ok(Err(error)) if error.is::<LengthLimitError>() => Err(Refusal::BODY_TOO_LONG),
             // The client broke it off.
-            Ok(Err(_)) => Err(Refusal::Parse),
-            Err(_) => Err(if is_paused { Refusal::Busy } else { Refusal::BodyTooSlow }),
+            Ok(Err(_)) => Err(Refusal::PARSE),
+            Err(_) => Err(if is_paused { Refusal::BUSY } else { Refusal::BODY_TOO_SLOW }),
         }
     }
 
@@ -282,9 +282,9 @@ impl Shared {
         let json = HeaderValue::from_static("application/json");
         response.headers_mut().insert(CONTENT_TYPE, json);
         let more = match refusal {
-            Refusal::Method => Some((ALLOW, "POST, GET, DELETE")),
-            Refusal::Unauthorized => Some((WWW_AUTHENTICATE, "Bearer")),
-            Refusal::Busy => Some((RETRY_AFTER, "1")),
+            Refusal::METHOD => Some((ALLOW, "POST, GET, DELETE")),
+            Refusal::UNAUTHORIZED => Some((WWW_AUTHENTICATE, "Bearer")),
+            Refusal::BUSY => Some((RETRY_AFTER, "1")),
             _ => None,
         };
         if let Some((name, value)) = more {
@@ -299,8 +299,8 @@ async fn ask(seat: &Seat, command: Command, answer: Answer) -> Result<ResponseHe
     // A session that is over drops both the command and its response.
     let _ = seat.commands.send(command);
     answer.await.unwrap_or(Err(match &seat.id {
-        Some(_) => Refusal::UnknownSession,
-        None => Refusal::Busy,
+        Some(_) => Refusal::UNKNOWN_SESSION,
+        None => Refusal::BUSY,
     }))
 }
 

@@ -6,7 +6,6 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::error::Error;
 use core::fmt;
-use core::mem;
 use core::pin::Pin;
 use core::task::{Context, Poll, Waker};
 use std::sync::{Mutex, MutexGuard};
@@ -55,12 +54,10 @@ pub(super) struct Pipe {
 ///
 /// hyper drops it when the client has gone, and that is how the loss of a stream is noticed.
 #[derive(Debug)]
-pub struct Body(Content);
-
-#[derive(Debug)]
-enum Content {
-    Whole(Bytes),
-    Stream(Arc<Mutex<Unsent>>, #[allow(dead_code, reason = "it reports that it is dropped")] Watch),
+pub struct Body {
+    shared: Arc<Mutex<Unsent>>,
+    #[allow(dead_code, reason = "it reports that it is dropped")]
+    watch: Option<Watch>,
 }
 
 /// Reports the loss of a response when it is dropped. Of one that was ended this means nothing.
@@ -87,9 +84,10 @@ pub(super) fn pipe(
 ) -> (Pipe, Answer, Body) {
     let shared = Arc::<Mutex<Unsent>>::default();
     let (answer, answered) = oneshot::channel();
+    link.watch(shared.clone());
     let watch = Watch { stream, commands, shared: shared.clone(), link: link.clone() };
     let pipe = Pipe { shared: shared.clone(), answer: Some(answer), held: None, link };
-    (pipe, answered, Body(Content::Stream(shared, watch)))
+    (pipe, answered, Body { shared, watch: Some(watch) })
 }
 
 impl Pipe {
@@ -136,16 +134,6 @@ impl Pipe {
         has_room
     }
 
-    /// Returns a number that changes whenever the client reads something.
-    pub(super) fn read(&self) -> u64 {
-        self.link.read(&self.shared)
-    }
-
-    /// Breaks the response off, and ends its connection.
-    pub(super) fn kill(self) {
-        self.link.kill();
-    }
-
     fn answer(&mut self, head: Result<ResponseHead, Refusal>) {
         // A client that has gone needs no head.
         let _ = self.answer.take().map(|answer| answer.send(head));
@@ -154,21 +142,14 @@ impl Pipe {
 
 impl Drop for Pipe {
     fn drop(&mut self) {
-        // From now on the connection watches that the client takes the rest.
-        self.link.watch(&self.shared);
         let mut shared = lock(&self.shared);
         shared.is_broken = !shared.is_ended;
-        let is_dropped = shared.is_dropped;
         wake(shared);
-        if is_dropped {
-            self.link.forget(&self.shared);
-        }
     }
 }
 
 impl Drop for Watch {
     fn drop(&mut self) {
-        lock(&self.shared).is_dropped = true;
         self.link.forget(&self.shared);
         // The session may be over.
         let _ = self.commands.send(Command::Lost(self.stream));
@@ -178,7 +159,10 @@ impl Drop for Watch {
 impl Body {
     /// A body that is there.
     pub(super) fn whole(bytes: impl Into<Bytes>) -> Self {
-        Self(Content::Whole(bytes.into()))
+        let mut whole = Unsent::default();
+        whole.push(bytes.into());
+        whole.is_ended = true;
+        Self { shared: Arc::new(Mutex::new(whole)), watch: None }
     }
 }
 
@@ -187,17 +171,10 @@ impl http_body::Body for Body {
     type Error = BrokenOff;
 
     fn poll_frame(
-        mut self: Pin<&mut Self>,
+        self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, BrokenOff>>> {
-        let shared = match &mut self.0 {
-            Content::Whole(bytes) => {
-                let bytes = mem::take(bytes);
-                return Poll::Ready((!bytes.is_empty()).then(|| Ok(Frame::data(bytes))));
-            }
-            Content::Stream(shared, _) => shared,
-        };
-        let mut shared = lock(shared);
+        let mut shared = lock(&self.shared);
         if shared.is_broken {
             return Poll::Ready(Some(Err(BrokenOff)));
         }
@@ -215,21 +192,13 @@ impl http_body::Body for Body {
     }
 
     fn is_end_stream(&self) -> bool {
-        match &self.0 {
-            Content::Whole(bytes) => bytes.is_empty(),
-            Content::Stream(shared, _) => lock(shared).is_taken(),
-        }
+        lock(&self.shared).is_taken()
     }
 
     fn size_hint(&self) -> SizeHint {
-        let len = match &self.0 {
-            Content::Whole(bytes) => Some(bytes.len()),
-            Content::Stream(shared, _) => {
-                let shared = lock(shared);
-                shared.is_ended.then_some(shared.bytes)
-            }
-        };
-        len.map_or_else(SizeHint::default, |len| SizeHint::with_exact(len as u64))
+        let shared = lock(&self.shared);
+        let len = shared.is_ended.then_some(shared.bytes as u64);
+        len.map_or_else(SizeHint::default, SizeHint::with_exact)
     }
 }
 

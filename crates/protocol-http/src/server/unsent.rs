@@ -23,8 +23,8 @@ pub(super) struct Unsent {
     pub(super) taken: u64,
     pub(super) is_ended: bool,
     pub(super) is_broken: bool,
-    /// hyper dropped the body.
-    pub(super) is_dropped: bool,
+    /// The bytes that the client had read when the connection last looked, if the response waited for it.
+    pub(super) looked: Option<u64>,
     pub(super) reader: Option<Waker>,
     pub(super) writer: Option<Waker>,
 }
@@ -44,7 +44,7 @@ pub(super) fn piece(bytes: Vec<u8>, mut charge: Charge) -> Bytes {
 impl Unsent {
     pub(super) fn push(&mut self, piece: Bytes) {
         self.bytes += piece.len();
-        self.pieces.push_back(piece);
+        self.pieces.extend((!piece.is_empty()).then_some(piece));
     }
 
     /// Takes a piece out, or a part of one that is long.
@@ -61,6 +61,11 @@ impl Unsent {
     /// Returns the bytes of the pieces, with those of their places.
     pub(super) fn waiting(&self) -> usize {
         self.bytes + self.pieces.len() * PIECE
+    }
+
+    /// Returns whether nothing more can be sent before the client has read something.
+    pub(super) fn waits_for_client(&self, most: usize) -> bool {
+        self.is_ended || self.is_broken || self.waiting() > most
     }
 
     /// Returns whether hyper has all of it.

@@ -11,8 +11,9 @@ use crate::encode::{comment, event};
 use crate::head::SCOPE_BYTES;
 use crate::post::Posted;
 use crate::refusal::Refusal;
+use crate::rules::OnLoss;
 use crate::store::EventId;
-use crate::table::{Input, Phase, Step, Transition};
+use crate::table::{Input, Phase, Step};
 
 impl Session {
     pub(super) fn insert(
@@ -27,18 +28,17 @@ impl Session {
         let exchange = Exchange {
             phase: if accepts_events { Phase::Fresh } else { Phase::Single },
             stream: Some(stream),
-            is_shared: false,
+            is_posted: true,
             requests: posted.ids().cloned().collect(),
             opens_session: posted.opens_session() && self.rules.has_sessions,
             tokens: tokens.collect(),
-            head_at: now + self.rules.head_after,
-            ..Exchange::shared(self.on_loss(posted))
+            ..Exchange::default()
         };
         self.by_id.extend(exchange.requests.iter().map(|id| (id.clone(), at)));
         self.by_token.extend(exchange.tokens.iter().map(|token| (token.clone(), at)));
         self.by_stream.insert(stream, at);
         self.exchanges.insert(at, exchange);
-        self.set_due(at);
+        self.set_due(at, accepts_events.then(|| now + self.rules.head_after));
     }
 
     /// Notes the requests of a body whose responses come on shared streams.
@@ -78,7 +78,7 @@ impl Session {
         let at = self.next;
         self.next += 1;
         self.scopes.insert(name.into(), at);
-        self.exchanges.insert(at, Exchange::shared(self.on_loss_of_stream()));
+        self.exchanges.insert(at, Exchange::default());
         at
     }
 
@@ -100,7 +100,7 @@ impl Session {
         let is_open = self.exchanges.contains_key(&at);
         let kept: Vec<_> = kept.into_iter().filter(|(_, data)| !data.is_empty()).collect();
         if !is_open && kept.is_empty() {
-            return Err(Refusal::StreamIsOver);
+            return Err(Refusal::STREAM_IS_OVER);
         }
         if is_open {
             self.replace(at, stream);
@@ -140,20 +140,22 @@ impl Session {
     /// Takes one step of an exchange, with the message that it is about.
     pub(super) fn step(&mut self, at: u64, input: Input, data: &[u8], now: Timestamp) {
         let Some(exchange) = self.exchanges.get_mut(&at) else { return };
-        let Transition { next, step } = exchange.phase.on(input);
+        let (next, step) = exchange.phase.on(input);
         debug_assert_ne!(step, Step::Impossible, "{:?} on {input:?}", exchange.phase);
         exchange.phase = next;
-        let stream = exchange.stream;
-        match (step, stream) {
+        let due = match (next, input) {
+            (Phase::Open, _) => self.options.comment_every.map(|time| now + time),
+            (Phase::Adrift, Input::Lost(OnLoss::CancelAfter(time))) => Some(now + time),
+            (Phase::Adrift, Input::Update) => exchange.due,
+            _ => None,
+        };
+        match (step, exchange.stream) {
             (Step::Keep, _) => drop(self.keep(at, data)),
             (Step::Cancel, _) => self.cancel_all(at),
-            (Step::Nothing | Step::Drop | Step::StartTimer | Step::Impossible, _) | (_, None) => {}
+            (_, None) => {}
             (step, Some(stream)) => self.send(at, stream, step, data),
         }
-        if let Some(exchange) = self.exchanges.get_mut(&at) {
-            exchange.comment_at = self.options.comment_every.map(|time| now + time);
-        }
-        self.set_due(at);
+        self.set_due(at, due);
         if next == Phase::Over {
             self.remove(at, now);
         }
@@ -164,7 +166,7 @@ impl Session {
         match step {
             Step::SendHead => self.send_head(at, stream),
             // The client has an event id, and what follows it comes next.
-            Step::Attach | Step::Replace => self.send_head_of_resumed(stream),
+            Step::Attach => self.send_head_of_resumed(stream),
             Step::SendComment => {
                 self.actions.push_back(Action::Write { stream, bytes: comment().into() });
             }
@@ -182,8 +184,7 @@ impl Session {
                 self.send_event(at, stream, data);
                 self.actions.push_back(Action::Close { stream });
             }
-            Step::SendBody => self.send_body(stream, 200, data),
-            Step::SendBodyWithStatus => {
+            Step::SendBody => {
                 let json = core::str::from_utf8(data).ok().and_then(value);
                 let status = self.status(json.and_then(|json| member(json, "error")));
                 self.send_body(stream, status, data);
@@ -194,12 +195,7 @@ impl Session {
                 self.actions.push_back(Action::Respond { stream, head });
                 self.actions.push_back(Action::Close { stream });
             }
-            Step::Nothing
-            | Step::Keep
-            | Step::Drop
-            | Step::Cancel
-            | Step::StartTimer
-            | Step::Impossible => {}
+            Step::Nothing | Step::Keep | Step::Cancel | Step::Impossible => {}
         }
     }
 
@@ -259,9 +255,8 @@ impl Session {
         self.actions.extend(exchange.requests.iter().map(cancel));
     }
 
-    fn set_due(&mut self, at: u64) {
+    fn set_due(&mut self, at: u64, next: Option<Timestamp>) {
         let Some(exchange) = self.exchanges.get_mut(&at) else { return };
-        let next = exchange.next_due();
         if let Some(before) = core::mem::replace(&mut exchange.due, next) {
             self.due.remove(&(before, at));
         }

@@ -33,7 +33,7 @@ impl Session {
             is_over: false,
         };
         if rules.has_sessions {
-            session.exchanges.insert(0, Exchange::shared(session.on_loss_of_stream()));
+            session.exchanges.insert(0, Exchange::default());
         }
         session
     }
@@ -83,14 +83,14 @@ impl Session {
         now: Timestamp,
     ) -> Result<(), Refusal> {
         if self.is_over {
-            return Err(Refusal::UnknownSession);
+            return Err(Refusal::UNKNOWN_SESSION);
         }
         if posted.ids().any(|id| self.by_id.contains_key(id)) {
-            return Err(Refusal::DuplicateId);
+            return Err(Refusal::DUPLICATE_ID);
         }
         let has_requests = posted.ids().next().is_some();
         if has_requests && (self.open() >= self.options.exchanges || self.is_too_many(&posted)) {
-            return Err(Refusal::Busy);
+            return Err(Refusal::BUSY);
         }
         self.heard = now;
         let is_shared = self.rules.shares_streams && !posted.opens_session();
@@ -103,7 +103,7 @@ impl Session {
             self.insert(at, stream, &posted, accepts_events, now);
             self.actions.push_back(Action::Deliver { body: posted.body });
             if accepts_events && self.rules.head_after.is_zero() {
-                self.step(at, Input::HeadDue, &[], now);
+                self.step(at, Input::Due, &[], now);
             }
             return Ok(());
         }
@@ -131,36 +131,31 @@ impl Session {
         now: Timestamp,
     ) -> Result<(), Refusal> {
         if self.is_over {
-            return Err(Refusal::UnknownSession);
+            return Err(Refusal::UNKNOWN_SESSION);
         }
         if !self.rules.has_sessions {
-            return Err(Refusal::Method);
+            return Err(Refusal::METHOD);
         }
         let scope = scope.filter(|_| self.rules.shares_streams);
         let own = scope.map_or(0, |name| self.scope(name));
         // That of the connection is not for this one.
         match scope.filter(|_| own == 0) {
-            Some(name) if name.len() > SCOPE_BYTES => return Err(Refusal::UnknownSession),
+            Some(name) if name.len() > SCOPE_BYTES => return Err(Refusal::UNKNOWN_SESSION),
             // The streams of other sessions are too many.
-            Some(_) => return Err(Refusal::Busy),
+            Some(_) => return Err(Refusal::BUSY),
             None => {}
         }
         let last = match last_event_id.filter(|_| self.rules.is_resumable) {
             Some(text) => EventId::read(text)
                 .filter(|last| !self.rules.shares_streams || last.exchange == own)
-                .ok_or(Refusal::UnknownEvent)?,
+                .filter(|last| self.store.has_all_after(*last, self.latest(*last)))
+                .ok_or(Refusal::UNKNOWN_EVENT)?,
             None => {
                 EventId { exchange: own, number: self.exchanges.get(&own).map_or(0, |it| it.sent) }
             }
         };
-        let latest = self.exchanges.get(&last.exchange).map(|exchange| exchange.latest);
-        let kept = match last_event_id {
-            // A client that listens without an event gets what was kept before.
-            None => self.store.of_exchange_after(last),
-            Some(_) => {
-                self.store.after(last, latest).ok_or(Refusal::UnknownEvent)?.cloned().collect()
-            }
-        };
+        // A client that listens without an event gets what was kept before.
+        let kept = self.store.after(last).cloned().collect();
         self.heard = now;
         self.resume(stream, last.exchange, kept, now)
     }
@@ -171,15 +166,11 @@ impl Session {
         self.heard = now;
         let Some(exchange) = self.exchanges.get_mut(&at) else { return };
         exchange.stream = None;
-        let input = match exchange.on_loss {
-            OnLoss::CancelNow => Input::LostNow,
-            OnLoss::CancelAfter(time) => {
-                exchange.loss_at = now + time;
-                Input::LostLater
-            }
-            OnLoss::GoOn => Input::LostOnly,
-        };
-        self.step(at, input, &[], now);
+        // One that requests share has no meaning where they don't.
+        let has_meaning = exchange.is_posted || self.rules.shares_streams;
+        let on_loss = self.options.on_loss.unwrap_or(self.rules.on_loss);
+        let on_loss = if has_meaning { on_loss } else { OnLoss::GoOn };
+        self.step(at, Input::Lost(on_loss), &[], now);
     }
 
     /// Takes note that everything that was delivered has had its first turn.
@@ -189,7 +180,7 @@ impl Session {
         let fresh = self.exchanges.iter().filter(|(_, exchange)| exchange.phase == Phase::Fresh);
         let fresh: Vec<u64> = fresh.map(|(at, _)| *at).collect();
         for at in fresh {
-            self.step(at, Input::HeadDue, &[], now);
+            self.step(at, Input::Due, &[], now);
         }
     }
 
@@ -202,7 +193,7 @@ impl Session {
         }
         let Some(at) = self.release(id) else { return };
         if self.exchanges.get(&at).is_some_and(|exchange| exchange.requests.is_empty()) {
-            self.step(at, Input::Silenced, &[], now);
+            self.step(at, Input::Ended, &[], now);
         }
     }
 
@@ -236,12 +227,7 @@ impl Session {
     /// Does what is due.
     pub fn handle_timeout(&mut self, now: Timestamp) {
         while let Some((_, at)) = self.due.first().copied().filter(|(due, _)| *due <= now) {
-            let input = match self.exchanges.get(&at).map(|exchange| exchange.phase) {
-                Some(Phase::Fresh) => Input::HeadDue,
-                Some(Phase::Waiting) => Input::LossDue,
-                _ => Input::CommentDue,
-            };
-            self.step(at, input, &[], now);
+            self.step(at, Input::Due, &[], now);
         }
         let idle = self.options.idle_time.filter(|_| self.is_idle());
         if idle.is_some_and(|time| self.heard + time <= now) {
@@ -265,22 +251,8 @@ impl Session {
         !self.is_over && self.by_stream.is_empty()
     }
 
-    /// Returns the meaning of a lost stream that requests share. If they share none, it has no meaning.
-    pub(super) fn on_loss_of_stream(&self) -> OnLoss {
-        let on_loss = self.options.on_loss.unwrap_or(self.rules.on_loss);
-        if self.rules.shares_streams { on_loss } else { OnLoss::GoOn }
-    }
-
-    /// Returns the meaning of a lost stream for a body. For a batch it is the one that is most patient.
-    pub(super) fn on_loss(&self, posted: &Posted) -> OnLoss {
-        let of_method = |method: &str| {
-            let named = self.options.on_loss_of.iter().find(|(name, _)| name == method);
-            named
-                .map(|(_, on_loss)| *on_loss)
-                .or(self.options.on_loss)
-                .unwrap_or(self.rules.on_loss)
-        };
-        let requests = posted.messages.iter().filter(|message| message.id().is_some());
-        requests.map(|message| of_method(&message.method)).max().unwrap_or(OnLoss::GoOn)
+    /// Returns the number of the last event of the exchange, if that is open.
+    fn latest(&self, event: EventId) -> Option<u64> {
+        self.exchanges.get(&event.exchange).map(|exchange| exchange.latest)
     }
 }

@@ -57,7 +57,7 @@ impl Session {
 
     fn respond(&mut self, at: u64, message: &[u8], last: Input, now: Timestamp) {
         let is_last =
-            self.exchanges.get(&at).is_some_and(|it| it.requests.is_empty() && !it.is_shared);
+            self.exchanges.get(&at).is_some_and(|it| it.requests.is_empty() && it.is_posted);
         self.step(at, if is_last { last } else { Input::Update }, message, now);
     }
 

@@ -65,9 +65,6 @@ pub struct SessionOptions {
     pub comment_every: Option<Duration>,
     /// The meaning of lost streams, in place of that of the [`Rules`].
     pub on_loss: Option<OnLoss>,
-    /// The meaning of lost streams for requests of some methods, which come before `on_loss`. Requests of ACP share their
-    /// streams, so they have none of their own.
-    pub on_loss_of: Vec<(String, OnLoss)>,
     /// The exchanges at the same time; 1,024. One more is refused with status 503. So is a batch with which more messages
     /// than that would be open. In ACP, these are the requests in flight and, beside them, the streams of sessions.
     pub exchanges: usize,
@@ -84,7 +81,6 @@ impl Default for SessionOptions {
         Self {
             comment_every: Some(Duration::from_secs(1)),
             on_loss: None,
-            on_loss_of: Vec::new(),
             exchanges: 1_024,
             store_bytes: 1 << 20,
             idle_time: Some(Duration::from_secs(30 * 60)),
@@ -142,12 +138,14 @@ pub enum ResponseHead {
 }
 
 /// One exchange: requests that were posted together, and the stream of their responses.
-#[derive(Clone, Debug)]
+///
+/// By default it is one of GET streams, before the client listens.
+#[derive(Clone, Debug, Default)]
 pub(super) struct Exchange {
     pub(super) phase: Phase,
     pub(super) stream: Option<StreamId>,
-    /// Whether it is one of GET streams, which no response ends.
-    pub(super) is_shared: bool,
+    /// Whether a body began it, whose last response ends it. Otherwise it is one of GET streams.
+    pub(super) is_posted: bool,
     /// Whether the client has listened to it.
     pub(super) was_heard: bool,
     /// The requests that have no response yet.
@@ -155,49 +153,16 @@ pub(super) struct Exchange {
     /// Whether it is the request that opens the session.
     pub(super) opens_session: bool,
     pub(super) tokens: Vec<WireId>,
-    pub(super) on_loss: OnLoss,
     /// The number of the latest event, and of the latest one that was sent on a stream.
     pub(super) latest: u64,
     pub(super) sent: u64,
-    pub(super) head_at: Timestamp,
-    pub(super) comment_at: Option<Timestamp>,
-    pub(super) loss_at: Timestamp,
-    /// The time that stands in `Session::due`.
+    /// The time of its head, its next comment, or the end of its time to resume. It stands in `Session::due`.
     pub(super) due: Option<Timestamp>,
 }
 
 impl Exchange {
-    /// Returns the exchange of GET streams, before the client listens.
-    pub(super) const fn shared(on_loss: OnLoss) -> Self {
-        Self {
-            phase: Phase::Adrift,
-            stream: None,
-            is_shared: true,
-            was_heard: false,
-            requests: Vec::new(),
-            opens_session: false,
-            tokens: Vec::new(),
-            on_loss,
-            latest: 0,
-            sent: 0,
-            head_at: Timestamp::ZERO,
-            comment_at: None,
-            loss_at: Timestamp::ZERO,
-            due: None,
-        }
-    }
-
     /// Returns whether it is one of GET streams to which nobody has listened, and for which nothing was kept.
     pub(super) const fn is_unheard(&self) -> bool {
-        self.is_shared && !self.was_heard && self.latest == 0
-    }
-
-    pub(super) const fn next_due(&self) -> Option<Timestamp> {
-        match self.phase {
-            Phase::Fresh => Some(self.head_at),
-            Phase::Open => self.comment_at,
-            Phase::Waiting => Some(self.loss_at),
-            Phase::Single | Phase::Adrift | Phase::Over => None,
-        }
+        !self.is_posted && !self.was_heard && self.latest == 0
     }
 }

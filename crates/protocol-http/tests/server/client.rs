@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use protocol_http::{Decoder, SseEvent, SseLimits};
+use protocol_http::{Decoder, SseEvent};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader, DuplexStream, duplex};
 use tokio::task::JoinHandle;
 use tokio::time::sleep;
@@ -99,7 +99,7 @@ impl Sent {
             connection: self.connection,
             status,
             headers,
-            decoder: Decoder::new(SseLimits::DEFAULT),
+            decoder: Decoder::new(4 << 20),
             unread: Vec::new(),
             is_over: false,
         }
@@ -150,7 +150,7 @@ impl Exchange {
             let used = self.unread.len() - bytes.len();
             self.unread.drain(..used);
             match event {
-                Some(SseEvent::Message { data, .. }) if !data.is_empty() => return Some(data),
+                Some(SseEvent::Message(data)) if !data.is_empty() => return Some(data),
                 Some(_) => {}
                 None if !self.read().await => return None,
                 None => {}
