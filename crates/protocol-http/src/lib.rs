@@ -31,6 +31,8 @@ mod client;
 pub mod connect;
 mod decode;
 mod encode;
+#[cfg(any(feature = "client", feature = "server"))]
+mod endpoint;
 mod gate;
 mod head;
 mod post;

@@ -104,12 +104,6 @@ impl StreamLimits {
     };
 }
 
-impl Default for StreamLimits {
-    fn default() -> Self {
-        Self::DEFAULT
-    }
-}
-
 impl ReceivedHead<'_> {
     /// Returns whether it says that the session is gone.
     ///

@@ -1,13 +1,12 @@
 //! The task of a client: it moves messages between its endpoint and the exchanges.
 
-use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::format;
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::future::poll_fn;
-use core::pin::{Pin, pin};
+use core::pin::pin;
 use core::task::{Context, Poll};
 use core::time::Duration;
 use std::io;
@@ -15,15 +14,16 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use protocol_async::hub::{Hub, Messages, Output};
 use protocol_async::{Incoming, Options, Peer, Verdict};
-use protocol_core::{Cause, Dialect, Framing, InputBuffer, MessageOrder, Settlement, Timestamp};
+use protocol_core::{InputBuffer, Settlement};
 use tokio::sync::mpsc::{Receiver, Sender, UnboundedReceiver, channel, unbounded_channel};
 use tokio::task::{AbortHandle, JoinSet};
-use tokio::time::{Instant, Sleep, sleep_until, timeout};
+use tokio::time::timeout;
 
 use super::exchange::{Headers, Message, Name, Report, Said, Stream, Wire};
 use super::options::ClientOptions;
 use super::target::Target;
 use crate::client::{ClientSession, Lane, Outgoing, ResponseStream};
+use crate::endpoint::{Clock, over_streams};
 use crate::head::SCOPE;
 
 /// The time in which the last messages, and then DELETE, have to be taken.
@@ -58,8 +58,7 @@ pub(super) struct Driver {
     /// The calls whose response has come, and whose stream may be open still.
     responded: VecDeque<u32>,
     out: Messages,
-    start: Instant,
-    sleep: Pin<Box<Sleep>>,
+    clock: Clock,
     error: Option<io::Error>,
 }
 
@@ -78,24 +77,21 @@ impl Driver {
         mut endpoint: Options,
         mut options: ClientOptions,
     ) -> (Peer, Incoming, Self) {
-        let start = Instant::now();
         let (tell, settled) = unbounded_channel();
-        let mut before = endpoint.observer.take();
-        endpoint.observer = Some(Box::new(move |verdict| {
-            if let Verdict::Settled { call, settlement, .. } = verdict {
-                let has_response = matches!(settlement, Settlement::Result | Settlement::Error);
-                let _ = tell.send((call.number(), has_response));
-            }
-            if let Some(before) = &mut before {
-                before(verdict);
-            }
-        }));
-        take_over(&mut endpoint.config.dialect);
+        let dialect = &mut endpoint.config.dialect;
+        over_streams(dialect);
+        dialect.revisions.to_mut().iter_mut().for_each(|(_, revision)| over_streams(revision));
         // A message that the endpoint could not take would leave its call open.
         let message_bytes = endpoint.config.limits.message_bytes;
         options.stream.body_bytes = options.stream.body_bytes.min(message_bytes);
         options.stream.event_bytes = options.stream.event_bytes.min(message_bytes);
-        let (hub, peer, incoming) = Hub::new(endpoint, move || now(start));
+        let clock = Clock::start();
+        let (hub, peer, incoming) = clock.endpoint(endpoint, move |verdict| {
+            if let Verdict::Settled { call, settlement, .. } = verdict {
+                let has_response = matches!(settlement, Settlement::Result | Settlement::Error);
+                let _ = tell.send((call.number(), has_response));
+            }
+        });
         let driver = Self {
             hub,
             session: ClientSession::with(options.rules),
@@ -114,8 +110,7 @@ impl Driver {
             settled,
             responded: VecDeque::new(),
             out: Messages::default(),
-            start,
-            sleep: Box::pin(sleep_until(start)),
+            clock,
             error: None,
         };
         (peer, incoming, driver)
@@ -175,12 +170,7 @@ impl Driver {
                 return Poll::Ready(Wake::Report(report));
             }
         }
-        let Some(due) = due else { return Poll::Pending };
-        let due = self.start + due.since(Timestamp::ZERO);
-        if self.sleep.deadline() != due {
-            self.sleep.as_mut().reset(due);
-        }
-        self.sleep.as_mut().poll(cx).map(|()| Wake::Time)
+        self.clock.poll(due, cx).map(|()| Wake::Time)
     }
 
     /// Returns whether another message may wait to be posted.
@@ -473,24 +463,7 @@ impl Driver {
     }
 }
 
-/// Fits a dialect to a connection whose input ends with the session, which cancels what is in flight. Its messages come on
-/// several streams.
-fn take_over(dialect: &mut Dialect) {
-    dialect.framing = Framing::Whole;
-    dialect.order = MessageOrder::MayChange;
-    dialect.closed_stream.get_or_insert(Cause::PeerGone);
-    for (_, revision) in dialect.revisions.to_mut() {
-        revision.framing = Framing::Whole;
-        revision.order = MessageOrder::MayChange;
-        revision.closed_stream.get_or_insert(Cause::PeerGone);
-    }
-}
-
 /// Returns the number of the call that a message is.
 fn call_of(out: &Outgoing) -> Option<u32> {
     out.request.as_ref()?.as_json().parse().ok()
-}
-
-fn now(start: Instant) -> Timestamp {
-    Timestamp::ZERO + start.elapsed()
 }

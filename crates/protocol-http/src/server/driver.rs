@@ -1,25 +1,22 @@
 //! The task of one session, or of one request without a session.
 
 use alloc::borrow::Cow;
-use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::sync::Arc;
-use alloc::vec::Vec;
 use core::future::poll_fn;
 use core::mem;
-use core::pin::Pin;
 use core::task::{Context, Poll, Waker};
 
 use protocol_async::hub::{Charge, Hub, Messages, Output};
 use protocol_async::{Grant, Incoming, Options, Peer, Verdict};
-use protocol_core::{Cause, Dialect, Framing, InputBuffer, MessageOrder, Shutdown, Timestamp};
+use protocol_core::{Dialect, InputBuffer, Shutdown, Timestamp};
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::sync::{OwnedSemaphorePermit, watch};
-use tokio::time::{Instant, Sleep, sleep_until};
 
 use super::options::{ServerOptions, Work};
 use super::registry::{Registry, Seat, Stage, State};
 use super::stream::{Command, Pipe};
+use crate::endpoint::{Clock, over_streams};
 use crate::rules::Rules;
 use crate::session::{Action, Session, StreamId};
 
@@ -37,8 +34,7 @@ pub(super) struct Driver {
     /// The streams whose client reads too little.
     stuck: BTreeSet<StreamId>,
     out: Messages,
-    start: Instant,
-    sleep: Pin<Box<Sleep>>,
+    clock: Clock,
     options: Arc<ServerOptions>,
     is_ended: bool,
     /// The charge of the events that are kept for clients that come back.
@@ -65,25 +61,20 @@ impl Driver {
         (seat, registry, permit, state): Places,
         commands: UnboundedReceiver<Command>,
         options: Arc<ServerOptions>,
-        mut endpoint: Options,
+        endpoint: Options,
         handler: &dyn Fn(Peer, Incoming) -> Work,
     ) -> Self {
-        let (start, rules) = (Instant::now(), seat.rules());
-        let (mut before, told) = (endpoint.observer.take(), seat.commands.clone());
-        endpoint.observer = Some(Box::new(move |verdict| {
+        let (clock, told) = (Clock::start(), seat.commands.clone());
+        let (hub, peer, incoming) = clock.endpoint(endpoint, move |verdict| {
             if let Verdict::Cancelled { id: Some(id), cause } = verdict {
                 let _ = told.send(Command::Cancelled(id.clone(), *cause));
             }
-            if let Some(before) = &mut before {
-                before(verdict);
-            }
-        }));
-        let (hub, peer, incoming) = Hub::new(endpoint, move || now(start));
+        });
         let mut stage = registry.stage();
         stage.mark_changed();
         let kept = hub.charge();
         Self {
-            session: Session::new(rules, options.session.clone(), now(start)),
+            session: Session::new(seat.rules(), options.session.clone(), clock.now()),
             work: Some(handler(peer, incoming)),
             hub,
             seat,
@@ -93,8 +84,7 @@ impl Driver {
             streams: BTreeMap::new(),
             stuck: BTreeSet::new(),
             out: Messages::default(),
-            start,
-            sleep: Box::pin(sleep_until(start)),
+            clock,
             options,
             is_ended: false,
             kept,
@@ -113,7 +103,7 @@ impl Driver {
                 _ = stage.changed() => Wake::Stage(*stage.borrow_and_update()),
             };
             self.stage = stage;
-            let now = now(self.start);
+            let now = self.clock.now();
             match wake {
                 Wake::Command(command) => self.take(command, now),
                 Wake::Output => self.forward(now),
@@ -152,12 +142,7 @@ impl Driver {
             return Poll::Ready(Wake::Over);
         }
         let due = [due, self.session.poll_timeout()].into_iter().flatten().min();
-        let Some(due) = due else { return Poll::Pending };
-        let due = self.start + due.since(Timestamp::ZERO);
-        if self.sleep.deadline() != due {
-            self.sleep.as_mut().reset(due);
-        }
-        self.sleep.as_mut().poll(cx).map(|()| Wake::Time)
+        self.clock.poll(due, cx).map(|()| Wake::Time)
     }
 
     /// Charges the events that are kept, follows the grant, and tells requests the state. Events are the first to go when
@@ -289,33 +274,20 @@ impl Drop for Driver {
     }
 }
 
-fn now(start: Instant) -> Timestamp {
-    Timestamp::ZERO + start.elapsed()
-}
-
-/// Returns the dialect of an endpoint.
-///
-/// Its input ends with the session and not with a stream. So that end cancels what is in flight, in each revision. Its
-/// messages come on several connections, so they may overtake each other.
+/// Returns the dialect of an endpoint. An `initialize` may settle each revision that is offered.
 pub(super) fn dialect(rules: &Rules, offered: &[&'static Rules]) -> Dialect {
-    if !rules.has_sessions {
-        return rules.dialect.clone();
+    let mut dialect = rules.dialect.clone();
+    if rules.has_sessions {
+        over_streams(&mut dialect);
     }
-    let of_session = |rules: &Rules| {
-        let mut dialect = rules.dialect.clone();
-        dialect.framing = Framing::Whole;
-        dialect.order = MessageOrder::MayChange;
-        dialect.closed_stream = Some(Cause::PeerGone);
-        dialect
-    };
-    if rules.shares_streams {
-        return of_session(rules);
+    if rules.has_sessions && !rules.shares_streams {
+        let revisions = offered.iter().filter(|rules| rules.has_sessions).map(|rules| {
+            let mut revision = rules.dialect.clone();
+            over_streams(&mut revision);
+            (Cow::Borrowed(rules.version), revision)
+        });
+        dialect.revisions = revisions.collect();
+        dialect.exchanges = Dialect::MCP_HTTP.exchanges;
     }
-    let revisions = offered.iter().filter(|rules| rules.has_sessions);
-    let revisions: Vec<_> =
-        revisions.map(|rules| (Cow::Borrowed(rules.version), of_session(rules))).collect();
-    let mut dialect = of_session(rules);
-    dialect.exchanges = Dialect::MCP_HTTP.exchanges;
-    dialect.revisions = Cow::Owned(revisions);
     dialect
 }

@@ -1,0 +1,63 @@
+//! The endpoint of a driver, be it of a client or of a server: its clock, its observer and its dialect.
+
+use alloc::boxed::Box;
+use core::pin::Pin;
+use core::task::{Context, Poll};
+
+use protocol_async::hub::Hub;
+use protocol_async::{Incoming, Options, Peer, Verdict};
+use protocol_core::{Cause, Dialect, Framing, MessageOrder, Timestamp};
+use tokio::time::{Instant, Sleep, sleep_until};
+
+/// The clock of one endpoint, with the time for which its driver waits.
+pub(crate) struct Clock {
+    start: Instant,
+    sleep: Pin<Box<Sleep>>,
+}
+
+impl Clock {
+    pub(crate) fn start() -> Self {
+        let start = Instant::now();
+        Self { start, sleep: Box::pin(sleep_until(start)) }
+    }
+
+    pub(crate) fn now(&self) -> Timestamp {
+        Timestamp::ZERO + self.start.elapsed()
+    }
+
+    /// Waits for a time, or without one for ever.
+    pub(crate) fn poll(&mut self, due: Option<Timestamp>, cx: &mut Context<'_>) -> Poll<()> {
+        let Some(due) = due else { return Poll::Pending };
+        let due = self.start + due.since(Timestamp::ZERO);
+        if self.sleep.deadline() != due {
+            self.sleep.as_mut().reset(due);
+        }
+        self.sleep.as_mut().poll(cx)
+    }
+
+    /// Makes an endpoint whose driver sees each verdict before the host does.
+    pub(crate) fn endpoint(
+        &self,
+        mut options: Options,
+        tell: impl Fn(&Verdict) + Send + 'static,
+    ) -> (Hub, Peer, Incoming) {
+        let (start, mut host) = (self.start, options.observer.take());
+        options.observer = Some(Box::new(move |verdict| {
+            tell(verdict);
+            if let Some(host) = &mut host {
+                host(verdict);
+            }
+        }));
+        Hub::new(options, move || Timestamp::ZERO + start.elapsed())
+    }
+}
+
+/// Fits a dialect to a session whose messages come on several connections.
+///
+/// They may overtake each other. The input ends with the session and not with a stream, so that end cancels what is in
+/// flight.
+pub(crate) fn over_streams(dialect: &mut Dialect) {
+    dialect.framing = Framing::Whole;
+    dialect.order = MessageOrder::MayChange;
+    dialect.closed_stream.get_or_insert(Cause::PeerGone);
+}
