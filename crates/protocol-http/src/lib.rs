@@ -44,9 +44,7 @@ mod session;
 mod store;
 mod table;
 
-pub use client::{
-    ClientSession, Lane, Outgoing, ReceivedHead, ResponseStream, StreamLimits, StreamStep,
-};
+pub use client::{ClientSession, Lane, Outgoing, ResponseStream, StreamLimits, StreamStep};
 pub use decode::{Decoder, SseEvent, TooLong};
 pub use encode::{comment, event};
 pub use gate::{Gate, Verb};

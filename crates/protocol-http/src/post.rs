@@ -149,7 +149,7 @@ pub(crate) fn id_of_response(json: &str) -> Option<WireId> {
 }
 
 /// Returns the id of a body that is one request, whatever else is wrong with it.
-#[cfg(feature = "server")]
+#[cfg(any(feature = "client", feature = "server"))]
 pub(crate) fn id_of(body: &[u8]) -> Option<WireId> {
     let json = core::str::from_utf8(body).ok().and_then(value)?;
     let members = Members::of(json.get(), &["method", "id"])?;

@@ -45,24 +45,14 @@ pub(crate) enum Input {
 pub(crate) enum Step {
     /// Nothing is to be done.
     Nothing,
-    /// Sends the head of a stream of events.
-    SendHead,
+    /// Sends parts of a stream of events: the head, an event, and the end.
+    Send { head: bool, event: bool, end: bool },
     /// Sends a comment.
     SendComment,
-    /// Sends an event.
-    SendEvent,
-    /// Sends the head, and an event.
-    SendHeadAndEvent,
-    /// Sends an event, and closes the stream.
-    SendLast,
-    /// Sends the head and an event, and closes the stream.
-    SendHeadAndLast,
     /// Sends the message as the whole body, with its status.
     SendBody,
     /// Keeps the event for a stream that may come.
     Keep,
-    /// Closes the stream.
-    Close,
     /// Sends status 202 without a body, since no message will come.
     SendNothing,
     /// Cancels the requests.
@@ -80,24 +70,26 @@ impl Phase {
         use Phase::{Adrift, Fresh, Open, Over, Single};
         match (self, input) {
             // The head tells proxies and the client that the request is at work.
-            (Fresh, I::Due) => (Open, Step::SendHead),
+            (Fresh, I::Due) => (Open, Step::Send { head: true, event: false, end: false }),
             (Open, I::Due) => (Open, Step::SendComment),
             (Adrift, I::Due) => (Adrift, Step::Cancel),
             // Messages go to the stream, or wait for one. A JSON body has no room for them.
-            (Fresh, I::Update) => (Open, Step::SendHeadAndEvent),
-            (Open, I::Update) => (Open, Step::SendEvent),
+            (Fresh, I::Update) => (Open, Step::Send { head: true, event: true, end: false }),
+            (Open, I::Update) => (Open, Step::Send { head: false, event: true, end: false }),
             (Adrift, I::Update) => (Adrift, Step::Keep),
             (Single, I::Update) => (Single, Step::Nothing),
             // The last response ends the exchange, once.
-            (Fresh, I::Last) => (Over, Step::SendHeadAndLast),
+            (Fresh, I::Last) => (Over, Step::Send { head: true, event: true, end: true }),
             (Fresh, I::LastWithStatus) | (Single, I::Last | I::LastWithStatus) => {
                 (Over, Step::SendBody)
             }
-            (Open, I::Last | I::LastWithStatus) => (Over, Step::SendLast),
+            (Open, I::Last | I::LastWithStatus) => {
+                (Over, Step::Send { head: false, event: true, end: true })
+            }
             (Adrift, I::Last | I::LastWithStatus) => (Over, Step::Keep),
             // Silence ends it, too: nobody is to wait for a response that never comes.
             (Fresh | Single, I::Ended) => (Over, Step::SendNothing),
-            (Open, I::Ended) => (Over, Step::Close),
+            (Open, I::Ended) => (Over, Step::Send { head: false, event: false, end: true }),
             (Adrift, I::Ended) => (Over, Step::Nothing),
             // A lost stream is what the dialect or the host says.
             (Fresh | Single | Open, I::Lost(OnLoss::CancelNow)) => (Adrift, Step::Cancel),

@@ -4,4 +4,4 @@ mod session;
 mod stream;
 
 pub use self::session::{ClientSession, Lane, Outgoing};
-pub use self::stream::{ReceivedHead, ResponseStream, StreamLimits, StreamStep};
+pub use self::stream::{ResponseStream, StreamLimits, StreamStep};

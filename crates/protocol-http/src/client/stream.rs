@@ -82,17 +82,6 @@ pub struct StreamLimits {
     pub longest_retry: Duration,
 }
 
-/// The head of a response, as far as it decides something.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ReceivedHead<'a> {
-    /// The status, such as 200.
-    pub status: u16,
-    /// The header `Content-Type`.
-    pub content_type: Option<&'a str>,
-    /// Whether the request named a session.
-    pub has_session: bool,
-}
-
 impl StreamLimits {
     /// The defaults, as each field documents them.
     pub const DEFAULT: Self = Self {
@@ -102,21 +91,6 @@ impl StreamLimits {
         retry: Duration::from_secs(1),
         longest_retry: Duration::from_secs(60),
     };
-}
-
-impl ReceivedHead<'_> {
-    /// Returns whether it says that the session is gone.
-    ///
-    /// "When a client receives HTTP 404 in response to a request containing an MCP-Session-Id …"
-    #[must_use]
-    pub const fn ends_session(&self) -> bool {
-        self.status == 404 && self.has_session
-    }
-
-    fn is(&self, wanted: &str) -> bool {
-        let kind = self.content_type.and_then(|it| it.split(';').next()).unwrap_or_default();
-        kind.trim().eq_ignore_ascii_case(wanted)
-    }
 }
 
 impl ResponseStream {
@@ -163,20 +137,23 @@ impl ResponseStream {
         self.retry
     }
 
-    /// Takes the head, which comes before the body.
-    pub fn head(&mut self, head: &ReceivedHead<'_>) -> StreamStep {
-        self.status = head.status;
+    /// Takes the status and the type of the body, and whether the request named a session.
+    pub fn head(&mut self, status: u16, kind: Option<&str>, has_session: bool) -> StreamStep {
+        let kind = kind.and_then(|it| it.split(';').next()).unwrap_or_default();
+        let is = |wanted: &str| kind.trim().eq_ignore_ascii_case(wanted);
+        self.status = status;
         self.decoder = Decoder::new(self.limits.event_bytes);
         let is_resumed = self.phase == Phase::Resuming;
         // A server of ACP may be busy, or may not have noticed yet that the stream before was lost.
-        if self.rules.shares_streams && is_resumed && matches!(head.status, 409 | 503) {
+        if self.rules.shares_streams && is_resumed && matches!(status, 409 | 503) {
             return self.resume();
         }
         // An error may have the response as its body, but not in place of the rest of a stream.
-        self.phase = match head.status {
-            _ if head.ends_session() => return StreamStep::LoseSession,
-            _ if head.is("application/json") && !is_resumed => Phase::Body,
-            200 if head.is("text/event-stream") => Phase::Events,
+        self.phase = match status {
+            // "When a client receives HTTP 404 in response to a request containing an MCP-Session-Id …"
+            404 if has_session => return StreamStep::LoseSession,
+            _ if is("application/json") && !is_resumed => Phase::Body,
+            200 if is("text/event-stream") => Phase::Events,
             _ => return StreamStep::Lose,
         };
         StreamStep::Read
@@ -302,10 +279,8 @@ fn reason(message: &[u8]) -> Option<String> {
 mod tests {
     use super::*;
 
-    const EVENTS: ReceivedHead<'_> =
-        ReceivedHead { status: 200, content_type: Some("text/event-stream"), has_session: true };
-    const JSON: ReceivedHead<'_> =
-        ReceivedHead { status: 200, content_type: Some("application/json"), has_session: true };
+    const EVENTS: Option<&str> = Some("text/event-stream");
+    const JSON: Option<&str> = Some("application/json");
 
     fn stream(rules: &'static Rules) -> ResponseStream {
         ResponseStream::new(rules, WireId::from_json("1"), StreamLimits::DEFAULT)
@@ -322,12 +297,12 @@ mod tests {
     #[test]
     fn a_stream_that_ends_without_the_response_is_a_loss_and_with_an_id_is_resumed() {
         let mut lost = stream(&Rules::MCP_2025_11_25);
-        assert_eq!(lost.head(&EVENTS), StreamStep::Read);
+        assert_eq!(lost.head(200, EVENTS, true), StreamStep::Read);
         assert_eq!(read(&mut lost, "data: {\"method\":\"a\"}\n\n").len(), 1);
         assert_eq!(lost.end(true), (None, StreamStep::Lose));
 
         let mut resumed = stream(&Rules::MCP_2025_11_25);
-        resumed.head(&EVENTS);
+        resumed.head(200, EVENTS, true);
         assert_eq!(read(&mut resumed, "id: 7\nretry: 20\ndata:\n\n"), [""; 0]);
         assert_eq!(resumed.end(false), (None, StreamStep::Resume));
         assert_eq!((resumed.last_event_id(), resumed.retry().as_millis()), (Some("7"), 100));
@@ -336,12 +311,12 @@ mod tests {
         }
         let mut given_up = resumed.clone();
         assert_eq!(given_up.end(false).1, StreamStep::Lose);
-        resumed.head(&EVENTS);
+        resumed.head(200, EVENTS, true);
         assert_eq!(read(&mut resumed, "id: 8\ndata: {\"id\":1,\"result\":2}\n\n").len(), 1);
         assert_eq!(resumed.end(true), (None, StreamStep::Nothing));
 
         let mut modern = stream(&Rules::MCP_2026_07_28);
-        modern.head(&EVENTS);
+        modern.head(200, EVENTS, true);
         read(&mut modern, "id: 7\ndata:\n\n");
         assert_eq!(modern.end(false).1, StreamStep::Lose, "it has no resumption");
     }
@@ -351,7 +326,7 @@ mod tests {
         let longest_retry = Duration::from_millis(50);
         let limits = StreamLimits { longest_retry, ..StreamLimits::DEFAULT };
         let mut one = ResponseStream::new(&Rules::MCP_2025_11_25, None, limits);
-        one.head(&EVENTS);
+        one.head(200, EVENTS, true);
         assert_eq!(read(&mut one, "retry: 20\n\n"), [""; 0]);
         assert_eq!(one.retry(), longest_retry);
     }
@@ -367,7 +342,7 @@ mod tests {
             ("", true, StreamStep::Lose),
         ] {
             let mut one = stream(&Rules::MCP_2026_07_28);
-            one.head(&JSON);
+            one.head(200, JSON, true);
             assert_eq!(one.receive(&mut body.as_bytes()), Ok(None));
             assert_eq!(one.end(is_whole).1, step, "{body}");
         }
@@ -381,7 +356,7 @@ mod tests {
             (r#"{"id":1,"error":{"message":"m"}}"#, true, "status 400"),
         ] {
             let mut one = stream(&Rules::MCP_2026_07_28);
-            one.head(&ReceivedHead { status: 400, ..JSON });
+            one.head(400, JSON, true);
             assert_eq!(one.receive(&mut body.as_bytes()), Ok(None));
             let (message, step) = one.end(true);
             assert_eq!((message.is_some(), step == StreamStep::Lose), (is_message, !is_message));
@@ -392,8 +367,7 @@ mod tests {
     #[test]
     fn a_head_says_what_can_come() {
         let step = |status, content_type, has_session| {
-            let head = ReceivedHead { status, content_type, has_session };
-            stream(&Rules::MCP_2025_11_25).head(&head)
+            stream(&Rules::MCP_2025_11_25).head(status, content_type, has_session)
         };
         let json = Some("Application/JSON; charset=utf-8");
         assert_eq!(step(404, json, true), StreamStep::LoseSession);
@@ -401,10 +375,14 @@ mod tests {
         assert_eq!(step(500, Some("text/event-stream"), true), StreamStep::Lose);
         assert_eq!(step(202, None, true), StreamStep::Lose);
         let mut resumed = stream(&Rules::MCP_2025_11_25);
-        resumed.head(&EVENTS);
+        resumed.head(200, EVENTS, true);
         assert_eq!(read(&mut resumed, "id: 7\ndata:\n\n"), [""; 0]);
         assert_eq!(resumed.end(false).1, StreamStep::Resume);
-        assert_eq!(resumed.head(&JSON), StreamStep::Lose, "the rest of a stream is no body");
+        assert_eq!(
+            resumed.head(200, JSON, true),
+            StreamStep::Lose,
+            "the rest of a stream is no body"
+        );
     }
 
     #[test]
@@ -415,7 +393,7 @@ mod tests {
             (EVENTS, b"id: 1\ndata: 12345678\n\n", b"data: 123456789\n\n"),
         ] {
             let mut one = ResponseStream::new(&Rules::MCP_2025_11_25, None, limits);
-            one.head(&head);
+            one.head(200, head, true);
             assert!(one.receive(&mut &*at_most).is_ok());
             assert_eq!(one.receive(&mut &*over), Err(TooLong));
             assert_eq!(one.end(false).1, StreamStep::Lose, "it is not asked for again");

@@ -25,6 +25,7 @@ use super::target::Target;
 use crate::client::{ClientSession, Lane, Outgoing, ResponseStream};
 use crate::endpoint::{Clock, over_streams};
 use crate::head::SCOPE;
+use crate::post::id_of;
 
 /// The time in which the last messages, and then DELETE, have to be taken.
 const FAREWELL: Duration = Duration::from_secs(2);
@@ -441,11 +442,7 @@ impl Driver {
             task.abort();
         }
         let id = format!("{number}");
-        self.held.retain(|message| {
-            ClientSession::new()
-                .post(&message.bytes)
-                .is_none_or(|out| out.request.is_none_or(|request| request.as_json() != id))
-        });
+        self.held.retain(|it| id_of(&it.bytes).is_none_or(|request| request.as_json() != id));
         self.release(Name::Call(number));
     }
 

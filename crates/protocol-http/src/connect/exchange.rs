@@ -24,7 +24,7 @@ use tokio::time::{Instant, sleep, timeout};
 use super::link::{Link, Links};
 use super::options::ClientOptions;
 use super::target::Target;
-use crate::client::{Lane, ReceivedHead, ResponseStream, StreamStep};
+use crate::client::{Lane, ResponseStream, StreamStep};
 use crate::head::LAST_EVENT_ID;
 use crate::rules::Rules;
 
@@ -212,7 +212,7 @@ impl Wire {
         let why = match timeout(self.options.post_time, send).await {
             Ok(Ok(response)) if response.status().is_success() => return Said::Over,
             Ok(Ok(response)) => {
-                is_gone = head(&response, &headers).ends_session();
+                is_gone = response.status() == StatusCode::NOT_FOUND && name_session(&headers);
                 format!("the server responded with status {}", response.status().as_u16())
             }
             Ok(Err(error)) => error.to_string(),
@@ -276,11 +276,14 @@ impl Wire {
         // Everything else waits for the head of a stream that is shared, so it has a time to come.
         let is_awaited = matches!(name, Name::Stream(_)) && stream.rules().shares_streams;
         let mut awaited = is_awaited.then(Instant::now);
+        // A stream of ACP may lack its session, while the connection is there.
+        let has_session = name_session(&session) && !matches!(name, Name::Stream(Stream::Of(_)));
         loop {
             let ask = self.ask(post.take(), &session, stream.last_event_id());
             let failed = match self.in_time(awaited, ask).await {
-                Ok((response, _link, headers)) => {
-                    match stream.head(&of_stream(name, &response, &headers)) {
+                Ok((response, _link)) => {
+                    let kind = value(&response, CONTENT_TYPE.as_str());
+                    match stream.head(response.status().as_u16(), kind, has_session) {
                         StreamStep::Read => {
                             // Any other body is a refusal.
                             if stream.has_events() && awaited.take().is_some() {
@@ -316,13 +319,13 @@ impl Wire {
         }
     }
 
-    /// Posts a request, or asks for what a stream goes on with. Returns the headers that it had, too.
+    /// Posts a request, or asks for what a stream goes on with.
     async fn ask(
         &self,
         post: Option<(Headers, Message)>,
         session: &Headers,
         last_event_id: Option<&str>,
-    ) -> Result<(Response<Incoming>, Link, Headers), String> {
+    ) -> Result<(Response<Incoming>, Link), String> {
         let (method, headers, body, _charge) = match post {
             Some((headers, Message { bytes, charge })) => {
                 (Method::POST, headers, Bytes::from(bytes), Some(charge))
@@ -334,8 +337,7 @@ impl Wire {
             }
         };
         let sent = self.send(method, &headers, body).await;
-        let (response, link) = sent.map_err(|error| error.to_string())?;
-        Ok((response, link, headers))
+        sent.map_err(|error| error.to_string())
     }
 
     /// Carries out a step, for which there is a time if others have awaited it since an instant.
@@ -378,25 +380,9 @@ const fn lost(is_awaited: bool, how: String) -> Said {
     if is_awaited { Said::Refused(how) } else { Said::Lost(how) }
 }
 
-fn head<'a>(response: &'a Response<Incoming>, headers: &Headers) -> ReceivedHead<'a> {
-    ReceivedHead {
-        status: response.status().as_u16(),
-        content_type: value(response, CONTENT_TYPE.as_str()),
-        has_session: headers.iter().any(|(name, _)| SESSIONS.contains(name)),
-    }
-}
-
-/// Reads the head of a stream. One of ACP may lack its session, while the connection is there.
-fn of_stream<'a>(
-    name: Name,
-    response: &'a Response<Incoming>,
-    headers: &Headers,
-) -> ReceivedHead<'a> {
-    let head = head(response, headers);
-    ReceivedHead {
-        has_session: head.has_session && !matches!(name, Name::Stream(Stream::Of(_))),
-        ..head
-    }
+/// Returns whether one of these headers names a session, or in ACP a connection.
+fn name_session(headers: &Headers) -> bool {
+    headers.iter().any(|(name, _)| SESSIONS.contains(name))
 }
 
 /// Returns the time after which a server that is busy wants to be asked again.

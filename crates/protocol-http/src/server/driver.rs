@@ -9,7 +9,7 @@ use core::task::{Context, Poll, Waker};
 
 use protocol_async::hub::{Charge, Hub, Messages, Output};
 use protocol_async::{Grant, Incoming, Options, Peer, Verdict};
-use protocol_core::{Dialect, InputBuffer, Shutdown, Timestamp};
+use protocol_core::{Dialect, InputBuffer, Limits, Shutdown, Timestamp, WireId};
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::sync::{OwnedSemaphorePermit, watch};
 
@@ -17,6 +17,8 @@ use super::options::{ServerOptions, Work};
 use super::registry::{Registry, Seat, Stage, State};
 use super::stream::{Command, Pipe};
 use crate::endpoint::{Clock, over_streams};
+use crate::post::Posted;
+use crate::refusal::Refusal;
 use crate::rules::Rules;
 use crate::session::{Action, Session, StreamId};
 
@@ -26,6 +28,8 @@ pub(super) struct Driver {
     registry: Arc<Registry>,
     session: Session,
     hub: Hub,
+    /// The limits of the endpoint.
+    limits: Limits,
     /// The handler, until it is begun.
     work: Option<Work>,
     commands: UnboundedReceiver<Command>,
@@ -65,6 +69,7 @@ impl Driver {
         handler: &dyn Fn(Peer, Incoming) -> Work,
     ) -> Self {
         let (clock, told) = (Clock::start(), seat.commands.clone());
+        let limits = endpoint.config.limits.clone();
         let (hub, peer, incoming) = clock.endpoint(endpoint, move |verdict| {
             if let Verdict::Cancelled { id: Some(id), cause } = verdict {
                 let _ = told.send(Command::Cancelled(id.clone(), *cause));
@@ -77,6 +82,7 @@ impl Driver {
             session: Session::new(seat.rules(), options.session.clone(), clock.now()),
             work: Some(handler(peer, incoming)),
             hub,
+            limits,
             seat,
             registry,
             commands,
@@ -159,16 +165,18 @@ impl Driver {
 
     fn take(&mut self, command: Command, now: Timestamp) {
         match command {
-            Command::Post { stream, pipe, posted, accepts_events, charge: _charge } => {
+            Command::Post { stream, pipe, mut posted, accepts_events, charge: _charge } => {
                 self.streams.insert(stream, pipe);
-                let taken = self.session.post(stream, posted, accepts_events, now);
-                self.refuse(stream, taken);
+                let taken = self.fit(&mut posted);
+                let taken =
+                    taken.and_then(|()| self.session.post(stream, posted, accepts_events, now));
+                self.refuse(stream, taken, now);
             }
             Command::Get { stream, pipe, scope, last_event_id } => {
                 self.streams.insert(stream, pipe);
                 let (scope, last) = (scope.as_deref(), last_event_id.as_deref());
                 let taken = self.session.get(stream, scope, last, now);
-                self.refuse(stream, taken);
+                self.refuse(stream, taken, now);
             }
             Command::Delete(done) => {
                 self.session.end(now);
@@ -191,10 +199,30 @@ impl Driver {
         }
     }
 
-    fn refuse(&mut self, stream: StreamId, taken: Result<(), crate::Refusal>) {
+    /// Refuses a body that the endpoint could not respond to in its stream: a longer message has no id to the endpoint, and a
+    /// longer id can't be repeated. Progress under a longer token has no stream of its own.
+    fn fit(&self, posted: &mut Posted) -> Result<(), Refusal> {
+        if posted.body.len() > self.limits.message_bytes {
+            return Err(Refusal::BODY_TOO_LONG);
+        }
+        let is_long = |id: &WireId| id.as_json().len() > self.limits.id_bytes;
+        if posted.ids().any(is_long) {
+            return Err(Refusal::MESSAGE);
+        }
+        for message in &mut posted.messages {
+            drop(message.progress.take_if(|it| is_long(it)));
+        }
+        Ok(())
+    }
+
+    fn refuse(&mut self, stream: StreamId, taken: Result<(), Refusal>, now: Timestamp) {
         let Err(refusal) = taken else { return };
         if let Some(pipe) = self.streams.remove(&stream) {
             pipe.refuse(refusal);
+        }
+        if self.work.is_some() {
+            // It has begun with nothing.
+            self.session.end(now);
         }
     }
 

@@ -79,7 +79,7 @@ use self::memory::{BUFFER_BYTES, CONNECTION_WINDOW, STREAM_WINDOW, STREAMS};
 pub use self::options::ServerOptions;
 use self::registry::{Registry, Stage};
 use self::respond::Shared;
-pub use self::stream::{Body, BrokenOff};
+pub use self::stream::Body;
 use crate::refusal::Refusal;
 
 /// The pause when the system has no room for another connection.

@@ -41,9 +41,6 @@ pub(super) struct Seat {
     /// The id of the session; `None` for a request without one.
     pub(super) id: Option<String>,
     pub(super) commands: UnboundedSender<Command>,
-    /// The most bytes of one message, and of an id in it.
-    pub(super) message_bytes: usize,
-    pub(super) id_bytes: usize,
     streams: AtomicU64,
     state: watch::Receiver<State>,
 }
@@ -109,10 +106,9 @@ impl Seat {
     pub(super) fn new(
         id: Option<String>,
         commands: UnboundedSender<Command>,
-        (message_bytes, id_bytes): (usize, usize),
         state: watch::Receiver<State>,
     ) -> Self {
-        Self { id, commands, message_bytes, id_bytes, streams: AtomicU64::new(0), state }
+        Self { id, commands, streams: AtomicU64::new(0), state }
     }
 
     /// Returns the number of the next response.

@@ -27,14 +27,15 @@ use super::driver::{Driver, dialect};
 use super::link::Link;
 use super::options::{ServerOptions, Work};
 use super::registry::{Registry, Seat, State};
-use super::stream::{Answer, Body, BoxError, Command, pipe};
+use super::stream::{Body, BoxError, Command, Pipe, pipe};
 use crate::gate::Verb;
 use crate::head::{LAST_EVENT_ID, RequestHead, SCOPE, VERSION};
 use crate::post::{Posted, id_of};
 use crate::refusal::Refusal;
 use crate::rules::Rules;
-use crate::session::ResponseHead;
+use crate::session::{ResponseHead, StreamId};
 
+const JSON: &str = "application/json";
 const BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
 
 /// The time until a wrong secret is refused (F110). A client that gives up sooner does not wait for it.
@@ -109,13 +110,10 @@ impl Shared {
             }
             Verb::Get => {
                 let seat = seat.ok_or_else(no_session)?;
-                let stream = seat.next_stream();
-                let (pipe, answer, body) = pipe(stream, seat.commands.clone(), link);
                 let scope = head.get(SCOPE).map(Into::into);
                 let last_event_id = head.get(LAST_EVENT_ID).map(Into::into);
-                let get = Command::Get { stream, pipe, scope, last_event_id };
-                let head = ask(&seat, get, answer).await.map_err(bare)?;
-                Ok(answered(head, body))
+                let get = |stream, pipe| Command::Get { stream, pipe, scope, last_event_id };
+                ask(&seat, link, get).await.map_err(bare)
             }
             Verb::Delete => {
                 let seat = seat.ok_or_else(no_session)?;
@@ -123,8 +121,7 @@ impl Shared {
                 // A session that ends by itself is as good.
                 let _ = seat.commands.send(Command::Delete(done));
                 let _ = is_done.await;
-                let status = StatusCode::from_u16(rules.delete_status);
-                Ok(with_status(status.unwrap_or(StatusCode::OK), Body::whole(Bytes::new())))
+                Ok(response(rules.delete_status, &[], Body::whole(Bytes::new())))
             }
         }
     }
@@ -140,7 +137,7 @@ impl Shared {
     async fn post(
         &self,
         seat: Option<Arc<Seat>>,
-        (mut posted, charge): (Posted, Charge),
+        (posted, charge): (Posted, Charge),
         rules: &'static Rules,
         accepts_events: bool,
         link: Arc<Link>,
@@ -155,39 +152,16 @@ impl Shared {
             }
             None => self.open(rules).map_err(refused)?,
         };
-        // A longer message has no id to the endpoint, so it could not respond in this stream.
-        if posted.body.len() > seat.message_bytes {
-            self.give_up(&seat, is_new);
-            return Err(refused(Refusal::BODY_TOO_LONG));
-        }
-        let is_long = |id: &WireId| id.as_json().len() > seat.id_bytes;
-        // Nor could it respond to an id that is longer. Progress under a longer token has no stream of its own.
-        if posted.ids().any(is_long) {
-            self.give_up(&seat, is_new);
-            return Err((Refusal::MESSAGE, None));
-        }
-        posted
-            .messages
-            .iter_mut()
-            .for_each(|message| drop(message.progress.take_if(|it| is_long(it))));
-        let stream = seat.next_stream();
-        let (pipe, answer, body) = pipe(stream, seat.commands.clone(), link);
-        let post = Command::Post { stream, pipe, posted, accepts_events, charge };
-        let head = ask(&seat, post, answer).await.map_err(refused)?;
-        let mut response = answered(head, body);
+        let post = |stream, pipe| Command::Post { stream, pipe, posted, accepts_events, charge };
+        let asked = ask(&seat, link, post).await;
+        // An id that is too long is not repeated.
+        let mut response = asked.map_err(|it| (it, id.filter(|_| it != Refusal::MESSAGE)))?;
         let named = seat.id.as_deref().filter(|_| is_new);
         if let Some(id) = named.and_then(|id| HeaderValue::from_str(id).ok()) {
             let name = HeaderName::from_static(rules.session_header);
             response.headers_mut().insert(name, id);
         }
         Ok(response)
-    }
-
-    /// Ends a session that has begun with nothing.
-    fn give_up(&self, seat: &Seat, is_new: bool) {
-        if is_new {
-            let _ = seat.commands.send(Command::Delete(oneshot::channel().0));
-        }
     }
 
     /// Opens a session, or the place of one request if the revision has none.
@@ -201,10 +175,8 @@ impl Shared {
         let (commands, taken) = unbounded_channel();
         let mut endpoint = (self.options.endpoint)(dialect(rules, &self.options.gate.revisions));
         endpoint.account.get_or_insert_with(|| self.account.clone());
-        let limits = &endpoint.config.limits;
-        let lengths = (limits.message_bytes, limits.id_bytes);
         let state = watch::Sender::new(State { rules, may_read: true });
-        let seat = Arc::new(Seat::new(id, commands, lengths, state.subscribe()));
+        let seat = Arc::new(Seat::new(id, commands, state.subscribe()));
         let (registry, options) = (self.registry.clone(), self.options.clone());
         let places = (seat.clone(), registry, permit, state);
         let driver = Driver::new(places, taken, options, endpoint, &*self.handler);
@@ -277,31 +249,37 @@ impl Shared {
     ) -> Response<Body> {
         let versions: Vec<&str> = self.options.gate.versions().collect();
         let body = Body::whole(refusal.body(id, &versions, asked));
-        let status = StatusCode::from_u16(refusal.status()).unwrap_or(StatusCode::BAD_REQUEST);
-        let mut response = with_status(status, body);
-        let json = HeaderValue::from_static("application/json");
-        response.headers_mut().insert(CONTENT_TYPE, json);
         let more = match refusal {
             Refusal::METHOD => Some((ALLOW, "POST, GET, DELETE")),
             Refusal::UNAUTHORIZED => Some((WWW_AUTHENTICATE, "Bearer")),
             Refusal::BUSY => Some((RETRY_AFTER, "1")),
             _ => None,
         };
-        if let Some((name, value)) = more {
-            response.headers_mut().insert(name, HeaderValue::from_static(value));
-        }
-        response
+        let headers: Vec<_> = more.into_iter().chain([(CONTENT_TYPE, JSON)]).collect();
+        response(refusal.status(), &headers, body)
     }
 }
 
-/// Gives a command to a session, and waits for the head of the response.
-async fn ask(seat: &Seat, command: Command, answer: Answer) -> Result<ResponseHead, Refusal> {
+/// Gives a command with a stream of its own to a session, and waits for the head of the response.
+async fn ask(
+    seat: &Seat,
+    link: Arc<Link>,
+    command: impl FnOnce(StreamId, Pipe) -> Command,
+) -> Result<Response<Body>, Refusal> {
+    let stream = seat.next_stream();
+    let (pipe, answer, body) = pipe(stream, seat.commands.clone(), link);
     // A session that is over drops both the command and its response.
-    let _ = seat.commands.send(command);
-    answer.await.unwrap_or(Err(match &seat.id {
-        Some(_) => Refusal::UNKNOWN_SESSION,
-        None => Refusal::BUSY,
-    }))
+    let _ = seat.commands.send(command(stream, pipe));
+    let over = if seat.id.is_some() { Refusal::UNKNOWN_SESSION } else { Refusal::BUSY };
+    Ok(match answer.await.unwrap_or(Err(over))? {
+        ResponseHead::Events => {
+            let kind = (CONTENT_TYPE, "text/event-stream");
+            let caching = (CACHE_CONTROL, "no-cache, no-transform");
+            response(200, &[kind, caching, (BUFFERING, "no")], body)
+        }
+        ResponseHead::Json(status) => response(status, &[(CONTENT_TYPE, JSON)], body),
+        ResponseHead::Accepted => response(202, &[], body),
+    })
 }
 
 /// Reads the parts of a head that decide something. HTTP/2 has the host in its address.
@@ -313,27 +291,12 @@ fn head(parts: &Parts) -> RequestHead<'_> {
     RequestHead::new(parts.method.as_str(), headers.chain(authority))
 }
 
-fn answered(head: ResponseHead, body: Body) -> Response<Body> {
-    let (status, kind) = match head {
-        ResponseHead::Events => (StatusCode::OK, "text/event-stream"),
-        ResponseHead::Json(status) => {
-            (StatusCode::from_u16(status).unwrap_or(StatusCode::OK), "application/json")
-        }
-        ResponseHead::Accepted => return with_status(StatusCode::ACCEPTED, body),
-    };
-    let mut response = with_status(status, body);
-    let headers = response.headers_mut();
-    headers.insert(CONTENT_TYPE, HeaderValue::from_static(kind));
-    if head == ResponseHead::Events {
-        headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache, no-transform"));
-        headers.insert(BUFFERING, HeaderValue::from_static("no"));
-    }
-    response
-}
-
-fn with_status(status: StatusCode, body: Body) -> Response<Body> {
+fn response(status: u16, headers: &[(HeaderName, &'static str)], body: Body) -> Response<Body> {
     let mut response = Response::new(body);
-    *response.status_mut() = status;
+    *response.status_mut() = StatusCode::from_u16(status).unwrap_or(StatusCode::BAD_REQUEST);
+    for (name, value) in headers {
+        response.headers_mut().insert(name, HeaderValue::from_static(value));
+    }
     response
 }
 

@@ -5,9 +5,9 @@ use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::error::Error;
-use core::fmt;
 use core::pin::Pin;
 use core::task::{Context, Poll, Waker};
+use std::io;
 use std::sync::{Mutex, MutexGuard};
 
 use bytes::Bytes;
@@ -68,10 +68,6 @@ struct Watch {
     shared: Arc<Mutex<Unsent>>,
     link: Arc<Link>,
 }
-
-/// The server broke a response off: the client reads nothing, or the server ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct BrokenOff;
 
 /// A receiver of the head, which comes once.
 pub(super) type Answer = oneshot::Receiver<Result<ResponseHead, Refusal>>;
@@ -168,15 +164,16 @@ impl Body {
 
 impl http_body::Body for Body {
     type Data = Bytes;
-    type Error = BrokenOff;
+    type Error = io::Error;
 
     fn poll_frame(
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, BrokenOff>>> {
+    ) -> Poll<Option<io::Result<Frame<Bytes>>>> {
         let mut shared = lock(&self.shared);
         if shared.is_broken {
-            return Poll::Ready(Some(Err(BrokenOff)));
+            let why = "the server broke the response off";
+            return Poll::Ready(Some(Err(io::Error::new(io::ErrorKind::ConnectionAborted, why))));
         }
         if let Some(piece) = shared.pop() {
             let writer = shared.writer.take();
@@ -208,14 +205,6 @@ fn wake(mut shared: MutexGuard<'_, Unsent>) {
     drop(shared);
     reader.into_iter().for_each(Waker::wake);
 }
-
-impl fmt::Display for BrokenOff {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the server broke the response off")
-    }
-}
-
-impl Error for BrokenOff {}
 
 /// An error of the body of a request.
 pub(super) type BoxError = Box<dyn Error + Send + Sync>;

@@ -130,11 +130,16 @@ impl Session {
         self.by_stream.insert(stream, at);
         let Some(before) = before else { return };
         self.by_stream.remove(&before);
-        if phase != Phase::Open {
-            let head = ResponseHead::Accepted;
-            self.actions.push_back(Action::Respond { stream: before, head });
+        match phase {
+            Phase::Open => self.actions.push_back(Action::Close { stream: before }),
+            _ => self.accept(before),
         }
-        self.actions.push_back(Action::Close { stream: before });
+    }
+
+    /// Ends a response without a body.
+    pub(super) fn accept(&mut self, stream: StreamId) {
+        self.actions.push_back(Action::Respond { stream, head: ResponseHead::Accepted });
+        self.actions.push_back(Action::Close { stream });
     }
 
     /// Takes one step of an exchange, with the message that it is about.
@@ -164,37 +169,28 @@ impl Session {
     /// Carries out a step that sends something.
     fn send(&mut self, at: u64, stream: StreamId, step: Step, data: &[u8]) {
         match step {
-            Step::SendHead => self.send_head(at, stream),
+            Step::Send { head, event, end } => {
+                if head {
+                    self.send_head(at, stream);
+                }
+                if event {
+                    self.send_event(at, stream, data);
+                }
+                if end {
+                    self.actions.push_back(Action::Close { stream });
+                }
+            }
             // The client has an event id, and what follows it comes next.
             Step::Attach => self.send_head_of_resumed(stream),
             Step::SendComment => {
                 self.actions.push_back(Action::Write { stream, bytes: comment().into() });
-            }
-            Step::SendEvent => self.send_event(at, stream, data),
-            Step::SendHeadAndEvent => {
-                self.send_head(at, stream);
-                self.send_event(at, stream, data);
-            }
-            Step::SendLast => {
-                self.send_event(at, stream, data);
-                self.actions.push_back(Action::Close { stream });
-            }
-            Step::SendHeadAndLast => {
-                self.send_head(at, stream);
-                self.send_event(at, stream, data);
-                self.actions.push_back(Action::Close { stream });
             }
             Step::SendBody => {
                 let json = core::str::from_utf8(data).ok().and_then(value);
                 let status = self.status(json.and_then(|json| member(json, "error")));
                 self.send_body(stream, status, data);
             }
-            Step::Close => self.actions.push_back(Action::Close { stream }),
-            Step::SendNothing => {
-                let head = ResponseHead::Accepted;
-                self.actions.push_back(Action::Respond { stream, head });
-                self.actions.push_back(Action::Close { stream });
-            }
+            Step::SendNothing => self.accept(stream),
             Step::Nothing | Step::Keep | Step::Cancel | Step::Impossible => {}
         }
     }

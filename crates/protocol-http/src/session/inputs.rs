@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 
 use protocol_core::{Cause, Timestamp, WireId};
 
-use super::state::{Action, Exchange, ResponseHead, Session, SessionOptions, StreamId};
+use super::state::{Action, Exchange, Session, SessionOptions, StreamId};
 use crate::head::SCOPE_BYTES;
 use crate::post::Posted;
 use crate::refusal::Refusal;
@@ -108,8 +108,7 @@ impl Session {
             return Ok(());
         }
         self.actions.push_back(Action::Deliver { body: posted.body });
-        self.actions.push_back(Action::Respond { stream, head: ResponseHead::Accepted });
-        self.actions.push_back(Action::Close { stream });
+        self.accept(stream);
         if !self.rules.has_sessions {
             self.end(now);
         }
