@@ -11,7 +11,7 @@ use crate::terminal::note;
 use crate::token;
 
 /// The clients of a listener, and their limits. The command has an argument `listen`, in a group `address`.
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Args)]
 pub(crate) struct ClientArgs {
     /// Let web pages of this origin connect too, such as `https://example.com`; `null` for local
     /// files, `*` for every page [default: pages of this machine, and programs, which have no

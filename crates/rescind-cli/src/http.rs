@@ -9,6 +9,7 @@ use protocol_core::{Config, Dialect};
 use protocol_http::server::{Server, ServerOptions};
 use protocol_record::Recorder;
 use tokio::net::TcpListener;
+use tokio::runtime::{Builder, Runtime};
 
 use crate::address::{Address, Place};
 use crate::admission::{Admission, ClientArgs};
@@ -105,8 +106,13 @@ impl Service {
 
 /// Runs a service on one thread.
 pub(crate) fn run(service: impl Future<Output = Result<(), String>>) -> Result<(), String> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    runtime.map_err(|error| format!("there is no runtime: {error}"))?.block_on(service)
+    runtime()?.block_on(service)
+}
+
+/// Makes a runtime of one thread.
+pub(crate) fn runtime() -> Result<Runtime, String> {
+    let runtime = Builder::new_current_thread().enable_all().build();
+    runtime.map_err(|error| format!("there is no runtime: {error}"))
 }
 
 /// Returns what makes the options of an endpoint, which may be recorded.

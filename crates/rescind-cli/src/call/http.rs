@@ -8,6 +8,7 @@ use protocol_async::{Incoming, Options, Peer};
 use protocol_http::connect::connect;
 
 use crate::address::Address;
+use crate::http::runtime;
 use crate::http_client::{PATIENCE, reach};
 use crate::tls::Trust;
 
@@ -23,8 +24,7 @@ pub(super) fn open(
     deadline: Option<Instant>,
 ) -> Result<Opened, String> {
     let left = deadline.map_or(PATIENCE, |at| at.saturating_duration_since(Instant::now()));
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let runtime = runtime.map_err(|error| format!("there is no runtime: {error}"))?;
+    let runtime = runtime()?;
     let (target, options) =
         runtime.block_on(reach(address, &endpoint.config.dialect, trust, secret, left))?;
     let entered = runtime.enter();

@@ -10,10 +10,9 @@ use std::time::Duration;
 
 use futures_util::future::{Either, select};
 use protocol_async::{Account, Arrival, Incoming, Options, Peer, RpcError};
-use protocol_child::{ChildCommand, ChildConnection, Spawned, spawn};
+use protocol_child::{ChildConnection, Spawned, spawn};
 use protocol_core::{Config, Dialect, code};
 use protocol_http::Rules;
-use protocol_relay::Guard;
 use protocol_tokio::TokioTimer;
 use tokio::process::{ChildStdin, ChildStdout};
 use tokio::sync::{Semaphore, watch};
@@ -21,6 +20,7 @@ use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 use tokio_util::compat::{TokioAsyncReadCompatExt, TokioAsyncWriteCompatExt};
 
+use super::RelayArgs;
 use super::report::{has_failed, log, noise};
 use super::upstream::{Calls, Upstream};
 use crate::ending::{Ending, SHORT_GRACE};
@@ -30,14 +30,9 @@ use crate::record::Session;
 
 /// Everything that the servers of one listener have in common.
 pub(super) struct Bridge {
-    pub(super) command: Box<dyn Fn() -> ChildCommand + Send + Sync>,
+    pub(super) args: RelayArgs,
     /// The name of the program that a server runs.
     pub(super) program: String,
-    /// The dialect of a server that belongs to a session.
-    pub(super) dialect: Dialect,
-    /// The time in which a server has to respond to what can't be cancelled.
-    pub(super) grace: Duration,
-    pub(super) guard: Guard,
     pub(super) account: Account,
     pub(super) recording: Session,
     pub(super) noises: Arc<Noises>,
@@ -59,7 +54,7 @@ impl Bridge {
         ending: &Ending,
     ) -> Result<(), String> {
         service.options.is_proxy = true;
-        let (bridge, cancel) = (self.clone(), self.grace.min(SHORT_GRACE));
+        let (bridge, cancel) = (self.clone(), self.args.grace.min(SHORT_GRACE));
         let times = (Duration::ZERO, cancel + SHORT_GRACE);
         let served = service.listen(ending, times, move |peer, incoming| {
             let bridge = bridge.clone();
@@ -110,7 +105,8 @@ impl Bridge {
     }
 
     async fn session(&self, peer: &Peer, incoming: &Incoming) -> io::Result<()> {
-        let (server, mut calls) = self.start(self.dialect.clone(), Some(peer.clone()))?;
+        let (server, mut calls) =
+            self.start(self.args.dialect.behind_http(), Some(peer.clone()))?;
         tokio::select! {
             // A request that has come has a response, even if the server has just ended.
             biased;
@@ -145,12 +141,12 @@ impl Bridge {
         let place = place.map_err(|_| io::Error::other("too many servers run (--servers)"))?;
         let number = self.next.fetch_add(1, Ordering::Relaxed) + 1;
         let mut options = Options::new(Config::client(dialect));
-        options.config.abandoned_grace = self.grace;
+        options.config.abandoned_grace = self.args.grace;
         options.account = Some(self.account.clone());
         options.noise = Some(noise(self.noises.clone()));
         let options = self.recording.connection(&format!("server {number}"), options);
 
-        let Spawned { owner, stdin, stdout, .. } = spawn((self.command)())?;
+        let Spawned { owner, stdin, stdout, .. } = spawn(self.args.server())?;
         let stdout = ChildStdout::from_std(stdout)?.compat();
         let stdin = ChildStdin::from_std(stdin)?.compat_write();
         let (connection, driver) =
@@ -165,6 +161,6 @@ impl Bridge {
             has_failed(&program, &process.exit().await, process.pushed());
             drop(place);
         });
-        Ok(Upstream::new(peer, incoming, self.guard.clone(), only))
+        Ok(Upstream::new(peer, incoming, self.args.guard.guard(), only))
     }
 }

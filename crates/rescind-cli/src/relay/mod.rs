@@ -23,6 +23,7 @@ use clap::builder::ArgPredicate;
 use clap::{Args, ValueEnum};
 use humantime::format_duration;
 use protocol_async::relay::{NotRead, Observer, Options, Trace, Wait};
+use protocol_child::ChildCommand;
 use protocol_core::{CloseReason, Dialect, Role};
 use protocol_record::line::Verdict;
 use protocol_relay::{RelayEvent, Side};
@@ -40,12 +41,10 @@ use crate::record::{RecordArgs, Session};
 use crate::replay::{RelaySetup, Setup};
 use crate::stats;
 use crate::terminal::{Line, say, show};
-use crate::tls::Trust;
 use crate::trace::Traced;
 use crate::{exit, failure, input, output_error, usage_error};
 use bridge::Bridge;
 use child::{Extras, Relayed};
-use connect::Front;
 use fault::{FaultArgs, Plan};
 use guard::GuardArgs;
 use losses::Losses;
@@ -75,7 +74,7 @@ const GRACE: Duration = Duration::from_secs(2);
 /// for --grace. A second signal ends it at once. Exit codes: 0 the server succeeded, 1 it failed or was
 /// killed, 2 usage, 6 it could not be started or reached, 7 standard output could not be written,
 /// or was not read to the end.
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
 pub struct RelayArgs {
     /// The protocol that both sides speak: jsonrpc, acp, lsp, mcp, abp, dap or erlmcp, or a revision of
@@ -193,24 +192,32 @@ enum Runtime {
     Smol,
 }
 
+impl RelayArgs {
+    /// Returns the command that starts a server.
+    fn server(&self) -> ChildCommand {
+        let mut command = Command::new(&self.command[0]);
+        command.args(&self.command[1..]);
+        self.process.child(command, GRACE)
+    }
+}
+
 /// Runs the command.
 #[must_use]
 pub fn main(args: &RelayArgs) -> ExitCode {
     if let Some(address) = &args.connect {
         return connect(args, address);
     }
-    let Some((program, arguments)) = args.command.split_first() else {
+    let Some(program) = args.command.first() else {
         return usage_error("there is no COMMAND");
     };
+    let program = program.to_string_lossy();
     if let Some(listen) = &args.listen {
-        return serve(args, listen, program, arguments);
+        return serve(args, listen, &program);
     }
     if input::is_directory() {
         return usage_error("standard input is a directory");
     }
-    let mut command = Command::new(program);
-    command.args(arguments);
-    let command = args.process.child(command, GRACE);
+    let command = args.server();
 
     let both = args.dialect_file.as_ref().unwrap_or(&args.dialect);
     let up = args.up.as_ref().or(args.up_file.as_ref()).unwrap_or(both);
@@ -228,7 +235,6 @@ pub fn main(args: &RelayArgs) -> ExitCode {
     let noises = Arc::<Noises>::default();
     options.noise = Some(noise(noises.clone()));
 
-    let program = program.to_string_lossy();
     let recording = match args.record.start_with(Some(&program), || {
         let setup = RelaySetup::new(spoken, args.grace, args.guard.rules())?;
         Ok(Some(Setup::Relay(setup).raw()))
@@ -269,17 +275,11 @@ pub fn main(args: &RelayArgs) -> ExitCode {
 }
 
 /// Relays between clients over HTTP and servers.
-fn serve(
-    args: &RelayArgs,
-    listen: &Listen,
-    program: &OsString,
-    arguments: &[OsString],
-) -> ExitCode {
+fn serve(args: &RelayArgs, listen: &Listen, program: &str) -> ExitCode {
     let Listen::Http(address) = listen else {
         return usage_error("a relay listens at an http:// address");
     };
-    let name = program.to_string_lossy().into_owned();
-    let recording = match args.record.start(Some(&name)) {
+    let recording = match args.record.start(Some(program)) {
         Ok(recording) => recording,
         Err(error) => return usage_error(error),
     };
@@ -287,18 +287,9 @@ fn serve(
     let noises = Arc::<Noises>::default();
     let served = service.and_then(|mut service| {
         service.options.session.idle_time = Some(args.session_idle);
-        let (process, program) = (args.process.clone(), program.clone());
-        let arguments = arguments.to_owned();
         let bridge = Bridge {
-            command: Box::new(move || {
-                let mut command = Command::new(&program);
-                command.args(&arguments);
-                process.child(command, GRACE)
-            }),
-            program: name,
-            dialect: args.dialect.behind_http(),
-            grace: args.grace,
-            guard: args.guard.guard(),
+            args: args.clone(),
+            program: program.into(),
             account: service.account.clone(),
             recording: recording.clone(),
             noises: noises.clone(),
@@ -340,34 +331,21 @@ fn connect(args: &RelayArgs, address: &Listen) -> ExitCode {
         Ok(started) => started,
         Err(error) => return usage_error(error),
     };
-    let dialects = [args.dialect.behind_http(), args.dialect.dialect.clone()];
-    let begun = Instant::now();
-    let trace = |side, dialect| args.trace.then(|| traced(side, dialect, begun));
-    let front = Front {
-        traces: [trace(Side::Up, &dialects[0]), trace(Side::Down, &dialects[1])],
-        dialects,
-        answer_after_end: args.answer_after_end,
-        grace: args.grace,
-        guard: args.guard.guard(),
-        recording: recording.clone(),
-        ending: Ending::catch("rescind relay", &recording),
-    };
-    let trust = args.ca.clone().map_or(Trust::System, Trust::Only);
-    let relayed = front.run(address, &trust, secret);
+    let relayed = connect::run(args, address, secret, &recording);
     if let Some(path) = recording.finish().filter(|_| !args.quiet) {
         summarize(&path);
     }
-    let relayed = match relayed {
+    let [up, down] = match relayed {
         Ok(relayed) => relayed,
         Err(error) => return failure(exit::UNREACHABLE, error),
     };
-    if let Err(error) = &relayed.down {
+    if let Err(error) = &down {
         log(format_args!("the server: {error}"));
     }
-    match (relayed.lost.get(), &relayed.up) {
-        (Some(error), _) | (None, Err(error)) => output_error(error),
-        (None, Ok(())) if relayed.down.is_err() => ExitCode::from(exit::ERROR),
-        (None, Ok(())) => ExitCode::SUCCESS,
+    match up {
+        Err(error) => output_error(error),
+        Ok(()) if down.is_err() => ExitCode::from(exit::ERROR),
+        Ok(()) => ExitCode::SUCCESS,
     }
 }
 

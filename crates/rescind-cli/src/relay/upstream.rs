@@ -60,12 +60,8 @@ impl Client {
     }
 }
 
-/// The outcome of a call, and the number and the responder of the request that it was made for.
-struct Settled {
-    number: u64,
-    responder: Responder,
-    outcome: Result<Box<RawValue>, CallError>,
-}
+/// The number and the responder of a request, and the outcome of the call that was made for it.
+type Settled = (u64, Responder, Result<Box<RawValue>, CallError>);
 
 /// A call until it has settled. The connection keeps its outcome until then, within its limits and its account.
 type Call = BoxFuture<'static, Settled>;
@@ -147,12 +143,12 @@ impl Upstream {
         let peer = client.clone();
         lock(&self.open).insert(number, Client { peer, id, call, token, has_level });
         let sent = sent.forward_cancellation_from(&responder.cancellation());
-        let call = async move { Settled { number, responder, outcome: sent.await } };
+        let call = async move { (number, responder, sent.await) };
         // Without its receiver the session is over.
         let _ = self.calls.send(Box::pin(call));
     }
 
-    fn respond(&self, Settled { number, responder, mut outcome }: Settled) {
+    fn respond(&self, (number, responder, mut outcome): Settled) {
         let own = lock(&self.open).remove(&number).and_then(|client| client.id());
         if let (Ok(result), Some(id)) = (&mut outcome, own)
             && path(result, &SUBSCRIPTION).is_some()
