@@ -104,16 +104,17 @@ impl Link {
     /// is whole, or more than `most` bytes of it wait.
     ///
     /// hyper takes large pieces, so a slow client is seen by what the transport takes. The transport of HTTP/2 takes
-    /// pings and other responses too, so there it tells nothing.
+    /// pings and other responses too, so there it is what hyper takes.
     pub(super) async fn unread(&self, patience: Duration, most: usize) {
         let mut is_unread = false;
         while !is_unread {
             sleep(patience).await;
             let is_http2 = self.version.get() == Some(&Version::HTTP_2);
-            let written = if is_http2 { 0 } else { self.written.load(Relaxed) };
+            let written = self.written.load(Relaxed);
             for response in lock(&self.responses).iter() {
                 let mut it = lock(response);
-                let read = it.waits_for_client(most).then_some(it.taken + written);
+                let read =
+                    it.waits_for_client(most).then_some(if is_http2 { it.taken } else { written });
                 is_unread |= mem::replace(&mut it.looked, read) == read && read.is_some();
             }
         }

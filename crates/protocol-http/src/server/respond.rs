@@ -293,7 +293,7 @@ fn head(parts: &Parts) -> RequestHead<'_> {
 
 fn response(status: u16, headers: &[(HeaderName, &'static str)], body: Body) -> Response<Body> {
     let mut response = Response::new(body);
-    *response.status_mut() = StatusCode::from_u16(status).unwrap_or(StatusCode::BAD_REQUEST);
+    *response.status_mut() = StatusCode::from_u16(status).unwrap_or_default();
     for (name, value) in headers {
         response.headers_mut().insert(name, HeaderValue::from_static(value));
     }

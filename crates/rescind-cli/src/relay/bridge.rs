@@ -20,7 +20,7 @@ use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 use tokio_util::compat::{TokioAsyncReadCompatExt, TokioAsyncWriteCompatExt};
 
-use super::RelayArgs;
+use super::args::RelayArgs;
 use super::report::{has_failed, log, noise};
 use super::upstream::{Calls, Upstream};
 use crate::ending::{Ending, SHORT_GRACE};

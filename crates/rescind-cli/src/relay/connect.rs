@@ -18,10 +18,10 @@ use tokio::sync::oneshot;
 use tokio::time::sleep;
 use tokio_util::compat::{TokioAsyncReadCompatExt, TokioAsyncWriteCompatExt};
 
-use super::report::log;
+use super::args::RelayArgs;
+use super::report::{log, traced};
 use super::stdout::{Lost, Stdout};
 use super::upstream::Upstream;
-use super::{RelayArgs, traced};
 use crate::address::Address;
 use crate::ending::{Ending, SHORT_GRACE};
 use crate::http;

@@ -1,5 +1,6 @@
 //! `rescind relay`: one hop between a client and a server, each on standard streams or over HTTP.
 
+mod args;
 mod bridge;
 mod child;
 mod connect;
@@ -11,195 +12,36 @@ mod stdout;
 mod stuck;
 mod upstream;
 
-use std::ffi::OsString;
 use std::io;
-use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode};
+use std::path::Path;
+use std::process::ExitCode;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use clap::builder::ArgPredicate;
-use clap::{Args, ValueEnum};
 use humantime::format_duration;
 use protocol_async::relay::{NotRead, Observer, Options, Trace, Wait};
-use protocol_child::ChildCommand;
 use protocol_core::{CloseReason, Dialect, Role};
 use protocol_record::line::Verdict;
 use protocol_relay::{RelayEvent, Side};
 use tokio::sync::{Semaphore, watch};
 
 use crate::address::Listen;
-use crate::admission::ClientArgs;
-use crate::dialect::{NameParser, Spoken, file_parser};
-use crate::duration;
 use crate::ending::Ending;
 use crate::http::{self, Service};
 use crate::noise::Noises;
-use crate::process::ProcessArgs;
-use crate::record::{RecordArgs, Session};
+use crate::record::Session;
 use crate::replay::{RelaySetup, Setup};
 use crate::stats;
-use crate::terminal::{Line, say, show};
-use crate::trace::Traced;
+use crate::terminal::{Line, say};
 use crate::{exit, failure, input, output_error, usage_error};
+pub use args::RelayArgs;
+use args::Runtime;
 use bridge::Bridge;
 use child::{Extras, Relayed};
 use fault::{FaultArgs, Plan};
-use guard::GuardArgs;
 use losses::Losses;
-use report::{has_failed, log, noise};
-use stuck::StuckArgs;
-
-/// The time that a server has to end once its input is closed.
-const GRACE: Duration = Duration::from_secs(2);
-
-/// Relay between a client on standard input and output and a server
-///
-/// Spawns COMMAND, or connects to --connect, and passes on what the two say to each other: requests under ids of each
-/// connection's own, their answers under the ids that they came with, and each cancel as a cancel of
-/// the request that it means. The two may speak different dialects: --up is the client's, --down the
-/// server's.
-///
-/// What breaks a rule is answered and not passed on; that, and whatever else could not be passed on,
-/// is reported on standard error. With --deadline, --idle or --cap no request takes for ever.
-///
-/// It ends when one of them hangs up and everything in flight is answered. A client that ends its input
-/// may still be reading: what it has asked for is answered for a while (--answer-after-end), and then
-/// cancelled, and the server may say for another while how that ended (--grace). The server is given two
-/// seconds then (--exit-grace); whatever is left of it and of all that it started is sent SIGTERM, and as long
-/// after that SIGKILL, also when the relay itself is killed.
-///
-/// The first SIGTERM, SIGINT or SIGHUP ends it in the same way, without --answer-after-end and with a second
-/// for --grace. A second signal ends it at once. Exit codes: 0 the server succeeded, 1 it failed or was
-/// killed, 2 usage, 6 it could not be started or reached, 7 standard output could not be written,
-/// or was not read to the end.
-#[derive(Clone, Debug, Args)]
-#[command(after_long_help = EXAMPLES)]
-pub struct RelayArgs {
-    /// The protocol that both sides speak: jsonrpc, acp, lsp, mcp, abp, dap or erlmcp, or a revision of
-    /// one; `rescind dialects` lists them. With --listen and --connect it is mcp-http
-    #[arg(long, value_name = "NAME", default_value = "acp", default_value_ifs([("listen", ArgPredicate::IsPresent, "mcp-http"), ("connect", ArgPredicate::IsPresent, "mcp-http")]), value_parser = NameParser, hide_possible_values = true)]
-    dialect: Spoken,
-
-    /// Both sides speak the dialect that this JSON file describes: `{"base": NAME}`, and whatever
-    /// differs from that one
-    #[arg(long, value_name = "FILE", conflicts_with = "dialect", value_parser = file_parser())]
-    dialect_file: Option<Spoken>,
-
-    /// The protocol that the client speaks
-    #[arg(long, value_name = "NAME", group = "client", requires = "server", conflicts_with_all = ["dialect", "dialect_file"], value_parser = NameParser, hide_possible_values = true)]
-    up: Option<Spoken>,
-
-    /// The client speaks the dialect that this JSON file describes
-    #[arg(long, value_name = "FILE", group = "client", requires = "server", conflicts_with_all = ["dialect", "dialect_file"], value_parser = file_parser())]
-    up_file: Option<Spoken>,
-
-    /// The protocol that the server speaks
-    #[arg(long, value_name = "NAME", group = "server", requires = "client", conflicts_with_all = ["dialect", "dialect_file"], value_parser = NameParser, hide_possible_values = true)]
-    down: Option<Spoken>,
-
-    /// The server speaks the dialect that this JSON file describes
-    #[arg(long, value_name = "FILE", group = "server", requires = "client", conflicts_with_all = ["dialect", "dialect_file"], value_parser = file_parser())]
-    down_file: Option<Spoken>,
-
-    /// What moves the bytes
-    #[arg(long, value_name = "NAME", default_value = "tokio")]
-    runtime: Runtime,
-
-    /// How long the requests of a client whose input has ended may still be answered before they are
-    /// cancelled, such as 300ms or 30s; 0 for a client that ends its input only when it is gone
-    #[arg(long, value_name = "DUR", default_value = "5s", value_parser = duration)]
-    answer_after_end: Duration,
-
-    /// How long the server may take to answer what was cancelled because the client is gone
-    #[arg(long, value_name = "DUR", default_value = "30s", value_parser = duration)]
-    grace: Duration,
-
-    /// Print every message with its side, direction and milliseconds
-    #[arg(long)]
-    trace: bool,
-
-    /// Don't say at the end what was recorded
-    #[arg(long)]
-    quiet: bool,
-
-    /// Relay for whoever opens a session there, such as `http://127.0.0.1:8080/mcp`: MCP over HTTP, in the
-    /// revisions of `--dialect mcp-http` or one of them, or ACP with `--dialect acp`. Each session has a server.
-    /// With port 0 the system chooses one. The address is printed to standard error. A signal cancels and answers what is in flight
-    #[arg(long, value_name = "URL", conflicts_with_all = ["runtime", "dialect_file", "client", "server", "answer_after_end", "trace", "on_stuck", "fault", "ca"], group = "address")]
-    listen: Option<Listen>,
-
-    /// Relay to the server there instead of spawning COMMAND, such as `http://127.0.0.1:8080/mcp` or
-    /// `https://example.com/mcp`: MCP over HTTP, in the revision that the client speaks, or ACP with `--dialect
-    /// acp`. With --token-file the server is shown that secret
-    #[arg(long, value_name = "URL", conflicts_with_all = ["command", "runtime", "dialect_file", "client", "server", "on_stuck", "fault", "cwd", "env", "exit_grace", "leave_detached", "servers", "session_idle", "allow_origin", "allow_anyone", "connections", "memory"], group = "address")]
-    connect: Option<Listen>,
-
-    /// Of an `https://` server, take only a certificate that is signed by one in this file, of PEM [default:
-    /// those that this machine trusts]
-    #[arg(long, value_name = "FILE", requires = "connect")]
-    ca: Option<PathBuf>,
-
-    /// Servers at the same time. A session has one until it has ended, and one session more is refused
-    #[arg(long, value_name = "COUNT", default_value_t = 64, requires = "listen")]
-    servers: u16,
-
-    /// End a session, with its server, whose client waits for nothing and says nothing for this long
-    #[arg(long, value_name = "DUR", default_value = "30m", value_parser = duration, requires = "listen")]
-    session_idle: Duration,
-
-    #[command(flatten)]
-    clients: ClientArgs,
-
-    #[command(flatten)]
-    guard: GuardArgs,
-
-    #[command(flatten)]
-    stuck: StuckArgs,
-
-    #[command(flatten)]
-    faults: FaultArgs,
-
-    #[command(flatten)]
-    process: ProcessArgs,
-
-    #[command(flatten)]
-    record: RecordArgs,
-
-    /// The server to spawn, and its arguments
-    #[arg(last = true, required_unless_present = "connect", value_name = "COMMAND")]
-    command: Vec<OsString>,
-}
-
-const EXAMPLES: &str = "\
-Examples:
-  Cancel a slow request through two hops:
-    rescind call --cancel-after 300ms sleep '{\"ms\":10000}' -- \\
-        rescind relay -- rescind relay -- rescind serve
-  Put an LSP client in front of an ACP server, and see both conversations:
-    rescind call --dialect lsp echo '[1]' -- \\
-        rescind relay --up lsp --down acp --trace -- rescind serve
-  Be a server on standard streams that is one of MCP over HTTP:
-    rescind relay --connect https://example.com/mcp --token-file secret.txt";
-
-/// The runtime that moves the bytes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Runtime {
-    /// tokio's current-thread runtime
-    Tokio,
-    /// The executor of smol
-    Smol,
-}
-
-impl RelayArgs {
-    /// Returns the command that starts a server.
-    fn server(&self) -> ChildCommand {
-        let mut command = Command::new(&self.command[0]);
-        command.args(&self.command[1..]);
-        self.process.child(command, GRACE)
-    }
-}
+use report::{has_failed, log, noise, traced};
 
 /// Runs the command.
 #[must_use]
@@ -448,10 +290,4 @@ fn trace(up: &Dialect, down: &Dialect) -> Trace {
         Side::Up => up(way, message),
         Side::Down => down(way, message),
     })
-}
-
-/// Prints the messages of one side.
-fn traced(side: Side, dialect: &Dialect, begun: Instant) -> protocol_async::Trace {
-    let mut traced = Traced::new(dialect, begun);
-    Box::new(move |way, message| show(traced.line(&format!("{side:4} "), way, message)))
 }

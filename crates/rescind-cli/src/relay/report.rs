@@ -3,12 +3,16 @@
 use std::io;
 use std::process::ExitStatus;
 use std::sync::Arc;
+use std::time::Instant;
 
-use protocol_async::Noise;
+use protocol_async::{Noise, Trace};
 use protocol_child::Pushed;
+use protocol_core::Dialect;
+use protocol_relay::Side;
 
 use crate::noise::Noises;
-use crate::terminal::{Line, note, say};
+use crate::terminal::{Line, note, say, show};
+use crate::trace::Traced;
 
 #[track_caller]
 pub(super) fn log(line: impl std::fmt::Display) {
@@ -37,4 +41,10 @@ pub(super) fn noise(noises: Arc<Noises>) -> Noise {
         let line = Line::new().text("rescind relay: no message on the server's output: ");
         say(line.value(bytes).text(format_args!(" ({violation})")));
     })
+}
+
+/// Prints the messages of one side.
+pub(super) fn traced(side: Side, dialect: &Dialect, begun: Instant) -> Trace {
+    let mut traced = Traced::new(dialect, begun);
+    Box::new(move |way, message| show(traced.line(&format!("{side:4} "), way, message)))
 }
