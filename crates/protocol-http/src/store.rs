@@ -76,7 +76,7 @@ impl Store {
         let mut kept =
             self.events.iter().map(|(id, _)| id).filter(|it| it.exchange == last.exchange);
         let first = kept.next().map(|id| id.number);
-        let latest = latest.or(kept.last().map(|id| id.number).or(first));
+        let latest = latest.or(kept.next_back().map(|id| id.number).or(first));
         latest.is_some_and(|latest| match latest > last.number {
             true => first.is_some_and(|first| first <= last.number + 1),
             false => latest == last.number,

@@ -69,7 +69,7 @@ impl Driver {
         handler: &dyn Fn(Peer, Incoming) -> Work,
     ) -> Self {
         let (clock, told) = (Clock::start(), seat.commands.clone());
-        let limits = endpoint.config.limits.clone();
+        let limits = endpoint.config.limits;
         let (hub, peer, incoming) = clock.endpoint(endpoint, move |verdict| {
             if let Verdict::Cancelled { id: Some(id), cause } = verdict {
                 let _ = told.send(Command::Cancelled(id.clone(), *cause));

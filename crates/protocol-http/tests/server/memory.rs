@@ -181,7 +181,10 @@ async fn a_client_that_reads_nothing_is_ended_when_memory_runs_out() {
 
 #[tokio::test(start_paused = true)]
 async fn a_client_that_does_not_read_a_finished_response_is_ended() {
-    let mut host = Host::new(ServerOptions::default());
+    let mut options = ServerOptions::default();
+    // A finished response is watched however little of it waits.
+    options.response_bytes = 2 * MIB;
+    let mut host = Host::new(options);
     let (body, headers) = Host::modern("echo", text(MIB));
     let stuck = begin(&host.server, "POST", &headers, &body).await;
     assert_eq!(host.report().await, Report::Over);

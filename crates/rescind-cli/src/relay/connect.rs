@@ -40,11 +40,12 @@ pub(super) fn run(
     recording: &Session,
 ) -> Result<[io::Result<()>; 2], String> {
     let runtime = http::runtime()?;
+    let ending = &Ending::catch("rescind relay", recording);
     let relayed = runtime.block_on(async {
         let trust = args.ca.clone().map_or(Trust::System, Trust::Only);
         let (target, options) =
             reach(address, &args.dialect.dialect, &trust, secret, PATIENCE).await?;
-        Ok(relay(args, target, options, recording).await)
+        Ok(relay(args, target, options, recording, ending).await)
     });
     // Its thread may be waiting for standard input for ever.
     runtime.shutdown_background();
@@ -56,9 +57,9 @@ async fn relay(
     target: Target,
     options: ClientOptions,
     recording: &Session,
+    ending: &Ending,
 ) -> [io::Result<()>; 2] {
-    let (grace, ending) = (args.grace, &Ending::catch("rescind relay", recording));
-    let begun = Instant::now();
+    let (grace, begun) = (args.grace, Instant::now());
     let endpoint = |side, name, mut config: Config| {
         config.abandoned_grace = grace;
         let trace = args.trace.then(|| traced(side, &config.dialect, begun));
