@@ -9,7 +9,7 @@ use super::works::Part;
 use crate::cause::Cause;
 use crate::config::CallOptions;
 use crate::dialect::facts::Facts;
-use crate::dialect::signs::{News, StopMark, WorkPart};
+use crate::dialect::signs::{StopMark, WorkPart};
 use crate::handle::{CallId, RequestHandle};
 use crate::id::WireId;
 use crate::time::Timestamp;
@@ -102,13 +102,10 @@ impl<C, R: Default> Responding<'_, C, R> {
         self.machine.config.dialect.mark_of(self.part()?)
     }
 
-    /// Returns whether it is a part of stopped work. A request that its sender cancels with the work always is one.
+    /// Returns whether it is a part of stopped work.
     #[cold]
     pub(crate) fn is_stopped(&self) -> bool {
-        let is_cancelled = |part: &WorkPart| part.news == News::Nested { is_cancelled: true };
-        self.part().is_some_and(|part| {
-            is_cancelled(part) || self.machine.is_stopped(self.request, part)
-        })
+        self.part().is_some_and(|part| self.machine.is_stopped(self.request, part))
     }
 
     /// Settles the request, and returns the host's data.

@@ -201,7 +201,8 @@ fn w09_a_permission_request_that_the_agent_of_acp_v2_cancels_has_the_outcome() {
         prompt(&mut pair);
         let params = raw(SESSION);
         let options = Default::default();
-        let ask = pair.server.call("session/request_permission", Some(&params), "ask", options, NOW);
+        let ask =
+            pair.server.call("session/request_permission", Some(&params), "ask", options, NOW);
         let (_, events) = pair.down();
         pair.server.cancel(ask.unwrap(), Cause::Caller, NOW);
         pair.down();

@@ -1,5 +1,5 @@
-//! Our library as a server of MCP 2025-11-25 whose tool `sleep` is a task, and as one of 2026-07-28 where it becomes a task
-//! of the extension. The tool `stopped_once` responds once a task was stopped.
+//! Our library as a server of MCP 2025-11-25 whose tool `sleep` is a task. In [`extended`] it is one of the extension of
+//! 2026-07-28. The tool `stopped_once` responds once a task was stopped.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};

@@ -26,7 +26,7 @@ pub(crate) struct Tap {
     lost: UnboundedSender<()>,
 }
 
-/// What happens to streams.
+/// The news of streams, as they come.
 pub(crate) struct Seen {
     pub(crate) heard: UnboundedReceiver<()>,
     pub(crate) lost: UnboundedReceiver<()>,

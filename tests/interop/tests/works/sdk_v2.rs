@@ -16,7 +16,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::sync::{Mutex, watch};
 use tokio_util::compat::{TokioAsyncReadCompatExt, TokioAsyncWriteCompatExt};
 
-/// What an agent knows of its one session.
+/// The one session of an agent.
 #[derive(Clone, Default)]
 struct Session {
     /// Is held by the turn that works. The others wait for it in order.

@@ -72,7 +72,7 @@ async fn bounded(checks: impl Future<Output = ()>) {
     timeout(Duration::from_secs(60), checks).await.expect("the checks end");
 }
 
-/// Our client.
+/// Our client, whose host declares the extension.
 struct Ours(Peer);
 
 impl Ours {
