@@ -3,6 +3,7 @@
 //! - [`peers`] finds the commands of the peers; `install` installs what cargo can't.
 //! - [`sdk`] is the crate `agent-client-protocol` in both roles, [`own`] is ours on tokio; the
 //!   agents of both have the methods of `rescind serve`.
+//! - [`turns`] is an agent of ours in ACP, version 2.
 //! - [`lifecycle`] is the script that any client runs against any such agent.
 //! - [`mcp`] is the crate `rmcp` in both roles, and ours as a client.
 //! - [`model`] is a model that never responds, for agents that have no account.
@@ -24,3 +25,4 @@ pub mod probe;
 pub mod sdk;
 pub mod servers;
 pub mod tap;
+pub mod turns;

@@ -277,12 +277,14 @@ impl<C, R: Default> Machine<C, R> {
 
     // Getters
 
-    /// Returns whether the work that a request has this part in was stopped.
+    /// Returns whether the work that a request has this part in was stopped. A request that its sender cancels with the
+    /// work is one of such work in any case.
     pub(super) fn is_stopped(&self, request: RequestHandle, part: &WorkPart) -> bool {
+        let always = || part.news == News::Nested { is_cancelled: true };
         let was_stopped = || self.request_cause(request) == Some(Cause::Stopped);
         let is_late = || self.works.are_stopping(&part.named(false));
         let work = self.work_of_request(request);
-        work.map_or_else(|| was_stopped() || is_late(), |work| self.is_stopping(work))
+        work.map_or_else(|| always() || was_stopped() || is_late(), |work| self.is_stopping(work))
     }
 
     /// Returns the work in progress, in the order it began.

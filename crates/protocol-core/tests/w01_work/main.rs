@@ -195,6 +195,24 @@ fn w09_a_prompt_of_acp_v2_that_has_not_begun_gets_the_error() {
 }
 
 #[test]
+fn w09_a_permission_request_that_the_agent_of_acp_v2_cancels_has_the_outcome() {
+    for (dialect, sent_as) in [(Dialect::ACP_V1, "-32800"), (Dialect::ACP_V2, r#""cancelled""#)] {
+        let mut pair = Pair::new(dialect);
+        prompt(&mut pair);
+        let params = raw(SESSION);
+        let options = Default::default();
+        let ask =
+            pair.server.call("session/request_permission", Some(&params), "ask", options, NOW);
+        let (_, events) = pair.down();
+        pair.server.cancel(ask.unwrap(), Cause::Caller, NOW);
+        pair.down();
+        pair.client.respond(request_in(&events), Response::Cancelled).unwrap();
+        let (sent, _) = pair.up();
+        assert!(sent[0].contains(sent_as), "{sent:?}");
+    }
+}
+
+#[test]
 fn w10_a_task_is_named_by_its_response_and_stopped_by_a_request() {
     let mut pair = Pair::new(Dialect::MCP_2025_11_25);
     begin_task(&mut pair);

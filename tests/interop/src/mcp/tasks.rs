@@ -1,5 +1,5 @@
-//! Our library as a server of MCP 2025-11-25 whose tool `sleep` is a task. The tool `stopped_once` responds once a task
-//! was stopped.
+//! Our library as a server of MCP 2025-11-25 whose tool `sleep` is a task. In [`extended`] it is one of the extension of
+//! 2026-07-28. The tool `stopped_once` responds once a task was stopped.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -86,21 +86,70 @@ pub fn server() -> Router<Tasks> {
         .request("tasks/cancel", cancel)
 }
 
+/// The server of the extension (SEP-2663).
+pub fn extended() -> Router<Tasks> {
+    Router::with_state(Tasks::default())
+        .on_trouble(|_| ())
+        .request("server/discover", async |_: Value, _| {
+            let extensions = json!({ "io.modelcontextprotocol/tasks": {} });
+            let server = json!({ "name": "rescind", "version": "0" });
+            Ok(json!({
+                "resultType": "complete",
+                "ttlMs": 0,
+                "cacheScope": "private",
+                "supportedVersions": ["2026-07-28"],
+                "capabilities": { "tools": {}, "extensions": extensions },
+                "_meta": { "io.modelcontextprotocol/serverInfo": server },
+            }))
+        })
+        .request("tools/call", async |asked: Value, cx: Context<Tasks>| {
+            if asked["name"] == "stopped_once" {
+                return stopped_once(&cx);
+            }
+            let task = begin(&asked, &cx)?;
+            cx.state().with(&task, |name, task| extension(name, task, "task"))
+        })
+        .request("tasks/get", async |asked: Value, cx: Context<Tasks>| {
+            cx.state().with(&asked, |name, task| extension(name, task, "complete"))
+        })
+        .request("tasks/cancel", async |asked: Value, cx: Context<Tasks>| {
+            cx.state().with(&asked, |_, task| task.stop.cancel(Cause::Stopped))?;
+            Ok(json!({ "resultType": "complete" }))
+        })
+}
+
+fn extension(name: &str, task: &Task, kind: &str) -> Value {
+    let mut described = described(name, task);
+    described["resultType"] = json!(kind);
+    described["ttlMs"] = described["ttl"].take();
+    if described["status"] == COMPLETED {
+        described["result"] = said(json!({ "slept_ms": task.ms }));
+    }
+    described
+}
+
+fn stopped_once(cx: &Context<Tasks>) -> Result<Value, Failure> {
+    let tasks = cx.state().lock();
+    let was_stopped = tasks.values().any(|task| *task.status.borrow() == CANCELLED);
+    was_stopped.then(|| said(json!({}))).ok_or_else(|| invalid("no task was stopped"))
+}
+
 async fn call_tool(asked: Value, cx: Context<Tasks>) -> Result<Value, Failure> {
     if asked["name"] == "stopped_once" {
-        let stopped = cx
-            .state()
-            .lock()
-            .values()
-            .find_map(|task| (*task.status.borrow() == CANCELLED).then(|| said(json!({}))));
-        return stopped.ok_or_else(|| invalid("no task was stopped"));
+        return stopped_once(&cx);
     }
     if asked["task"].is_null() {
         return Err(invalid("it has to be a task"));
     }
+    let task = begin(&asked, &cx)?;
+    Ok(json!({ "task": cx.state().with(&task, described)? }))
+}
+
+/// Begins a task, and returns its name.
+fn begin(asked: &Value, cx: &Context<Tasks>) -> Result<Value, Failure> {
     let name = cx.state().begin(asked["arguments"]["ms"].as_u64().unwrap_or(0));
-    let named = json!({ "taskId": name });
-    let described = cx.state().with(&named, described)?;
+    let task = json!({ "taskId": name });
+    let named = task.clone();
     cx.spawn_with(async move |cx: Context<Tasks>| {
         let (stop, ms) = cx.state().with(&named, |_, task| (task.stop.marker(), task.ms))?;
         let sleep = tokio::time::sleep(Duration::from_millis(ms));
@@ -108,7 +157,7 @@ async fn call_tool(asked: Value, cx: Context<Tasks>) -> Result<Value, Failure> {
         cx.state().with(&named, |_, task| task.status.send_replace(end))?;
         Ok(())
     });
-    Ok(json!({ "task": described }))
+    Ok(task)
 }
 
 /// "Receivers MUST reject cancellation of terminal status tasks with -32602 (Invalid params)" (tasks, task cancellation).
@@ -151,7 +200,8 @@ fn described(name: &str, task: &Task) -> Value {
 }
 
 fn said(value: Value) -> Value {
-    json!({ "content": [{ "type": "text", "text": value.to_string() }] })
+    let content = json!([{ "type": "text", "text": value.to_string() }]);
+    json!({ "resultType": "complete", "content": content })
 }
 
 fn invalid(message: &str) -> Failure {

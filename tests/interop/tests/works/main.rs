@@ -3,8 +3,11 @@
 
 mod agents;
 mod progress;
+mod sdk_v2;
 mod tasks;
+mod tasks_extension;
 mod turns;
+mod turns_v2;
 
 use std::process::Command;
 
