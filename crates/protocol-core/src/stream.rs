@@ -111,7 +111,7 @@ impl<O, I: Default> StreamConnection<O, I> {
         while !rest.is_empty() && !self.connection.machine().is_closed() {
             let Received { consumed, message, event } = self.receive(rest, now);
             last = message.or(last);
-            self.connection.put_back(event);
+            self.connection.insert_event(0, event);
             if consumed == 0 {
                 break;
             }
@@ -122,7 +122,7 @@ impl<O, I: Default> StreamConnection<O, I> {
             let frame = self.deframer.finish(rest);
             let received = self.receive_frame(rest.len(), frame, CloseReason::PeerGone, now);
             last = received.message.or(last);
-            self.connection.put_back(received.event);
+            self.connection.insert_event(0, received.event);
         }
         self.connection.handle_eof(now);
         last

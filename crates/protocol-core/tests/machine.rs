@@ -72,7 +72,7 @@ fn each_input_returns_its_decision() {
     assert!(actions(&mut machine).is_empty(), "no other call or request has an action");
     // The cancel has not left, and never will.
     let answered = machine.receive_response(1, ResponseKind::CancelError);
-    let (Some(Action::Withdraw(done)), None) = answered else { panic!("{answered:?}") };
+    let (Some(Action::Settle(done)), None) = answered else { panic!("{answered:?}") };
     let (settlement, cause) = (Settlement::Cancelled, Some(Cause::Caller));
     assert_eq!(
         (done.call, done.settlement, done.cause, done.data),
@@ -105,15 +105,15 @@ fn g06_what_follows_for_others_is_queued_in_order() {
     assert!(
         matches!(
             &follows[..],
-            [Action::SendCancel { call, .. }, Action::Withdraw(done)]
-                if *call == sent && done.call == queued
+            [Action::SendCancel { call, .. }, Action::Settle(done)]
+                if *call == sent && done.call == queued && done.is_unsent
         ),
         "{follows:?}"
     );
     respond(&mut machine, request).unwrap();
     assert!(actions(&mut machine).is_empty(), "a call is still in flight");
     let answered = machine.receive_response(sent.number(), ResponseKind::Result);
-    assert!(matches!(answered, (Some(Action::Withdraw(_)), None)), "{answered:?}");
+    assert!(matches!(answered, (Some(Action::Settle(_)), None)), "{answered:?}");
     let follows = actions(&mut machine);
     assert!(matches!(follows[..], [Action::TreeSettled { .. }]), "{follows:?}");
 }
@@ -278,7 +278,7 @@ fn g01_g02_g04_hold_in_every_order_of_eight_inputs() {
             let is_tree = matches!(action, Action::TreeSettled { .. });
             assert!(self.closed == 0 || is_tree, "after the end: {action:?}");
             match action {
-                Action::Complete(_) | Action::Withdraw(_) => self.settled += 1,
+                Action::Settle(_) => self.settled += 1,
                 Action::SendCancel { .. } => self.cancels += 1,
                 Action::MarkCancelled { .. } => self.marks += 1,
                 Action::Close { .. } => self.closed += 1,

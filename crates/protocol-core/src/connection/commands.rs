@@ -13,14 +13,12 @@ use crate::config::{CallOptions, Config, Shutdown};
 use crate::dialect::CancelRule;
 use crate::dialect::facts::RequestHead;
 use crate::dialect::signs::{Carrier, StopMark};
-use crate::envelope::{Addressee, Context, OutgoingMessage};
+use crate::envelope::{Context, OutgoingMessage};
 use crate::error::{Refusal, SendError};
 use crate::event::{Response, TransmitKind};
 use crate::handle::{CallId, RequestHandle};
 use crate::id::WireId;
-use crate::machine::{
-    CancelOutcome, Machine, RequestExtras, RequestStep, Responding, ResponseKind,
-};
+use crate::machine::{CancelOutcome, Machine, RequestStep, ResponseKind};
 use crate::outbox::Ticket;
 use crate::slot::Slot;
 use crate::time::Timestamp;
@@ -212,7 +210,7 @@ impl<O, I: Default> Connection<O, I> {
     ) -> Result<I, Refusal> {
         let mut permit = self.machine.respond(request)?;
         let extras = permit.extras();
-        let batch = batch_of(extras);
+        let batch = extras.and_then(|extras| extras.batch);
         let response = match permit.step() {
             RequestStep::Withhold => {
                 let data = permit.commit();
@@ -221,7 +219,7 @@ impl<O, I: Default> Connection<O, I> {
             RequestStep::SendCancelled => Response::Cancelled,
             _ => response,
         };
-        let to = addressee(&permit, extras);
+        let to = permit.addressee();
         let (is_plain, handshake) = (extras.is_none(), extras.and_then(|it| it.facts.handshake));
         let has_work = extras.is_some_and(|it| it.facts.work.is_some());
         let mark = if has_work { permit.stop_mark() } else { None };
@@ -275,7 +273,7 @@ impl<O, I: Default> Connection<O, I> {
     /// [`Refusal::AlreadyResponded`].
     pub fn release_request(&mut self, request: RequestHandle) -> Result<I, Refusal> {
         let permit = self.machine.release_request(request)?;
-        let batch = batch_of(permit.extras());
+        let batch = permit.batch();
         let data = permit.commit();
         Ok(self.finish(data, batch))
     }
@@ -303,7 +301,7 @@ impl<O, I: Default> Connection<O, I> {
         let CancelRule::Operation { token: member, .. } = &dialect.cancel else {
             return Err(Refusal::NoOperation);
         };
-        let (to, batch) = (addressee(permit, permit.extras()), batch_of(permit.extras()));
+        let (to, batch) = (permit.addressee(), permit.batch());
         let members = &[(&**member, Some(Value::Token(operation.token.as_json())))];
         let message = OutgoingMessage::Result { to, members };
         // Nothing is sent for a silenced request, so its end is not announced either.
@@ -342,8 +340,8 @@ impl<O, I: Default> Connection<O, I> {
         if !matches!(rule, CancelRule::Notification { .. } | CancelRule::ClosedStream) {
             return Err(Refusal::NoCancel);
         }
-        let batch = batch_of(permit.extras());
-        let id = Value::Token(permit.id().map_or("null", WireId::as_json));
+        let batch = permit.batch();
+        let id = Value::Token(permit.addressee().id);
         let is_told = permit.step() == RequestStep::SendEnd;
         if let Some((method, members)) = rule.message(id, reason).filter(|_| is_told) {
             let message = OutgoingMessage::cancel(None, method, &members);
@@ -393,20 +391,6 @@ fn response_kind(response: &Response<'_>, mark: Option<&StopMark>) -> ResponseKi
         Response::Cancelled => ResponseKind::CancelError,
         Response::Error { .. } | Response::ErrorRaw(_) => ResponseKind::Error,
     }
-}
-
-/// Returns the address of the response to a request.
-#[inline(always)]
-fn addressee<'p, C, R: Default>(
-    permit: &'p Responding<'_, C, R>,
-    extras: Option<&'p RequestExtras>,
-) -> Addressee<'p> {
-    let origin = extras.and_then(|extras| extras.origin.as_deref());
-    Addressee { id: permit.id().map_or("null", WireId::as_json), origin }
-}
-
-fn batch_of(extras: Option<&RequestExtras>) -> Option<Slot> {
-    extras.and_then(|extras| extras.batch)
 }
 
 /// Queues the host's response to a request, or promises a notice once there is room.

@@ -42,12 +42,12 @@ impl<O, I: Default> Connection<O, I> {
     #[inline]
     #[must_use = "the event is delivered only here: ignoring it loses the data of a call that has settled"]
     pub fn receive<'m>(&mut self, message: &'m [u8], now: Timestamp) -> Option<Event<'m, O>> {
-        let waiting = self.events.len();
-        match self.receive_bytes(message, now) {
-            Some(event) if waiting > 0 => self.events.insert(waiting, event.into_owned()),
-            Some(event) => return Some(event),
-            None => {}
+        let older = self.events.len();
+        let event = self.receive_bytes(message, now);
+        if older == 0 && event.is_some() {
+            return event;
         }
+        self.insert_event(older, event);
         self.poll_event()
     }
 
@@ -100,17 +100,15 @@ impl<O, I: Default> Connection<O, I> {
             return self.refuse(None, None, Violation::BatchSize, None);
         }
         let batch = self.unsent.open_batch();
-        self.machine.begin_batch();
+        self.machine.set_in_batch(true);
         for member in members {
-            let (waiting, is_over) = (self.events.len(), self.closed_queued);
+            let (older, is_over) = (self.events.len(), self.closed_queued);
             let message = envelope.read_member(member, &limits);
             let event = self.receive_message(message, Some(batch));
             // A member after the one that closed the connection has a response, but no event.
-            if let Some(event) = event.filter(|_| !is_over) {
-                self.events.insert(waiting, event.into_owned());
-            }
+            self.insert_event(older, event.filter(|_| !is_over));
         }
-        self.machine.end_batch();
+        self.machine.set_in_batch(false);
         self.settle_member(batch);
         self.run_actions();
     }
@@ -423,11 +421,7 @@ impl<O, I: Default> Connection<O, I> {
             self.report_violation(violation, id);
         }
         let done = match action {
-            Some(Action::Complete(done)) => done,
-            Some(Action::Withdraw(done)) => {
-                self.unsent.outbox.withdraw(done.data.ticket);
-                done
-            }
+            Some(Action::Settle(done)) => done,
             action => {
                 // The cancel of an operation follows, now that the response brings its token.
                 if let (Some(Action::SendCancel { call, number }), Some(token)) = (action, token) {

@@ -246,11 +246,7 @@ impl<O, I: Default> Connection<O, I> {
                 let id = self.config().dialect.envelope.id_of(call.number());
                 self.send_cancel(id, call, number, reason);
             }
-            Action::Withdraw(done) => {
-                self.unsent.outbox.withdraw(done.data.ticket);
-                self.complete(done);
-            }
-            Action::Complete(done) => self.complete(done),
+            Action::Settle(done) => self.complete(done),
             Action::MarkCancelled { request, cause } => self.report_cancelled(request, cause, None),
             Action::TreeSettled { request } => self.push_event(Event::TreeSettled { request }),
             Action::WorkBegan { work } => self.report_work_began(work),
@@ -301,8 +297,17 @@ impl<O, I: Default> Connection<O, I> {
         }
     }
 
+    /// Takes the unsent message of a settled call out of the outbox.
+    #[inline]
+    fn withdraw(&mut self, done: &Completion<CallData<O>>) {
+        if done.is_unsent {
+            self.unsent.outbox.withdraw(done.data.ticket);
+        }
+    }
+
     /// Reports the end of a call that had no response.
     fn complete(&mut self, done: Completion<CallData<O>>) {
+        self.withdraw(&done);
         let outcome = outcome(&done, None);
         self.push_event(Event::Settled { call: done.call, outcome, data: done.data.data });
     }
@@ -313,6 +318,7 @@ impl<O, I: Default> Connection<O, I> {
         done: Completion<CallData<O>>,
         body: ResponseBody<'m>,
     ) -> Event<'m, O> {
+        self.withdraw(&done);
         if let (Some(result), Some(handshake)) = (body.result(), done.handshake) {
             if let Some(negotiated) = Negotiated::read(&mut self.machine, handshake, true, result) {
                 negotiated.apply(&mut self.machine);
@@ -364,10 +370,10 @@ impl<O, I: Default> Connection<O, I> {
         }
     }
 
-    /// Makes an event that was not delivered the oldest again.
-    pub(crate) fn put_back(&mut self, event: Option<Event<'_, O>>) {
+    /// Queues an event behind the first `older` ones.
+    pub(crate) fn insert_event(&mut self, older: usize, event: Option<Event<'_, O>>) {
         if let Some(event) = event {
-            self.events.push_front(event.into_owned());
+            self.events.insert(older, event.into_owned());
         }
     }
 

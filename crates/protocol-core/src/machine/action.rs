@@ -5,7 +5,6 @@ use crate::cause::{Cause, CloseReason, Settlement, WorkOutcome};
 use crate::dialect::facts::Handshake;
 use crate::error::CancelRefusal;
 use crate::handle::{CallId, RequestHandle, WorkId};
-use crate::slot::Slot;
 
 /// One thing to do, in the order the machine decided it.
 ///
@@ -24,10 +23,8 @@ pub enum Action<C> {
         /// The number of the cancel itself, where it is a request of its own.
         number: Option<u32>,
     },
-    /// Take the unsent request or cancel of this call out of the outbox, and deliver its outcome.
-    Withdraw(Completion<C>),
-    /// Deliver the one outcome of this call.
-    Complete(Completion<C>),
+    /// Deliver the one outcome of this call, and take its message out of the outbox if that is unsent.
+    Settle(Completion<C>),
     /// Report that this request was cancelled.
     MarkCancelled {
         /// The request, which may have its response meanwhile.
@@ -85,7 +82,8 @@ pub struct Completion<C> {
     pub cause: Option<Cause>,
     /// The host's data, as it came with the call.
     pub data: C,
-    pub(super) parent: Option<Slot>,
+    /// Whether its request or its cancel waits in the outbox.
+    pub is_unsent: bool,
     /// The role of its result in a handshake, if it has one.
     pub(crate) handshake: Option<Handshake>,
     /// Whether it has a part in some work.

@@ -338,8 +338,8 @@ impl<C> Calls<C> {
             response.or(ending).expect("an ending is recorded before a call is settled");
         // A response has no cause, unless it confirms our cancel.
         let cause = cause.filter(|_| response.is_none_or(|it| it == Settlement::Cancelled));
-        let (call, data, parent) = (row.id, row.data, row.parent);
-        Completion { call, settlement, cause, data, parent, handshake, has_work }
+        let (call, data, is_unsent) = (row.id, row.data, false);
+        Completion { call, settlement, cause, data, is_unsent, handshake, has_work }
     }
 
     // Timers

@@ -43,14 +43,9 @@ impl<C, R: Default> Machine<C, R> {
         self.step_life(LifeInput::Lose, reason);
     }
 
-    /// Begins a batch, in the middle of which the connection does not close.
-    pub fn begin_batch(&mut self) {
-        self.in_batch = true;
-    }
-
-    /// Ends a batch: every member of it is taken.
-    pub fn end_batch(&mut self) {
-        self.in_batch = false;
+    /// Begins or ends a batch, in the middle of which the connection does not close.
+    pub fn set_in_batch(&mut self, in_batch: bool) {
+        self.in_batch = in_batch;
     }
 
     // From the peer

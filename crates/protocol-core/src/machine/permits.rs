@@ -10,8 +10,10 @@ use crate::cause::Cause;
 use crate::config::CallOptions;
 use crate::dialect::facts::Facts;
 use crate::dialect::signs::{StopMark, WorkPart};
+use crate::envelope::Addressee;
 use crate::handle::{CallId, RequestHandle};
 use crate::id::WireId;
+use crate::slot::Slot;
 use crate::time::Timestamp;
 
 /// A call that may be made.
@@ -85,6 +87,18 @@ impl<C, R: Default> Responding<'_, C, R> {
     /// Returns the id that the response names. An operation has none.
     pub fn id(&self) -> Option<&WireId> {
         self.machine.request_id(self.request)
+    }
+
+    /// Returns the address of the response.
+    #[inline(always)]
+    pub(crate) fn addressee(&self) -> Addressee<'_> {
+        let origin = self.extras().and_then(|extras| extras.origin.as_deref());
+        Addressee { id: self.id().map_or("null", WireId::as_json), origin }
+    }
+
+    /// Returns the batch that the request is in.
+    pub(crate) fn batch(&self) -> Option<Slot> {
+        self.extras()?.batch
     }
 
     pub(crate) fn extras(&self) -> Option<&RequestExtras> {

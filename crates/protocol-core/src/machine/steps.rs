@@ -28,7 +28,7 @@ impl<C, R: Default> Machine<C, R> {
     ) -> (CallStep, Option<Action<C>>) {
         use CallStep::*;
         let row = self.calls.row_mut(key);
-        let call = row.id;
+        let (call, parent) = (row.id, row.parent);
         let Transition { next, step } = row.phase.on(input);
         // A call that settles ends in the phase it was in.
         row.phase = next.unwrap_or(row.phase);
@@ -52,16 +52,15 @@ impl<C, R: Default> Machine<C, R> {
         let part = || self.calls.row(key).extras.as_ref()?.facts.work.clone();
         let may_have_part = !self.works.rows.is_empty() || !self.works.nested.is_empty();
         let part = may_have_part.then(part).flatten();
-        let done = self.calls.settle(key, end, fate, self.config.limits.abandoned_ids);
-        self.leave_tree(call, done.parent);
-        let is_unsent =
+        let mut done = self.calls.settle(key, end, fate, self.config.limits.abandoned_ids);
+        done.is_unsent =
             matches!(step, Withdraw | WithdrawAndComplete | WithdrawAndCompleteCancelled);
+        self.leave_tree(call, parent);
         if let Some(part) = part {
-            let is_silent = response.is_none() && !is_unsent;
+            let is_silent = response.is_none() && !done.is_unsent;
             self.leave_work_of_call(&part, call, done.settlement, is_silent);
         }
-        let action = if is_unsent { Action::Withdraw(done) } else { Action::Complete(done) };
-        (step, Some(action))
+        (step, Some(Action::Settle(done)))
     }
 
     /// Carries out a cancellation of a call, and begins or ends its grace.
@@ -74,7 +73,7 @@ impl<C, R: Default> Machine<C, R> {
         let grace = self.grace_of(key, cause);
         self.calls.record_ending(key, Settlement::Cancelled, cause);
         let (step, action) = self.step_call(key, input, None);
-        let is_settled = matches!(action, Some(Action::Withdraw(_) | Action::Complete(_)));
+        let is_settled = matches!(action, Some(Action::Settle(_)));
         match grace.filter(|_| !is_settled) {
             None => {}
             Some(grace) if !grace.is_zero() => self.shorten_grace(key, grace),

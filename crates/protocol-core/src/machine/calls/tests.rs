@@ -57,7 +57,7 @@ fn g12_nothing_is_remembered_of_the_last_call_of_a_reissued_number() {
     machine.calls.last = CallId(u64::from(CallId::LAST_NUMBER));
     let new = call(&mut machine);
     assert_eq!(new.number(), old.number());
-    assert!(matches!(responded(&mut machine), (Some(Action::Complete(_)), None)));
+    assert!(matches!(responded(&mut machine), (Some(Action::Settle(_)), None)));
     assert_eq!(responded(&mut machine).1, Some(Violation::DuplicateResponse));
 }
 
