@@ -41,6 +41,16 @@ impl FromStr for Listen {
     }
 }
 
+impl Listen {
+    /// Returns it as text.
+    pub(crate) fn url(&self) -> String {
+        match self {
+            Self::WebSocket(address) => address.to_string(),
+            Self::Http(address) => address.http_url(),
+        }
+    }
+}
+
 /// The place that a socket connects or binds to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Place {

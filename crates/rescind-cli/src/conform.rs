@@ -18,8 +18,8 @@ use rescind_conform::{CHECKS, Opening, Options, Request, Target, client_page, pa
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::address::Address;
-use crate::dialect::DialectArgs;
+use crate::address::Listen;
+use crate::dialect::{DialectArgs, Spoken};
 use crate::terminal::spin;
 use crate::{duration, output_error, usage_error};
 use socket::Socket;
@@ -91,6 +91,11 @@ struct ServerArgs {
     #[arg(long, num_args = 2, value_names = ["METHOD", "PARAMS_JSON"])]
     reverse: Option<Vec<String>>,
 
+    /// A request whose result has the word finished or cancelled, by how the work of another ended: the one whose progress
+    /// token stands for "$TOKEN" in its params
+    #[arg(long, num_args = 2, value_names = ["METHOD", "PARAMS_JSON"])]
+    witness: Option<Vec<String>>,
+
     /// Open sessions with the messages of this file, one JSON a line, instead of the dialect's opening
     #[arg(long, value_name = "FILE")]
     open: Option<PathBuf>,
@@ -112,15 +117,15 @@ struct ServerArgs {
     suite: SuiteArgs,
 
     /// Test the server that runs at this WebSocket already, such as `ws://127.0.0.1:8080`, `wss://example.com`
-    /// or `unix:FILE`; each check opens a connection of its own
+    /// or `unix:FILE`. It tests MCP at `http://` and `https://`. Each check opens a connection or session of its own
     #[arg(long, value_name = "URL", conflicts_with_all = ["command", "cwd", "env", "exit_grace", "leave_detached"])]
-    connect: Option<Address>,
+    connect: Option<Listen>,
 
     /// Show the secret in this file, one line, as a bearer token
     #[arg(long, value_name = "FILE", requires = "connect")]
     token_file: Option<PathBuf>,
 
-    /// Of a `wss://` server, take only a certificate that is signed by one in this file, of PEM [default:
+    /// Of a `wss://` or `https://` server, take only a certificate that is signed by one in this file, of PEM [default:
     /// those that this machine trusts]
     #[arg(long, value_name = "FILE", requires = "connect")]
     ca: Option<PathBuf>,
@@ -135,6 +140,7 @@ Examples:
   rescind conform server --dialect mcp -- node server.js
   rescind conform server --dialect lsp -- clangd
   rescind conform server --dialect abp --connect ws://127.0.0.1:8080
+  rescind conform server --connect http://127.0.0.1:8080/mcp --witness tools/call '{\"name\":\"outcome\",\"arguments\":{\"token\":\"$TOKEN\"}}'
   rescind conform server --slow sleep '{\"ms\":\"$MS\"}' --reverse nested '{\"ms\":\"$MS\"}' -- rescind serve
   rescind conform server --dialect mcp --only cancel/one-read --seed 7 --json evidence.json -- node server.js";
 
@@ -162,7 +168,7 @@ impl ServerArgs {
         let target = self.target();
         spin("finding out what takes the server its time");
         let name = match &self.connect {
-            Some(address) => address.to_string(),
+            Some(address) => address.url(),
             None => suite::name(&self.command),
         };
         self.suite.run(
@@ -170,6 +176,10 @@ impl ServerArgs {
             |id| self.replay(id),
             |seen| rescind_conform::run(&*target, &options, seen),
         )
+    }
+
+    fn spoken(&self) -> Spoken {
+        self.dialect.spoken_at(self.connect.as_ref())
     }
 
     fn target(&self) -> Box<dyn Target> {
@@ -185,13 +195,23 @@ impl ServerArgs {
 
     fn options(&self) -> Result<Options, String> {
         let all: Vec<&str> = CHECKS.iter().map(|check| check.id).collect();
-        let mut options = Options::new(self.dialect.spoken().dialect);
+        let spoken = self.spoken();
+        if let Some(Listen::Http(_)) = self.connect {
+            spoken.http_revisions()?;
+            if !spoken.dialect.name.starts_with("mcp") {
+                return Err(
+                    "an http:// address is for --dialect mcp-http, or a revision of it".into()
+                );
+            }
+        }
+        let mut options = Options::new(spoken.dialect);
         if self.connect.is_some() {
             // Messages are whole there, and lines on the way to it.
             options.dialect.framing = Framing::Newline;
         }
         options.slow = request("--slow", self.slow.as_deref())?;
         options.reverse = request("--reverse", self.reverse.as_deref())?;
+        options.witness = request("--witness", self.witness.as_deref())?;
         options.open =
             self.open.as_deref().map(|path| opening(path, &suite::read(path)?)).transpose()?;
         options.language.clone_from(&self.language);
@@ -204,10 +224,10 @@ impl ServerArgs {
     /// The command that runs one check as it was run here.
     fn replay(&self, id: &str) -> String {
         let mut words: Vec<String> = ["rescind", "conform", "server"].map(String::from).to_vec();
-        words.extend(
-            self.dialect.spoken().arguments().map(|word| word.to_string_lossy().into_owned()),
-        );
-        for (option, values) in [("--slow", &self.slow), ("--reverse", &self.reverse)] {
+        words.extend(self.spoken().arguments().map(|word| word.to_string_lossy().into_owned()));
+        let requests =
+            [("--slow", &self.slow), ("--reverse", &self.reverse), ("--witness", &self.witness)];
+        for (option, values) in requests {
             words.extend(
                 values.iter().flat_map(|values| [vec![option.into()], values.clone()].concat()),
             );
@@ -221,12 +241,12 @@ impl ServerArgs {
         if self.allow_tools {
             words.push("--allow-tools".into());
         }
-        let defaults = Options::new(self.dialect.spoken().dialect);
+        let defaults = Options::new(self.spoken().dialect);
         if self.slow_time != Duration::from_millis(defaults.slow_ms) {
             words.extend(["--slow-time".into(), format!("{}ms", self.slow_time.as_millis())]);
         }
         if let Some(address) = &self.connect {
-            words.extend(["--connect".into(), address.to_string()]);
+            words.extend(["--connect".into(), address.url()]);
             for (option, file) in [("--token-file", &self.token_file), ("--ca", &self.ca)] {
                 words.extend(
                     file.iter().flat_map(|file| [option.into(), file.display().to_string()]),

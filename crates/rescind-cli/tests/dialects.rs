@@ -342,7 +342,7 @@ fn mcp_discovers_and_calls_tools() {
         assert_eq!(server["name"], "rescind");
         let tools = answer(&said, 1)["result"]["tools"].as_array().unwrap();
         let names: Vec<_> = tools.iter().map(|tool| tool["name"].as_str().unwrap()).collect();
-        assert_eq!(names, ["echo", "sleep", "count", "stubborn", "fail", "nested"]);
+        assert_eq!(names, ["echo", "sleep", "count", "stubborn", "fail", "nested", "outcome"]);
         let echo = &answer(&said, 2)["result"];
         assert_eq!(echo["content"], json!([{ "type": "text", "text": "{\"a\":1}" }]));
         assert_eq!(echo["isError"], false);

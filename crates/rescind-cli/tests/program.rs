@@ -12,6 +12,8 @@ mod clangd;
 mod conform;
 mod conform_client;
 #[cfg(unix)]
+mod conform_http;
+#[cfg(unix)]
 mod connect;
 #[cfg(unix)]
 mod dialect_file;

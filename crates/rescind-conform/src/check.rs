@@ -9,7 +9,7 @@ pub(crate) mod words {
     pub(crate) use super::Item::{self, *};
     pub(crate) use super::Rule::{self, *};
     pub(crate) use super::Step::{self, *};
-    pub(crate) use super::{Check, Id, Need, Reply, Source};
+    pub(crate) use super::{Check, Id, Need, Reply, Source, WorkEnd};
     pub(crate) use crate::family::Family::{self, *};
 }
 
@@ -147,6 +147,14 @@ pub enum Need {
     Turn,
     /// A process, which can end and leave others behind.
     Process,
+    /// One stream, which carries everything in order and ends. Over HTTP there is none.
+    OneStream,
+    /// A cancel that is a message. Where it is the end of the response stream, nothing can come there after it.
+    Message,
+    /// That each request has a response stream of its own, which may be lost.
+    Http,
+    /// A request whose result tells how the work of another ended.
+    Witness,
     /// Of a client: that it cancels the held request, by itself or when it is triggered.
     Cancels,
     /// Of a client: that it answers what it is asked while it waits for us.
@@ -213,6 +221,10 @@ pub enum Step {
     AnswerAsCancelled,
     /// Makes the slow request several times, cancelled and not, and keeps how long each took.
     Compare,
+    /// Asks the witness until it tells how the work of a request ended.
+    Witnessed(Name),
+    /// Does the same of a request that is known to have ended so. A witness that says otherwise proves nothing.
+    Tells(Name, WorkEnd),
     /// Does these steps again where nobody can ask for a request that takes long enough: a cancel may come too late for
     /// one of them. Over with the first round that could be done, or the first in which a rule holds.
     Rounds {
@@ -266,6 +278,8 @@ pub enum Item {
     CancelWithMore(Name),
     /// The cancel of an id, by its token.
     CancelId(&'static str),
+    /// The loss of the response stream of a request, which the server is not told.
+    Lose(Name),
     /// A notification of this method.
     Notification(&'static str),
     /// A request of this method.
@@ -293,6 +307,16 @@ pub enum Reply {
     Unknown(&'static str),
     /// An error without an id.
     NoId,
+}
+
+worded! {
+    /// The end of the work of a request, as the witness tells.
+    pub enum WorkEnd {
+        /// It went on to its end.
+        Finished = "went on to its end",
+        /// It was stopped.
+        Cancelled = "was cancelled",
+    }
 }
 
 /// The id of a request.
@@ -375,6 +399,8 @@ pub enum Rule {
     QuietAfter(Name),
     /// Something under the id of a request says that it was cancelled.
     SaysCancelled(Name),
+    /// The work of a request ended so.
+    Work(Name, WorkEnd),
     /// The server ended by itself after its input had.
     Exited,
     /// It left nothing running.

@@ -2,9 +2,10 @@
 
 use std::time::{Duration, Instant};
 
-use protocol_core::{CancelRule, Dialect};
+use protocol_core::{CancelRule, Dialect, MessageOrder};
 use serde_json::{Value, json};
 
+use crate::check::Need;
 use crate::document::Document;
 use crate::family::{Family, NEWEST_MCP, Opening, Request, SESSION, put};
 use crate::options::Options;
@@ -27,6 +28,8 @@ pub(crate) struct Facts {
     /// The reason why there is none.
     pub(crate) no_slow: String,
     pub(crate) reverse: Option<Request>,
+    /// A request whose result tells how the work of another ended.
+    pub(crate) witness: Option<Request>,
     /// The prompt of an agent's turn that reports something before it ends.
     pub(crate) turn: Option<Request>,
     /// The reason why there is none.
@@ -219,13 +222,14 @@ impl Facts {
     /// Opens, in an older revision of MCP if the newest is refused.
     fn opened(target: &dyn Target, options: &Options) -> Result<Self, Unreached> {
         let mut dialect = options.dialect.clone();
-        if dialect.name == "mcp" {
-            dialect = Dialect::named(&format!("mcp-{NEWEST_MCP}")).unwrap_or(dialect);
+        if ["mcp", "mcp-http"].contains(&&*dialect.name) {
+            let revision = |version| revision(&options.dialect, version);
+            dialect = revision(NEWEST_MCP).unwrap_or(dialect);
             let patience = FALLBACK.min(options.suite.patience);
             if let Ok(facts) = Self::with(dialect, target, options, patience) {
                 return Ok(facts);
             }
-            dialect = Dialect::MCP_2025_11_25;
+            dialect = revision("2025-11-25").unwrap_or(Dialect::MCP_2025_11_25);
         }
         Self::with(dialect, target, options, options.suite.patience)
     }
@@ -238,17 +242,16 @@ impl Facts {
     ) -> Result<Self, Unreached> {
         let family = Family::of(&dialect);
         let opening = options.open.clone().unwrap_or_else(|| family.opening(&dialect));
-        let mut facts =
-            Self { opening, reverse: options.reverse.clone(), ..Self::unknown(dialect) };
+        let (reverse, witness) = (options.reverse.clone(), options.witness.clone());
+        let mut facts = Self { opening, reverse, witness, ..Self::unknown(dialect) };
         let session = facts.open(target, patience)?;
         let first = session.heard().find_map(|(_, heard)| match heard {
             Heard::Answer { outcome: Outcome::Result(result), .. } => Some(result.clone()),
             _ => None,
         });
         let first = first.unwrap_or_default();
-        let revision = first["protocolVersion"]
-            .as_str()
-            .and_then(|name| Dialect::named(&format!("mcp-{name}")));
+        let version = first["protocolVersion"].as_str();
+        let revision = version.and_then(|version| revision(&facts.dialect, version));
         if let (true, Some(settled)) = (family.is_mcp(), revision) {
             facts.dialect = settled;
         }
@@ -279,6 +282,7 @@ impl Facts {
             slow: None,
             no_slow: NO_SLOW.into(),
             reverse: None,
+            witness: None,
             turn: None,
             no_turn: NO_TURN.into(),
             is_process: false,
@@ -295,6 +299,18 @@ impl Facts {
 
     pub(crate) fn family(&self) -> Family {
         Family::of(&self.dialect)
+    }
+
+    /// Returns whether the transport has what a check needs. To a server without it the check does not apply.
+    pub(crate) fn applies(&self, need: Need) -> bool {
+        let is_http = self.dialect.order == MessageOrder::MayChange;
+        match need {
+            Need::Process => self.is_process,
+            Need::OneStream => !is_http,
+            Need::Http => is_http,
+            Need::Message => self.dialect.cancel != CancelRule::ClosedStream,
+            _ => true,
+        }
     }
 
     /// Starts a server and opens the session.
@@ -475,6 +491,12 @@ impl Facts {
         });
         json!({ "server": self.name, "dialect": self.dialect.name, "quick": self.quick.method, "slow": slow })
     }
+}
+
+/// Returns the dialect of a revision of MCP on the transport of another.
+fn revision(of: &Dialect, version: &str) -> Option<Dialect> {
+    let transport = if of.name.ends_with("-http") { "-http" } else { "" };
+    Dialect::named(&format!("mcp-{version}{transport}"))
 }
 
 impl Slow {

@@ -44,7 +44,9 @@ impl Family {
             "acp" if name == "acp-draft" => Self::AcpDraft,
             "acp" => Self::Acp,
             "lsp" => Self::Lsp,
-            "mcp" if name == "mcp" || name.contains(NEWEST_MCP) => Self::Mcp2026,
+            "mcp" if ["mcp", "mcp-http"].contains(&name) || name.contains(NEWEST_MCP) => {
+                Self::Mcp2026
+            }
             "mcp" => Self::McpUntil2025,
             "abp" => Self::Abp,
             "dap" if dialect.cancel == CancelRule::Local => Self::DapPlain,
@@ -73,7 +75,8 @@ impl Family {
     /// The messages that open a session, in order.
     pub(crate) fn opening(self, dialect: &Dialect) -> Vec<Opening> {
         let client = program();
-        let revision = dialect.name.strip_prefix("mcp-").unwrap_or("2025-11-25");
+        let name = dialect.name.trim_end_matches("-http");
+        let revision = name.strip_prefix("mcp-").unwrap_or("2025-11-25");
         match self {
             Self::JsonRpc => vec![],
             Self::Acp | Self::AcpV2 | Self::AcpDraft => {

@@ -3,7 +3,7 @@
 use protocol_core::{Envelope, code};
 use serde_json::Value;
 
-use crate::check::{Name, Rule};
+use crate::check::{Name, Rule, WorkEnd};
 use crate::client::judge as client;
 use crate::family::Family;
 use crate::play::{Made, Play};
@@ -45,6 +45,7 @@ pub(crate) fn is_excused_by_control(play: &Play<'_>, rule: Rule) -> bool {
                 | Rule::NothingUnderToken(_)
                 | Rule::MalformedUnanswered
                 | Rule::TheirsUndisturbed
+                | Rule::Work(_, WorkEnd::Finished)
         ),
     }
 }
@@ -94,6 +95,7 @@ fn breaks(play: &Play<'_>, rule: Rule) -> Result<(), Fault> {
             let holds = play.session.answers_to(id).any(|(_, outcome)| outcome.is_cancelled());
             holds_if(holds, || format!("nothing says that request {id} was cancelled"))
         }
+        Rule::Work(name, end) => work(made(play, name)?, play.witnessed.get(&name), end),
         Rule::Exited => has_ended(play).map(drop),
         Rule::NoOrphan => holds_if(has_ended(play)?, || {
             let subject = play.subject();
@@ -125,6 +127,14 @@ fn breaks(play: &Play<'_>, rule: Rule) -> Result<(), Fault> {
 /// Holds, or is broken for this reason.
 fn holds_if(holds: bool, why: impl FnOnce() -> String) -> Result<(), Fault> {
     if holds { Ok(()) } else { broken(why()) }
+}
+
+/// The work of a request ended so, as the witness tells.
+fn work(made: &Made, told: Option<&WorkEnd>, end: WorkEnd) -> Result<(), Fault> {
+    match told {
+        Some(told) => holds_if(*told == end, || format!("the work of {made} {told}")),
+        None => Err(Fault::Unclear(format!("nobody knows how the work of {made} ended"))),
+    }
 }
 
 /// Returns whether the subject has left nothing, if it has ended.

@@ -61,7 +61,7 @@ mod wire;
 mod worded;
 
 pub use bridge::{SERVER, bridge};
-pub use check::{Check, Clause, Id, Item, Level, Name, Need, Reply, Rule, Step};
+pub use check::{Check, Clause, Id, Item, Level, Name, Need, Reply, Rule, Step, WorkEnd};
 pub use checks::CHECKS;
 pub use client::{CLIENT_CHECKS, ClientListener, ClientProgram, ConnectingClient, run_client};
 pub use family::{Family, Opening, Request};
@@ -77,3 +77,4 @@ pub use report::{Line, Outcome, Report, Transcript, Verdict, Way, Whole};
 pub use server::run;
 pub use suite::Progress;
 pub use target::{Child, InProcess, Link, Program, Target, Unreached};
+pub use wire::LOSS;

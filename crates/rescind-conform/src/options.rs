@@ -46,6 +46,9 @@ pub struct Options {
     pub slow: Option<Request>,
     /// A request that makes the server ask something of us.
     pub reverse: Option<Request>,
+    /// A request whose result tells how the work of another ended: it has the word `finished` or `cancelled`. In its params
+    /// `$TOKEN` stands for the progress token of the other. Without either word it is asked again.
+    pub witness: Option<Request>,
     /// The messages that open a session, instead of the dialect's own.
     pub open: Option<Vec<Opening>>,
     /// The language of the document that a language server works on: `cpp`, `python`, `typescript`, `go` or
@@ -67,6 +70,7 @@ impl Options {
             dialect,
             slow: None,
             reverse: None,
+            witness: None,
             open: None,
             language: None,
             allow_tools: false,

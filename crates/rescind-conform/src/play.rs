@@ -8,7 +8,7 @@ use std::time::Duration;
 use fastrand::Rng;
 use serde_json::{Value, json};
 
-use crate::check::{Id, Item, Name, Step};
+use crate::check::{Id, Item, Name, Step, WorkEnd};
 use crate::client::facts::Client;
 use crate::client::serve::Serving;
 use crate::facts::Facts;
@@ -22,6 +22,7 @@ mod crowd;
 mod reverse;
 mod rounds;
 mod turn;
+mod witness;
 
 /// A request that a check has made.
 #[derive(Clone, Debug)]
@@ -99,6 +100,8 @@ pub(crate) struct Play<'a> {
     sessions: Vec<String>,
     /// The sessions of turns.
     pub(crate) turns: BTreeMap<Name, String>,
+    /// The ends of the work of requests, as the witness tells.
+    pub(crate) witnessed: BTreeMap<Name, WorkEnd>,
     /// The place of our responses to what a turn had to wait for.
     pub(crate) held_until: usize,
     rng: Rng,
@@ -140,6 +143,7 @@ impl<'a> Play<'a> {
             has_edited: false,
             sessions: Vec::new(),
             turns: BTreeMap::new(),
+            witnessed: BTreeMap::new(),
             held_until: 0,
             rng,
             next_id,
@@ -182,6 +186,8 @@ impl<'a> Play<'a> {
             Step::AnswerAsCancelled => self.answer_as_cancelled(),
             Step::End => return self.end(),
             Step::Compare => return self.compare(),
+            Step::Witnessed(name) => return self.ask_witness(name),
+            Step::Tells(name, end) => return self.trust_witness(name, end),
             Step::Rounds { steps, until, in_time } => return self.rounds(steps, until, in_time),
             Step::HoldOpening => self.serving().holds_opening = true,
             Step::DeclareNothing => self.serving().declares = false,
@@ -223,7 +229,7 @@ impl<'a> Play<'a> {
             Id::Token(token) => self.token(token),
         };
         let (token, noun) = match self.client {
-            None => (format!("progress-{}", own.trim_matches('"')), "request"),
+            None => (self.progress_token(&own), "request"),
             Some(_) => (String::new(), "our request"),
         };
         self.ids.insert(id.clone());
@@ -358,6 +364,10 @@ impl<'a> Play<'a> {
                 let cancel = self.named.get(&name).map(cancel).unwrap_or_default();
                 self.note_cancel(name, at);
                 self.unless_control(cancel)
+            }
+            Item::Lose(name) => {
+                let loss = self.session.wire.loss(&self.made(name)?.id);
+                self.unless_control(loss)
             }
             Item::CancelId(token) => {
                 let own = self.fresh();

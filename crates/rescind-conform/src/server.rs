@@ -64,7 +64,7 @@ impl Subject for Server<'_> {
     fn once(&self, check: &Check, number: usize) -> Once {
         let slow_ms = self.options.slow_ms;
         match self.misses(check) {
-            _ if !self.facts.is_process && check.needs.contains(&Need::Process) => {
+            _ if check.needs.iter().any(|need| !self.facts.applies(*need)) => {
                 Once::without(Verdict::NotApplicable)
             }
             Some(TOO_LATE) => Once::missed(TOO_LATE),
@@ -90,6 +90,9 @@ impl Server<'_> {
             }
             Need::ReadsOn if !slow.is_some_and(|slow| slow.reads_on) => {
                 Some("the server answers nothing else while it is at work")
+            }
+            Need::Witness if self.facts.witness.is_none() => {
+                Some("no request is known that tells how the work of another ended (--witness)")
             }
             Need::Turn if self.facts.turn.is_none() => Some(&self.facts.no_turn),
             Need::Reverse if self.facts.reverse.is_none() => {

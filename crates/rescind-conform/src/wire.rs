@@ -78,6 +78,8 @@ pub(crate) struct Wire {
     pub(crate) dialect: Dialect,
     /// The family whose members requests of ours carry.
     pub(crate) family: Family,
+    /// Whether the end of a response stream is the cancel.
+    closes_streams: bool,
 }
 
 /// A message of JSON-RPC or ABP.
@@ -96,14 +98,23 @@ pub(crate) struct Message<'m> {
     result: Option<Value>,
 }
 
+/// The method of a notification that reaches no server. It closes the response stream of the request whose `id` is in its
+/// params, and what carries messages over HTTP does that.
+pub const LOSS: &str = "$/loss";
+
 impl Wire {
-    pub(crate) fn new(dialect: Dialect) -> Self {
-        Self { family: Family::of(&dialect), dialect }
+    pub(crate) fn new(mut dialect: Dialect) -> Self {
+        let closes_streams = dialect.cancel == CancelRule::ClosedStream;
+        if closes_streams {
+            // A server may be sent what is none there.
+            dialect.cancel = Dialect::MCP_2026_07_28.cancel;
+        }
+        Self { family: Family::of(&dialect), dialect, closes_streams }
     }
 
     /// That of a server, whose requests carry no members of their own.
     pub(crate) fn to_client(dialect: Dialect) -> Self {
-        Self { family: Family::JsonRpc, dialect }
+        Self { family: Family::JsonRpc, ..Self::new(dialect) }
     }
 
     /// The same over a transport that carries bytes.
@@ -203,7 +214,10 @@ impl Wire {
 
     /// A cancel of this id.
     pub(crate) fn cancel(&self, id: &str, own: &str) -> String {
-        self.cancel_with(&format!(r#"{{"{}":{id}}}"#, self.cancel_member()), own)
+        match self.closes_streams {
+            true => self.loss(id),
+            false => self.cancel_with(&format!(r#"{{"{}":{id}}}"#, self.cancel_member()), own),
+        }
     }
 
     /// The same with members that the server does not know.
@@ -213,6 +227,11 @@ impl Wire {
             self.cancel_member()
         );
         self.cancel_with(&params, own)
+    }
+
+    /// Returns the loss of the response stream of this request.
+    pub(crate) fn loss(&self, id: &str) -> String {
+        text::notification(self.dialect.envelope, LOSS, &format!(r#"{{"id":{id}}}"#), "")
     }
 
     /// Returns the stop of the turn that a session runs.

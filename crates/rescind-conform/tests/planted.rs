@@ -148,6 +148,11 @@ fn planted() -> Vec<(Fault, &'static str, Vec<&'static str>)> {
         (CancelsAll, "dap", vec!["cancel/spares-others"]),
         (DiesOfMalformedCancels, "dap", vec!["cancel/malformed"]),
         (DiesOfManyCancels, "dap", vec!["load/burst"]),
+        (None, "mcp-2025-11-25-http", vec![]),
+        (None, "mcp-2026-07-28-http", vec![]),
+        (IgnoresCancels, "mcp-2026-07-28-http", vec!["http/closed"]),
+        (IgnoresCancels, "mcp-2025-11-25-http", vec!["http/cancel"]),
+        (CancelsWhatIsLost, "mcp-2025-11-25-http", vec!["http/lost"]),
     ]
 }
 
@@ -155,13 +160,17 @@ fn test(fault: Fault, dialect: &str, expected: &[&str]) -> Report {
     let own = env::current_exe().expect("this is a program");
     let command = vec![own.into(), "serve".into(), format!("{fault:?}").into(), dialect.into()];
     let mut options = Options::new(Dialect::named(dialect).expect("there is such a dialect"));
-    if dialect != "mcp" {
+    if !dialect.starts_with("mcp") {
         options.slow = Some(Request::new("slow", json!({ "ms": "$MS" })));
     }
     options.reverse = Some(match dialect {
-        "mcp" => Request::new("tools/call", json!({ "name": "ask", "arguments": {} })),
+        mcp if mcp.starts_with("mcp") => {
+            Request::new("tools/call", json!({ "name": "ask", "arguments": {} }))
+        }
         _ => Request::new("ask", json!({})),
     });
+    let outcome = json!({ "name": "outcome", "arguments": { "token": "$TOKEN" } });
+    options.witness = Some(Request::new("tools/call", outcome));
     if env::var_os("RESCIND_EVERY_CHECK").is_none() {
         // None of them means all: those of a right server.
         options.suite.only = expected.iter().map(|id| (*id).into()).collect();

@@ -28,7 +28,7 @@ use crate::head::SCOPE;
 use crate::post::id_of;
 
 /// The time in which the last messages, and then DELETE, have to be taken.
-const FAREWELL: Duration = Duration::from_secs(2);
+pub(super) const FAREWELL: Duration = Duration::from_secs(2);
 const TOO_MANY: &str = "too many response streams are open (options.streams)";
 
 /// Carries out what the session of a client decides.
@@ -185,7 +185,7 @@ impl Driver {
         while let Some(message) = self.out.take_next() {
             let mut charge = self.hub.charge();
             charge.set(message.len());
-            self.held.push_back(Message { bytes: message.into(), charge });
+            self.held.push_back(Message { bytes: message.into(), charge: Some(charge) });
         }
         self.out.clear();
         self.send_held();
@@ -321,7 +321,7 @@ impl Driver {
         };
         match name {
             // A response that the endpoint could read has settled its call.
-            Name::Call(number) => {
+            Name::Call(number) | Name::Carried(number) => {
                 self.lose(number, how.as_deref().unwrap_or("its response could not be read"));
             }
             Name::InOrder(_, call) => {

@@ -98,6 +98,8 @@ fn ends_at_once(attribute: &str) -> bool {
 pub(super) enum Name {
     /// That of the call with this number.
     Call(u32),
+    /// That of the request with this number among those that are carried as they are.
+    Carried(u32),
     /// The message that is posted now in its order, with its place, and its number if it is a call.
     InOrder(Lane, Option<u32>),
     /// A stream that is no response to a POST.
@@ -140,7 +142,7 @@ pub(super) enum Said {
 #[derive(Debug)]
 pub(super) struct Message {
     pub(super) bytes: Vec<u8>,
-    pub(super) charge: Charge,
+    pub(super) charge: Option<Charge>,
 }
 
 /// The headers that a message has beside those of HTTP.
@@ -286,7 +288,8 @@ impl Wire {
                     match stream.head(response.status().as_u16(), kind, has_session) {
                         StreamStep::Read => {
                             // Any other body is a refusal.
-                            if stream.has_events() && awaited.take().is_some() {
+                            let is_carried = matches!(name, Name::Carried(_));
+                            if stream.has_events() && (awaited.take().is_some() || is_carried) {
                                 let _ = heads.send(Report { name, said: Said::Listening }).await;
                             }
                             let read = self.read(name, &mut stream, response, &reports);
@@ -328,7 +331,7 @@ impl Wire {
     ) -> Result<(Response<Incoming>, Link), String> {
         let (method, headers, body, _charge) = match post {
             Some((headers, Message { bytes, charge })) => {
-                (Method::POST, headers, Bytes::from(bytes), Some(charge))
+                (Method::POST, headers, Bytes::from(bytes), charge)
             }
             None => {
                 let last = last_event_id.map(|id| (LAST_EVENT_ID, id.into()));

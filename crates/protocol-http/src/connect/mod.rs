@@ -42,6 +42,7 @@
 //!
 //! A message is charged to [`Options::account`] until the server takes it: while it waits to be posted, and on its way.
 
+mod carry;
 mod driver;
 mod exchange;
 mod link;
@@ -53,6 +54,7 @@ use std::io;
 
 use protocol_async::{Incoming, Options, Peer};
 
+pub use self::carry::{Carried, carry};
 use self::driver::Driver;
 pub use self::opened::{Open, ServerStream};
 pub use self::options::{ClientOptions, Unheard, Untaken};

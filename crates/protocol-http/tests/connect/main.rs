@@ -4,6 +4,7 @@
 
 mod acp;
 mod broken;
+mod carry;
 mod host;
 mod http2;
 mod memory;

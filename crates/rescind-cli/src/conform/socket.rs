@@ -1,27 +1,33 @@
-//! Servers and clients at the other end of a WebSocket: each case has a connection of its own.
+//! Servers and clients at the other end of a WebSocket, and servers behind HTTP: each case has a connection of its own.
 
 use std::io;
 use std::path::PathBuf;
+use std::pin::pin;
 use std::sync::mpsc;
 use std::thread;
 
 use futures_util::{SinkExt, StreamExt, future};
-use rescind_conform::{Link, Target};
+use protocol_core::{Dialect, WireId};
+use protocol_http::connect::{self, Carried, ClientOptions};
+use protocol_json::{path, string, value};
+use rescind_conform::{LOSS, Link, Target};
 use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncWrite, AsyncWriteExt, BufReader};
 use tokio::net::TcpStream;
+use tokio::sync::mpsc::channel;
 use tokio_tungstenite::WebSocketStream;
 use tungstenite::Message;
 use tungstenite::protocol::WebSocketConfig;
 
-use crate::address::Address;
+use crate::address::Listen;
 use crate::call::handshake;
+use crate::http_client::{PATIENCE, reach};
 use crate::tls::Trust;
 use crate::token;
 
 /// A server that runs already: where it is, and how it is reached.
 #[derive(Debug)]
 pub(super) struct Socket {
-    pub(super) address: Address,
+    pub(super) address: Listen,
     pub(super) token_file: Option<PathBuf>,
     pub(super) ca: Option<PathBuf>,
 }
@@ -37,21 +43,36 @@ impl Target for Socket {
         thread::spawn(move || -> io::Result<()> {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
             runtime.block_on(async {
-                let opened = handshake(&address, &trust, secret, WebSocketConfig::default()).await;
                 let near = TcpStream::from_std(near)?;
-                match opened {
-                    Ok(socket) => {
-                        // Whoever started this is waiting for it.
-                        let _ = tell.send(Ok(()));
-                        carry(socket, near).await;
+                // Whoever started this is waiting for it.
+                let opened = |why: Result<(), String>| drop(tell.send(why));
+                match address {
+                    Listen::WebSocket(address) => {
+                        let config = WebSocketConfig::default();
+                        match handshake(&address, &trust, secret, config).await {
+                            Ok(socket) => {
+                                opened(Ok(()));
+                                carry(socket, near).await;
+                            }
+                            Err(error) => opened(Err(format!("{address}: {error}"))),
+                        }
                     }
-                    Err(error) => drop(tell.send(Err(error))),
+                    Listen::Http(address) => {
+                        let dialect = Dialect::MCP_HTTP;
+                        match reach(&address, &dialect, &trust, secret, PATIENCE).await {
+                            Ok((target, options)) => {
+                                opened(Ok(()));
+                                carry_over_http(target, options, near).await;
+                            }
+                            Err(why) => opened(Err(why)),
+                        }
+                    }
                 }
                 Ok(())
             })
         });
         let opened = told.recv().map_err(|_| io::Error::other("there is no runtime"))?;
-        opened.map_err(|error| io::Error::other(format!("{}: {error}", self.address)))?;
+        opened.map_err(io::Error::other)?;
         Ok(link)
     }
 }
@@ -80,14 +101,47 @@ pub(super) async fn carry<S: AsyncRead + AsyncWrite + Unpin>(
     let here = async move {
         while let Some(Ok(message)) = from_them.next().await {
             let is_data = message.is_text() || message.is_binary();
-            // Between the members of JSON a line break is a space.
-            let one_line = |byte| if matches!(byte, b'\n' | b'\r') { b' ' } else { byte };
-            let mut line: Vec<u8> = message.into_data().iter().copied().map(one_line).collect();
-            line.push(b'\n');
-            if is_data && write.write_all(&line).await.is_err() {
+            if is_data && write.write_all(&line(&message.into_data())).await.is_err() {
                 return;
             }
         }
     };
     future::join(there, here).await;
+}
+
+/// Returns a message as a line. Between the members of JSON a line break is a space.
+fn line(message: &[u8]) -> Vec<u8> {
+    let one_line = |byte: &u8| if matches!(byte, b'\n' | b'\r') { b' ' } else { *byte };
+    message.iter().map(one_line).chain([b'\n']).collect()
+}
+
+/// Carries lines to a server behind HTTP, and its messages here as lines, until either side ends.
+async fn carry_over_http(target: connect::Target, options: ClientOptions, near: TcpStream) {
+    let (read, mut write) = near.into_split();
+    let (there, inputs) = channel(1);
+    let said = async move {
+        let mut lines = BufReader::new(read).lines();
+        while let Ok(Some(line)) = lines.next_line().await {
+            let input = loss(&line).map_or_else(|| Carried::Message(line.into()), Carried::Loss);
+            if there.send(input).await.is_err() {
+                return;
+            }
+        }
+    };
+    // Whoever reads no more ends the lines, too.
+    let receive = async |message: Vec<u8>| drop(write.write_all(&line(&message)).await);
+    let carried = connect::carry(target, options, inputs, receive);
+    // The session ends after the lines, and the lines need not end with it.
+    let (said, carried) = (pin!(said), pin!(carried));
+    if let future::Either::Left(((), carried)) = future::select(said, carried).await {
+        carried.await;
+    }
+}
+
+/// Returns the request whose response stream a line is to close.
+fn loss(line: &str) -> Option<WireId> {
+    let json = value(line)?;
+    let method = string(path(json, &["method"])?.get())?;
+    let id = path(json, &["params", "id"]).filter(|_| method == LOSS)?;
+    WireId::from_json(id.get())
 }

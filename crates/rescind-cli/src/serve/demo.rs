@@ -10,6 +10,7 @@ use protocol_blocking::{
 use protocol_core::{CallOptions, Violation, WireId};
 
 use super::methods::{self, CHUNK_EVERY, CHUNKS, Count, Methods, Session, Sleep, Update};
+use super::outcomes::Outcomes;
 use crate::dialect::Spoken;
 
 /// The handler behind `rescind serve --runtime blocking` and `single`.
@@ -20,7 +21,7 @@ pub(crate) struct Demo {
 
 impl Demo {
     pub(crate) fn new(spoken: Spoken) -> Self {
-        Self { methods: Methods::new(spoken) }
+        Self { methods: Methods::new(spoken, Outcomes::default()) }
     }
 
     /// Whether LSP's `shutdown` has been asked for.

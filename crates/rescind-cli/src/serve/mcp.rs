@@ -17,7 +17,7 @@ struct Tool {
     arguments: &'static [(&'static str, &'static str)],
 }
 
-const TOOLS: [Tool; 6] = [
+const TOOLS: [Tool; 7] = [
     Tool { name: "echo", description: "Answers with its arguments", arguments: &[] },
     Tool {
         name: "sleep",
@@ -43,6 +43,11 @@ const TOOLS: [Tool; 6] = [
         name: "nested",
         description: "Calls the client's sleep",
         arguments: &[("ms", "integer")],
+    },
+    Tool {
+        name: "outcome",
+        description: "Tells how the call with that progress token ended",
+        arguments: &[("token", "string")],
     },
 ];
 

@@ -13,12 +13,21 @@ use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Value, json};
 
 use super::mcp;
+use super::outcomes::Outcomes;
 use crate::dialect::{Family, Spoken};
 use crate::terminal::{Line, say};
 
 /// Methods that take no time, in any protocol.
-pub(super) const IMMEDIATE: [&str; 7] =
-    ["echo", "fail", "initialize", "ping", "server/discover", "session/new", "tools/list"];
+pub(super) const IMMEDIATE: [&str; 8] = [
+    "echo",
+    "fail",
+    "initialize",
+    "outcome",
+    "ping",
+    "server/discover",
+    "session/new",
+    "tools/list",
+];
 
 /// Pieces that a prompt is answered in.
 pub(super) const CHUNKS: u32 = 50;
@@ -32,6 +41,7 @@ pub(super) struct Methods {
     spoken: Mutex<Spoken>,
     sessions: AtomicU64,
     shut_down: AtomicBool,
+    outcomes: Outcomes,
 }
 
 #[derive(Deserialize)]
@@ -49,6 +59,11 @@ pub(super) struct Count {
 struct Fail {
     code: i64,
     message: String,
+}
+
+#[derive(Deserialize)]
+struct Outcome {
+    token: String,
 }
 
 #[derive(Deserialize)]
@@ -81,11 +96,12 @@ impl Count {
 }
 
 impl Methods {
-    pub(super) fn new(spoken: Spoken) -> Self {
+    pub(super) fn new(spoken: Spoken, outcomes: Outcomes) -> Self {
         Self {
             spoken: Mutex::new(spoken),
             sessions: AtomicU64::new(0),
             shut_down: AtomicBool::new(false),
+            outcomes,
         }
     }
 
@@ -121,6 +137,10 @@ impl Methods {
             (_, "fail") => {
                 let Fail { code, message } = request.params()?;
                 Err(RpcError::new(code, message).into())
+            }
+            (_, "outcome") => {
+                let Outcome { token } = request.params()?;
+                json(&json!({ "outcome": self.outcomes.of(&token) }))
             }
             (Family::Acp { version }, "initialize") => json(&json!({
                 "protocolVersion": version,
@@ -167,6 +187,7 @@ impl Methods {
 
     /// The answer to a request, made of what its work came to.
     pub(super) fn answer(&self, request: &Request, answer: Answer) -> Answer {
+        self.outcomes.keep(request, &answer);
         match (self.family(), request.method.as_str()) {
             (Family::Mcp { revision }, "tools/call") => mcp::tool_answer(revision, answer),
             _ => answer,

@@ -7,6 +7,7 @@ mod guesses;
 mod mcp;
 mod methods;
 mod operations;
+mod outcomes;
 mod router;
 mod websocket;
 
@@ -35,6 +36,7 @@ use crate::tls::Acceptor;
 use crate::{input, note, output_error, usage_error};
 pub(crate) use demo::Demo;
 use guesses::Guesses;
+use outcomes::Outcomes;
 use router::AsyncDemo;
 use websocket::Local;
 
@@ -98,6 +100,8 @@ const METHODS: &str = r#"Methods, all of which but `stubborn` stop when they are
   stubborn {"ms"}             as sleep, but ignores cancels
   fail {"code", "message"}    answers with that error
   nested {"ms"}               calls the caller's `sleep`, and cancels that when it is cancelled
+  outcome {"token"}           says how the MCP call with that progress token ended, to every session:
+                              finished, cancelled or unknown
 
 They are called by these names in every dialect; in MCP they are tools too, for `tools/call`.
 
@@ -261,10 +265,12 @@ fn serve_http(args: &ServeArgs, address: &Address, recording: &Session) -> ExitC
     let spoken = args.dialect.spoken_at(args.listen.as_ref());
     let service = Service::new(&spoken, address, &args.clients, recording.recorder());
     let ending = Ending::catch("rescind serve", recording);
+    let outcomes = Outcomes::default();
     let served = service.and_then(|service| {
         note(format_args!("rescind serve: {}", service.memory()));
         http::run(service.listen(&ending, (args.grace, FLUSH), move |_peer, incoming| {
-            let demo = AsyncDemo::new(spoken.clone(), TokioTimer::start());
+            let (timer, outcomes) = (TokioTimer::start(), outcomes.clone());
+            let demo = AsyncDemo::with_outcomes(spoken.clone(), timer, outcomes);
             async move {
                 demo.serve(&incoming).await;
             }

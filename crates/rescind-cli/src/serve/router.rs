@@ -9,6 +9,7 @@ use protocol_router::Router;
 use serde_json::value::RawValue;
 
 use super::methods::{self, CHUNK_EVERY, CHUNKS, Count, Methods, Session, Sleep, Update};
+use super::outcomes::Outcomes;
 use crate::dialect::Spoken;
 
 /// The handlers behind `rescind serve --runtime tokio` and `smol`.
@@ -22,7 +23,12 @@ type Context = protocol_router::Context;
 
 impl<T: Timer<Sleep: Send>> AsyncDemo<T> {
     pub(super) fn new(spoken: Spoken, timer: T) -> Self {
-        Self { methods: Arc::new(Methods::new(spoken)), timer }
+        Self::with_outcomes(spoken, timer, Outcomes::default())
+    }
+
+    /// Creates one that keeps outcomes where others do.
+    pub(super) fn with_outcomes(spoken: Spoken, timer: T, outcomes: Outcomes) -> Self {
+        Self { methods: Arc::new(Methods::new(spoken, outcomes)), timer }
     }
 
     /// Whether LSP's `shutdown` has been asked for.

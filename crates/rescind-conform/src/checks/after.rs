@@ -26,7 +26,7 @@ pub(super) const AFTER: &[Check] = &[
             ENDED_IN_MCP_2026,
             ABP.should("Every cancel is one, and stops its operation."),
         ])
-        .needs(&[Need::Slow, Need::ReadsOn])
+        .needs(&[Need::Slow, Need::ReadsOn, Need::Message])
         .steps(&[EachCancelled(24), Next])
         .rules(&[EachAsFirst, NextAnswered])
         .witness("A request that is sent after each cancel is answered, so the cancel was read; in the end the same work is done from its beginning to its end."),

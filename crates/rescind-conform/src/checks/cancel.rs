@@ -4,7 +4,7 @@ use super::base::*;
 
 /// A slow request that is cancelled, and ends as the protocol wants.
 const fn ended(id: &'static str, title: &'static str) -> Check {
-    check(id, title).needs(&[Need::Slow]).rules(END_OF_A)
+    check(id, title).needs(&[Need::Slow, Need::Message]).rules(END_OF_A)
 }
 
 /// In their order.
@@ -12,7 +12,7 @@ pub(super) const CANCEL: &[Check] = &[
     ended("cancel/one-read", "a request and its cancel that wait in one read: the request ends as the protocol wants")
         .steps(&[OneRead(&[SLOW_A, Cancel('a')]), Settled('a')]),
     check("cancel/running", "a cancel while the request is at work: it ends as the protocol wants")
-        .needs(&[Need::Slow, Need::ReadsOn])
+        .needs(&[Need::Slow, Need::ReadsOn, Need::Message])
         .steps(&[
             Rounds {
                 steps: &[Send(&[SLOW_A]), Started('a'), Send(&[Cancel('a')]), Settled('a')],
@@ -24,6 +24,7 @@ pub(super) const CANCEL: &[Check] = &[
         .witness("Progress of the request, or an answer to another while it was at work, says that it had begun; then as cancel/one-read."),
     check("cancel/late", "a cancel of an answered request: no second answer, and nothing else")
         .clauses(IGNORED)
+        .needs(&[Need::Message])
         .steps(&[Send(&[Quick('a', Fresh)]), Answered('a'), Send(&[Cancel('a')]), Next, Next])
         .rules(&[AnsweredOnce('a'), NextAnswered])
         .witness("Two requests, sent after the cancel one after the other, are answered."),
@@ -36,6 +37,7 @@ pub(super) const CANCEL: &[Check] = &[
         ]),
     check("cancel/unknown", "a cancel of an id that was never used: nothing is said about it")
         .clauses(IGNORED)
+        .needs(&[Need::Message])
         .steps(&[Next, Send(&[CancelId("900001"), CancelId("\"never\"")]), Next, Next])
         .rules(&[NothingUnderToken("900001"), NothingUnderToken("\"never\""), NextAnswered])
         .witness("Two requests, sent after the cancels one after the other, are answered."),
@@ -51,7 +53,7 @@ pub(super) const CANCEL: &[Check] = &[
         .witness("After each of them the next request is answered. They may be refused."),
     check("cancel/other-type", "7 is in flight and \"7\" is cancelled: 7 goes on")
         .clauses(NOT_NAMED_BY_TYPE)
-        .needs(&[Need::Slow])
+        .needs(&[Need::Slow, Need::Message])
         .steps(&[OneRead(&[Slow('a', Token("7")), CancelId("\"7\"")]), Next, Settled('a')])
         .rules(&[Undisturbed('a'), NextAnswered]),
     check("cancel/spares-others", "one of three requests is cancelled: the other two are answered")
@@ -66,6 +68,7 @@ pub(super) const CANCEL: &[Check] = &[
         .witness("Both answers."),
     check("cancel/before-request", "a cancel that is written before its request does not keep that from being answered")
         .clauses(&[JSON_RPC.of(CANCELLING).should("Messages of one stream are read in order: a cancel of what is not in flight is ignored.")])
+        .needs(&[Need::OneStream])
         .steps(&[Next, OneRead(&[CancelId("41"), Slow('a', Token("41"))]), Next, Settled('a')])
         .rules(&[Undisturbed('a'), NextAnswered]),
     ended("cancel/more-members", "a cancel with members that the server does not know is a cancel")
@@ -89,12 +92,12 @@ pub(super) const CANCEL: &[Check] = &[
             ABP.must("A cancelled call is answered once, whenever the cancel comes."),
             DAP.must("A cancelled request is answered once, whenever the cancel comes."),
         ])
-        .needs(&[Need::Slow])
+        .needs(&[Need::Slow, Need::Message])
         .steps(&[AnyMoment, Next])
         .rules(&[AllEnded, NextAnswered]),
     check("cancel/output-full", "a cancel while nobody reads the server's output: it is read, and the connection lives on")
         .clauses(LIVES_ON)
-        .needs(&[Need::Slow])
+        .needs(&[Need::Slow, Need::OneStream])
         .steps(&[OutputFull(&[SLOW_A, Cancel('a')]), Settled('a')])
         .rules(&[AllEnded, NextAnswered]),
     ended("cancel/id-zero", "the request with id 0 can be cancelled")

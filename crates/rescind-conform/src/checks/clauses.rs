@@ -31,6 +31,10 @@ pub(crate) const MCP: Source =
     Source::new(&[McpUntil2025], page!(mcp "2025-11-25/basic/utilities/cancellation"));
 pub(crate) const MCP_NEW: Source =
     Source::new(&[Mcp2026], page!(mcp "2026-07-28/basic/utilities/cancellation"));
+pub(crate) const MCP_CLOSED: Source =
+    Source::new(&[Mcp2026], page!(mcp "2026-07-28/basic/patterns/cancellation"));
+pub(crate) const MCP_HTTP: Source =
+    Source::new(&[McpUntil2025], page!(mcp "2025-11-25/basic/transports#streamable-http"));
 pub(crate) const MCP_PROGRESS: Source =
     Source::new(&[McpUntil2025], page!(mcp "2025-11-25/basic/utilities/progress"));
 pub(crate) const MCP_STDIO: Source =

@@ -93,6 +93,7 @@ pub(super) const CONNECTION: &[Check] = &[
             JSON_RPC.of(&[JsonRpc, Acp, AcpV2, AcpDraft, Lsp, Abp, Erlmcp]).must("What is sent is a message of the protocol."),
             DAP_BASE.of(&[Dap, DapPlain]).must("What is sent is a message of the protocol."),
         ])
+        .needs(&[Need::OneStream])
         .steps(&[Next, OneRead(&[SLOW_A, Cancel('a')]), Next, Natural('t'), Next])
         .rules(&[Clean])
         .witness("The server has been opened, called, cancelled and called again."),
@@ -117,6 +118,7 @@ pub(super) const CONNECTION: &[Check] = &[
             OURS.of(&[JsonRpc, Acp, AcpV2, AcpDraft, Abp, Erlmcp]).should("Servers that nobody talks to any more end."),
             OURS.of(&[Dap, DapPlain]).should("Adapters that nobody talks to any more end."),
         ])
+        .needs(&[Need::OneStream])
         .steps(&[Send(&[SLOW_A]), Next, End])
         .rules(&[Exited])
         .witness("The end of its output, and of the process, within the patience."),

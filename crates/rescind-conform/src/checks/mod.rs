@@ -5,6 +5,7 @@ mod base;
 mod cancel;
 pub(crate) mod clauses;
 mod connection;
+mod http;
 mod stop;
 mod work;
 
@@ -14,5 +15,6 @@ use crate::check::Check;
 
 /// The table of all checks of servers.
 pub static CHECKS: LazyLock<Vec<Check>> = LazyLock::new(|| {
-    [cancel::CANCEL, work::WORK, stop::STOPS, after::AFTER, connection::CONNECTION].concat()
+    [cancel::CANCEL, work::WORK, stop::STOPS, after::AFTER, connection::CONNECTION, http::HTTP]
+        .concat()
 });

@@ -12,7 +12,7 @@ pub(super) const WORK: &[Check] = &[
             MCP_PROGRESS.should("Processing stops, and with it progress."),
             ENDED_IN_MCP_2026,
         ])
-        .needs(&[Need::Slow, Need::Progress, Need::ReadsOn])
+        .needs(&[Need::Slow, Need::Progress, Need::ReadsOn, Need::Message])
         .steps(&[Send(&[SLOW_A]), Started('a'), Send(&[Cancel('a')]), Next, Natural('t'), Next])
         .rules(&[NoProgressAfter('a')])
         .witness("A request that was sent after the cancel is answered, so the cancel was read; then the same work is done anew, with its progress."),
@@ -86,6 +86,7 @@ pub(super) const WORK: &[Check] = &[
             JSON_RPC.of(&[McpUntil2025, Mcp2026]).must("Every request is answered at most once."),
             DAP_BASE.must("Every request is answered once."),
         ])
+        .needs(&[Need::Message])
         .steps(&[Burst(1000), Next])
         .rules(&[AllEnded, NextAnswered]),
     check("load/half-cancelled", "sixty-four requests in one write, half of them cancelled: the others are answered")

@@ -6,7 +6,7 @@ use protocol_core::{Dialect, Violation};
 use serde_json::json;
 
 use super::judge;
-use crate::check::Rule;
+use crate::check::{Rule, WorkEnd};
 use crate::facts::Facts;
 use crate::play::{Made, Next, Play};
 use crate::session::{Session, What};
@@ -78,12 +78,17 @@ fn add(play: &mut Play<'_>, entry: &str) {
         }
         ["theirs", id] => drop(play.theirs_for.insert('a', id.into())),
         ["ended", by_itself] => play.ended = Some(by_itself == "cleanly"),
+        ["told", end] => drop(play.witnessed.insert('a', end_of(end))),
         ["ratio", ratio] => play.ratio = ratio.parse().ok(),
         ["quiet"] => play.silent = at..usize::MAX,
         ["loud"] => play.silent.end = at,
         _ => return hear(&mut play.session, entry),
     }
     push(&mut play.session, What::Sent(entry.into()));
+}
+
+fn end_of(word: &str) -> WorkEnd {
+    if word == "cancelled" { WorkEnd::Cancelled } else { WorkEnd::Finished }
 }
 
 fn made(id: &str) -> Made {
@@ -524,6 +529,20 @@ fn a_cancel_frees_a_server_in_half_of_the_time() {
             ("next 7", "it was not timed"),
         ],
     );
+}
+
+#[test]
+fn work_has_ended_as_the_witness_tells_and_without_one_nobody_knows() {
+    let (cancelled, finished) = ("ask a 7; told cancelled", "ask a 7; told finished");
+    let goes_on = Rule::Work('a', WorkEnd::Finished);
+    let is_cancelled = Rule::Work('a', WorkEnd::Cancelled);
+    let unknown = ("ask a 7", "unclear: nobody knows how the work of request 7 ended");
+    holds("mcp-2025-11-25-http", goes_on, &[finished]);
+    holds("mcp-2026-07-28-http", is_cancelled, &[cancelled]);
+    let lost = (cancelled, "the work of request 7 was cancelled");
+    breaks("mcp-2025-11-25-http", goes_on, &[lost, unknown]);
+    let ignored = (finished, "the work of request 7 went on to its end");
+    breaks("mcp-2026-07-28-http", is_cancelled, &[ignored, unknown]);
 }
 
 #[test]

@@ -63,6 +63,8 @@ fn what_a_server_lacks_is_said_and_is_no_verdict() {
     lacks(Need::ReadsOn, "acp", busy, |facts| facts.slow = slow(true, false));
     let asks_nothing = "no request is known that makes the server ask something (--reverse)";
     lacks(Need::Reverse, "acp", asks_nothing, |_| {});
+    let untold = "no request is known that tells how the work of another ended (--witness)";
+    lacks(Need::Witness, "acp", untold, |_| {});
 }
 
 #[test]
@@ -79,6 +81,15 @@ fn a_check_is_played_with_a_server_that_has_what_it_needs() {
 fn a_check_applies_where_there_is_a_clause_and_what_it_is_about() {
     assert_eq!(said(Need::Process, "acp", |_| {}), NotApplicable);
     assert_eq!(said(Need::Slow, "lsp", |_| {}), NotApplicable);
+    let newest = "mcp-2026-07-28";
+    let over_http = "mcp-2026-07-28-http";
+    for (need, on_streams) in [(Need::OneStream, true), (Need::Message, true), (Need::Http, false)]
+    {
+        assert_eq!(said(need, newest, |_| {}) == NotApplicable, !on_streams, "{need:?}");
+        assert_eq!(said(need, over_http, |_| {}) == NotApplicable, on_streams, "{need:?}");
+    }
+    // In a session, a cancel is a message over HTTP too.
+    assert!(Facts::unknown(Dialect::MCP_2025_11_25_HTTP).applies(Need::Message));
 }
 
 #[test]

@@ -12,6 +12,8 @@ use std::time::{Duration, Instant};
 mod agent;
 #[path = "dap.rs"]
 mod dap;
+#[path = "mcp.rs"]
+mod mcp;
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -82,6 +84,7 @@ pub(crate) enum Fault {
     KeepsStops,
     StopsAllSessions,
     WaitsAfterStops,
+    CancelsWhatIsLost,
 }
 
 #[derive(Deserialize)]
@@ -106,6 +109,8 @@ struct Server {
     out: SyncSender<String>,
     table: Mutex<Table>,
     turns: agent::Turns,
+    /// Whether the end of a response stream cancels its request.
+    has_streams: bool,
 }
 
 #[derive(Default)]
@@ -129,6 +134,8 @@ struct Table {
     began: HashMap<String, usize>,
     /// DAP: the commands of the requests.
     commands: HashMap<String, String>,
+    /// How the work ended, by the tokens of its progress.
+    outcomes: HashMap<String, &'static str>,
 }
 
 /// Serves standard input and output.
@@ -159,6 +166,7 @@ pub(crate) fn serve(fault: Fault, dialect: &str) {
         out,
         table: Mutex::default(),
         turns: agent::Turns::default(),
+        has_streams: dialect == "mcp-2026-07-28-http" || fault == Fault::CancelsWhatIsLost,
     });
     if protocol == Protocol::Dap {
         while let Some(message) = dap::frame(&mut io::stdin().lock()) {
@@ -219,6 +227,7 @@ impl Server {
                 self.request(&id, method, &message.params.unwrap_or_default());
             }
             (Some(method), None) if method == self.cancel_method() => self.cancel(message.params),
+            (Some("$/loss"), None) => self.lose(&message.params.unwrap_or_default()["id"]),
             (Some("session/cancel"), None) => self.stop(&message.params.unwrap_or_default()),
             (None, Some(id)) => self.permitted(&id),
             (Some(_), None) if self.fault == Fault::AnswersNotifications => {
@@ -266,8 +275,10 @@ impl Server {
                 self.register(move || server.work(&id, Duration::from_millis(50), None));
             }
             "initialize" => self.answer(id, &json!({ "result": self.initialized() })),
+            "server/discover" if self.has_streams => self.answer(id, &json!({ "result": {} })),
+            "outcome" => self.outcome(id, arguments),
             "ping" => self.answer(id, &json!({ "result": {} })),
-            "tools/list" => self.answer(id, &json!({ "result": tools() })),
+            "tools/list" => self.answer(id, &json!({ "result": mcp::tools() })),
             "slow"
                 if self.fault == Fault::ForgetsDuplicates
                     && self.lock().at_work.contains_key(id) =>
@@ -368,6 +379,7 @@ impl Server {
             }
         };
         self.lock().at_work.remove(id);
+        self.keep_outcome(token.as_deref(), is_cancelled);
         match (is_cancelled, self.protocol) {
             (false, _) if id.starts_with("\"open-") => {
                 self.answer(id, &json!({ "result": self.initialized() }));
@@ -571,12 +583,4 @@ fn rounded(id: &str) -> String {
         }
         Err(_) => id.into(),
     }
-}
-
-fn tools() -> Value {
-    json!({ "tools": [{
-        "name": "slow",
-        "annotations": { "readOnlyHint": true },
-        "inputSchema": { "type": "object", "properties": { "ms": { "type": "integer" } }, "required": ["ms"] },
-    }] })
 }

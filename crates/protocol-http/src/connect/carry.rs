@@ -1,0 +1,168 @@
+//! A client without an endpoint, whose host writes the messages and chooses their ids.
+
+use alloc::collections::BTreeMap;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+
+use protocol_core::WireId;
+use tokio::sync::mpsc::{Receiver, Sender, channel};
+use tokio::task::{AbortHandle, JoinSet};
+use tokio::time::timeout;
+
+use super::driver::FAREWELL;
+use super::exchange::{Headers, Message, Name, Report, Said, Stream, Wire};
+use super::options::ClientOptions;
+use super::target::Target;
+use crate::client::{ClientSession, Lane, Outgoing, ResponseStream};
+
+/// The messages of one read that wait to be taken.
+const REPORTS: usize = 1;
+
+/// An input of [`carry`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Carried {
+    /// Posts a message.
+    Message(Vec<u8>),
+    /// Closes the response streams of the requests with this id, if there are any. It is a cancel, or a loss as networks have.
+    Loss(WireId),
+}
+
+/// Carries messages to a server of MCP and back, as they are. It is for tests of servers: no message is refused for what
+/// it says, and ids may be used twice.
+///
+/// It takes an input once the server has taken the one before. Of a request, that is seen by the head of its response, in
+/// revisions with sessions. The session ends with the inputs, and `carry` ends with it.
+pub async fn carry(
+    target: Target,
+    options: ClientOptions,
+    mut inputs: Receiver<Carried>,
+    mut receive: impl AsyncFnMut(Vec<u8>),
+) {
+    let mut carrier = Carrier {
+        session: ClientSession::with(options.rules),
+        wire: Arc::new(Wire::new(target, options)),
+        tasks: JoinSet::new(),
+        streams: BTreeMap::new(),
+        last: 0,
+        awaited: None,
+        reports: channel(REPORTS),
+    };
+    loop {
+        tokio::select! {
+            biased;
+            Some(Report { name, said }) = carrier.reports.1.recv() => match said {
+                Said::SessionGone => return,
+                Said::Message(message, session) => {
+                    carrier.received(name, &message, session.as_deref());
+                    receive(message).await;
+                }
+                Said::Listening => carrier.took(name),
+                Said::Over | Said::Refused(_) | Said::Lost(_) => carrier.over(name),
+            },
+            input = inputs.recv(), if carrier.awaited.is_none() => match input {
+                Some(Carried::Message(message)) => carrier.send(message),
+                Some(Carried::Loss(id)) => carrier.close(&id),
+                None => break,
+            },
+        }
+    }
+    carrier.tasks.shutdown().await;
+    if carrier.session.id().is_some() {
+        // The server may be gone.
+        let _ = timeout(FAREWELL, carrier.wire.delete(&carrier.session.headers())).await;
+    }
+}
+
+struct Carrier {
+    session: ClientSession,
+    wire: Arc<Wire>,
+    tasks: JoinSet<()>,
+    /// The response streams that are open, by the numbers of their requests.
+    streams: BTreeMap<u32, (WireId, AbortHandle)>,
+    last: u32,
+    /// The message that the server has not taken yet.
+    awaited: Option<(Name, Lane)>,
+    reports: (Sender<Report>, Receiver<Report>),
+}
+
+impl Carrier {
+    fn send(&mut self, message: Vec<u8>) {
+        let Some(Outgoing { headers, request, lane, .. }) = self.session.post(&message) else {
+            return;
+        };
+        let message = Message { bytes: message, charge: None };
+        let wire = self.wire.clone();
+        let Some(id) = request else {
+            let name = Name::InOrder(lane, None);
+            self.awaited = Some((name, lane));
+            self.spawn(name, async move { wire.post(headers, message, false).await });
+            return;
+        };
+        self.last += 1;
+        let name = Name::Carried(self.last);
+        self.awaited = self.session.rules().has_sessions.then_some((name, lane));
+        let task = self.exchange(name, Some(id.clone()), Some((headers, message)));
+        self.streams.insert(self.last, (id, task));
+    }
+
+    fn close(&mut self, id: &WireId) {
+        let is_named = |(request, _): &&(WireId, AbortHandle)| request == id;
+        // A task that is over takes no harm.
+        self.streams.values().filter(is_named).for_each(|(_, task)| task.abort());
+    }
+
+    fn exchange(
+        &mut self,
+        name: Name,
+        request: Option<WireId>,
+        post: Option<(Headers, Message)>,
+    ) -> AbortHandle {
+        let stream = ResponseStream::new(self.session.rules(), request, self.wire.options.stream);
+        let (wire, headers) = (self.wire.clone(), self.session.headers());
+        let reports = self.reports.0.clone();
+        self.spawn(name, wire.exchange(name, stream, post, headers, reports.clone(), reports))
+    }
+
+    fn spawn(
+        &mut self,
+        name: Name,
+        task: impl Future<Output = Said> + Send + 'static,
+    ) -> AbortHandle {
+        let reports = self.reports.0.clone();
+        self.tasks.spawn(async move {
+            let said = task.await;
+            // The carrier may be over.
+            let _ = reports.send(Report { name, said }).await;
+        })
+    }
+
+    fn received(&mut self, name: Name, message: &[u8], session: Option<&str>) {
+        match self.awaited {
+            Some((awaited, Lane::First)) if awaited == name => {
+                if self.session.opened(session, message) {
+                    self.awaited = None;
+                }
+            }
+            _ => self.took(name),
+        }
+    }
+
+    /// Goes on if this was awaited, unless it opens the session: then its response is.
+    fn took(&mut self, name: Name) {
+        self.awaited =
+            self.awaited.filter(|(awaited, lane)| *awaited != name || *lane == Lane::First);
+    }
+
+    fn over(&mut self, name: Name) {
+        while self.tasks.try_join_next().is_some() {}
+        if let Name::Carried(number) = name {
+            self.streams.remove(&number);
+        }
+        let is_awaited = self.awaited.take_if(|(awaited, _)| *awaited == name);
+        let rules = self.session.rules();
+        if matches!(is_awaited, Some((_, Lane::Last))) && rules.has_sessions {
+            self.exchange(Name::Stream(Stream::Own), None, None);
+        }
+    }
+}

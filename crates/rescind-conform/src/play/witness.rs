@@ -1,0 +1,87 @@
+//! The witness: a request whose result tells how the work of another ended.
+
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use super::Play;
+use crate::check::{Id, Name, WorkEnd};
+use crate::family::put;
+use crate::stop::Stop;
+use crate::wire::Outcome;
+
+/// The time after which a witness that knows no end yet is asked again.
+const AGAIN: Duration = Duration::from_millis(50);
+
+impl Play<'_> {
+    /// Returns the token of a request's progress. A witness may remember the tokens of other runs, so chance is a part.
+    pub(super) fn progress_token(&self, own: &str) -> String {
+        let own = own.trim_matches('"');
+        match self.facts.witness {
+            Some(_) => format!("progress-{own}-{:x}", fastrand::u64(..)),
+            None => format!("progress-{own}"),
+        }
+    }
+
+    /// Asks the witness about a request that is known to have ended so. Without the cancels, nothing is known.
+    pub(super) fn trust_witness(&mut self, name: Name, end: WorkEnd) -> Result<(), Stop> {
+        self.ask_witness(name)?;
+        match self.witnessed.get(&name) {
+            Some(told) if *told != end && !self.is_control => Err(Stop::NotExercised(format!(
+                "the witness proves nothing: it tells that work {told}, and it {end}"
+            ))),
+            _ => Ok(()),
+        }
+    }
+
+    /// Asks the witness until it tells how the work of a request ended, or that has had its time.
+    pub(super) fn ask_witness(&mut self, name: Name) -> Result<(), Stop> {
+        let made = self.made(name)?.clone();
+        let Some(witness) = &self.facts.witness else { return Ok(()) };
+        let params = put(&witness.params, &[("$TOKEN", json!(made.token))]);
+        let deadline = Instant::now() + self.patience + Duration::from_millis(self.slow_ms);
+        loop {
+            let asks = self.make(Id::Fresh).id;
+            let message = self.session.wire.request(&asks, &witness.method, &params, "");
+            self.session.send(&[message], false);
+            self.wait_for_response(&asks, &format!("a response of the witness to {asks}"))?;
+            let outcome = self.session.answers_to(&asks).next().map(|(_, outcome)| outcome);
+            let Some(Outcome::Result(result)) = outcome else {
+                return Err(Stop::NotExercised("the witness responds with an error".into()));
+            };
+            if let Some(end) = told(result) {
+                self.witnessed.insert(name, end);
+                return Ok(());
+            }
+            if Instant::now() > deadline {
+                let why = format!("the witness does not tell how the work of {made} ended");
+                return Err(Stop::Missed(why));
+            }
+            self.session.wait_for(AGAIN, &mut |_| false);
+        }
+    }
+}
+
+/// Returns what the result of a witness says. One with both words, or neither, says nothing.
+fn told(result: &Value) -> Option<WorkEnd> {
+    let text = result.to_string();
+    match (text.contains("finished"), text.contains("cancelled")) {
+        (true, false) => Some(WorkEnd::Finished),
+        (false, true) => Some(WorkEnd::Cancelled),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_witness_that_says_both_or_neither_says_nothing() {
+        let told = |text: &str| told(&json!({ "content": [{ "type": "text", "text": text }] }));
+        assert_eq!(told("it finished"), Some(WorkEnd::Finished));
+        assert_eq!(told(r#"{"ended":"cancelled"}"#), Some(WorkEnd::Cancelled));
+        assert_eq!(told("finished or cancelled"), None);
+        assert_eq!(told("running"), None);
+    }
+}
