@@ -11,7 +11,7 @@ use crate::session::What;
 use crate::stop::{Fault, TOO_LATE, broken};
 use crate::wire::{Heard, Outcome};
 
-mod turn;
+mod work;
 
 /// Cancelled requests free the server if it is not busy for longer than this part of the time.
 pub(crate) const FREED: f64 = 0.5;
@@ -38,7 +38,9 @@ pub(crate) fn is_excused_by_control(play: &Play<'_>, rule: Rule) -> bool {
                 | Rule::SameCapacity
                 | Rule::OthersUndisturbed
                 | Rule::StopAnswered(_)
-                | Rule::TurnEnded(_)
+                | Rule::WorkFinished(_)
+                | Rule::Accepted(_)
+                | Rule::QuietAfterResponse(_)
                 | Rule::QuietAfter(_)
                 | Rule::NextAnswered
                 | Rule::NothingUnder(_)
@@ -85,10 +87,13 @@ fn breaks(play: &Play<'_>, rule: Rule) -> Result<(), Fault> {
         Rule::AtWorkUntil(name, other) => {
             at_work_until(play, made(play, name)?, made(play, other)?)
         }
-        Rule::StopAnswered(name) => turn::stop_answered(play, made(play, name)?),
-        Rule::StopHonoured(name) => turn::stop_honoured(play, made(play, name)?),
-        Rule::TurnEnded(name) => turn::ended(play, made(play, name)?),
-        Rule::QuietAfter(name) => turn::quiet_after(play, name),
+        Rule::StopAnswered(name) => work::stop_answered(play, name),
+        Rule::StopHonoured(name) => work::stop_honoured(play, name),
+        Rule::WorkFinished(name) => work::finished(play, name),
+        Rule::StoppedBefore(name, other) => work::stopped_before(play, name, other),
+        Rule::QuietAfter(name) => work::quiet_after(play, name),
+        Rule::QuietAfterResponse(name) => work::quiet_after_response(play, name),
+        Rule::Accepted(name) => work::accepted(play, made(play, name)?),
         Rule::SaysCancelled(name) => {
             let id = &made(play, name)?.id;
             let holds = play.session.answers_to(id).any(|(_, outcome)| outcome.is_cancelled());

@@ -8,7 +8,7 @@ use serde_json::json;
 use super::judge;
 use crate::check::Rule;
 use crate::facts::Facts;
-use crate::play::{Made, Next, Play};
+use crate::play::{Made, Next, Play, Run, Stopping};
 use crate::session::{Session, What};
 use crate::stop::Fault;
 use crate::target::Link;
@@ -18,9 +18,10 @@ use crate::wire::Wire;
 /// What a rule finds wrong with a record.
 ///
 /// The record is written in words, with `;` between its entries: `ask a 7` is our request `a` under id 7, `crowd 7` one
-/// without a name, `next 7` a next request, `cancel 7` its cancel; `result 7` and `error 7 -32603` are answers; and what
+/// without a name, `next 7` a next request, `cancel 7` its cancel; `work a 7 s` is work
+/// `s` that request 7 begins, `stop 8` its stop; `result 7` and `error 7 -32603` are answers; and what
 /// begins with a brace is what the server says.
-fn broken(dialect: &str, rule: Rule, record: &str) -> Option<String> {
+pub(super) fn broken(dialect: &str, rule: Rule, record: &str) -> Option<String> {
     let dialect = Dialect::named(dialect).expect("there is such a dialect");
     let facts = Facts::unknown(dialect.clone());
     let link = Link::new(std::io::empty(), std::io::sink(), None);
@@ -75,6 +76,19 @@ fn add(play: &mut Play<'_>, entry: &str) {
         ["broken"] => {
             let violation = Violation::Parse { offset: 0 };
             return push(&mut play.session, What::Broken { violation });
+        }
+        ["work", name, id, on_wire] => {
+            let name = name.chars().next().expect("it has a name");
+            let run = Run { name: json!(on_wire), id: id.into(), begun_at: at, ..Run::default() };
+            play.runs.insert(name, run);
+        }
+        ["stop", id] => {
+            let run = play.runs.get_mut(&'a').expect("it was begun");
+            let is_named = run.name != "";
+            run.stops.push(Stopping { id: id.into(), at, is_named });
+        }
+        ["status", id] => {
+            play.runs.get_mut(&'a').expect("it was begun").asked.push(id.into());
         }
         ["theirs", id] => drop(play.theirs_for.insert('a', id.into())),
         ["ended", by_itself] => play.ended = Some(by_itself == "cleanly"),

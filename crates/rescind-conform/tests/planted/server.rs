@@ -12,6 +12,8 @@ use std::time::{Duration, Instant};
 mod agent;
 #[path = "dap.rs"]
 mod dap;
+#[path = "works.rs"]
+mod works;
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -82,6 +84,7 @@ pub(crate) enum Fault {
     KeepsStops,
     StopsAllSessions,
     WaitsAfterStops,
+    RefusesHeldPrompts,
 }
 
 #[derive(Deserialize)]
@@ -95,8 +98,10 @@ struct Message<'m> {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Protocol {
     Acp,
+    V2,
     Draft,
     Mcp,
+    Lsp,
     Dap,
 }
 
@@ -136,6 +141,8 @@ pub(crate) fn serve(fault: Fault, dialect: &str) {
     let protocol = match dialect {
         "acp-draft" => Protocol::Draft,
         "acp" => Protocol::Acp,
+        "acp-v2" => Protocol::V2,
+        "lsp" => Protocol::Lsp,
         "dap" => Protocol::Dap,
         _ => Protocol::Mcp,
     };
@@ -160,9 +167,10 @@ pub(crate) fn serve(fault: Fault, dialect: &str) {
         table: Mutex::default(),
         turns: agent::Turns::default(),
     });
-    if protocol == Protocol::Dap {
+    if matches!(protocol, Protocol::Dap | Protocol::Lsp) {
+        let take = if protocol == Protocol::Dap { Server::take_dap } else { Server::take };
         while let Some(message) = dap::frame(&mut io::stdin().lock()) {
-            server.take_dap(&message);
+            take(&server, &message);
         }
     } else {
         for line in io::stdin().lock().lines() {
@@ -183,7 +191,7 @@ fn write(lines: &Receiver<String>, protocol: Protocol) {
     let mut out = io::stdout().lock();
     for line in lines {
         let line: String = match protocol {
-            Protocol::Dap => line.lines().map(dap::framed).collect(),
+            Protocol::Dap | Protocol::Lsp => line.lines().map(dap::framed).collect(),
             _ => line + "\n",
         };
         if write!(out, "{line}").and_then(|()| out.flush()).is_err() {
@@ -219,7 +227,9 @@ impl Server {
                 self.request(&id, method, &message.params.unwrap_or_default());
             }
             (Some(method), None) if method == self.cancel_method() => self.cancel(message.params),
-            (Some("session/cancel"), None) => self.stop(&message.params.unwrap_or_default()),
+            (Some("session/cancel" | "window/workDoneProgress/cancel"), None) => {
+                self.stop(&message.params.unwrap_or_default());
+            }
             (None, Some(id)) => self.permitted(&id),
             (Some(_), None) if self.fault == Fault::AnswersNotifications => {
                 self.say(
@@ -232,9 +242,9 @@ impl Server {
 
     fn cancel_method(&self) -> &'static str {
         match self.protocol {
-            Protocol::Acp => "$/cancel_request",
+            Protocol::Acp | Protocol::V2 => "$/cancel_request",
             Protocol::Dap => "cancel",
-            Protocol::Draft => "$/cancelRequest",
+            Protocol::Draft | Protocol::Lsp => "$/cancelRequest",
             Protocol::Mcp => "notifications/cancelled",
         }
     }
@@ -268,6 +278,10 @@ impl Server {
             "initialize" => self.answer(id, &json!({ "result": self.initialized() })),
             "ping" => self.answer(id, &json!({ "result": {} })),
             "tools/list" => self.answer(id, &json!({ "result": tools() })),
+            _ if method.starts_with("tasks/") || params["task"].is_object() => {
+                self.of_task(id, method, params);
+            }
+            "count" => self.count(id, params),
             "slow"
                 if self.fault == Fault::ForgetsDuplicates
                     && self.lock().at_work.contains_key(id) =>
@@ -295,7 +309,9 @@ impl Server {
             "session/new" => self.open_session(id),
             "session/prompt" => {
                 let (server, id, params) = (self.clone(), id.to_owned(), params.clone());
-                thread::spawn(move || server.turn(&id, &params));
+                if let Some(ask) = self.begin_turn(&id, &params) {
+                    thread::spawn(move || server.turn(&id, &params, &ask));
+                }
             }
             _ if self.fault == Fault::IgnoresUnknownRequests && method.starts_with("$/") => {}
             _ if self.fault == Fault::AnswersOutOfOrder
@@ -324,7 +340,8 @@ impl Server {
     fn initialized(&self) -> Value {
         match self.protocol {
             Protocol::Mcp => {
-                json!({ "protocolVersion": "2025-11-25", "capabilities": { "tools": {} }, "serverInfo": { "name": "planted", "version": "1" } })
+                let tasks = json!({ "cancel": {}, "requests": { "tools": { "call": {} } } });
+                json!({ "protocolVersion": "2025-11-25", "capabilities": { "tools": {}, "tasks": tasks }, "serverInfo": { "name": "planted", "version": "1" } })
             }
             Protocol::Dap => json!({ "supportsCancelRequest": true }),
             _ => {
@@ -459,7 +476,7 @@ impl Server {
     }
 
     fn cancel_member(&self) -> &'static str {
-        if self.protocol == Protocol::Draft { "id" } else { "requestId" }
+        if matches!(self.protocol, Protocol::Draft | Protocol::Lsp) { "id" } else { "requestId" }
     }
 
     fn cancel(&self, params: Option<Value>) {
@@ -577,6 +594,7 @@ fn tools() -> Value {
     json!({ "tools": [{
         "name": "slow",
         "annotations": { "readOnlyHint": true },
+        "execution": { "taskSupport": "optional" },
         "inputSchema": { "type": "object", "properties": { "ms": { "type": "integer" } }, "required": ["ms"] },
     }] })
 }
