@@ -86,6 +86,7 @@ fn add(play: &mut Play<'_>, entry: &str) {
             let run = play.runs.get_mut(&'a').expect("it was begun");
             let is_named = run.name != "";
             run.stops.push(Stopping { id: id.into(), at, is_named });
+            play.ids.insert(id.into());
         }
         ["status", id] => {
             play.runs.get_mut(&'a').expect("it was begun").asked.push(id.into());
