@@ -14,6 +14,9 @@ use crate::wire::Outcome;
 /// Work that ends so soon after its stop was read may have been about to end.
 const ENDING: Duration = Duration::from_millis(250);
 
+/// Work that reports so often after a stop was read, its end included, was not about to end then.
+const ENOUGH: usize = 4;
+
 const REFUSED: Outcome = Outcome::Error { code: code::INVALID_PARAMS };
 
 fn run<'p>(play: &'p Play<'_>, name: Name) -> Result<&'p Run, Fault> {
@@ -154,6 +157,10 @@ pub(super) fn stopped_before(play: &Play<'_>, name: Name, other: Name) -> Result
     };
     let stopped_at = made(play, name)?.cancelled_at.unwrap_or(usize::MAX);
     let reports = |name| Ok::<_, Fault>(run(play, name)?.reports(&play.session).len());
+    // The reports of the other after the stop was read: it was not about to end.
+    let read_at = play.read_at(stopped_at).unwrap_or(usize::MAX);
+    let after = run(play, other)?.reports(&play.session).into_iter();
+    let meanwhile = after.filter(|(at, _)| *at > read_at).count();
     // Beside its beginning and its end.
     let is_whole = reports(other)? > 2 && reports(name)? >= reports(other)?;
     match (end(name)?, end(other)?) {
@@ -165,6 +172,9 @@ pub(super) fn stopped_before(play: &Play<'_>, name: Name, other: Name) -> Result
             Err(Fault::Unclear("the stopped work reports as much as the other".into()))
         }
         (_, None) => Err(Fault::Unclear("the other work never ends".into())),
+        (_, Some(_)) if meanwhile < ENOUGH => {
+            Err(Fault::Unclear("the other work was about to end".into()))
+        }
         _ => broken("the stopped work ends after work that was begun before it".into()),
     }
 }

@@ -112,6 +112,9 @@ fn a_progress_ends_once_and_nothing_is_reported_after_that() {
         [format!("{both}cancel 7; "), format!("{both}{}; cancel 7; ", other("end"))];
     assert_eq!(sooner(&format!("{begun}end; {}", other("end"))), None);
     let why = sooner(&format!("{begun}{}; end", other("end")));
+    assert_eq!(why.as_deref(), Some("unclear: the other work was about to end"));
+    let reports = vec![other("report"); 3].join("; ");
+    let why = sooner(&format!("{begun}next 20; result 20; {reports}; {}; end", other("end")));
     assert_eq!(why.as_deref(), Some("the stopped work ends after work that was begun before it"));
     let why = sooner(&format!("{over}end"));
     assert_eq!(why.as_deref(), Some("unclear: the other work ended before the stop was sent"));
