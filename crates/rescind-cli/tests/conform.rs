@@ -68,7 +68,8 @@ fn is_tried(dialect: &str, runtime: &str) -> bool {
 const AT_ONCE: usize = 3;
 
 /// Reasons for an open check: the server does one thing at a time, and its turns ask nothing.
-const SERIAL: [&str; 4] = [
+const SERIAL: [&str; 5] = [
+    "10 s passed without a sign of work",
     "the server asked nothing of us",
     "the server answers nothing else while it is at work",
     "10 s passed without an answer to the next request",
@@ -151,6 +152,62 @@ fn f115_serve_passes_every_must_without_an_argument() {
         assert!(said.lines().last().unwrap().starts_with("pass: "), "{dialect}:\n{said}");
         let untried = said.lines().find(|line| line.starts_with("not exercised MUST"));
         assert_eq!(untried, None, "{dialect}");
+    }
+}
+
+/// The checks of work that is stopped, in the dialects whose work goes on after its request.
+const STOPPED: [(&str, &[&str]); 3] = [
+    (
+        "acp-v2",
+        &[
+            "stop/answer",
+            "stop/running",
+            "stop/twice",
+            "stop/quiet",
+            "stop/next",
+            "stop/before",
+            "stop/spares-others",
+            "stop/uninserted",
+        ],
+    ),
+    (
+        "mcp-2025-11-25",
+        &[
+            "stop/answer",
+            "stop/twice",
+            "stop/quiet",
+            "stop/next",
+            "stop/before",
+            "stop/spares-others",
+        ],
+    ),
+    (
+        "lsp",
+        &[
+            "stop/answer",
+            "stop/sooner",
+            "stop/twice",
+            "stop/quiet",
+            "stop/next",
+            "stop/before",
+            "stop/spares-others",
+            "stop/own-token",
+        ],
+    ),
+];
+
+#[test]
+fn serve_stops_each_kind_of_work() {
+    for (dialect, checks) in STOPPED {
+        let only = ["--only", "stop", "--jobs", "8"];
+        let mut command = Command::new(RESCIND);
+        command.args(["conform", "server", "--dialect", dialect]).args(only);
+        command.args(["--", RESCIND, "serve", "--dialect", dialect]);
+        let said = text(&command.output().unwrap());
+        let passes =
+            |id: &&&str| said.lines().any(|it| it.starts_with("pass") && it.contains(**id));
+        let untried: Vec<_> = checks.iter().filter(|id| !passes(id)).collect();
+        assert!(untried.is_empty(), "{dialect}: {untried:?}\n{said}");
     }
 }
 

@@ -143,8 +143,8 @@ pub enum Need {
     ReadsOn,
     /// A request that makes the server ask something of us.
     Reverse,
-    /// A turn of an agent that reports something before it ends.
-    Turn,
+    /// Work with a name that can be stopped by it, and that is seen to run before it ends.
+    Work,
     /// A process, which can end and leave others behind.
     Process,
     /// One stream, which carries everything in order and ends. Over HTTP there is none.
@@ -213,10 +213,14 @@ pub enum Step {
     Capacity(usize),
     /// Waits until the server asks something of us for a request.
     AskedFor(Name),
-    /// Waits until a turn is seen to run: the agent has sent an update in its session.
-    TurnStarted(Name),
-    /// Waits until a stopped turn is over: it is answered, or the agent has done another turn since.
-    TurnSettled(Name),
+    /// Waits until work is seen to run, and learns its name where the server gives that.
+    WorkStarted(Name),
+    /// Waits until work has ended.
+    WorkOver(Name),
+    /// Waits until stopped work is over: it has ended, or the server has done other work since.
+    WorkSettled(Name),
+    /// Does the same work to its end where no end says whether it was a stop, to compare with that.
+    WorkWhole(Name),
     /// Answers every open request of the agent with the outcome `cancelled`.
     AnswerAsCancelled,
     /// Makes the slow request several times, cancelled and not, and keeps how long each took.
@@ -264,12 +268,16 @@ pub enum Item {
     Quick(Name, Id),
     /// A request that makes the server ask something of us.
     Reverse(Name),
-    /// A prompt, in a session of its own.
-    Turn(Name),
-    /// A prompt in the session of another.
-    TurnAfter(Name, Name),
-    /// The stop of the session that a turn is in, or will be in.
+    /// The request that begins work: a prompt in a session of its own, a call that becomes a task.
+    Work(Name),
+    /// The same under the name of other work, where we choose the name.
+    WorkAfter(Name, Name),
+    /// The same under a token of ours, which is the token of the request.
+    WorkUnderToken(Name),
+    /// The stop of work, by the name that it has or will have. If nobody knows the name yet, it stops nothing.
     Stop(Name),
+    /// The question for the status of work, where there is one.
+    Status(Name),
     /// The request that opens the session.
     Opening(Name),
     /// The cancel of a request.
@@ -389,18 +397,24 @@ pub enum Rule {
     TheirsKept(Name),
     /// A request had no result when another, which was sent after it, was answered.
     AtWorkUntil(Name, Name),
-    /// A stopped turn was answered once, and not with an error.
+    /// Stopped work ended as the protocol wants, and its stops were answered so if they are requests.
     StopAnswered(Name),
-    /// The response to a stopped turn says that it was stopped.
+    /// The end of stopped work says that it was stopped.
     StopHonoured(Name),
-    /// A turn that nobody stopped was answered once, with a result that does not say that it was stopped.
-    TurnEnded(Name),
-    /// Nothing was reported in the session of a turn after the response.
+    /// Work that nobody stopped went on to its end, which does not say that it was stopped.
+    WorkFinished(Name),
+    /// Stopped work ended before other work that was begun before it, and takes as long.
+    StoppedBefore(Name, Name),
+    /// Nothing was reported of work after its end, and its status is what it was then.
     QuietAfter(Name),
+    /// Nothing was reported under a token of ours after the response to its request.
+    QuietAfterResponse(Name),
+    /// A prompt was accepted, or is answered as cancelled.
+    Accepted(Name),
     /// Something under the id of a request says that it was cancelled.
     SaysCancelled(Name),
-    /// The work of a request ended so.
-    Work(Name, WorkEnd),
+    /// The witness tells that the work of a request ended so.
+    EndedAs(Name, WorkEnd),
     /// The server ended by itself after its input had.
     Exited,
     /// It left nothing running.

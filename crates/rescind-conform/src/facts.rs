@@ -30,10 +30,10 @@ pub(crate) struct Facts {
     pub(crate) reverse: Option<Request>,
     /// A request whose result tells how the work of another ended.
     pub(crate) witness: Option<Request>,
-    /// The prompt of an agent's turn that reports something before it ends.
-    pub(crate) turn: Option<Request>,
+    /// The request that begins work that can be stopped.
+    pub(crate) work: Option<Request>,
     /// The reason why there is none.
-    pub(crate) no_turn: String,
+    pub(crate) no_work: String,
     /// Whether it is a process of its own.
     pub(crate) is_process: bool,
     /// Its name and version, as it says.
@@ -71,8 +71,8 @@ impl Slow {
 
 /// The reason why nothing is known that takes a server its time.
 const NO_SLOW: &str = "no request is known that takes its time (--slow METHOD PARAMS)";
-/// The reason why no turn is known.
-const NO_TURN: &str = "no turn is known that can be stopped (--slow session/prompt PARAMS)";
+/// The reason why no work is known.
+const NO_WORK: &str = "no work is known that can be stopped (--slow METHOD PARAMS)";
 /// The time that a server may take to say that it does not know the newest opening.
 const FALLBACK: Duration = Duration::from_secs(10);
 /// The characters of a server's name that are told.
@@ -187,36 +187,18 @@ impl Facts {
         Ok(())
     }
 
-    /// Finds a turn that an agent reports something of before it ends, and stops it.
-    pub(crate) fn find_turn(
-        &mut self,
-        target: &dyn Target,
-        options: &Options,
-    ) -> Result<(), Unreached> {
-        let own = options.slow.clone().filter(Request::is_in_session);
-        let turn = own.or_else(|| self.family().slow().into_iter().find(Request::is_in_session));
-        let Some(turn) = turn else { return Ok(()) };
-        let mut session = self.open(target, options.suite.patience)?;
-        let Some(opened) = session.open_session() else {
-            self.no_turn = "no session is opened (session/new)".into();
-            return Ok(());
-        };
-        let id = session.id("turn");
-        let params = put(&turn.lasting(options.slow_ms), &[(SESSION, json!(opened))]);
-        let prompt = session.wire.request(&id, &turn.method, &params, "");
-        session.send(&[prompt], false);
-        session.wait(|it| it.updates_of(&opened).next().is_some() || it.is_answered(&id));
-        match session.answers_to(&id).next() {
-            Some((_, outcome)) if !outcome.is_result() => {
-                self.no_turn = format!("a turn is answered with {outcome}");
-            }
-            Some(_) => self.no_turn = "a turn ends before it can be stopped".into(),
-            None if session.updates_of(&opened).next().is_some() => self.turn = Some(turn),
-            None => self.no_turn = "nothing is reported of a turn".into(),
+    /// Those of a server whose client shows the progress that it creates.
+    pub(crate) fn for_work(&self) -> Self {
+        let mut facts = self.clone();
+        if let (Family::Lsp, Some(opening)) = (self.family(), facts.opening.first_mut()) {
+            opening.message.params["capabilities"]["window"]["workDoneProgress"] = json!(true);
         }
-        let stop = session.wire.stop(&opened);
-        session.send(&[stop], false);
-        Ok(())
+        facts
+    }
+
+    /// Returns whether calls may become tasks in this revision.
+    pub(crate) fn has_tasks(&self) -> bool {
+        self.family() == Family::McpUntil2025 && !self.dialect.work.is_empty()
     }
 
     /// Opens, in an older revision of MCP if the newest is refused.
@@ -283,8 +265,8 @@ impl Facts {
             no_slow: NO_SLOW.into(),
             reverse: None,
             witness: None,
-            turn: None,
-            no_turn: NO_TURN.into(),
+            work: None,
+            no_work: NO_WORK.into(),
             is_process: false,
             name: String::new(),
         }

@@ -56,6 +56,21 @@ impl Family {
         }
     }
 
+    /// Returns the place in a report that tells the state of work, and the words there for work that runs and for work
+    /// that has ended. Without it, any report says that the work runs, and a response ends it.
+    pub(crate) const fn states(self) -> Option<(&'static str, &'static str, &'static str)> {
+        match self {
+            Self::AcpV2 => Some(("/params/update/state", "running", "idle")),
+            Self::Lsp => Some(("/params/value/kind", "begin", "end")),
+            _ => None,
+        }
+    }
+
+    /// Returns whether the end of work tells whether it was stopped.
+    pub(crate) const fn marks_stops(self) -> bool {
+        !matches!(self, Self::Lsp)
+    }
+
     /// Whether it is a revision of the Model Context Protocol.
     pub(crate) const fn is_mcp(self) -> bool {
         matches!(self, Self::McpUntil2025 | Self::Mcp2026)

@@ -3,15 +3,17 @@
 use protocol_core::{Envelope, code};
 use serde_json::Value;
 
+use self::response::{answers, is_ours, made, once, under_another_id, undisturbed};
 use crate::check::{Name, Rule, WorkEnd};
 use crate::client::judge as client;
 use crate::family::Family;
 use crate::play::{Made, Play};
 use crate::session::What;
-use crate::stop::{Fault, TOO_LATE, broken};
+use crate::stop::{Fault, TOO_LATE, broken, holds_if};
 use crate::wire::{Heard, Outcome};
 
-mod turn;
+mod response;
+mod work;
 
 /// Cancelled requests free the server if it is not busy for longer than this part of the time.
 pub(crate) const FREED: f64 = 0.5;
@@ -38,14 +40,16 @@ pub(crate) fn is_excused_by_control(play: &Play<'_>, rule: Rule) -> bool {
                 | Rule::SameCapacity
                 | Rule::OthersUndisturbed
                 | Rule::StopAnswered(_)
-                | Rule::TurnEnded(_)
+                | Rule::WorkFinished(_)
+                | Rule::Accepted(_)
+                | Rule::QuietAfterResponse(_)
                 | Rule::QuietAfter(_)
                 | Rule::NextAnswered
                 | Rule::NothingUnder(_)
                 | Rule::NothingUnderToken(_)
                 | Rule::MalformedUnanswered
                 | Rule::TheirsUndisturbed
-                | Rule::Work(_, WorkEnd::Finished)
+                | Rule::EndedAs(_, WorkEnd::Finished)
         ),
     }
 }
@@ -86,16 +90,19 @@ fn breaks(play: &Play<'_>, rule: Rule) -> Result<(), Fault> {
         Rule::AtWorkUntil(name, other) => {
             at_work_until(play, made(play, name)?, made(play, other)?)
         }
-        Rule::StopAnswered(name) => turn::stop_answered(play, made(play, name)?),
-        Rule::StopHonoured(name) => turn::stop_honoured(play, made(play, name)?),
-        Rule::TurnEnded(name) => turn::ended(play, made(play, name)?),
-        Rule::QuietAfter(name) => turn::quiet_after(play, name),
+        Rule::StopAnswered(name) => work::stop_answered(play, name),
+        Rule::StopHonoured(name) => work::stop_honoured(play, name),
+        Rule::WorkFinished(name) => work::finished(play, name),
+        Rule::StoppedBefore(name, other) => work::stopped_before(play, name, other),
+        Rule::QuietAfter(name) => work::quiet_after(play, name),
+        Rule::QuietAfterResponse(name) => work::quiet_after_response(play, name),
+        Rule::Accepted(name) => work::accepted(play, made(play, name)?),
         Rule::SaysCancelled(name) => {
             let id = &made(play, name)?.id;
             let holds = play.session.answers_to(id).any(|(_, outcome)| outcome.is_cancelled());
             holds_if(holds, || format!("nothing says that request {id} was cancelled"))
         }
-        Rule::Work(name, end) => work(made(play, name)?, play.witnessed.get(&name), end),
+        Rule::EndedAs(name, end) => ended_as(made(play, name)?, play.witnessed.get(&name), end),
         Rule::Exited => has_ended(play).map(drop),
         Rule::NoOrphan => holds_if(has_ended(play)?, || {
             let subject = play.subject();
@@ -124,13 +131,8 @@ fn breaks(play: &Play<'_>, rule: Rule) -> Result<(), Fault> {
     }
 }
 
-/// Holds, or is broken for this reason.
-fn holds_if(holds: bool, why: impl FnOnce() -> String) -> Result<(), Fault> {
-    if holds { Ok(()) } else { broken(why()) }
-}
-
 /// The work of a request ended so, as the witness tells.
-fn work(made: &Made, told: Option<&WorkEnd>, end: WorkEnd) -> Result<(), Fault> {
+fn ended_as(made: &Made, told: Option<&WorkEnd>, end: WorkEnd) -> Result<(), Fault> {
     match told {
         Some(told) => holds_if(*told == end, || format!("the work of {made} {told}")),
         None => Err(Fault::Unclear(format!("nobody knows how the work of {made} ended"))),
@@ -218,45 +220,6 @@ fn theirs_kept(play: &Play<'_>, name: Name) -> Result<(), Fault> {
     }
 }
 
-fn made<'p>(play: &'p Play<'_>, name: Name) -> Result<&'p Made, Fault> {
-    play.named.get(&name).ok_or_else(|| format!("request {name} was not made").into())
-}
-
-fn answers<'p>(play: &'p Play<'_>, made: &'p Made) -> Vec<&'p Outcome> {
-    play.session.answers_to(&made.id).map(|(_, outcome)| outcome).collect()
-}
-
-/// Answered once, whatever the answer.
-fn once(play: &Play<'_>, made: &Made) -> Result<(), Fault> {
-    match answers(play, made)[..] {
-        [outcome @ Outcome::Both] => broken(format!("{made} is answered with {outcome}")),
-        [_] => Ok(()),
-        [] => broken(format!("{made} is never answered{}", under_another_id(play, made))),
-        [first, second, ..] => broken(format!("{made} is answered twice: {first}, then {second}")),
-    }
-}
-
-/// An answer that has lost its id, or the type of it.
-fn under_another_id(play: &Play<'_>, made: &Made) -> String {
-    let same = |id: &str| id.trim_matches('"') == made.id.trim_matches('"');
-    let other = play.session.heard().find_map(|(_, heard)| match heard {
-        Heard::Answer { id, .. } if *id != made.id && same(id) => Some(id.clone()),
-        _ => None,
-    });
-    let other = other.or_else(|| {
-        play.session.heard().find_map(|(_, heard)| match heard {
-            Heard::Answer { id, .. } if !is_ours(play, id) => Some(id.clone()),
-            _ => None,
-        })
-    });
-    other.map_or_else(String::new, |id| format!("; there is an answer under id {id}"))
-}
-
-/// Whether a request had this id, as the token that was written.
-fn is_ours(play: &Play<'_>, id: &str) -> bool {
-    play.ids.contains(id) || play.session.named.contains(id)
-}
-
 fn nothing_under(play: &Play<'_>, id: &str) -> Result<(), Fault> {
     match play.session.answers_to(id).next() {
         None => Ok(()),
@@ -276,13 +239,6 @@ fn stray(play: &Play<'_>, is_place: impl Fn(usize) -> bool) -> Result<(), Fault>
             broken(format!("under id {id}, of no request, there is an answer: {outcome}"))
         }
     }
-}
-
-fn undisturbed(play: &Play<'_>, made: &Made) -> Result<(), Fault> {
-    once(play, made)?;
-    let is_cancelled = answers(play, made)[0].is_cancelled();
-    let why = || format!("{made} was not cancelled, and is answered as cancelled");
-    holds_if(!is_cancelled, why)
 }
 
 /// Holds if a cancelled request ended as the dialect wants, and not before its cancel was read.

@@ -47,6 +47,7 @@ mod patience;
 mod play;
 mod relay;
 mod report;
+mod run;
 mod server;
 mod session;
 mod stop;

@@ -14,6 +14,7 @@ use crate::client::serve::Serving;
 use crate::facts::Facts;
 use crate::family::{Family, Opening, SESSION, put};
 use crate::malformed;
+use crate::run::Run;
 use crate::session::{Session, Waited};
 use crate::stop::{Stop, TOO_LATE};
 
@@ -21,8 +22,8 @@ mod capacity;
 mod crowd;
 mod reverse;
 mod rounds;
-mod turn;
 mod witness;
+pub(crate) mod work;
 
 /// A request that a check has made.
 #[derive(Clone, Debug)]
@@ -98,10 +99,10 @@ pub(crate) struct Play<'a> {
     has_edited: bool,
     /// Sessions that were opened and have had no turn yet.
     sessions: Vec<String>,
-    /// The sessions of turns.
-    pub(crate) turns: BTreeMap<Name, String>,
     /// The ends of the work of requests, as the witness tells.
     pub(crate) witnessed: BTreeMap<Name, WorkEnd>,
+    /// The work that was begun or stopped.
+    pub(crate) runs: BTreeMap<Name, Run>,
     /// The place of our responses to what a turn had to wait for.
     pub(crate) held_until: usize,
     rng: Rng,
@@ -142,8 +143,8 @@ impl<'a> Play<'a> {
             cancels: 0,
             has_edited: false,
             sessions: Vec::new(),
-            turns: BTreeMap::new(),
             witnessed: BTreeMap::new(),
+            runs: BTreeMap::new(),
             held_until: 0,
             rng,
             next_id,
@@ -181,8 +182,10 @@ impl<'a> Play<'a> {
             Step::OutputFull(items) => return self.output_full(items),
             Step::HoldReverse => self.session.answers = false,
             Step::CancelRead(name) => return self.wait_until_cancel_read(name),
-            Step::TurnStarted(name) => return self.wait_until_turn_started(name),
-            Step::TurnSettled(name) => return self.settle_turn(name),
+            Step::WorkStarted(name) => return self.wait_until_work_started(name),
+            Step::WorkOver(name) => return self.wait_until_work_over(name),
+            Step::WorkSettled(name) => return self.settle_work(name),
+            Step::WorkWhole(name) => return self.compare_work(name),
             Step::AnswerAsCancelled => self.answer_as_cancelled(),
             Step::End => return self.end(),
             Step::Compare => return self.compare(),
@@ -296,7 +299,7 @@ impl<'a> Play<'a> {
     pub(crate) fn send(&mut self, items: &[Item], in_one_read: bool) -> Result<(), Stop> {
         let is_slow = |item: &&Item| matches!(item, Item::Slow(..) | Item::SlowFor(..));
         self.open_sessions(items.iter().filter(is_slow).count());
-        self.open_for_turns(items);
+        self.open_for_work(items)?;
         self.has_edited = false;
         let mut messages = Vec::new();
         for item in items {
@@ -344,12 +347,18 @@ impl<'a> Play<'a> {
                 }
                 None => return Ok(vec![]),
             },
-            Item::Turn(name) => self.turn(name, name),
-            Item::TurnAfter(name, before) => self.turn(name, before),
+            Item::Work(name) => return Ok(self.begin(name, name, at)),
+            Item::WorkUnderToken(name) => {
+                let token = json!(format!("progress-{name}"));
+                self.runs.insert(name, Run { name: token, ..Run::default() });
+                return Ok(self.begin(name, name, at));
+            }
+            Item::WorkAfter(name, before) => return Ok(self.begin(name, before, at)),
             Item::Stop(name) => {
                 self.note_cancel(name, at);
-                self.stop(name)
+                self.stop(name, at)
             }
+            Item::Status(name) => self.ask_status(name),
             Item::Request(name, method) => self.named_request(name, method, &json!({})),
             Item::Cancel(name) => {
                 let Some(mut made) = self.named.get(&name).cloned() else { return Ok(vec![]) };

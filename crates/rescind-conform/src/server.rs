@@ -11,6 +11,7 @@ use crate::judge::{is_excused_by_control, judge};
 use crate::once::Once;
 use crate::options::Options;
 use crate::play::Play;
+use crate::play::work::find_work;
 use crate::report::{Report, Transcript, Verdict};
 use crate::stop::{Fault, Stop, TOO_LATE};
 use crate::suite::{AGAIN, Progress, Subject, case_seed};
@@ -31,14 +32,19 @@ pub fn run(
     if let Some(why) = facts.lacks() {
         seen(Progress::Lacks(&why));
     }
-    let is_stop =
-        |check: &Check| check.needs.contains(&Need::Turn) && check.clause(facts.family()).is_some();
+    let is_stop = |check: &Check| check.needs.contains(&Need::Work) && applies(check, &facts);
     if CHECKS.iter().any(|check| options.suite.runs(check.id) && is_stop(check)) {
-        facts.find_turn(target, options)?;
+        find_work(&mut facts, target, options)?;
     }
     let server = Server { target, options, facts };
     let report = |outcome: &_| seen(Progress::Checked(outcome));
     Ok(options.suite.run(&server, &CHECKS, begun, report))
+}
+
+/// Returns whether a check is about what this protocol and revision have.
+fn applies(check: &Check, facts: &Facts) -> bool {
+    let has_work = !facts.dialect.work.is_empty();
+    check.clause(facts.family()).is_some() && (has_work || !check.needs.contains(&Need::Work))
 }
 
 /// A server that is tested.
@@ -58,7 +64,7 @@ impl Subject for Server<'_> {
     }
 
     fn clause(&self, check: &Check) -> Option<&'static Clause> {
-        check.clause(self.facts.family())
+        check.clause(self.facts.family()).filter(|_| applies(check, &self.facts))
     }
 
     fn once(&self, check: &Check, number: usize) -> Once {
@@ -94,7 +100,7 @@ impl Server<'_> {
             Need::Witness if self.facts.witness.is_none() => {
                 Some("no request is known that tells how the work of another ended (--witness)")
             }
-            Need::Turn if self.facts.turn.is_none() => Some(&self.facts.no_turn),
+            Need::Work if self.facts.work.is_none() => Some(&self.facts.no_work),
             Need::Reverse if self.facts.reverse.is_none() => {
                 Some("no request is known that makes the server ask something (--reverse)")
             }
@@ -133,6 +139,9 @@ impl Server<'_> {
         let opens = matches!(check.steps.first(), Some(Step::OneRead([Item::Opening(_), ..])));
         let open = || match opens {
             true => facts.unopened(self.target, patience),
+            false if check.needs.contains(&Need::Work) => {
+                facts.for_work().open(self.target, patience)
+            }
             false => facts.open(self.target, patience),
         };
         let session = open().or_else(|_| open())?;

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use protocol_core::{Config, Envelope, Event, InputBuffer, StreamConnection, Timestamp, Violation};
 
@@ -14,7 +14,7 @@ use crate::options::ClientOptions;
 use crate::patience::{More, Patience};
 use crate::stopped::Delays;
 use crate::target::{Child, Link, Told};
-use crate::wire::{Heard, Outcome, Wire, text};
+use crate::wire::{CREATE, Heard, Outcome, Wire, text};
 
 mod client;
 
@@ -418,23 +418,43 @@ impl Session {
     /// Returns the places in the record with progress under a token.
     pub(crate) fn progress_of<'a>(&'a self, token: &'a str) -> impl Iterator<Item = usize> + 'a {
         self.heard().filter_map(move |(at, heard)| match heard {
-            Heard::Progress { token: theirs } if theirs == token => Some(at),
+            Heard::Progress { token: theirs } if *theirs == *token => Some(at),
             _ => None,
         })
     }
 
-    /// Returns the places of an agent's updates in a session.
-    pub(crate) fn updates_of<'a>(&'a self, session: &'a str) -> impl Iterator<Item = usize> + 'a {
-        self.heard().filter_map(move |(at, heard)| match heard {
-            Heard::Update { session: theirs } if theirs == session => Some(at),
+    /// Returns the messages that the server wrote and that are heard as this, with their places in the record.
+    pub(crate) fn messages<'a>(
+        &'a self,
+        is_one: impl Fn(&Heard) -> bool + 'a,
+    ) -> impl Iterator<Item = (usize, Value)> + 'a {
+        self.record.iter().enumerate().filter_map(move |(at, entry)| match &entry.what {
+            What::Got { message, heard } if is_one(heard) => {
+                Some((at, serde_json::from_slice(message).ok()?))
+            }
             _ => None,
         })
     }
 
-    /// Returns the ids of what a server has asked of us.
+    /// Returns the reports of work with this name, or of a request with this token.
+    pub(crate) fn reports_of<'a>(
+        &'a self,
+        name: &'a Value,
+    ) -> impl Iterator<Item = (usize, Value)> + 'a {
+        self.messages(move |heard| matches!(heard, Heard::Progress { token } if token == name))
+    }
+
+    /// Returns the tokens of the progress that a server has created.
+    pub(crate) fn created(&self) -> impl Iterator<Item = Value> {
+        let is_create =
+            |heard: &Heard| matches!(heard, Heard::Request { method, .. } if method == CREATE);
+        self.messages(is_create).map(|(_, asked)| asked["params"]["token"].clone())
+    }
+
+    /// Returns the ids of what a server has asked of us, apart from progress that it creates.
     pub(crate) fn asked_of_us(&self) -> impl Iterator<Item = &String> {
         self.heard().filter_map(|(_, heard)| match heard {
-            Heard::Request { id, .. } => Some(id),
+            Heard::Request { id, method } if method != CREATE => Some(id),
             _ => None,
         })
     }

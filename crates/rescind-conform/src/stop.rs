@@ -1,5 +1,7 @@
 //! The reasons why a check stops short or a rule does not hold.
 
+use std::fmt;
+
 /// The reason why nothing is said on a machine that is late.
 pub(crate) const TOO_LATE: &str = "the machine was too slow to tell";
 
@@ -14,6 +16,14 @@ pub(crate) enum Stop {
     Stuck(String),
     /// The server ended, and was not asked to.
     Ended(String),
+}
+
+impl fmt::Display for Stop {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (Self::NotExercised(why) | Self::Missed(why) | Self::Stuck(why) | Self::Ended(why)) =
+            self;
+        f.write_str(why)
+    }
 }
 
 /// The reason why a rule is not seen to hold.
@@ -40,4 +50,9 @@ impl From<&str> for Fault {
     fn from(why: &str) -> Self {
         Self::Broken(why.into())
     }
+}
+
+/// Holds, or is broken for this reason.
+pub(crate) fn holds_if(holds: bool, why: impl FnOnce() -> String) -> Result<(), Fault> {
+    if holds { Ok(()) } else { broken(why()) }
 }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use protocol_core::{CancelRule, Dialect, Envelope, Framing, ResponseRule};
+use protocol_core::{CancelRule, Carrier, Dialect, Envelope, Framing, News, ResponseRule};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
@@ -13,6 +13,9 @@ use crate::value::{by_value, member};
 pub(crate) mod dap;
 pub(crate) mod text;
 
+/// The request of a language server that creates a progress.
+pub(crate) const CREATE: &str = "window/workDoneProgress/create";
+
 /// A message of the server, as far as checks ask.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Heard {
@@ -20,10 +23,8 @@ pub(crate) enum Heard {
     Answer { id: String, outcome: Outcome },
     /// ABP: whether a cancel found something to cancel.
     Acknowledged { id: String, cancelled: bool },
-    /// Progress, under this token.
-    Progress { token: String },
-    /// News of a turn, in this session.
-    Update { session: String },
+    /// Progress, under this token. An agent's updates have the session for one.
+    Progress { token: Value },
     /// A request of its own.
     Request { id: String, method: String },
     /// A cancel of a request of its own.
@@ -234,9 +235,17 @@ impl Wire {
         text::notification(self.dialect.envelope, LOSS, &format!(r#"{{"id":{id}}}"#), "")
     }
 
-    /// Returns the stop of the turn that a session runs.
-    pub(crate) fn stop(&self, session: &str) -> String {
-        self.notification("session/cancel", &json!({ "sessionId": session }))
+    /// Returns the stop of work with this name. `own` is its own id where stops are requests.
+    pub(crate) fn stop(&self, name: &Value, own: &str) -> String {
+        let signs = self.dialect.work.iter().flat_map(|rule| rule.signs.iter());
+        let Some(stop) = signs.into_iter().find(|sign| sign.news == News::Stop) else {
+            return String::new();
+        };
+        let params = stop.name.iter().fold(name.clone(), |name, member| json!({ &**member: name }));
+        match stop.carrier {
+            Carrier::Request => self.request(own, &stop.method, &params, ""),
+            _ => self.notification(&stop.method, &params),
+        }
     }
 
     /// Returns the response to an agent's request for permission in a turn that was stopped.
@@ -258,7 +267,7 @@ impl Wire {
             "workspace/configuration" => r#""result":[null]"#,
             "client/registerCapability"
             | "client/unregisterCapability"
-            | "window/workDoneProgress/create"
+            | CREATE
             | "workspace/workspaceFolders"
             | "roots/list" => r#""result":null"#,
             "elicitation/create" => r#""result":{"action":"cancel"}"#,
@@ -287,18 +296,11 @@ impl Wire {
                 let named = envelope.params.and_then(|params| member(params, self.cancel_member()));
                 Heard::Cancel { id: named.unwrap_or_default() }
             }
-            (Some(method), None) if method == "session/update" => {
-                let session = decoded(envelope.params)["sessionId"].as_str().map(str::to_owned);
-                session.map_or(Heard::Other, |session| Heard::Update { session })
-            }
             (Some(method), None) => {
                 let rule = self.dialect.progress.iter().find(|rule| rule.method == method);
                 let token =
                     rule.and_then(|rule| decoded(envelope.params).get(&*rule.token).cloned());
-                match token {
-                    Some(Value::String(token)) => Heard::Progress { token },
-                    _ => Heard::Other,
-                }
+                token.map_or(Heard::Other, |token| Heard::Progress { token })
             }
             (None, id) => {
                 let id = id.unwrap_or_else(|| "(none)".into());
@@ -349,8 +351,8 @@ fn read_abp(kind: &str, payload: Option<&RawValue>, id: Option<String>) -> Heard
             Heard::Acknowledged { id: named(), cancelled: payload["cancelled"] == true }
         }
         "capabilities/progress" => match payload.get("progressToken") {
-            Some(Value::String(token)) => Heard::Progress { token: token.clone() },
-            _ => Heard::Other,
+            Some(token) => Heard::Progress { token: token.clone() },
+            None => Heard::Other,
         },
         "capabilities/cancel" => Heard::Cancel { id: named() },
         "capabilities/call" => Heard::Request { id: named(), method: String::new() },

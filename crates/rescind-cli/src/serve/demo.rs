@@ -4,13 +4,17 @@ use std::ops::ControlFlow;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use protocol_async::Peer;
 use protocol_blocking::{
     Answer, BeforeStart, Handler, Internal, InvalidParams, Notification, Request, Responder,
 };
 use protocol_core::{CallOptions, Violation, WireId};
+use serde_json::value::to_raw_value;
 
-use super::methods::{self, CHUNK_EVERY, CHUNKS, Count, Methods, Session, Sleep, Update};
+use super::methods::{self, Count, Methods, Sleep};
 use super::outcomes::Outcomes;
+use super::turn::{self, CHUNK_EVERY, CHUNKS, Session, Update};
+use super::works::{CREATE_PROGRESS, LOOK, Progress, STOP_PROGRESS};
 use crate::dialect::Spoken;
 
 /// The handler behind `rescind serve --runtime blocking` and `single`.
@@ -24,6 +28,12 @@ impl Demo {
         Self { methods: Methods::new(spoken, Outcomes::default()) }
     }
 
+    /// Takes the peer that is told of turns after their responses.
+    pub(crate) fn know(&self, peer: &Peer) {
+        // There is one connection.
+        let _ = self.methods.works.peer.set(peer.clone());
+    }
+
     /// Whether LSP's `shutdown` has been asked for.
     pub(crate) fn was_shut_down(&self) -> bool {
         self.methods.was_shut_down()
@@ -31,15 +41,46 @@ impl Demo {
 
     fn count(&self, work: &Request, request: &Request, responder: &mut dyn Responder) -> Answer {
         let count: Count = work.params()?;
-        for counted in 0..count.to {
-            if responder.sleep(count.every()).is_err() {
-                return self.methods.count_cancelled(&count, counted);
+        let progress = self.methods.progress_of(request).filter(|it| is_shown(it, responder));
+        let mut counted = 0;
+        while counted < count.to {
+            while let Some(told) = responder.take_notification(STOP_PROGRESS) {
+                self.methods.works.stop(&told);
             }
-            if let Some(update) = self.methods.progress(request, counted + 1, count.to) {
-                notify(responder, update);
+            let is_stopped = progress.as_ref().is_some_and(Progress::is_stopped);
+            if is_stopped || responder.sleep(count.every()).is_err() {
+                break;
             }
+            counted += 1;
+            let update = match &progress {
+                Some(progress) => Some(progress.report(counted, count.to)),
+                None => self.methods.progress(request, counted, count.to),
+            };
+            update.into_iter().for_each(|update| notify(responder, update));
         }
-        count.counted(count.to)
+        if let Some(progress) = progress {
+            notify(responder, progress.end());
+        }
+        self.methods.count_ended(&count, counted)
+    }
+
+    /// Begins a turn that goes on after its response, where a thread can run it.
+    fn prompt(&self, request: &Request, responder: &mut dyn Responder) -> Answer {
+        match self.methods.works.peer.get() {
+            Some(peer) if self.methods.begins_turn(request) => {
+                Ok(to_raw_value(&self.methods.works.begin_turn(peer, request)?)?)
+            }
+            _ => prompt(request, responder),
+        }
+    }
+
+    fn task_result(&self, request: &Request, responder: &mut dyn Responder) -> Answer {
+        loop {
+            if let Some(answer) = self.methods.task_result(request)? {
+                return answer;
+            }
+            responder.sleep(LOOK)?;
+        }
     }
 
     /// Does the work of a request, which is another if that calls a tool.
@@ -56,20 +97,33 @@ impl Demo {
                 let params = work.params.as_deref();
                 Ok(responder.call_raw("sleep", params, CallOptions::default())?)
             }
-            _ if self.methods.is_prompt(work) => prompt(work, responder),
+            "tasks/result" => self.task_result(work, responder),
+            _ if self.methods.is_prompt(work) => self.prompt(work, responder),
             _ => self.methods.answer_at_once(work),
         }
     }
+}
+
+/// Creates the progress if that is to be done, and begins it. Returns whether the client shows it.
+fn is_shown(progress: &Progress, responder: &mut dyn Responder) -> bool {
+    let created = to_raw_value(&progress.created()).ok();
+    let create = CREATE_PROGRESS;
+    let is_shown = !progress.is_created
+        || responder.call_raw(create, created.as_deref(), CallOptions::default()).is_ok();
+    if is_shown {
+        notify(responder, progress.begin());
+    }
+    is_shown
 }
 
 /// Streams the response to a prompt. A stop of the turn cancels the request.
 fn prompt(request: &Request, responder: &mut dyn Responder) -> Answer {
     let session: Session = request.params()?;
     for chunk in 1..=CHUNKS {
-        notify(responder, Methods::chunk(&session, chunk));
+        notify(responder, turn::chunk(&session, chunk));
         responder.sleep(CHUNK_EVERY)?;
     }
-    Methods::end_of_turn()
+    turn::end()
 }
 
 impl Handler for Demo {
@@ -83,6 +137,7 @@ impl Handler for Demo {
         if self.methods.is_exit(notification) {
             return ControlFlow::Break(());
         }
+        self.methods.works.stop(notification);
         ControlFlow::Continue(())
     }
 

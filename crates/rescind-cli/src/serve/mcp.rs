@@ -51,6 +51,9 @@ const TOOLS: [Tool; 7] = [
     },
 ];
 
+/// The tool whose calls may become tasks.
+pub(super) const TASK: &str = "sleep";
+
 #[derive(Deserialize)]
 struct ToolCall {
     name: String,
@@ -64,7 +67,7 @@ pub(super) fn answer(spoken: &Spoken, request: &Request) -> Result<Value, Failur
     Ok(match request.method.as_str() {
         "initialize" => json!({
             "protocolVersion": negotiated(spoken, request),
-            "capabilities": { "tools": {} },
+            "capabilities": capabilities(revision),
             "serverInfo": server,
         }),
         "server/discover" if spoken.is_negotiated() || revision == WITHOUT_INITIALIZE => json!({
@@ -76,11 +79,47 @@ pub(super) fn answer(spoken: &Spoken, request: &Request) -> Result<Value, Failur
         }),
         "ping" => json!({}),
         "tools/list" => {
-            let tools: Vec<_> = TOOLS.iter().map(described).collect();
+            let mut tools: Vec<_> = TOOLS.iter().map(described).collect();
+            if let Some(tool) =
+                tools.iter_mut().find(|it| has_tasks(revision) && it["name"] == TASK)
+            {
+                tool["execution"] = json!({ "taskSupport": "optional" });
+            }
             json!({ "tools": tools, "ttlMs": 0, "cacheScope": "public" })
         }
         _ => return Err(request.unknown_method()),
     })
+}
+
+/// Returns whether calls of tools may become tasks.
+pub(super) fn has_tasks(revision: &str) -> bool {
+    revision == NEWEST_WITH_INITIALIZE
+}
+
+/// Returns whether a call is to become a task.
+pub(super) fn is_task(revision: &str, request: &Request) -> bool {
+    let params: Value = request.params().unwrap_or_default();
+    has_tasks(revision) && !params["task"].is_null()
+}
+
+fn capabilities(revision: &str) -> Value {
+    match has_tasks(revision) {
+        true => json!({
+            "tools": {},
+            "tasks": { "cancel": {}, "requests": { "tools": { "call": {} } } },
+        }),
+        false => json!({ "tools": {} }),
+    }
+}
+
+/// Returns the response to `tasks/result`, which names its task.
+pub(super) fn task_answer(request: &Request, answer: Answer) -> Answer {
+    let params: Value = request.params().unwrap_or_default();
+    let answer = tool_answer(NEWEST_WITH_INITIALIZE, answer)?;
+    let mut answer: Value = serde_json::from_str(answer.get())?;
+    let task = json!({ "taskId": params["taskId"] });
+    answer["_meta"] = json!({ "io.modelcontextprotocol/related-task": task });
+    Ok(to_raw_value(&answer)?)
 }
 
 /// The revision that both sides speak from now on. A server that was told its revision offers that;

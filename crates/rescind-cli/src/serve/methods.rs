@@ -14,11 +14,13 @@ use serde_json::{Value, json};
 
 use super::mcp;
 use super::outcomes::Outcomes;
+use super::turn::Update;
+use super::works::{Progress, Works};
 use crate::dialect::{Family, Spoken};
 use crate::terminal::{Line, say};
 
 /// Methods that take no time, in any protocol.
-pub(super) const IMMEDIATE: [&str; 8] = [
+pub(super) const IMMEDIATE: [&str; 10] = [
     "echo",
     "fail",
     "initialize",
@@ -26,13 +28,10 @@ pub(super) const IMMEDIATE: [&str; 8] = [
     "ping",
     "server/discover",
     "session/new",
+    "tasks/cancel",
+    "tasks/get",
     "tools/list",
 ];
-
-/// Pieces that a prompt is answered in.
-pub(super) const CHUNKS: u32 = 50;
-/// Time between two of them.
-pub(super) const CHUNK_EVERY: Duration = Duration::from_millis(200);
 
 /// The state that the methods of one connection share.
 #[derive(Debug)]
@@ -42,6 +41,7 @@ pub(super) struct Methods {
     sessions: AtomicU64,
     shut_down: AtomicBool,
     outcomes: Outcomes,
+    pub(super) works: Works,
 }
 
 #[derive(Deserialize)]
@@ -65,15 +65,6 @@ struct Fail {
 struct Outcome {
     token: String,
 }
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub(super) struct Session {
-    pub(super) session_id: String,
-}
-
-/// A notification to send.
-pub(super) type Update = (Cow<'static, str>, Value);
 
 impl Sleep {
     pub(super) const fn duration(&self) -> Duration {
@@ -102,6 +93,7 @@ impl Methods {
             sessions: AtomicU64::new(0),
             shut_down: AtomicBool::new(false),
             outcomes,
+            works: Works::default(),
         }
     }
 
@@ -152,13 +144,23 @@ impl Methods {
                 let number = self.sessions.fetch_add(1, Ordering::Relaxed) + 1;
                 json(&json!({ "sessionId": format!("session-{number}") }))
             }
-            (Family::Lsp, "initialize") => json(&json!({
-                "capabilities": {},
-                "serverInfo": { "name": "rescind", "version": env!("CARGO_PKG_VERSION") },
-            })),
+            (Family::Lsp, "initialize") => {
+                let asked: Value = request.params().unwrap_or_default();
+                let shows = asked["capabilities"]["window"]["workDoneProgress"] == true;
+                self.works.shows_progress.store(shows, Ordering::Relaxed);
+                json(&json!({
+                    "capabilities": {},
+                    "serverInfo": { "name": "rescind", "version": env!("CARGO_PKG_VERSION") },
+                }))
+            }
             (Family::Lsp, "shutdown") => {
                 self.shut_down.store(true, Ordering::Relaxed);
                 json(&())
+            }
+            (Family::Mcp { revision }, "tools/call" | "tasks/get" | "tasks/cancel")
+                if mcp::has_tasks(revision) =>
+            {
+                json(&self.works.of_task(request)?)
             }
             (Family::Mcp { .. }, _) => {
                 let answer = mcp::answer(&self.spoken(), request)?;
@@ -178,6 +180,9 @@ impl Methods {
     /// What a request asks for: itself, or the tool that it calls.
     pub(super) fn work<'a>(&self, request: &'a Request) -> Result<Cow<'a, Request>, Failure> {
         match (self.family(), request.method.as_str()) {
+            (Family::Mcp { revision }, "tools/call") if mcp::is_task(revision, request) => {
+                Ok(Cow::Borrowed(request))
+            }
             (Family::Mcp { .. }, "tools/call") | (Family::Erlmcp, "tool/call") => {
                 mcp::called(request).map(Cow::Owned)
             }
@@ -189,7 +194,9 @@ impl Methods {
     pub(super) fn answer(&self, request: &Request, answer: Answer) -> Answer {
         self.outcomes.keep(request, &answer);
         match (self.family(), request.method.as_str()) {
-            (Family::Mcp { revision }, "tools/call") => mcp::tool_answer(revision, answer),
+            (Family::Mcp { revision }, "tools/call") if !mcp::is_task(revision, request) => {
+                mcp::tool_answer(revision, answer)
+            }
             _ => answer,
         }
     }
@@ -199,16 +206,36 @@ impl Methods {
         matches!(self.family(), Family::Acp { .. }) && request.method == "session/prompt"
     }
 
+    /// Returns the result of a task's call, or `None` while it goes on.
+    pub(super) fn task_result(&self, request: &Request) -> Result<Option<Answer>, Failure> {
+        let Family::Mcp { revision } = self.family() else { return Err(request.unknown_method()) };
+        if !mcp::has_tasks(revision) {
+            return Err(request.unknown_method());
+        }
+        let slept = self.works.slept(request)?;
+        Ok(slept.map(|ms| mcp::task_answer(request, Sleep { ms }.slept())))
+    }
+
+    /// Whether a request is a prompt whose turn goes on after the response.
+    pub(super) fn begins_turn(&self, request: &Request) -> bool {
+        self.family() == Family::Acp { version: 2 } && self.is_prompt(request)
+    }
+
+    /// Returns the progress that LSP has of a request.
+    pub(super) fn progress_of(&self, request: &Request) -> Option<Progress> {
+        (self.family() == Family::Lsp).then(|| self.works.progress(request))?
+    }
+
     /// Whether a notification ends the connection.
     pub(super) fn is_exit(&self, notification: &Notification) -> bool {
         self.family() == Family::Lsp && notification.method == "exit"
     }
 
-    /// What a cancelled count answers.
-    pub(super) fn count_cancelled(&self, count: &Count, counted: u64) -> Answer {
+    /// Returns the response to a count that has come so far.
+    pub(super) fn count_ended(&self, count: &Count, counted: u64) -> Answer {
         let dialect = &self.spoken().dialect;
         // An operation's partial result is kept by whoever keeps the operations.
-        if dialect.partial_results || dialect.has_operations() {
+        if counted >= count.to || dialect.partial_results || dialect.has_operations() {
             count.counted(counted)
         } else {
             Err(Failure::Cancelled)
@@ -239,23 +266,6 @@ impl Methods {
             None => json!({ "value": value }),
         };
         Some((rule.method.clone(), params))
-    }
-
-    /// One piece of the answer to a prompt.
-    pub(super) fn chunk(session: &Session, chunk: u32) -> Update {
-        let update = json!({
-            "sessionId": session.session_id,
-            "update": {
-                "sessionUpdate": "agent_message_chunk",
-                "content": { "type": "text", "text": format!("{chunk} of {CHUNKS}\n") },
-            },
-        });
-        ("session/update".into(), update)
-    }
-
-    /// The response to a prompt that nobody stopped.
-    pub(super) fn end_of_turn() -> Answer {
-        json(&json!({ "stopReason": "end_turn" }))
     }
 }
 

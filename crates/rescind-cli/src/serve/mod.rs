@@ -9,7 +9,9 @@ mod methods;
 mod operations;
 mod outcomes;
 mod router;
+mod turn;
 mod websocket;
+mod works;
 
 use std::io;
 use std::path::PathBuf;
@@ -107,7 +109,8 @@ They are called by these names in every dialect; in MCP they are tools too, for 
 
 It also answers what the dialect opens with: `initialize`, and `session/new`, `session/prompt`,
 `session/cancel` (acp), `initialized`, `shutdown`, `exit` (lsp), or `ping`, `server/discover`,
-`tools/list`, `tools/call` (mcp).
+`tools/list`, `tools/call` (mcp). In MCP 2025-11-25 a call of `sleep` may become a task. In LSP `count` reports
+progress that can be stopped, and a turn of ACP 2 goes on after the response to its prompt.
 
 Examples:
   printf '%s\n' '{"jsonrpc":"2.0","id":1,"method":"echo","params":[1]}' | rescind serve
@@ -313,6 +316,7 @@ fn serve_threaded(spoken: &Spoken, options: Options, until: &Until<'_>) -> Ended
     let demo = Arc::new(Demo::new(spoken.clone()));
     let server = Server::new(options).workers(WORKERS).immediate(methods::IMMEDIATE);
     let served = server.stdio(demo.clone());
+    demo.know(served.peer());
     until.shut_down_peer(served.peer());
     let Closed { reason, error, .. } = served.wait();
     let error = error.map(|error| error.to_string());

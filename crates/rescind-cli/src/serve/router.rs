@@ -6,10 +6,12 @@ use std::time::Duration;
 use protocol_async::{Answer, Arrival, Cancelled, Incoming, Notification, Request, Timer};
 use protocol_core::{CloseReason, Shutdown};
 use protocol_router::Router;
-use serde_json::value::RawValue;
+use serde_json::value::{RawValue, to_raw_value};
 
-use super::methods::{self, CHUNK_EVERY, CHUNKS, Count, Methods, Session, Sleep, Update};
+use super::methods::{self, Count, Methods, Sleep};
 use super::outcomes::Outcomes;
+use super::turn::{self, CHUNK_EVERY, CHUNKS, Session, Update};
+use super::works::{CREATE_PROGRESS, LOOK, Progress};
 use crate::dialect::Spoken;
 
 /// The handlers behind `rescind serve --runtime tokio` and `smol`.
@@ -79,6 +81,10 @@ impl<T: Timer<Sleep: Send>> AsyncDemo<T> {
             }
             "nested" => Ok(cx.call::<Box<RawValue>>("sleep", work.params.clone()).await?),
             "count" => self.count(work, request, cx).await,
+            "tasks/result" => self.task_result(work, cx).await,
+            _ if self.methods.begins_turn(work) => {
+                Ok(to_raw_value(&self.methods.works.begin_turn(cx.peer(), work)?)?)
+            }
             _ if self.methods.is_prompt(work) => self.prompt(work, cx).await,
             _ => self.methods.answer_at_once(work),
         }
@@ -88,29 +94,50 @@ impl<T: Timer<Sleep: Send>> AsyncDemo<T> {
         if self.methods.is_exit(notification) {
             cx.peer().shutdown(Shutdown::CancelAll);
         }
+        self.methods.works.stop(notification);
     }
 
     async fn count(&self, work: &Request, request: &Request, cx: &Context) -> Answer {
         let count: Count = work.params()?;
-        for counted in 0..count.to {
-            if self.sleep(count.every(), cx).await.is_err() {
-                return self.methods.count_cancelled(&count, counted);
-            }
-            if let Some(update) = self.methods.progress(request, counted + 1, count.to) {
-                notify(cx, update);
-            }
+        let mut progress = self.methods.progress_of(request);
+        if let Some(created) = progress.as_ref().filter(|it| it.is_created) {
+            let asked = cx.call::<serde_json::Value>(CREATE_PROGRESS, created.created()).await;
+            progress = progress.filter(|_| asked.is_ok());
         }
-        count.counted(count.to)
+        progress.iter().for_each(|progress| notify(cx, progress.begin()));
+        let mut counted = 0;
+        while counted < count.to && !progress.as_ref().is_some_and(Progress::is_stopped) {
+            if self.sleep(count.every(), cx).await.is_err() {
+                break;
+            }
+            counted += 1;
+            let update = match &progress {
+                Some(progress) => Some(progress.report(counted, count.to)),
+                None => self.methods.progress(request, counted, count.to),
+            };
+            update.into_iter().for_each(|update| notify(cx, update));
+        }
+        progress.iter().for_each(|progress| notify(cx, progress.end()));
+        self.methods.count_ended(&count, counted)
+    }
+
+    async fn task_result(&self, request: &Request, cx: &Context) -> Answer {
+        loop {
+            if let Some(answer) = self.methods.task_result(request)? {
+                return answer;
+            }
+            self.sleep(LOOK, cx).await?;
+        }
     }
 
     /// Streams the response to a prompt. A stop of the turn cancels the request.
     async fn prompt(&self, request: &Request, cx: &Context) -> Answer {
         let session: Session = request.params()?;
         for chunk in 1..=CHUNKS {
-            notify(cx, Methods::chunk(&session, chunk));
+            notify(cx, turn::chunk(&session, chunk));
             self.sleep(CHUNK_EVERY, cx).await?;
         }
-        Methods::end_of_turn()
+        turn::end()
     }
 
     async fn sleep(&self, duration: Duration, cx: &Context) -> Result<(), Cancelled> {

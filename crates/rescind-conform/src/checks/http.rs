@@ -18,11 +18,11 @@ pub(super) const HTTP: &[Check] = &[
     http("http/closed", "a request whose response stream is closed is cancelled")
         .clauses(&[MCP_CLOSED.must("Over HTTP a server treats the end of the response stream as the cancel of its request.")])
         .steps(CANCELLED_A)
-        .rules(&[Work('a', WorkEnd::Cancelled)]),
+        .rules(&[EndedAs('a', WorkEnd::Cancelled)]),
     http("http/cancel", "a cancel that is posted while the request is at work stops that")
         .clauses(&[MCP.should("The receiver of a cancel stops the work.")])
         .steps(CANCELLED_A)
-        .rules(&[Work('a', WorkEnd::Cancelled)]),
+        .rules(&[EndedAs('a', WorkEnd::Cancelled)]),
     http("http/lost", "a request whose response stream is lost goes on to its end")
         .clauses(&[MCP_HTTP.should("A disconnection is not taken for the cancel of a request.")])
         .steps(&[
@@ -37,5 +37,5 @@ pub(super) const HTTP: &[Check] = &[
             Send(&[Lose('a')]),
             Witnessed('a'),
         ])
-        .rules(&[Work('a', WorkEnd::Finished)]),
+        .rules(&[EndedAs('a', WorkEnd::Finished)]),
 ];

@@ -1,92 +1,182 @@
-//! Whether the stop of a turn is honoured, and stops nothing else.
-//!
-//! The rules are those of the page on prompt turns, under "Cancellation".
+//! Whether the stop of work is honoured, and stops nothing else: of turns, of tasks and of progress.
 
 use super::base::*;
 
 const AGENTS: &[Family] = &[Acp, AcpDraft];
 const TURN: Source =
     Source::new(AGENTS, "https://agentclientprotocol.com/protocol/prompt-turn#cancellation");
+/// "Cancels the named session's active foreground work and earlier prompts not yet inserted" (the schema's notification).
+const TURN_V2: Source = Source::new(
+    &[AcpV2],
+    "https://agentclientprotocol.com/protocol/v2/prompt-lifecycle#cancellation",
+);
+/// Servers that declare `tasks.cancel` and `tasks.requests.tools.call`.
+const TASK: Source =
+    Source::new(&[McpUntil2025], page!(mcp "2025-11-25/basic/utilities/tasks#task-cancellation"));
+const PROGRESS: Source = Source::new(&[Lsp], page!(lsp "window_workDoneProgress_cancel"));
+const TOKEN: Source = Source::new(&[Lsp], page!(lsp "serverInitiatedProgress"));
+const OWN_TOKEN: Source = Source::new(&[Lsp], page!(lsp "clientInitiatedProgress"));
+const ONE_STOP: Source = OURS.of(&[Acp, AcpDraft, AcpV2]);
+
 /// The last tells that the stop before it was read.
 const STOP_A: Step = Send(&[Stop('a'), Quick('q', Fresh)]);
-const STOPPED_A: &[Step] = &[Send(&[Turn('a')]), TurnStarted('a'), STOP_A, TurnSettled('a'), Next];
+const STOPPED_A: &[Step] = &[Send(&[Work('a')]), WorkStarted('a'), STOP_A, WorkSettled('a'), Next];
+/// The stop of a turn that waits for a permission.
+const NESTED: &[Step] = &[
+    HoldReverse,
+    Send(&[Work('a')]),
+    AskedFor('a'),
+    STOP_A,
+    Answered('q'),
+    AnswerAsCancelled,
+    WorkSettled('a'),
+    Next,
+];
+const LATER: &str = "The end of that work.";
 
 const fn stop(id: &'static str, title: &'static str) -> Check {
-    BASE.named(id, title).needs(&[Need::Turn]).steps(STOPPED_A)
-        .witness("The response to the stopped turn; if there is none, a turn in another session, begun after the stop, has ended.")
+    BASE.named(id, title).needs(&[Need::Work]).steps(STOPPED_A)
+        .witness("The end of the stopped work; if there is none, other work, begun after the stop, has ended.")
 }
 
 /// The checks in their order.
 pub(super) const STOPS: &[Check] = &[
-    stop("stop/answer", "a stopped turn is answered once, and not with an error")
-        .clauses(&[TURN.must("The prompt is answered once its operations were aborted, and errors of these are caught.")])
+    stop("stop/answer", "stopped work ends once, and not with an error")
+        .clauses(&[
+            TURN.must("The prompt is answered once its operations were aborted, and errors of these are caught."),
+            TURN_V2.must("An idle update is sent once the operations were aborted, and errors of these are caught."),
+            TASK.capability("A task is cancelled before the response to tasks/cancel, and tasks/result blocks no longer than that."),
+            TOKEN.should("A token has one begin, many reports and one end."),
+        ])
         .rules(&[StopAnswered('a'), NextAnswered]),
-    stop("stop/running", "the response to a stopped turn says that it was stopped")
-        .clauses(&[TURN.should("An agent stops requests to its model and its tools as soon as it can, and responds with `cancelled`.")])
+    stop("stop/running", "the end of a stopped turn says that it was stopped")
+        .clauses(&[
+            TURN.should("An agent stops requests to its model and its tools as soon as it can, and responds with `cancelled`."),
+            TURN_V2.should("An agent stops requests to its model and its tools as soon as it can, and is idle with `cancelled`."),
+        ])
         .rules(&[StopHonoured('a')]),
-    stop("stop/twice", "a second stop, and one after the end, change nothing: the turn is answered once")
-        .clauses(&[TURN.must("A prompt has one response.")])
+    stop("stop/sooner", "a stopped progress ends before another, which was begun first and takes as long")
+        .clauses(&[PROGRESS.should("The notification is sent to cancel a progress that the server has created.")])
         .steps(&[
-            Send(&[Turn('a')]),
-            TurnStarted('a'),
+            Send(&[Work('b')]),
+            WorkStarted('b'),
+            Send(&[Work('a')]),
+            WorkStarted('a'),
+            STOP_A,
+            WorkOver('b'),
+        ])
+        .rules(&[StoppedBefore('a', 'b')])
+        .witness("The end of the other."),
+    stop("stop/twice", "a second stop, and one after the end, change nothing: work ends once")
+        .clauses(&[
+            TURN.must("A prompt has one response."),
+            TURN_V2.must("A prompt has one response."),
+            TASK.capability("A cancel of a task in a terminal status is rejected with -32602."),
+            TOKEN.should("A token has one begin, many reports and one end."),
+        ])
+        .steps(&[
+            Send(&[Work('a')]),
+            WorkStarted('a'),
             Send(&[Stop('a'), Stop('a')]),
-            TurnSettled('a'),
+            WorkSettled('a'),
             Send(&[Stop('a')]),
             Next,
         ])
         .rules(&[StopAnswered('a'), NextAnswered]),
-    stop("stop/quiet", "nothing is reported in the session after the response to a stopped turn")
-        .clauses(&[TURN.must("Updates are sent before the response to the prompt.")])
+    stop("stop/quiet", "nothing is reported of stopped work after its end, and it stays stopped")
+        .clauses(&[
+            TURN.must("Updates are sent before the response to the prompt."),
+            TURN_V2.must("Updates are sent before the idle update that reports the cancellation."),
+            TASK.capability("A cancelled task remains cancelled, even if execution continues to completion."),
+            TOKEN.should("A token is used once, and its end is the last report."),
+        ])
         .steps(&[
-            Send(&[Turn('a')]),
-            TurnStarted('a'),
+            Send(&[Work('a')]),
+            WorkStarted('a'),
             STOP_A,
-            TurnSettled('a'),
-            Send(&[Turn('t')]),
-            Answered('t'),
+            WorkSettled('a'),
+            Send(&[Status('a'), Work('t')]),
+            WorkOver('t'),
+            Send(&[Status('a')]),
             Next,
         ])
         .rules(&[QuietAfter('a')])
-        .witness("The same turn in another session, from its beginning to its end."),
-    stop("stop/next", "the next turn in the session runs to its end, also if the stop came twice")
-        .clauses(&[TURN.must("A stop ends the turn that runs: the session can be used again.")])
-        .steps(&[
-            Send(&[Turn('a')]),
-            TurnStarted('a'),
-            Send(&[Stop('a')]),
-            TurnSettled('a'),
-            Send(&[Stop('a'), TurnAfter('b', 'a')]),
-            Answered('b'),
+        .witness("The same work once more, from its beginning to its end."),
+    stop("stop/next", "the next work runs to its end, also if the stop came twice")
+        .clauses(&[
+            TURN.must("A stop ends the turn that runs: the session can be used again."),
+            TURN_V2.must("A stop does not cover later prompts."),
+            TASK.capability("A cancel names one task: later ones complete."),
+            PROGRESS.should("A cancel names one progress."),
         ])
-        .rules(&[TurnEnded('b')])
-        .witness("The response to the next turn."),
-    stop("stop/before", "a stop in a session that runs no turn does not stop the first one")
-        .clauses(&[OURS.of(AGENTS).should("A stop names a session, so it stops the turn that runs when it is read, or none.")])
-        .steps(&[OneRead(&[Stop('a'), Turn('a')]), Answered('a')])
-        .rules(&[TurnEnded('a')])
-        .witness("The response to that turn."),
-    stop("stop/spares-others", "the turn of another session runs to its end")
-        .clauses(&[TURN.must("A stop names one session.")])
         .steps(&[
-            Send(&[Turn('a'), Turn('b')]),
-            TurnStarted('a'),
-            TurnStarted('b'),
+            Send(&[Work('a')]),
+            WorkStarted('a'),
             Send(&[Stop('a')]),
-            Answered('b'),
+            WorkSettled('a'),
+            Send(&[Stop('a'), WorkAfter('b', 'a')]),
+            WorkOver('b'),
+            WorkWhole('t'),
         ])
-        .rules(&[TurnEnded('b')])
-        .witness("The response to the other turn."),
+        .rules(&[WorkFinished('b')])
+        .witness(LATER),
+    stop("stop/before", "a stop of what does not run stops nothing that begins then")
+        .clauses(&[
+            ONE_STOP.should("A stop names a session, so it stops the turn that runs when it is read, or none."),
+            TASK.capability("A cancel of a task that there is not is refused with -32602."),
+            OURS.of(&[Lsp]).should("A cancel of an unknown token changes nothing."),
+        ])
+        .steps(&[OneRead(&[Stop('a'), Work('a')]), WorkOver('a'), WorkWhole('t')])
+        .rules(&[WorkFinished('a')])
+        .witness(LATER),
+    stop("stop/spares-others", "other work runs to its end")
+        .clauses(&[
+            TURN.must("A stop names one session."),
+            TURN_V2.must("A stop names one session."),
+            TASK.capability("A cancel names one task."),
+            PROGRESS.should("A cancel names one progress."),
+        ])
+        .steps(&[
+            Send(&[Work('a'), Work('b')]),
+            WorkStarted('a'),
+            WorkStarted('b'),
+            Send(&[Stop('a')]),
+            WorkOver('b'),
+            WorkWhole('t'),
+        ])
+        .rules(&[WorkFinished('b')])
+        .witness(LATER),
     stop("stop/nested", "a turn that waits for a permission is stopped once that is answered as cancelled")
-        .clauses(&[TURN.capability("Of agents that ask within a turn: the client answers what is open with `cancelled`, and the agent responds to the prompt.")])
+        .clauses(&[
+            TURN.capability("Of agents that ask within a turn: the client answers what is open with `cancelled`, and the agent responds to the prompt."),
+            TURN_V2.capability("Of agents that ask within a turn: it stops waiting for permissions, and becomes idle."),
+        ])
+        .steps(NESTED)
+        .rules(&[StopAnswered('a'), StopHonoured('a'), NextAnswered]),
+    stop("stop/permissions", "the permission requests of a stopped turn are cancelled")
+        .clauses(&[TURN_V2.capability("Of agents that ask within a turn: each pending permission request of stopped work is cancelled with $/cancel_request.")])
+        .steps(NESTED)
+        .rules(&[TheirsCancelled]),
+    stop("stop/uninserted", "a prompt that comes before the stop of its session is accepted, or answered with -32800")
+        .clauses(&[TURN_V2.must("A prompt that was not inserted when its session is stopped is answered with -32800.")])
         .steps(&[
-            HoldReverse,
-            Send(&[Turn('a')]),
-            AskedFor('a'),
-            STOP_A,
-            Answered('q'),
-            AnswerAsCancelled,
-            TurnSettled('a'),
+            Send(&[Work('a')]),
+            WorkStarted('a'),
+            Send(&[WorkAfter('b', 'a'), Stop('a'), Quick('q', Fresh)]),
+            WorkSettled('a'),
             Next,
         ])
-        .rules(&[StopAnswered('a'), StopHonoured('a'), NextAnswered]),
+        .rules(&[Accepted('b')]),
+    stop("stop/own-token", "nothing is reported under a token of the client's after its cancelled request is answered")
+        .clauses(&[OWN_TOKEN.capability("Of servers that report under it: the token is valid until the response. Its progress is cancelled by the cancel of the request.")])
+        .steps(&[
+            Send(&[WorkUnderToken('a')]),
+            WorkStarted('a'),
+            Send(&[Cancel('a')]),
+            Answered('a'),
+            WorkWhole('t'),
+            Next,
+        ])
+        .rules(&[QuietAfterResponse('a')])
+        .witness("The same work once more, from its beginning to its end."),
 ];

@@ -9,6 +9,7 @@ use super::judge;
 use crate::check::{Rule, WorkEnd};
 use crate::facts::Facts;
 use crate::play::{Made, Next, Play};
+use crate::run::{Run, Stopping};
 use crate::session::{Session, What};
 use crate::stop::Fault;
 use crate::target::Link;
@@ -18,9 +19,10 @@ use crate::wire::Wire;
 /// What a rule finds wrong with a record.
 ///
 /// The record is written in words, with `;` between its entries: `ask a 7` is our request `a` under id 7, `crowd 7` one
-/// without a name, `next 7` a next request, `cancel 7` its cancel; `result 7` and `error 7 -32603` are answers; and what
+/// without a name, `next 7` a next request, `cancel 7` its cancel; `work a 7 s` is work
+/// `s` that request 7 begins, `stop 8` its stop; `result 7` and `error 7 -32603` are answers; and what
 /// begins with a brace is what the server says.
-fn broken(dialect: &str, rule: Rule, record: &str) -> Option<String> {
+pub(super) fn broken(dialect: &str, rule: Rule, record: &str) -> Option<String> {
     let dialect = Dialect::named(dialect).expect("there is such a dialect");
     let facts = Facts::unknown(dialect.clone());
     let link = Link::new(std::io::empty(), std::io::sink(), None);
@@ -75,6 +77,20 @@ fn add(play: &mut Play<'_>, entry: &str) {
         ["broken"] => {
             let violation = Violation::Parse { offset: 0 };
             return push(&mut play.session, What::Broken { violation });
+        }
+        ["work", name, id, on_wire] => {
+            let name = name.chars().next().expect("it has a name");
+            let run = Run { name: json!(on_wire), id: id.into(), begun_at: at, ..Run::default() };
+            play.runs.insert(name, run);
+        }
+        ["stop", id] => {
+            let run = play.runs.get_mut(&'a').expect("it was begun");
+            let is_named = run.name != "";
+            run.stops.push(Stopping { id: id.into(), at, is_named });
+            play.ids.insert(id.into());
+        }
+        ["status", id] => {
+            play.runs.get_mut(&'a').expect("it was begun").asked.push(id.into());
         }
         ["theirs", id] => drop(play.theirs_for.insert('a', id.into())),
         ["ended", by_itself] => play.ended = Some(by_itself == "cleanly"),
@@ -534,8 +550,8 @@ fn a_cancel_frees_a_server_in_half_of_the_time() {
 #[test]
 fn work_has_ended_as_the_witness_tells_and_without_one_nobody_knows() {
     let (cancelled, finished) = ("ask a 7; told cancelled", "ask a 7; told finished");
-    let goes_on = Rule::Work('a', WorkEnd::Finished);
-    let is_cancelled = Rule::Work('a', WorkEnd::Cancelled);
+    let goes_on = Rule::EndedAs('a', WorkEnd::Finished);
+    let is_cancelled = Rule::EndedAs('a', WorkEnd::Cancelled);
     let unknown = ("ask a 7", "unclear: nobody knows how the work of request 7 ended");
     holds("mcp-2025-11-25-http", goes_on, &[finished]);
     holds("mcp-2026-07-28-http", is_cancelled, &[cancelled]);

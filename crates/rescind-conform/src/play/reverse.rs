@@ -26,8 +26,12 @@ impl Play<'_> {
         let asked =
             |session: &Session| session.asked_of_us().find(|id| !known.contains(id)).cloned();
         let own = self.made(name)?.id.clone();
-        let waited =
-            self.session.wait(|session| asked(session).is_some() || session.is_answered(&own));
+        let run = self.runs.get(&name).cloned();
+        let is_over = |session: &Session| match &run {
+            Some(run) => !run.ends(session).is_empty(),
+            None => session.is_answered(&own),
+        };
+        let waited = self.session.wait(|session| asked(session).is_some() || is_over(session));
         if waited == Waited::Ended {
             self.waited(waited, "it asked something")?;
         }

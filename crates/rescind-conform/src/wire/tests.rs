@@ -149,7 +149,8 @@ fn cancels_and_progress_are_those_of_the_dialect() {
     hears("mcp", &progress("notifications/progress", "progressToken", json!("p")), heard.clone());
     hears("lsp", &progress("$/progress", "token", json!("p")), heard);
     hears("mcp", &progress("notifications/message", "progressToken", json!("p")), Heard::Other);
-    hears("mcp", &progress("notifications/progress", "progressToken", json!(5)), Heard::Other);
+    let numbered = Heard::Progress { token: json!(5) };
+    hears("mcp", &progress("notifications/progress", "progressToken", json!(5)), numbered);
 }
 
 #[test]

@@ -1,12 +1,14 @@
 //! The turns of the server where it is an agent.
 
 use std::collections::HashSet;
-use std::sync::{Condvar, Mutex, PoisonError};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use super::{Fault, Server};
+use super::{Fault, Protocol, Server, works};
 
 /// The pieces of a turn, and the time between two of them.
 const PIECES: u32 = 10;
@@ -16,12 +18,15 @@ const EVERY: Duration = Duration::from_millis(60);
 pub(super) struct Turns {
     state: Mutex<State>,
     changed: Condvar,
+    pub(super) tasks: works::Tasks,
 }
 
 #[derive(Default)]
 struct State {
     sessions: usize,
     running: Vec<(String, String)>,
+    /// Prompts that wait for the end of a turn.
+    held: Vec<(String, String)>,
     stopped: HashSet<String>,
     asked: u64,
     permitted: HashSet<String>,
@@ -53,7 +58,8 @@ impl Server {
     }
 
     pub(super) fn stop(&self, params: &Value) {
-        let session = params["sessionId"].as_str().unwrap_or_default();
+        let name = params.get("sessionId").or_else(|| params.get("token"));
+        let session = name.and_then(Value::as_str).unwrap_or_default();
         let fault = self.fault;
         let ran = self.turns.change(|state| {
             let is_hit = |of: &str| fault == Fault::StopsAllSessions || of == session;
@@ -61,11 +67,19 @@ impl Server {
             let ran: Vec<(String, String)> = ran;
             state.stopped.extend(ran.iter().map(|(of, _)| of.clone()));
             if fault == Fault::KeepsStops {
-                state.stopped.insert(session.to_owned());
+                // A progress has another name each time.
+                let name = if self.protocol == Protocol::Lsp { "any" } else { session };
+                state.stopped.insert(name.to_owned());
             }
             ran
         });
-        if fault == Fault::AnswersEachStop {
+        for (_, id) in self.turns.change(|state| std::mem::take(&mut state.held)) {
+            let code = if fault == Fault::RefusesHeldPrompts { -32603 } else { -32800 };
+            self.error(&id, code);
+        }
+        if fault == Fault::AnswersEachStop && self.protocol == Protocol::Lsp {
+            self.report(session, "end");
+        } else if fault == Fault::AnswersEachStop {
             for (_, id) in ran {
                 self.answer(&id, &json!({ "result": { "stopReason": "cancelled" } }));
             }
@@ -76,59 +90,165 @@ impl Server {
         self.turns.change(|state| state.permitted.insert(id.to_owned()));
     }
 
-    /// Reports, asks for a permission, and reports the pieces until it is done or stopped.
-    pub(super) fn turn(&self, id: &str, params: &Value) {
+    /// Begins a turn, and returns the id of the request that it will make. In version 2 a prompt waits for the turn that
+    /// runs.
+    pub(super) fn begin_turn(&self, id: &str, params: &Value) -> Option<String> {
         let session = params["sessionId"].as_str().unwrap_or_default().to_owned();
-        let ask = self.turns.change(|state| {
+        self.turns.change(|state| {
+            let runs = state.running.iter().any(|(of, _)| *of == session);
+            if runs && self.protocol == Protocol::V2 {
+                state.held.push((session, id.to_owned()));
+                return None;
+            }
             if self.fault != Fault::KeepsStops {
                 state.stopped.remove(&session);
             }
-            state.running.push((session.clone(), id.to_owned()));
+            state.running.push((session, id.to_owned()));
             state.asked += 1;
-            format!("\"ask-{}\"", state.asked)
-        });
-        self.update(&session);
+            Some(format!("\"ask-{}\"", state.asked))
+        })
+    }
+
+    /// Reports, asks for a permission, and reports the pieces until it is done or stopped.
+    pub(super) fn turn(&self, id: &str, params: &Value, ask: &str) {
+        let session = params["sessionId"].as_str().unwrap_or_default().to_owned();
+        let is_v2 = self.protocol == Protocol::V2;
+        if is_v2 {
+            self.answer(id, &json!({ "result": {} }));
+            self.update(&session, &json!({ "state": "running" }));
+        }
+        self.chunk(&session);
         let request = json!({ "sessionId": session, "options": [] });
         self.say(format!(
             r#"{{"jsonrpc":"2.0","id":{ask},"method":"session/request_permission","params":{request}}}"#
         ));
         let far = Instant::now() + Duration::from_secs(1000);
-        self.turns.wait(far, |state| state.permitted.contains(&ask));
+        let ignores = self.fault == Fault::IgnoresStops;
+        let is_hit = |state: &State| !ignores && state.stopped.contains(&session);
+        let is_permitted = |state: &State| state.permitted.contains(ask);
+        self.turns.wait(far, |state| is_permitted(state) || is_v2 && is_hit(state));
+        let is_open = self.turns.change(|state| !is_permitted(state));
+        if is_open && self.fault != Fault::ForgetsItsOwn {
+            self.cancel_own(ask);
+        }
         let mut is_stopped = false;
         for _ in 0..PIECES {
             let next = Instant::now() + EVERY;
-            let ignores = self.fault == Fault::IgnoresStops;
-            is_stopped =
-                self.turns.wait(next, |state| !ignores && state.stopped.contains(&session));
+            is_stopped = self.turns.wait(next, is_hit);
             if is_stopped {
                 break;
             }
-            self.update(&session);
+            self.chunk(&session);
         }
         if is_stopped && self.fault == Fault::WaitsAfterStops {
             self.turns.wait(far, |_| false);
         }
-        if is_stopped && self.fault == Fault::AnswersEachStop {
+        if is_stopped && self.fault == Fault::AnswersEachStop && !is_v2 {
             // The next stop has to find the turn, however fast this thread is.
             self.turns.wait(Instant::now() + Duration::from_secs(1), |_| false);
         }
-        self.turns.change(|state| {
+        let held = self.turns.change(|state| {
             state.running.retain(|(_, of)| of != id);
             state.stopped.remove(&session);
+            std::mem::take(&mut state.held)
         });
+        held.iter().for_each(|(_, id)| self.answer(id, &json!({ "result": {} })));
         match (is_stopped, self.fault) {
+            (_, fault) if is_v2 => {
+                let reason = match is_stopped {
+                    true if fault == Fault::StopsWithAnError => "error",
+                    true => "cancelled",
+                    false => "end_turn",
+                };
+                self.update(&session, &json!({ "state": "idle", "stopReason": reason }));
+            }
             (true, Fault::AnswersEachStop) => {}
             (true, Fault::StopsWithAnError) => self.error(id, -32603),
             (true, _) => self.answer(id, &json!({ "result": { "stopReason": "cancelled" } })),
             (false, _) => self.answer(id, &json!({ "result": { "stopReason": "end_turn" } })),
         }
         if is_stopped && self.fault == Fault::ReportsAfterStops {
-            self.update(&session);
+            self.chunk(&session);
         }
     }
 
-    fn update(&self, session: &str) {
-        let params = json!({ "sessionId": session, "update": {} });
+    fn chunk(&self, session: &str) {
+        self.update(session, &json!({ "sessionUpdate": "agent_message_chunk" }));
+    }
+
+    fn update(&self, session: &str, update: &Value) {
+        let params = json!({ "sessionId": session, "update": update });
         self.say(format!(r#"{{"jsonrpc":"2.0","method":"session/update","params":{params}}}"#));
+    }
+}
+
+/// Progress of the server where it is one of LSP.
+impl Server {
+    pub(super) fn report(&self, token: &str, kind: &str) {
+        let value = json!({ "kind": kind, "title": "count", "cancellable": true });
+        let params = json!({ "token": token, "value": value });
+        self.say(format!(r#"{{"jsonrpc":"2.0","method":"$/progress","params":{params}}}"#));
+    }
+
+    /// Counts, and reports that under the client's token or under one that is created.
+    pub(super) fn count(self: &Arc<Self>, id: &str, params: &Value) {
+        let (stop, cancelled) = channel();
+        self.lock().at_work.insert(id.to_owned(), stop);
+        let own = params["workDoneToken"].as_str().map(str::to_owned);
+        let token = self.turns.change(|state| {
+            state.asked += 1;
+            let token = own.clone().unwrap_or_else(|| format!("p{}", state.asked));
+            if self.fault == Fault::KeepsStops && state.stopped.remove("any") {
+                state.stopped.insert(token.clone());
+            }
+            state.running.push((token.clone(), id.to_owned()));
+            token
+        });
+        if own.is_none() {
+            let params = json!({ "token": token });
+            self.say(format!(
+                r#"{{"jsonrpc":"2.0","id":"create-{token}","method":"window/workDoneProgress/create","params":{params}}}"#
+            ));
+        }
+        let (server, id) = (self.clone(), id.to_owned());
+        thread::spawn(move || server.counts(&id, &token, &cancelled));
+    }
+
+    fn counts(&self, id: &str, token: &str, cancelled: &Receiver<()>) {
+        self.report(token, "begin");
+        let mut is_stopped = false;
+        let mut is_cancelled = false;
+        for _ in 0..PIECES {
+            is_cancelled = cancelled.recv_timeout(EVERY / 2) != Err(RecvTimeoutError::Timeout);
+            is_stopped = self.fault != Fault::IgnoresStops
+                && self.turns.change(|state| state.stopped.contains(token));
+            if is_stopped || is_cancelled {
+                break;
+            }
+            self.report(token, "report");
+        }
+        let is_hit = self.turns.change(|state| state.stopped.contains(token));
+        if is_hit && self.fault == Fault::IgnoresStops {
+            // Work that was begun before it ends before it, however fast this thread is.
+            self.turns.wait(Instant::now() + EVERY, |_| false);
+        }
+        if is_stopped && self.fault == Fault::WaitsAfterStops {
+            loop {
+                thread::park();
+            }
+        }
+        self.lock().at_work.remove(id);
+        self.turns.change(|state| state.running.retain(|(_, of)| of != id));
+        self.report(token, "end");
+        if is_stopped && self.fault == Fault::ReportsAfterStops {
+            self.report(token, "report");
+        }
+        match is_cancelled {
+            true => self.error(id, -32800),
+            false => self.answer(id, &json!({ "result": {} })),
+        }
+        if is_cancelled && self.fault == Fault::ProgressGoesOn {
+            self.report(token, "report");
+        }
     }
 }

@@ -30,6 +30,7 @@ pub(super) fn tools() -> Value {
     json!({ "tools": [{
         "name": "slow",
         "annotations": { "readOnlyHint": true },
+        "execution": { "taskSupport": "optional" },
         "inputSchema": { "type": "object", "properties": { "ms": { "type": "integer" } }, "required": ["ms"] },
     }] })
 }

@@ -14,6 +14,8 @@ mod agent;
 mod dap;
 #[path = "mcp.rs"]
 mod mcp;
+#[path = "works.rs"]
+mod works;
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -85,6 +87,7 @@ pub(crate) enum Fault {
     StopsAllSessions,
     WaitsAfterStops,
     CancelsWhatIsLost,
+    RefusesHeldPrompts,
 }
 
 #[derive(Deserialize)]
@@ -98,8 +101,10 @@ struct Message<'m> {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Protocol {
     Acp,
+    V2,
     Draft,
     Mcp,
+    Lsp,
     Dap,
 }
 
@@ -143,6 +148,8 @@ pub(crate) fn serve(fault: Fault, dialect: &str) {
     let protocol = match dialect {
         "acp-draft" => Protocol::Draft,
         "acp" => Protocol::Acp,
+        "acp-v2" => Protocol::V2,
+        "lsp" => Protocol::Lsp,
         "dap" => Protocol::Dap,
         _ => Protocol::Mcp,
     };
@@ -168,9 +175,10 @@ pub(crate) fn serve(fault: Fault, dialect: &str) {
         turns: agent::Turns::default(),
         has_streams: dialect == "mcp-2026-07-28-http" || fault == Fault::CancelsWhatIsLost,
     });
-    if protocol == Protocol::Dap {
+    if matches!(protocol, Protocol::Dap | Protocol::Lsp) {
+        let take = if protocol == Protocol::Dap { Server::take_dap } else { Server::take };
         while let Some(message) = dap::frame(&mut io::stdin().lock()) {
-            server.take_dap(&message);
+            take(&server, &message);
         }
     } else {
         for line in io::stdin().lock().lines() {
@@ -191,7 +199,7 @@ fn write(lines: &Receiver<String>, protocol: Protocol) {
     let mut out = io::stdout().lock();
     for line in lines {
         let line: String = match protocol {
-            Protocol::Dap => line.lines().map(dap::framed).collect(),
+            Protocol::Dap | Protocol::Lsp => line.lines().map(dap::framed).collect(),
             _ => line + "\n",
         };
         if write!(out, "{line}").and_then(|()| out.flush()).is_err() {
@@ -228,7 +236,9 @@ impl Server {
             }
             (Some(method), None) if method == self.cancel_method() => self.cancel(message.params),
             (Some("$/loss"), None) => self.lose(&message.params.unwrap_or_default()["id"]),
-            (Some("session/cancel"), None) => self.stop(&message.params.unwrap_or_default()),
+            (Some("session/cancel" | "window/workDoneProgress/cancel"), None) => {
+                self.stop(&message.params.unwrap_or_default());
+            }
             (None, Some(id)) => self.permitted(&id),
             (Some(_), None) if self.fault == Fault::AnswersNotifications => {
                 self.say(
@@ -241,9 +251,9 @@ impl Server {
 
     fn cancel_method(&self) -> &'static str {
         match self.protocol {
-            Protocol::Acp => "$/cancel_request",
+            Protocol::Acp | Protocol::V2 => "$/cancel_request",
             Protocol::Dap => "cancel",
-            Protocol::Draft => "$/cancelRequest",
+            Protocol::Draft | Protocol::Lsp => "$/cancelRequest",
             Protocol::Mcp => "notifications/cancelled",
         }
     }
@@ -279,6 +289,10 @@ impl Server {
             "outcome" => self.outcome(id, arguments),
             "ping" => self.answer(id, &json!({ "result": {} })),
             "tools/list" => self.answer(id, &json!({ "result": mcp::tools() })),
+            _ if method.starts_with("tasks/") || params["task"].is_object() => {
+                self.of_task(id, method, params);
+            }
+            "count" => self.count(id, params),
             "slow"
                 if self.fault == Fault::ForgetsDuplicates
                     && self.lock().at_work.contains_key(id) =>
@@ -306,7 +320,9 @@ impl Server {
             "session/new" => self.open_session(id),
             "session/prompt" => {
                 let (server, id, params) = (self.clone(), id.to_owned(), params.clone());
-                thread::spawn(move || server.turn(&id, &params));
+                if let Some(ask) = self.begin_turn(&id, &params) {
+                    thread::spawn(move || server.turn(&id, &params, &ask));
+                }
             }
             _ if self.fault == Fault::IgnoresUnknownRequests && method.starts_with("$/") => {}
             _ if self.fault == Fault::AnswersOutOfOrder
@@ -335,7 +351,8 @@ impl Server {
     fn initialized(&self) -> Value {
         match self.protocol {
             Protocol::Mcp => {
-                json!({ "protocolVersion": "2025-11-25", "capabilities": { "tools": {} }, "serverInfo": { "name": "planted", "version": "1" } })
+                let tasks = json!({ "cancel": {}, "requests": { "tools": { "call": {} } } });
+                json!({ "protocolVersion": "2025-11-25", "capabilities": { "tools": {}, "tasks": tasks }, "serverInfo": { "name": "planted", "version": "1" } })
             }
             Protocol::Dap => json!({ "supportsCancelRequest": true }),
             _ => {
@@ -471,7 +488,7 @@ impl Server {
     }
 
     fn cancel_member(&self) -> &'static str {
-        if self.protocol == Protocol::Draft { "id" } else { "requestId" }
+        if matches!(self.protocol, Protocol::Draft | Protocol::Lsp) { "id" } else { "requestId" }
     }
 
     fn cancel(&self, params: Option<Value>) {

@@ -1,0 +1,52 @@
+//! The responses to a request.
+
+use crate::check::Name;
+use crate::play::{Made, Play};
+use crate::stop::{Fault, broken, holds_if};
+use crate::wire::{Heard, Outcome};
+
+pub(super) fn made<'p>(play: &'p Play<'_>, name: Name) -> Result<&'p Made, Fault> {
+    play.named.get(&name).ok_or_else(|| format!("request {name} was not made").into())
+}
+
+pub(super) fn answers<'p>(play: &'p Play<'_>, made: &'p Made) -> Vec<&'p Outcome> {
+    play.session.answers_to(&made.id).map(|(_, outcome)| outcome).collect()
+}
+
+/// Answered once, whatever the answer.
+pub(super) fn once(play: &Play<'_>, made: &Made) -> Result<(), Fault> {
+    match answers(play, made)[..] {
+        [outcome @ Outcome::Both] => broken(format!("{made} is answered with {outcome}")),
+        [_] => Ok(()),
+        [] => broken(format!("{made} is never answered{}", under_another_id(play, made))),
+        [first, second, ..] => broken(format!("{made} is answered twice: {first}, then {second}")),
+    }
+}
+
+/// An answer that has lost its id, or the type of it.
+pub(super) fn under_another_id(play: &Play<'_>, made: &Made) -> String {
+    let same = |id: &str| id.trim_matches('"') == made.id.trim_matches('"');
+    let other = play.session.heard().find_map(|(_, heard)| match heard {
+        Heard::Answer { id, .. } if *id != made.id && same(id) => Some(id.clone()),
+        _ => None,
+    });
+    let other = other.or_else(|| {
+        play.session.heard().find_map(|(_, heard)| match heard {
+            Heard::Answer { id, .. } if !is_ours(play, id) => Some(id.clone()),
+            _ => None,
+        })
+    });
+    other.map_or_else(String::new, |id| format!("; there is an answer under id {id}"))
+}
+
+/// Whether a request had this id, as the token that was written.
+pub(super) fn is_ours(play: &Play<'_>, id: &str) -> bool {
+    play.ids.contains(id) || play.session.named.contains(id)
+}
+
+pub(super) fn undisturbed(play: &Play<'_>, made: &Made) -> Result<(), Fault> {
+    once(play, made)?;
+    let is_cancelled = answers(play, made)[0].is_cancelled();
+    let why = || format!("{made} was not cancelled, and is answered as cancelled");
+    holds_if(!is_cancelled, why)
+}

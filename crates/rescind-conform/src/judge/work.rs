@@ -1,0 +1,244 @@
+//! The rules about work that is stopped.
+
+use std::time::Duration;
+
+use protocol_core::code;
+
+use super::response::{answers, made, once, undisturbed};
+use crate::check::Name;
+use crate::family::Family;
+use crate::play::{Made, Play};
+use crate::run::{Run, Stopping};
+use crate::stop::{Fault, broken};
+use crate::wire::Outcome;
+
+/// Work that ends so soon after its stop was read may have been about to end.
+const ENDING: Duration = Duration::from_millis(250);
+
+/// Work that reports so often after a stop was read, its end included, was not about to end then.
+const ENOUGH: usize = 4;
+
+const REFUSED: Outcome = Outcome::Error { code: code::INVALID_PARAMS };
+
+fn run<'p>(play: &'p Play<'_>, name: Name) -> Result<&'p Run, Fault> {
+    play.runs.get(&name).ok_or_else(|| format!("work {name} was not begun").into())
+}
+
+pub(super) fn stop_answered(play: &Play<'_>, name: Name) -> Result<(), Fault> {
+    let (made, run) = (made(play, name)?, run(play, name)?);
+    let ends = run.ends(&play.session);
+    if play.facts.family() == Family::Lsp {
+        // The request may go on: it is not what was stopped.
+        return match ends.len() {
+            1 => Ok(()),
+            0 => broken(format!("progress {} was stopped, and never ends", run.name)),
+            count => broken(format!("progress {} was stopped, and ends {count} times", run.name)),
+        };
+    }
+    once(play, made)?;
+    if play.facts.has_tasks() {
+        return stops_answered(play, run);
+    }
+    match answers(play, made)[..] {
+        [outcome @ (Outcome::Error { .. } | Outcome::Cancelled), ..] => broken(format!(
+            "turn {} was stopped, and is answered with {outcome} instead of a stop reason",
+            made.id
+        )),
+        _ if ends.is_empty() => broken(format!("turn {} was stopped, and never ends", made.id)),
+        _ if matches!(&ends[0].1, Outcome::Result(end) if end["stopReason"] == "error") => {
+            broken(format!("turn {} was stopped, and ends with an error", made.id))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Returns whether a response says that a task is cancelled.
+fn is_done(outcome: &Outcome) -> bool {
+    matches!(outcome, Outcome::Result(task) if task["status"] == "cancelled")
+}
+
+/// A task that is stopped is cancelled at once, and a stop of what is over, or of nothing, is refused.
+fn stops_answered(play: &Play<'_>, run: &Run) -> Result<(), Fault> {
+    let answer = |id: &str| {
+        let first = play.session.answers_to(id).next();
+        first.map(|(at, outcome)| (at, outcome.clone()))
+    };
+    let all: Vec<_> = run.stops.iter().map(|stop| (stop, answer(&stop.id))).collect();
+    let done = all.iter().filter_map(|(_, answer)| answer.as_ref()).find(|it| is_done(&it.1));
+    let done_at = done.map(|(at, _)| *at);
+    let ended_at = run.ends(&play.session).first().map(|(at, _)| *at);
+    let over_at = done_at.into_iter().chain(ended_at).min().unwrap_or(usize::MAX);
+    for (stop, answer) in &all {
+        let Some((at, outcome)) = answer else {
+            return broken(format!("tasks/cancel {} is never answered", stop.id));
+        };
+        let was_over = !stop.is_named || over_at < stop.at;
+        let holds = match was_over {
+            true => *outcome == REFUSED,
+            // Another stop, or the end, may have come first.
+            false => {
+                let came_late = done_at.is_some() || over_at < *at;
+                is_done(outcome) || *outcome == REFUSED && came_late
+            }
+        };
+        if !holds {
+            let what = if was_over { "of what does not run" } else { "of a task that runs" };
+            return broken(format!("tasks/cancel {} {what} is answered with {outcome}", stop.id));
+        }
+    }
+    Ok(())
+}
+
+pub(super) fn stop_honoured(play: &Play<'_>, name: Name) -> Result<(), Fault> {
+    let turn = made(play, name)?;
+    let ends = run(play, name)?.ends(&play.session);
+    let Some((at, outcome)) = ends.first() else {
+        return broken(format!("turn {} was stopped, and never ends", turn.id));
+    };
+    if outcome.is_cancelled() {
+        return Ok(());
+    }
+    let said = match outcome {
+        Outcome::Result(result) => format!("stop reason {}", result["stopReason"]),
+        other => other.to_string(),
+    };
+    let why = format!("turn {} was stopped, and ends with {said}", turn.id);
+    let read_at = play.read_at(turn.cancelled_at.unwrap_or(0)).filter(|read_at| read_at < at);
+    match read_at {
+        Some(read_at) if read_at < play.held_until => Err(why.into()),
+        Some(read_at) if play.session.between(read_at, *at) > ENDING => Err(why.into()),
+        _ => Err(Fault::Unclear(format!("{why}, maybe before the stop was read"))),
+    }
+}
+
+pub(super) fn finished(play: &Play<'_>, name: Name) -> Result<(), Fault> {
+    let (made, run) = (made(play, name)?, run(play, name)?);
+    let ends = run.ends(&play.session);
+    if play.facts.family() == Family::Lsp {
+        return progressed(play, run);
+    }
+    undisturbed(play, made)?;
+    if play.facts.has_tasks() {
+        stops_answered(play, run)?;
+    }
+    let outcomes = answers(play, made).into_iter().chain(ends.iter().map(|(_, outcome)| outcome));
+    match outcomes.into_iter().find(|it| it.is_cancelled() || !it.is_result()) {
+        Some(outcome) => {
+            broken(format!("work {} was not stopped, and ends with {outcome}", made.id))
+        }
+        None if ends.is_empty() => {
+            broken(format!("work {} was not stopped, and never ends", made.id))
+        }
+        None => Ok(()),
+    }
+}
+
+/// An end of progress does not say whether it was a stop. Half of the reports of the same work do.
+fn progressed(play: &Play<'_>, run: &Run) -> Result<(), Fault> {
+    let whole = play.runs.get(&'t').filter(|run| !run.name.is_null());
+    let count = |run: &Run| run.reports(&play.session).len();
+    match whole.map(count) {
+        _ if run.name.is_null() => Err(Fault::Unclear("no progress was begun for it".into())),
+        _ if run.ends(&play.session).is_empty() => {
+            broken(format!("progress {} was not stopped, and never ends", run.name))
+        }
+        Some(whole) if count(run) * 2 < whole => broken(format!(
+            "progress {} was not stopped, and ends with {} reports of {whole}",
+            run.name,
+            count(run)
+        )),
+        _ => Ok(()),
+    }
+}
+
+pub(super) fn stopped_before(play: &Play<'_>, name: Name, other: Name) -> Result<(), Fault> {
+    let end = |name| {
+        let ends = run(play, name)?.ends(&play.session);
+        Ok::<_, Fault>(ends.first().map(|(at, _)| *at))
+    };
+    let stopped_at = made(play, name)?.cancelled_at.unwrap_or(usize::MAX);
+    let reports = |name| Ok::<_, Fault>(run(play, name)?.reports(&play.session).len());
+    // The reports of the other after the stop was read: it was not about to end.
+    let read_at = play.read_at(stopped_at).unwrap_or(usize::MAX);
+    let after = run(play, other)?.reports(&play.session).into_iter();
+    let meanwhile = after.filter(|(at, _)| *at > read_at).count();
+    // Beside its beginning and its end.
+    let is_whole = reports(other)? > 2 && reports(name)? >= reports(other)?;
+    match (end(name)?, end(other)?) {
+        (_, Some(other)) if other < stopped_at => {
+            Err(Fault::Unclear("the other work ended before the stop was sent".into()))
+        }
+        (Some(at), Some(other)) if at < other && !is_whole => Ok(()),
+        (Some(at), Some(other)) if at < other => {
+            Err(Fault::Unclear("the stopped work reports as much as the other".into()))
+        }
+        (_, None) => Err(Fault::Unclear("the other work never ends".into())),
+        (_, Some(_)) if meanwhile < ENOUGH => {
+            Err(Fault::Unclear("the other work was about to end".into()))
+        }
+        _ => broken("the stopped work ends after work that was begun before it".into()),
+    }
+}
+
+pub(super) fn quiet_after(play: &Play<'_>, name: Name) -> Result<(), Fault> {
+    let (made, run) = (made(play, name)?, run(play, name)?);
+    let Some((ended_at, _)) = run.ends(&play.session).first().cloned() else {
+        return Err(Fault::Unclear(format!("work {} never ends", made.id)));
+    };
+    let is_stopped = |stop: &Stopping| {
+        let mut answers = play.session.answers_to(&stop.id);
+        answers.any(|(_, outcome)| is_done(outcome))
+    };
+    if play.facts.has_tasks() && !run.stops.iter().any(is_stopped) {
+        return Err(Fault::Unclear(format!("task {} was not cancelled", run.name)));
+    }
+    for id in &run.asked {
+        match play.session.answers_to(id).next() {
+            // It may be forgotten.
+            None | Some((_, Outcome::Error { .. })) => {}
+            Some((_, outcome)) if is_done(outcome) => {}
+            Some((_, Outcome::Result(task))) => {
+                return broken(format!(
+                    "the stopped task {} has status {}",
+                    run.name, task["status"]
+                ));
+            }
+            Some((_, other)) => return broken(format!("tasks/get is answered with {other}")),
+        }
+    }
+    // Version 2 has background work, which may report what is not said.
+    let is_said = |report: &serde_json::Value| {
+        let kind = report["params"]["update"]["sessionUpdate"].as_str().unwrap_or_default();
+        play.facts.family() != Family::AcpV2 || kind.starts_with("agent_")
+    };
+    let reports = run.reports(&play.session).into_iter();
+    match reports.filter(|(at, report)| *at > ended_at && is_said(report)).count() {
+        0 => Ok(()),
+        count => {
+            broken(format!("after the end of work {} there are {count} reports of it", made.id))
+        }
+    }
+}
+
+/// A token of ours is valid until the response.
+pub(super) fn quiet_after_response(play: &Play<'_>, name: Name) -> Result<(), Fault> {
+    let (made, run) = (made(play, name)?, run(play, name)?);
+    once(play, made)?;
+    let answered_at = play.session.answers_to(&made.id).next().map_or(usize::MAX, |(at, _)| at);
+    match run.reports(&play.session).into_iter().filter(|(at, _)| *at > answered_at).count() {
+        0 => Ok(()),
+        count => broken(format!("after the response to {made} there are {count} reports of it")),
+    }
+}
+
+pub(super) fn accepted(play: &Play<'_>, prompt: &Made) -> Result<(), Fault> {
+    once(play, prompt)?;
+    match answers(play, prompt)[..] {
+        [outcome, ..] if outcome.is_result() || outcome.is_cancelled() => Ok(()),
+        [outcome, ..] => broken(format!("prompt {} is answered with {outcome}", prompt.id)),
+        [] => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests;

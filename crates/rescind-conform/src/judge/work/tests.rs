@@ -1,0 +1,129 @@
+//! What the rules about work say of records that are made by hand.
+
+use crate::check::Rule;
+use crate::judge::tests::broken;
+use crate::tests::{breaks, holds};
+
+const ASKED: &str = "ask a 7; work a 7 s; ";
+
+fn judged(dialect: &str, rule: Rule) -> impl Fn(&str) -> Option<String> {
+    move |record| {
+        let state = |state: &str, more: &str| {
+            format!(
+                r#"{{"method":"session/update","params":{{"sessionId":"s","update":{{"state":"{state}"{more}}}}}}}"#
+            )
+        };
+        let kind = |kind: &str| {
+            format!(
+                r#"{{"method":"$/progress","params":{{"token":"s","value":{{"kind":"{kind}"}}}}}}"#
+            )
+        };
+        let task =
+            |id: &str, status: &str| format!(r#"{{"id":{id},"result":{{"status":"{status}"}}}}"#);
+        let words =
+            record.split("; ").map(|entry| match entry.split(' ').collect::<Vec<_>>()[..] {
+                ["running"] => state("running", ""),
+                ["idle"] => state("idle", ""),
+                ["idle", reason] => state("idle", &format!(r#","stopReason":"{reason}""#)),
+                ["task", id, status] => task(id, status),
+                [word @ ("begin" | "report" | "end")] => kind(word),
+                _ => entry.to_owned(),
+            });
+        broken(dialect, rule, &words.collect::<Vec<_>>().join(";"))
+    }
+}
+
+#[test]
+fn a_turn_of_version_2_ends_when_its_session_is_idle_and_not_by_the_response() {
+    let [answered, honoured] = [Rule::StopAnswered('a'), Rule::StopHonoured('a')];
+    let stopped = format!("{ASKED}running; result 7; stop 8; idle cancelled");
+    holds(judged("acp-v2", answered), &[&stopped]);
+    holds(judged("acp-v2", honoured), &[&stopped]);
+    breaks(
+        judged("acp-v2", answered),
+        &[
+            (&format!("{ASKED}running; result 7; stop 8"), "turn 7 was stopped, and never ends"),
+            // It was idle before the turn began.
+            (
+                &format!("{ASKED}idle cancelled; running; result 7; stop 8"),
+                "turn 7 was stopped, and never ends",
+            ),
+            (
+                &format!("{ASKED}running; result 7; idle error"),
+                "turn 7 was stopped, and ends with an error",
+            ),
+            (&format!("{ASKED}running; idle cancelled"), "request 7 is never answered"),
+        ],
+    );
+    let finished = judged("acp-v2", Rule::WorkFinished('a'));
+    assert_eq!(finished(&format!("{ASKED}running; result 7; idle end_turn")), None);
+    let why = finished(&format!("{ASKED}running; result 7; idle cancelled"));
+    assert_eq!(why.as_deref(), Some("work 7 was not stopped, and ends with a result"));
+}
+
+#[test]
+fn a_task_is_cancelled_by_the_first_stop_and_each_later_one_is_refused() {
+    let answered = Rule::StopAnswered('a');
+    holds(
+        judged("mcp-2025-11-25", answered),
+        &[
+            &format!("{ASKED}stop 8; task 8 cancelled; error 7 -32603; stop 9; error 9 -32602"),
+            // Two at once: either may be the first.
+            &format!("{ASKED}stop 8; stop 9; error 8 -32602; task 9 cancelled; error 7 -32603"),
+            // It has ended before the stop was read.
+            &format!("{ASKED}stop 8; result 7; error 8 -32602"),
+        ],
+    );
+    let stop = "tasks/cancel 8 of a task that runs is answered with";
+    breaks(
+        judged("mcp-2025-11-25", answered),
+        &[
+            (&format!("{ASKED}stop 8; task 8 working; result 7"), &format!("{stop} a result")),
+            (&format!("{ASKED}stop 8; error 8 -32602; result 7"), &format!("{stop} error -32602")),
+            (&format!("{ASKED}stop 8; result 7"), "tasks/cancel 8 is never answered"),
+            (&format!("{ASKED}stop 8; task 8 cancelled"), "request 7 is never answered"),
+            (
+                &format!("{ASKED}stop 8; task 8 cancelled; error 7 -1; stop 9; task 9 cancelled"),
+                "tasks/cancel 9 of what does not run is answered with a result",
+            ),
+        ],
+    );
+    let quiet = judged("mcp-2025-11-25", Rule::QuietAfter('a'));
+    let cancelled = format!("{ASKED}stop 8; task 8 cancelled; error 7 -32603; status 9; ");
+    assert_eq!(quiet(&format!("{cancelled}task 9 cancelled")), None);
+    assert_eq!(quiet(&format!("{cancelled}error 9 -32602")), None);
+    let why = quiet(&format!("{cancelled}task 9 completed"));
+    assert_eq!(why.as_deref(), Some("the stopped task \"s\" has status \"completed\""));
+}
+
+#[test]
+fn a_progress_ends_once_and_nothing_is_reported_after_that() {
+    let progress = format!("{ASKED}begin; report; stop 8; end");
+    for rule in [Rule::StopAnswered('a'), Rule::QuietAfter('a'), Rule::WorkFinished('a')] {
+        assert_eq!(judged("lsp", rule)(&progress), None, "{rule:?}");
+    }
+    // Its other work, `b`, is the one of request 9.
+    let sooner = judged("lsp", Rule::StoppedBefore('a', 'b'));
+    let other = |kind| {
+        format!(r#"{{"method":"$/progress","params":{{"token":"o","value":{{"kind":"{kind}"}}}}}}"#)
+    };
+    let both = format!("ask b 9; work b 9 o; {}; {ASKED}begin; ", other("begin"));
+    let [begun, over] =
+        [format!("{both}cancel 7; "), format!("{both}{}; cancel 7; ", other("end"))];
+    assert_eq!(sooner(&format!("{begun}end; {}", other("end"))), None);
+    let why = sooner(&format!("{begun}{}; end", other("end")));
+    assert_eq!(why.as_deref(), Some("unclear: the other work was about to end"));
+    let reports = vec![other("report"); 3].join("; ");
+    let why = sooner(&format!("{begun}next 20; result 20; {reports}; {}; end", other("end")));
+    assert_eq!(why.as_deref(), Some("the stopped work ends after work that was begun before it"));
+    let why = sooner(&format!("{over}end"));
+    assert_eq!(why.as_deref(), Some("unclear: the other work ended before the stop was sent"));
+    let twice = judged("lsp", Rule::StopAnswered('a'))(&format!("{progress}; end"));
+    assert_eq!(twice.as_deref(), Some("progress \"s\" was stopped, and ends 2 times"));
+    let after = judged("lsp", Rule::QuietAfter('a'))(&format!("{progress}; report"));
+    assert_eq!(after.as_deref(), Some("after the end of work 7 there are 1 reports of it"));
+    let own = judged("lsp", Rule::QuietAfterResponse('a'));
+    assert_eq!(own(&format!("{ASKED}begin; end; result 7")), None);
+    let why = own(&format!("{ASKED}begin; result 7; report"));
+    assert_eq!(why.as_deref(), Some("after the response to request 7 there are 1 reports of it"));
+}
