@@ -93,8 +93,9 @@ impl<O, I: Default> Connection<O, I> {
         reason: Option<&str>,
         now: Timestamp,
     ) -> CancelOutcome {
-        let (outcome, action) = self.machine.cancel(call, cause, now);
-        if let Some(action) = action {
+        let outcome = self.machine.cancel(call, cause, now);
+        // Only the first decision can be the cancel of this call.
+        if let Some(action) = self.machine.poll_action() {
             self.carry_out(action, reason);
         }
         self.run_actions();
@@ -359,12 +360,9 @@ impl<O, I: Default> Connection<O, I> {
     /// [`Cause::Peer`], for a peer that cancels by closing the stream of that one request, it gets what
     /// the dialect says of such cancels.
     pub fn cancel_request(&mut self, request: RequestHandle, cause: Cause, now: Timestamp) {
-        if self.machine.cancel_request(request, cause, now) {
-            self.report_cancelled(request, cause, None);
-        } else {
-            self.leave_batch_if_withheld(request);
-        }
+        self.machine.cancel_request(request, cause, now);
         self.run_actions();
+        self.leave_batch_if_withheld(request);
     }
 
     // The connection

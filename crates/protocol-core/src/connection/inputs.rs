@@ -9,7 +9,7 @@ use serde_json::value::RawValue;
 use super::Connection;
 use super::commands::token_id;
 use super::negotiation::declare_anew;
-use crate::cause::{Cause, CloseReason};
+use crate::cause::CloseReason;
 use crate::config::Config;
 use crate::dialect::facts::RequestHead;
 use crate::dialect::signs::StopMark;
@@ -252,9 +252,7 @@ impl<O, I: Default> Connection<O, I> {
         let target = target.map(RawValue::get).filter(|id| dialect.ids.allows(id));
         let number = || dialect.envelope.number_of(target?);
         if let Some(call) = self.machine.call_that_peer_may_end(number) {
-            if let Some(action) = self.machine.receive_end(call) {
-                self.carry_out(action, None);
-            }
+            self.machine.receive_end(call);
             self.run_actions();
             return None;
         }
@@ -268,12 +266,15 @@ impl<O, I: Default> Connection<O, I> {
         if let Some(request) = request {
             self.leave_batch_if_withheld(request);
         }
+        // The mark itself is returned.
+        let mark = step.filter(|step| *step == RequestStep::MarkCancelled);
+        let mark = mark.and_then(|_| self.machine.poll_action());
         self.run_actions();
         if self.config().show_raw_cancels {
             self.push_event(Event::notification(method, params).into_owned());
         }
-        let request = request.filter(|_| step == Some(RequestStep::MarkCancelled))?;
-        Some(Event::Cancelled { request, cause: Cause::Peer, reason })
+        let Some(Action::MarkCancelled { request, cause }) = mark else { return None };
+        Some(Event::Cancelled { request, cause, reason })
     }
 
     /// Receives a cancel that is a request, and acknowledges it.
@@ -325,13 +326,11 @@ impl<O, I: Default> Connection<O, I> {
     /// Applies a cancel of the peer's that names this; returns the step, or `None` if nothing has the name.
     fn apply_cancel(&mut self, name: &WireId, reason: Option<Cow<'_, str>>) -> Option<RequestStep> {
         let (step, request) = self.machine.receive_cancel(name);
-        match request {
-            Some(request) if step == Some(RequestStep::MarkCancelled) => {
-                let reason = reason.map(|reason| Cow::Owned(reason.into_owned()));
-                self.report_cancelled(request, Cause::Peer, reason);
-            }
-            Some(request) => self.leave_batch_if_withheld(request),
-            None => {}
+        if let Some(Action::MarkCancelled { request, cause }) = self.machine.poll_action() {
+            let reason = reason.map(|reason| Cow::Owned(reason.into_owned()));
+            self.report_cancelled(request, cause, reason);
+        } else if let Some(request) = request {
+            self.leave_batch_if_withheld(request);
         }
         step
     }
@@ -412,7 +411,7 @@ impl<O, I: Default> Connection<O, I> {
         let mark = number.filter(|_| self.machine.has_begun_work());
         let mark = mark.and_then(|number| self.machine.mark_of_call(number));
         let kind = response_kind(&body, token.is_some(), mark);
-        let (action, stray) = number.map_or((None, Some(Violation::UnknownResponse)), |number| {
+        let stray = number.map_or(Some(Violation::UnknownResponse), |number| {
             self.machine.receive_response(number, kind)
         });
         let violation = stray.or(body.violation());
@@ -420,7 +419,7 @@ impl<O, I: Default> Connection<O, I> {
             let id = id.and_then(|id| self.readable(id));
             self.report_violation(violation, id);
         }
-        let done = match action {
+        let done = match self.machine.poll_action() {
             Some(Action::Settle(done)) => done,
             action => {
                 // The cancel of an operation follows, now that the response brings its token.

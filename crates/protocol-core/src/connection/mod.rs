@@ -410,8 +410,13 @@ impl<O, I: Default> Connection<O, I> {
             }
         };
         if let Some(negotiated) = negotiated {
+            let will_run = self.machine.has_actions();
             negotiated.apply(&mut self.machine);
             self.handshake_response = sent;
+            // The end of work of another revision is no decision of the next message.
+            if !will_run {
+                self.run_actions();
+            }
         }
     }
 

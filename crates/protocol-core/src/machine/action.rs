@@ -8,9 +8,8 @@ use crate::handle::{CallId, RequestHandle, WorkId};
 
 /// One thing to do, in the order the machine decided it.
 ///
-/// A command or an input returns its first decision about the call or request that it names. All decisions
-/// that follow, such as the cancels of the calls of a cancelled parent, wait in
-/// [`Machine::poll_action`](super::Machine::poll_action).
+/// Every decision of a command or an input waits in [`Machine::poll_action`](super::Machine::poll_action).
+/// Decisions that follow from it, such as the cancels of the calls of a cancelled parent, come behind it.
 ///
 /// `C` is the host's data on a call, which comes back by value with its one completion.
 #[derive(Clone, Debug)]

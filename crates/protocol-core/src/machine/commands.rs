@@ -115,21 +115,13 @@ impl<C, R: Default> Machine<C, R> {
         }
     }
 
-    /// Cancels a call, and returns the outcome and the action for this call.
+    /// Cancels a call.
     ///
     /// Nobody awaits a call that is cancelled with [`Cause::Dropped`] or [`Cause::Shutdown`]. Its grace is
     /// bounded by [`Config::abandoned_grace`](crate::Config::abandoned_grace).
-    #[must_use = "the action is still to be done"]
-    pub fn cancel(
-        &mut self,
-        call: CallId,
-        cause: Cause,
-        now: Timestamp,
-    ) -> (CancelOutcome, Option<Action<C>>) {
+    pub fn cancel(&mut self, call: CallId, cause: Cause, now: Timestamp) -> CancelOutcome {
         self.advance_clock(now);
-        let Some(key) = self.calls.find(call) else {
-            return (CancelOutcome::AlreadySettled, None);
-        };
+        let Some(key) = self.calls.find(call) else { return CancelOutcome::AlreadySettled };
         let row = self.calls.row(key);
         let refusal = row.refusal.or_else(|| self.cancel_refusal());
         let input = self.cancel_input(refusal);
@@ -139,17 +131,15 @@ impl<C, R: Default> Machine<C, R> {
                 self.calls.record_ending(key, Settlement::Cancelled, cause);
                 self.shorten_grace(key, self.config.abandoned_grace);
             }
-            return (CancelOutcome::Refused(why), None);
+            return CancelOutcome::Refused(why);
         }
-        let (step, action) = self.cancel_with(key, input, cause);
-        let outcome = match step {
+        match self.cancel_with(key, input, cause) {
             CallStep::Withdraw => CancelOutcome::Withdrawn,
             CallStep::SendCancel => CancelOutcome::Sent,
             CallStep::AwaitToken | CallStep::AwaitTokenAndSettle => CancelOutcome::AwaitsToken,
             CallStep::Settle => CancelOutcome::Settled,
             _ => CancelOutcome::AlreadySent,
-        };
-        (outcome, action)
+        }
     }
 
     /// Gives up interest in a call without cancelling it.
@@ -265,13 +255,11 @@ impl<C, R: Default> Machine<C, R> {
         }
     }
 
-    /// Marks a request cancelled, and cancels the calls made on its behalf.
-    ///
-    /// Returns whether it is marked by this. It is not if it was marked before, or has its response.
-    pub fn cancel_request(&mut self, request: RequestHandle, cause: Cause, now: Timestamp) -> bool {
+    /// Marks a request cancelled, and cancels the calls made on its behalf. One that was marked before, or has its
+    /// response, stays as it is.
+    pub fn cancel_request(&mut self, request: RequestHandle, cause: Cause, now: Timestamp) {
         self.advance_clock(now);
-        let input = self.mark_input(cause);
-        self.mark_cancelled(request, input, cause) == RequestStep::MarkCancelled
+        self.mark_cancelled(request, self.mark_input(cause), cause);
     }
 
     /// Shuts down. A later, stronger shutdown takes over from an earlier one.
@@ -287,10 +275,16 @@ impl<C, R: Default> Machine<C, R> {
 
     // Outputs
 
+    /// Returns whether a decision waits for [`poll_action`](Self::poll_action).
+    #[inline]
+    pub(crate) fn has_actions(&self) -> bool {
+        !self.actions.is_empty()
+    }
+
     /// Returns whether [`poll_action`](Self::poll_action) may have a decision.
     #[inline]
     pub(crate) fn may_have_actions(&self) -> bool {
-        !self.actions.is_empty() || self.life == Life::Draining
+        self.has_actions() || self.life == Life::Draining
     }
 
     /// Returns the next decision. The host calls this after every command and input, until there is none.

@@ -89,7 +89,7 @@ impl<C, R: Default> Machine<C, R> {
             self.work_in_request(&part, Part::Request(request));
         }
         if is_cancelled_early {
-            self.queue_mark(request, self.peer_cancel_input(request), Cause::Peer);
+            self.mark_cancelled(request, self.peer_cancel_input(request), Cause::Peer);
         }
         Ok(request)
     }
@@ -140,7 +140,6 @@ impl<C, R: Default> Machine<C, R> {
     ///
     /// Returns the step and the request with that name. The step is `None` if nothing has the name. Such a
     /// cancel is remembered for a request that may still come, if messages can overtake each other.
-    #[must_use = "the host is to be told of the mark"]
     pub fn receive_cancel(&mut self, id: &WireId) -> (Option<RequestStep>, Option<RequestHandle>) {
         let is_token = self.config.dialect.has_operations();
         let may_be_early = !is_token && self.config.dialect.order == MessageOrder::MayChange;
@@ -186,14 +185,13 @@ impl<C, R: Default> Machine<C, R> {
         extras.map(|_| row.id)
     }
 
-    /// Takes the peer's end of one of our calls, and returns the action for it.
-    #[must_use = "the action is still to be done"]
-    pub fn receive_end(&mut self, call: CallId) -> Option<Action<C>> {
-        let key = self.calls.find(call)?;
+    /// Takes the peer's end of one of our calls.
+    pub fn receive_end(&mut self, call: CallId) {
+        let Some(key) = self.calls.find(call) else { return };
         if self.calls.row(key).phase != CallPhase::Queued {
             self.calls.record_ending(key, Settlement::Cancelled, Cause::Peer);
         }
-        self.step_call(key, CallInput::PeerEnds, None).1
+        self.step_call(key, CallInput::PeerEnds, None);
     }
 
     /// Returns whether the message of ours with this number is of the kind that a response names.
@@ -228,15 +226,9 @@ impl<C, R: Default> Machine<C, R> {
 
     /// Takes the peer's response to the message of ours with this number.
     ///
-    /// Returns the action for its call, and the rule that the response breaks if nothing waits for it
-    /// (G12).
+    /// Returns the rule that the response breaks if nothing waits for it (G12).
     #[inline]
-    #[must_use = "the action is still to be done"]
-    pub fn receive_response(
-        &mut self,
-        number: u32,
-        response: ResponseKind,
-    ) -> (Option<Action<C>>, Option<Violation>) {
+    pub fn receive_response(&mut self, number: u32, response: ResponseKind) -> Option<Violation> {
         let (to_call, to_cancel, settlement) = response.meaning();
         let (key, input) = match self.calls.owner_of(number) {
             Some(NumberOwner::Call(key)) => {
@@ -248,39 +240,34 @@ impl<C, R: Default> Machine<C, R> {
             Some(NumberOwner::CancelOf(key)) => (key, to_cancel),
             None => return self.receive_late_response(number, response),
         };
-        let (step, action) = self.step_call(key, input, Some(settlement));
-        let violation = match step {
+        match self.step_call(key, input, Some(settlement)) {
             CallStep::Stray => Some(Violation::UnknownResponse),
             CallStep::Duplicate => Some(Violation::DuplicateResponse),
             _ => None,
-        };
-        (action, violation)
+        }
     }
 
     /// Judges a response to a number that is not in flight.
-    fn receive_late_response(
-        &mut self,
-        number: u32,
-        response: ResponseKind,
-    ) -> (Option<Action<C>>, Option<Violation>) {
+    fn receive_late_response(&mut self, number: u32, response: ResponseKind) -> Option<Violation> {
         let Some(call) = self.calls.last.latest_numbered(number) else {
-            return (None, Some(Violation::UnknownResponse));
+            return Some(Violation::UnknownResponse);
         };
         let Some(fate) = self.calls.settled_numbers.get_mut(&number) else {
-            return (None, Some(Violation::DuplicateResponse));
+            return Some(Violation::DuplicateResponse);
         };
         if matches!(fate, Fate::Withdrawn | Fate::CancelQueued) {
-            return (None, Some(Violation::UnknownResponse));
+            return Some(Violation::UnknownResponse);
         }
         match mem::replace(fate, Fate::RespondedLate) {
-            Fate::CancelSent => (None, None),
-            Fate::RespondedLate => (None, Some(Violation::DuplicateResponse)),
+            Fate::CancelSent => return None,
+            Fate::RespondedLate => return Some(Violation::DuplicateResponse),
             Fate::AwaitingToken if response == ResponseKind::Token => {
                 let number = Some(self.number_free_cancel());
-                (Some(Action::SendCancel { call, number }), Some(Violation::LateResponse))
+                self.actions.push_back(Action::SendCancel { call, number });
             }
-            _ => (None, Some(Violation::LateResponse)),
+            _ => {}
         }
+        Some(Violation::LateResponse)
     }
 
     // Progress and time
@@ -324,10 +311,10 @@ impl<C, R: Default> Machine<C, R> {
             let (call, refusal) = (row.id, row.refusal.or_else(|| self.cancel_refusal()));
             self.calls.record_ending(key, Settlement::TimedOut, reason.cause());
             if reason != TimerReason::Grace {
-                self.queue_step(key, self.cancel_input(refusal));
+                self.step_call(key, self.cancel_input(refusal), None);
             }
             if let Some(key) = self.calls.find(call) {
-                self.queue_step(key, CallInput::GiveUp);
+                self.step_call(key, CallInput::GiveUp, None);
             }
         }
     }

@@ -57,7 +57,7 @@ impl<C, R: Default> NewCall<'_, C, R> {
         if let Some(parent) = options.parent {
             machine.requests.add_child(parent, id);
             if machine.request_phase(parent).is_some_and(RequestPhase::is_cancelled) {
-                machine.queue_cancel(id, Cause::Parent);
+                machine.cancel(id, Cause::Parent, now);
             }
         }
         id

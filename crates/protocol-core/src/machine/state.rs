@@ -40,7 +40,7 @@ pub struct Machine<C, R> {
     pub(super) peer_may_cancel: bool,
     /// The work in progress.
     pub(super) works: Works,
-    /// The decisions that no command or input has returned, in the order they are to be carried out.
+    /// The decisions, in the order they are to be carried out.
     pub(super) actions: VecDeque<Action<C>>,
 }
 

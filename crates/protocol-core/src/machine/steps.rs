@@ -16,7 +16,7 @@ use crate::slot::Slot;
 impl<C, R: Default> Machine<C, R> {
     // Calls
 
-    /// Carries out what `input` does to a call. Returns the step, and the action for this call.
+    /// Carries out what `input` does to a call, and returns the step.
     ///
     /// `response` is the settlement that the peer's response means, if the input is one.
     #[inline]
@@ -25,7 +25,7 @@ impl<C, R: Default> Machine<C, R> {
         key: RowKey,
         input: CallInput,
         response: Option<Settlement>,
-    ) -> (CallStep, Option<Action<C>>) {
+    ) -> CallStep {
         use CallStep::*;
         let row = self.calls.row_mut(key);
         let (call, parent) = (row.id, row.parent);
@@ -33,15 +33,16 @@ impl<C, R: Default> Machine<C, R> {
         // A call that settles ends in the phase it was in.
         row.phase = next.unwrap_or(row.phase);
         let (end, fate) = match step {
-            Nothing | AwaitToken | Refuse | Stray | Duplicate | Impossible => return (step, None),
+            Nothing | AwaitToken | Refuse | Stray | Duplicate | Impossible => return step,
             NoteAcknowledgement => {
                 self.calls.release_cancel(key);
-                return (step, None);
+                return step;
             }
             SendCancel => {
                 let is_request = self.config.dialect.cancels_are_requests();
                 let number = is_request.then(|| self.calls.number_cancel(key));
-                return (step, Some(Action::SendCancel { call, number }));
+                self.actions.push_back(Action::SendCancel { call, number });
+                return step;
             }
             Withdraw => (None, Some(Fate::Withdrawn)),
             Settle => (None, Some(Fate::NoResponse)),
@@ -55,32 +56,32 @@ impl<C, R: Default> Machine<C, R> {
         let mut done = self.calls.settle(key, end, fate, self.config.limits.abandoned_ids);
         done.is_unsent =
             matches!(step, Withdraw | WithdrawAndComplete | WithdrawAndCompleteCancelled);
+        let (is_unsent, settlement) = (done.is_unsent, done.settlement);
+        self.actions.push_back(Action::Settle(done));
         self.leave_tree(call, parent);
         if let Some(part) = part {
-            let is_silent = response.is_none() && !done.is_unsent;
-            self.leave_work_of_call(&part, call, done.settlement, is_silent);
+            let is_silent = response.is_none() && !is_unsent;
+            self.leave_work_of_call(&part, call, settlement, is_silent);
         }
-        (step, Some(Action::Settle(done)))
+        step
     }
 
     /// Carries out a cancellation of a call, and begins or ends its grace.
-    pub(super) fn cancel_with(
-        &mut self,
-        key: RowKey,
-        input: CallInput,
-        cause: Cause,
-    ) -> (CallStep, Option<Action<C>>) {
+    pub(super) fn cancel_with(&mut self, key: RowKey, input: CallInput, cause: Cause) -> CallStep {
         let grace = self.grace_of(key, cause);
         self.calls.record_ending(key, Settlement::Cancelled, cause);
-        let (step, action) = self.step_call(key, input, None);
-        let is_settled = matches!(action, Some(Action::Settle(_)));
+        let step = self.step_call(key, input, None);
+        let is_settled =
+            matches!(step, CallStep::Withdraw | CallStep::Settle | CallStep::AwaitTokenAndSettle);
         match grace.filter(|_| !is_settled) {
             None => {}
             Some(grace) if !grace.is_zero() => self.shorten_grace(key, grace),
-            Some(_) if action.is_some() => self.queue_step(key, CallInput::GiveUp),
-            Some(_) => return self.step_call(key, CallInput::GiveUp, None),
+            Some(_) => {
+                let end = self.step_call(key, CallInput::GiveUp, None);
+                return if step == CallStep::SendCancel { step } else { end };
+            }
         }
-        (step, action)
+        step
     }
 
     /// Returns how long a call that is cancelled for this cause waits for its response; `None` is for ever.
@@ -91,26 +92,6 @@ impl<C, R: Default> Machine<C, R> {
             Grace::Settle(grace) => Some(grace),
         };
         table::grace(chosen, self.config.abandoned_grace, cause.is_awaited())
-    }
-
-    /// Queues the action that `decide` returns, in front of those that `decide` itself queues. So a
-    /// decision comes before the decisions that follow from it.
-    pub(super) fn queue_before_effects(
-        &mut self,
-        decide: impl FnOnce(&mut Self) -> Option<Action<C>>,
-    ) {
-        let begin = self.actions.len();
-        if let Some(action) = decide(self) {
-            self.actions.insert(begin, action);
-        }
-    }
-
-    pub(super) fn queue_step(&mut self, key: RowKey, input: CallInput) {
-        self.queue_before_effects(|it| it.step_call(key, input, None).1);
-    }
-
-    pub(super) fn queue_cancel(&mut self, call: CallId, cause: Cause) {
-        self.queue_before_effects(|it| it.cancel(call, cause, it.now).1);
     }
 
     pub(super) fn shorten_grace(&mut self, key: RowKey, grace: Duration) {
@@ -139,7 +120,7 @@ impl<C, R: Default> Machine<C, R> {
     pub(crate) fn lose_call(&mut self, call: CallId, cause: Cause) {
         let Some(key) = self.calls.find(call) else { return };
         self.calls.row_mut(key).ending = Some((Settlement::ConnectionLost, cause));
-        self.queue_step(key, CallInput::GiveUp);
+        self.step_call(key, CallInput::GiveUp, None);
     }
 
     // Requests
@@ -157,25 +138,19 @@ impl<C, R: Default> Machine<C, R> {
         row.cause = if is_marked { Some(cause) } else { row.cause };
         self.requests.enter(request.slot, next);
         if is_marked {
+            self.actions.push_back(Action::MarkCancelled { request, cause });
             let mut last = CallId::MIN;
             while let Some(call) = self.requests.child_after(request, last) {
-                self.queue_cancel(call, Cause::Parent);
+                self.cancel(call, Cause::Parent, self.now);
                 last = call;
             }
         }
         step
     }
 
-    pub(super) fn queue_mark(&mut self, request: RequestHandle, input: RequestInput, cause: Cause) {
-        self.queue_before_effects(|it| {
-            let step = it.mark_cancelled(request, input, cause);
-            (step == RequestStep::MarkCancelled).then_some(Action::MarkCancelled { request, cause })
-        });
-    }
-
     fn cancel_requests(&mut self, input: RequestInput, cause: Cause) {
         for request in self.requests.in_order() {
-            self.queue_mark(request, input, cause);
+            self.mark_cancelled(request, input, cause);
         }
     }
 
@@ -200,7 +175,7 @@ impl<C, R: Default> Machine<C, R> {
             CancelEverything => {
                 self.cancel_requests(RequestInput::Cancel, Cause::Shutdown);
                 for call in self.calls.in_order() {
-                    self.queue_cancel(call, Cause::Shutdown);
+                    self.cancel(call, Cause::Shutdown, self.now);
                 }
             }
             AbandonEverything => {

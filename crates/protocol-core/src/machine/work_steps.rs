@@ -108,9 +108,14 @@ impl<C, R: Default> Machine<C, R> {
         self.queue_report(Action::WorkStopped { work, cause });
         match begun_by {
             Some(Part::Request(request)) => {
-                self.queue_mark(request, RequestInput::Cancel, Cause::Stopped);
+                self.mark_cancelled(request, RequestInput::Cancel, Cause::Stopped);
             }
-            Some(Part::Call(call)) => self.stop_call(call, cause),
+            // The stop says so to the peer, which has still to respond.
+            Some(Part::Call(call)) => {
+                if let Some(key) = self.calls.find(call) {
+                    self.cancel_with(key, CallInput::Stop, cause);
+                }
+            }
             None => {}
         }
     }
@@ -118,17 +123,13 @@ impl<C, R: Default> Machine<C, R> {
     fn stop_nested(&mut self, part: Part, is_cancelled: bool) {
         match part {
             Part::Request(request) => {
-                self.queue_mark(request, RequestInput::Cancel, Cause::Stopped);
+                self.mark_cancelled(request, RequestInput::Cancel, Cause::Stopped);
             }
-            Part::Call(call) if is_cancelled => self.queue_cancel(call, Cause::Stopped),
+            Part::Call(call) if is_cancelled => {
+                self.cancel(call, Cause::Stopped, self.now);
+            }
             Part::Call(_) => {}
         }
-    }
-
-    /// Cancels the call that began work. The stop says so to the peer, which has still to respond.
-    fn stop_call(&mut self, call: CallId, cause: Cause) {
-        let Some(key) = self.calls.find(call) else { return };
-        self.queue_before_effects(|it| it.cancel_with(key, CallInput::Stop, cause).1);
     }
 
     /// Takes a stop back that was refused, or was never sent: the work goes on.
