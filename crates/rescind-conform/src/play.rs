@@ -13,13 +13,13 @@ use crate::client::facts::Client;
 use crate::client::serve::Serving;
 use crate::facts::Facts;
 use crate::family::{Family, Opening, SESSION, put};
-use crate::malformed;
 use crate::run::Run;
 use crate::session::{Session, Waited};
 use crate::stop::{Stop, TOO_LATE};
 
 mod capacity;
 mod crowd;
+mod malformed;
 mod reverse;
 mod rounds;
 mod witness;
@@ -546,43 +546,6 @@ impl<'a> Play<'a> {
     /// Whether the dialect wants an answer to a cancelled request.
     pub(crate) fn wants_answers(&self) -> bool {
         self.session.wire.answers_cancelled()
-    }
-
-    fn malformed_cancels(&mut self, name: Name) -> Result<(), Stop> {
-        let id = self.made(name)?.id.clone();
-        let forms = malformed::plain(self.session.wire.cancel_member(), &id);
-        // A cancel that is a request is answered.
-        if self.session.wire.cancels_by_notification() {
-            self.silent = self.session.record.len()..usize::MAX;
-        }
-        self.cancel_with_each(forms)?;
-        // An answer that is behind has one request more to come.
-        self.next()
-    }
-
-    fn unreadable_cancels(&mut self) -> Result<(), Stop> {
-        self.cancel_with_each(malformed::refusable(self.session.wire.cancel_member()))
-    }
-
-    fn cancel_with_each(&mut self, forms: Vec<Option<String>>) -> Result<(), Stop> {
-        for (number, params) in forms.into_iter().enumerate() {
-            self.session.note(format!("malformed cancel {}", number + 1));
-            let own = self.fresh();
-            let cancel = |params: &str| self.session.wire.cancel_with(params, &own);
-            let message = malformed::message(params.as_deref(), cancel);
-            let message = self.unless_control(message);
-            self.write(vec![message], false);
-            let after = format!(
-                "after the malformed cancel with params {}",
-                params.as_deref().unwrap_or("(none)")
-            );
-            self.next().map_err(|stop| match stop {
-                Stop::Stuck(why) => Stop::Stuck(format!("{after}: {why}")),
-                Stop::Ended(why) => Stop::Ended(format!("{after}: {why}")),
-                other => other,
-            })?;
-        }
-        Ok(())
     }
 
     fn end(&mut self) -> Result<(), Stop> {
