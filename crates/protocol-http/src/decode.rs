@@ -36,7 +36,7 @@ pub struct Decoder {
 /// The bytes of a line beside those of an event, for the name of its field.
 const FIELD: usize = 16;
 
-/// An event of a stream. Its type is not told, for a client of MCP takes each one as a message.
+/// An event of a stream. Its `event` field is dropped, because clients of MCP take every event as a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SseEvent {
     /// An event with data, whose lines are joined by line feeds.

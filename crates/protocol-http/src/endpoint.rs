@@ -1,4 +1,4 @@
-//! The endpoint of a driver, be it of a client or of a server: its clock, its observer and its dialect.
+//! The parts that the drivers of clients and servers share: clock, observer and dialect.
 
 use alloc::boxed::Box;
 use core::pin::Pin;

@@ -300,3 +300,20 @@ fn every_ordering_of_a_turn_keeps_its_promises_where_a_lost_stream_is_a_cancel()
 fn every_ordering_of_a_turn_keeps_its_promises_where_a_lost_stream_is_a_cancel_in_time() {
     assert_eq!(states(OnLoss::CancelAfter(Duration::from_secs(2))), 24_331);
 }
+
+#[test]
+fn a_session_whose_place_is_taken_waits_for_no_time_any_more() {
+    let after = Duration::from_secs(30);
+    let options = SessionOptions {
+        on_loss: Some(OnLoss::CancelAfter(after)),
+        exchanges: 1,
+        ..SessionOptions::default()
+    };
+    let mut session = Session::new(&Rules::ACP_V1, options, Timestamp::ZERO);
+    session.get(StreamId(1), Some("a"), None, Timestamp::ZERO).unwrap();
+    session.lost(StreamId(1), Timestamp::ZERO);
+    session.get(StreamId(2), Some("b"), None, Timestamp::ZERO).unwrap();
+    // It used to try the time of `a` for ever.
+    session.handle_timeout(Timestamp::ZERO + after);
+    assert_ne!(session.poll_timeout(), Some(Timestamp::ZERO + after));
+}

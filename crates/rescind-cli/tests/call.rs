@@ -232,7 +232,8 @@ fn what_servers_ask_their_client_for_is_answered() {
 #[test]
 fn an_app_of_abp_says_what_it_can() {
     let said = call(&["--dialect", "abp", "--trace", "echo", "[1]"]);
-    let capabilities = r#""capabilities":["echo","sleep","count","stubborn","fail","nested"]"#;
+    let capabilities =
+        r#""capabilities":["echo","sleep","count","stubborn","fail","nested","outcome"]"#;
     assert!(said.stderr.contains(capabilities), "{said:?}");
 }
 

@@ -240,7 +240,8 @@ impl Facts {
         if family == Family::Dap && first["supportsCancelRequest"] != true {
             facts.dialect.cancel = CancelRule::Local;
         }
-        let said = ["serverInfo", "agentInfo", "app"].iter().find_map(|member| first.get(member));
+        let said =
+            ["serverInfo", "agentInfo", "info", "app"].iter().find_map(|member| first.get(member));
         let said = said.or_else(|| first["_meta"].get("io.modelcontextprotocol/serverInfo"));
         if let Some(said) = said {
             let part = |name: &str| said[name].as_str().unwrap_or_default().to_owned();

@@ -94,15 +94,18 @@ impl Family {
         let revision = name.strip_prefix("mcp-").unwrap_or("2025-11-25");
         match self {
             Self::JsonRpc => vec![],
-            Self::Acp | Self::AcpV2 | Self::AcpDraft => {
+            Self::AcpV2 => vec![Opening::request(
+                "initialize",
+                json!({ "protocolVersion": 2, "capabilities": {}, "info": client }),
+            )],
+            Self::Acp | Self::AcpDraft => {
                 let capabilities = match self {
                     Self::AcpDraft => json!({ "cancellation": { "request": true } }),
                     _ => json!({}),
                 };
-                let version = if self == Self::AcpV2 { 2 } else { 1 };
                 vec![Opening::request(
                     "initialize",
-                    json!({ "protocolVersion": version, "clientCapabilities": capabilities, "clientInfo": client }),
+                    json!({ "protocolVersion": 1, "clientCapabilities": capabilities, "clientInfo": client }),
                 )]
             }
             Self::Lsp => vec![
@@ -159,8 +162,7 @@ impl Family {
                     true => json!({ "cancellation": { "request": true } }),
                     false => json!({}),
                 };
-                let version = if self == Self::AcpV2 { 2 } else { 1 };
-                json!({ "protocolVersion": version, "agentCapabilities": capabilities, "agentInfo": server, "authMethods": [] })
+                json!({ "protocolVersion": 1, "agentCapabilities": capabilities, "agentInfo": server, "authMethods": [] })
             }
         }
     }

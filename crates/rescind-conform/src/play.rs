@@ -485,7 +485,11 @@ impl<'a> Play<'a> {
             };
             self.wait("progress", begun)?;
         } else {
-            self.next()?;
+            match self.next() {
+                // It takes one request at a time.
+                Err(Stop::Stuck(why)) if self.cancels == 0 => return Err(Stop::NotExercised(why)),
+                next => next?,
+            }
         }
         if self.session.is_answered(&made.id) {
             return Err(Stop::Missed("the request was done before it could be cancelled".into()));
@@ -526,7 +530,12 @@ impl<'a> Play<'a> {
             .filter(|made| wants_all || made.cancelled_at.is_none())
             .map(|made| made.id.clone())
             .collect();
-        let all_came = |session: &Session| owed.iter().all(|id| session.is_answered(id));
+        let stopped = |run: &&Run| !run.stops.is_empty();
+        let runs: Vec<Run> = self.runs.values().filter(stopped).cloned().collect();
+        let all_came = |session: &Session| {
+            owed.iter().all(|id| session.is_answered(id))
+                && runs.iter().all(|run| run.is_over(session))
+        };
         match self.session.wait_unless_late(LATE, all_came) {
             Waited::Late => Err(Stop::Missed(TOO_LATE.into())),
             _ => Ok(()),

@@ -105,7 +105,6 @@ impl Scene {
             exchanges: bytes.pick(&[8, 1, 3]),
             store_bytes: bytes.pick(&[20_000, 0, 500]),
             idle_time: bytes.pick(&[None, Some(60 * second)]),
-            ..SessionOptions::default()
         };
         Self {
             session: Session::new(rules, options.clone(), Timestamp::ZERO),

@@ -266,7 +266,7 @@ impl<O, I: Default> Connection<O, I> {
         if let Some(request) = request {
             self.leave_batch_if_withheld(request);
         }
-        // The mark itself is returned.
+        // The mark becomes the returned event, so it is not queued.
         let mark = step.filter(|step| *step == RequestStep::MarkCancelled);
         let mark = mark.and_then(|_| self.machine.poll_action());
         self.run_actions();
@@ -325,8 +325,12 @@ impl<O, I: Default> Connection<O, I> {
 
     /// Applies a cancel of the peer's that names this; returns the step, or `None` if nothing has the name.
     fn apply_cancel(&mut self, name: &WireId, reason: Option<Cow<'_, str>>) -> Option<RequestStep> {
+        // The message that brings the cancel may have stopped work.
+        self.run_actions();
         let (step, request) = self.machine.receive_cancel(name);
-        if let Some(Action::MarkCancelled { request, cause }) = self.machine.poll_action() {
+        let mark = step.filter(|step| *step == RequestStep::MarkCancelled);
+        let mark = mark.and_then(|_| self.machine.poll_action());
+        if let Some(Action::MarkCancelled { request, cause }) = mark {
             let reason = reason.map(|reason| Cow::Owned(reason.into_owned()));
             self.report_cancelled(request, cause, reason);
         } else if let Some(request) = request {

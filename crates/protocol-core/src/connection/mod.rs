@@ -413,7 +413,7 @@ impl<O, I: Default> Connection<O, I> {
             let will_run = self.machine.has_actions();
             negotiated.apply(&mut self.machine);
             self.handshake_response = sent;
-            // The end of work of another revision is no decision of the next message.
+            // Actions left here would be taken for those of the next message.
             if !will_run {
                 self.run_actions();
             }

@@ -38,8 +38,8 @@ const fn notification(method: &'static str, name: List<Text>, news: News) -> Sig
 }
 
 /// The request for permission. "The Client MUST respond to all pending `session/request_permission` requests with the
-/// `cancelled` outcome" (prompt turn, cancellation; the same in version 2). "The client answers a request the agent cancels
-/// with `$/cancel_request` with this outcome" (version 2, the schema of `RequestPermissionOutcome`).
+/// `cancelled` outcome" (prompt turn, cancellation). In version 2 the agent cancels each with `$/cancel_request`, and the
+/// client responds with this outcome (the schema of `RequestPermissionOutcome`).
 const fn permission(is_cancelled: bool) -> Sign {
     let news = News::Nested { is_cancelled };
     request("session/request_permission", list!["sessionId"], news)

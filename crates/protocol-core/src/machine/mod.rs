@@ -2,8 +2,8 @@
 //!
 //! It keeps one row for each of our calls, with the host's `C` in it, and one for each of the peer's
 //! requests, with the host's `R` in it. Every command and input takes the arm for its row's phase in
-//! `table.rs`, carries the step out on the row, and queues the decision. Those that follow from it come
-//! behind. [`Machine::poll_action`] returns them.
+//! `table.rs`, carries the step out on the row, and queues the decision. Decisions that follow from it are
+//! queued behind it. [`Machine::poll_action`] returns them.
 //!
 //! A command that may be refused returns a permit: it says what would happen, and nothing has changed
 //! until [`commit`](NewCall::commit). [`Connection`](crate::Connection) writes the message in between.

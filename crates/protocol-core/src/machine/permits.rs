@@ -51,14 +51,16 @@ impl<C, R: Default> NewCall<'_, C, R> {
                 extras.hard_cap = options.hard_cap.map(|cap| now + cap);
             });
         }
+        if let Some(parent) = options.parent {
+            machine.requests.add_child(parent, id);
+        }
+        // It may settle the call, and the parent has to know of it by then.
         if let Some(part) = part {
             machine.work_in_request(&part, Part::Call(id));
         }
-        if let Some(parent) = options.parent {
-            machine.requests.add_child(parent, id);
-            if machine.request_phase(parent).is_some_and(RequestPhase::is_cancelled) {
-                machine.cancel(id, Cause::Parent, now);
-            }
+        let phase = options.parent.and_then(|parent| machine.request_phase(parent));
+        if phase.is_some_and(RequestPhase::is_cancelled) {
+            machine.cancel(id, Cause::Parent, now);
         }
         id
     }

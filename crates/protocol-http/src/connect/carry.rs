@@ -24,15 +24,16 @@ const REPORTS: usize = 1;
 pub enum Carried {
     /// Posts a message.
     Message(Vec<u8>),
-    /// Closes the response streams of the requests with this id, if there are any. It is a cancel, or a loss as networks have.
+    /// Closes the response streams of the requests with this id, if there are any. It is a cancel in MCP 2026-07-28, and a
+    /// lost connection before.
     Loss(WireId),
 }
 
-/// Carries messages to a server of MCP and back, as they are. It is for tests of servers: no message is refused for what
-/// it says, and ids may be used twice.
+/// Carries messages to a server of MCP and back, as they are. It is for tests of servers: ids may be used
+/// twice.
 ///
-/// It takes an input once the server has taken the one before. Of a request, that is seen by the head of its response, in
-/// revisions with sessions. The session ends with the inputs, and `carry` ends with it.
+/// Inputs are posted one at a time. With sessions, a request counts as taken when the head of its response arrives. A message
+/// that the revision has no place for is not posted. The session ends with the inputs, and `carry` ends with it.
 pub async fn carry(
     target: Target,
     options: ClientOptions,
@@ -52,13 +53,14 @@ pub async fn carry(
         tokio::select! {
             biased;
             Some(Report { name, said }) = carrier.reports.1.recv() => match said {
-                Said::SessionGone => return,
+                // A server without a stream of its own may say so with the status of an unknown session.
+                Said::SessionGone if name != Name::Stream(Stream::Own) => return,
                 Said::Message(message, session) => {
                     carrier.received(name, &message, session.as_deref());
                     receive(message).await;
                 }
                 Said::Listening => carrier.took(name),
-                Said::Over | Said::Refused(_) | Said::Lost(_) => carrier.over(name),
+                Said::Over | Said::Refused(_) | Said::Lost(_) | Said::SessionGone => carrier.over(name),
             },
             input = inputs.recv(), if carrier.awaited.is_none() => match input {
                 Some(Carried::Message(message)) => carrier.send(message),
@@ -107,9 +109,13 @@ impl Carrier {
     }
 
     fn close(&mut self, id: &WireId) {
-        let is_named = |(request, _): &&(WireId, AbortHandle)| request == id;
-        // A task that is over takes no harm.
-        self.streams.values().filter(is_named).for_each(|(_, task)| task.abort());
+        self.streams.retain(|_, (request, task)| {
+            let is_named = request == id;
+            if is_named {
+                task.abort();
+            }
+            !is_named
+        });
     }
 
     fn exchange(

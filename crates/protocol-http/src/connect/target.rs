@@ -1,5 +1,6 @@
 //! The address of a server.
 
+use alloc::string::ToString;
 use core::fmt;
 use core::str::FromStr;
 
@@ -61,6 +62,8 @@ impl FromStr for Target {
             _ => return Err(InvalidTarget("an address begins with http:// or https://")),
         };
         let mut parts = uri.into_parts();
+        // An address with a query and without a path has the path `/`, which is only in its text.
+        parts.path_and_query = parts.path_and_query.and_then(|it| it.to_string().parse().ok());
         let authority = parts.authority.as_ref().map_or("", Authority::as_str);
         // Some servers know themselves by their name alone.
         let authority = authority.strip_suffix(usual).unwrap_or(authority);

@@ -4,8 +4,8 @@ use alloc::borrow::Cow;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::sync::Arc;
 use core::future::poll_fn;
-use core::mem;
 use core::task::{Context, Poll, Waker};
+use core::{mem, ptr};
 
 use protocol_async::hub::{Charge, Hub, Messages, Output};
 use protocol_async::{Grant, Incoming, Options, Peer, Verdict};
@@ -160,7 +160,11 @@ impl Driver {
             self.kept.set(0);
         }
         let state = State { rules: self.session.rules(), may_read: self.hub.may_read() };
-        self.state.send_if_modified(|before| mem::replace(before, state) != state);
+        self.state.send_if_modified(|before| {
+            let is_same = ptr::eq(before.rules, state.rules) && before.may_read == state.may_read;
+            *before = state;
+            !is_same
+        });
     }
 
     fn take(&mut self, command: Command, now: Timestamp) {
@@ -199,8 +203,8 @@ impl Driver {
         }
     }
 
-    /// Refuses a body that the endpoint could not respond to in its stream: a longer message has no id to the endpoint, and a
-    /// longer id can't be repeated. Progress under a longer token has no stream of its own.
+    /// Refuses a body whose response could not reach its stream: the endpoint reads no id from a longer message, and repeats
+    /// no longer id. Progress under a longer token has no stream of its own.
     fn fit(&self, posted: &mut Posted) -> Result<(), Refusal> {
         if posted.body.len() > self.limits.message_bytes {
             return Err(Refusal::BODY_TOO_LONG);
@@ -221,7 +225,7 @@ impl Driver {
             pipe.refuse(refusal);
         }
         if self.work.is_some() {
-            // It has begun with nothing.
+            // Its handler never got a message.
             self.session.end(now);
         }
     }

@@ -35,10 +35,12 @@ pub(super) struct Link {
     requests: AtomicU64,
     /// The responses that hyper has a use for.
     responses: Mutex<Vec<Arc<Mutex<Unsent>>>>,
+    /// How long a client may read nothing of so many bytes, where the connection is a host's and nobody else looks.
+    pub(super) patience: Option<(Duration, usize)>,
 }
 
 impl Link {
-    pub(super) fn new(account: &Account) -> Arc<Self> {
+    pub(super) fn new(account: &Account, patience: Option<(Duration, usize)>) -> Arc<Self> {
         Arc::new(Self {
             holder: Holder::new(account),
             granted: watch::Sender::new(Grant::All),
@@ -46,6 +48,7 @@ impl Link {
             version: OnceLock::new(),
             requests: AtomicU64::new(0),
             responses: Mutex::default(),
+            patience,
         })
     }
 
@@ -100,8 +103,8 @@ impl Link {
         self.written.fetch_add(bytes as u64, Relaxed);
     }
 
-    /// Waits until a client reads nothing of a response, for `patience` at least and twice that at most. Either the response
-    /// is whole, or more than `most` bytes of it wait.
+    /// Waits until a client has read nothing of a response for `patience`, or twice that at most. Whole responses count, and
+    /// those of which more than `most` bytes wait.
     ///
     /// hyper takes large pieces, so a slow client is seen by what the transport takes. The transport of HTTP/2 takes
     /// pings and other responses too, so there it is what hyper takes.
@@ -110,11 +113,15 @@ impl Link {
         while !is_unread {
             sleep(patience).await;
             let is_http2 = self.version.get() == Some(&Version::HTTP_2);
+            let counts_taken = is_http2 || self.patience.is_some();
             let written = self.written.load(Relaxed);
             for response in lock(&self.responses).iter() {
                 let mut it = lock(response);
-                let read =
-                    it.waits_for_client(most).then_some(if is_http2 { it.taken } else { written });
+                let read = it.waits_for_client(most).then_some(if counts_taken {
+                    it.taken
+                } else {
+                    written
+                });
                 is_unread |= mem::replace(&mut it.looked, read) == read && read.is_some();
             }
         }

@@ -170,7 +170,7 @@ impl Server {
         // A body that is not read leaves room for others on its connection.
         builder.http2().initial_stream_window_size(STREAM_WINDOW);
         builder.http2().initial_connection_window_size(CONNECTION_WINDOW);
-        let link = Link::new(&self.shared.account);
+        let link = Link::new(&self.shared.account, None);
         let service = service_fn(|request: Request<Received>| {
             let (shared, link) = (self.shared.clone(), link.clone());
             link.asked(request.version());
@@ -214,13 +214,15 @@ impl Server {
 
     /// Responds to one request, for a host that has hyper or axum already. Its path is the host's.
     ///
-    /// The connection is the host's too, so the host has to end one whose client reads nothing:
-    /// [`ServerOptions::patience`] and the account can't.
+    /// A stream whose client reads nothing for [`ServerOptions::patience`] is lost to its session. The connection is the
+    /// host's, so the host has to end it.
     pub async fn respond<B>(&self, request: Request<B>) -> Response<Body>
     where
         B: http_body::Body<Data: Buf, Error: Into<Box<dyn core::error::Error + Send + Sync>>>,
     {
-        let link = Link::new(&self.shared.account);
+        let options = &self.shared.options;
+        let patience = Some((options.patience, options.response_bytes));
+        let link = Link::new(&self.shared.account, patience);
         tokio::select! {
             response = self.shared.respond(request, link.clone()) => response,
             () = link.revoked() => self.shared.refuse(Refusal::BUSY, None, None),

@@ -46,7 +46,7 @@ pub(super) struct Seat {
 }
 
 /// The state of a session, as its driver says.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug)]
 pub(super) struct State {
     pub(super) rules: &'static Rules,
     /// Whether the account lets the session read.

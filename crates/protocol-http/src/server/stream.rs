@@ -67,6 +67,7 @@ struct Watch {
     commands: UnboundedSender<Command>,
     shared: Arc<Mutex<Unsent>>,
     link: Arc<Link>,
+    _looks: Option<oneshot::Sender<()>>,
 }
 
 /// A receiver of the head, which comes once.
@@ -81,7 +82,20 @@ pub(super) fn pipe(
     let shared = Arc::<Mutex<Unsent>>::default();
     let (answer, answered) = oneshot::channel();
     link.watch(shared.clone());
-    let watch = Watch { stream, commands, shared: shared.clone(), link: link.clone() };
+    let looks = link.patience.map(|(patience, most)| {
+        let (gone, is_gone) = oneshot::channel();
+        let (link, commands) = (link.clone(), commands.clone());
+        tokio::spawn(async move {
+            tokio::select! {
+                _ = is_gone => {}
+                // The session may be over.
+                () = link.unread(patience, most) => drop(commands.send(Command::Lost(stream))),
+            }
+        });
+        gone
+    });
+    let watch =
+        Watch { stream, commands, shared: shared.clone(), link: link.clone(), _looks: looks };
     let pipe = Pipe { shared: shared.clone(), answer: Some(answer), held: None, link };
     (pipe, answered, Body { shared, watch: Some(watch) })
 }

@@ -73,6 +73,7 @@ impl Session {
             let Some((_, at, unused)) = scopes.min() else { return 0 };
             let unused = unused.clone();
             self.scopes.remove(&unused);
+            self.set_due(at, None);
             self.exchanges.remove(&at);
         }
         let at = self.next;

@@ -165,7 +165,7 @@ impl Session {
         self.heard = now;
         let Some(exchange) = self.exchanges.get_mut(&at) else { return };
         exchange.stream = None;
-        // One that requests share has no meaning where they don't.
+        // In MCP a stream of its own carries no requests, so its loss cancels none.
         let has_meaning = exchange.is_posted || self.rules.shares_streams;
         let on_loss = self.options.on_loss.unwrap_or(self.rules.on_loss);
         let on_loss = if has_meaning { on_loss } else { OnLoss::GoOn };

@@ -1,5 +1,7 @@
 //! Streams of events: progress, cancels, and streams that are lost.
 
+use http_body_util::Full;
+use hyper::body::Bytes;
 use protocol_core::Cause;
 use protocol_http::server::ServerOptions;
 use protocol_http::{OnLoss, SessionOptions};
@@ -62,6 +64,27 @@ async fn a_client_that_reads_nothing_loses_its_stream_and_frees_the_others() {
     assert_eq!(json(&other.event().await.unwrap())["result"], json!(["a"]));
     stuck.await_end().await;
     assert!(begun.elapsed() <= 2 * patience, "it has its connection for no longer");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stream_that_nobody_reads_is_lost_on_the_connection_of_a_host_too() {
+    let mut options = with_on_loss(OnLoss::CancelNow);
+    options.response_bytes = 1_000;
+    let host = Host::new(options);
+    let session = host.open("2025-11-25").await;
+    let count = json!({ "to": 20_000, "_meta": { "progressToken": "a" } });
+    let stuck = hyper::Request::post("http://localhost/mcp")
+        .header("host", "localhost")
+        .header("content-type", "application/json")
+        .header("accept", "application/json, text/event-stream")
+        .header("mcp-session-id", &session.id)
+        .header("mcp-protocol-version", "2025-11-25")
+        .body(Full::new(Bytes::from(request(1, "count", &count))))
+        .unwrap();
+    let stuck = host.server.respond(stuck).await;
+    assert_eq!(stuck.status(), 200);
+    let mut other = session.post(&request(2, "echo", &json!(["a"]))).await;
+    assert_eq!(json(&other.event().await.unwrap())["result"], json!(["a"]));
 }
 
 #[tokio::test]

@@ -83,6 +83,10 @@ impl Opening {
         };
         let steps = match (family, method) {
             (_, "initialize") => vec![],
+            (Family::Acp { version: 2 }, _) => vec![request(
+                "initialize",
+                json!({ "protocolVersion": 2, "capabilities": {}, "info": client }),
+            )],
             (Family::Acp { version }, _) => vec![request(
                 "initialize",
                 json!({

@@ -134,6 +134,12 @@ impl Methods {
                 let Outcome { token } = request.params()?;
                 json(&json!({ "outcome": self.outcomes.of(&token) }))
             }
+            (Family::Acp { version: 2 }, "initialize") => json(&json!({
+                "protocolVersion": 2,
+                "capabilities": {},
+                "info": { "name": "rescind", "version": env!("CARGO_PKG_VERSION") },
+                "authMethods": [],
+            })),
             (Family::Acp { version }, "initialize") => json(&json!({
                 "protocolVersion": version,
                 "agentCapabilities": self.spoken().capabilities(),

@@ -263,7 +263,9 @@ impl Progress {
 
 impl Drop for Progress {
     fn drop(&mut self) {
-        lock(&self.running).remove(&self.token.to_string());
+        if self.is_created {
+            lock(&self.running).remove(&self.token.to_string());
+        }
     }
 }
 

@@ -30,7 +30,7 @@ pub(crate) const LSP_EXIT: Source = Source::new(&[Lsp], page!(lsp "initialize"))
 pub(crate) const MCP: Source =
     Source::new(&[McpUntil2025], page!(mcp "2025-11-25/basic/utilities/cancellation"));
 pub(crate) const MCP_NEW: Source =
-    Source::new(&[Mcp2026], page!(mcp "2026-07-28/basic/utilities/cancellation"));
+    Source::new(&[Mcp2026], page!(mcp "2026-07-28/basic/patterns/cancellation"));
 pub(crate) const MCP_CLOSED: Source =
     Source::new(&[Mcp2026], page!(mcp "2026-07-28/basic/patterns/cancellation"));
 pub(crate) const MCP_HTTP: Source =

@@ -1,4 +1,4 @@
-//! Response streams of HTTP that close, whose effect only a witness tells: no response comes on a closed stream.
+//! Checks of response streams over HTTP. Nothing arrives on a closed stream, so a witness tells what became of the work.
 
 use super::base::*;
 
@@ -10,13 +10,13 @@ const CANCELLED_A: &[Step] =
 const fn http(id: &'static str, title: &'static str) -> Check {
     BASE.named(id, title)
         .needs(&[Need::Http, Need::Witness, Need::Slow])
-        .witness("The result of the request of --witness, which tells of other work what is known: that it finished, or was cancelled.")
+        .witness("The result of the --witness request, which was right before about work whose end is known.")
 }
 
 /// In their order.
 pub(super) const HTTP: &[Check] = &[
     http("http/closed", "a request whose response stream is closed is cancelled")
-        .clauses(&[MCP_CLOSED.must("Over HTTP a server treats the end of the response stream as the cancel of its request.")])
+        .clauses(&[MCP_CLOSED.should("Over HTTP the end of the response stream is the cancel of its request, and the server stops the work.")])
         .steps(CANCELLED_A)
         .rules(&[EndedAs('a', WorkEnd::Cancelled)]),
     http("http/cancel", "a cancel that is posted while the request is at work stops that")

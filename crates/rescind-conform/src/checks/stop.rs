@@ -13,12 +13,14 @@ const TURN_V2: Source = Source::new(
 /// Servers that declare `tasks.cancel` and `tasks.requests.tools.call`.
 const TASK: Source =
     Source::new(&[McpUntil2025], page!(mcp "2025-11-25/basic/utilities/tasks#task-cancellation"));
+const TASK_ERRORS: Source =
+    Source::new(&[McpUntil2025], page!(mcp "2025-11-25/basic/utilities/tasks#protocol-errors"));
 const PROGRESS: Source = Source::new(&[Lsp], page!(lsp "window_workDoneProgress_cancel"));
 const TOKEN: Source = Source::new(&[Lsp], page!(lsp "serverInitiatedProgress"));
 const OWN_TOKEN: Source = Source::new(&[Lsp], page!(lsp "clientInitiatedProgress"));
 const ONE_STOP: Source = OURS.of(&[Acp, AcpDraft, AcpV2]);
 
-/// The last tells that the stop before it was read.
+/// The response to the quick request shows that the stop before it was read.
 const STOP_A: Step = Send(&[Stop('a'), Quick('q', Fresh)]);
 const STOPPED_A: &[Step] = &[Send(&[Work('a')]), WorkStarted('a'), STOP_A, WorkSettled('a'), Next];
 /// The stop of a turn that waits for a permission.
@@ -36,7 +38,7 @@ const LATER: &str = "The end of that work.";
 
 const fn stop(id: &'static str, title: &'static str) -> Check {
     BASE.named(id, title).needs(&[Need::Work]).steps(STOPPED_A)
-        .witness("The end of the stopped work; if there is none, other work, begun after the stop, has ended.")
+        .witness("The end of the stopped work; without one, the end of other work that began after the stop.")
 }
 
 /// The checks in their order.
@@ -45,7 +47,7 @@ pub(super) const STOPS: &[Check] = &[
         .clauses(&[
             TURN.must("The prompt is answered once its operations were aborted, and errors of these are caught."),
             TURN_V2.must("An idle update is sent once the operations were aborted, and errors of these are caught."),
-            TASK.capability("A task is cancelled before the response to tasks/cancel, and tasks/result blocks no longer than that."),
+            TASK.capability("A task is `cancelled` before tasks/cancel is answered, and tasks/result is answered then."),
             TOKEN.should("A token has one begin, many reports and one end."),
         ])
         .rules(&[StopAnswered('a'), NextAnswered]),
@@ -55,8 +57,8 @@ pub(super) const STOPS: &[Check] = &[
             TURN_V2.should("An agent stops requests to its model and its tools as soon as it can, and is idle with `cancelled`."),
         ])
         .rules(&[StopHonoured('a')]),
-    stop("stop/sooner", "a stopped progress ends before another, which was begun first and takes as long")
-        .clauses(&[PROGRESS.should("The notification is sent to cancel a progress that the server has created.")])
+    stop("stop/sooner", "a stopped progress ends before an equally long one that began first")
+        .clauses(&[OURS.of(&[Lsp]).should("Work that nobody waits for is not done.")])
         .steps(&[
             Send(&[Work('b')]),
             WorkStarted('b'),
@@ -80,6 +82,7 @@ pub(super) const STOPS: &[Check] = &[
             Send(&[Stop('a'), Stop('a')]),
             WorkSettled('a'),
             Send(&[Stop('a')]),
+            WorkSettled('a'),
             Next,
         ])
         .rules(&[StopAnswered('a'), NextAnswered]),
@@ -120,10 +123,10 @@ pub(super) const STOPS: &[Check] = &[
         ])
         .rules(&[WorkFinished('b')])
         .witness(LATER),
-    stop("stop/before", "a stop of what does not run stops nothing that begins then")
+    stop("stop/before", "a stop that finds no work does not stop work that begins later")
         .clauses(&[
             ONE_STOP.should("A stop names a session, so it stops the turn that runs when it is read, or none."),
-            TASK.capability("A cancel of a task that there is not is refused with -32602."),
+            TASK_ERRORS.capability("A cancel of an unknown task is refused with -32602."),
             OURS.of(&[Lsp]).should("A cancel of an unknown token changes nothing."),
         ])
         .steps(&[OneRead(&[Stop('a'), Work('a')]), WorkOver('a'), WorkWhole('t')])
@@ -155,7 +158,15 @@ pub(super) const STOPS: &[Check] = &[
         .rules(&[StopAnswered('a'), StopHonoured('a'), NextAnswered]),
     stop("stop/permissions", "the permission requests of a stopped turn are cancelled")
         .clauses(&[TURN_V2.capability("Of agents that ask within a turn: each pending permission request of stopped work is cancelled with $/cancel_request.")])
-        .steps(NESTED)
+        .steps(&[
+            HoldReverse,
+            Send(&[Work('a')]),
+            AskedFor('a'),
+            STOP_A,
+            WorkSettled('a'),
+            AnswerAsCancelled,
+            Next,
+        ])
         .rules(&[TheirsCancelled]),
     stop("stop/uninserted", "a prompt that comes before the stop of its session is accepted, or answered with -32800")
         .clauses(&[TURN_V2.must("A prompt that was not inserted when its session is stopped is answered with -32800.")])
@@ -168,7 +179,7 @@ pub(super) const STOPS: &[Check] = &[
         ])
         .rules(&[Accepted('b')]),
     stop("stop/own-token", "nothing is reported under a token of the client's after its cancelled request is answered")
-        .clauses(&[OWN_TOKEN.capability("Of servers that report under it: the token is valid until the response. Its progress is cancelled by the cancel of the request.")])
+        .clauses(&[OWN_TOKEN.capability("Of servers that report under it: the token is valid until the response, and cancelling the request cancels its progress.")])
         .steps(&[
             Send(&[WorkUnderToken('a')]),
             WorkStarted('a'),

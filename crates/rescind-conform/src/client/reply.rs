@@ -69,7 +69,8 @@ impl Asked {
 
     /// Returns the name that the client gives, and whether its own work can be cancelled.
     pub(crate) fn client(&self) -> (String, bool) {
-        let said = ["clientInfo", "agent"].iter().find_map(|member| self.params.get(member));
+        let said =
+            ["clientInfo", "info", "agent"].iter().find_map(|member| self.params.get(member));
         let said = said.or_else(|| self.params["_meta"].get("io.modelcontextprotocol/clientInfo"));
         if let Some(name) = self.params["clientName"].as_str() {
             return (name.into(), true);

@@ -19,9 +19,8 @@ use crate::wire::Wire;
 /// What a rule finds wrong with a record.
 ///
 /// The record is written in words, with `;` between its entries: `ask a 7` is our request `a` under id 7, `crowd 7` one
-/// without a name, `next 7` a next request, `cancel 7` its cancel; `work a 7 s` is work
-/// `s` that request 7 begins, `stop 8` its stop; `result 7` and `error 7 -32603` are answers; and what
-/// begins with a brace is what the server says.
+/// without a name, `next 7` a next request, `cancel 7` its cancel; `work a 7 s` is work `s` that request 7 begins, `stop 8`
+/// its stop; `result 7` and `error 7 -32603` are answers; and what begins with a brace is what the server says.
 pub(super) fn broken(dialect: &str, rule: Rule, record: &str) -> Option<String> {
     let dialect = Dialect::named(dialect).expect("there is such a dialect");
     let facts = Facts::unknown(dialect.clone());
@@ -39,20 +38,17 @@ pub(super) fn broken(dialect: &str, rule: Rule, record: &str) -> Option<String> 
 
 fn add(play: &mut Play<'_>, entry: &str) {
     let at = play.session.record.len();
-    match entry.split(' ').collect::<Vec<_>>()[..] {
+    let words: Vec<_> = entry.split(' ').collect();
+    if let ["ask", _, id] | ["crowd" | "next" | "stop", id] = words[..] {
+        play.ids.insert(id.into());
+    }
+    match words[..] {
         ["ask", name, id] => {
             let name = name.chars().next().expect("it has a name");
             play.named.insert(name, made(id));
-            play.ids.insert(id.into());
         }
-        ["crowd", id] => {
-            play.crowd.push(made(id));
-            play.ids.insert(id.into());
-        }
-        ["next", id] => {
-            play.nexts.push(Next { id: id.into(), sent_at: at });
-            play.ids.insert(id.into());
-        }
+        ["crowd", id] => play.crowd.push(made(id)),
+        ["next", id] => play.nexts.push(Next { id: id.into(), sent_at: at }),
         ["cancel", id] => {
             let mut all = play.named.values_mut().chain(&mut play.crowd);
             let made = all.find(|made| made.id == id).expect("it was made");
@@ -87,7 +83,6 @@ fn add(play: &mut Play<'_>, entry: &str) {
             let run = play.runs.get_mut(&'a').expect("it was begun");
             let is_named = run.name != "";
             run.stops.push(Stopping { id: id.into(), at, is_named });
-            play.ids.insert(id.into());
         }
         ["status", id] => {
             play.runs.get_mut(&'a').expect("it was begun").asked.push(id.into());

@@ -15,8 +15,11 @@ use crate::wire::Outcome;
 /// Work that ends so soon after its stop was read may have been about to end.
 const ENDING: Duration = Duration::from_millis(250);
 
-/// Work that reports so often after a stop was read, its end included, was not about to end then.
+/// Other work with this many reports after the stop was read, its end included, was not about to end.
 const ENOUGH: usize = 4;
+
+/// The end of a task is known by the response to tasks/result, which may come so much later.
+const POLLED: Duration = Duration::from_secs(2);
 
 const REFUSED: Outcome = Outcome::Error { code: code::INVALID_PARAMS };
 
@@ -81,10 +84,17 @@ fn stops_answered(play: &Play<'_>, run: &Run) -> Result<(), Fault> {
                 is_done(outcome) || *outcome == REFUSED && came_late
             }
         };
+        let gap = ended_at.filter(|end| end > at).map(|end| play.session.between(*at, end));
+        if !was_over && *outcome == REFUSED && gap.is_some_and(|gap| gap < POLLED) {
+            return Err(Fault::Unclear("the task may have ended before its stop was read".into()));
+        }
         if !holds {
             let what = if was_over { "of what does not run" } else { "of a task that runs" };
             return broken(format!("tasks/cancel {} {what} is answered with {outcome}", stop.id));
         }
+    }
+    if done_at.is_none() && all.iter().any(|(stop, _)| stop.is_named) {
+        return Err(Fault::Unclear("the task ended before a stop of it was read".into()));
     }
     Ok(())
 }
@@ -176,6 +186,9 @@ pub(super) fn stopped_before(play: &Play<'_>, name: Name, other: Name) -> Result
         (_, Some(_)) if meanwhile < ENOUGH => {
             Err(Fault::Unclear("the other work was about to end".into()))
         }
+        _ if reports(name)? < 3 => {
+            Err(Fault::Unclear("the stopped work was not seen at work".into()))
+        }
         _ => broken("the stopped work ends after work that was begun before it".into()),
     }
 }
@@ -206,10 +219,15 @@ pub(super) fn quiet_after(play: &Play<'_>, name: Name) -> Result<(), Fault> {
             Some((_, other)) => return broken(format!("tasks/get is answered with {other}")),
         }
     }
-    // Version 2 has background work, which may report what is not said.
+    // A session has updates beside those of a turn, and version 2 has background work.
+    let turns: &[&str] = match play.facts.family() {
+        Family::AcpV2 => &["agent_"],
+        Family::Acp | Family::AcpDraft => &["agent_", "tool_call"],
+        _ => &[""],
+    };
     let is_said = |report: &serde_json::Value| {
         let kind = report["params"]["update"]["sessionUpdate"].as_str().unwrap_or_default();
-        play.facts.family() != Family::AcpV2 || kind.starts_with("agent_")
+        turns.iter().any(|turn| kind.starts_with(turn))
     };
     let reports = run.reports(&play.session).into_iter();
     match reports.filter(|(at, report)| *at > ended_at && is_said(report)).count() {

@@ -28,7 +28,7 @@ impl Play<'_> {
         self.ask_witness(name)?;
         match self.witnessed.get(&name) {
             Some(told) if *told != end && !self.is_control => Err(Stop::NotExercised(format!(
-                "the witness proves nothing: it tells that work {told}, and it {end}"
+                "the witness is wrong: it reports that the work {told}, and it {end}"
             ))),
             _ => Ok(()),
         }

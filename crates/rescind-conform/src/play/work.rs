@@ -180,7 +180,11 @@ impl Play<'_> {
         }
         self.session.note("other work, which nobody stops");
         self.send(&[Item::Work(OTHER)], false)?;
-        self.wait_until_work_over(OTHER)
+        self.wait_until_work_over(OTHER)?;
+        match self.run(OTHER).ends(&self.session).is_empty() {
+            true => Err(Stop::NotExercised("no other work was begun".into())),
+            false => Ok(()),
+        }
     }
 
     /// Answers what the agent asks, from now on and so far: a client that stops a turn says that it was cancelled.
@@ -200,7 +204,11 @@ pub(crate) fn find_work(
     target: &dyn Target,
     options: &Options,
 ) -> Result<(), Unreached> {
-    for work in candidates(facts, target, options)? {
+    let works = candidates(facts, target, options)?;
+    if works.is_empty() && facts.has_tasks() {
+        facts.no_work = "no tool has tasks that can be cancelled".into();
+    }
+    for work in works {
         let trial = Facts { work: Some(work), ..facts.for_work() };
         let (patience, seed) = (options.suite.patience, options.suite.seed);
         let session = trial.open(target, patience)?;

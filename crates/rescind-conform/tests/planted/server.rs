@@ -590,13 +590,9 @@ impl Server {
 fn rounded(id: &str) -> String {
     match id.parse::<u64>() {
         Ok(number) => {
-            #[expect(
-                clippy::cast_precision_loss,
-                clippy::cast_possible_truncation,
-                clippy::cast_sign_loss
-            )]
-            let number = number as f64 as u64;
-            number.to_string()
+            #[expect(clippy::cast_precision_loss, reason = "it is a fault that is planted")]
+            let number = number as f64;
+            format!("{number:.0}")
         }
         Err(_) => id.into(),
     }
