@@ -2,7 +2,7 @@
 
 use protocol_core::{CallOptions, Config, Connection, Dialect, Event, Response};
 
-use crate::pair::{NOW, Pair, raw, words};
+use crate::pair::{NOW, Pair, raw, request_in, words};
 use crate::{SESSION, prompt, stop};
 
 #[test]
@@ -27,9 +27,17 @@ fn w17_a_cancel_of_a_request_and_its_progress_is_reported_for_both() {
     let mut config = Config::server(Dialect::DAP);
     config.show_work = true;
     let mut adapter = Connection::<&'static str>::new(config);
+    let initialize = br#"{"seq":1,"type":"request","command":"initialize","arguments":{}}"#;
+    let opened = adapter.receive(initialize, NOW).map(Event::into_owned);
+    adapter
+        .respond(
+            request_in(&[opened.unwrap()]),
+            Response::Result(&raw(r#"{"supportsCancelRequest":true}"#)),
+        )
+        .unwrap();
     adapter.notify("progressStart", Some(&raw(r#"{"progressId":"p"}"#))).unwrap();
-    let launch = br#"{"seq":1,"type":"request","command":"launch"}"#;
-    let cancel = br#"{"seq":2,"type":"request","command":"cancel","arguments":{"requestId":1,"progressId":"p"}}"#;
+    let launch = br#"{"seq":2,"type":"request","command":"launch"}"#;
+    let cancel = br#"{"seq":3,"type":"request","command":"cancel","arguments":{"requestId":2,"progressId":"p"}}"#;
     adapter.receive(launch, NOW);
     adapter.receive(cancel, NOW);
     let events: Vec<_> = adapter.drain_events().collect();

@@ -85,7 +85,11 @@ fn stops_answered(play: &Play<'_>, run: &Run) -> Result<(), Fault> {
             }
         };
         let gap = ended_at.filter(|end| end > at).map(|end| play.session.between(*at, end));
-        if !was_over && *outcome == REFUSED && gap.is_some_and(|gap| gap < POLLED) {
+        if !was_over
+            && done_at.is_none()
+            && *outcome == REFUSED
+            && gap.is_some_and(|gap| gap < POLLED)
+        {
             return Err(Fault::Unclear("the task may have ended before its stop was read".into()));
         }
         if !holds {
