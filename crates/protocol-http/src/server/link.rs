@@ -35,7 +35,7 @@ pub(super) struct Link {
     requests: AtomicU64,
     /// The responses that hyper has a use for.
     responses: Mutex<Vec<Arc<Mutex<Unsent>>>>,
-    /// How long a client may read nothing of so many bytes, where the connection is a host's and nobody else looks.
+    /// The time in which a client may read nothing of so many bytes, where the connection is a host's and nobody else looks.
     pub(super) patience: Option<(Duration, usize)>,
 }
 
