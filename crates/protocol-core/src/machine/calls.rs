@@ -212,15 +212,12 @@ impl<C> Calls<C> {
         number
     }
 
-    /// Releases the number of a call's cancel, and returns it if it had one.
-    #[inline]
-    pub(super) fn release_cancel(&mut self, key: RowKey) -> Option<u32> {
-        if self.by_cancel.is_empty() {
-            return None;
+    /// Releases the number of a call's cancel, if it has one.
+    pub(super) fn release_cancel(&mut self, key: RowKey) {
+        let extras = self.row_mut(key).extras.as_mut();
+        if let Some(number) = extras.and_then(|extras| extras.cancel_number.take()) {
+            self.by_cancel.remove(&number);
         }
-        let number = self.row_mut(key).extras.as_mut()?.cancel_number.take()?;
-        self.by_cancel.remove(&number);
-        Some(number)
     }
 
     // Rows
@@ -258,23 +255,8 @@ impl<C> Calls<C> {
         self.find(call).map(|key| self.row(key))
     }
 
-    /// Removes a row, its number and its timers. The number of its cancel was released before.
-    #[inline]
-    pub(super) fn remove(&mut self, RowKey(slot): RowKey) -> Call<C> {
-        let mut row = self.rows.remove(slot);
-        self.by_number.remove(&row.id.number(), slot as u32, numbers(&self.rows));
-        if let Some(extras) = row.extras.take() {
-            self.recycle(row.id, extras);
-        }
-        if slot::give_back(&mut self.rows) {
-            self.by_number = Index::new();
-        }
-        row
-    }
-
     /// Releases the timers and tokens of a settled call, and keeps the box for the next call.
     fn recycle(&mut self, call: CallId, mut extras: Box<CallExtras>) {
-        debug_assert!(extras.cancel_number.is_none(), "its number would lead to another row");
         if let Some((due, reason)) = extras.next_timer() {
             self.timers.remove(&(due, call, reason));
         }
@@ -307,39 +289,45 @@ impl<C> Calls<C> {
         self.row_mut(key).ending.get_or_insert((settlement, cause));
     }
 
-    /// Settles a call by the peer's response, or with its recorded ending. `fate` tells what a late response is.
+    /// Settles a call by the peer's response, or with its recorded ending. Its row, numbers and timers go.
+    /// `fate` tells what a late response is.
     #[inline]
     pub(super) fn settle(
         &mut self,
-        key: RowKey,
+        RowKey(slot): RowKey,
         response: Option<Settlement>,
         fate: Option<Fate>,
         limit: usize,
     ) -> Completion<C> {
-        let phase = self.row(key).phase;
-        if let Some(cancel) = self.release_cancel(key) {
-            if let Some(fate) = fate_of_cancel(phase, response.is_some()) {
-                self.settled_numbers.insert(cancel, fate, limit);
-            }
+        let Call { id, data, phase, ending, extras, .. } = self.rows.remove(slot);
+        self.by_number.remove(&id.number(), slot as u32, numbers(&self.rows));
+        if slot::give_back(&mut self.rows) {
+            self.by_number = Index::new();
         }
-        let facts = self.row(key).extras.as_ref().map(|extras| &extras.facts);
-        let handshake = facts.and_then(|facts| facts.handshake);
-        let has_work = facts.is_some_and(|facts| facts.work.is_some());
-        let row = self.remove(key);
+        let (mut handshake, mut has_work) = (None, false);
+        if let Some(extras) = extras {
+            (handshake, has_work) = (extras.facts.handshake, extras.facts.work.is_some());
+            if let Some(cancel) = extras.cancel_number {
+                self.by_cancel.remove(&cancel);
+                if let Some(fate) = fate_of_cancel(phase, response.is_some()) {
+                    self.settled_numbers.insert(cancel, fate, limit);
+                }
+            }
+            self.recycle(id, extras);
+        }
         // A response after the token of its operation is a duplicate, like every one to a number that
         // nothing is known of.
         let had_token =
             matches!(phase, CallPhase::TokenCancelQueued | CallPhase::AwaitingAcknowledgement);
         if let Some(fate) = fate.filter(|_| !had_token) {
-            self.settled_numbers.insert(row.id.number(), fate, limit);
+            self.settled_numbers.insert(id.number(), fate, limit);
         }
-        let (ending, cause) = row.ending.unzip();
+        let (ending, cause) = ending.unzip();
         let settlement =
             response.or(ending).expect("an ending is recorded before a call is settled");
         // A response has no cause, unless it confirms our cancel.
         let cause = cause.filter(|_| response.is_none_or(|it| it == Settlement::Cancelled));
-        let (call, data, is_unsent) = (row.id, row.data, false);
-        Completion { call, settlement, cause, data, is_unsent, handshake, has_work }
+        Completion { call: id, settlement, cause, data, is_unsent: false, handshake, has_work }
     }
 
     // Timers

@@ -293,7 +293,7 @@ impl<C, R: Default> Machine<C, R> {
     pub fn poll_action(&mut self) -> Option<Action<C>> {
         self.calls.assert_consistent();
         self.requests.assert_consistent();
-        if self.life == Life::Draining && self.actions.is_empty() && self.is_idle() {
+        if self.actions.is_empty() && self.life == Life::Draining && self.is_idle() {
             self.step_life(LifeInput::Idle, CloseReason::Shutdown);
         }
         self.actions.pop_front()
