@@ -79,7 +79,7 @@ fn count_tells_its_progress_and_a_cancelled_one_how_far_it_came() {
             params[asked] = json!("t");
         }
         server.request(1, "count", params);
-        let mut receive = || std::iter::repeat_with(|| server.receive());
+        let receive = || std::iter::repeat_with(|| server.receive());
         // LSP's progress has a beginning and an end.
         let is_bare = |it: &Value| {
             let kind = it["params"]["value"]["kind"].as_str();
