@@ -211,9 +211,9 @@ pub(super) fn quiet_after(play: &Play<'_>, name: Name) -> Result<(), Fault> {
     }
     for id in &run.asked {
         match play.session.answers_to(id).next() {
+            None => {}
             // It may be forgotten.
-            None | Some((_, Outcome::Error { .. })) => {}
-            Some((_, outcome)) if is_done(outcome) => {}
+            Some((_, outcome)) if is_done(outcome) || matches!(outcome, Outcome::Error { .. }) => {}
             Some((_, Outcome::Result(task))) => {
                 return broken(format!(
                     "the stopped task {} has status {}",
