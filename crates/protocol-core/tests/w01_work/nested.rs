@@ -38,8 +38,8 @@ fn w17_a_cancel_of_a_request_and_its_progress_is_reported_for_both() {
     adapter.notify("progressStart", Some(&raw(r#"{"progressId":"p"}"#))).unwrap();
     let launch = br#"{"seq":2,"type":"request","command":"launch"}"#;
     let cancel = br#"{"seq":3,"type":"request","command":"cancel","arguments":{"requestId":2,"progressId":"p"}}"#;
-    adapter.receive(launch, NOW);
-    adapter.receive(cancel, NOW);
+    let _ = adapter.receive(launch, NOW);
+    let _ = adapter.receive(cancel, NOW);
     let events: Vec<_> = adapter.drain_events().collect();
     let words = words(&events);
     for told in ["stopped peer", "cancelled peer"] {
