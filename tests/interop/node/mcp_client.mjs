@@ -78,7 +78,7 @@ const checks = {
   async lists_tools() {
     const { tools } = await client.listTools();
     const names = tools.map(({ name }) => name);
-    assert.deepEqual(names, ["echo", "sleep", "count", "stubborn", "fail", "nested"]);
+    assert.deepEqual(names, ["echo", "sleep", "count", "stubborn", "fail", "nested", "outcome"]);
   },
   async echo() {
     assert.deepEqual(said(await tool("echo", { text: "hé" })), { text: "hé" });

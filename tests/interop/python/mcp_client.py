@@ -32,7 +32,7 @@ async def opens(client):
 
 async def lists_tools(client):
     names = [tool.name for tool in (await client.list_tools()).tools]
-    assert names == ["echo", "sleep", "count", "stubborn", "fail", "nested"], names
+    assert names == ["echo", "sleep", "count", "stubborn", "fail", "nested", "outcome"], names
 
 
 async def echo(client):
