@@ -4,15 +4,17 @@
 
 mod support;
 
+use std::ops::ControlFlow;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::thread::{self, ThreadId};
 
 use protocol_blocking::threaded::{Options, Served, Server};
-use protocol_blocking::{Answer, Request, Responder};
+use protocol_blocking::{Answer, Handler, Notification, Request, Responder};
 use protocol_core::Refusal;
 use serde_json::{Value, json};
-use support::{PATIENCE, Wire, acp, cancel, cancelled, raw, request};
+use support::{PATIENCE, Wire, acp, cancel, cancelled, notification, raw, request};
 
 /// Reports the thread on which each request was served.
 fn saying(
@@ -96,6 +98,54 @@ fn g03_a_cancel_is_marked_while_responses_are_stuck() {
         wire.hang_up();
         assert!(served.wait().error.is_none());
     }
+}
+
+/// Counts the stops of a session, and takes a while over each.
+#[derive(Default)]
+struct Stopped {
+    begun: AtomicUsize,
+    done: AtomicUsize,
+}
+
+impl Handler for Stopped {
+    fn request(&self, request: &Request, _: &mut dyn Responder) -> Answer {
+        match request.method.as_str() {
+            // All workers are busy for a moment, and look for more at about the same time.
+            "work" => (0..100).for_each(|_| thread::yield_now()),
+            _ => assert_eq!(self.begun.load(Ordering::SeqCst), self.done.load(Ordering::SeqCst)),
+        }
+        Ok(raw(&json!(self.done.load(Ordering::SeqCst))))
+    }
+
+    fn notification(&self, _: &Notification, _: &mut dyn Responder) -> ControlFlow<()> {
+        self.begun.fetch_add(1, Ordering::SeqCst);
+        (0..100).for_each(|_| thread::yield_now());
+        self.done.fetch_add(1, Ordering::SeqCst);
+        ControlFlow::Continue(())
+    }
+}
+
+/// A prompt after a stop would otherwise begin before the stop is handled, and be stopped by it.
+#[test]
+fn g03_nothing_later_begins_before_what_is_immediate_was_handled() {
+    let (mut wire, stream) = Wire::pair();
+    let handler = Arc::new(Stopped::default());
+    let server = Server::new(acp()).workers(4).immediate(["stop"]);
+    let served = server.unix(stream, handler.clone()).unwrap();
+    let mut last = 0;
+    for turn in 1..=200 {
+        let stop = notification("stop", &json!([]));
+        let work = (1..=4).map(|id| request(last + id, "work", &json!([])));
+        let prompts = (5..=6).map(|id| request(last + id, "prompt", &json!([])));
+        wire.send(work.chain([stop]).chain(prompts));
+        last += 6;
+        let responses = wire.answers(6);
+        for prompt in &responses[4..] {
+            assert_eq!(prompt["result"], turn, "{prompt}");
+        }
+    }
+    wire.hang_up();
+    assert!(served.wait().error.is_none());
 }
 
 /// Messages that many threads write at once are whole, and all of them come.

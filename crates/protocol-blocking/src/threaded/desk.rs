@@ -30,6 +30,8 @@ pub(super) struct Desk {
 struct Board {
     /// The oldest arrival, which no worker has yet. All others stay in the inbox.
     waiting: Option<Arrival>,
+    /// An immediate arrival is being served. Nothing else is taken until it is done or waits.
+    in_turn: bool,
     /// The number of workers that sleep.
     idle: usize,
     /// Nothing will arrive.
@@ -49,8 +51,9 @@ impl Desk {
 
     /// Serves as a worker, until nothing can arrive.
     pub(super) fn work(&self) {
-        while let Some(arrival) = self.next() {
-            self.serve(arrival, &mut || ());
+        while let Some((arrival, is_immediate)) = self.next() {
+            let mut turn = is_immediate.then_some(Turn { desk: self, takes_next: false });
+            self.serve(arrival, &mut || turn = None);
         }
     }
 
@@ -83,19 +86,24 @@ impl Desk {
         }
     }
 
-    /// Takes the next arrival for a worker, and wakes another one if there is more to do.
-    fn next(&self) -> Option<Arrival> {
+    /// Takes the next arrival for a worker, with whether it is immediate. If it is not, another worker is woken
+    /// if there is more to do.
+    fn next(&self) -> Option<(Arrival, bool)> {
         let mut board = self.lock();
         loop {
-            if let Some(arrival) = board.waiting.take().or_else(|| self.poll()) {
-                if board.idle > 0 {
-                    let more = self.poll();
-                    self.leave(board, more);
+            if !board.in_turn {
+                if let Some(arrival) = board.waiting.take().or_else(|| self.poll()) {
+                    board.in_turn = self.is_immediate(&arrival);
+                    let is_immediate = board.in_turn;
+                    if !is_immediate && board.idle > 0 {
+                        let more = self.poll();
+                        self.leave(board, more);
+                    }
+                    return Some((arrival, is_immediate));
                 }
-                return Some(arrival);
-            }
-            if board.is_closed {
-                return None;
+                if board.is_closed {
+                    return None;
+                }
             }
             board.idle += 1;
             board = self.left.wait(board).unwrap_or_else(PoisonError::into_inner);
@@ -114,13 +122,14 @@ impl Desk {
     /// Takes the next arrival if the calling thread, which reads, is to serve it. Else the arrival is
     /// left to a worker.
     fn take_immediate(&self) -> Option<Arrival> {
-        let board = self.lock();
-        // A worker is on its way to it, or all are busy.
-        if board.waiting.is_some() {
+        let mut board = self.lock();
+        // A worker is on its way to it, all are busy, or one has the turn.
+        if board.waiting.is_some() || board.in_turn {
             return None;
         }
         let arrival = self.poll();
         if arrival.as_ref().is_some_and(|arrival| self.is_immediate(arrival)) {
+            board.in_turn = true;
             return arrival;
         }
         self.leave(board, arrival);
@@ -150,8 +159,10 @@ impl Desk {
                 _ => {}
             }
             served += 1;
+            let mut turn = Some(Turn { desk: self, takes_next: true });
             let mut let_read = || {
                 (cork, has_let) = (None, true);
+                turn.take().into_iter().for_each(Turn::leave_next);
                 let_read();
             };
             self.serve(arrival, &mut let_read);
@@ -166,5 +177,32 @@ impl Desk {
         let take_notification = &|method: &str| self.take_notification(method);
         let work = AtWork { incoming, take_notification, let_read, responder: None, undoing: None };
         work.serve(arrival, &**handler, *rule);
+    }
+}
+
+/// The turn of an immediate arrival. Dropping it lets others be taken.
+struct Turn<'d> {
+    desk: &'d Desk,
+    /// The thread that drops it takes the next arrival itself.
+    takes_next: bool,
+}
+
+impl Turn<'_> {
+    /// Leaves the next arrival to a worker.
+    fn leave_next(mut self) {
+        self.takes_next = false;
+    }
+}
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        let mut board = self.desk.lock();
+        board.in_turn = false;
+        if board.is_closed {
+            self.desk.left.notify_all();
+        } else if !self.takes_next && board.idle > 0 && board.waiting.is_none() {
+            let more = self.desk.poll();
+            self.desk.leave(board, more);
+        }
     }
 }

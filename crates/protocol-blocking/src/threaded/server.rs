@@ -69,6 +69,8 @@ impl Server {
     /// [`checkpoint`](crate::Responder::checkpoint), `sleep`, `call` or `take_notification` after all
     /// lets another thread read from then on, so that cancels are marked (G3). An immediate request
     /// behind one that waits for a worker waits with it, and a worker that looks for more may take it.
+    /// No thread takes a later arrival before an immediate handler returns or calls one of these. So a
+    /// stop is handled before the next request begins if its method is immediate.
     #[must_use]
     pub fn immediate<M: Into<Box<str>>>(mut self, methods: impl IntoIterator<Item = M>) -> Self {
         self.immediate.extend(methods.into_iter().map(Into::into));

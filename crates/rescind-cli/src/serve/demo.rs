@@ -34,6 +34,11 @@ impl Demo {
         let _ = self.methods.works.peer.set(peer.clone());
     }
 
+    /// Returns the methods that take no time.
+    pub(crate) fn immediate(&self) -> impl Iterator<Item = &'static str> {
+        self.methods.immediate()
+    }
+
     /// Whether LSP's `shutdown` has been asked for.
     pub(crate) fn was_shut_down(&self) -> bool {
         self.methods.was_shut_down()

@@ -19,14 +19,15 @@ use super::works::{Progress, Works};
 use crate::dialect::{Family, Spoken};
 use crate::terminal::{Line, say};
 
-/// Methods that take no time, in any protocol.
-pub(super) const IMMEDIATE: [&str; 10] = [
+/// Methods that take no time, in any protocol. A stop is handled before the next request begins.
+const IMMEDIATE: [&str; 11] = [
     "echo",
     "fail",
     "initialize",
     "outcome",
     "ping",
     "server/discover",
+    "session/cancel",
     "session/new",
     "tasks/cancel",
     "tasks/get",
@@ -224,7 +225,17 @@ impl Methods {
 
     /// Whether a request is a prompt whose turn goes on after the response.
     pub(super) fn begins_turn(&self, request: &Request) -> bool {
-        self.family() == Family::Acp { version: 2 } && self.is_prompt(request)
+        self.is_prompted_at_once() && self.is_prompt(request)
+    }
+
+    fn is_prompted_at_once(&self) -> bool {
+        self.family() == Family::Acp { version: 2 }
+    }
+
+    /// Returns the methods that take no time.
+    pub(super) fn immediate(&self) -> impl Iterator<Item = &'static str> {
+        let prompt = self.is_prompted_at_once().then_some("session/prompt");
+        IMMEDIATE.into_iter().chain(prompt)
     }
 
     /// Returns the progress that LSP has of a request.

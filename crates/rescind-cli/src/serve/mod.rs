@@ -314,7 +314,7 @@ impl Until<'_> {
 
 fn serve_threaded(spoken: &Spoken, options: Options, until: &Until<'_>) -> Ended {
     let demo = Arc::new(Demo::new(spoken.clone()));
-    let server = Server::new(options).workers(WORKERS).immediate(methods::IMMEDIATE);
+    let server = Server::new(options).workers(WORKERS).immediate(demo.immediate());
     let served = server.stdio(demo.clone());
     demo.know(served.peer());
     until.shut_down_peer(served.peer());
