@@ -6,6 +6,7 @@ mod address;
 mod admission;
 pub mod call;
 pub mod conform;
+mod connect;
 pub mod dialect;
 mod ending;
 mod exit;

@@ -10,8 +10,9 @@ use protocol_async::{CallError, Noise, RpcError};
 use protocol_blocking::threaded::Trace;
 use protocol_core::{Cause, Dialect, Violation, WireId};
 
+use super::args::CallArgs;
+use super::ended::{Called, Ended};
 use super::told::{Beside, Told};
-use super::{Acknowledged, CallArgs, Called, Ended};
 use crate::noise::Noises;
 use crate::terminal::{Line, pass_on, print_json, say, show, spin, stop_spinning};
 use crate::trace::Traced;
@@ -249,12 +250,10 @@ fn failure(
 /// Returns the story of a cancelled call's response.
 fn answer(called: &Called) -> String {
     match &called.outcome {
-        Err(CallError::Cancelled { error: None, .. })
-            if called.acknowledged == Acknowledged::Yes =>
-        {
+        Err(CallError::Cancelled { error: None, .. }) if called.acknowledged => {
             "acknowledged".into()
         }
-        Ok(_) if called.acknowledged == Acknowledged::Yes => "the result says so,".into(),
+        Ok(_) if called.acknowledged => "the result says so,".into(),
         Ok(_) => "answered with a result all the same,".into(),
         Err(CallError::Error(error)) => format!("answered with error {},", describe(error)),
         Err(CallError::Cancelled { error: Some(error), .. }) => {
