@@ -8,22 +8,20 @@ mod suite;
 
 use std::ffi::OsString;
 use std::io::{self, Write};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::{Args, Subcommand, ValueEnum};
 use protocol_core::Framing;
-use rescind_conform::{CHECKS, Opening, Options, Request, Target, client_page, page, relay_page};
-use serde::Deserialize;
-use serde_json::{Value, json};
+use rescind_conform::{CHECKS, Options, Target, client_page, page, relay_page};
 
 use crate::address::Listen;
 use crate::dialect::{DialectArgs, Spoken};
 use crate::terminal::spin;
 use crate::{duration, output_error, usage_error};
 use socket::Socket;
-use suite::SuiteArgs;
+use suite::{SuiteArgs, opening, request};
 
 /// Test how a server, a client or a relay cancels requests
 #[derive(Debug, Args)]
@@ -212,8 +210,7 @@ impl ServerArgs {
         options.slow = request("--slow", self.slow.as_deref())?;
         options.reverse = request("--reverse", self.reverse.as_deref())?;
         options.witness = request("--witness", self.witness.as_deref())?;
-        options.open =
-            self.open.as_deref().map(|path| opening(path, &suite::read(path)?)).transpose()?;
+        options.open = self.open.as_deref().map(opening).transpose()?;
         options.language.clone_from(&self.language);
         options.allow_tools = self.allow_tools;
         options.slow_ms = u64::try_from(self.slow_time.as_millis()).unwrap_or(u64::MAX);
@@ -255,33 +252,4 @@ impl ServerArgs {
         }
         self.suite.again(words, id, &self.command)
     }
-}
-
-fn request(option: &str, words: Option<&[String]>) -> Result<Option<Request>, String> {
-    let Some([method, params]) = words else { return Ok(None) };
-    let params: Value =
-        serde_json::from_str(params).map_err(|error| format!("{option} {method}: {error}"))?;
-    Ok(Some(Request::new(method, params)))
-}
-
-#[derive(Deserialize)]
-struct Message {
-    id: Option<Value>,
-    method: String,
-    #[serde(default)]
-    params: Value,
-}
-
-fn opening(path: &Path, text: &str) -> Result<Vec<Opening>, String> {
-    let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
-    let messages = lines.map(|(number, line)| {
-        let Message { id, method, params } = serde_json::from_str(line)
-            .map_err(|error| format!("--open {}, line {}: {error}", path.display(), number + 1))?;
-        let params = if params.is_null() { json!({}) } else { params };
-        Ok(match id {
-            Some(_) => Opening::request(method, params),
-            None => Opening::notification(method, params),
-        })
-    });
-    messages.collect()
 }

@@ -21,6 +21,9 @@ use crate::{exit, note, output_error, terminal};
 /// The time that a server has to respond to the cancels which follow a signal.
 pub(crate) const SHORT_GRACE: Duration = Duration::from_secs(1);
 
+/// The time that the last responses have to be read once nothing else is to be done.
+pub(crate) const FLUSH: Duration = Duration::from_secs(5);
+
 /// A cause from outside.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(not(unix), allow(dead_code, reason = "only Unix tells all of them"))]

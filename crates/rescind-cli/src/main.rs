@@ -111,7 +111,7 @@ fn main() -> ExitCode {
         ColorChoice::Always => anstream::ColorChoice::Always.write_global(),
         ColorChoice::Never => anstream::ColorChoice::Never.write_global(),
     }
-    terminal::subscribe();
+    terminal::tracing::subscribe();
     let code = run(cli.command);
     terminal::finish();
     code

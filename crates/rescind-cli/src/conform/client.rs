@@ -14,8 +14,7 @@ use rescind_conform::{
 use serde_json::Value;
 
 use super::doorway::Doorway;
-use super::request;
-use super::suite::{self, SuiteArgs};
+use super::suite::{self, SuiteArgs, request};
 use crate::address::Address;
 use crate::dialect::DialectArgs;
 use crate::terminal::spin;

@@ -8,8 +8,7 @@ use std::process::ExitCode;
 use clap::Args;
 use rescind_conform::{Progress, RELAY_CHECKS, RelayOptions, RelayProgram, run_relay};
 
-use super::opening;
-use super::suite::{self, SuiteArgs};
+use super::suite::{self, SuiteArgs, opening};
 use crate::dialect::{NameParser, Spoken};
 use crate::terminal::spin;
 use crate::{exit, failure, usage_error};
@@ -97,8 +96,7 @@ impl RelayArgs {
         let all: Vec<&str> = RELAY_CHECKS.iter().map(|check| check.id).collect();
         let [near, far] = self.sides().map(|side| side.dialect.clone());
         let mut options = RelayOptions::new(near, far);
-        options.open =
-            self.open.as_deref().map(|path| opening(path, &suite::read(path)?)).transpose()?;
+        options.open = self.open.as_deref().map(opening).transpose()?;
         self.suite.set(&mut options.suite, &all)?;
         Ok(options)
     }

@@ -11,10 +11,11 @@ use std::time::Duration;
 use anstyle::{AnsiColor, Style};
 use clap::Args;
 use rescind_conform::{
-    Clause, Expected, Known, Outcome, Program, Progress, Report, Suite, Unreached, Verdict, Way,
-    Whole, matrix,
+    Clause, Expected, Known, Opening, Outcome, Program, Progress, Report, Request, Suite,
+    Unreached, Verdict, Way, Whole, matrix,
 };
-use serde_json::Value;
+use serde::Deserialize;
+use serde_json::{Value, json};
 
 use crate::ending::{self, OnCause, end_at_once};
 use crate::process::ProcessArgs;
@@ -226,6 +227,38 @@ fn is_stdout(path: &Path) -> bool {
 /// The text of a file.
 pub(super) fn read(path: &Path) -> Result<String, String> {
     fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))
+}
+
+/// Reads a request of the command line.
+pub(super) fn request(option: &str, words: Option<&[String]>) -> Result<Option<Request>, String> {
+    let Some([method, params]) = words else { return Ok(None) };
+    let params: Value =
+        serde_json::from_str(params).map_err(|error| format!("{option} {method}: {error}"))?;
+    Ok(Some(Request::new(method, params)))
+}
+
+#[derive(Deserialize)]
+struct Message {
+    id: Option<Value>,
+    method: String,
+    #[serde(default)]
+    params: Value,
+}
+
+/// Reads the messages of a file that open a session.
+pub(super) fn opening(path: &Path) -> Result<Vec<Opening>, String> {
+    let text = read(path)?;
+    let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
+    let messages = lines.map(|(number, line)| {
+        let Message { id, method, params } = serde_json::from_str(line)
+            .map_err(|error| format!("--open {}, line {}: {error}", path.display(), number + 1))?;
+        let params = if params.is_null() { json!({}) } else { params };
+        Ok(match id {
+            Some(_) => Opening::request(method, params),
+            None => Opening::notification(method, params),
+        })
+    });
+    messages.collect()
 }
 
 /// A word as a shell reads it.

@@ -8,10 +8,8 @@ mod protobuf;
 use std::io::{self, BufWriter, IsTerminal, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::{Duration, SystemTime};
 
 use clap::{Args, ValueEnum};
-use protocol_record::line::Header;
 
 use crate::view::summary::Summary;
 use crate::view::walk::{Trouble, walk};
@@ -100,20 +98,4 @@ fn export(args: &ExportArgs, out: &mut dyn Write) -> Result<Vec<String>, Trouble
     let mut notes = summary.warnings();
     notes.extend(more);
     Ok(notes)
-}
-
-/// When a recording began, in nanoseconds since 1970. One that does not say began then.
-fn start(header: &Header<'_>) -> u64 {
-    let start = humantime::parse_rfc3339(&header.start).ok();
-    let since = start.and_then(|start| start.duration_since(SystemTime::UNIX_EPOCH).ok());
-    since.and_then(|since| since.as_nanos().try_into().ok()).unwrap_or(0)
-}
-
-/// A time of a recording as RFC 3339 writes it.
-fn wall_clock(start: u64, micros: u64) -> String {
-    // What a file claims must not be more than a date can hold.
-    const END: u64 = 253_402_300_799;
-    let since = Duration::from_nanos(start).saturating_add(Duration::from_micros(micros));
-    let time = SystemTime::UNIX_EPOCH + since.min(Duration::from_secs(END));
-    humantime::format_rfc3339_micros(time).to_string()
 }

@@ -7,7 +7,6 @@ mod setup;
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, BufReader, Write};
-use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use std::time::Duration;
@@ -18,6 +17,7 @@ use protocol_record::{Line, Reader, Unread};
 
 use self::against::{Asked, Pace, Script, play};
 use self::core::{Counts, Replay, Stop};
+use self::setup::NOT_KEPT;
 pub(crate) use self::setup::{RelaySetup, Setup};
 use crate::process::ProcessArgs;
 use crate::terminal::{Line as Text, harmless, say};
@@ -218,25 +218,6 @@ fn replay(file: &Path) -> Result<(Counts, End), String> {
     }
     Ok((replay.map(|replay| replay.counts).unwrap_or_default(), end))
 }
-
-/// Gives each line of a recording, in all of its files, until one is refused.
-fn each_line(
-    file: &Path,
-    mut take: impl FnMut(Line<'_>) -> Result<(), String>,
-) -> Result<(), String> {
-    let mut refused = Ok(());
-    files::read(file, |line| match take(line) {
-        Ok(()) => ControlFlow::Continue(()),
-        Err(why) => {
-            refused = Err(why);
-            ControlFlow::Break(())
-        }
-    })?;
-    refused
-}
-
-const NOT_KEPT: &str = "nothing but methods and ids was recorded: only a recording made with \
-                        --payloads can be replayed";
 
 /// The relay that the first header of a recording describes.
 fn set_up(header: &Header<'_>) -> Result<Replay, String> {

@@ -31,7 +31,7 @@ use protocol_websocket::ListenerLimits;
 use crate::address::{Address, Listen};
 use crate::admission::ClientArgs;
 use crate::dialect::{DialectArgs, Spoken};
-use crate::ending::{Ending, end_at_once};
+use crate::ending::{Ending, FLUSH, end_at_once};
 use crate::http::{self, Service};
 use crate::record::{RecordArgs, Session};
 use crate::tls::Acceptor;
@@ -134,8 +134,6 @@ enum Runtime {
 
 /// Requests that are served at the same time; others wait for their turn.
 const WORKERS: usize = 8;
-/// The time that the last responses have to be read once nothing else is to be done.
-const FLUSH: Duration = Duration::from_secs(5);
 
 /// The end of a connection.
 struct Ended {

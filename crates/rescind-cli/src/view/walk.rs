@@ -3,8 +3,10 @@
 use std::io;
 use std::ops::ControlFlow;
 use std::path::Path;
+use std::time::SystemTime;
 
 use protocol_record::Line;
+use protocol_record::line::Header;
 
 use super::files::{self, Flaws};
 use super::pairing::{Counts, Pairing, REMEMBERED};
@@ -51,4 +53,11 @@ pub(crate) fn walk(path: &Path, visitor: &mut impl Visitor) -> Result<(Flaws, Co
     visited?;
     pairing.rest().values().try_for_each(|row| visitor.row(row))?;
     Ok((flaws, pairing.counts))
+}
+
+/// When a recording began, in nanoseconds since 1970. One that does not say began then.
+pub(crate) fn start(header: &Header<'_>) -> u64 {
+    let start = humantime::parse_rfc3339(&header.start).ok();
+    let since = start.and_then(|start| start.duration_since(SystemTime::UNIX_EPOCH).ok());
+    since.and_then(|since| since.as_nanos().try_into().ok()).unwrap_or(0)
 }

@@ -5,6 +5,7 @@
 
 mod draw;
 mod follow;
+mod inputs;
 mod state;
 mod texts;
 
@@ -22,7 +23,8 @@ use super::filter::Filter;
 use crate::{exit, failure, usage_error};
 use draw::draw;
 use follow::{Follower, Pace};
-use state::{Input, Live};
+use inputs::Input;
+use state::Live;
 
 /// So often the screen is drawn anew.
 const FRAME: Duration = Duration::from_millis(100);
