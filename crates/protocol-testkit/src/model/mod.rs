@@ -12,6 +12,7 @@ mod acknowledged;
 mod commands;
 mod dap;
 mod inputs;
+pub(crate) mod message;
 mod past;
 pub(crate) mod reading;
 mod revision;
@@ -24,13 +25,15 @@ use std::time::Duration;
 
 use protocol_core::machine::CallPhase;
 use protocol_core::{
-    CancelRefusal, CapabilityRule, Cause, Config, Grace, RequestPhase, Settlement, Timestamp,
+    CallOptions, CancelRefusal, CapabilityRule, Cause, Config, Grace, RequestPhase, Settlement,
+    Timestamp,
 };
+use serde_json::Value;
 
-pub(crate) use abp::{Asked, Origin};
-pub use commands::Making;
+pub use message::Id;
+pub(crate) use message::{Asked, Origin};
 pub(crate) use revision::Rules;
-pub use seen::{Acknowledged, Answer, Id, Sent, Told};
+pub use seen::{Acknowledged, Answer, Sent, Told};
 pub(crate) use seen::{cancel_member, token_member};
 
 /// The duties of one connection. See the [module](self).
@@ -67,6 +70,19 @@ pub struct Model {
     /// The events that the host has not had yet.
     told: VecDeque<Told>,
     is_told_closed: bool,
+}
+
+/// A call that the host makes.
+#[derive(Clone, Copy, Debug)]
+pub struct Making<'a> {
+    /// The name of its method.
+    pub method: &'a str,
+    /// The params that it is sent with.
+    pub params: &'a Value,
+    /// The options of the call, without its parent.
+    pub options: CallOptions,
+    /// The request that it is made for, counted from 1.
+    pub parent: Option<u64>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
