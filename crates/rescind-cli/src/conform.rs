@@ -18,8 +18,9 @@ use rescind_conform::{CHECKS, Options, Target, client_page, page, relay_page};
 
 use crate::address::Listen;
 use crate::dialect::{DialectArgs, Spoken};
+use crate::duration;
+use crate::exit::Exit;
 use crate::terminal::spin;
-use crate::{duration, output_error, usage_error};
 use socket::Socket;
 use suite::{SuiteArgs, opening, request};
 
@@ -56,14 +57,14 @@ enum Tested {
 }
 
 /// Prints the pages of checks, as Markdown.
-fn print_checks(of: Option<Tested>) -> ExitCode {
+fn print_checks(of: Option<Tested>) -> Result<ExitCode, Exit> {
     let pages: [(Tested, fn() -> String); 3] =
         [(Tested::Server, page), (Tested::Client, client_page), (Tested::Relay, relay_page)];
     let chosen = pages.iter().filter(|(tested, _)| of.is_none_or(|of| of == *tested));
     let text: String = chosen.map(|(_, page)| page()).collect();
     let mut out = io::stdout().lock();
-    let printed = out.write_all(text.as_bytes()).and_then(|()| out.flush());
-    printed.map_or_else(output_error, |()| ExitCode::SUCCESS)
+    out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(Exit::output)?;
+    Ok(ExitCode::SUCCESS)
 }
 
 /// Test a server: start COMMAND anew for each check, and say what holds
@@ -143,8 +144,11 @@ Examples:
   rescind conform server --dialect mcp --only cancel/one-read --seed 7 --json evidence.json -- node server.js";
 
 /// Runs the command.
-#[must_use]
-pub fn main(args: &ConformArgs) -> ExitCode {
+///
+/// # Errors
+///
+/// The reason that it did not do its work.
+pub fn main(args: &ConformArgs) -> Result<ExitCode, Exit> {
     match &args.what {
         What::Server(args) => args.run(),
         What::Client(args) => args.run(),
@@ -155,14 +159,11 @@ pub fn main(args: &ConformArgs) -> ExitCode {
 }
 
 impl ServerArgs {
-    fn run(&self) -> ExitCode {
+    fn run(&self) -> Result<ExitCode, Exit> {
         if self.suite.list {
             return suite::list(CHECKS.iter().map(|it| (it.id, it.clauses, it.title)));
         }
-        let options = match self.options() {
-            Ok(options) => options,
-            Err(error) => return usage_error(error),
-        };
+        let options = self.options()?;
         let target = self.target();
         spin("finding out what takes the server its time");
         let name = match &self.connect {

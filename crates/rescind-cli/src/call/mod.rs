@@ -28,7 +28,7 @@ use serde_json::value::RawValue;
 
 use crate::dialect::Spoken;
 use crate::ending::Cause;
-use crate::{output_error, usage_error};
+use crate::exit::Exit;
 pub use args::CallArgs;
 use asking::{Asking, how_lost};
 use attempt::{Attempt, Unreached};
@@ -40,18 +40,15 @@ use report::Report;
 use server::Server;
 
 /// Runs the command.
-#[must_use]
-pub fn main(args: &CallArgs) -> ExitCode {
+///
+/// # Errors
+///
+/// The reason that it did not do its work.
+pub fn main(args: &CallArgs) -> Result<ExitCode, Exit> {
     let report = Report::start(args.trace);
     let program = args.command.first().map(|program| program.to_string_lossy());
-    let recording = match args.record.start(program.as_deref()) {
-        Ok(recording) => recording,
-        Err(error) => return usage_error(error),
-    };
-    let notifications = match args.notify.chunks_exact(2).map(notification).collect() {
-        Ok(notifications) => notifications,
-        Err(error) => return usage_error(error),
-    };
+    let recording = args.record.start(program.as_deref())?;
+    let notifications = args.notify.chunks_exact(2).map(notification).collect::<Result<_, _>>()?;
     let interrupts = Interrupts::catch(&report, &recording);
     let deadline = args.timeout.map(|timeout| Instant::now() + timeout);
     let attempt = Attempt {
@@ -66,12 +63,10 @@ pub fn main(args: &CallArgs) -> ExitCode {
     report.ends();
     recording.finish();
     if interrupts.output_is_gone() {
-        return output_error(Cause::OutputGone);
+        return Err(Exit::output(Cause::OutputGone));
     }
-    match run {
-        Ok((ended, server)) => report.ended(args, &ended, server),
-        Err(usage) => usage_error(usage),
-    }
+    let (ended, server) = run?;
+    report.ended(args, &ended, server)
 }
 
 /// Reads a notification that is to be sent.

@@ -10,8 +10,8 @@ use rescind_conform::{Progress, RELAY_CHECKS, RelayOptions, RelayProgram, run_re
 
 use super::suite::{self, SuiteArgs, opening};
 use crate::dialect::{NameParser, Spoken};
+use crate::exit::{self, Exit};
 use crate::terminal::spin;
-use crate::{exit, failure, usage_error};
 
 /// Test a relay: start COMMAND anew for each check, be its client and its server, and say what holds
 ///
@@ -58,18 +58,12 @@ Examples:
   rescind conform relay --dialect lsp -- sh -c 'multiplexer --server {server}'";
 
 impl RelayArgs {
-    pub(super) fn run(&self) -> ExitCode {
+    pub(super) fn run(&self) -> Result<ExitCode, Exit> {
         if self.suite.list {
             return suite::list(RELAY_CHECKS.iter().map(|it| (it.id, it.clauses, it.title)));
         }
-        let options = match self.options() {
-            Ok(options) => options,
-            Err(error) => return usage_error(error),
-        };
-        let own = match env::current_exe() {
-            Ok(own) => own.into(),
-            Err(error) => return failure(exit::UNREACHABLE, error),
-        };
+        let options = self.options()?;
+        let own = env::current_exe().map_err(|error| Exit::new(exit::UNREACHABLE, error))?.into();
         let bridge = vec![own, "conform".into(), "bridge".into()];
         let relay = RelayProgram::new(self.suite.program(&self.command), bridge);
         spin("opening a session through the relay");

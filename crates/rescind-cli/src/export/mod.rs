@@ -11,9 +11,10 @@ use std::process::ExitCode;
 
 use clap::{Args, ValueEnum};
 
+use crate::exit::Exit;
+use crate::note;
 use crate::view::summary::Summary;
 use crate::view::walk::{Trouble, walk};
-use crate::{note, output_error, usage_error};
 use mcp_trace::McpTrace;
 use otlp::Otlp;
 use perfetto::Perfetto;
@@ -56,23 +57,21 @@ Examples:
   rescind export --format mcp-trace session.jsonl | mcp-trace-validator validate -";
 
 /// Runs the command.
-#[must_use]
-pub fn main(args: &ExportArgs) -> ExitCode {
+///
+/// # Errors
+///
+/// The reason that it did not do its work.
+pub fn main(args: &ExportArgs) -> Result<ExitCode, Exit> {
     let stdout = io::stdout().lock();
     if args.format == Format::Perfetto && stdout.is_terminal() {
-        return usage_error("this format is no text: send it to a file, with > session.pftrace");
+        return Err("this format is no text: send it to a file, with > session.pftrace".into());
     }
     if args.hop.is_some() && args.format != Format::McpTrace {
-        return usage_error("--hop goes with --format mcp-trace: the others hold all connections");
+        return Err("--hop goes with --format mcp-trace: the others hold all connections".into());
     }
-    match export(args, &mut BufWriter::new(stdout)) {
-        Ok(notes) => {
-            notes.iter().for_each(note);
-            ExitCode::SUCCESS
-        }
-        Err(Trouble::Unreadable(problem)) => usage_error(problem),
-        Err(Trouble::Unwritten(error)) => output_error(error),
-    }
+    let notes = export(args, &mut BufWriter::new(stdout));
+    notes.map_err(|trouble| trouble.exit(Exit::output))?.iter().for_each(note);
+    Ok(ExitCode::SUCCESS)
 }
 
 /// Writes the trace; gives what is to be known about the recording.

@@ -11,6 +11,7 @@ use protocol_record::line::Header;
 use super::files::{self, Flaws};
 use super::pairing::{Counts, Pairing, REMEMBERED};
 use super::row::Row;
+use crate::exit::Exit;
 
 /// Makes something of a recording.
 pub(crate) trait Visitor {
@@ -30,6 +31,16 @@ pub(crate) enum Trouble {
     Unreadable(String),
     /// The output can't be written.
     Unwritten(io::Error),
+}
+
+impl Trouble {
+    /// Returns the end of a command that meets it, by that of one whose output can't be written.
+    pub(crate) fn exit(self, unwritten: impl FnOnce(io::Error) -> Exit) -> Exit {
+        match self {
+            Self::Unreadable(problem) => problem.into(),
+            Self::Unwritten(error) => unwritten(error),
+        }
+    }
 }
 
 impl From<io::Error> for Trouble {
