@@ -37,17 +37,17 @@ impl Exit {
         Self { code, why: Some(why.to_string()) }
     }
 
-    /// Wrong usage.
+    /// Ends a command that was used wrongly.
     pub fn usage(why: impl Display) -> Self {
         Self::new(USAGE, why)
     }
 
-    /// Standard output can't be written.
+    /// Ends a command whose standard output can't be written.
     pub fn output(error: impl Display) -> Self {
         Self::new(OUTPUT, format_args!("standard output can't be written: {error}"))
     }
 
-    /// The same where it only shows what is in a file: whoever closes the pipe, as `head` does, has seen enough.
+    /// Does the same for one that only shows a file: who closes the pipe, as `head` does, has seen enough.
     pub(crate) fn shown(error: io::Error) -> Self {
         match error.kind() {
             io::ErrorKind::BrokenPipe => Self { code: 0, why: None },

@@ -12,7 +12,6 @@ use serde_json::value::RawValue;
 
 use crate::terminal::harmless;
 use crate::view::files;
-use crate::view::row::Row;
 use crate::view::walk::{Visitor, start};
 
 pub(super) struct McpTrace<'a> {
@@ -151,10 +150,6 @@ impl Visitor for McpTrace<'_> {
             }
             _ => {}
         }
-        Ok(())
-    }
-
-    fn row(&mut self, _: &Row) -> io::Result<()> {
         Ok(())
     }
 }

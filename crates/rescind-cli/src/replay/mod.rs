@@ -5,15 +5,14 @@ mod core;
 mod setup;
 
 use std::ffi::OsString;
-use std::fs::File;
-use std::io::{self, BufReader, Write};
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use std::time::Duration;
 
 use clap::Args;
 use protocol_record::line::{Header, Payloads};
-use protocol_record::{Line, Reader, Unread};
+use protocol_record::{Line, Unread};
 
 use self::against::{Asked, Pace, Script, play};
 use self::core::{Counts, Replay, Stop};
@@ -174,8 +173,7 @@ fn replay(file: &Path) -> Result<(Counts, End), String> {
     let mut replay = None;
     let mut end = End::Cut;
     for path in files::parts(file)? {
-        let file = File::open(&path).map_err(|error| format!("{}: {error}", path.display()))?;
-        let mut reader = Reader::new(BufReader::with_capacity(256 << 10, file));
+        let mut reader = files::reader(&path, false)?;
         for line in 1.. {
             let stop = match reader.line() {
                 Ok(None) => break,

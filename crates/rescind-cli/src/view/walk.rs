@@ -21,7 +21,9 @@ pub(crate) trait Visitor {
     }
 
     /// A request of which nothing more is expected.
-    fn row(&mut self, row: &Row) -> io::Result<()>;
+    fn row(&mut self, _row: &Row) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 /// The reason that it ended early.
