@@ -24,7 +24,8 @@ import rust
 FILE = pathlib.Path(__file__).with_name("circles.toml")
 PURE = ("protocol-core", "protocol-endpoint", "protocol-http", "protocol-json", "protocol-operations", "protocol-relay")
 
-MODULE = re.compile(r"\bmod\s+(\w+)\s*([;{])")
+# In a macro the name of a module may be one of its variables.
+MODULE = re.compile(r"\bmod\s+(\$?\w+)\s*([;{])")
 # A string is blanked in code, so the file of a `#[path]` is read from the text before that.
 PLACED = re.compile(
     r"#\[[^\]]*\bpath\s*=\s*\"([^\"]+)\"\)?\]\s*(?:#\[[^\]]*\]\s*)*(?:pub\s*(?:\([^)]*\)\s*)?)?mod\s+(\w+)\s*;"
@@ -90,11 +91,13 @@ class Crate:
         for found in USE.finditer(code):
             line = rust.line_of(code, found.start())
             for path, name in uses(found[1]):
-                target, rest = self.resolve(part.module, path, {})
+                target, rest = self.resolve(part.module, path, renamed)
                 if target is None:
                     continue
                 if not rest:
                     renamed[name] = target
+                elif rest == ["*"]:
+                    renamed |= {module[-1]: module for module in self.files if module and module[:-1] == target}
                 self.note(part.file, target, line, rest[0] if rest else path[-1])
         code = USE.sub(lambda found: "\n" * found[0].count("\n"), code)
         for found in PATH.finditer(code):

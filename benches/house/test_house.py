@@ -59,6 +59,20 @@ class Circles(WithFolder):
         )
         self.assertEqual(found, [["a.rs", "b.rs"]])
 
+    def test_a_path_of_a_module_that_came_with_others_is_one(self):
+        files = {
+            "lib": "mod m;",
+            "m": "mod a; mod b;",
+            "m__a": "use super::*; fn f() { b::g() }",
+            "m__b": "use super::{\n    a as other,\n};\nuse other::f; fn g() { f() }",
+        }
+        self.assertEqual(self.circles(**files), [["m/a.rs", "m/b.rs"]])
+
+    def test_a_module_of_a_macro_belongs_to_its_file(self):
+        child = "macro_rules! m { ($name:ident) => { mod $name { use super::*; } } }"
+        files = {"lib": "mod m;", "m": "mod child; use child::X;", "m__child": child}
+        self.assertEqual(self.circles(**files), [])
+
     def test_a_re_export_of_a_child_that_uses_its_parent(self):
         files = {
             "lib": "mod m;",

@@ -7,7 +7,8 @@ use protocol_core::{CancelRule, Config, Dialect, Envelope, MessageOrder, Respons
 use serde_json::Value;
 
 use crate::guarantee::{Broken, Guarantee};
-use crate::model::reading::{self, Answered, Message};
+use crate::model::message::{Answered, Message};
+use crate::model::reading;
 use crate::model::{Asked, Id, Origin, Rules};
 
 /// The meaning of a message to an observer. Ids are those of requests. In ABP an observer tells those of calls

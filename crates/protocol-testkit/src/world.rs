@@ -9,7 +9,7 @@ use protocol_record::Mark;
 
 use crate::guarantee::{Broken, Guarantee};
 use crate::host::Host;
-use crate::hostile::framed;
+use crate::hostile::{Hostile, framed};
 use crate::label::label;
 use crate::link::Link;
 use crate::operation::{Answering, Asked, ENDS, Method, Operation, across};
@@ -173,7 +173,7 @@ impl World {
             Operation::Arrive { at, place, piece } => self.arrive(at, place, piece),
             Operation::Hostile { to, message, id } => {
                 let dialect = &self.host(to).stream().connection().config().dialect;
-                let message = message.message(crate::Hostile::id(id), dialect);
+                let message = message.message(Hostile::id(id), dialect);
                 self.links[to as usize].send(framed(&message, dialect.framing), now);
                 Ok(())
             }

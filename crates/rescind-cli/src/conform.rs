@@ -8,22 +8,21 @@ mod suite;
 
 use std::ffi::OsString;
 use std::io::{self, Write};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::{Args, Subcommand, ValueEnum};
 use protocol_core::Framing;
-use rescind_conform::{CHECKS, Opening, Options, Request, Target, client_page, page, relay_page};
-use serde::Deserialize;
-use serde_json::{Value, json};
+use rescind_conform::{CHECKS, Options, Target, client_page, page, relay_page};
 
 use crate::address::Listen;
 use crate::dialect::{DialectArgs, Spoken};
+use crate::duration;
+use crate::exit::Exit;
 use crate::terminal::spin;
-use crate::{duration, output_error, usage_error};
 use socket::Socket;
-use suite::SuiteArgs;
+use suite::{SuiteArgs, opening, request};
 
 /// Test how a server, a client or a relay cancels requests
 #[derive(Debug, Args)]
@@ -58,14 +57,14 @@ enum Tested {
 }
 
 /// Prints the pages of checks, as Markdown.
-fn print_checks(of: Option<Tested>) -> ExitCode {
+fn print_checks(of: Option<Tested>) -> Result<ExitCode, Exit> {
     let pages: [(Tested, fn() -> String); 3] =
         [(Tested::Server, page), (Tested::Client, client_page), (Tested::Relay, relay_page)];
     let chosen = pages.iter().filter(|(tested, _)| of.is_none_or(|of| of == *tested));
     let text: String = chosen.map(|(_, page)| page()).collect();
     let mut out = io::stdout().lock();
-    let printed = out.write_all(text.as_bytes()).and_then(|()| out.flush());
-    printed.map_or_else(output_error, |()| ExitCode::SUCCESS)
+    out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(Exit::output)?;
+    Ok(ExitCode::SUCCESS)
 }
 
 /// Test a server: start COMMAND anew for each check, and say what holds
@@ -145,8 +144,11 @@ Examples:
   rescind conform server --dialect mcp --only cancel/one-read --seed 7 --json evidence.json -- node server.js";
 
 /// Runs the command.
-#[must_use]
-pub fn main(args: &ConformArgs) -> ExitCode {
+///
+/// # Errors
+///
+/// The reason that it did not do its work.
+pub fn main(args: &ConformArgs) -> Result<ExitCode, Exit> {
     match &args.what {
         What::Server(args) => args.run(),
         What::Client(args) => args.run(),
@@ -157,14 +159,11 @@ pub fn main(args: &ConformArgs) -> ExitCode {
 }
 
 impl ServerArgs {
-    fn run(&self) -> ExitCode {
+    fn run(&self) -> Result<ExitCode, Exit> {
         if self.suite.list {
             return suite::list(CHECKS.iter().map(|it| (it.id, it.clauses, it.title)));
         }
-        let options = match self.options() {
-            Ok(options) => options,
-            Err(error) => return usage_error(error),
-        };
+        let options = self.options()?;
         let target = self.target();
         spin("finding out what takes the server its time");
         let name = match &self.connect {
@@ -212,8 +211,7 @@ impl ServerArgs {
         options.slow = request("--slow", self.slow.as_deref())?;
         options.reverse = request("--reverse", self.reverse.as_deref())?;
         options.witness = request("--witness", self.witness.as_deref())?;
-        options.open =
-            self.open.as_deref().map(|path| opening(path, &suite::read(path)?)).transpose()?;
+        options.open = self.open.as_deref().map(opening).transpose()?;
         options.language.clone_from(&self.language);
         options.allow_tools = self.allow_tools;
         options.slow_ms = u64::try_from(self.slow_time.as_millis()).unwrap_or(u64::MAX);
@@ -255,33 +253,4 @@ impl ServerArgs {
         }
         self.suite.again(words, id, &self.command)
     }
-}
-
-fn request(option: &str, words: Option<&[String]>) -> Result<Option<Request>, String> {
-    let Some([method, params]) = words else { return Ok(None) };
-    let params: Value =
-        serde_json::from_str(params).map_err(|error| format!("{option} {method}: {error}"))?;
-    Ok(Some(Request::new(method, params)))
-}
-
-#[derive(Deserialize)]
-struct Message {
-    id: Option<Value>,
-    method: String,
-    #[serde(default)]
-    params: Value,
-}
-
-fn opening(path: &Path, text: &str) -> Result<Vec<Opening>, String> {
-    let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
-    let messages = lines.map(|(number, line)| {
-        let Message { id, method, params } = serde_json::from_str(line)
-            .map_err(|error| format!("--open {}, line {}: {error}", path.display(), number + 1))?;
-        let params = if params.is_null() { json!({}) } else { params };
-        Ok(match id {
-            Some(_) => Opening::request(method, params),
-            None => Opening::notification(method, params),
-        })
-    });
-    messages.collect()
 }

@@ -15,11 +15,15 @@ use futures_util::future::LocalBoxFuture;
 use smol::channel::{Receiver, Sender, bounded};
 use smol::io::AsyncRead;
 
+use crate::exit::{self, Exit};
 use crate::record::Session;
-use crate::{exit, note, output_error, terminal};
+use crate::{note, terminal};
 
 /// The time that a server has to respond to the cancels which follow a signal.
 pub(crate) const SHORT_GRACE: Duration = Duration::from_secs(1);
+
+/// The time that the last responses have to be read once nothing else is to be done.
+pub(crate) const FLUSH: Duration = Duration::from_secs(5);
 
 /// A cause from outside.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -113,7 +117,7 @@ pub(crate) fn end_at_once(cause: Cause, recording: &Session) -> ! {
     terminal::stop_spinning();
     let code = if cause == Cause::OutputGone { exit::OUTPUT } else { exit::CANCELLED };
     if cause == Cause::OutputGone {
-        let _ = output_error(cause);
+        let _ = Exit::output(cause).report();
     } else {
         note(cause);
     }

@@ -1,4 +1,12 @@
-//! Exit codes of the program, apart from 0.
+//! Exit codes of the program, apart from 0, and ends that come early.
+
+use std::fmt::Display;
+use std::io;
+use std::process::ExitCode;
+
+use anstyle::{AnsiColor, Style};
+
+use crate::terminal::{Line, say};
 
 /// An error response, or a failed server.
 pub(crate) const ERROR: u8 = 1;
@@ -16,3 +24,57 @@ pub(crate) const UNREACHABLE: u8 = 6;
 pub(crate) const OUTPUT: u8 = 7;
 /// Everything tested holds, but not all that has to was tested.
 pub(crate) const INCOMPLETE: u8 = 8;
+
+/// An early end of a command: its exit code, and the reason in one line, if there is anything to report.
+#[derive(Debug)]
+pub struct Exit {
+    code: u8,
+    why: Option<String>,
+}
+
+impl Exit {
+    pub(crate) fn new(code: u8, why: impl Display) -> Self {
+        Self { code, why: Some(why.to_string()) }
+    }
+
+    /// Ends a command that was used wrongly.
+    pub fn usage(why: impl Display) -> Self {
+        Self::new(USAGE, why)
+    }
+
+    /// Ends a command whose standard output can't be written.
+    pub fn output(error: impl Display) -> Self {
+        Self::new(OUTPUT, format_args!("standard output can't be written: {error}"))
+    }
+
+    /// Does the same for one that only shows a file: who closes the pipe, as `head` does, has seen enough.
+    pub(crate) fn shown(error: io::Error) -> Self {
+        match error.kind() {
+            io::ErrorKind::BrokenPipe => Self { code: 0, why: None },
+            _ => Self::output(error),
+        }
+    }
+
+    /// Reports the reason on standard error, and returns the exit code.
+    #[must_use]
+    pub fn report(self) -> ExitCode {
+        let style = Style::new().fg_color(Some(AnsiColor::Red.into())).bold();
+        if let Some(why) = self.why {
+            say(Line::new().styled(style, "error:").text(format_args!(" {why}")));
+        }
+        self.code.into()
+    }
+}
+
+/// A text by itself is what is wrong with the usage.
+impl From<String> for Exit {
+    fn from(why: String) -> Self {
+        Self::usage(why)
+    }
+}
+
+impl From<&str> for Exit {
+    fn from(why: &str) -> Self {
+        Self::usage(why)
+    }
+}

@@ -11,7 +11,7 @@ use protocol_http::connect::{ClientOptions, Open, ServerStream, Target};
 use tokio::time::timeout;
 
 use crate::address::Address;
-use crate::socket;
+use crate::connect;
 use crate::tls::{Client, Trust};
 
 /// The time in which a server has to take a connection.
@@ -48,6 +48,6 @@ pub(crate) async fn reach(
 }
 
 async fn connect(address: &Address, tls: Option<&Client>) -> io::Result<ServerStream> {
-    let (stream, is_http2) = socket::connect_with(address, tls).await?;
+    let (stream, is_http2) = connect::connect_with(address, tls).await?;
     Ok(if is_http2 { ServerStream::http2(stream) } else { ServerStream::http1(stream) })
 }

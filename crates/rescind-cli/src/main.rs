@@ -8,6 +8,7 @@ use clap::{ColorChoice, CommandFactory, Parser, Subcommand};
 use rescind_cli::call::{self, CallArgs};
 use rescind_cli::conform::{self, ConformArgs};
 use rescind_cli::dialect::list;
+use rescind_cli::exit::Exit;
 use rescind_cli::export::{self, ExportArgs};
 use rescind_cli::pages::{self, CompletionsArgs, ManArgs};
 #[cfg(target_os = "linux")]
@@ -18,7 +19,7 @@ use rescind_cli::serve::{self, ServeArgs};
 use rescind_cli::stats::{self, StatsArgs};
 use rescind_cli::step::{self, StepArgs, StepError};
 use rescind_cli::view::{self, ViewArgs};
-use rescind_cli::{note, output_error, terminal, usage_error};
+use rescind_cli::{note, terminal};
 
 /// Cancels requests over JSON-RPC, and shows how the other side takes it.
 #[derive(Debug, Parser)]
@@ -71,12 +72,9 @@ fn shows_help(error: &clap::Error) -> bool {
 }
 
 /// Shows help or the version, and returns the exit code.
-fn shown(error: &clap::Error) -> ExitCode {
-    let code = u8::try_from(error.exit_code()).unwrap_or_default();
-    match error.print().and_then(|()| stdout().flush()) {
-        Ok(()) => ExitCode::from(code),
-        Err(error) => output_error(error),
-    }
+fn shown(error: &clap::Error) -> Result<ExitCode, Exit> {
+    error.print().and_then(|()| stdout().flush()).map_err(Exit::output)?;
+    Ok(u8::try_from(error.exit_code()).unwrap_or_default().into())
 }
 
 /// What is wrong, without the usage that clap shows below it.
@@ -93,36 +91,28 @@ fn in_one_line(error: &clap::Error) -> String {
 }
 
 fn main() -> ExitCode {
-    let cli = match Cli::try_parse() {
-        Ok(cli) => cli,
-        Err(error) if shows_help(&error) => {
-            let code = shown(&error);
-            terminal::finish();
-            return code;
-        }
-        Err(error) => {
-            let code = usage_error(in_one_line(&error));
-            terminal::finish();
-            return code;
-        }
+    let ended = match Cli::try_parse() {
+        Ok(cli) => run(cli),
+        Err(error) if shows_help(&error) => shown(&error),
+        Err(error) => Err(in_one_line(&error).into()),
     };
+    let code = ended.unwrap_or_else(Exit::report);
+    terminal::finish();
+    code
+}
+
+fn run(cli: Cli) -> Result<ExitCode, Exit> {
     match cli.color {
         ColorChoice::Auto => {}
         ColorChoice::Always => anstream::ColorChoice::Always.write_global(),
         ColorChoice::Never => anstream::ColorChoice::Never.write_global(),
     }
-    terminal::subscribe();
-    let code = run(cli.command);
-    terminal::finish();
-    code
-}
-
-fn run(command: Command) -> ExitCode {
-    match command {
+    terminal::tracing::subscribe();
+    match cli.command {
         Command::Call(args) => call::main(&args),
         Command::Conform(args) => conform::main(&args),
         Command::Relay(args) => relay::main(&args),
-        Command::Dialects => list::print().map_or_else(output_error, |()| ExitCode::SUCCESS),
+        Command::Dialects => list::print(),
         Command::Completions(args) => pages::completions(&args, Cli::command()),
         Command::Man(args) => pages::man(&args, Cli::command()),
         Command::Serve(args) => serve::main(&args),
@@ -133,12 +123,12 @@ fn run(command: Command) -> ExitCode {
         #[cfg(target_os = "linux")]
         Command::Supervise(args) => process::supervise(&args),
         Command::Step(args) => match step::run(&args, stdin().lock(), stdout().lock()) {
-            Ok(()) => ExitCode::SUCCESS,
-            Err(StepError::Write(error)) => output_error(error),
-            Err(error @ StepError::Input { .. }) => usage_error(error),
+            Ok(()) => Ok(ExitCode::SUCCESS),
+            Err(StepError::Write(error)) => Err(Exit::output(error)),
+            Err(error @ StepError::Input { .. }) => Err(Exit::usage(error)),
             Err(error) => {
                 note(format_args!("rescind step: {error}"));
-                ExitCode::FAILURE
+                Ok(ExitCode::FAILURE)
             }
         },
     }

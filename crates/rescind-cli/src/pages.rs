@@ -9,7 +9,7 @@ use clap::{Args, Command};
 use clap_complete::{Shell, generate};
 use clap_mangen::{Man, generate_to};
 
-use crate::{shown_error, usage_error};
+use crate::exit::Exit;
 
 /// Print what a shell needs to complete commands and options
 ///
@@ -31,8 +31,11 @@ pub struct ManArgs {
 }
 
 /// Runs `completions` for this command line.
-#[must_use]
-pub fn completions(args: &CompletionsArgs, mut command: Command) -> ExitCode {
+///
+/// # Errors
+///
+/// Standard output can't be written.
+pub fn completions(args: &CompletionsArgs, mut command: Command) -> Result<ExitCode, Exit> {
     let name = command.get_name().to_owned();
     let mut script = Vec::new();
     generate(args.shell, &mut command, name, &mut script);
@@ -40,21 +43,20 @@ pub fn completions(args: &CompletionsArgs, mut command: Command) -> ExitCode {
 }
 
 /// Runs `man` for this command line.
-#[must_use]
-pub fn man(args: &ManArgs, command: Command) -> ExitCode {
+///
+/// # Errors
+///
+/// The pages can't be written.
+pub fn man(args: &ManArgs, command: Command) -> Result<ExitCode, Exit> {
     // To ask for help is described with the commands, and is none.
     let command = command.disable_help_subcommand(true);
     let Some(directory) = &args.directory else {
         let mut page = Vec::new();
-        return match Man::new(command).render(&mut page) {
-            Ok(()) => print(&page),
-            Err(error) => shown_error(error),
-        };
+        Man::new(command).render(&mut page).map_err(Exit::shown)?;
+        return print(&page);
     };
-    match write(command, directory) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => usage_error(format_args!("{}: {error}", directory.display())),
-    }
+    write(command, directory).map_err(|error| format!("{}: {error}", directory.display()))?;
+    Ok(ExitCode::SUCCESS)
 }
 
 fn write(command: Command, directory: &Path) -> io::Result<()> {
@@ -62,10 +64,8 @@ fn write(command: Command, directory: &Path) -> io::Result<()> {
     generate_to(command, directory)
 }
 
-fn print(bytes: &[u8]) -> ExitCode {
+fn print(bytes: &[u8]) -> Result<ExitCode, Exit> {
     let mut stdout = io::stdout().lock();
-    match stdout.write_all(bytes).and_then(|()| stdout.flush()) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => shown_error(error),
-    }
+    stdout.write_all(bytes).and_then(|()| stdout.flush()).map_err(Exit::shown)?;
+    Ok(ExitCode::SUCCESS)
 }

@@ -14,9 +14,10 @@ use std::time::Duration;
 use clap::Args;
 use protocol_child::{ChildCommand, Stderr};
 
-use crate::terminal::{Line, pass_on};
 #[cfg(target_os = "linux")]
-use crate::{note, usage_error};
+use crate::exit::Exit;
+use crate::note;
+use crate::terminal::{Line, pass_on};
 
 /// The place in which a program runs, its environment, and its end.
 #[derive(Clone, Debug, Args)]
@@ -122,8 +123,11 @@ pub struct SuperviseArgs {
 
 /// Supervises a server until nothing of it is left.
 #[cfg(target_os = "linux")]
-#[must_use]
-pub fn supervise(args: &SuperviseArgs) -> ExitCode {
+///
+/// # Errors
+///
+/// It can't be started or supervised.
+pub fn supervise(args: &SuperviseArgs) -> Result<ExitCode, Exit> {
     use protocol_child::{Detached, Supervision, supervise};
     use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
@@ -132,7 +136,7 @@ pub fn supervise(args: &SuperviseArgs) -> ExitCode {
         let _ = signal_hook::flag::register(signal, Arc::default());
     }
     let Some((program, arguments)) = args.command.split_first() else {
-        return usage_error("there is no COMMAND");
+        return Err("there is no COMMAND".into());
     };
     let mut command = Command::new(program);
     command.args(arguments);
@@ -147,7 +151,8 @@ pub fn supervise(args: &SuperviseArgs) -> ExitCode {
             ended.name, ended.id
         ));
     });
-    supervised.map_or_else(usage_error, |()| ExitCode::SUCCESS)
+    supervised.map_err(Exit::usage)?;
+    Ok(ExitCode::SUCCESS)
 }
 
 fn directory(text: &str) -> Result<PathBuf, String> {

@@ -5,14 +5,13 @@ use std::io;
 use std::net::{IpAddr, SocketAddr};
 
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::{TcpListener, TcpStream};
 #[cfg(unix)]
-use tokio::net::{UnixListener, UnixStream};
+use tokio::net::UnixListener;
+use tokio::net::{TcpListener, TcpStream};
 
 use crate::address::{Address, Place};
 #[cfg(unix)]
 use crate::socket_file::SocketFile;
-use crate::tls::{Client, Trust};
 
 /// A connected stream of either kind, TCP or Unix.
 pub(crate) trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
@@ -37,32 +36,6 @@ pub(crate) enum Bound {
         file: SocketFile,
         bound: UnixListener,
     },
-}
-
-/// Connects to a server, with TLS if the address says so.
-pub(crate) async fn connect(address: &Address, trust: &Trust) -> io::Result<Box<dyn Stream>> {
-    let tls = address.is_secure.then(|| trust.client(&[])).transpose()?;
-    connect_with(address, tls.as_ref()).await.map(|(stream, _)| stream)
-}
-
-/// Connects to a server, with this TLS if there is one. Returns whether both have agreed on HTTP/2.
-pub(crate) async fn connect_with(
-    address: &Address,
-    tls: Option<&Client>,
-) -> io::Result<(Box<dyn Stream>, bool)> {
-    match &address.place {
-        Place::Tcp(host, port) => {
-            let stream = at_once(TcpStream::connect((host.as_str(), *port)).await?);
-            match tls {
-                Some(tls) => tls.connect(host, stream).await,
-                None => Ok((stream, false)),
-            }
-        }
-        #[cfg(unix)]
-        Place::File(file) => Ok((Box::new(UnixStream::connect(file).await?), false)),
-        #[cfg(not(unix))]
-        Place::File(_) => Err(io::ErrorKind::Unsupported.into()),
-    }
 }
 
 impl Bound {
@@ -105,7 +78,7 @@ impl Bound {
 }
 
 /// Each write leaves at once. Without that some would be late; they arrive all the same.
-fn at_once(stream: TcpStream) -> Box<dyn Stream> {
+pub(crate) fn at_once(stream: TcpStream) -> Box<dyn Stream> {
     let _ = stream.set_nodelay(true);
     Box::new(stream)
 }

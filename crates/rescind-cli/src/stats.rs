@@ -9,12 +9,13 @@ use std::process::ExitCode;
 use clap::{Args, ValueEnum};
 use serde_json::{Value, json};
 
+use crate::exit::Exit;
 use crate::terminal::{harmless, harmless_json};
 use crate::view::files;
 use crate::view::pairing::{Pairing, REMEMBERED};
 use crate::view::row::{Outcome, Row, milliseconds};
 use crate::view::summary::{Durations, Summary};
-use crate::{exit, note, shown_error, usage_error};
+use crate::{exit, note};
 
 /// Count what recordings hold, by method and by outcome
 ///
@@ -103,21 +104,20 @@ impl Table {
 const PERCENTILES: [(&str, f64); 4] = [("p50", 50.0), ("p90", 90.0), ("p99", 99.0), ("max", 100.0)];
 
 /// Runs the command.
-#[must_use]
-pub fn main(args: &StatsArgs) -> ExitCode {
+///
+/// # Errors
+///
+/// The reason that it did not do its work.
+pub fn main(args: &StatsArgs) -> Result<ExitCode, Exit> {
     let (mut table, mut all) = (Table::default(), Summary::default());
     for file in &args.files {
-        if let Err(problem) = add(file, &mut table, &mut all) {
-            return usage_error(problem);
-        }
+        add(file, &mut table, &mut all)?;
     }
     let text = if args.json { json_text(&table, &all) } else { plain_text(&table, &all) };
-    if let Err(error) = io::stdout().lock().write_all(text.as_bytes()) {
-        return shown_error(error);
-    }
+    io::stdout().lock().write_all(text.as_bytes()).map_err(Exit::shown)?;
     all.warnings().iter().for_each(note);
     let found = args.fail_on.iter().any(|finding| finding.count(&all) > 0);
-    if found { ExitCode::from(exit::ERROR) } else { ExitCode::SUCCESS }
+    Ok(if found { exit::ERROR } else { 0 }.into())
 }
 
 /// Returns the summary of a whole recording.

@@ -5,11 +5,11 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 
 use protocol_core::machine::CallPhase;
 use protocol_core::{Config, RequestPhase, Role, Timestamp};
+use protocol_record::Mark;
 use protocol_relay::{Relay, Side};
 
-use super::{Scenario, System};
-use protocol_record::Mark;
-
+use super::orderings::Scenario;
+use super::system::System;
 use crate::guarantee::{Broken, Guarantee};
 use crate::host::Host;
 use crate::hostile::{Hostile, framed, unframed};

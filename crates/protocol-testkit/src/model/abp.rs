@@ -3,30 +3,10 @@
 use protocol_core::code;
 use serde_json::Value;
 
-use super::reading::{Answered, Message, NOTHING, readable};
-use super::seen::Id;
+use super::message::{Answered, Asked, Message, NOTHING, Origin, readable};
 
 const CALL: &str = "capabilities/call";
 const PROGRESS: &str = "capabilities/progress";
-
-/// The destination of the answer to a request.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Origin {
-    /// The id of its message, which is not that of a call.
-    pub(crate) message: Id,
-    pub(crate) asked: Asked,
-}
-
-/// The kind of request, which the type of its answer tells.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Asked {
-    /// A capability: it has a call id.
-    Capability,
-    /// A message that is neither a capability nor a command.
-    Other,
-    /// A command of DAP, whose errors have codes.
-    Command,
-}
 
 impl Asked {
     /// Returns the kind of a request of ours. `initialize` and methods with a `/` are types of messages.

@@ -4,7 +4,8 @@
 use protocol_core::{CancelRule, Cause, Envelope, Refusal, RequestPhase, Timestamp, code};
 use serde_json::Value;
 
-use super::reading::{self, Answered};
+use super::message::{self, Answered};
+use super::reading;
 use super::seen::{member_of_request, token_member};
 use super::{Acknowledged, Asked, CallPhase, Fate, Id, Model, Origin, Sent, Told};
 
@@ -28,7 +29,7 @@ impl Model {
         let named = member_of_request(&self.config.dialect.cancel).and_then(|it| params.get(it));
         let says = match (has_operations, named) {
             (false, Some(named)) => {
-                reading::readable(named).map(|named| self.cancel_by_id(&named, now))
+                message::readable(named).map(|named| self.cancel_by_id(&named, now))
             }
             (true, Some(named)) => match reading::operation_token(named) {
                 Some(token) => Some(self.cancel_by_token(&token, now)),
@@ -250,7 +251,7 @@ impl Model {
     ) {
         if !self.has_sent_cancel(call) {
             // The peer can't have seen it (F8).
-            let id = reading::readable(id);
+            let id = message::readable(id);
             return self.tell(Told::Violation { rule: "unknown_response", id });
         }
         self.call_mut(call).cancel = None;
@@ -268,6 +269,6 @@ impl Model {
     pub(super) fn token_in(&self, answer: Option<Answered<'_>>) -> Option<Id> {
         let Some(Answered::Result(result)) = answer else { return None };
         let token = result.get(token_member(&self.config.dialect)?)?;
-        reading::readable(token).filter(|_| !token.is_null())
+        message::readable(token).filter(|_| !token.is_null())
     }
 }

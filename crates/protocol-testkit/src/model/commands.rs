@@ -2,25 +2,12 @@
 
 use protocol_core::machine::CallPhase;
 use protocol_core::{
-    CallOptions, CancelOutcome, CancelRule, Cause, CloseReason, Envelope, Refusal, RequestPhase,
-    ResponseRule, Role, Shutdown, Timestamp, code,
+    CancelOutcome, CancelRule, Cause, CloseReason, Envelope, Refusal, RequestPhase, ResponseRule,
+    Role, Shutdown, Timestamp, code,
 };
 use serde_json::Value;
 
-use super::{Asked, Call, Conclusion, Life, Model, Sent, Told, reading};
-
-/// A call that the host makes.
-#[derive(Clone, Copy, Debug)]
-pub struct Making<'a> {
-    /// The name of its method.
-    pub method: &'a str,
-    /// The params that it is sent with.
-    pub params: &'a Value,
-    /// The options of the call, without its parent.
-    pub options: CallOptions,
-    /// The request that it is made for, counted from 1.
-    pub parent: Option<u64>,
-}
+use super::{Asked, Call, Conclusion, Life, Making, Model, Sent, Told, reading};
 
 impl Model {
     /// Returns the reasons to refuse this call. The connection may give any of them.

@@ -3,8 +3,7 @@
 use protocol_core::code;
 use serde_json::Value;
 
-use super::abp::{Asked, Origin};
-use super::reading::{Answered, Message, NOTHING};
+use super::message::{Answered, Asked, Message, NOTHING, Origin};
 
 pub(super) fn message(value: &Value) -> Message<'_> {
     let Some(members) = value.as_object() else {

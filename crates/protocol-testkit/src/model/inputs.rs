@@ -9,7 +9,8 @@ use protocol_core::{
 };
 use serde_json::Value;
 
-use super::reading::{self, Answered, Message};
+use super::message::{self, Answered, Message};
+use super::reading;
 use super::steps::remember;
 use super::{Asked, Batch, Conclusion, Fate, Id, Life, Model, Origin, Request, Told};
 
@@ -63,12 +64,12 @@ impl Model {
             Message::Response { id, asked, answer } => self.receive_response(id, asked, answer),
             Message::Neither { id } if self.awaits(id) => self.receive_response(id, None, None),
             Message::Neither { id } => {
-                let id = message.get("id").and(reading::readable(id));
+                let id = message.get("id").and(message::readable(id));
                 self.refuse((id, None), code::INVALID_REQUEST, "invalid_request", batch);
             }
             Message::Invalid { id, origin } => {
                 let [asked, _] = reading::id_members(self.config.dialect.envelope);
-                let id = message.get(asked).and(reading::readable(id));
+                let id = message.get(asked).and(message::readable(id));
                 let to = (id, origin.as_ref());
                 self.refuse(to, code::INVALID_REQUEST, "invalid_request", batch);
             }
@@ -85,7 +86,7 @@ impl Model {
         batch: Option<u64>,
         now: Timestamp,
     ) {
-        let (dialect, readable) = (self.config.dialect.clone(), reading::readable(id));
+        let (dialect, readable) = (self.config.dialect.clone(), message::readable(id));
         let opens_session = self.opens_session(method);
         // Once it shuts down, that is what a request is refused for.
         if self.life == Life::Open && !(self.has_session || opens_session) {
@@ -131,7 +132,7 @@ impl Model {
         }
         // The host answers it, and the request that it names besides is cancelled.
         if is_cancel && dialect.envelope == Envelope::Dap {
-            if let Some(named) = params.get("requestId").and_then(reading::readable) {
+            if let Some(named) = params.get("requestId").and_then(message::readable) {
                 self.cancel_by_id(&named, now);
             }
         }
@@ -284,7 +285,7 @@ impl Model {
             _ => true,
         });
         let Some(number) = number else {
-            let id = reading::readable(id);
+            let id = message::readable(id);
             return self.tell(Told::Violation { rule: "unknown_response", id });
         };
         if let Some(call) = self.cancelled_by(number) {
@@ -301,7 +302,7 @@ impl Model {
 
     pub(super) fn report_malformed(&mut self, id: &Value, answer: Option<Answered<'_>>) {
         if answer.is_none() {
-            let id = reading::readable(id);
+            let id = message::readable(id);
             self.tell(Told::Violation { rule: "malformed_response", id });
         }
     }
@@ -310,7 +311,7 @@ impl Model {
         let call = &self.calls[&number];
         match call.phase {
             CallPhase::TokenCancelQueued | CallPhase::AwaitingAcknowledgement => {
-                let id = reading::readable(id);
+                let id = message::readable(id);
                 return self.tell(Told::Violation { rule: "duplicate_response", id });
             }
             CallPhase::AwaitingToken => {
@@ -338,7 +339,7 @@ impl Model {
     fn receive_stray(&mut self, id: &Value, number: u32, answer: Option<Answered<'_>>) {
         let was_tokenless = self.fate(number) == Some(Fate::Tokenless);
         let rule = self.stray(number);
-        self.tell(Told::Violation { rule, id: reading::readable(id) });
+        self.tell(Told::Violation { rule, id: message::readable(id) });
         if let Some(token) = self.token_in(answer).filter(|_| was_tokenless) {
             let cancel = self.cancel_of_nobody(token);
             self.queue_ahead(cancel, None);

@@ -5,50 +5,8 @@ use std::borrow::Cow;
 use protocol_core::{Dialect, Envelope, IdRule, ProgressRule};
 use serde_json::Value;
 
-use super::abp::{self, Asked, Origin};
-use super::dap;
-use super::seen::Id;
-
-/// One message of the peer's.
-#[derive(Debug)]
-pub(crate) enum Message<'v> {
-    Request {
-        id: &'v Value,
-        method: &'v str,
-        params: &'v Value,
-        /// The destination of its answer, if the envelope says more than an id.
-        origin: Option<Origin>,
-    },
-    Notification {
-        method: &'v str,
-        params: &'v Value,
-    },
-    Response {
-        id: &'v Value,
-        /// The kind of request that it answers, if the envelope says so.
-        asked: Option<Asked>,
-        /// `None` if the response is malformed.
-        answer: Option<Answered<'v>>,
-    },
-    /// A broken request, or a broken response to a call in flight.
-    Neither {
-        id: &'v Value,
-    },
-    /// Answered with its id, if it has one.
-    Invalid {
-        id: &'v Value,
-        origin: Option<Origin>,
-    },
-    InvalidNotification,
-}
-
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Answered<'v> {
-    Result(&'v Value),
-    Error(i64),
-}
-
-pub(super) const NOTHING: &Value = &Value::Null;
+use super::message::{Answered, Id, Message, NOTHING};
+use super::{abp, dap};
 
 /// Reads a message in its envelope.
 pub(crate) fn message(value: &Value, envelope: Envelope) -> Message<'_> {
@@ -102,11 +60,6 @@ pub(super) const fn id_members(envelope: Envelope) -> [&'static str; 2] {
         Envelope::JsonRpc | Envelope::Abp => ["id", "id"],
         Envelope::Dap => ["seq", "request_seq"],
     }
-}
-
-/// An id that can be compared and echoed.
-pub(crate) fn readable(id: &Value) -> Option<Id> {
-    (id.is_string() || id.is_number() || id.is_null()).then(|| id.to_string())
 }
 
 /// An id that a request of this dialect may have.

@@ -5,11 +5,8 @@ use protocol_core::{
 };
 use serde_json::Value;
 
-use super::abp::Asked;
-use super::reading::{self, Answered, Message};
-
-/// An id on the wire, as compact JSON: one spelling for what can be written in many.
-pub type Id = String;
+use super::message::{Answered, Asked, Id, Message};
+use super::reading;
 
 /// An event for a host, without its payload.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

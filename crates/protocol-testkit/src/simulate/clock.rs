@@ -2,8 +2,6 @@
 
 use std::time::Duration;
 
-use super::executor::with;
-
 /// A runtime whose clock moves only with the world's.
 pub(super) trait Clock {
     /// Does some work in the runtime's context. Then the runtime's own tasks go on until none can.
@@ -14,12 +12,4 @@ pub(super) trait Clock {
 
     /// Returns the number of tasks of its own.
     fn tasks(&self) -> usize;
-}
-
-/// Does some work in the context of this world's runtime, if it has one.
-pub(super) fn in_context<T>(work: impl FnOnce() -> T) -> T {
-    let Some(clock) = with(|world| world.clock.clone()) else { return work() };
-    let (mut work, mut done) = (Some(work), None);
-    clock.run(&mut || done = work.take().map(|work| work()));
-    done.expect("it was done")
 }

@@ -19,7 +19,7 @@ use protocol_core::Timestamp;
 use super::choices::Choices;
 use super::clock::Clock;
 use super::fault::Problem;
-use super::serve::Served;
+use super::served::Served;
 use super::trace::{Happening, Trace};
 
 /// The simulation that runs on this thread. Every method but [`Timer`]'s panics where none runs.
@@ -127,6 +127,14 @@ pub(super) fn replace(world: Option<World>) -> Option<World> {
 /// Something of the world that runs. Nothing that is foreign may be called from it.
 pub(super) fn with<T>(look: impl FnOnce(&mut World) -> T) -> T {
     WORLD.with_borrow_mut(|world| look(world.as_mut().expect("a simulation runs on this thread")))
+}
+
+/// Does some work in the context of this world's runtime, if it has one.
+pub(super) fn in_context<T>(work: impl FnOnce() -> T) -> T {
+    let Some(clock) = with(|world| world.clock.clone()) else { return work() };
+    let (mut work, mut done) = (Some(work), None);
+    clock.run(&mut || done = work.take().map(|work| work()));
+    done.expect("it was done")
 }
 
 /// Records that a check looked for something. After a run nobody listens.

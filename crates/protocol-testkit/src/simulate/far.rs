@@ -8,6 +8,7 @@ use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
 use futures_io::{AsyncRead, AsyncWrite};
+use protocol_async::Timer;
 use protocol_core::{
     CallId, CallOptions, CancelRule, Cause, Event, Framing, Outcome, RequestHandle, Response,
     StreamConnection, Timestamp,
@@ -15,7 +16,6 @@ use protocol_core::{
 use serde_json::Value;
 use serde_json::value::{RawValue, to_raw_value};
 
-use super::network::{Reader, Writer};
 use super::script::{PeerAnswer, Said, Script};
 use crate::hostile::{Hostile, framed};
 
@@ -381,21 +381,26 @@ fn raw(value: &Value) -> Box<RawValue> {
 }
 
 /// Carries the peer's bytes both ways, until it is gone or everything is read.
-pub(super) async fn carry(far: Rc<RefCell<Far>>, reader: Reader, writer: Writer) {
+pub(super) async fn carry(
+    far: Rc<RefCell<Far>>,
+    reader: impl AsyncRead + Unpin,
+    writer: impl AsyncWrite + Unpin,
+    timer: impl Timer,
+) {
     let mut ends = (Some(reader), Some(writer));
-    poll_fn(|cx| poll_carry(&mut far.borrow_mut(), &mut ends, cx)).await;
+    poll_fn(|cx| poll_carry(&mut far.borrow_mut(), &mut ends, timer.now(), cx)).await;
 }
 
 fn poll_carry(
     far: &mut Far,
-    (reader, writer): &mut (Option<Reader>, Option<Writer>),
+    (reader, writer): &mut (Option<impl AsyncRead + Unpin>, Option<impl AsyncWrite + Unpin>),
+    now: Timestamp,
     cx: &mut Context<'_>,
 ) -> Poll<()> {
     if far.life == Life::Gone {
         (*reader, *writer) = (None, None);
         return Poll::Ready(());
     }
-    let now = super::executor::Simulation.now();
     far.waker = Some(cx.waker().clone());
     let mut room = [0; 4_096];
     while let Some(end) = reader {

@@ -76,12 +76,14 @@ mod script;
 mod search;
 mod seen;
 mod serve;
+mod served;
 mod shorten;
 mod socket;
 mod tally;
 #[cfg(feature = "tokio")]
 mod tokio;
 mod trace;
+mod watched;
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::ops::Range;

@@ -2,17 +2,10 @@
 
 use std::time::Duration;
 
-use protocol_core::{Dialect, Role, Timestamp};
+use protocol_core::{Role, Timestamp};
 use protocol_record::line::{self, Direction, End, Header, Line, Message, Payloads, Verdict};
 
-use super::trace::{Happening, Trace};
-
-/// A handler's side of a connection.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Hop {
-    pub(super) role: Role,
-    pub(super) dialect: Dialect,
-}
+use super::trace::{Happening, Hop, Trace};
 
 /// The time of day when a run begins, which is the same for all.
 pub(super) const START: Duration = Duration::from_secs(1_000_000_000);

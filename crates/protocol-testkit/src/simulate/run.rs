@@ -11,11 +11,12 @@ use std::time::Duration;
 use protocol_async::hooks::mute_standard_error;
 
 use super::choices::Choices;
-use super::clock::in_context;
-use super::executor::{LookedFor, NETWORK, Simulation, Task, World, index, replace, with};
+use super::executor::{
+    LookedFor, NETWORK, Simulation, Task, World, in_context, index, replace, with,
+};
 use super::far::Move;
 use super::fault::{Fault, Problem};
-use super::serve::Served;
+use super::served::Served;
 use super::trace::Trace;
 
 /// Polls in a row without anything else happening: whoever needs more spins.
@@ -203,7 +204,7 @@ impl Run {
             if let Some(what) = served.far.borrow_mut().take_wrong() {
                 return Err(Problem::new(Fault::Difference, what));
             }
-            served.look(Simulation);
+            served.look(Simulation.now());
         }
         let mut invariants = with(|world| std::mem::take(&mut world.invariants));
         let judged = invariants.iter_mut().try_for_each(|holds| holds());

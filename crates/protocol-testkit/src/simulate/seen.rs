@@ -6,7 +6,8 @@ use serde_json::Value;
 
 use super::executor::looked_for;
 use super::trace::{Happening, Trace};
-use crate::model::reading::{self, Answered};
+use crate::model::message::{self, Answered};
+use crate::model::reading;
 
 /// A message that a handler's side read or wrote.
 #[derive(Clone, Debug, PartialEq)]
@@ -160,7 +161,7 @@ impl Message {
             is_of_request.then(|| Self::Cancel { id: id.clone(), params: params.clone() })
         };
         match reading::message(value, dialect.envelope) {
-            reading::Message::Request { id, method, params, .. } => {
+            message::Message::Request { id, method, params, .. } => {
                 let request = || Self::Request {
                     id: id.clone(),
                     method: method.to_owned(),
@@ -168,12 +169,12 @@ impl Message {
                 };
                 cancel(method, params).unwrap_or_else(request)
             }
-            reading::Message::Notification { method, params } => {
+            message::Message::Notification { method, params } => {
                 let notification =
                     || Self::Notification { method: method.to_owned(), params: params.clone() };
                 cancel(method, params).unwrap_or_else(notification)
             }
-            reading::Message::Response { id, answer: Some(answer), .. } => {
+            message::Message::Response { id, answer: Some(answer), .. } => {
                 let outcome = match answer {
                     Answered::Result(result) => Ok(result.clone()),
                     Answered::Error(code) => Err(code),

@@ -5,29 +5,18 @@ use std::future::Future;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use protocol_async::{Incoming, Options, Peer, Way, connect, connect_messages};
+use protocol_async::{Incoming, Options, connect, connect_messages};
 use protocol_core::Framing;
 
 use super::executor::{Simulation, index, with};
 use super::far::{Far, carry};
-use super::judge::{Judge, Rows};
+use super::judge::Judge;
 use super::network::{Reader, Writer};
-use super::recording::Hop;
 use super::script::Script;
+use super::served::Served;
 use super::socket::Socket;
-use super::trace::Happening;
-
-/// One handler, its peer, and who judges it.
-pub(super) struct Served {
-    pub(super) far: Rc<RefCell<Far>>,
-    pub(super) judge: RefCell<Judge>,
-    /// The handler's side, until it is over; `None` also where it is not ours.
-    pub(super) near: RefCell<Option<Peer>>,
-    /// The task that reads what the peer says.
-    pub(super) reader: Cell<usize>,
-    /// The connection has it too, as long as anything of it lives.
-    pub(super) token: Arc<()>,
-}
+use super::trace::Hop;
+use super::watched::watch;
 
 impl Simulation {
     /// Serves a scripted peer by a handler: the future that `handler` makes of what arrives, as
@@ -83,7 +72,7 @@ impl Simulation {
         let is_cut = script.hangs_up && self.weather(4) == 0;
         let fuse = if is_cut { self.weather(4_000) as usize } else { usize::MAX };
         let [near, (reader, writer)] = self.line(fuse);
-        self.spawn_network(carry(served.far.clone(), reader, writer));
+        self.spawn_network(carry(served.far.clone(), reader, writer, self));
         near
     }
 }
@@ -107,31 +96,4 @@ fn served(script: &Script, framing: Framing, is_ours: bool) -> (usize, Rc<Served
         world.served.push(served.clone());
         (world.served.len() - 1, served)
     })
-}
-
-/// A handler's side read or wrote a message.
-pub(super) fn watch(connection: usize, way: Way, message: &[u8]) {
-    let served = with(|world| {
-        let message = message.to_vec();
-        world.note(match way {
-            Way::Received => Happening::Read { connection, message },
-            Way::Sent => Happening::Wrote { connection, message },
-        });
-        world.served[connection].clone()
-    });
-    let judged = served.judge.borrow_mut().message(way, message);
-    if let Err(problem) = judged {
-        with(|world| world.fail(problem));
-    }
-}
-
-impl Served {
-    /// Looks at what is in flight.
-    pub(super) fn look(&self, simulation: Simulation) {
-        let rows = self.near.borrow().as_ref().map(Rows::of);
-        let mut judge = self.judge.borrow_mut();
-        if let Some(rows) = rows.or_else(|| judge.take_wire()) {
-            judge.look(rows, simulation.now());
-        }
-    }
 }

@@ -9,7 +9,7 @@ use futures_util::{Sink, Stream};
 use protocol_async::Way;
 
 use super::network::{Reader, Writer};
-use super::serve::watch;
+use super::watched::watch;
 
 /// Each message is a line. Takes the next one only when the last has left, as the strictest do.
 #[derive(Debug)]

@@ -2,11 +2,9 @@
 
 use std::sync::Arc;
 
-use protocol_core::Timestamp;
-
+use protocol_core::{Dialect, Role, Timestamp};
 use protocol_record::{Mark, chart};
 
-use super::recording::Hop;
 use crate::label::label;
 
 /// The events of a run, in their order.
@@ -15,6 +13,13 @@ pub struct Trace {
     moments: Vec<(Timestamp, Happening)>,
     /// The handlers' sides of the connections.
     pub(super) hops: Arc<Vec<Hop>>,
+}
+
+/// A handler's side of a connection.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Hop {
+    pub(super) role: Role,
+    pub(super) dialect: Dialect,
 }
 
 /// One thing that happened.

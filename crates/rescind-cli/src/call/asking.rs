@@ -10,7 +10,7 @@ use protocol_core::{CallOptions, Cause, Refusal, code};
 use serde_json::json;
 use serde_json::value::RawValue;
 
-use super::Attempt;
+use super::attempt::Attempt;
 
 /// The time that a server has for a question that it may not know. Then it is asked for a sign of life, and
 /// has as long again once it gave one.

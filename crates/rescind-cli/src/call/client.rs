@@ -11,7 +11,7 @@ use serde::Deserialize;
 use serde_json::json;
 use serde_json::value::{RawValue, to_raw_value};
 
-use super::Attempt;
+use super::attempt::Attempt;
 use super::interrupts::Interrupts;
 use super::report::Report;
 use super::trigger::Trigger;

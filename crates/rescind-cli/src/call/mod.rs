@@ -1,8 +1,11 @@
 //! `rescind call`: one call to a real server, and its cancel.
 
+mod args;
 mod asking;
+mod attempt;
 mod child;
 mod client;
+mod ended;
 mod http;
 mod interrupts;
 mod opening;
@@ -15,138 +18,37 @@ mod told;
 mod trigger;
 mod websocket;
 
-use std::ffi::OsString;
-use std::path::PathBuf;
 use std::process::{ExitCode, ExitStatus};
 use std::time::{Duration, Instant};
 
-use clap::Args;
 use protocol_async::{CallError, RpcError};
 use protocol_blocking::threaded::{Peer, SentRequest, Wait};
 use protocol_core::{CallOptions, CancelOutcome, Carrier, Dialect, Grace, News, code};
 use serde_json::value::RawValue;
 
-use crate::address::Listen;
-use crate::dialect::{DialectArgs, Spoken};
+use crate::dialect::Spoken;
 use crate::ending::Cause;
-use crate::process::ProcessArgs;
-use crate::record::{RecordArgs, Session};
-use crate::{duration, output_error, usage_error};
+use crate::exit::Exit;
+pub use args::CallArgs;
 use asking::{Asking, how_lost};
+use attempt::{Attempt, Unreached};
+use ended::{Called, Ended};
 use interrupts::Interrupts;
 use opening::{Opened, Opening, Performed};
 use operation::Limits;
 use report::Report;
-use runtime::Runtime;
 use server::Server;
-use trigger::TriggerArgs;
-pub(crate) use websocket::handshake;
-
-/// Call a method of a server, and cancel it
-///
-/// Spawns COMMAND, opens as the dialect asks for, calls METHOD and prints the result on standard
-/// output; everything else goes to standard error. Ctrl-C sends the dialect's cancel and waits for
-/// the answer; a second Ctrl-C gives up.
-///
-/// Without COMMAND the call goes to the built-in peer; `rescind serve --help` lists its methods,
-/// which it serves by their names in every dialect. A tool of another MCP server is called by
-/// METHOD tools/call and its name among the params. An MCP server that turns out to speak another
-/// revision than the dialect's is spoken to in its own, and started again if it does not take that.
-///
-/// Exit codes: 0 result, 1 error response, 2 usage, 3 cancelled, 4 timed out, 5 connection lost,
-/// 6 could not start or connect, 7 the result could not be written.
-#[derive(Debug, Args)]
-pub struct CallArgs {
-    /// The method to call
-    method: String,
-
-    /// Its params: a JSON array or object, @FILE for one in a file, or - for one on standard input
-    #[arg(value_name = "PARAMS_JSON", value_parser = params::read)]
-    params: Option<Box<RawValue>>,
-
-    #[command(flatten)]
-    dialect: DialectArgs,
-
-    /// What moves the bytes
-    #[arg(long, value_name = "NAME", default_value = "blocking")]
-    runtime: Runtime,
-
-    /// Cancel this long after the call, such as 300ms or 2s; with 0 both leave in one write
-    #[arg(long, value_name = "DUR", value_parser = duration)]
-    cancel_after: Option<Duration>,
-
-    /// Stop the work that the call began this long after it, such as 300ms: session/cancel for a prompt of
-    /// ACP. A call that began none is cancelled
-    #[arg(long, value_name = "DUR", value_parser = duration, conflicts_with_all = ["cancel_after", "cancel_on", "cancel_after_notifications"])]
-    stop_after: Option<Duration>,
-
-    #[command(flatten)]
-    trigger: TriggerArgs,
-
-    /// Give up after this long, wherever it is: connecting, opening, or calling; a call is cancelled
-    #[arg(long, value_name = "DUR", value_parser = duration)]
-    timeout: Option<Duration>,
-
-    /// Wait at most this long for the answer to a cancel [default: as the dialect does]
-    #[arg(long, value_name = "DUR", value_parser = duration)]
-    grace: Option<Duration>,
-
-    /// Send the messages of this file, one JSON a line, instead of the dialect's opening. Requests
-    /// among them are awaited; notifications after the last request leave together with the call
-    /// when --cancel-after is 0
-    #[arg(long, value_name = "FILE")]
-    open: Option<PathBuf>,
-
-    /// Send this notification before the call, after the opening; again for each
-    #[arg(long, num_args = 2, value_names = ["METHOD", "PARAMS_JSON"])]
-    notify: Vec<String>,
-
-    /// Print every message with its direction and milliseconds
-    #[arg(long)]
-    trace: bool,
-
-    /// Print one JSON object on standard output that says what became of the call
-    #[arg(long)]
-    json: bool,
-
-    /// Connect to the server at URL instead of spawning COMMAND. URL is `unix:FILE`, or begins with `ws://`, `wss://`,
-    /// `http://` or `https://`. Over HTTP it is a server of MCP, unless `--dialect` names `acp` or `acp-v2`
-    #[arg(long, value_name = "URL", conflicts_with_all = ["command", "runtime", "cwd", "env"])]
-    connect: Option<Listen>,
-
-    /// Show the secret in this file, one line, as a bearer token
-    #[arg(long, value_name = "FILE", requires = "connect")]
-    token_file: Option<PathBuf>,
-
-    /// Of a `wss://` or `https://` server, take only a certificate that is signed by one in this file, of PEM [default:
-    /// those that this machine trusts]
-    #[arg(long, value_name = "FILE", requires = "connect")]
-    ca: Option<PathBuf>,
-
-    #[command(flatten)]
-    process: ProcessArgs,
-
-    #[command(flatten)]
-    record: RecordArgs,
-
-    /// The server to spawn, and its arguments [default: the built-in peer]
-    #[arg(last = true, value_name = "COMMAND")]
-    command: Vec<OsString>,
-}
 
 /// Runs the command.
-#[must_use]
-pub fn main(args: &CallArgs) -> ExitCode {
+///
+/// # Errors
+///
+/// The reason that it did not do its work.
+pub fn main(args: &CallArgs) -> Result<ExitCode, Exit> {
     let report = Report::start(args.trace);
     let program = args.command.first().map(|program| program.to_string_lossy());
-    let recording = match args.record.start(program.as_deref()) {
-        Ok(recording) => recording,
-        Err(error) => return usage_error(error),
-    };
-    let notifications = match args.notify.chunks_exact(2).map(notification).collect() {
-        Ok(notifications) => notifications,
-        Err(error) => return usage_error(error),
-    };
+    let recording = args.record.start(program.as_deref())?;
+    let notifications = args.notify.chunks_exact(2).map(notification).collect::<Result<_, _>>()?;
     let interrupts = Interrupts::catch(&report, &recording);
     let deadline = args.timeout.map(|timeout| Instant::now() + timeout);
     let attempt = Attempt {
@@ -161,12 +63,10 @@ pub fn main(args: &CallArgs) -> ExitCode {
     report.ends();
     recording.finish();
     if interrupts.output_is_gone() {
-        return output_error(Cause::OutputGone);
+        return Err(Exit::output(Cause::OutputGone));
     }
-    match run {
-        Ok((ended, server)) => report.ended(args, &ended, server),
-        Err(usage) => usage_error(usage),
-    }
+    let (ended, server) = run?;
+    report.ended(args, &ended, server)
 }
 
 /// Reads a notification that is to be sent.
@@ -174,38 +74,6 @@ fn notification(words: &[String]) -> Result<(&str, Box<RawValue>), String> {
     let [method, given] = words else { return Err("--notify takes METHOD and PARAMS_JSON".into()) };
     let params = params::read(given).map_err(|error| format!("--notify {method}: {error}"))?;
     Ok((method, params))
-}
-
-/// The end of one run.
-enum Ended {
-    /// There is no server to talk to.
-    Failed(String),
-    /// The time was over before the call could be sent.
-    TimedOut(Instant),
-    /// Ctrl-C came before the call could be sent.
-    GaveUp,
-    Called(Called),
-}
-
-/// One run of the command.
-struct Attempt<'a> {
-    args: &'a CallArgs,
-    /// The notifications that are sent just before the call.
-    notifications: Vec<(&'a str, Box<RawValue>)>,
-    report: &'a Report,
-    recording: &'a Session,
-    interrupts: &'a Interrupts,
-    /// When the time is over.
-    deadline: Option<Instant>,
-}
-
-/// The reason that there is no server to talk to.
-enum Unreached {
-    Usage(String),
-    Failed(String),
-    TimedOut,
-    /// Ctrl-C came between two servers.
-    GaveUp,
 }
 
 impl Attempt<'_> {
@@ -286,16 +154,6 @@ impl Attempt<'_> {
         opening.perform(&asking, self.args.params.as_deref())
     }
 
-    /// Whether nothing more is to be asked: the time is over, or the user has given up.
-    fn is_over(&self) -> bool {
-        self.deadline.is_some_and(|at| at <= Instant::now()) || self.interrupts.gave_up_opening()
-    }
-
-    /// Returns the time that is left, if it is limited.
-    fn left(&self) -> Option<Duration> {
-        self.deadline.map(|at| at.saturating_duration_since(Instant::now()))
-    }
-
     /// Calls, and cancels when that is due.
     fn call(&self, opened: &Opened, peer: &Peer) -> Result<Called, CallError> {
         let (args, interrupts) = (self.args, self.interrupts);
@@ -343,7 +201,7 @@ impl Attempt<'_> {
         let cancelled = interrupts.first_cancel();
         // What settles here does so when the grace is over, and no earlier.
         let is_in_time = |grace| cancelled.is_some_and(|at| settled - at < grace);
-        let is_acknowledged = match &outcome {
+        let acknowledged = match &outcome {
             Ok(result) => says_stopped(&dialect, result),
             Err(_) => dialect.has_operations() && args.grace.is_none_or(is_in_time),
         };
@@ -353,7 +211,7 @@ impl Attempt<'_> {
             sent: begun,
             settled,
             gave_up: interrupts.gave_up(),
-            acknowledged: if is_acknowledged { Acknowledged::Yes } else { Acknowledged::No },
+            acknowledged,
         })
     }
 
@@ -377,36 +235,4 @@ fn says_stopped(dialect: &Dialect, result: &RawValue) -> bool {
         let begins = sign.carrier == Carrier::Request && sign.news == News::Begun;
         begins && sign.stopped.as_ref().is_some_and(|mark| mark.is_in(result))
     })
-}
-
-/// The outcome of the call.
-struct Called {
-    outcome: Result<Box<RawValue>, CallError>,
-    /// When its cancel was sent, and when it settled.
-    cancelled: Option<Instant>,
-    sent: Instant,
-    settled: Instant,
-    gave_up: bool,
-    acknowledged: Acknowledged,
-}
-
-/// Whether the server said that it has cancelled a call which settles without an error.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Acknowledged {
-    No,
-    Yes,
-}
-
-impl Called {
-    fn not_sent(error: CallError) -> Self {
-        let now = Instant::now();
-        Self {
-            outcome: Err(error),
-            cancelled: None,
-            sent: now,
-            settled: now,
-            gave_up: false,
-            acknowledged: Acknowledged::No,
-        }
-    }
 }

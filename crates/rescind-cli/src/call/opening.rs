@@ -61,16 +61,6 @@ pub(super) struct Opened {
 impl Opening {
     /// The dialect's own opening, for a call of this method.
     pub(super) fn of(spoken: &Spoken, method: &str, params: Option<&RawValue>) -> Self {
-        let request = |method: &str, params: serde_json::Value| Step {
-            id: Some(json!(0)),
-            method: method.into(),
-            params: to_raw_value(&params).ok(),
-        };
-        let notification = |method: &str| Step {
-            id: None,
-            method: method.into(),
-            params: to_raw_value(&json!({})).ok(),
-        };
         let client = json!({ "name": "rescind", "version": env!("CARGO_PKG_VERSION") });
         let family = spoken.family();
         let meta = match family {
@@ -81,54 +71,50 @@ impl Opening {
             })),
             _ => None,
         };
-        let steps = match (family, method) {
-            (_, "initialize") => vec![],
-            (Family::Acp { version: 2 }, _) => vec![request(
-                "initialize",
-                json!({ "protocolVersion": 2, "capabilities": {}, "info": client }),
-            )],
-            (Family::Acp { version }, _) => vec![request(
-                "initialize",
-                json!({
-                    "protocolVersion": version,
-                    "clientCapabilities": spoken.capabilities(),
-                    "clientInfo": client,
-                }),
-            )],
-            (Family::Mcp { revision: WITHOUT_INITIALIZE }, "server/discover") => vec![],
-            (Family::Mcp { revision: WITHOUT_INITIALIZE }, _) => {
-                vec![request("server/discover", json!({ "_meta": meta }))]
+        let first = if meta.is_some() { "server/discover" } else { "initialize" };
+        let asked = match family {
+            Family::Acp { version: 2 } => {
+                json!({ "protocolVersion": 2, "capabilities": {}, "info": client })
             }
-            (Family::Abp, _) => vec![request("initialize", json!({ "agent": client }))],
-            (Family::Dap, _) => vec![request(
-                "initialize",
-                json!({ "clientID": "rescind", "clientName": "rescind", "adapterID": "rescind" }),
-            )],
-            (Family::Mcp { .. } | Family::Erlmcp, _) => vec![
-                request(
-                    "initialize",
-                    json!({
-                        "protocolVersion": family.revision(),
-                        "capabilities": {},
-                        "clientInfo": client,
-                    }),
-                ),
-                notification("notifications/initialized"),
-            ],
-            (Family::Lsp, _) => vec![
-                request(
-                    "initialize",
-                    json!({
-                        "processId": std::process::id(),
-                        "clientInfo": client,
-                        "rootUri": null,
-                        "capabilities": {},
-                    }),
-                ),
-                notification("initialized"),
-            ],
-            (Family::JsonRpc, _) => vec![],
+            Family::Acp { version } => json!({
+                "protocolVersion": version,
+                "clientCapabilities": spoken.capabilities(),
+                "clientInfo": client,
+            }),
+            Family::Mcp { revision: WITHOUT_INITIALIZE } => json!({ "_meta": meta }),
+            Family::Mcp { .. } | Family::Erlmcp => json!({
+                "protocolVersion": family.revision(),
+                "capabilities": {},
+                "clientInfo": client,
+            }),
+            Family::Lsp => json!({
+                "processId": std::process::id(),
+                "clientInfo": client,
+                "rootUri": null,
+                "capabilities": {},
+            }),
+            Family::Abp => json!({ "agent": client }),
+            Family::Dap => {
+                json!({ "clientID": "rescind", "clientName": "rescind", "adapterID": "rescind" })
+            }
+            Family::JsonRpc => json!(null),
         };
+        let then = match family {
+            Family::Mcp { revision: WITHOUT_INITIALIZE } => None,
+            Family::Mcp { .. } | Family::Erlmcp => Some("notifications/initialized"),
+            Family::Lsp => Some("initialized"),
+            _ => None,
+        };
+        let step = |id, method: &str, params| {
+            let params = to_raw_value(&params).ok();
+            Step { id, method: method.into(), params }
+        };
+        let mut steps = vec![];
+        // The call may open the session itself.
+        if family != Family::JsonRpc && method != "initialize" && method != first {
+            steps.push(step(Some(json!(0)), first, asked));
+            steps.extend(then.map(|method| step(None, method, json!({}))));
+        }
         let named = params.is_some_and(names_session);
         let session = match (family, method) {
             (Family::Acp { .. }, "session/new" | "session/load" | "session/list") => {

@@ -10,12 +10,13 @@ use protocol_async::{CallError, Noise, RpcError};
 use protocol_blocking::threaded::Trace;
 use protocol_core::{Cause, Dialect, Violation, WireId};
 
+use super::args::CallArgs;
+use super::ended::{Called, Ended};
 use super::told::{Beside, Told};
-use super::{Acknowledged, CallArgs, Called, Ended};
+use crate::exit::{self, Exit};
 use crate::noise::Noises;
 use crate::terminal::{Line, pass_on, print_json, say, show, spin, stop_spinning};
 use crate::trace::Traced;
-use crate::{exit, output_error};
 
 const DIM: Style = Style::new().dimmed();
 const GOOD: Style = Style::new().fg_color(Some(anstyle::Color::Ansi(AnsiColor::Green)));
@@ -162,11 +163,11 @@ impl Report {
         args: &CallArgs,
         ended: &Ended,
         server: Option<ExitStatus>,
-    ) -> ExitCode {
+    ) -> Result<ExitCode, Exit> {
         let waits_for = self.waits_for();
         let exit_code = match ended {
             Ended::Failed(error) => {
-                crate::failure(exit::UNREACHABLE, error);
+                let _ = Exit::new(exit::UNREACHABLE, error).report();
                 exit::UNREACHABLE
             }
             Ended::TimedOut(at) => {
@@ -199,7 +200,8 @@ impl Report {
             Ended::Called(Called { outcome: Ok(result), .. }) => print_json(result.get()),
             _ => Ok(()),
         };
-        printed.map_or_else(output_error, |()| exit_code.into())
+        printed.map_err(Exit::output)?;
+        Ok(exit_code.into())
     }
 
     /// Says in one line what became of a call, unless that is just a result.
@@ -249,12 +251,10 @@ fn failure(
 /// Returns the story of a cancelled call's response.
 fn answer(called: &Called) -> String {
     match &called.outcome {
-        Err(CallError::Cancelled { error: None, .. })
-            if called.acknowledged == Acknowledged::Yes =>
-        {
+        Err(CallError::Cancelled { error: None, .. }) if called.acknowledged => {
             "acknowledged".into()
         }
-        Ok(_) if called.acknowledged == Acknowledged::Yes => "the result says so,".into(),
+        Ok(_) if called.acknowledged => "the result says so,".into(),
         Ok(_) => "answered with a result all the same,".into(),
         Err(CallError::Error(error)) => format!("answered with error {},", describe(error)),
         Err(CallError::Cancelled { error: Some(error), .. }) => {

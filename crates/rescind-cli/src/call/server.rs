@@ -8,9 +8,10 @@ use protocol_blocking::threaded::{self, Incoming, Options, Peer};
 use protocol_child::Owner;
 use protocol_core::{CloseReason, Role, Shutdown};
 
+use super::attempt::{Attempt, Unreached};
 use super::client::Client;
 use super::websocket::Socket;
-use super::{Attempt, Unreached, child, http, opening};
+use super::{child, http, opening};
 use crate::address::Listen;
 use crate::dialect::Spoken;
 use crate::tls::Trust;

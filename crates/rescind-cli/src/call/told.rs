@@ -7,10 +7,10 @@ use protocol_async::{CallError, RpcError};
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-use super::Ended;
+use super::ended::Ended;
 
 /// The outcome of a call. Times are whole microseconds.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Default, Serialize)]
 pub(super) struct Told<'a> {
     method: &'a str,
     outcome: &'static str,
@@ -89,16 +89,12 @@ impl<'a> Told<'a> {
             method: beside.method,
             outcome,
             cause,
-            result: None,
-            error: None,
             why,
-            duration: None,
-            cancelled: None,
-            cancel_to_settle: None,
             total: microseconds(at - beside.begun),
             notifications: beside.notifications,
             server: beside.server.and_then(server),
             exit_code: beside.exit_code,
+            ..Self::default()
         };
         let Ended::Called(called) = ended else { return told };
         match &called.outcome {

@@ -8,15 +8,10 @@ use std::time::{Duration, Instant};
 use protocol_blocking::threaded::{Incoming, Options, Peer};
 use protocol_tokio::TokioTimer;
 use protocol_websocket::{connect, settings};
-use tokio_tungstenite::{WebSocketStream, client_async_with_config};
-use tungstenite::client::IntoClientRequest;
-use tungstenite::http::HeaderValue;
-use tungstenite::http::header::AUTHORIZATION;
-use tungstenite::protocol::WebSocketConfig;
 
-use super::Unreached;
+use super::attempt::Unreached;
 use crate::address::Address;
-use crate::socket::{Stream, connect as connect_to};
+use crate::connect::handshake;
 use crate::tls::Trust;
 
 /// The time that a server has to say goodbye once we have.
@@ -86,23 +81,6 @@ impl Socket {
             thread::sleep(Duration::from_millis(1));
         }
     }
-}
-
-/// Opens a WebSocket there, on the runtime that this is called on.
-pub(crate) async fn handshake(
-    address: &Address,
-    trust: &Trust,
-    secret: Option<String>,
-    settings: WebSocketConfig,
-) -> io::Result<WebSocketStream<Box<dyn Stream>>> {
-    let stream = connect_to(address, trust).await?;
-    let mut request = address.url().into_client_request().map_err(io::Error::other)?;
-    if let Some(secret) = secret {
-        let bearer = HeaderValue::try_from(format!("Bearer {secret}")).map_err(io::Error::other)?;
-        request.headers_mut().insert(AUTHORIZATION, bearer);
-    }
-    let opened = client_async_with_config(request, stream, Some(settings)).await;
-    opened.map(|(socket, _)| socket).map_err(io::Error::other)
 }
 
 #[cfg(test)]

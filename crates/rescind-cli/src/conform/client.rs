@@ -14,12 +14,12 @@ use rescind_conform::{
 use serde_json::Value;
 
 use super::doorway::Doorway;
-use super::request;
-use super::suite::{self, SuiteArgs};
+use super::suite::{self, SuiteArgs, request};
 use crate::address::Address;
 use crate::dialect::DialectArgs;
+use crate::exit::{self, Exit};
 use crate::terminal::spin;
-use crate::{duration, exit, failure, note, usage_error};
+use crate::{duration, note};
 
 /// Test a client: start COMMAND anew for each check, be its server, and say what holds
 ///
@@ -82,18 +82,12 @@ Examples:
   rescind conform client --dialect lsp --hold textDocument/hover --answer textDocument/hover null -- editor {server}";
 
 impl ClientArgs {
-    pub(super) fn run(&self) -> ExitCode {
+    pub(super) fn run(&self) -> Result<ExitCode, Exit> {
         if self.suite.list {
             return suite::list(CLIENT_CHECKS.iter().map(|it| (it.id, it.clauses, it.title)));
         }
-        let options = match self.options() {
-            Ok(options) => options,
-            Err(error) => return usage_error(error),
-        };
-        let target = match self.target() {
-            Ok(target) => target,
-            Err(error) => return failure(exit::UNREACHABLE, error),
-        };
+        let options = self.options()?;
+        let target = self.target().map_err(|error| Exit::new(exit::UNREACHABLE, error))?;
         spin("finding out what the client does");
         let name = match &self.listen {
             Some(_) if self.command.is_empty() => "client".into(),
@@ -183,9 +177,8 @@ fn answer(words: &[String]) -> Result<(String, Value), String> {
 }
 
 /// Is the server that a tested client or relay starts: what moves the bytes between the two.
-pub(super) fn bridge(address: &str) -> ExitCode {
-    match rescind_conform::bridge(address) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => failure(exit::UNREACHABLE, format_args!("{address}: {error}")),
-    }
+pub(super) fn bridge(address: &str) -> Result<ExitCode, Exit> {
+    let unreached = |error| Exit::new(exit::UNREACHABLE, format_args!("{address}: {error}"));
+    rescind_conform::bridge(address).map_err(unreached)?;
+    Ok(ExitCode::SUCCESS)
 }

@@ -8,11 +8,10 @@ use std::process::ExitCode;
 use clap::Args;
 use rescind_conform::{Progress, RELAY_CHECKS, RelayOptions, RelayProgram, run_relay};
 
-use super::opening;
-use super::suite::{self, SuiteArgs};
+use super::suite::{self, SuiteArgs, opening};
 use crate::dialect::{NameParser, Spoken};
+use crate::exit::{self, Exit};
 use crate::terminal::spin;
-use crate::{exit, failure, usage_error};
 
 /// Test a relay: start COMMAND anew for each check, be its client and its server, and say what holds
 ///
@@ -59,18 +58,12 @@ Examples:
   rescind conform relay --dialect lsp -- sh -c 'multiplexer --server {server}'";
 
 impl RelayArgs {
-    pub(super) fn run(&self) -> ExitCode {
+    pub(super) fn run(&self) -> Result<ExitCode, Exit> {
         if self.suite.list {
             return suite::list(RELAY_CHECKS.iter().map(|it| (it.id, it.clauses, it.title)));
         }
-        let options = match self.options() {
-            Ok(options) => options,
-            Err(error) => return usage_error(error),
-        };
-        let own = match env::current_exe() {
-            Ok(own) => own.into(),
-            Err(error) => return failure(exit::UNREACHABLE, error),
-        };
+        let options = self.options()?;
+        let own = env::current_exe().map_err(|error| Exit::new(exit::UNREACHABLE, error))?.into();
         let bridge = vec![own, "conform".into(), "bridge".into()];
         let relay = RelayProgram::new(self.suite.program(&self.command), bridge);
         spin("opening a session through the relay");
@@ -97,8 +90,7 @@ impl RelayArgs {
         let all: Vec<&str> = RELAY_CHECKS.iter().map(|check| check.id).collect();
         let [near, far] = self.sides().map(|side| side.dialect.clone());
         let mut options = RelayOptions::new(near, far);
-        options.open =
-            self.open.as_deref().map(|path| opening(path, &suite::read(path)?)).transpose()?;
+        options.open = self.open.as_deref().map(opening).transpose()?;
         self.suite.set(&mut options.suite, &all)?;
         Ok(options)
     }

@@ -19,7 +19,7 @@ use tungstenite::Message;
 use tungstenite::protocol::WebSocketConfig;
 
 use crate::address::Listen;
-use crate::call::handshake;
+use crate::connect::handshake;
 use crate::http_client::{PATIENCE, reach};
 use crate::tls::Trust;
 use crate::token;

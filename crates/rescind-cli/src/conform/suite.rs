@@ -11,16 +11,18 @@ use std::time::Duration;
 use anstyle::{AnsiColor, Style};
 use clap::Args;
 use rescind_conform::{
-    Clause, Expected, Known, Outcome, Program, Progress, Report, Suite, Unreached, Verdict, Way,
-    Whole, matrix,
+    Clause, Expected, Known, Opening, Outcome, Program, Progress, Report, Request, Suite,
+    Unreached, Verdict, Way, Whole, matrix,
 };
-use serde_json::Value;
+use serde::Deserialize;
+use serde_json::{Value, json};
 
+use crate::duration;
 use crate::ending::{self, OnCause, end_at_once};
+use crate::exit::{self, Exit};
 use crate::process::ProcessArgs;
 use crate::record::Session;
 use crate::terminal::{VALUE, harmless, print_json, spin, stop_spinning};
-use crate::{duration, exit, failure, output_error};
 
 /// The time that a tested program has to end once its input is closed.
 const GRACE: Duration = Duration::from_secs(10);
@@ -125,12 +127,12 @@ impl SuiteArgs {
         name: &str,
         replay: impl Fn(&str) -> String,
         run: impl FnOnce(&mut dyn FnMut(Progress<'_>)) -> Result<Report, Unreached>,
-    ) -> ExitCode {
+    ) -> Result<ExitCode, Exit> {
         let mut out: Box<dyn Write> = match self.to_stdout() {
             0 => Box::new(anstream::stdout()),
             // A report has it for itself.
             1 => Box::new(anstream::stderr()),
-            _ => return failure(exit::USAGE, "only one report can be written to standard output"),
+            _ => return Err("only one report can be written to standard output".into()),
         };
         end_when_asked();
         let mut written = Ok(());
@@ -152,21 +154,15 @@ impl SuiteArgs {
         // Nothing that they have left detached is waited for.
         #[cfg(target_os = "linux")]
         protocol_child::kill_supervised();
-        let report = match ran {
-            Ok(report) => report,
-            Err(error) => return failure(exit::UNREACHABLE, error),
+        let report = ran.map_err(|error| Exit::new(exit::UNREACHABLE, error))?;
+        written.and_then(|()| print_whole(&mut *out, &report)).map_err(Exit::output)?;
+        self.write_reports(&report, name).map_err(|error| Exit::new(exit::OUTPUT, error))?;
+        let code = match report.whole() {
+            Whole::Pass => 0,
+            Whole::Fail => exit::ERROR,
+            Whole::Incomplete => exit::INCOMPLETE,
         };
-        if let Err(error) = written.and_then(|()| print_whole(&mut *out, &report)) {
-            return output_error(error);
-        }
-        if let Err(error) = self.write_reports(&report, name) {
-            return failure(exit::OUTPUT, error);
-        }
-        match report.whole() {
-            Whole::Pass => ExitCode::SUCCESS,
-            Whole::Fail => ExitCode::from(exit::ERROR),
-            Whole::Incomplete => ExitCode::from(exit::INCOMPLETE),
-        }
+        Ok(code.into())
     }
 
     /// The number of reports that go to standard output.
@@ -226,6 +222,38 @@ fn is_stdout(path: &Path) -> bool {
 /// The text of a file.
 pub(super) fn read(path: &Path) -> Result<String, String> {
     fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))
+}
+
+/// Reads a request of the command line.
+pub(super) fn request(option: &str, words: Option<&[String]>) -> Result<Option<Request>, String> {
+    let Some([method, params]) = words else { return Ok(None) };
+    let params: Value =
+        serde_json::from_str(params).map_err(|error| format!("{option} {method}: {error}"))?;
+    Ok(Some(Request::new(method, params)))
+}
+
+#[derive(Deserialize)]
+struct Message {
+    id: Option<Value>,
+    method: String,
+    #[serde(default)]
+    params: Value,
+}
+
+/// Reads the messages of a file that open a session.
+pub(super) fn opening(path: &Path) -> Result<Vec<Opening>, String> {
+    let text = read(path)?;
+    let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
+    let messages = lines.map(|(number, line)| {
+        let Message { id, method, params } = serde_json::from_str(line)
+            .map_err(|error| format!("--open {}, line {}: {error}", path.display(), number + 1))?;
+        let params = if params.is_null() { json!({}) } else { params };
+        Ok(match id {
+            Some(_) => Opening::request(method, params),
+            None => Opening::notification(method, params),
+        })
+    });
+    messages.collect()
 }
 
 /// A word as a shell reads it.
@@ -308,7 +336,7 @@ fn print_whole(out: &mut dyn Write, report: &Report) -> io::Result<()> {
 /// Lists checks by their ids, their clauses and what holds if they pass.
 pub(super) fn list(
     checks: impl Iterator<Item = (&'static str, &'static [Clause], &'static str)>,
-) -> ExitCode {
+) -> Result<ExitCode, Exit> {
     let is_terminal = io::stdout().is_terminal();
     let mut out = io::stdout().lock();
     let mut listed = checks.map(|(id, clauses, title)| {
@@ -320,5 +348,6 @@ pub(super) fn list(
         }
     });
     let listed = listed.by_ref().collect::<io::Result<()>>();
-    listed.and_then(|()| io::stdout().flush()).map_or_else(output_error, |()| ExitCode::SUCCESS)
+    listed.and_then(|()| io::stdout().flush()).map_err(Exit::output)?;
+    Ok(ExitCode::SUCCESS)
 }

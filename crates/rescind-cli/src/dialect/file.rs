@@ -16,28 +16,19 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 use serde_path_to_error::Segment;
 
-use super::Spoken;
 use super::work::{List, Text, work_rules};
 use crate::input;
 
 /// Reads the dialect that a file describes.
-pub(super) fn read(path: PathBuf) -> Result<Spoken, FileError> {
-    let text = match input::text(&path, input::DESCRIPTION) {
-        Ok(text) => text,
-        Err(error) => return Err(FileError { path, problem: Problem::Read(error) }),
-    };
-    match described(&text) {
-        Ok(Described { base, dialect }) => Ok(Spoken { dialect, base, file: Some(path) }),
-        Err(problem) => Err(FileError { path, problem }),
-    }
+pub(super) fn read(path: &Path) -> Result<Described, FileError> {
+    let text = input::text(path, input::DESCRIPTION).map_err(Problem::Read);
+    let read = text.and_then(|text| described(&text));
+    read.map_err(|problem| FileError { path: path.into(), problem })
 }
 
 /// Reads the dialect that a text describes, which came from a file that may be gone.
-pub(super) fn of_text(text: &str) -> Result<Spoken, String> {
-    match described(text) {
-        Ok(Described { base, dialect }) => Ok(Spoken { dialect, base, file: None }),
-        Err(problem) => Err(FileError { path: "the dialect".into(), problem }.to_string()),
-    }
+pub(super) fn of_text(text: &str) -> Result<Described, FileError> {
+    described(text).map_err(|problem| FileError { path: "the dialect".into(), problem })
 }
 
 fn described(text: &str) -> Result<Described, Problem> {
@@ -126,9 +117,9 @@ impl fmt::Display for FileError {
 /// A dialect, and the name of the preset that it was made from.
 #[derive(Debug, Deserialize)]
 #[serde(try_from = "Members")]
-struct Described {
-    base: Text,
-    dialect: Dialect,
+pub(super) struct Described {
+    pub(super) base: Text,
+    pub(super) dialect: Dialect,
 }
 
 /// A preset by its name.

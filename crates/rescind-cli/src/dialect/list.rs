@@ -1,15 +1,23 @@
 //! `rescind dialects`: what can be spoken.
 
 use std::io::{self, Write};
+use std::process::ExitCode;
 
 use protocol_core::{CancelRule, Dialect, Framing};
+
+use crate::exit::Exit;
 
 /// Prints every dialect, each family by itself.
 ///
 /// # Errors
 ///
 /// Standard output can't be written.
-pub fn print() -> io::Result<()> {
+pub fn print() -> Result<ExitCode, Exit> {
+    write().map_err(Exit::output)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn write() -> io::Result<()> {
     let mut out = io::stdout().lock();
     writeln!(out, "{:24} {:16} CANCELLED BY", "NAME", "FRAMING")?;
     let mut last = None;

@@ -82,7 +82,8 @@ impl TypedValueParser for NameParser {
 
 /// Reads the dialect that a file describes.
 pub(crate) fn file_parser() -> impl TypedValueParser<Value = Spoken> {
-    PathBufValueParser::new().try_map(file::read)
+    PathBufValueParser::new()
+        .try_map(|path| file::read(&path).map(|described| Spoken::made_from(described, Some(path))))
 }
 
 /// A dialect, and what of it is no rule of cancelling.
@@ -98,6 +99,11 @@ pub struct Spoken {
 impl Spoken {
     pub(crate) fn preset(dialect: Dialect) -> Self {
         Self { base: dialect.name.clone(), dialect, file: None }
+    }
+
+    fn made_from(described: file::Described, file: Option<PathBuf>) -> Self {
+        let file::Described { base, dialect } = described;
+        Self { dialect, base, file }
     }
 
     /// Returns the family, which says what its peers expect to be told at opening.
@@ -222,7 +228,10 @@ impl Spoken {
                 Some(dialect) => Ok(Self::preset(dialect)),
                 None => Err(format!("there is no dialect {name} here")),
             },
-            Described::File(text) => file::of_text(&text.to_string()),
+            Described::File(text) => match file::of_text(&text.to_string()) {
+                Ok(described) => Ok(Self::made_from(described, None)),
+                Err(error) => Err(error.to_string()),
+            },
         }
     }
 }

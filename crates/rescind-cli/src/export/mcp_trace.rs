@@ -3,17 +3,16 @@
 use std::io::{self, Write};
 use std::ops::ControlFlow;
 use std::path::Path;
+use std::time::{Duration, SystemTime};
 
 use protocol_record::Line;
 use protocol_record::line::{Direction, Hop, Message, Payloads, Role};
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-use super::{start, wall_clock};
 use crate::terminal::harmless;
 use crate::view::files;
-use crate::view::row::Row;
-use crate::view::walk::Visitor;
+use crate::view::walk::{Visitor, start};
 
 pub(super) struct McpTrace<'a> {
     out: &'a mut dyn Write,
@@ -153,8 +152,13 @@ impl Visitor for McpTrace<'_> {
         }
         Ok(())
     }
+}
 
-    fn row(&mut self, _: &Row) -> io::Result<()> {
-        Ok(())
-    }
+/// A time of a recording as RFC 3339 writes it.
+fn wall_clock(start: u64, micros: u64) -> String {
+    // What a file claims must not be more than a date can hold.
+    const END: u64 = 253_402_300_799;
+    let since = Duration::from_nanos(start).saturating_add(Duration::from_micros(micros));
+    let time = SystemTime::UNIX_EPOCH + since.min(Duration::from_secs(END));
+    humantime::format_rfc3339_micros(time).to_string()
 }

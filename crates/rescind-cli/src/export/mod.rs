@@ -8,14 +8,13 @@ mod protobuf;
 use std::io::{self, BufWriter, IsTerminal, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::{Duration, SystemTime};
 
 use clap::{Args, ValueEnum};
-use protocol_record::line::Header;
 
+use crate::exit::Exit;
+use crate::note;
 use crate::view::summary::Summary;
 use crate::view::walk::{Trouble, walk};
-use crate::{note, output_error, usage_error};
 use mcp_trace::McpTrace;
 use otlp::Otlp;
 use perfetto::Perfetto;
@@ -58,23 +57,21 @@ Examples:
   rescind export --format mcp-trace session.jsonl | mcp-trace-validator validate -";
 
 /// Runs the command.
-#[must_use]
-pub fn main(args: &ExportArgs) -> ExitCode {
+///
+/// # Errors
+///
+/// The reason that it did not do its work.
+pub fn main(args: &ExportArgs) -> Result<ExitCode, Exit> {
     let stdout = io::stdout().lock();
     if args.format == Format::Perfetto && stdout.is_terminal() {
-        return usage_error("this format is no text: send it to a file, with > session.pftrace");
+        return Err("this format is no text: send it to a file, with > session.pftrace".into());
     }
     if args.hop.is_some() && args.format != Format::McpTrace {
-        return usage_error("--hop goes with --format mcp-trace: the others hold all connections");
+        return Err("--hop goes with --format mcp-trace: the others hold all connections".into());
     }
-    match export(args, &mut BufWriter::new(stdout)) {
-        Ok(notes) => {
-            notes.iter().for_each(note);
-            ExitCode::SUCCESS
-        }
-        Err(Trouble::Unreadable(problem)) => usage_error(problem),
-        Err(Trouble::Unwritten(error)) => output_error(error),
-    }
+    let notes = export(args, &mut BufWriter::new(stdout));
+    notes.map_err(|trouble| trouble.exit(Exit::output))?.iter().for_each(note);
+    Ok(ExitCode::SUCCESS)
 }
 
 /// Writes the trace; gives what is to be known about the recording.
@@ -100,20 +97,4 @@ fn export(args: &ExportArgs, out: &mut dyn Write) -> Result<Vec<String>, Trouble
     let mut notes = summary.warnings();
     notes.extend(more);
     Ok(notes)
-}
-
-/// When a recording began, in nanoseconds since 1970. One that does not say began then.
-fn start(header: &Header<'_>) -> u64 {
-    let start = humantime::parse_rfc3339(&header.start).ok();
-    let since = start.and_then(|start| start.duration_since(SystemTime::UNIX_EPOCH).ok());
-    since.and_then(|since| since.as_nanos().try_into().ok()).unwrap_or(0)
-}
-
-/// A time of a recording as RFC 3339 writes it.
-fn wall_clock(start: u64, micros: u64) -> String {
-    // What a file claims must not be more than a date can hold.
-    const END: u64 = 253_402_300_799;
-    let since = Duration::from_nanos(start).saturating_add(Duration::from_micros(micros));
-    let time = SystemTime::UNIX_EPOCH + since.min(Duration::from_secs(END));
-    humantime::format_rfc3339_micros(time).to_string()
 }

@@ -8,9 +8,8 @@ use protocol_record::line::Direction;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
-use super::start;
 use crate::view::row::{Outcome, Row};
-use crate::view::walk::Visitor;
+use crate::view::walk::{Visitor, start};
 
 /// So many spans in one line.
 const SPANS: usize = 1_000;

@@ -9,10 +9,9 @@ use protocol_record::Line;
 use protocol_record::line::{Direction, Hop};
 
 use super::protobuf::Message;
-use super::start;
 use crate::terminal::harmless;
 use crate::view::row::Row;
-use crate::view::walk::Visitor;
+use crate::view::walk::{Visitor, start};
 
 mod trace {
     pub(super) const PACKET: u64 = 1;

@@ -28,13 +28,14 @@ use tokio::sync::{Semaphore, watch};
 
 use crate::address::Listen;
 use crate::ending::Ending;
+use crate::exit::{self, Exit};
 use crate::http::{self, Service};
+use crate::input;
 use crate::noise::Noises;
 use crate::record::Session;
 use crate::replay::{RelaySetup, Setup};
 use crate::stats;
 use crate::terminal::{Line, say};
-use crate::{exit, failure, input, output_error, usage_error};
 pub use args::RelayArgs;
 use args::Runtime;
 use bridge::Bridge;
@@ -44,20 +45,23 @@ use losses::Losses;
 use report::{has_failed, log, noise, traced};
 
 /// Runs the command.
-#[must_use]
-pub fn main(args: &RelayArgs) -> ExitCode {
+///
+/// # Errors
+///
+/// The reason that it did not do its work.
+pub fn main(args: &RelayArgs) -> Result<ExitCode, Exit> {
     if let Some(address) = &args.connect {
         return connect(args, address);
     }
     let Some(program) = args.command.first() else {
-        return usage_error("there is no COMMAND");
+        return Err("there is no COMMAND".into());
     };
     let program = program.to_string_lossy();
     if let Some(listen) = &args.listen {
         return serve(args, listen, &program);
     }
     if input::is_directory() {
-        return usage_error("standard input is a directory");
+        return Err("standard input is a directory".into());
     }
     let command = args.server();
 
@@ -77,18 +81,12 @@ pub fn main(args: &RelayArgs) -> ExitCode {
     let noises = Arc::<Noises>::default();
     options.noise = Some(noise(noises.clone()));
 
-    let recording = match args.record.start_with(Some(&program), || {
+    let recording = args.record.start_with(Some(&program), || {
         let setup = RelaySetup::new(spoken, args.grace, args.guard.rules())?;
         Ok(Some(Setup::Relay(setup).raw()))
-    }) {
-        Ok(recording) => recording,
-        Err(error) => return usage_error(error),
-    };
+    })?;
     let watch = args.stuck.watch(&mut options);
-    let faults = match plan(&args.faults, &mut options, &recording) {
-        Ok(faults) => faults,
-        Err(problem) => return usage_error(problem),
-    };
+    let faults = plan(&args.faults, &mut options, &recording)?;
     let ending = Ending::catch("rescind relay", &recording);
     let extras = Extras { faults, watch, ending, recording: recording.clone() };
     let options = recording.relay(options);
@@ -96,35 +94,28 @@ pub fn main(args: &RelayArgs) -> ExitCode {
         Runtime::Tokio => child::on_tokio(command, (options, extras)),
         Runtime::Smol => child::on_smol(command, (options, extras)),
     };
-    match spawned {
-        Err(error) => {
-            recording.finish();
-            failure(exit::UNREACHABLE, format_args!("can't start {program}: {error}"))
-        }
-        Ok(relayed) => {
-            if let Some(path) = relayed.recorded.as_ref().filter(|_| !args.quiet) {
-                summarize(path);
-            }
-            if let Some(total) = noises.total() {
-                log(format_args!("the server's output: {total}"));
-            }
-            if let Some(total) = losses.total() {
-                log(total);
-            }
-            ended(&program, relayed)
-        }
+    let relayed = spawned.map_err(|error| {
+        recording.finish();
+        Exit::new(exit::UNREACHABLE, format_args!("can't start {program}: {error}"))
+    })?;
+    if let Some(path) = relayed.recorded.as_ref().filter(|_| !args.quiet) {
+        summarize(path);
     }
+    if let Some(total) = noises.total() {
+        log(format_args!("the server's output: {total}"));
+    }
+    if let Some(total) = losses.total() {
+        log(total);
+    }
+    ended(&program, relayed)
 }
 
 /// Relays between clients over HTTP and servers.
-fn serve(args: &RelayArgs, listen: &Listen, program: &str) -> ExitCode {
+fn serve(args: &RelayArgs, listen: &Listen, program: &str) -> Result<ExitCode, Exit> {
     let Listen::Http(address) = listen else {
-        return usage_error("a relay listens at an http:// address");
+        return Err("a relay listens at an http:// address".into());
     };
-    let recording = match args.record.start(Some(program)) {
-        Ok(recording) => recording,
-        Err(error) => return usage_error(error),
-    };
+    let recording = args.record.start(Some(program))?;
     let service = Service::new(&args.dialect, address, &args.clients, recording.recorder());
     let noises = Arc::<Noises>::default();
     let served = service.and_then(|mut service| {
@@ -147,48 +138,35 @@ fn serve(args: &RelayArgs, listen: &Listen, program: &str) -> ExitCode {
     if let Some(total) = noises.total() {
         log(format_args!("the servers' output: {total}"));
     }
-    match served {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => usage_error(error),
-    }
+    served?;
+    Ok(ExitCode::SUCCESS)
 }
 
 /// Relays to a server over HTTP.
-fn connect(args: &RelayArgs, address: &Listen) -> ExitCode {
+fn connect(args: &RelayArgs, address: &Listen) -> Result<ExitCode, Exit> {
     let Listen::Http(address) = address else {
-        return usage_error("a relay connects to an http:// or https:// address");
+        return Err("a relay connects to an http:// or https:// address".into());
     };
-    if let Err(error) = args.dialect.http_revisions() {
-        return usage_error(error);
-    }
+    args.dialect.http_revisions()?;
     if args.ca.is_some() && !address.is_secure {
-        return usage_error("--ca is for https://");
+        return Err("--ca is for https://".into());
     }
     if input::is_directory() {
-        return usage_error("standard input is a directory");
+        return Err("standard input is a directory".into());
     }
     let url = address.http_url();
-    let started = args.clients.token().and_then(|it| Ok((it, args.record.start(Some(&url))?)));
-    let (secret, recording) = match started {
-        Ok(started) => started,
-        Err(error) => return usage_error(error),
-    };
+    let secret = args.clients.token()?;
+    let recording = args.record.start(Some(&url))?;
     let relayed = connect::run(args, address, secret, &recording);
     if let Some(path) = recording.finish().filter(|_| !args.quiet) {
         summarize(&path);
     }
-    let [up, down] = match relayed {
-        Ok(relayed) => relayed,
-        Err(error) => return failure(exit::UNREACHABLE, error),
-    };
+    let [up, down] = relayed.map_err(|error| Exit::new(exit::UNREACHABLE, error))?;
     if let Err(error) = &down {
         log(format_args!("the server: {error}"));
     }
-    match up {
-        Err(error) => output_error(error),
-        Ok(()) if down.is_err() => ExitCode::from(exit::ERROR),
-        Ok(()) => ExitCode::SUCCESS,
-    }
+    up.map_err(Exit::output)?;
+    Ok(if down.is_err() { exit::ERROR } else { 0 }.into())
 }
 
 /// The plan for what is done to messages on purpose, if anything is: each time that is said, and recorded.
@@ -226,7 +204,10 @@ fn summarize(path: &Path) {
 }
 
 /// Says what ended other than it should, and gives the exit code.
-fn ended(program: &str, Relayed { relayed, exit, pushed, lost, .. }: Relayed) -> ExitCode {
+fn ended(
+    program: &str,
+    Relayed { relayed, exit, pushed, lost, .. }: Relayed,
+) -> Result<ExitCode, Exit> {
     let mut lost = lost.get();
     match &relayed {
         Err(error) if is_not_read(error) => lost = lost.or(Some(error)),
@@ -236,9 +217,8 @@ fn ended(program: &str, Relayed { relayed, exit, pushed, lost, .. }: Relayed) ->
     }
     let has_failed = has_failed(program, &exit, pushed);
     match lost {
-        Some(error) => output_error(error),
-        None if has_failed => ExitCode::from(exit::ERROR),
-        None => ExitCode::SUCCESS,
+        Some(error) => Err(Exit::output(error)),
+        None => Ok(if has_failed { exit::ERROR } else { 0 }.into()),
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::io::{self, Read, Write};
+use std::ops::ControlFlow;
 use std::path::Path;
 use std::process::{ChildStdin, ChildStdout};
 use std::sync::Arc;
@@ -19,9 +20,10 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::core::{framed, whole};
-use super::{NOT_KEPT, Setup, each_line};
+use super::setup::{NOT_KEPT, Setup};
 use crate::ending;
 use crate::record::Session;
+use crate::view::files;
 
 /// When the client's messages are sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -126,7 +128,12 @@ impl Script {
     /// Reads the client's side of a recording. It is held in memory.
     pub(super) fn read(file: &Path) -> Result<Self, String> {
         let mut reading = Reading::default();
-        each_line(file, |line| reading.line(line))?;
+        let mut refused = Ok(());
+        files::read(file, |line| {
+            refused = reading.line(line);
+            if refused.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+        })?;
+        refused?;
         let Some(dialect) = reading.dialect else {
             return Err("whoever recorded this was nobody's client".into());
         };

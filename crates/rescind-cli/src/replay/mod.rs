@@ -5,24 +5,24 @@ mod core;
 mod setup;
 
 use std::ffi::OsString;
-use std::fs::File;
-use std::io::{self, BufReader, Write};
-use std::ops::ControlFlow;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use std::time::Duration;
 
 use clap::Args;
 use protocol_record::line::{Header, Payloads};
-use protocol_record::{Line, Reader, Unread};
+use protocol_record::{Line, Unread};
 
 use self::against::{Asked, Pace, Script, play};
 use self::core::{Counts, Replay, Stop};
+use self::setup::NOT_KEPT;
 pub(crate) use self::setup::{RelaySetup, Setup};
+use crate::exit::{self, Exit};
+use crate::note;
 use crate::process::ProcessArgs;
 use crate::terminal::{Line as Text, harmless, say};
 use crate::view::files;
-use crate::{exit, failure, note, output_error, usage_error};
 
 /// Do again what a recording holds, and see that it goes the same way
 ///
@@ -84,17 +84,17 @@ enum End {
 }
 
 /// Runs the command.
-#[must_use]
-pub fn main(args: &ReplayArgs) -> ExitCode {
+///
+/// # Errors
+///
+/// The reason that it did not do its work.
+pub fn main(args: &ReplayArgs) -> Result<ExitCode, Exit> {
     if let Some((program, arguments)) = args.command.split_first() {
         let mut command = Command::new(program);
         command.args(arguments);
         return against(args, command);
     }
-    let (counts, end) = match replay(&args.file) {
-        Ok(replayed) => replayed,
-        Err(problem) => return usage_error(problem),
-    };
+    let (counts, end) = replay(&args.file)?;
     let Counts { inputs, sent, verdicts } = counts;
     let told = format!("{inputs} inputs, {sent} messages sent, {verdicts} verdicts: ");
     let (told, code) = match &end {
@@ -107,24 +107,18 @@ pub fn main(args: &ReplayArgs) -> ExitCode {
     if let End::Stopped(stopped) = &end {
         explain(stopped);
     }
-    match writeln!(io::stdout().lock(), "{told}") {
-        Ok(()) => code,
-        Err(error) => output_error(error),
-    }
+    writeln!(io::stdout().lock(), "{told}").map_err(Exit::output)?;
+    Ok(code)
 }
 
 /// Plays the client's side to a server, and says which requests end otherwise.
-fn against(args: &ReplayArgs, command: Command) -> ExitCode {
-    let mut script = match Script::read(&args.file) {
-        Ok(script) => script,
-        Err(problem) => return usage_error(format_args!("{}: {problem}", args.file.display())),
-    };
+fn against(args: &ReplayArgs, command: Command) -> Result<ExitCode, Exit> {
+    let script = Script::read(&args.file);
+    let mut script = script.map_err(|problem| format!("{}: {problem}", args.file.display()))?;
     let program = command.get_program().to_string_lossy().into_owned();
     let command = args.process.child(command, GRACE);
-    let played = match play(&mut script, command, args.pace, args.wait) {
-        Ok(played) => played,
-        Err(error) => return failure(exit::UNREACHABLE, format_args!("{program}: {error}")),
-    };
+    let unreached = |error| Exit::new(exit::UNREACHABLE, format_args!("{program}: {error}"));
+    let played = play(&mut script, command, args.pace, args.wait).map_err(unreached)?;
     for (method, count) in &played.unknown {
         note(format_args!("{program} asked for {method}, and had no answer: {count}"));
     }
@@ -143,11 +137,8 @@ fn against(args: &ReplayArgs, command: Command) -> ExitCode {
     out += &format!(
         "{all} requests: {same} ended in the same way, {other} of them with another result\n"
     );
-    match io::stdout().lock().write_all(out.as_bytes()) {
-        Err(error) => output_error(error),
-        Ok(()) if same < all => ExitCode::from(exit::ERROR),
-        Ok(()) => ExitCode::SUCCESS,
-    }
+    io::stdout().lock().write_all(out.as_bytes()).map_err(Exit::output)?;
+    Ok(if same < all { exit::ERROR } else { 0 }.into())
 }
 
 /// Says what differs, and where.
@@ -182,8 +173,7 @@ fn replay(file: &Path) -> Result<(Counts, End), String> {
     let mut replay = None;
     let mut end = End::Cut;
     for path in files::parts(file)? {
-        let file = File::open(&path).map_err(|error| format!("{}: {error}", path.display()))?;
-        let mut reader = Reader::new(BufReader::with_capacity(256 << 10, file));
+        let mut reader = files::reader(&path, false)?;
         for line in 1.. {
             let stop = match reader.line() {
                 Ok(None) => break,
@@ -218,25 +208,6 @@ fn replay(file: &Path) -> Result<(Counts, End), String> {
     }
     Ok((replay.map(|replay| replay.counts).unwrap_or_default(), end))
 }
-
-/// Gives each line of a recording, in all of its files, until one is refused.
-fn each_line(
-    file: &Path,
-    mut take: impl FnMut(Line<'_>) -> Result<(), String>,
-) -> Result<(), String> {
-    let mut refused = Ok(());
-    files::read(file, |line| match take(line) {
-        Ok(()) => ControlFlow::Continue(()),
-        Err(why) => {
-            refused = Err(why);
-            ControlFlow::Break(())
-        }
-    })?;
-    refused
-}
-
-const NOT_KEPT: &str = "nothing but methods and ids was recorded: only a recording made with \
-                        --payloads can be replayed";
 
 /// The relay that the first header of a recording describes.
 fn set_up(header: &Header<'_>) -> Result<Replay, String> {

@@ -83,6 +83,9 @@ impl Setup {
     }
 }
 
+/// The reason that a recording can't be replayed.
+pub(super) const NOT_KEPT: &str = "nothing but methods and ids was recorded: only a recording made with --payloads can be replayed";
+
 fn nanoseconds(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }

@@ -31,11 +31,12 @@ use protocol_websocket::ListenerLimits;
 use crate::address::{Address, Listen};
 use crate::admission::ClientArgs;
 use crate::dialect::{DialectArgs, Spoken};
-use crate::ending::{Ending, end_at_once};
+use crate::ending::{Ending, FLUSH, end_at_once};
+use crate::exit::Exit;
 use crate::http::{self, Service};
 use crate::record::{RecordArgs, Session};
 use crate::tls::Acceptor;
-use crate::{input, note, output_error, usage_error};
+use crate::{input, note};
 pub(crate) use demo::Demo;
 use guesses::Guesses;
 use outcomes::Outcomes;
@@ -134,8 +135,6 @@ enum Runtime {
 
 /// Requests that are served at the same time; others wait for their turn.
 const WORKERS: usize = 8;
-/// The time that the last responses have to be read once nothing else is to be done.
-const FLUSH: Duration = Duration::from_secs(5);
 
 /// The end of a connection.
 struct Ended {
@@ -147,13 +146,13 @@ struct Ended {
 }
 
 /// Runs the command.
-#[must_use]
-pub fn main(args: &ServeArgs) -> ExitCode {
+///
+/// # Errors
+///
+/// The reason that it did not do its work.
+pub fn main(args: &ServeArgs) -> Result<ExitCode, Exit> {
     let operations = operations::operations(&args.dialect.spoken_at(args.listen.as_ref()).dialect);
-    let recording = match args.record.start(None) {
-        Ok(recording) => recording,
-        Err(error) => return usage_error(error),
-    };
+    let recording = args.record.start(None)?;
     let status = match &args.listen {
         Some(Listen::WebSocket(address)) => {
             serve_websockets(args, address, &operations, &recording)
@@ -166,9 +165,13 @@ pub fn main(args: &ServeArgs) -> ExitCode {
     status
 }
 
-fn serve_stdio(args: &ServeArgs, operations: &SharedOperations, recording: &Session) -> ExitCode {
+fn serve_stdio(
+    args: &ServeArgs,
+    operations: &SharedOperations,
+    recording: &Session,
+) -> Result<ExitCode, Exit> {
     if input::is_directory() {
-        return usage_error("standard input is a directory");
+        return Err("standard input is a directory".into());
     }
     let spoken = &args.dialect.spoken();
     let mut options = operations::options(spoken.on_stdio(Role::Server), operations);
@@ -189,23 +192,20 @@ fn serve_stdio(args: &ServeArgs, operations: &SharedOperations, recording: &Sess
         Runtime::Tokio => serve_on_tokio(spoken, options, &until),
         Runtime::Smol => Ok(serve_on_smol(spoken, options, &until)),
     };
-    match ended {
-        Ok(Ended { error: Some(error), .. }) => output_error(error),
-        Ok(Ended { reason: CloseReason::PeerGone, .. }) => ExitCode::SUCCESS,
-        Ok(Ended { reason: CloseReason::Shutdown, .. }) if until.ending.is_asked() => {
-            ExitCode::SUCCESS
-        }
+    let why = match ended {
+        Ok(Ended { error: Some(error), .. }) => return Err(Exit::output(error)),
+        Ok(Ended { reason: CloseReason::PeerGone, .. }) => return Ok(ExitCode::SUCCESS),
         // LSP: `exit` without `shutdown` before it is a failure.
-        Ok(Ended { reason: CloseReason::Shutdown, was_shut_down: true, .. }) => ExitCode::SUCCESS,
-        Ok(Ended { reason, .. }) => {
-            note(format_args!("rescind serve: the connection closed: {reason}"));
-            ExitCode::FAILURE
+        Ok(Ended { reason: CloseReason::Shutdown, was_shut_down, .. })
+            if was_shut_down || until.ending.is_asked() =>
+        {
+            return Ok(ExitCode::SUCCESS);
         }
-        Err(error) => {
-            note(format_args!("rescind serve: {error}"));
-            ExitCode::FAILURE
-        }
-    }
+        Ok(Ended { reason, .. }) => format!("the connection closed: {reason}"),
+        Err(error) => error.to_string(),
+    };
+    note(format_args!("rescind serve: {why}"));
+    Ok(ExitCode::FAILURE)
 }
 
 fn serve_websockets(
@@ -213,21 +213,13 @@ fn serve_websockets(
     address: &Address,
     operations: &SharedOperations,
     recording: &Session,
-) -> ExitCode {
-    let token = match args.clients.token() {
-        Ok(token) => token,
-        Err(error) => return usage_error(error),
-    };
+) -> Result<ExitCode, Exit> {
+    let token = args.clients.token()?;
     let tls = match (address.is_secure, &args.certificate, &args.key) {
-        (true, Some(certificate), Some(key)) => match Acceptor::new(certificate, key) {
-            Ok(acceptor) => Some(acceptor),
-            Err(error) => return usage_error(error),
-        },
-        (true, ..) => {
-            return usage_error("a wss:// address needs --certificate FILE and --key FILE");
-        }
+        (true, Some(certificate), Some(key)) => Some(Acceptor::new(certificate, key)?),
+        (true, ..) => return Err("a wss:// address needs --certificate FILE and --key FILE".into()),
         (false, None, None) => None,
-        (false, ..) => return usage_error("a certificate is for a wss:// address"),
+        (false, ..) => return Err("a certificate is for a wss:// address".into()),
     };
     let admission = args.clients.admission(token);
     let (address, operations) = (address.clone(), operations.clone());
@@ -252,37 +244,30 @@ fn serve_websockets(
         operations,
         recorder,
     };
-    match service.run(&Ending::catch("rescind serve", recording)) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => usage_error(error),
-    }
+    service.run(&Ending::catch("rescind serve", recording))?;
+    Ok(ExitCode::SUCCESS)
 }
 
-fn serve_http(args: &ServeArgs, address: &Address, recording: &Session) -> ExitCode {
+fn serve_http(args: &ServeArgs, address: &Address, recording: &Session) -> Result<ExitCode, Exit> {
     if args.certificate.is_some() {
-        return usage_error("TLS over HTTP is for a proxy in front of an http:// address");
+        return Err("TLS over HTTP is for a proxy in front of an http:// address".into());
     }
     if args.connections_per_address.is_some() {
-        return usage_error("--connections-per-address is for a WebSocket");
+        return Err("--connections-per-address is for a WebSocket".into());
     }
     let spoken = args.dialect.spoken_at(args.listen.as_ref());
-    let service = Service::new(&spoken, address, &args.clients, recording.recorder());
+    let service = Service::new(&spoken, address, &args.clients, recording.recorder())?;
     let ending = Ending::catch("rescind serve", recording);
     let outcomes = Outcomes::default();
-    let served = service.and_then(|service| {
-        note(format_args!("rescind serve: {}", service.memory()));
-        http::run(service.listen(&ending, (args.grace, FLUSH), move |_peer, incoming| {
-            let (timer, outcomes) = (TokioTimer::start(), outcomes.clone());
-            let demo = AsyncDemo::with_outcomes(spoken.clone(), timer, outcomes);
-            async move {
-                demo.serve(&incoming).await;
-            }
-        }))
-    });
-    match served {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => usage_error(error),
-    }
+    note(format_args!("rescind serve: {}", service.memory()));
+    http::run(service.listen(&ending, (args.grace, FLUSH), move |_peer, incoming| {
+        let (timer, outcomes) = (TokioTimer::start(), outcomes.clone());
+        let demo = AsyncDemo::with_outcomes(spoken.clone(), timer, outcomes);
+        async move {
+            demo.serve(&incoming).await;
+        }
+    }))?;
+    Ok(ExitCode::SUCCESS)
 }
 
 /// The end of a server on standard input that a signal asks for.

@@ -17,14 +17,13 @@ use tungstenite::handshake::server::{Callback, ErrorResponse, Request, Response}
 use tungstenite::http::StatusCode;
 use tungstenite::http::uri::PathAndQuery;
 
-use super::FLUSH;
 use super::guesses::Guesses;
 use super::operations::options;
 use super::router::AsyncDemo;
 use crate::address::Address;
 use crate::admission::Admission;
 use crate::dialect::Spoken;
-use crate::ending::{Cause as Asked, Ending};
+use crate::ending::{Cause as Asked, Ending, FLUSH};
 use crate::freed;
 use crate::note;
 use crate::socket::{Bound, From, Stream};

@@ -9,10 +9,10 @@ use protocol_core::{
     Refusal, RequestHandle, Role, StreamConnection, Timestamp,
 };
 
+use super::args::{Side, StepArgs};
 use super::command::{Call, Command, Input, Notify, Respond};
 use super::error::InputProblem;
 use super::output;
-use super::{Side, StepArgs};
 
 /// The state of `rescind step` between two lines.
 ///

@@ -8,7 +8,7 @@ mod budget;
 mod log;
 mod spinner;
 mod text;
-mod tracing;
+pub mod tracing;
 
 use std::fmt::Display;
 use std::io::{self, IsTerminal, Write};
@@ -18,7 +18,6 @@ use self::budget::Kind;
 pub(crate) use self::log::Log;
 pub use self::text::Line;
 pub(crate) use self::text::{VALUE, harmless, harmless_json};
-pub use self::tracing::subscribe;
 
 /// Prints a line of text, as `say` does.
 #[track_caller]

@@ -69,10 +69,6 @@ impl Visitor for Drawing<'_> {
         };
         drawn.lines().try_for_each(|line| writeln!(self.out, "{line}"))
     }
-
-    fn row(&mut self, _: &Row) -> io::Result<()> {
-        Ok(())
-    }
 }
 
 /// The parties: whoever records stands between its clients and its servers.

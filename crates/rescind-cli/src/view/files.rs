@@ -108,14 +108,18 @@ pub(crate) fn first_line(path: &Path) -> Result<Header<'static>, String> {
     }
 }
 
-fn reader(path: &Path, is_shown: bool) -> Result<Reader<BufReader<Progress>>, String> {
+/// A reader of one file.
+pub(crate) type Lines = Reader<BufReader<Progress>>;
+
+/// Opens one file of a recording.
+pub(crate) fn reader(path: &Path, is_shown: bool) -> Result<Lines, String> {
     let progress = Progress::open(path, is_shown);
     let file = progress.map_err(|error| format!("{}: {error}", path.display()))?;
     Ok(Reader::new(BufReader::with_capacity(256 << 10, file)))
 }
 
 /// A file, and how much of it is read, which is shown if it is long.
-struct Progress {
+pub(crate) struct Progress {
     file: File,
     /// Its name and length, if that is shown.
     shown: Option<(String, u64)>,

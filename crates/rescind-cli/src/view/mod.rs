@@ -21,8 +21,9 @@ use std::process::ExitCode;
 use clap::Args;
 use protocol_record::line::Direction;
 
+use crate::exit::{self, Exit};
+use crate::note;
 use crate::terminal::{harmless, harmless_json};
-use crate::{exit, failure, note, shown_error, usage_error};
 use filter::Filter;
 use page::Page;
 use row::{Outcome, Row, milliseconds};
@@ -92,8 +93,11 @@ Examples:
   rescind view session.jsonl '~cancel & !~o cancelled | ~open' --chart";
 
 /// Runs the command.
-#[must_use]
-pub fn main(args: &ViewArgs) -> ExitCode {
+///
+/// # Errors
+///
+/// The reason that it did not do its work.
+pub fn main(args: &ViewArgs) -> Result<ExitCode, Exit> {
     let text = args.filter.join(" ");
     let filter = (!text.trim().is_empty()).then(|| Filter::parse(&text)).transpose();
     let filter = match filter {
@@ -102,9 +106,9 @@ pub fn main(args: &ViewArgs) -> ExitCode {
             // Its place is shown on lines of their own.
             let error = format!("the filter: {error}");
             let mut lines = error.lines();
-            let code = usage_error(lines.next().unwrap_or_default());
+            let code = Exit::usage(lines.next().unwrap_or_default()).report();
             lines.for_each(note);
-            return code;
+            return Ok(code);
         }
     };
     #[cfg(feature = "live")]
@@ -120,38 +124,26 @@ pub fn main(args: &ViewArgs) -> ExitCode {
     } else {
         list(args, filter, &mut out)
     };
-    match shown.and_then(|()| Ok(out.flush()?)) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(Trouble::Unreadable(problem)) => usage_error(problem),
-        Err(Trouble::Unwritten(error)) => shown_error(error),
-    }
+    let shown = shown.and_then(|()| Ok(out.flush()?));
+    shown.map_err(|trouble| trouble.exit(Exit::shown))?;
+    Ok(ExitCode::SUCCESS)
 }
 
 /// Writes a page of the requests that are wanted.
-fn html(args: &ViewArgs, filter: Option<Filter>, out: &Path) -> ExitCode {
+fn html(args: &ViewArgs, filter: Option<Filter>, out: &Path) -> Result<ExitCode, Exit> {
     // A file that is no recording must not cost the page that was there, nor a page the recording.
-    let parts = match files::parts(&args.file) {
-        Ok(parts) => parts,
-        Err(problem) => return usage_error(problem),
-    };
+    let parts = files::parts(&args.file)?;
     let there = out.canonicalize().ok();
     if there.is_some() && parts.iter().any(|part| part.canonicalize().ok() == there) {
-        return usage_error(format_args!("{} is the recording", out.display()));
+        return Err(format!("{} is the recording", out.display()).into());
     }
     let written = Page::create(out, filter).map_err(Trouble::from).and_then(|mut page| {
         let (flaws, counts) = walk(&args.file, &mut page)?;
         Ok(page.finish(flaws, counts)?)
     });
-    match written {
-        Ok(notes) => {
-            notes.iter().for_each(note);
-            ExitCode::SUCCESS
-        }
-        Err(Trouble::Unreadable(problem)) => usage_error(problem),
-        Err(Trouble::Unwritten(error)) => {
-            failure(exit::OUTPUT, format_args!("{}: {error}", out.display()))
-        }
-    }
+    let unwritten = |error| Exit::new(exit::OUTPUT, format_args!("{}: {error}", out.display()));
+    written.map_err(|trouble| trouble.exit(unwritten))?.iter().for_each(note);
+    Ok(ExitCode::SUCCESS)
 }
 
 /// Prints a line for each request that is wanted, and counts them.

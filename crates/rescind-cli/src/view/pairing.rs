@@ -6,6 +6,7 @@ use std::rc::Rc;
 
 use protocol_core::{Cancellers, Dialect, ResponseRule, WireId, code};
 use protocol_record::line::{Direction, Dropped, Hop, Id, Kind, Line, Message, Part, Verdict};
+use serde::Serialize;
 
 use super::row::{Outcome, Row, other};
 use super::trace::Trace;
@@ -47,19 +48,24 @@ struct Name {
     id: WireId,
 }
 
-/// Counts of everything that is no row.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// Counts of everything that is no row, named as `--json` writes them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub(crate) struct Counts {
     pub(crate) messages: u64,
     pub(crate) notifications: u64,
-    /// Cancels of nothing that is in flight.
-    pub(crate) stray_cancels: u64,
+    #[serde(rename = "late_responses")]
     pub(crate) late: u64,
+    #[serde(rename = "duplicate_responses")]
     pub(crate) duplicates: u64,
     /// Answers to nothing that was asked.
+    #[serde(rename = "unknown_responses")]
     pub(crate) strays: u64,
     /// Other rules that a peer broke.
+    #[serde(rename = "other_violations")]
     pub(crate) violations: u64,
+    /// Cancels of nothing that is in flight.
+    #[serde(rename = "cancels_of_nothing")]
+    pub(crate) stray_cancels: u64,
     /// The number of lines that are missing in the recording.
     pub(crate) dropped: u64,
 }

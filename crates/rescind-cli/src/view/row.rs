@@ -4,7 +4,9 @@ use std::rc::Rc;
 
 use protocol_core::WireId;
 use protocol_record::line::Direction;
-use serde::Serialize;
+use serde::ser::{Error as _, SerializeMap};
+use serde::{Serialize, Serializer};
+use serde_json::value::RawValue;
 
 use super::trace::Trace;
 
@@ -151,66 +153,37 @@ impl Row {
 }
 
 /// A row as `--json` writes it.
-#[derive(Serialize)]
-struct Written<'a> {
-    number: u64,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    parent: Option<u64>,
-    start: u64,
-    hop: &'a str,
-    dir: Direction,
-    id: &'a serde_json::value::RawValue,
-    method: &'a str,
-    outcome: Outcome,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    duration: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    code: Option<i64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    cause: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    cancelled: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    cancel_to_settle: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    late: Option<u64>,
-    #[serde(skip_serializing_if = "is_zero")]
-    duplicates: u64,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    refused: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    work: Option<&'a str>,
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for that")]
-const fn is_zero(number: &u64) -> bool {
-    *number == 0
-}
-
 impl Serialize for Row {
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let id = serde_json::from_str(self.id.as_json()).map_err(serde::ser::Error::custom)?;
-        Written {
-            number: self.number,
-            parent: self.parent,
-            start: self.start,
-            hop: &self.hop,
-            dir: self.dir,
-            id,
-            method: &self.method,
-            outcome: self.outcome,
-            duration: self.duration(),
-            code: self.code,
-            cause: self.cause.as_deref(),
-            cancelled: self.cancelled,
-            cancel_to_settle: self.settling(),
-            late: self.late,
-            duplicates: self.duplicates,
-            refused: self.refused.as_deref(),
-            work: self.work.as_ref().map(|work| &*work.kind),
-        }
-        .serialize(serializer)
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let id: &RawValue = serde_json::from_str(self.id.as_json()).map_err(S::Error::custom)?;
+        let mut members = serializer.serialize_map(None)?;
+        members.serialize_entry("number", &self.number)?;
+        optional(&mut members, "parent", self.parent)?;
+        members.serialize_entry("start", &self.start)?;
+        members.serialize_entry("hop", &*self.hop)?;
+        members.serialize_entry("dir", &self.dir)?;
+        members.serialize_entry("id", id)?;
+        members.serialize_entry("method", &self.method)?;
+        members.serialize_entry("outcome", &self.outcome)?;
+        optional(&mut members, "duration", self.duration())?;
+        optional(&mut members, "code", self.code)?;
+        optional(&mut members, "cause", self.cause.as_ref())?;
+        optional(&mut members, "cancelled", self.cancelled)?;
+        optional(&mut members, "cancel_to_settle", self.settling())?;
+        optional(&mut members, "late", self.late)?;
+        optional(&mut members, "duplicates", Some(self.duplicates).filter(|count| *count > 0))?;
+        optional(&mut members, "refused", self.refused.as_ref())?;
+        optional(&mut members, "work", self.work.as_ref().map(|work| &work.kind))?;
+        members.end()
     }
+}
+
+fn optional<M: SerializeMap>(
+    members: &mut M,
+    name: &str,
+    value: Option<impl Serialize>,
+) -> Result<(), M::Error> {
+    value.map_or(Ok(()), |value| members.serialize_entry(name, &value))
 }
 
 /// Milliseconds, as people read them.

@@ -97,16 +97,10 @@ impl Summary {
     }
 
     pub(crate) fn json(&self) -> Value {
-        let Counts {
-            messages,
-            notifications,
-            stray_cancels,
-            late,
-            duplicates,
-            strays,
-            violations,
-            dropped,
-        } = self.counts;
+        let mut recording = json!(self.counts);
+        recording["is_cut"] = self.flaws.is_cut.into();
+        recording["unreadable"] = self.flaws.unreadable.into();
+        recording["files_gone"] = self.flaws.gone.into();
         json!({ "summary": {
             "requests": self.requests,
             "work": self.works,
@@ -116,19 +110,7 @@ impl Summary {
             "unanswered": self.unanswered,
             "p50": self.durations.percentile(50.0),
             "p95": self.durations.percentile(95.0),
-            "recording": {
-                "messages": messages,
-                "notifications": notifications,
-                "late_responses": late,
-                "duplicate_responses": duplicates,
-                "unknown_responses": strays,
-                "other_violations": violations,
-                "cancels_of_nothing": stray_cancels,
-                "dropped": dropped,
-                "is_cut": self.flaws.is_cut,
-                "unreadable": self.flaws.unreadable,
-                "files_gone": self.flaws.gone,
-            },
+            "recording": recording,
         }})
     }
 }

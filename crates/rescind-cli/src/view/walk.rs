@@ -3,12 +3,15 @@
 use std::io;
 use std::ops::ControlFlow;
 use std::path::Path;
+use std::time::SystemTime;
 
 use protocol_record::Line;
+use protocol_record::line::Header;
 
 use super::files::{self, Flaws};
 use super::pairing::{Counts, Pairing, REMEMBERED};
 use super::row::Row;
+use crate::exit::Exit;
 
 /// Makes something of a recording.
 pub(crate) trait Visitor {
@@ -18,7 +21,9 @@ pub(crate) trait Visitor {
     }
 
     /// A request of which nothing more is expected.
-    fn row(&mut self, row: &Row) -> io::Result<()>;
+    fn row(&mut self, _row: &Row) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 /// The reason that it ended early.
@@ -28,6 +33,16 @@ pub(crate) enum Trouble {
     Unreadable(String),
     /// The output can't be written.
     Unwritten(io::Error),
+}
+
+impl Trouble {
+    /// Returns the end of a command that meets it, by that of one whose output can't be written.
+    pub(crate) fn exit(self, unwritten: impl FnOnce(io::Error) -> Exit) -> Exit {
+        match self {
+            Self::Unreadable(problem) => problem.into(),
+            Self::Unwritten(error) => unwritten(error),
+        }
+    }
 }
 
 impl From<io::Error> for Trouble {
@@ -51,4 +66,11 @@ pub(crate) fn walk(path: &Path, visitor: &mut impl Visitor) -> Result<(Flaws, Co
     visited?;
     pairing.rest().values().try_for_each(|row| visitor.row(row))?;
     Ok((flaws, pairing.counts))
+}
+
+/// When a recording began, in nanoseconds since 1970. One that does not say began then.
+pub(crate) fn start(header: &Header<'_>) -> u64 {
+    let start = humantime::parse_rfc3339(&header.start).ok();
+    let since = start.and_then(|start| start.duration_since(SystemTime::UNIX_EPOCH).ok());
+    since.and_then(|since| since.as_nanos().try_into().ok()).unwrap_or(0)
 }

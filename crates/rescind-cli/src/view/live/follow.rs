@@ -1,18 +1,16 @@
 //! A recording that is still being written: its lines as they come, from one file to the next.
 
-use std::fs::File;
-use std::io::BufReader;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use protocol_record::{Line, Reader, Unread};
+use protocol_record::{Line, Unread};
 
 use crate::view::files::{self, Flaws};
 
 /// Reads what is there, and later what was added.
 pub(super) struct Follower {
     path: PathBuf,
-    reader: Reader<BufReader<File>>,
+    reader: files::Lines,
     /// The start of the recording that is read; `part` is the number of its file.
     start: String,
     part: u64,
@@ -38,7 +36,7 @@ impl Follower {
         let first = files::first_line(&parts[0])?;
         Ok(Self {
             path: path.to_owned(),
-            reader: reader(&parts[0])?,
+            reader: files::reader(&parts[0], false)?,
             start: first.start.into_owned(),
             part: first.part,
             is_left: false,
@@ -97,16 +95,11 @@ impl Follower {
             self.is_left = false;
             return Ok(());
         };
-        let reader = reader(path)?;
+        let reader = files::reader(path, false)?;
         self.flaws.gone += next - self.part - 1;
         (self.reader, self.part, self.is_left) = (reader, next, false);
         Ok(())
     }
-}
-
-fn reader(path: &Path) -> Result<Reader<BufReader<File>>, String> {
-    let file = File::open(path).map_err(|error| format!("{}: {error}", path.display()))?;
-    Ok(Reader::new(BufReader::with_capacity(256 << 10, file)))
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@
 
 mod draw;
 mod follow;
+mod inputs;
 mod state;
 mod texts;
 
@@ -19,10 +20,11 @@ use ratatui::crossterm::event::{self, Event, KeyEventKind};
 use ratatui::crossterm::style::force_color_output;
 
 use super::filter::Filter;
-use crate::{exit, failure, usage_error};
+use crate::exit::{self, Exit};
 use draw::draw;
 use follow::{Follower, Pace};
-use state::{Input, Live};
+use inputs::Input;
+use state::Live;
 
 /// So often the screen is drawn anew.
 const FRAME: Duration = Duration::from_millis(100);
@@ -30,14 +32,16 @@ const FRAME: Duration = Duration::from_millis(100);
 const PIECE: Duration = Duration::from_millis(30);
 
 /// Shows the recording, and at most so many requests of it that are done, until it is told to stop.
-pub(super) fn show(path: &Path, most: usize, filter: Option<Filter>, text: String) -> ExitCode {
+pub(super) fn show(
+    path: &Path,
+    most: usize,
+    filter: Option<Filter>,
+    text: String,
+) -> Result<ExitCode, Exit> {
     if !io::stdout().is_terminal() {
-        return usage_error("--live draws on a terminal, and standard output is none");
+        return Err("--live draws on a terminal, and standard output is none".into());
     }
-    let mut follower = match Follower::open(path) {
-        Ok(follower) => follower,
-        Err(problem) => return usage_error(problem),
-    };
+    let mut follower = Follower::open(path)?;
     if anstream::ColorChoice::global() == anstream::ColorChoice::Never {
         force_color_output(false);
     }
@@ -47,11 +51,8 @@ pub(super) fn show(path: &Path, most: usize, filter: Option<Filter>, text: Strin
         signals.obey();
         Ok(ended)
     });
-    match shown {
-        Ok(Ok(())) => ExitCode::SUCCESS,
-        Ok(Err(problem)) => usage_error(problem),
-        Err(error) => failure(exit::OUTPUT, format_args!("the terminal: {error}")),
-    }
+    shown.map_err(|error| Exit::new(exit::OUTPUT, format_args!("the terminal: {error}")))??;
+    Ok(ExitCode::SUCCESS)
 }
 
 /// Does it on a screen of its own; afterwards the terminal is as it was, even if it panics.

@@ -7,7 +7,8 @@ use ratatui::backend::TestBackend;
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
 use super::draw::draw;
-use super::state::{Input, Live};
+use super::inputs::Input;
+use super::state::Live;
 use crate::view::files::Flaws;
 
 const HEADER: &str = r#"{"recording":{"version":1,"by":"x","program":"clangd","start":"2026-01-01T00:00:00Z","part":1,"payloads":"kept","hops":[{"t":0,"hop":"down","role":"client","dialect":"lsp"}]}}"#;
