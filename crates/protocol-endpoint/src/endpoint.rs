@@ -16,7 +16,7 @@ use crate::error::{CallError, CallOutcome};
 use crate::inbox::Arrived;
 use crate::message::Notification;
 use crate::noise::is_noise;
-use crate::state::{Core, EndReason, Endpoint};
+use crate::state::{Core, EndReason, Endpoint, Lines};
 use crate::verdict::Verdict;
 use crate::waiters::{Line, Place, Waiters};
 
@@ -85,22 +85,31 @@ impl<W, M> Endpoint<W, M> {
         if self.line(line).leave(place, effects) {
             match line {
                 Line::Arrival if !self.inbox.is_empty() => self.waiters.arrival.wake_one(effects),
-                Line::Room if !self.is_full => self.waiters.room.wake_first(effects),
+                Line::Room | Line::Ready if !self.is_full => self.wake_for_room(effects),
                 _ => {}
             }
         }
     }
 
-    /// Returns whether there is room for a waiter at this place: a message that was refused fits now, and
-    /// nobody stands before it.
+    /// Returns whether a waiter at this place of [`Line::Ready`] may try to send: a message that was refused
+    /// fits now, no message waits for room, and nobody stands before the waiter.
+    ///
+    /// It leaves the line before it tries. So those behind it are in the way of no message.
     pub fn has_room(&self, place: Option<&Place>) -> bool {
-        (!self.is_full && self.waiters.room.is_first(place)) || self.closed.is_some()
+        let Lines { room, ready, .. } = &self.waiters;
+        (!self.is_full && room.is_empty() && ready.is_first(place)) || self.closed.is_some()
+    }
+
+    fn wake_for_room(&mut self, effects: &mut Effects<W, M>) {
+        let Lines { room, ready, .. } = &mut self.waiters;
+        if room.is_empty() { ready } else { room }.wake_first(effects);
     }
 
     const fn line(&mut self, line: Line) -> &mut Waiters<W> {
         match line {
             Line::Arrival => &mut self.waiters.arrival,
             Line::Room => &mut self.waiters.room,
+            Line::Ready => &mut self.waiters.ready,
             Line::Flushed => &mut self.waiters.flushed,
             Line::End => &mut self.waiters.end,
         }
@@ -214,13 +223,14 @@ impl<W, M> Endpoint<W, M> {
                 self.is_full = false;
                 self.respond_waiting(effects);
                 self.beat_again();
-                self.waiters.room.wake_first(effects);
+                self.wake_for_room(effects);
             }
             Some(Event::Closed { reason }) => {
                 self.closed = Some(reason);
                 self.is_full = false;
                 self.waiters.arrival.wake_all(effects);
                 self.waiters.room.wake_all(effects);
+                self.waiters.ready.wake_all(effects);
                 self.waiters.end.wake_all(effects);
             }
             Some(Event::Notification { method, params }) => {

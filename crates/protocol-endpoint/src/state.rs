@@ -69,6 +69,7 @@ pub struct Endpoint<W, M> {
 pub(crate) struct Lines<W> {
     pub(crate) arrival: Waiters<W>,
     pub(crate) room: Waiters<W>,
+    pub(crate) ready: Waiters<W>,
     pub(crate) flushed: Waiters<W>,
     pub(crate) end: Waiters<W>,
 }
@@ -140,6 +141,7 @@ impl<W, M> Endpoint<W, M> {
             waiters: Lines {
                 arrival: Waiters::new(),
                 room: Waiters::new(),
+                ready: Waiters::new(),
                 flushed: Waiters::new(),
                 end: Waiters::new(),
             },

@@ -10,8 +10,10 @@ use crate::effects::Effects;
 pub enum Line {
     /// An arrival, or the end.
     Arrival,
-    /// Room in the outbox.
+    /// Room in the outbox, for a message that waits with its waiter.
     Room,
+    /// The moment to try again to send, once no message waits in the line for room.
+    Ready,
     /// The moment when everything is written, or never will be.
     Flushed,
     /// The end of the connection.
