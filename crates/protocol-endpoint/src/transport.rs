@@ -296,20 +296,26 @@ impl<W, M> Endpoint<W, M> {
     }
 
     /// Waits for the next timer. `waiter` is woken when its time becomes an earlier one; the one before is left in
-    /// its place. Returns the time, at which a later time may come to light.
+    /// its place. `None` keeps that one. Returns the time, at which a later time may come to light.
     ///
     /// While nobody waits so, such a change wakes the waiter for output. A host that waits for both at once
     /// leaves one waiter.
     pub fn wait_for_timer(&mut self, waiter: &mut Option<W>) -> Option<Timestamp> {
-        mem::swap(&mut self.output.timer, waiter);
-        self.output.armed = self.due();
+        if waiter.is_some() {
+            mem::swap(&mut self.output.timer, waiter);
+        }
+        // The patience begins when the clock is looked at, which is now.
+        self.output.armed = if self.lacks_patience() { Some(self.now) } else { self.due() };
         self.output.armed
     }
 
-    /// Notes that the host waits for this time, which is that of [`due`](Self::due).
+    /// Notes that the waiter for output waits for this time, too, which is that of [`due`](Self::due). Returns
+    /// the waiter for the timer, which is not needed any more.
+    #[must_use]
     #[inline]
-    pub fn arm_timer(&mut self, due: Option<Timestamp>) {
+    pub const fn arm_timer(&mut self, due: Option<Timestamp>) -> Option<W> {
         self.output.armed = due;
+        self.output.timer.take()
     }
 
     /// Returns the waiter for the next timer.

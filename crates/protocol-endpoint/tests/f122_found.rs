@@ -270,7 +270,7 @@ fn f122_an_operation_that_nobody_serves_ends_once() {
 #[test]
 fn g05_whoever_waits_for_output_is_woken_for_a_timer_that_nobody_else_waits_for() {
     let mut side = Side::new(Dialect::ACP_V1, |_| {});
-    side.endpoint.arm_timer(None);
+    assert_eq!(side.endpoint.arm_timer(None), None);
     side.endpoint.wait_for_output(&mut Some("driver"));
     // The cork holds the call back, so there is no output.
     side.endpoint.cork();
@@ -284,4 +284,18 @@ fn g05_whoever_waits_for_output_is_woken_for_a_timer_that_nobody_else_waits_for(
     let options = CallOptions::default().timeout(Duration::from_millis(1));
     side.endpoint.call("soon", None, options, NOW, &mut side.effects).unwrap();
     assert_eq!(side.woken(), ["timer"]);
+}
+
+#[test]
+fn g08_the_patience_begins_however_late_the_timer_is_waited_for() {
+    let mut side = Side::new(Dialect::ACP_V1, |options| options.patience = Duration::from_secs(7));
+    side.endpoint.try_notify("n", None, &mut side.effects).unwrap();
+    assert_eq!(side.endpoint.poll_output(&mut side.out, &mut side.effects), Output::Write);
+    // Nobody waits for a timer, so the shutdown wakes nobody.
+    side.endpoint.shutdown(Shutdown::CancelAll, NOW, &mut side.effects);
+    assert_eq!(side.woken(), [""; 0]);
+    let due = side.endpoint.wait_for_timer(&mut Some("timer"));
+    assert_eq!(due, Some(NOW), "the clock is to be looked at");
+    let due = side.endpoint.handle_timeout(NOW, &mut side.effects);
+    assert_eq!(due, Some(NOW + Duration::from_secs(7)));
 }
