@@ -67,29 +67,28 @@ impl<W, M> Endpoint<W, M> {
     /// # Errors
     ///
     /// As [`Connection::begin_operation`](protocol_core::Connection::begin_operation). The request has got
-    /// the dialect's overload code then.
+    /// the dialect's overload code then, unless it had its response.
     pub fn begin_operation(
         &mut self,
         request: RequestHandle,
         entropy: [u8; 16],
         effects: &mut Effects<W, M>,
     ) -> Result<(), Refusal> {
-        // Its response may be waiting for room.
-        if self.row(request).is_some_and(|row| row.work == Work::RESPONDED) {
-            return Ok(());
-        }
-        let begun = match self.stream.connection_mut().begin_operation(request, entropy) {
-            Ok(_) | Err(Refusal::AlreadyResponded) => Ok(()),
-            Err(refusal) => Err(refusal),
+        let begun = match self.row(request) {
+            // It waits for room.
+            Some(row) if row.work == Work::RESPONDED => Err(Refusal::AlreadyResponded),
+            _ => self.stream.connection_mut().begin_operation(request, entropy),
         };
-        if let Err(refusal) = &begun {
-            self.refuse(request, &alloc::format!("{refusal}"), effects);
-        } else {
-            let row = self.row(request).filter(|row| row.work == Work::AWAITS_OPERATION);
-            if let Some(row) = row {
-                row.work = Work::IDLE;
+        match &begun {
+            Ok(()) => {
+                let row = self.row(request).filter(|row| row.work == Work::AWAITS_OPERATION);
+                if let Some(row) = row {
+                    row.work = Work::IDLE;
+                }
+                self.waiters.arrival.wake_one(effects);
             }
-            self.waiters.arrival.wake_one(effects);
+            Err(Refusal::AlreadyResponded) => {}
+            Err(refusal) => self.refuse(request, &alloc::format!("{refusal}"), effects),
         }
         self.follow(effects);
         begun

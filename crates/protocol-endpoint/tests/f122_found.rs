@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use protocol_core::{
-    CallOptions, Cause, Config, Dialect, RequestHandle, Response, Shutdown, Timestamp,
+    CallOptions, Cause, Config, Dialect, Refusal, RequestHandle, Response, Shutdown, Timestamp,
 };
 use protocol_endpoint::{
     Arrived, Effect, Effects, Endpoint, Line, Messages, OperationEnd, Options, Output, Request,
@@ -134,6 +134,23 @@ fn f122_a_request_whose_refusal_waits_for_room_is_not_served() {
     assert!(side.take().is_some_and(|next| next != request));
     assert!(side.take().is_none());
     assert!(side.written().contains(r#""id":1,"result":true"#));
+}
+
+#[test]
+fn f122_an_operation_of_a_request_that_has_its_response_does_not_begin() {
+    for is_full in [false, true] {
+        let (mut side, request) = behind_an_operation(|options| {
+            options.config.limits.unsent_messages = 1;
+        });
+        if is_full {
+            side.endpoint.try_notify("n", None, &mut side.effects).unwrap();
+        }
+        side.respond(request);
+        let begun = side.endpoint.begin_operation(request, [7; 16], &mut side.effects);
+        assert_eq!(begun, Err(Refusal::AlreadyResponded), "full: {is_full}");
+        let written = side.written();
+        assert_eq!(written.matches(r#""id":1"#).count(), 1, "{written}");
+    }
 }
 
 #[test]
