@@ -80,6 +80,7 @@ impl Hub {
         let text = error.map(ToString::to_string);
         let error = error.map(closed::copy);
         let replaced = self.input(|inner, now, effects| {
+            let error = error.filter(|_| inner.endpoint.closed().is_none());
             inner.endpoint.handle_eof(input.unread(), text.as_deref(), now, effects);
             // It says more than the error of a write to a peer that is gone.
             error.and_then(|error| inner.error.replace(error))

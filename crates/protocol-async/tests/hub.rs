@@ -1,14 +1,16 @@
 //! Promises of a hub to the tasks and threads that drive it.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::task::Wake;
 use std::time::Duration;
 
+use futures_util::FutureExt;
 use protocol_async::hub::{Hub, Messages, Output};
-use protocol_async::{Incoming, Options, Peer};
-use protocol_core::{CallOptions, Config, Dialect, Timestamp};
+use protocol_async::{Budget, Incoming, Options, Peer};
+use protocol_core::{CallOptions, CloseReason, Config, Dialect, InputBuffer, Shutdown, Timestamp};
 
 fn connection() -> (Hub, Peer, Incoming) {
     Hub::new(Options::new(Config::client(Dialect::ACP_V1)), || Timestamp::ZERO)
@@ -40,4 +42,27 @@ fn g05_a_timer_wakes_the_task_that_drives_and_not_one_that_did() {
     let options = CallOptions::default().timeout(Duration::from_secs(7));
     peer.call_with::<()>("slow", (), options).detach();
     assert_eq!((before.0.load(SeqCst), now.0.load(SeqCst)), (0, 1));
+}
+
+/// The budget ended it, so the peer that hangs up then is not the reason.
+#[test]
+fn the_reason_of_a_close_stays_when_the_input_ends_after_it() {
+    let mut options = Options::new(Config::server(Dialect::ACP_V1));
+    options.budgets.violations = Budget::Limited { per_second: 1, burst: 1 };
+    let (hub, peer, _incoming) = Hub::new(options, || Timestamp::ZERO);
+    hub.receive_message(b"{");
+    hub.receive_message(b"{");
+    let closed = || peer.closed().now_or_never().unwrap();
+    let first = closed().error.unwrap().to_string();
+    hub.finish(&InputBuffer::new(), Some(&io::Error::other("reset by peer")));
+    assert_eq!(closed().error.unwrap().to_string(), first);
+}
+
+#[test]
+fn a_connection_that_we_shut_down_has_no_error_when_its_input_ends_with_one() {
+    let (hub, peer, _incoming) = connection();
+    peer.shutdown(Shutdown::CancelAll);
+    assert_eq!(peer.closed().now_or_never().unwrap().reason, CloseReason::Shutdown);
+    hub.finish(&InputBuffer::new(), Some(&io::Error::other("reset by peer")));
+    assert!(peer.closed().now_or_never().unwrap().error.is_none());
 }

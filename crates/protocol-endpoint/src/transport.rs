@@ -71,7 +71,8 @@ impl<W, M> Endpoint<W, M> {
         }
     }
 
-    /// Takes the end of the input, with these bytes unread. `error` is what the transport failed with.
+    /// Takes the end of the input, with these bytes unread. `error` is what the transport failed with. It is
+    /// not the reason of a connection that is closed already.
     pub fn handle_eof(
         &mut self,
         unread: &[u8],
@@ -81,7 +82,7 @@ impl<W, M> Endpoint<W, M> {
     ) {
         self.now = now;
         // It says more than the error of a write to a peer that is gone.
-        if let Some(error) = error {
+        if let (Some(error), None) = (error, self.closed) {
             self.end = Some(EndReason::Transport(error.into()));
         }
         if let Some(message) = self.stream.handle_eof(unread, now) {
