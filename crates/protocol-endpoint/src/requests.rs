@@ -324,8 +324,9 @@ impl<W, M> Endpoint<W, M> {
         request: RequestHandle,
         effects: &mut Effects<W, M>,
     ) -> Option<M> {
-        let released = self.stream.connection_mut().release_request(request);
-        released.ok().and_then(|row| self.release(row, effects))
+        let row = self.stream.connection_mut().release_request(request).ok()?;
+        self.show_end(request, ("unsent", None), effects);
+        self.release(row, effects)
     }
 
     fn send_response(
@@ -335,15 +336,25 @@ impl<W, M> Endpoint<W, M> {
         effects: &mut Effects<W, M>,
     ) -> Result<RequestRow<M>, Refusal> {
         let row = self.stream.connection_mut().respond(request, response)?;
+        let end = match response {
+            Response::Result(_) => ("result", None),
+            Response::Error { code, .. } => ("error", Some(code)),
+            _ => ("cancelled", None),
+        };
+        self.show_end(request, end, effects);
+        Ok(row)
+    }
+
+    #[inline]
+    fn show_end(
+        &self,
+        request: RequestHandle,
+        (outcome, code): (&'static str, Option<i64>),
+        effects: &mut Effects<W, M>,
+    ) {
         if self.shows.responses {
-            let (outcome, code) = match response {
-                Response::Result(_) => ("result", None),
-                Response::Error { code, .. } => ("error", Some(code)),
-                _ => ("cancelled", None),
-            };
             effects.show(Shown::Responded { request, outcome, code, now: self.now });
         }
-        Ok(row)
     }
 
     /// Releases what was kept of a request that is over.

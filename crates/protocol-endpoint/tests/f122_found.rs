@@ -8,6 +8,7 @@ use protocol_core::{
 };
 use protocol_endpoint::{
     Arrived, Effect, Effects, Endpoint, Line, Messages, OperationEnd, Options, Output, Request,
+    Shown,
 };
 use serde_json::value::RawValue;
 
@@ -173,6 +174,21 @@ fn f122_a_second_response_to_a_request_does_nothing() {
     assert_eq!(written.matches(r#""result":true"#).count(), 1, "{written}");
     assert_eq!(written.matches(r#""id":1"#).count(), 1, "{written}");
     assert_eq!(written.matches(r#""id":2"#).count(), 1, "{written}");
+}
+
+#[test]
+fn f122_a_request_that_gets_no_response_is_shown_to_be_over() {
+    let mut side = Side::new(Dialect::ACP_V1, |options| options.config.limits.unsent_bytes = 10);
+    side.request(1, "m");
+    let request = side.take().unwrap();
+    side.endpoint.show_responses(true);
+    side.respond(request);
+    assert_eq!(side.endpoint.core().requests_in_flight(), 0, "no response fits");
+    let shown = side.effects.take_shown();
+    let [Shown::Responded { request: over, outcome: "unsent", code: None, .. }] = &shown[..] else {
+        panic!("{shown:?}")
+    };
+    assert_eq!(*over, request);
 }
 
 #[test]
