@@ -163,15 +163,9 @@ impl<W, M> Effects<W, M> {
         }
     }
 
-    pub(crate) fn discard(&mut self, waiter: Option<W>) {
-        if let Some(waiter) = waiter {
-            self.push(Effect::Drop(waiter));
-        }
-    }
-
-    pub(crate) fn discard_mark(&mut self, mark: Option<M>) {
-        if let Some(mark) = mark {
-            self.push(Effect::DropMark(mark));
+    pub(crate) fn add(&mut self, effect: Option<Effect<W, M>>) {
+        if let Some(effect) = effect {
+            self.push(effect);
         }
     }
 

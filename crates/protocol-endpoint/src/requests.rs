@@ -17,6 +17,7 @@ use crate::message::Notification;
 use crate::method::{MethodName, clip};
 use crate::rows::{RequestRow, Work};
 use crate::state::Endpoint;
+use crate::waiters::Line;
 
 impl<W, M> Endpoint<W, M> {
     // Arrivals
@@ -58,7 +59,7 @@ impl<W, M> Endpoint<W, M> {
         }
         self.inbox.take_request(request, method, params, options);
         if !starts_operation {
-            self.waiters.arrival.wake_one(effects);
+            self.line(Line::Arrival).wake_one(effects);
         }
     }
 
@@ -85,7 +86,7 @@ impl<W, M> Endpoint<W, M> {
                 if let Some(row) = row {
                     row.work = Work::IDLE;
                 }
-                self.waiters.arrival.wake_one(effects);
+                self.line(Line::Arrival).wake_one(effects);
             }
             Err(Refusal::AlreadyResponded) => {}
             Err(refusal) => self.refuse(request, &alloc::format!("{refusal}"), effects),
@@ -110,7 +111,7 @@ impl<W, M> Endpoint<W, M> {
             let is_skipped = self.dialect().before_start == BeforeStart::Skipped;
             if is_skipped && self.cause(*handle).is_some() {
                 let mark = self.respond_inside(*handle, Response::Cancelled, effects);
-                effects.discard_mark(mark);
+                effects.add(mark.map(Effect::DropMark));
             } else {
                 // It got its response if its operation could not begin.
                 let row = self.stream.connection_mut().request_data_mut(*handle);
@@ -263,7 +264,7 @@ impl<W, M> Endpoint<W, M> {
     pub(crate) fn respond_waiting(&mut self, effects: &mut Effects<W, M>) {
         while let Some((request, kept)) = self.responses.pop() {
             match self.try_respond(request, kept.as_response(), effects) {
-                Ok(mark) => effects.discard_mark(mark),
+                Ok(mark) => effects.add(mark.map(Effect::DropMark)),
                 Err(NoRoom) => return self.responses.put_back(request, kept),
             }
             self.responses.made_room();
@@ -396,7 +397,7 @@ impl<W, M> Endpoint<W, M> {
         self.at_work.leave(work);
         if work == Work::AWAITS_OPERATION {
             // It holds back those behind it no more.
-            self.waiters.arrival.wake_one(effects);
+            self.line(Line::Arrival).wake_one(effects);
         }
     }
 
@@ -419,7 +420,7 @@ impl<W, M> Endpoint<W, M> {
     ) {
         let response = Response::Error { code, message, data: None };
         let mark = self.respond_inside(request, response, effects);
-        effects.discard_mark(mark);
+        effects.add(mark.map(Effect::DropMark));
     }
 
     /// Responds as [`respond`](Self::respond) does, but leaves `follow` to the caller.

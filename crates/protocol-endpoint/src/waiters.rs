@@ -3,7 +3,7 @@
 use alloc::collections::VecDeque;
 use core::mem;
 
-use crate::effects::Effects;
+use crate::effects::{Effect, Effects};
 
 /// Something that waiters wait for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,7 +93,7 @@ impl<W> Waiters<W> {
             return false;
         };
         let was_woken = waiter.is_none();
-        effects.discard(waiter);
+        effects.add(waiter.map(Effect::Drop));
         was_woken
     }
 
