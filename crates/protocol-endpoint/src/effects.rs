@@ -53,12 +53,12 @@ pub enum Shown {
     Noise(Violation, Box<[u8]>),
     /// A decision of the core, and its time.
     Verdict(Verdict, Timestamp),
-    /// A request got its response: an error with this code, or a result. A cancelled request has neither, nor
-    /// has one whose response never fits.
+    /// A request is over. Mostly it got its response: an error with this code, or a result.
     Responded {
         /// The request that is over.
         request: RequestHandle,
-        /// The name of the outcome: `result`, `error`, `cancelled` or `unsent`.
+        /// The name of the outcome: `result`, `error`, `cancelled`, `ended` by the server without a response,
+        /// or `unsent`, because no response fits.
         outcome: &'static str,
         /// The code of the error.
         code: Option<i64>,

@@ -257,7 +257,7 @@ impl<W, M> Endpoint<W, M> {
         let end =
             |endpoint: &mut Self| endpoint.stream.connection_mut().end_request(request, reason);
         let ended = self.send(end, effects);
-        ended.map(|row| self.release(row, effects))
+        ended.map(|row| self.release(request, row, ("ended", None), effects))
     }
 
     /// Sends the responses that have room now, in their order.
@@ -310,7 +310,7 @@ impl<W, M> Endpoint<W, M> {
             responded = self.send_response(request, refused, effects);
         }
         match responded {
-            Ok(row) => Ok(self.release(row, effects)),
+            Ok(mark) => Ok(mark),
             Err(Refusal::OutboxFull) => Err(NoRoom),
             // No response fits under these limits.
             Err(Refusal::TooLarge) => Ok(self.release_unsent(request, effects)),
@@ -326,8 +326,7 @@ impl<W, M> Endpoint<W, M> {
         effects: &mut Effects<W, M>,
     ) -> Option<M> {
         let row = self.stream.connection_mut().release_request(request).ok()?;
-        self.show_end(request, ("unsent", None), effects);
-        self.release(row, effects)
+        self.release(request, row, ("unsent", None), effects)
     }
 
     fn send_response(
@@ -335,31 +334,27 @@ impl<W, M> Endpoint<W, M> {
         request: RequestHandle,
         response: Response<'_>,
         effects: &mut Effects<W, M>,
-    ) -> Result<RequestRow<M>, Refusal> {
+    ) -> Result<Option<M>, Refusal> {
         let row = self.stream.connection_mut().respond(request, response)?;
         let end = match response {
             Response::Result(_) => ("result", None),
             Response::Error { code, .. } => ("error", Some(code)),
             _ => ("cancelled", None),
         };
-        self.show_end(request, end, effects);
-        Ok(row)
+        Ok(self.release(request, row, end, effects))
     }
 
-    #[inline]
-    fn show_end(
-        &self,
+    /// Releases what was kept of a request that is over, with this outcome.
+    fn release(
+        &mut self,
         request: RequestHandle,
+        row: RequestRow<M>,
         (outcome, code): (&'static str, Option<i64>),
         effects: &mut Effects<W, M>,
-    ) {
+    ) -> Option<M> {
         if self.shows.responses {
             effects.show(Shown::Responded { request, outcome, code, now: self.now });
         }
-    }
-
-    /// Releases what was kept of a request that is over.
-    fn release(&mut self, row: RequestRow<M>, effects: &mut Effects<W, M>) -> Option<M> {
         self.leave_state(row.work, effects);
         if let Some(method) = row.method {
             self.names.release(method);

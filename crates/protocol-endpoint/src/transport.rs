@@ -327,12 +327,8 @@ impl<W, M> Endpoint<W, M> {
     /// Returns whether the keeper of the timers would wait for too long.
     #[inline]
     pub(crate) fn is_timer_stale(&self) -> bool {
-        let is_earlier = match (self.due(), self.output.armed) {
-            (Some(due), Some(armed)) => due < armed,
-            (due, None) => due.is_some(),
-            (None, Some(_)) => false,
-        };
-        is_earlier || self.lacks_patience() || self.is_over()
+        let is_earlier = |due| self.output.armed.is_none_or(|armed| due < armed);
+        self.due().is_some_and(is_earlier) || self.lacks_patience() || self.is_over()
     }
 
     /// Returns the time of the next timer.
