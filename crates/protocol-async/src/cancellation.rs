@@ -286,24 +286,30 @@ impl Future for WaitForCancel {
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Cause> {
         let Following { marker, key } = &mut self.get_mut().0;
-        let mut around = lock(&marker.inner.around);
-        if let Some(cause) = marker.cause() {
-            *key = None;
-            return Poll::Ready(cause);
-        }
-        match key.and_then(|key| around.listeners.get_mut(key)) {
-            Some(Listener::Task(waiting)) if waiting.will_wake(cx.waker()) => {}
-            Some(waiting) => {
-                let replaced = mem::replace(waiting, Listener::Task(cx.waker().clone()));
-                // Dropping another task's waker may drop that task.
-                drop(around);
-                drop(replaced);
+        let listener = || Some(Listener::Task(cx.waker().clone()));
+        // Wakers are the executor's, so they are cloned and dropped without the lock. A task that did not
+        // wait yet mostly has to.
+        let mut spare = if key.is_none() { listener() } else { None };
+        loop {
+            let mut around = lock(&marker.inner.around);
+            if let Some(cause) = marker.cause() {
+                *key = None;
+                return Poll::Ready(cause);
             }
-            // Nobody can set it any more.
-            None if marker.inner.is_over() => {}
-            None => *key = Some(around.listeners.insert(Listener::Task(cx.waker().clone()))),
+            match (key.and_then(|key| around.listeners.get_mut(key)), &mut spare) {
+                (Some(Listener::Task(waiting)), _) if waiting.will_wake(cx.waker()) => {}
+                (Some(waiting), Some(spare)) => mem::swap(waiting, spare),
+                // Nobody can set it any more.
+                (None, _) if marker.inner.is_over() => {}
+                (None, Some(_)) => *key = spare.take().map(|it| around.listeners.insert(it)),
+                (_, None) => {
+                    drop(around);
+                    spare = listener();
+                    continue;
+                }
+            }
+            return Poll::Pending;
         }
-        Poll::Pending
     }
 }
 

@@ -23,6 +23,13 @@ enum Target {
     Nothing,
 }
 
+/// The means by which a call is to end.
+#[derive(Clone, Copy)]
+enum Means {
+    Cancel,
+    Stop,
+}
+
 impl CancellationHandle {
     pub(crate) fn of(shared: &Arc<Shared>, call: CallId) -> Self {
         Self(Target::Call { shared: Arc::downgrade(shared), call })
@@ -38,13 +45,13 @@ impl CancellationHandle {
 
     /// Cancels the call, with the cause `caller`. It has no effect on a settled one.
     pub fn cancel(&self) -> CancelOutcome {
-        self.cancel_because(Cause::Caller, None)
+        self.end(Means::Cancel, Cause::Caller, None)
     }
 
     /// As [`cancel`](Self::cancel). The peer gets the reason in words, if the dialect has a place for it.
     /// A call that is not sent yet is withdrawn, and the peer learns nothing of it.
     pub fn cancel_with_reason(&self, reason: &str) -> CancelOutcome {
-        self.cancel_because(Cause::Caller, Some(reason))
+        self.end(Means::Cancel, Cause::Caller, Some(reason))
     }
 
     /// Stops the work that the call began, by its name: `session/cancel` for a prompt of ACP.
@@ -53,36 +60,29 @@ impl CancellationHandle {
     /// no work is cancelled. Work may go on after the response, as a task of MCP 2025-11-25, and the handle stops it
     /// by `tasks/cancel`. A handle names one run, so nothing is stopped once that has ended.
     pub fn stop(&self) -> CancelOutcome {
-        self.stop_because(Cause::Caller)
+        self.end(Means::Stop, Cause::Caller, None)
     }
 
     /// Does to the call what was done to a request that it follows.
     pub(crate) fn follow(&self, cause: Cause) -> CancelOutcome {
         match cause {
-            Cause::Stopped => self.stop_because(Cause::Parent),
-            _ => self.cancel_because(Cause::Parent, None),
+            Cause::Stopped => self.end(Means::Stop, Cause::Parent, None),
+            _ => self.end(Means::Cancel, Cause::Parent, None),
         }
     }
 
-    fn stop_because(&self, cause: Cause) -> CancelOutcome {
-        let Some((shared, call)) = self.sent() else { return self.cancel_because(cause, None) };
+    fn end(&self, means: Means, cause: Cause, reason: Option<&str>) -> CancelOutcome {
+        let (shared, call) = match &self.0 {
+            Target::Call { shared, call } => (Weak::upgrade(shared), *call),
+            Target::Prepared(preparation) => return preparation.end(means, cause, reason),
+            Target::Nothing => return CancelOutcome::AlreadySettled,
+        };
+        let Some(shared) = shared else { return CancelOutcome::AlreadySettled };
         spanned::cancelling(&shared, call, cause);
-        shared.at(|inner, now, effects| inner.endpoint.stop(call, cause, now, effects))
-    }
-
-    pub(crate) fn cancel_because(&self, cause: Cause, reason: Option<&str>) -> CancelOutcome {
-        if let Target::Prepared(preparation) = &self.0 {
-            return preparation.cancel(cause, reason);
-        }
-        let Some((shared, call)) = self.sent() else { return CancelOutcome::AlreadySettled };
-        spanned::cancelling(&shared, call, cause);
-        shared.at(|inner, now, effects| inner.endpoint.cancel(call, cause, reason, now, effects))
-    }
-
-    /// Returns the call and its connection, unless that is gone.
-    fn sent(&self) -> Option<(Arc<Shared>, CallId)> {
-        let Target::Call { shared, call } = &self.0 else { return None };
-        Some((Weak::upgrade(shared)?, *call))
+        shared.at(|inner, now, effects| match means {
+            Means::Cancel => inner.endpoint.cancel(call, cause, reason, now, effects),
+            Means::Stop => inner.endpoint.stop(call, cause, now, effects),
+        })
     }
 }
 
@@ -102,7 +102,7 @@ enum Prepared {
     Waiting,
     /// Cancelled before it was sent. It is never sent, unless it is being sent at this moment. Then the
     /// peer gets the reason.
-    Cancelled(Cause, Option<Box<str>>),
+    Cancelled(Means, Cause, Option<Box<str>>),
     Published(CancellationHandle),
 }
 
@@ -110,7 +110,7 @@ impl Preparation {
     /// Returns the cause for which the call was cancelled before it was sent, if it was.
     pub(crate) fn cancelled(&self) -> Option<Cause> {
         match *lock(&self.0) {
-            Prepared::Cancelled(cause, _) => Some(cause),
+            Prepared::Cancelled(_, cause, _) => Some(cause),
             Prepared::Waiting | Prepared::Published(_) => None,
         }
     }
@@ -118,24 +118,24 @@ impl Preparation {
     /// Declares that the call was sent, and can be cancelled through this handle.
     pub(crate) fn published(&self, handle: CancellationHandle) {
         let before = mem::replace(&mut *lock(&self.0), Prepared::Published(handle));
-        if let Prepared::Cancelled(cause, reason) = before {
+        if let Prepared::Cancelled(means, cause, reason) = before {
             // While it was being sent.
-            self.cancel(cause, reason.as_deref());
+            self.end(means, cause, reason.as_deref());
         }
     }
 
-    fn cancel(&self, cause: Cause, reason: Option<&str>) -> CancelOutcome {
+    fn end(&self, means: Means, cause: Cause, reason: Option<&str>) -> CancelOutcome {
         let mut prepared = lock(&self.0);
         let handle = match &*prepared {
             Prepared::Waiting => {
-                *prepared = Prepared::Cancelled(cause, reason.map(Into::into));
+                *prepared = Prepared::Cancelled(means, cause, reason.map(Into::into));
                 return CancelOutcome::Withdrawn;
             }
             Prepared::Cancelled(..) => return CancelOutcome::AlreadySettled,
             Prepared::Published(handle) => handle.clone(),
         };
         drop(prepared);
-        handle.cancel_because(cause, reason)
+        handle.end(means, cause, reason)
     }
 }
 
@@ -172,6 +172,43 @@ mod tests {
             br#"{"jsonrpc":"2.0","id":2,"result":{"taskId":"t1","status":"cancelled"}}"#,
         );
         assert_eq!(handle.stop(), CancelOutcome::AlreadySettled);
+    }
+
+    #[test]
+    fn w10_a_handle_of_a_prepared_call_stops_the_task_that_the_call_began() {
+        let config = Config::client(Dialect::MCP_2025_11_25);
+        let (hub, peer, _incoming) = Hub::new(config, || Timestamp::ZERO);
+        let params = serde_json::json!({"name": "t", "task": {}});
+        let prepared = peer.prepare::<()>("tools/call", params, CallOptions::default());
+        let handle = prepared.cancellation_handle();
+        let sent = prepared.publish();
+        let mut out = Messages::default();
+        let _ = hub.poll_output(Waker::noop(), &mut out);
+        out.clear();
+        hub.receive_message(br#"{"jsonrpc":"2.0","id":1,"result":{"task":{"taskId":"t1"}}}"#);
+        drop(sent);
+        assert_eq!(handle.stop(), CancelOutcome::Sent);
+        let _ = hub.poll_output(Waker::noop(), &mut out);
+        let stop = std::str::from_utf8(out.bytes()).unwrap();
+        assert!(stop.contains(r#""method":"tasks/cancel","params":{"taskId":"t1"}"#), "{stop}");
+    }
+
+    #[test]
+    fn w10_a_stop_while_a_prepared_call_is_sent_is_a_stop() {
+        let (hub, peer, _incoming) = Hub::new(Config::client(Dialect::ACP_V1), || Timestamp::ZERO);
+        let params = RawValue::from_string(r#"{"sessionId":"s"}"#.into()).unwrap();
+        let sent: SentRequest =
+            peer.call_raw("session/prompt", Some(&params), CallOptions::default());
+        let mut out = Messages::default();
+        let _ = hub.poll_output(Waker::noop(), &mut out);
+        out.clear();
+        let preparation = Arc::new(Preparation::default());
+        let handle = CancellationHandle::of_prepared(preparation.clone());
+        assert_eq!(handle.stop(), CancelOutcome::Withdrawn);
+        preparation.published(sent.cancellation_handle());
+        let _ = hub.poll_output(Waker::noop(), &mut out);
+        let stop = std::str::from_utf8(out.bytes()).unwrap();
+        assert!(stop.contains(r#""method":"session/cancel""#), "{stop}");
     }
 
     #[test]

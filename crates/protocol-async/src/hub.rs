@@ -80,6 +80,7 @@ impl Hub {
         let text = error.map(ToString::to_string);
         let error = error.map(closed::copy);
         let replaced = self.input(|inner, now, effects| {
+            let error = error.filter(|_| inner.endpoint.closed().is_none());
             inner.endpoint.handle_eof(input.unread(), text.as_deref(), now, effects);
             // It says more than the error of a write to a peer that is gone.
             error.and_then(|error| inner.error.replace(error))
@@ -122,14 +123,10 @@ impl Hub {
             self.shared.at(|inner, now, effects| inner.endpoint.handle_timeout(now, effects));
         }
         self.shared.with_waker(waker, None, |inner, waiter, _| {
-            let endpoint = &mut inner.endpoint;
-            if !is_same(endpoint.waiting_for_timer(), waker) {
+            if !is_same(inner.endpoint.waiting_for_timer(), waker) {
                 waiter.as_ref()?;
-                endpoint.wait_for_timer(waiter);
             }
-            let due = endpoint.due();
-            endpoint.arm_timer(due);
-            Some(due)
+            Some(inner.endpoint.wait_for_timer(waiter))
         })
     }
 
@@ -156,7 +153,7 @@ impl Hub {
     pub fn poll(&self, waker: &Waker, out: &mut Messages) -> (Option<Timestamp>, Output) {
         self.watch_grant(waker);
         // Wakers are the executor's, and so is the clock: neither is used under the lock.
-        let (mut waiter, mut now) = (Some(Waiter::Task(waker.clone())), None);
+        let (mut waiter, mut now, mut before) = (Some(Waiter::Task(waker.clone())), None, None);
         let polled = loop {
             let polled = self.shared.with(|inner, effects| {
                 let due = match now {
@@ -164,7 +161,8 @@ impl Hub {
                     None if inner.endpoint.needs_time() => return None,
                     None => None,
                 };
-                inner.endpoint.arm_timer(due);
+                // It may be that of a task that does not drive any more.
+                before = inner.endpoint.arm_timer(due);
                 Some((due, poll_output(inner, &mut waiter, out, effects)))
             });
             match polled {
@@ -172,6 +170,7 @@ impl Hub {
                 None => now = Some(self.shared.now()),
             }
         };
+        drop(before);
         self.shared.show_all();
         polled
     }

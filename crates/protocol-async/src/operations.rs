@@ -105,6 +105,7 @@ impl SharedOperations {
     }
 
     fn begin(&self, method: &str, entropy: [u8; 16]) -> Result<(), String> {
+        let now = (self.shared.now)();
         let mut operations = lock(&self.shared.operations);
         let handler = self.handlers.get(method).cloned();
         let cleanup = match handler {
@@ -112,16 +113,17 @@ impl SharedOperations {
             None => Cleanup::NotNeeded,
         };
         operations.declare(method, cleanup).map_err(|error| error.to_string())?;
-        let registered = operations.register(method, entropy, handler, (self.shared.now)());
+        let registered = operations.register(method, entropy, handler, now);
         registered.map(|_| ()).map_err(|error| error.problem.to_string())
     }
 
     #[doc(hidden)]
     pub fn cancel(&self, token: [u8; 16], reason: CancelReason) {
+        let now = (self.shared.now)();
         let mut operations = lock(&self.shared.operations);
         let Some(operation) = operations.find(OperationToken::from_bytes(token)) else { return };
         // The core has told its client, and its marker tells its handler to stop.
-        let _ = operations.cancel(operation, reason, Urgency::Forced, (self.shared.now)());
+        let _ = operations.cancel(operation, reason, Urgency::Forced, now);
     }
 
     #[doc(hidden)]

@@ -200,9 +200,10 @@ impl Peer {
     }
 
     /// After [`Refusal::OutboxFull`], waits until there is room for the message that was refused, or the
-    /// connection is closed. Waiters are served in the order in which they began to wait.
+    /// connection is closed. Waiters are served in the order in which they began to wait, and after all
+    /// that wait in [`notify`](Self::notify).
     pub fn ready(&self) -> impl Future<Output = ()> + Send + Unpin + '_ {
-        WaitFor::new(&self.lease, Line::Room, |inner: &mut Inner, place, _: &mut _| {
+        WaitFor::new(&self.lease, Line::Ready, |inner: &mut Inner, place, _: &mut _| {
             inner.endpoint.has_room(place).then_some(())
         })
     }

@@ -148,7 +148,6 @@ impl<T> Responder<T> {
         match ended {
             Ok(mark) => {
                 release(mark);
-                spanned::request_ends(lease, *request);
                 self.debt = None;
                 Ok(())
             }

@@ -3,6 +3,7 @@
 //! The lock is held for one command or one read. Effects are carried out after it is released, so no code
 //! and no destructor of the host's runs under it (F85).
 
+use std::cell::Cell;
 use std::collections::VecDeque;
 use std::fmt;
 use std::io;
@@ -49,6 +50,11 @@ pub(crate) struct Shared {
     /// Held by whoever reports to the registry of operations.
     order: Mutex<()>,
     entropy: Entropy,
+}
+
+thread_local! {
+    /// Whether this thread runs a callback of a connection.
+    static IS_SHOWING: Cell<bool> = const { Cell::new(false) };
 }
 
 /// The formula counts it so.
@@ -280,6 +286,8 @@ impl Shared {
 
     /// Shows the callbacks what they have not seen, and waits until they have seen it. Those who move
     /// bytes call it, so that a slow callback slows the connection down and nothing piles up.
+    ///
+    /// A callback may be what moves them, by a handle of this connection or of another. It waits for nobody.
     #[inline]
     pub(crate) fn show_all(&self) {
         if let Some(callbacks) = &self.callbacks {
@@ -289,16 +297,19 @@ impl Shared {
 
     #[cold]
     fn show_rest(&self, callbacks: &Mutex<Callbacks>) {
-        if !self.lock().shown.is_empty() {
+        if !IS_SHOWING.get() && !self.lock().shown.is_empty() {
             self.show_to(&mut lock(callbacks));
         }
+        self.show(callbacks);
     }
 
     fn show_to(&self, callbacks: &mut Callbacks) {
+        let before = IS_SHOWING.replace(true);
         loop {
             let Some(shown) = self.lock().shown.pop_front() else { break };
             callbacks.show(shown);
         }
+        IS_SHOWING.set(before);
     }
 
     /// Shows the callbacks what they have not seen, in the order of the connection.

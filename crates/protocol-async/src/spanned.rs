@@ -74,12 +74,6 @@ pub(crate) fn of_request(shared: &Shared, handle: RequestHandle) -> RequestSpan 
     if spans::is_watched() { shared.lock().spans.request(handle) } else { RequestSpan::default() }
 }
 
-/// Ends the span of a request that ended without a response.
-pub(crate) fn request_ends(shared: &Shared, handle: RequestHandle) {
-    // It goes once the lock is released.
-    let _span = shared.lock().spans.request_ends(handle);
-}
-
 /// Begins the span of a notification that is about to be handled.
 #[inline]
 pub(crate) fn notification(shared: &Shared, method: &str) -> RequestSpan {

@@ -215,7 +215,7 @@ impl Spans {
 
     /// Takes the span of a request that has ended.
     #[inline]
-    pub(crate) fn request_ends(&mut self, request: RequestHandle) -> RequestSpan {
+    fn request_ends(&mut self, request: RequestHandle) -> RequestSpan {
         let Some(spans) = &mut self.0 else { return RequestSpan::default() };
         let span = spans.requests.remove(&request).unwrap_or_default();
         shrink(&mut spans.requests);

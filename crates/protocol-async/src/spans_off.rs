@@ -81,10 +81,6 @@ impl Spans {
         RequestSpan {}
     }
 
-    pub(crate) const fn request_ends(&mut self, _: RequestHandle) -> RequestSpan {
-        RequestSpan {}
-    }
-
     pub(crate) const fn is_watched(&self) -> bool {
         false
     }

@@ -8,13 +8,13 @@ use std::future::Future;
 use std::pin::pin;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::mpsc::channel;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::task::{Context, Wake, Waker};
 use std::thread;
 use std::time::Duration;
 
 use protocol_async::hub::{Hub, Messages};
-use protocol_async::{Arrival, Failure, Incoming, Options, Peer, SentRequest};
+use protocol_async::{Arrival, Failure, Incoming, Options, Peer, SentRequest, SharedOperations};
 use protocol_core::{CallOptions, Config, Dialect, InputBuffer, Shutdown, Timestamp};
 
 /// Runs a test in a thread of its own. A test that is stuck is reported, and does not hang the others.
@@ -256,5 +256,26 @@ fn f85_callbacks_of_outcomes_and_markers_are_dropped_unlocked() {
         assert_eq!(bench.used(), 1, "the followers of the marker end with the request");
         bench.peer.shutdown(Shutdown::Abandon);
         assert_eq!(bench.used(), 2);
+    });
+}
+
+#[test]
+fn f85_the_clock_of_operations_uses_them() {
+    returns(|| {
+        let own = Arc::<OnceLock<SharedOperations>>::default();
+        let (clock, used) = (own.clone(), Arc::<AtomicUsize>::default());
+        let uses = used.clone();
+        let operations = SharedOperations::new(move || {
+            let _ = clock.get().map(SharedOperations::metrics);
+            uses.fetch_add(1, SeqCst);
+            Timestamp::ZERO
+        });
+        assert!(own.set(operations.clone()).is_ok());
+        let mut options = Options::new(Config::server(Dialect::ERLMCP));
+        options.operations = Some(operations);
+        let (hub, _peer, _incoming) = Hub::new(options, || Timestamp::ZERO);
+        hub.receive_message(br#"{"jsonrpc":"2.0","id":1,"method":"tool/call"}"#);
+        hub.finish(&InputBuffer::new(), None);
+        assert_eq!(used.load(SeqCst), 2, "an operation begins, and is cancelled");
     });
 }

@@ -109,6 +109,54 @@ fn f86_who_waits_for_room_learns_of_the_end() {
 }
 
 #[test]
+fn f86_tasks_that_wait_until_they_may_try_again_do_not_keep_each_other_awake() {
+    let (hub, peer, _incoming) = connection(1);
+    peer.try_notify("0", ()).unwrap();
+    let send = async |method| {
+        while peer.try_notify(method, ()) == Err(Refusal::OutboxFull) {
+            peer.ready().await;
+        }
+    };
+    let tasks = [(); 2].map(|()| Arc::<Task>::default());
+    let mut sending = [Box::pin(send("1")), Box::pin(send("2"))];
+    for (sending, task) in sending.iter_mut().zip(&tasks) {
+        assert!(poll(&mut sending.as_mut(), task).is_pending());
+    }
+    let mut wire = written(&hub);
+    for is_sent in [true, true, false] {
+        // Each turn polls the tasks that are awake, until they are asleep.
+        let mut polls = 0;
+        while let Some(awake) = tasks.iter().position(|task| task.0.swap(0, SeqCst) > 0) {
+            let _ = poll(&mut sending[awake].as_mut(), &tasks[awake]);
+            polls += 1;
+            assert!(polls < 8, "they wake each other");
+        }
+        let before = wire.len();
+        wire.extend(written(&hub));
+        assert_eq!(wire.len() > before, is_sent);
+    }
+    assert_eq!(wire, ["0", "1", "2"]);
+}
+
+#[test]
+fn f86_who_may_try_again_comes_after_those_whose_message_waits() {
+    let (hub, peer, _incoming) = connection(1);
+    peer.try_notify("0", ()).unwrap();
+    assert_eq!(peer.try_notify("1", ()), Err(Refusal::OutboxFull));
+    let [first, second] = [(); 2].map(|()| Arc::<Task>::default());
+    let mut ready = pin!(peer.ready());
+    let mut notified = Box::pin(peer.notify("1", ()));
+    assert!(poll(&mut ready, &first).is_pending());
+    assert!(poll(&mut notified.as_mut(), &second).is_pending());
+    written(&hub);
+    assert_eq!((first.wakes(), second.wakes()), (0, 1));
+    assert!(poll(&mut ready, &first).is_pending());
+    drop(notified);
+    assert_eq!(first.wakes(), 1);
+    assert!(poll(&mut ready, &first).is_ready());
+}
+
+#[test]
 fn f89_one_worker_is_woken_for_an_arrival() {
     let (hub, _peer, incoming) = connection(8);
     let tasks: Vec<Arc<Task>> = (0..128).map(|_| Arc::default()).collect();

@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 
 use protocol_async::CallError;
 use protocol_blocking::threaded::{
-    Arrival, Incoming, Options, Peer, SentRequest, Wait, connect, serve, tcp, unix,
+    Arrival, Incoming, Options, Peer, SentRequest, Wait, Way, connect, serve, tcp, unix,
 };
 use protocol_blocking::{Answer, Request, Responder, block_on, block_on_for};
 use protocol_core::{
@@ -25,7 +25,7 @@ use protocol_core::{
 };
 use serde_json::{Value, json};
 use support::streams::{Fickle, Panicking, held_writer, pipe, told_reader};
-use support::{PATIENCE, Wire, cancel, cancelled, raw, request, result};
+use support::{PATIENCE, Wire, cancel, cancelled, notification, raw, request, result};
 
 fn acp() -> Config {
     Config::client(Dialect::ACP_V1)
@@ -442,4 +442,22 @@ fn f34_a_stream_that_panics_ends_the_connection() {
         "{lost:?}"
     );
     assert_eq!(block_on(peer.closed()).to_string(), "peer_gone: the stream panicked");
+}
+
+/// The thread that reads runs the callback, and writes what the callback sends.
+#[test]
+fn f85_a_callback_that_is_shown_a_message_can_notify_the_peer() {
+    let (mut wire, stream) = Wire::pair();
+    let (give, given) = channel::<Peer>();
+    let mut options = Options::new(acp());
+    options.trace = Some(Box::new(move |way, _| {
+        if way == Way::Received {
+            given.recv().unwrap().try_notify("seen", json!([])).unwrap();
+        }
+    }));
+    let (peer, _incoming) = unix(stream, options).unwrap();
+    block_on(peer.flushed());
+    wire.send([notification("n", &json!([]))]);
+    give.send(peer.clone()).unwrap();
+    assert_eq!(wire.receive()["method"], "seen");
 }

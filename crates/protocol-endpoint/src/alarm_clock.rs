@@ -3,7 +3,7 @@
 use protocol_core::Timestamp;
 
 use crate::alarms::AlarmId;
-use crate::effects::Effects;
+use crate::effects::{Effect, Effects};
 use crate::state::Endpoint;
 
 impl<W, M> Endpoint<W, M> {
@@ -20,7 +20,7 @@ impl<W, M> Endpoint<W, M> {
     /// Clears an alarm. Nothing happens if it went off.
     pub fn clear_alarm(&mut self, alarm: &AlarmId, effects: &mut Effects<W, M>) {
         let waiter = self.alarms.clear(alarm);
-        effects.discard(waiter);
+        effects.add(waiter.map(Effect::Drop));
         self.follow(effects);
     }
 

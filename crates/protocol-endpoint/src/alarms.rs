@@ -1,6 +1,6 @@
 //! Alarms: waiters for a time of the host's own.
 
-use alloc::vec::Vec;
+use alloc::collections::BTreeMap;
 
 use protocol_core::Timestamp;
 
@@ -8,22 +8,24 @@ use crate::effects::Effects;
 
 /// The name of an alarm that is set.
 #[derive(Debug, PartialEq, Eq)]
-pub struct AlarmId(u64);
+pub struct AlarmId(Key);
 
-/// The alarms of an endpoint. An alarm that went off is gone.
+/// The time of an alarm, and its number.
+type Key = (Timestamp, u64);
+
+/// The alarms of an endpoint, in the order of their times. An alarm that went off is gone.
 #[derive(Debug)]
 pub(crate) struct Alarms<W> {
-    /// The number, the time and the waiter of each.
-    set: Vec<(u64, Timestamp, W)>,
+    set: BTreeMap<Key, W>,
     last: u64,
 }
 
 impl<W> Alarms<W> {
     /// The bytes of one alarm.
-    pub(crate) const ROW: usize = size_of::<(u64, Timestamp, W)>();
+    pub(crate) const ROW: usize = size_of::<(Key, W)>();
 
     pub(crate) const fn new() -> Self {
-        Self { set: Vec::new(), last: 0 }
+        Self { set: BTreeMap::new(), last: 0 }
     }
 
     #[inline]
@@ -33,29 +35,57 @@ impl<W> Alarms<W> {
 
     /// Returns the time of the next alarm.
     pub(crate) fn due(&self) -> Option<Timestamp> {
-        self.set.iter().map(|(_, due, _)| *due).min()
+        self.set.first_key_value().map(|((due, _), _)| *due)
     }
 
     pub(crate) fn set(&mut self, due: Timestamp, waiter: W) -> AlarmId {
         self.last += 1;
-        self.set.push((self.last, due, waiter));
-        AlarmId(self.last)
+        self.set.insert((due, self.last), waiter);
+        AlarmId((due, self.last))
     }
 
     /// Returns the waiter, unless it was woken.
     pub(crate) fn clear(&mut self, alarm: &AlarmId) -> Option<W> {
-        let index = self.set.iter().position(|(id, ..)| *id == alarm.0)?;
-        Some(self.set.remove(index).2)
+        self.set.remove(&alarm.0)
     }
 
     pub(crate) fn waiting(&self, alarm: &AlarmId) -> Option<&W> {
-        self.set.iter().find(|(id, ..)| *id == alarm.0).map(|(.., waiter)| waiter)
+        self.set.get(&alarm.0)
     }
 
     /// Wakes the waiters whose time has come.
     pub(crate) fn go_off<M>(&mut self, now: Timestamp, effects: &mut Effects<W, M>) {
-        while let Some(index) = self.set.iter().position(|(_, due, _)| *due <= now) {
-            effects.wake(Some(self.set.remove(index).2));
+        while self.due().is_some_and(|due| due <= now) {
+            effects.wake(self.set.pop_first().map(|(_, waiter)| waiter));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use heap::Heap;
+
+    use super::*;
+
+    #[test]
+    fn alarms_go_off_in_the_order_of_their_times_and_no_earlier() {
+        let at = |nanos| Timestamp::ZERO + core::time::Duration::from_nanos(nanos);
+        let (mut alarms, mut effects) = (Alarms::new(), Effects::<_, ()>::new());
+        let set = [30, 10, 20, 10].map(|due| alarms.set(at(due), due));
+        assert_eq!(alarms.clear(&set[2]), Some(20));
+        alarms.go_off(at(29), &mut effects);
+        assert_eq!((effects.drain().count(), alarms.due()), (2, Some(at(30))));
+        assert_eq!((alarms.waiting(&set[1]), alarms.waiting(&set[0])), (None, Some(&30)));
+    }
+
+    #[test]
+    fn g08_no_alarm_takes_more_than_its_row() {
+        let heap = Heap::of_thread();
+        let mut alarms = Alarms::new();
+        for due in 0..897 {
+            alarms.set(Timestamp::ZERO + core::time::Duration::from_nanos(due), ());
+        }
+        let (peak, most) = (heap.peak(), 897 * 3 * Alarms::<()>::ROW);
+        assert!(peak <= most, "{peak} bytes were held, and {most} counted");
     }
 }

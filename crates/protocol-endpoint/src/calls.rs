@@ -7,11 +7,11 @@ use protocol_core::{
 };
 use serde_json::value::RawValue;
 
-use crate::effects::Effects;
+use crate::effects::{Effect, Effects};
 use crate::error::CallOutcome;
 use crate::rows::{Call, Interest, Row};
 use crate::state::Endpoint;
-use crate::waiters::Place;
+use crate::waiters::{Line, Place};
 
 impl<W, M> Endpoint<W, M> {
     /// Calls the peer.
@@ -99,13 +99,13 @@ impl<W, M> Endpoint<W, M> {
             return Err((waiter, outcome));
         }
         let Some(row) = self.calls.find(call) else {
-            effects.discard(Some(waiter));
+            effects.push(Effect::Drop(waiter));
             return Ok(());
         };
         if let Interest::Wake(before) | Interest::HandOver(before) =
             mem::replace(&mut row.interest, Interest::HandOver(waiter))
         {
-            effects.discard(Some(before));
+            effects.push(Effect::Drop(before));
         }
         Ok(())
     }
@@ -143,7 +143,7 @@ impl<W, M> Endpoint<W, M> {
     /// Gives up the outcome of a call, and cancels it if it is in flight.
     pub fn drop_call(&mut self, call: Call, now: Timestamp, effects: &mut Effects<W, M>) {
         let (waiter, is_in_flight) = self.calls.forget(call);
-        effects.discard(waiter);
+        effects.add(waiter.map(Effect::Drop));
         if is_in_flight {
             self.cancel(call.id, Cause::Dropped, None, now, effects);
         }
@@ -152,7 +152,7 @@ impl<W, M> Endpoint<W, M> {
     /// Gives up the outcome of a call without cancelling it.
     pub fn detach(&mut self, call: Call, now: Timestamp, effects: &mut Effects<W, M>) {
         let (waiter, is_in_flight) = self.calls.forget(call);
-        effects.discard(waiter);
+        effects.add(waiter.map(Effect::Drop));
         if is_in_flight {
             self.detach_call(call.id, now, effects);
         }
@@ -195,7 +195,7 @@ impl<W, M> Endpoint<W, M> {
         params: Option<&RawValue>,
         effects: &mut Effects<W, M>,
     ) -> Result<(), Refusal> {
-        if !self.waiters.room.is_first(place) && self.closed.is_none() {
+        if !self.waiters[Line::Room as usize].is_first(place) && self.closed.is_none() {
             return Err(Refusal::OutboxFull);
         }
         self.send(|endpoint| endpoint.stream.connection_mut().notify(method, params), effects)

@@ -53,11 +53,12 @@ pub enum Shown {
     Noise(Violation, Box<[u8]>),
     /// A decision of the core, and its time.
     Verdict(Verdict, Timestamp),
-    /// A request got its response: an error with this code, or a result. A cancelled request has neither.
+    /// A request is over. Mostly it got its response: an error with this code, or a result.
     Responded {
         /// The request that is over.
         request: RequestHandle,
-        /// The name of the outcome: `result`, `error` or `cancelled`.
+        /// The name of the outcome: `result`, `error`, `cancelled`, `ended` by the server without a response,
+        /// or `unsent`, because no response fits.
         outcome: &'static str,
         /// The code of the error.
         code: Option<i64>,
@@ -162,15 +163,9 @@ impl<W, M> Effects<W, M> {
         }
     }
 
-    pub(crate) fn discard(&mut self, waiter: Option<W>) {
-        if let Some(waiter) = waiter {
-            self.push(Effect::Drop(waiter));
-        }
-    }
-
-    pub(crate) fn discard_mark(&mut self, mark: Option<M>) {
-        if let Some(mark) = mark {
-            self.push(Effect::DropMark(mark));
+    pub(crate) fn add(&mut self, effect: Option<Effect<W, M>>) {
+        if let Some(effect) = effect {
+            self.push(effect);
         }
     }
 

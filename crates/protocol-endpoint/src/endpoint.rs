@@ -84,26 +84,30 @@ impl<W, M> Endpoint<W, M> {
     pub fn leave(&mut self, line: Line, place: &Place, effects: &mut Effects<W, M>) {
         if self.line(line).leave(place, effects) {
             match line {
-                Line::Arrival if !self.inbox.is_empty() => self.waiters.arrival.wake_one(effects),
-                Line::Room if !self.is_full => self.waiters.room.wake_first(effects),
+                Line::Arrival if !self.inbox.is_empty() => self.line(line).wake_one(effects),
+                Line::Room | Line::Ready if !self.is_full => self.wake_for_room(effects),
                 _ => {}
             }
         }
     }
 
-    /// Returns whether there is room for a waiter at this place: a message that was refused fits now, and
-    /// nobody stands before it.
+    /// Returns whether a waiter at this place of [`Line::Ready`] may try to send.
+    ///
+    /// It may if a message that was refused fits now, no message waits for room, and nobody stands before it.
+    /// It leaves the line before it tries. So those behind it are in the way of no message.
     pub fn has_room(&self, place: Option<&Place>) -> bool {
-        (!self.is_full && self.waiters.room.is_first(place)) || self.closed.is_some()
+        let [room, ready] = [Line::Room, Line::Ready].map(|line| &self.waiters[line as usize]);
+        (!self.is_full && room.is_empty() && ready.is_first(place)) || self.closed.is_some()
     }
 
-    const fn line(&mut self, line: Line) -> &mut Waiters<W> {
-        match line {
-            Line::Arrival => &mut self.waiters.arrival,
-            Line::Room => &mut self.waiters.room,
-            Line::Flushed => &mut self.waiters.flushed,
-            Line::End => &mut self.waiters.end,
-        }
+    fn wake_for_room(&mut self, effects: &mut Effects<W, M>) {
+        let is_empty = self.line(Line::Room).is_empty();
+        self.line(if is_empty { Line::Ready } else { Line::Room }).wake_first(effects);
+    }
+
+    #[inline]
+    pub(crate) const fn line(&mut self, line: Line) -> &mut Waiters<W> {
+        &mut self.waiters[line as usize]
     }
 
     // Shutdown
@@ -150,8 +154,8 @@ impl<W, M> Endpoint<W, M> {
     }
 
     pub(crate) fn wake_flushed(&mut self, effects: &mut Effects<W, M>) {
-        if !self.waiters.flushed.is_empty() && self.is_flushed() {
-            self.waiters.flushed.wake_all(effects);
+        if !self.line(Line::Flushed).is_empty() && self.is_flushed() {
+            self.line(Line::Flushed).wake_all(effects);
         }
     }
 
@@ -214,14 +218,15 @@ impl<W, M> Endpoint<W, M> {
                 self.is_full = false;
                 self.respond_waiting(effects);
                 self.beat_again();
-                self.waiters.room.wake_first(effects);
+                self.wake_for_room(effects);
             }
             Some(Event::Closed { reason }) => {
                 self.closed = Some(reason);
                 self.is_full = false;
-                self.waiters.arrival.wake_all(effects);
-                self.waiters.room.wake_all(effects);
-                self.waiters.end.wake_all(effects);
+                self.line(Line::Arrival).wake_all(effects);
+                self.line(Line::Room).wake_all(effects);
+                self.line(Line::Ready).wake_all(effects);
+                self.line(Line::End).wake_all(effects);
             }
             Some(Event::Notification { method, params }) => {
                 let (method, params) = ((&*method).into(), params.map(Cow::into_owned));
@@ -238,7 +243,7 @@ impl<W, M> Endpoint<W, M> {
         // If nothing is served, nobody asks for it.
         if self.is_served {
             self.inbox.push(arrived);
-            self.waiters.arrival.wake_one(effects);
+            self.line(Line::Arrival).wake_one(effects);
         }
     }
 

@@ -3,7 +3,7 @@
 use protocol_core::Shutdown;
 
 use crate::account::Grant;
-use crate::effects::{Effects, Shown};
+use crate::effects::{Effect, Effects, Shown};
 use crate::state::{EndReason, Endpoint};
 use crate::verdict::Verdict;
 
@@ -30,7 +30,7 @@ impl<W, M> Endpoint<W, M> {
             self.stop_serving(effects);
             while let Some((request, _)) = self.responses.pop() {
                 let mark = self.release_unsent(request, effects);
-                effects.discard_mark(mark);
+                effects.add(mark.map(Effect::DropMark));
             }
         }
     }

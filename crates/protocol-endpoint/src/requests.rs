@@ -17,6 +17,7 @@ use crate::message::Notification;
 use crate::method::{MethodName, clip};
 use crate::rows::{RequestRow, Work};
 use crate::state::Endpoint;
+use crate::waiters::Line;
 
 impl<W, M> Endpoint<W, M> {
     // Arrivals
@@ -58,7 +59,7 @@ impl<W, M> Endpoint<W, M> {
         }
         self.inbox.take_request(request, method, params, options);
         if !starts_operation {
-            self.waiters.arrival.wake_one(effects);
+            self.line(Line::Arrival).wake_one(effects);
         }
     }
 
@@ -67,29 +68,28 @@ impl<W, M> Endpoint<W, M> {
     /// # Errors
     ///
     /// As [`Connection::begin_operation`](protocol_core::Connection::begin_operation). The request has got
-    /// the dialect's overload code then.
+    /// the dialect's overload code then, unless it had its response.
     pub fn begin_operation(
         &mut self,
         request: RequestHandle,
         entropy: [u8; 16],
         effects: &mut Effects<W, M>,
     ) -> Result<(), Refusal> {
-        // Its response may be waiting for room.
-        if self.row(request).is_some_and(|row| row.work == Work::RESPONDED) {
-            return Ok(());
-        }
-        let begun = match self.stream.connection_mut().begin_operation(request, entropy) {
-            Ok(_) | Err(Refusal::AlreadyResponded) => Ok(()),
-            Err(refusal) => Err(refusal),
+        let begun = match self.row(request) {
+            // It waits for room.
+            Some(row) if row.work == Work::RESPONDED => Err(Refusal::AlreadyResponded),
+            _ => self.stream.connection_mut().begin_operation(request, entropy),
         };
-        if let Err(refusal) = &begun {
-            self.refuse(request, &alloc::format!("{refusal}"), effects);
-        } else {
-            let row = self.row(request).filter(|row| row.work == Work::AWAITS_OPERATION);
-            if let Some(row) = row {
-                row.work = Work::IDLE;
+        match &begun {
+            Ok(()) => {
+                let row = self.row(request).filter(|row| row.work == Work::AWAITS_OPERATION);
+                if let Some(row) = row {
+                    row.work = Work::IDLE;
+                }
+                self.line(Line::Arrival).wake_one(effects);
             }
-            self.waiters.arrival.wake_one(effects);
+            Err(Refusal::AlreadyResponded) => {}
+            Err(refusal) => self.refuse(request, &alloc::format!("{refusal}"), effects),
         }
         self.follow(effects);
         begun
@@ -111,7 +111,7 @@ impl<W, M> Endpoint<W, M> {
             let is_skipped = self.dialect().before_start == BeforeStart::Skipped;
             if is_skipped && self.cause(*handle).is_some() {
                 let mark = self.respond_inside(*handle, Response::Cancelled, effects);
-                effects.discard_mark(mark);
+                effects.add(mark.map(Effect::DropMark));
             } else {
                 // It got its response if its operation could not begin.
                 let row = self.stream.connection_mut().request_data_mut(*handle);
@@ -257,14 +257,14 @@ impl<W, M> Endpoint<W, M> {
         let end =
             |endpoint: &mut Self| endpoint.stream.connection_mut().end_request(request, reason);
         let ended = self.send(end, effects);
-        ended.map(|row| self.release(row, effects))
+        ended.map(|row| self.release(request, row, ("ended", None), effects))
     }
 
     /// Sends the responses that have room now, in their order.
     pub(crate) fn respond_waiting(&mut self, effects: &mut Effects<W, M>) {
         while let Some((request, kept)) = self.responses.pop() {
             match self.try_respond(request, kept.as_response(), effects) {
-                Ok(mark) => effects.discard_mark(mark),
+                Ok(mark) => effects.add(mark.map(Effect::DropMark)),
                 Err(NoRoom) => return self.responses.put_back(request, kept),
             }
             self.responses.made_room();
@@ -310,7 +310,7 @@ impl<W, M> Endpoint<W, M> {
             responded = self.send_response(request, refused, effects);
         }
         match responded {
-            Ok(row) => Ok(self.release(row, effects)),
+            Ok(mark) => Ok(mark),
             Err(Refusal::OutboxFull) => Err(NoRoom),
             // No response fits under these limits.
             Err(Refusal::TooLarge) => Ok(self.release_unsent(request, effects)),
@@ -325,8 +325,8 @@ impl<W, M> Endpoint<W, M> {
         request: RequestHandle,
         effects: &mut Effects<W, M>,
     ) -> Option<M> {
-        let released = self.stream.connection_mut().release_request(request);
-        released.ok().and_then(|row| self.release(row, effects))
+        let row = self.stream.connection_mut().release_request(request).ok()?;
+        self.release(request, row, ("unsent", None), effects)
     }
 
     fn send_response(
@@ -334,21 +334,27 @@ impl<W, M> Endpoint<W, M> {
         request: RequestHandle,
         response: Response<'_>,
         effects: &mut Effects<W, M>,
-    ) -> Result<RequestRow<M>, Refusal> {
+    ) -> Result<Option<M>, Refusal> {
         let row = self.stream.connection_mut().respond(request, response)?;
-        if self.shows.responses {
-            let (outcome, code) = match response {
-                Response::Result(_) => ("result", None),
-                Response::Error { code, .. } => ("error", Some(code)),
-                _ => ("cancelled", None),
-            };
-            effects.show(Shown::Responded { request, outcome, code, now: self.now });
-        }
-        Ok(row)
+        let end = match response {
+            Response::Result(_) => ("result", None),
+            Response::Error { code, .. } => ("error", Some(code)),
+            _ => ("cancelled", None),
+        };
+        Ok(self.release(request, row, end, effects))
     }
 
-    /// Releases what was kept of a request that is over.
-    fn release(&mut self, row: RequestRow<M>, effects: &mut Effects<W, M>) -> Option<M> {
+    /// Releases what was kept of a request that is over, with this outcome.
+    fn release(
+        &mut self,
+        request: RequestHandle,
+        row: RequestRow<M>,
+        (outcome, code): (&'static str, Option<i64>),
+        effects: &mut Effects<W, M>,
+    ) -> Option<M> {
+        if self.shows.responses {
+            effects.show(Shown::Responded { request, outcome, code, now: self.now });
+        }
         self.leave_state(row.work, effects);
         if let Some(method) = row.method {
             self.names.release(method);
@@ -386,7 +392,7 @@ impl<W, M> Endpoint<W, M> {
         self.at_work.leave(work);
         if work == Work::AWAITS_OPERATION {
             // It holds back those behind it no more.
-            self.waiters.arrival.wake_one(effects);
+            self.line(Line::Arrival).wake_one(effects);
         }
     }
 
@@ -409,7 +415,7 @@ impl<W, M> Endpoint<W, M> {
     ) {
         let response = Response::Error { code, message, data: None };
         let mark = self.respond_inside(request, response, effects);
-        effects.discard_mark(mark);
+        effects.add(mark.map(Effect::DropMark));
     }
 
     /// Responds as [`respond`](Self::respond) does, but leaves `follow` to the caller.

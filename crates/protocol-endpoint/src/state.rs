@@ -40,7 +40,8 @@ pub struct Endpoint<W, M> {
     pub(crate) buckets: Buckets,
     pub(crate) heart: Option<Box<Heart>>,
     pub(crate) alarms: Alarms<W>,
-    pub(crate) waiters: Lines<W>,
+    /// The queues of waiters, one for each [`Line`](crate::Line).
+    pub(crate) waiters: [Waiters<W>; 5],
     pub(crate) output: OutputState<W>,
     /// Whether somebody takes arrivals.
     pub(crate) is_served: bool,
@@ -63,14 +64,6 @@ pub struct Endpoint<W, M> {
     pub(crate) kept: usize,
     /// The latest time.
     pub(crate) now: Timestamp,
-}
-
-/// The queues of waiters.
-pub(crate) struct Lines<W> {
-    pub(crate) arrival: Waiters<W>,
-    pub(crate) room: Waiters<W>,
-    pub(crate) flushed: Waiters<W>,
-    pub(crate) end: Waiters<W>,
 }
 
 /// The state of the writing side.
@@ -137,12 +130,7 @@ impl<W, M> Endpoint<W, M> {
             buckets: Buckets::new(options.budgets),
             heart: options.keep_alive.map(Heart::new),
             alarms: Alarms::new(),
-            waiters: Lines {
-                arrival: Waiters::new(),
-                room: Waiters::new(),
-                flushed: Waiters::new(),
-                end: Waiters::new(),
-            },
+            waiters: [(); 5].map(|()| Waiters::new()),
             output: OutputState {
                 writer: None,
                 timer: None,

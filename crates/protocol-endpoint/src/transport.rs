@@ -71,7 +71,8 @@ impl<W, M> Endpoint<W, M> {
         }
     }
 
-    /// Takes the end of the input, with these bytes unread. `error` is what the transport failed with.
+    /// Takes the end of the input, with these bytes unread. `error` is what the transport failed with. It is
+    /// not the reason of a connection that is closed already.
     pub fn handle_eof(
         &mut self,
         unread: &[u8],
@@ -81,7 +82,7 @@ impl<W, M> Endpoint<W, M> {
     ) {
         self.now = now;
         // It says more than the error of a write to a peer that is gone.
-        if let Some(error) = error {
+        if let (Some(error), None) = (error, self.closed) {
             self.end = Some(EndReason::Transport(error.into()));
         }
         if let Some(message) = self.stream.handle_eof(unread, now) {
@@ -296,20 +297,26 @@ impl<W, M> Endpoint<W, M> {
     }
 
     /// Waits for the next timer. `waiter` is woken when its time becomes an earlier one; the one before is left in
-    /// its place. Returns the time, at which a later time may come to light.
+    /// its place. `None` keeps that one. Returns the time, at which a later time may come to light.
     ///
     /// While nobody waits so, such a change wakes the waiter for output. A host that waits for both at once
     /// leaves one waiter.
     pub fn wait_for_timer(&mut self, waiter: &mut Option<W>) -> Option<Timestamp> {
-        mem::swap(&mut self.output.timer, waiter);
-        self.output.armed = self.due();
+        if waiter.is_some() {
+            mem::swap(&mut self.output.timer, waiter);
+        }
+        // The patience begins when the clock is looked at, which is now.
+        self.output.armed = if self.lacks_patience() { Some(self.now) } else { self.due() };
         self.output.armed
     }
 
-    /// Notes that the host waits for this time, which is that of [`due`](Self::due).
+    /// Notes that the waiter for output waits for this time, too, which is that of [`due`](Self::due). Returns
+    /// the waiter for the timer, which is not needed any more.
+    #[must_use]
     #[inline]
-    pub fn arm_timer(&mut self, due: Option<Timestamp>) {
+    pub const fn arm_timer(&mut self, due: Option<Timestamp>) -> Option<W> {
         self.output.armed = due;
+        self.output.timer.take()
     }
 
     /// Returns the waiter for the next timer.
@@ -320,12 +327,8 @@ impl<W, M> Endpoint<W, M> {
     /// Returns whether the keeper of the timers would wait for too long.
     #[inline]
     pub(crate) fn is_timer_stale(&self) -> bool {
-        let is_earlier = match (self.due(), self.output.armed) {
-            (Some(due), Some(armed)) => due < armed,
-            (due, None) => due.is_some(),
-            (None, Some(_)) => false,
-        };
-        is_earlier || self.lacks_patience() || self.is_over()
+        let is_earlier = |due| self.output.armed.is_none_or(|armed| due < armed);
+        self.due().is_some_and(is_earlier) || self.lacks_patience() || self.is_over()
     }
 
     /// Returns the time of the next timer.

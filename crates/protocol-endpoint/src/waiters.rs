@@ -3,15 +3,17 @@
 use alloc::collections::VecDeque;
 use core::mem;
 
-use crate::effects::Effects;
+use crate::effects::{Effect, Effects};
 
 /// Something that waiters wait for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Line {
     /// An arrival, or the end.
     Arrival,
-    /// Room in the outbox.
+    /// Room in the outbox, for a message that waits with its waiter.
     Room,
+    /// The moment to try again to send, once no message waits in the line for room.
+    Ready,
     /// The moment when everything is written, or never will be.
     Flushed,
     /// The end of the connection.
@@ -91,7 +93,7 @@ impl<W> Waiters<W> {
             return false;
         };
         let was_woken = waiter.is_none();
-        effects.discard(waiter);
+        effects.add(waiter.map(Effect::Drop));
         was_woken
     }
 

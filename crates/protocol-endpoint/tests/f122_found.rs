@@ -4,10 +4,11 @@
 use std::time::Duration;
 
 use protocol_core::{
-    CallOptions, Cause, Config, Dialect, RequestHandle, Response, Shutdown, Timestamp,
+    CallOptions, Cause, Config, Dialect, Refusal, RequestHandle, Response, Shutdown, Timestamp,
 };
 use protocol_endpoint::{
     Arrived, Effect, Effects, Endpoint, Line, Messages, OperationEnd, Options, Output, Request,
+    Shown,
 };
 use serde_json::value::RawValue;
 
@@ -137,6 +138,23 @@ fn f122_a_request_whose_refusal_waits_for_room_is_not_served() {
 }
 
 #[test]
+fn f122_an_operation_of_a_request_that_has_its_response_does_not_begin() {
+    for is_full in [false, true] {
+        let (mut side, request) = behind_an_operation(|options| {
+            options.config.limits.unsent_messages = 1;
+        });
+        if is_full {
+            side.endpoint.try_notify("n", None, &mut side.effects).unwrap();
+        }
+        side.respond(request);
+        let begun = side.endpoint.begin_operation(request, [7; 16], &mut side.effects);
+        assert_eq!(begun, Err(Refusal::AlreadyResponded), "full: {is_full}");
+        let written = side.written();
+        assert_eq!(written.matches(r#""id":1"#).count(), 1, "{written}");
+    }
+}
+
+#[test]
 fn f122_a_second_response_to_a_request_does_nothing() {
     let mut side = Side::new(Dialect::ACP_V1, |options| {
         options.config.limits.unsent_messages = 1;
@@ -156,6 +174,21 @@ fn f122_a_second_response_to_a_request_does_nothing() {
     assert_eq!(written.matches(r#""result":true"#).count(), 1, "{written}");
     assert_eq!(written.matches(r#""id":1"#).count(), 1, "{written}");
     assert_eq!(written.matches(r#""id":2"#).count(), 1, "{written}");
+}
+
+#[test]
+fn f122_a_request_that_gets_no_response_is_shown_to_be_over() {
+    let mut side = Side::new(Dialect::ACP_V1, |options| options.config.limits.unsent_bytes = 10);
+    side.request(1, "m");
+    let request = side.take().unwrap();
+    side.endpoint.show_responses(true);
+    side.respond(request);
+    assert_eq!(side.endpoint.core().requests_in_flight(), 0, "no response fits");
+    let shown = side.effects.take_shown();
+    let [Shown::Responded { request: over, outcome: "unsent", code: None, .. }] = &shown[..] else {
+        panic!("{shown:?}")
+    };
+    assert_eq!(*over, request);
 }
 
 #[test]
@@ -270,7 +303,7 @@ fn f122_an_operation_that_nobody_serves_ends_once() {
 #[test]
 fn g05_whoever_waits_for_output_is_woken_for_a_timer_that_nobody_else_waits_for() {
     let mut side = Side::new(Dialect::ACP_V1, |_| {});
-    side.endpoint.arm_timer(None);
+    assert_eq!(side.endpoint.arm_timer(None), None);
     side.endpoint.wait_for_output(&mut Some("driver"));
     // The cork holds the call back, so there is no output.
     side.endpoint.cork();
@@ -284,4 +317,18 @@ fn g05_whoever_waits_for_output_is_woken_for_a_timer_that_nobody_else_waits_for(
     let options = CallOptions::default().timeout(Duration::from_millis(1));
     side.endpoint.call("soon", None, options, NOW, &mut side.effects).unwrap();
     assert_eq!(side.woken(), ["timer"]);
+}
+
+#[test]
+fn g08_the_patience_begins_however_late_the_timer_is_waited_for() {
+    let mut side = Side::new(Dialect::ACP_V1, |options| options.patience = Duration::from_secs(7));
+    side.endpoint.try_notify("n", None, &mut side.effects).unwrap();
+    assert_eq!(side.endpoint.poll_output(&mut side.out, &mut side.effects), Output::Write);
+    // Nobody waits for a timer, so the shutdown wakes nobody.
+    side.endpoint.shutdown(Shutdown::CancelAll, NOW, &mut side.effects);
+    assert_eq!(side.woken(), [""; 0]);
+    let due = side.endpoint.wait_for_timer(&mut Some("timer"));
+    assert_eq!(due, Some(NOW), "the clock is to be looked at");
+    let due = side.endpoint.handle_timeout(NOW, &mut side.effects);
+    assert_eq!(due, Some(NOW + Duration::from_secs(7)));
 }

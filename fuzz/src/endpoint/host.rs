@@ -96,10 +96,12 @@ impl Host {
     /// Checks that each waiter that was not woken is in its place, and that none sleeps while it could go on.
     pub(super) fn judge(&self, endpoint: &Endpoint, options: &Options) {
         let is_room = !endpoint.is_full() || endpoint.closed().is_some();
-        let mut is_first = true;
+        let has_no_room_line = self.places.iter().all(|place| place.line != Line::Room);
+        let (mut is_first, mut is_first_ready) = (true, has_no_room_line);
         for Standing { line, asleep, .. } in &self.places {
             let is_there = match line {
                 Line::Room => mem::replace(&mut is_first, false) && is_room,
+                Line::Ready => mem::replace(&mut is_first_ready, false) && is_room,
                 Line::Flushed => endpoint.is_flushed(),
                 Line::Arrival | Line::End => endpoint.closed().is_some(),
             };

@@ -364,8 +364,7 @@ impl Scene {
             self.is_gone = true;
         }
         // The caller of `handle_timeout` keeps the time, and asks for the next one now.
-        host.armed = endpoint.due();
-        endpoint.arm_timer(host.armed);
+        host.armed = endpoint.wait_for_timer(&mut None);
         self.settle();
     }
 

@@ -265,7 +265,8 @@ impl Scene {
             }
             2 => {
                 let entropy = [host.operations; 16];
-                if inside(|| endpoint.begin_operation(request, entropy, effects)).is_err() {
+                let begun = inside(|| endpoint.begin_operation(request, entropy, effects));
+                if begun.is_err_and(|refusal| refusal != Refusal::AlreadyResponded) {
                     // It has got an error, or will.
                     host.at_work.retain(|other| *other != request);
                     host.stale.push(request);

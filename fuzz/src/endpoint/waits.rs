@@ -11,7 +11,7 @@ use super::Scene;
 use super::host::Standing;
 use super::values::inside;
 
-const LINES: [Line; 4] = [Line::Arrival, Line::Room, Line::Flushed, Line::End];
+const LINES: [Line; 5] = [Line::Arrival, Line::Room, Line::Flushed, Line::End, Line::Ready];
 
 impl Scene {
     pub(super) fn wait(&mut self, bytes: &mut Bytes<'_>) {
@@ -20,7 +20,7 @@ impl Scene {
         match (how % 4, place) {
             (0, Some(at)) => self.leave(at),
             (1, Some(at)) => self.wait_again(at),
-            _ => self.wait_in(LINES[usize::from(how / 4 % 4)]),
+            _ => self.wait_in(LINES[usize::from(how / 4 % 5)]),
         }
     }
 
@@ -40,10 +40,8 @@ impl Scene {
         let (id, mut waiter) = (new.id, Some(new));
         if line == Line::Room {
             let Standing { place, asleep, .. } = host.places.remove(at);
-            let had_room = endpoint.has_room(Some(&place));
             let value = host.values[0].clone();
             let sent = inside(|| endpoint.notify_at(Some(&place), "note", Some(&value), effects));
-            assert!(!had_room || asleep.is_none(), "there was room, and its waiter slept");
             if sent == Err(Refusal::OutboxFull) {
                 let mut place = Some(place);
                 inside(|| endpoint.wait(line, &mut place, &mut waiter));
@@ -55,7 +53,11 @@ impl Scene {
             }
             return self.settle();
         }
-        if self.is_there(line) {
+        let is_there = match line {
+            Line::Ready => self.endpoint.has_room(Some(&self.host.places[at].place)),
+            _ => self.is_there(line),
+        };
+        if is_there {
             return;
         }
         let Self { endpoint, host, .. } = self;
@@ -85,7 +87,11 @@ impl Scene {
     fn is_there(&mut self, line: Line) -> bool {
         match line {
             Line::Arrival => self.take(true) || self.endpoint.closed().is_some(),
-            Line::Room => self.endpoint.has_room(None),
+            Line::Room => {
+                let waits = self.host.places.iter().any(|place| place.line == Line::Room);
+                !waits && !self.endpoint.is_full() || self.endpoint.closed().is_some()
+            }
+            Line::Ready => self.endpoint.has_room(None),
             Line::Flushed => self.endpoint.is_flushed(),
             Line::End => self.endpoint.closed().is_some(),
         }

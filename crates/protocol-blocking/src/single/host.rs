@@ -393,7 +393,7 @@ impl<T: Transport> Host<T> {
         let input = mem::take(&mut self.input);
         let text = error.as_ref().map(ToString::to_string);
         // It says more than the error of a write to a peer that is gone.
-        self.error = error.or(self.error.take());
+        self.error = error.filter(|_| self.endpoint.closed().is_none()).or(self.error.take());
         self.at(|endpoint, now, effects| {
             endpoint.handle_eof(input.unread(), text.as_deref(), now, effects);
         });
