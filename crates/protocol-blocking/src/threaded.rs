@@ -2,7 +2,8 @@
 //! call, cancel and serve.
 //!
 //! Over a pipe or a socket of this process, whoever responds writes, and the writer's thread only goes
-//! on where a write would block. A [`Server`] serves short methods on the thread that reads.
+//! on where a write would block. With callbacks, such as [`Options::trace`], that thread writes everything.
+//! A [`Server`] serves short methods on the thread that reads.
 //!
 //! The handles are those of [`protocol_async`]; here they are waited for by blocking a thread.
 //!

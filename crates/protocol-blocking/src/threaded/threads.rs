@@ -67,20 +67,25 @@ pub(super) struct Threads {
     clock: Clock,
     streams: Streams,
     pipe_bytes: usize,
+    has_callbacks: bool,
 }
 
 impl Threads {
     pub(super) fn new(streams: Streams, options: Options) -> (Self, Peer, Incoming) {
         let clock = Clock::start();
         let pipe_bytes = options.pipe_bytes.max(1);
+        let Options { trace, observer, noise, .. } = &options;
+        let has_callbacks = trace.is_some() || observer.is_some() || noise.is_some();
         let (hub, peer, incoming) = Hub::new(options, move || clock.now());
-        (Self { hub: Arc::new(hub), clock, streams, pipe_bytes }, peer, incoming)
+        let hub = Arc::new(hub);
+        (Self { hub, clock, streams, pipe_bytes, has_callbacks }, peer, incoming)
     }
 
     /// Starts them. The streams are shut down once nothing is to be read or written any more, though a
     /// thread may be stuck in either.
     pub(super) fn start(self, desk: Option<Arc<Desk>>) {
-        let Self { hub, clock, streams: Streams { reader, sink, end }, pipe_bytes: room } = self;
+        let Self { hub, clock, streams, pipe_bytes: room, has_callbacks } = self;
+        let Streams { reader, sink, end } = streams;
         let (input, pause) = (InputBuffer::new(), Pause::default());
         let reading = Reading { hub: hub.clone(), reader, room, input, desk: desk.clone(), pause };
         let timing = hub.clone();
@@ -90,7 +95,7 @@ impl Threads {
             desk.iter().for_each(|desk| desk.close());
             end();
         });
-        thread::spawn(move || writing::write(hub, sink));
+        thread::spawn(move || writing::write(hub, sink, has_callbacks));
     }
 }
 
