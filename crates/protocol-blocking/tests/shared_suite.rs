@@ -20,6 +20,26 @@ fn a_request_is_answered_and_the_end_of_input_ends_it() {
     }
 }
 
+/// The request is cancelled by the end, so its handler is not run.
+#[test]
+fn g07_a_last_line_without_its_end_is_a_message() {
+    for runtime in RUNTIMES {
+        for message in [request(1, "echo", &json!([])), notification("last", &json!([]))] {
+            let mut server = Server::start(runtime);
+            server.wire.request(0, "echo", &json!([]));
+            assert_eq!(server.wire.receive()["id"], 0);
+            server.wire.write(message.as_bytes());
+            server.wire.hang_up();
+            if message.contains("last") {
+                assert_eq!(server.told(), "last", "{runtime:?}");
+            } else {
+                assert_eq!(server.wire.receive(), cancelled(1), "{runtime:?}");
+            }
+            assert_eq!(server.wait(), (CloseReason::PeerGone, vec![]), "{runtime:?}");
+        }
+    }
+}
+
 #[test]
 fn f21_the_host_is_told_why_params_do_not_fit_and_the_peer_only_where() {
     for runtime in RUNTIMES {

@@ -40,9 +40,11 @@ impl Reading {
                 self = kept;
             }
             self.wait_for_memory();
-            if self.hub.is_closed() || !self.read() {
+            // The end of the input may be a message too, which is served first.
+            if self.hub.is_closed() {
                 return;
             }
+            self.read();
         }
     }
 
@@ -58,8 +60,8 @@ impl Reading {
         }
     }
 
-    /// Reads once, and reports whether there may be more.
-    fn read(&mut self) -> bool {
+    /// Reads once. The end of the input closes the connection.
+    fn read(&mut self) {
         let Self { hub, reader, room, input, pause, .. } = self;
         let read = input.fill(*room, |room| unless_it_panics(|| reader.read(room)));
         match read {
@@ -68,12 +70,8 @@ impl Reading {
                 *pause = Pause::default();
                 let _ = hub.receive(input);
             }
-            ended => {
-                hub.finish(input, ended.err().as_ref());
-                return false;
-            }
+            ended => hub.finish(input, ended.err().as_ref()),
         }
-        true
     }
 }
 

@@ -77,7 +77,12 @@ impl Wire {
             bytes.extend_from_slice(message.as_ref().as_bytes());
             bytes.push(b'\n');
         }
-        self.reader.get_mut().write_all(&bytes).unwrap();
+        self.write(&bytes);
+    }
+
+    /// Writes bytes as they are.
+    pub(crate) fn write(&mut self, bytes: &[u8]) {
+        self.reader.get_mut().write_all(bytes).unwrap();
     }
 
     /// Returns the next message, or `None` at the end.
