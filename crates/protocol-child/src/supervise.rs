@@ -18,6 +18,7 @@ use rustix::io::Errno;
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
 use rustix::process::{Pid, Signal, WaitOptions, getpid, set_child_subreaper, setsid, wait};
 
+use crate::command::LONGEST_GRACE;
 use crate::processes::{One, descendants, pid, send};
 
 /// The orders of a host, a byte each.
@@ -32,6 +33,7 @@ const AGAIN: Duration = Duration::from_millis(5);
 #[non_exhaustive]
 pub struct Supervision {
     /// The time that the process has to end when the host is gone, and once more after `SIGTERM`; 2 s.
+    /// At most a year.
     pub grace: Duration,
     /// The treatment of processes that have a session of their own, as `setsid` and Node's `detached` make
     /// one; [`Detached::End`].
@@ -110,6 +112,7 @@ pub fn supervise(
     // Nothing fails from here on: somebody has to end the process. `hear` reports a host that is gone.
     let _ = (writeln!(host, "started {process}"), begin.send(()));
     let Supervision { grace, detached } = *supervision;
+    let grace = grace.min(LONGEST_GRACE);
     let (process, named) = (pid(process), BTreeSet::new());
     let mut supervisor = Supervisor { process, is_running: true, host, grace, detached, named };
     supervisor.run(&events, ended);
