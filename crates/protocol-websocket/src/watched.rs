@@ -190,6 +190,9 @@ mod tests {
     use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
     use std::time::Duration;
 
+    use protocol_async::hub::Hub;
+    use protocol_core::{Config, Dialect};
+
     use super::*;
     use crate::limits::ListenerLimits;
     use crate::meter::Unfinished;
@@ -305,6 +308,24 @@ mod tests {
             if second % 9 == 0 {
                 Pin::new(&mut watched).start_send(Message::text("{}")).unwrap();
             }
+            assert!(Pin::new(&mut watched).poll_next(&mut cx).is_pending());
+        }
+    }
+
+    /// Its idle time is over at once, and begins again as long as it works.
+    #[test]
+    fn f47_a_client_that_works_is_not_idle_however_short_the_idle_time() {
+        let now = || Timestamp::ZERO;
+        let (_hub, peer, _incoming) = Hub::new(Config::client(Dialect::ACP_V1), now);
+        let _call = peer.call::<()>("work", ());
+        let world = World::default();
+        let idle_time = Some(Duration::ZERO);
+        let limits = ListenerLimits { ping_every: None, idle_time, ..ListenerLimits::DEFAULT };
+        let mut watched = watched(&world, limits);
+        watched.work.of(&peer);
+        let mut cx = Context::from_waker(std::task::Waker::noop());
+        for second in 0..10 {
+            world.seconds.store(second, Relaxed);
             assert!(Pin::new(&mut watched).poll_next(&mut cx).is_pending());
         }
     }
