@@ -252,6 +252,29 @@ fn b33_a_panic_answers_its_own_request_and_harms_no_other() {
     }
 }
 
+/// Values of the host's are dropped after the response, and by nobody else's thread.
+#[test]
+fn b33_a_destructor_that_panics_harms_no_other_request() {
+    for runtime in RUNTIMES {
+        let mut server = Server::start(runtime);
+        for id in 0..20 {
+            server.wire.send([notification("panic with a bomb", &json!([]))]);
+            for method in ["fail with a bomb", "panic with a bomb"] {
+                server.wire.request(id, method, &json!([]));
+                let response = server.wire.receive();
+                let expected = (&json!(id), &json!(-32603));
+                assert_eq!((&response["id"], &response["error"]["code"]), expected, "{runtime:?}");
+                assert!(server.told().starts_with(method), "{runtime:?}");
+            }
+            server.wire.request(id, "undo with a bomb", &json!([]));
+            assert_eq!(server.wire.receive(), cancelled(id), "{runtime:?}");
+            let undone = ["undo step 2 failed", "undo step 1 failed"];
+            assert_eq!([server.told(), server.told()], undone, "{runtime:?}");
+        }
+        assert_eq!(server.end(), (CloseReason::PeerGone, vec![]), "{runtime:?}");
+    }
+}
+
 #[test]
 fn g09_bad_messages_are_answered_and_the_next_good_one_works() {
     for runtime in RUNTIMES {

@@ -11,7 +11,8 @@ use serde_json::value::RawValue;
 use super::host::{Endpoint, Host, Reading};
 use super::transport::Transport;
 use crate::answer;
-use crate::handler::{self, BeforeStart, Cancelled, Handler, Notification, Responder};
+use crate::handler::{BeforeStart, Cancelled, Handler, Notification, Responder};
+use crate::handler::{report_failure, unless_it_panics};
 use crate::undo::Undoing;
 
 impl<T: Transport> Host<T> {
@@ -71,6 +72,12 @@ impl<T: Transport> Host<T> {
             return false;
         }
         let Some(arrived) = self.with(Endpoint::take) else { return false };
+        // A panic of the host's code or of its destructors ends here.
+        let _ = unless_it_panics(|| self.serve_arrived(arrived, handler));
+        true
+    }
+
+    fn serve_arrived(&mut self, arrived: Arrived, handler: &(impl Handler + ?Sized)) {
         match arrived {
             Arrived::Request(handle, request) => {
                 let cancelled = self.endpoint.cause(handle);
@@ -85,7 +92,7 @@ impl<T: Transport> Host<T> {
                         Response::Cancelled
                     }
                     Err(failure) => {
-                        handler::report_failure(handler, &request, failure);
+                        report_failure(handler, &request, failure);
                         failure.as_response()
                     }
                 };
@@ -93,14 +100,13 @@ impl<T: Transport> Host<T> {
             }
             Arrived::Notification(notification) => {
                 let responder = &mut AtWork { host: self, request: None, undoing: None };
-                if handler::notify(handler, &notification, responder).is_break() {
+                if handler.notification(&notification, responder).is_break() {
                     self.shutdown(Shutdown::CancelAll);
                 }
             }
-            Arrived::Violation(violation, id) => handler::report(handler, violation, id.as_ref()),
+            Arrived::Violation(violation, id) => handler.violation(violation, id.as_ref()),
             Arrived::Missed(_) => {}
         }
-        true
     }
 }
 

@@ -8,7 +8,8 @@ use protocol_core::{CallOptions, Refusal, Shutdown};
 use serde_json::value::RawValue;
 
 use crate::answer;
-use crate::handler::{self, BeforeStart, Cancelled, Handler, Notification, Responder};
+use crate::handler::{BeforeStart, Cancelled, Handler, Notification, Responder};
+use crate::handler::{report_failure, unless_it_panics};
 use crate::park::{block_on, block_on_for};
 use crate::undo::Undoing;
 
@@ -27,8 +28,17 @@ pub(super) struct AtWork<'s, 'r> {
 }
 
 impl AtWork<'_, '_> {
-    /// Serves one arrival.
+    /// Serves one arrival. A panic of the host's code or of its destructors ends with it.
     pub(super) fn serve(
+        self,
+        arrival: Arrival,
+        handler: &(impl Handler + ?Sized),
+        rule: BeforeStart,
+    ) {
+        let _ = unless_it_panics(|| self.serve_arrival(arrival, handler, rule));
+    }
+
+    fn serve_arrival(
         mut self,
         arrival: Arrival,
         handler: &(impl Handler + ?Sized),
@@ -43,7 +53,7 @@ impl AtWork<'_, '_> {
                     let answer = answer::answer(handler, &request, at_work, cancelled, rule);
                     match &answer {
                         Err(failure) if !responder.is_cancellation(failure) => {
-                            handler::report_failure(handler, &request, failure);
+                            report_failure(handler, &request, failure);
                         }
                         _ => {}
                     }
@@ -52,14 +62,11 @@ impl AtWork<'_, '_> {
                 responder.answer(answer);
             }
             Arrival::Notification(notification) => {
-                let flow = handler::notify(handler, &notification, &mut self);
-                if flow.is_break() {
+                if handler.notification(&notification, &mut self).is_break() {
                     self.incoming.peer().shutdown(Shutdown::CancelAll);
                 }
             }
-            Arrival::Violation { violation, id } => {
-                handler::report(handler, violation, id.as_ref());
-            }
+            Arrival::Violation { violation, id } => handler.violation(violation, id.as_ref()),
             _ => {}
         }
     }
