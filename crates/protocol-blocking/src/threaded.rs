@@ -57,7 +57,7 @@ use serde::de::DeserializeOwned;
 use crate::handler::{BeforeStart, Handler};
 use crate::park::{block_on, block_on_for};
 pub use server::{Served, Server};
-use threads::{Streams, Threads};
+use threads::{Streams, open};
 use work::AtWork;
 
 /// Runs a connection over any byte streams, on three threads of its own.
@@ -112,8 +112,8 @@ pub fn unix(
 }
 
 fn start(streams: Streams, options: Options) -> (Peer, Incoming) {
-    let (threads, peer, incoming) = Threads::new(streams, options);
-    threads.start(None);
+    let (start, peer, incoming) = open(streams, options);
+    start(None);
     (peer, incoming)
 }
 

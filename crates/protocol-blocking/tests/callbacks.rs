@@ -1,4 +1,4 @@
-//! Code of the host's that runs on the threads of a connection: callbacks and destructors.
+//! Callbacks of the host's that run on the threads of a connection.
 #![cfg(unix)]
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
