@@ -5,26 +5,27 @@ use std::time::Instant;
 
 use protocol_async::hooks::UndoStep;
 use protocol_async::{UndoEnd, Undone};
-use protocol_core::{Cause, Timestamp};
+use protocol_core::Timestamp;
 
 use crate::handler::{Answer, BeforeStart, Failure, Handler, Request, Responder};
 use crate::handler::{drop_panic, unless_it_panics};
 use crate::undo::Undo;
 
-/// Runs a handler on one request, unless that was cancelled already; a panic is an answer (B33).
+/// Runs a handler on one request, unless that was cancelled already: then there is the dialect's rule for it. A
+/// panic is an answer (B33).
 pub(crate) fn answer<H: Handler + ?Sized>(
     handler: &H,
     request: &Request,
     responder: &mut dyn Responder,
-    cancelled: Option<Cause>,
-    rule: BeforeStart,
+    cancelled: Option<BeforeStart>,
 ) -> Answer {
     let answer = || {
-        if cancelled.is_some() {
-            let skips = |rule| rule == BeforeStart::Skipped;
-            if skips(rule) || skips(handler.cancelled_before_start(request)) {
-                return Err(Failure::Cancelled);
-            }
+        let asked = |rule| match rule {
+            BeforeStart::Delivered => handler.cancelled_before_start(request),
+            rule => rule,
+        };
+        if cancelled.map(asked) == Some(BeforeStart::Skipped) {
+            return Err(Failure::Cancelled);
         }
         undoing(handler, request, responder)
     };

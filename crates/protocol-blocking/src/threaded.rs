@@ -54,7 +54,7 @@ pub use protocol_async::{Options, Trace, Way};
 use protocol_core::CloseReason;
 use serde::de::DeserializeOwned;
 
-use crate::handler::{BeforeStart, Handler};
+use crate::handler::Handler;
 use crate::park::{block_on, block_on_for};
 pub use server::{Served, Server};
 use threads::{Streams, open};
@@ -169,6 +169,6 @@ fn serve_here(incoming: &Incoming, handler: &(impl Handler + ?Sized)) -> CloseRe
         };
         let let_read = &mut || ();
         let work = AtWork { incoming, take_notification, let_read, responder: None, undoing: None };
-        work.serve(arrival, handler, BeforeStart::Delivered);
+        work.serve(arrival, handler);
     }
 }

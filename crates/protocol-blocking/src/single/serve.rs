@@ -80,12 +80,11 @@ impl<T: Transport> Host<T> {
     fn serve_arrived(&mut self, arrived: Arrived, handler: &(impl Handler + ?Sized)) {
         match arrived {
             Arrived::Request(handle, request) => {
-                let cancelled = self.endpoint.cause(handle);
+                // The endpoint has skipped those that the dialect has skipped.
+                let cancelled = self.endpoint.cause(handle).map(|_| BeforeStart::Delivered);
                 let undoing = Some(Undoing::default());
                 let responder = &mut AtWork { host: self, request: Some(handle), undoing };
-                // The endpoint has skipped those that the dialect has skipped.
-                let rule = BeforeStart::Delivered;
-                let answer = answer::answer(handler, &request, responder, cancelled, rule);
+                let answer = answer::answer(handler, &request, responder, cancelled);
                 let response = match &answer {
                     Ok(result) => Response::Result(result),
                     Err(failure) if self.endpoint.is_cancellation(handle, failure) => {
@@ -152,11 +151,7 @@ impl<T: Transport> Responder for AtWork<'_, T> {
         params: Option<&RawValue>,
         options: CallOptions,
     ) -> Result<Box<RawValue>, CallError> {
-        let options = match self.request {
-            Some(request) => options.parent(request),
-            None => options,
-        };
-        self.host.call(method, params, options)
+        self.host.call(method, params, options.parent(self.request))
     }
 
     fn undoing(&mut self) -> Option<&mut Undoing> {

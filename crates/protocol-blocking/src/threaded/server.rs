@@ -106,9 +106,8 @@ impl Server {
 
     fn start(self, streams: Streams, handler: Arc<dyn Handler + Send + Sync>) -> Served {
         let Self { options, workers, immediate } = self;
-        let rule = options.config.dialect.before_start;
         let (start, peer, incoming) = open(streams, options);
-        let desk = Arc::new(Desk::new(incoming, handler, immediate, rule));
+        let desk = Arc::new(Desk::new(incoming, handler, immediate));
         start(Some(desk.clone()));
         let work = |_| {
             let desk = desk.clone();
