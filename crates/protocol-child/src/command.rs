@@ -10,7 +10,7 @@ use crate::process::{Owner, Process};
 use crate::stderr::Stderr;
 
 /// A longer grace is this one: a moment after it can still be told.
-pub(crate) const LONGEST_GRACE: Duration = Duration::from_secs(365 * 24 * 60 * 60);
+const LONGEST_GRACE: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
 /// A command to spawn, and how its process is kept. A [`Command`] alone is one with every default.
 ///

@@ -18,7 +18,6 @@ use rustix::io::Errno;
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
 use rustix::process::{Pid, Signal, WaitOptions, getpid, set_child_subreaper, setsid, wait};
 
-use crate::command::LONGEST_GRACE;
 use crate::processes::{One, descendants, pid, send};
 
 /// The orders of a host, a byte each.
@@ -33,7 +32,6 @@ const AGAIN: Duration = Duration::from_millis(5);
 #[non_exhaustive]
 pub struct Supervision {
     /// The time that the process has to end when the host is gone, and once more after `SIGTERM`; 2 s.
-    /// At most a year.
     pub grace: Duration,
     /// The treatment of processes that have a session of their own, as `setsid` and Node's `detached` make
     /// one; [`Detached::End`].
@@ -112,7 +110,6 @@ pub fn supervise(
     // Nothing fails from here on: somebody has to end the process. `hear` reports a host that is gone.
     let _ = (writeln!(host, "started {process}"), begin.send(()));
     let Supervision { grace, detached } = *supervision;
-    let grace = grace.min(LONGEST_GRACE);
     let (process, named) = (pid(process), BTreeSet::new());
     let mut supervisor = Supervisor { process, is_running: true, host, grace, detached, named };
     supervisor.run(&events, ended);
@@ -192,6 +189,7 @@ impl Supervisor {
     fn run(&mut self, events: &Receiver<Event>, ended: &mut dyn FnMut(Ended)) {
         // The signals that follow by themselves once the host is gone.
         let mut left = vec![Signal::KILL, Signal::TERM];
+        // A grace that is too long for an instant never ends.
         let (mut due, mut is_killing) = (None::<Instant>, false);
         loop {
             let pause = match due {
@@ -206,7 +204,7 @@ impl Supervisor {
                     is_killing |= signal == Signal::KILL;
                     self.signal(signal, ended);
                 }
-                Ok(Event::HostGone) => due = Some(Instant::now() + self.grace),
+                Ok(Event::HostGone) => due = Instant::now().checked_add(self.grace),
                 Err(RecvTimeoutError::Timeout) => {}
             }
             if due.is_some_and(|at| at <= Instant::now()) {
@@ -214,7 +212,7 @@ impl Supervisor {
                     is_killing |= signal == Signal::KILL;
                     self.signal(signal, ended);
                 }
-                due = Some(Instant::now() + self.grace);
+                due = Instant::now().checked_add(self.grace);
             }
             if is_killing {
                 // One that is killed may just have started another.

@@ -346,7 +346,7 @@ mod tests {
         }
     }
 
-    /// Whoever wakes us because there is room again has us read on.
+    /// Once there is room, we are woken and read on.
     #[test]
     fn a_pong_leaves_once_there_is_room_though_nothing_else_is_sent() {
         let mut socket = Socket::new(Full::default(), StandingStill, Budgets::default());
