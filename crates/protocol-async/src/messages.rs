@@ -98,7 +98,7 @@ enum Receiving {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Sending {
     Open,
-    /// The peer reads no more. What it has already sent is still to be read.
+    /// The peer reads no more. Its last words are still to be read, for a time that the hub keeps (F34).
     Broken,
     /// Nothing is left to be sent, and our end is being closed.
     Closing,
@@ -156,12 +156,8 @@ where
     fn poll_receive(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let mut read = Poll::Pending;
         while self.left > 0 && self.receiving != Receiving::Ended {
-            match Pin::new(&mut self.transport).poll_next(cx) {
-                Poll::Ready(item) => self.receive(item),
-                // The peer reads no more, and what it had said before is read (F34).
-                Poll::Pending if self.sending == Sending::Broken => self.receive(None),
-                Poll::Pending => break,
-            }
+            let Poll::Ready(item) = Pin::new(&mut self.transport).poll_next(cx) else { break };
+            self.receive(item);
             read = Poll::Ready(());
         }
         read
@@ -238,8 +234,8 @@ where
 
     /// Begins to say goodbye, because nothing else is left to do.
     fn leave(&mut self) -> Turn {
-        if !self.output.is_empty() {
-            // It was given up in the middle, and closing would wait for the rest.
+        if !self.output.is_empty() || self.sending == Sending::Broken {
+            // Closing would wait for the rest of what was given up, and nobody reads a goodbye.
             return Turn::Over;
         }
         self.sending = Sending::Closing;

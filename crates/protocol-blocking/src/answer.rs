@@ -5,30 +5,40 @@ use std::time::Instant;
 
 use protocol_async::hooks::UndoStep;
 use protocol_async::{UndoEnd, Undone};
-use protocol_core::{Cause, Timestamp};
+use protocol_core::Timestamp;
 
-use crate::handler::{Answer, BeforeStart, Failure, Handler, Request, Responder, unless_it_panics};
+use crate::handler::{Answer, BeforeStart, Failure, Handler, Request, Responder};
+use crate::handler::{drop_panic, unless_it_panics};
 use crate::undo::Undo;
 
-/// Runs a handler on one request, unless that was cancelled already; a panic is an answer (B33).
+/// Runs a handler on one request, unless that was cancelled already: then there is the dialect's rule for it. A
+/// panic is an answer (B33).
 pub(crate) fn answer<H: Handler + ?Sized>(
     handler: &H,
     request: &Request,
     responder: &mut dyn Responder,
-    cancelled: Option<Cause>,
-    rule: BeforeStart,
+    cancelled: Option<BeforeStart>,
 ) -> Answer {
     let answer = || {
-        if cancelled.is_some() {
-            let skips = |rule| rule == BeforeStart::Skipped;
-            if skips(rule) || skips(handler.cancelled_before_start(request)) {
-                return Err(Failure::Cancelled);
-            }
+        let asked = |rule| match rule {
+            BeforeStart::Delivered => handler.cancelled_before_start(request),
+            rule => rule,
+        };
+        if cancelled.map(asked) == Some(BeforeStart::Skipped) {
+            return Err(Failure::Cancelled);
         }
         undoing(handler, request, responder)
     };
-    catch_unwind(AssertUnwindSafe(answer))
-        .unwrap_or_else(|panic| Err(Failure::panicked(&request.method, &*panic)))
+    contain(request, answer)
+}
+
+/// Runs a part of a handler. Its panic is a failure.
+fn contain<T>(request: &Request, part: impl FnOnce() -> Result<T, Failure>) -> Result<T, Failure> {
+    catch_unwind(AssertUnwindSafe(part)).unwrap_or_else(|panic| {
+        let failure = Failure::panicked(&request.method, &*panic);
+        drop_panic(panic);
+        Err(failure)
+    })
 }
 
 /// Runs a handler on one request, and undoes what it did if it fails.
@@ -40,8 +50,7 @@ fn undoing<H: Handler + ?Sized>(
     if let Some(undoing) = responder.undoing() {
         undoing.limits = handler.undo_limits();
     }
-    let answer = catch_unwind(AssertUnwindSafe(|| handler.request(request, responder)))
-        .unwrap_or_else(|panic| Err(Failure::panicked(&request.method, &*panic)));
+    let answer = contain(request, || handler.request(request, responder));
     let Some(undoing) = responder.undoing() else { return answer };
     let mut left = undoing.stack.end();
     if answer.is_ok() {
@@ -57,13 +66,12 @@ fn undoing<H: Handler + ?Sized>(
     // The clock of a step is the thread's: its time begins at zero.
     while let Some(UndoStep { step: Undo { step, .. }, number, due }) = left.next(Timestamp::ZERO) {
         let until = Instant::now() + due.since(Timestamp::ZERO);
-        let undone = catch_unwind(AssertUnwindSafe(|| step(until)))
-            .unwrap_or_else(|panic| Err(Failure::panicked(&request.method, &*panic)));
-        let mut undone = Undone::of(number, undone);
+        let mut undone = Undone::of(number, contain(request, || step(until)));
         if undone.is_done() && Instant::now() > until {
             undone.end = UndoEnd::OutOfTime;
         }
         let _ = unless_it_panics(|| handler.undone(request, &undone));
+        let _ = unless_it_panics(|| drop(undone));
     }
     answer
 }

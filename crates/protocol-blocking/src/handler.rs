@@ -1,5 +1,7 @@
 //! The handlers that a host writes, the same for every way of running them.
 
+use std::any::Any;
+use std::mem;
 use std::ops::ControlFlow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
@@ -231,23 +233,15 @@ pub(crate) fn report_failure<H: Handler + ?Sized>(
     });
 }
 
-/// Hands a notification to a handler; a panic ignores it.
-pub(crate) fn notify<H: Handler + ?Sized>(
-    handler: &H,
-    notification: &Notification,
-    responder: &mut dyn Responder,
-) -> ControlFlow<()> {
-    unless_it_panics(|| handler.notification(notification, responder))
-        .unwrap_or(ControlFlow::Continue(()))
-}
-
-/// Hands a violation to a handler; a panic ignores it.
-pub(crate) fn report<H: Handler + ?Sized>(handler: &H, violation: Violation, id: Option<&WireId>) {
-    let _ = unless_it_panics(|| handler.violation(violation, id));
-}
-
-/// `None` if it panics. The text of the panic is for our own log, which std has written already,
+/// Runs the host's code. Returns `None` if it panics. The panic hook has written the text of the panic, which is
 /// never for the peer.
 pub(crate) fn unless_it_panics<T>(run: impl FnOnce() -> T) -> Option<T> {
-    catch_unwind(AssertUnwindSafe(run)).ok()
+    catch_unwind(AssertUnwindSafe(run)).map_err(drop_panic).ok()
+}
+
+/// Drops the value of a panic, whose destructor is the host's too.
+pub(crate) fn drop_panic(panic: Box<dyn Any + Send>) {
+    if let Err(another) = catch_unwind(AssertUnwindSafe(|| drop(panic))) {
+        mem::forget(another);
+    }
 }

@@ -2,7 +2,8 @@
 //! call, cancel and serve.
 //!
 //! Over a pipe or a socket of this process, whoever responds writes, and the writer's thread only goes
-//! on where a write would block. A [`Server`] serves short methods on the thread that reads.
+//! on where a write would block. With callbacks, such as [`Options::trace`], that thread writes everything.
+//! A [`Server`] serves short methods on the thread that reads.
 //!
 //! The handles are those of [`protocol_async`]; here they are waited for by blocking a thread.
 //!
@@ -53,10 +54,10 @@ pub use protocol_async::{Options, Trace, Way};
 use protocol_core::CloseReason;
 use serde::de::DeserializeOwned;
 
-use crate::handler::{BeforeStart, Handler};
+use crate::handler::Handler;
 use crate::park::{block_on, block_on_for};
 pub use server::{Served, Server};
-use threads::{Streams, Threads};
+use threads::{Streams, open};
 use work::AtWork;
 
 /// Runs a connection over any byte streams, on three threads of its own.
@@ -111,8 +112,8 @@ pub fn unix(
 }
 
 fn start(streams: Streams, options: Options) -> (Peer, Incoming) {
-    let (threads, peer, incoming) = Threads::new(streams, options);
-    threads.start(None);
+    let (start, peer, incoming) = open(streams, options);
+    start(None);
     (peer, incoming)
 }
 
@@ -168,6 +169,6 @@ fn serve_here(incoming: &Incoming, handler: &(impl Handler + ?Sized)) -> CloseRe
         };
         let let_read = &mut || ();
         let work = AtWork { incoming, take_notification, let_read, responder: None, undoing: None };
-        work.serve(arrival, handler, BeforeStart::Delivered);
+        work.serve(arrival, handler);
     }
 }

@@ -20,6 +20,26 @@ fn a_request_is_answered_and_the_end_of_input_ends_it() {
     }
 }
 
+/// The request is cancelled by the end, so its handler is not run.
+#[test]
+fn g07_a_last_line_without_its_end_is_a_message() {
+    for runtime in RUNTIMES {
+        for message in [request(1, "echo", &json!([])), notification("last", &json!([]))] {
+            let mut server = Server::start(runtime);
+            server.wire.request(0, "echo", &json!([]));
+            assert_eq!(server.wire.receive()["id"], 0);
+            server.wire.write(message.as_bytes());
+            server.wire.hang_up();
+            if message.contains("last") {
+                assert_eq!(server.told(), "last", "{runtime:?}");
+            } else {
+                assert_eq!(server.wire.receive(), cancelled(1), "{runtime:?}");
+            }
+            assert_eq!(server.wait(), (CloseReason::PeerGone, vec![]), "{runtime:?}");
+        }
+    }
+}
+
 #[test]
 fn f21_the_host_is_told_why_params_do_not_fit_and_the_peer_only_where() {
     for runtime in RUNTIMES {
@@ -229,6 +249,29 @@ fn b33_a_panic_answers_its_own_request_and_harms_no_other() {
         server.wire.send([notification("panic", &json!([])), request(2, "echo", &json!([2]))]);
         assert_eq!(server.wire.receive()["result"], json!([2]), "{runtime:?}");
         assert_eq!(server.end(), (CloseReason::PeerGone, vec![]));
+    }
+}
+
+/// Values of the host's are dropped after the response, and by nobody else's thread.
+#[test]
+fn b33_a_destructor_that_panics_harms_no_other_request() {
+    for runtime in RUNTIMES {
+        let mut server = Server::start(runtime);
+        for id in 0..20 {
+            server.wire.send([notification("panic with a bomb", &json!([]))]);
+            for method in ["fail with a bomb", "panic with a bomb"] {
+                server.wire.request(id, method, &json!([]));
+                let response = server.wire.receive();
+                let expected = (&json!(id), &json!(-32603));
+                assert_eq!((&response["id"], &response["error"]["code"]), expected, "{runtime:?}");
+                assert!(server.told().starts_with(method), "{runtime:?}");
+            }
+            server.wire.request(id, "undo with a bomb", &json!([]));
+            assert_eq!(server.wire.receive(), cancelled(id), "{runtime:?}");
+            let undone = ["undo step 2 failed", "undo step 1 failed"];
+            assert_eq!([server.told(), server.told()], undone, "{runtime:?}");
+        }
+        assert_eq!(server.end(), (CloseReason::PeerGone, vec![]), "{runtime:?}");
     }
 }
 

@@ -189,6 +189,7 @@ impl Supervisor {
     fn run(&mut self, events: &Receiver<Event>, ended: &mut dyn FnMut(Ended)) {
         // The signals that follow by themselves once the host is gone.
         let mut left = vec![Signal::KILL, Signal::TERM];
+        // A grace that is too long for an instant never ends.
         let (mut due, mut is_killing) = (None::<Instant>, false);
         loop {
             let pause = match due {
@@ -203,7 +204,7 @@ impl Supervisor {
                     is_killing |= signal == Signal::KILL;
                     self.signal(signal, ended);
                 }
-                Ok(Event::HostGone) => due = Some(Instant::now() + self.grace),
+                Ok(Event::HostGone) => due = Instant::now().checked_add(self.grace),
                 Err(RecvTimeoutError::Timeout) => {}
             }
             if due.is_some_and(|at| at <= Instant::now()) {
@@ -211,7 +212,7 @@ impl Supervisor {
                     is_killing |= signal == Signal::KILL;
                     self.signal(signal, ended);
                 }
-                due = Some(Instant::now() + self.grace);
+                due = Instant::now().checked_add(self.grace);
             }
             if is_killing {
                 // One that is killed may just have started another.

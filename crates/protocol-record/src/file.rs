@@ -31,7 +31,7 @@ impl Rotating {
     ///
     /// # Errors
     ///
-    /// Another recorder writes that file, others can read it, or nobody reads it and it is a pipe.
+    /// Another recorder writes that file, others can read it, it is a link that leads nowhere, or a pipe that nobody reads.
     pub(crate) fn create(path: PathBuf, most: u64, keep: usize) -> io::Result<Self> {
         let kind = match fs::metadata(&path) {
             Ok(there) if !there.is_file() => FileKind::Device,
@@ -54,7 +54,15 @@ impl Rotating {
                 Err(error) => return Err(error),
             }
             let older = match OpenOptions::new().write(true).open(&self.path) {
-                Err(error) if error.kind() == ErrorKind::NotFound => continue,
+                Err(error) if error.kind() == ErrorKind::NotFound => {
+                    if self.path.is_symlink() {
+                        return Err(io::Error::new(
+                            error.kind(),
+                            "it is a link that leads nowhere",
+                        ));
+                    }
+                    continue;
+                }
                 older => older?,
             };
             lock(&older)?;

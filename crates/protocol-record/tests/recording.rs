@@ -327,6 +327,16 @@ fn f108_a_file_that_others_can_read_is_refused_with_the_command_that_mends_it() 
 
 #[cfg(unix)]
 #[test]
+fn f108_a_link_that_leads_nowhere_is_refused() {
+    let path = directory("link").join("r.jsonl");
+    std::os::unix::fs::symlink("nowhere", &path).unwrap();
+    let refused = Recording::start(Settings::new(&path)).unwrap_err();
+    assert_eq!(refused.to_string(), "it is a link that leads nowhere");
+    assert!(path.is_symlink() && !path.exists());
+}
+
+#[cfg(unix)]
+#[test]
 fn f108_a_pipe_that_nobody_reads_is_not_waited_for() {
     let path = directory("fifo").join("fifo");
     let made = std::process::Command::new("mkfifo").arg(&path).status();

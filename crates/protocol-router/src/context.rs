@@ -213,6 +213,20 @@ impl<S, F: Form> Context<S, F> {
         self.notify(&rule.method, params).await
     }
 
+    /// Polls some work inside the request's span. Its panic is a failure.
+    pub(crate) fn poll_contained<T>(
+        &self,
+        work: &mut (impl Future<Output = Result<T, Failure>> + Unpin),
+        task: &mut task::Context<'_>,
+    ) -> Poll<Result<T, Failure>> {
+        let poll = || self.asked.span.inside(|| Pin::new(work).poll(task));
+        catch_unwind(AssertUnwindSafe(poll)).unwrap_or_else(|panic| {
+            let failure = Failure::panicked(self.method(), &*panic);
+            catch_panic(|| drop(panic));
+            Poll::Ready(Err(failure))
+        })
+    }
+
     /// Reports trouble with this request, inside its span.
     pub(crate) fn report(&self, trouble: &Trouble<'_>) {
         self.asked.span.inside(|| self.asked.shared.report(trouble));
@@ -267,9 +281,7 @@ impl<S, F: Form, T> Future for Contained<S, F, Result<T, Failure>> {
 
     fn poll(self: Pin<&mut Self>, task: &mut task::Context<'_>) -> Poll<Self::Output> {
         let Self { work, cx } = self.get_mut();
-        let poll = || cx.asked.span.inside(|| Pin::new(work).poll(task));
-        catch_unwind(AssertUnwindSafe(poll))
-            .unwrap_or_else(|panic| Poll::Ready(Err(Failure::panicked(cx.method(), &*panic))))
+        cx.poll_contained(work, task)
     }
 }
 

@@ -6,7 +6,6 @@
 use std::future::Future;
 use std::sync::Arc;
 
-use async_lock::Semaphore;
 use protocol_async::hooks::{catch_panic, written};
 use protocol_async::{Answer, Arrival, Failure, Method, MethodName};
 use serde::Serialize;
@@ -17,6 +16,7 @@ use crate::context::{Contained, Context, Done, Kind};
 use crate::form::{Form, Local, Threads};
 use crate::router::RouterOf;
 use crate::routes::{Next, Served};
+use crate::turns::Turns;
 
 macro_rules! handlers {
     ($form:ty $(, $send:ident, $sync:ident)?) => {
@@ -176,9 +176,9 @@ macro_rules! handlers {
             /// as cancelled at once. The turn of a request ends before the steps that
             /// [undo](Context::undo_with) it; [`at_most`](Self::at_most) counts those too.
             pub fn limit(self, requests: usize) -> Self {
-                let turns = Arc::new(Semaphore::new(requests));
+                let turns = Arc::new(Turns::new(requests));
                 self.layer(async move |cx: Context<S, $form>, next: Next<S, $form>| {
-                    let _turn = cx.cancellation().unless_cancelled(turns.acquire()).await?;
+                    let _turn = cx.cancellation().unless_cancelled(turns.take()).await?;
                     next.run(cx).await
                 })
             }

@@ -154,6 +154,7 @@ mod router;
 mod routes;
 mod serving;
 mod trouble;
+mod turns;
 mod undo;
 
 pub use context::{Context, LocalContext};

@@ -10,7 +10,7 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use futures_util::task::AtomicWaker;
-use protocol_async::hooks::{RequestSpan, ReturnSlot};
+use protocol_async::hooks::{RequestSpan, ReturnSlot, catch_panic};
 use protocol_async::{
     Answer, Arrival, Incoming, MethodName, Notification, Request, Responder, RpcError,
 };
@@ -235,6 +235,18 @@ impl<S, F: Form> Job<S, F> {
             Self::Other(kind, _) | Self::Undo(kind, _) => *kind,
         }
     }
+
+    fn poll_job(&mut self, kind: Kind, task: &mut task::Context<'_>) -> Poll<()> {
+        let undoing = match self {
+            Self::Request(job) => ready!(poll_request(job, task)),
+            Self::Other(_, job) => ready!(poll_other(job, kind, task)),
+            Self::Undo(_, undoing) => return undoing.poll_unpin(task),
+        };
+        let Some(mut undoing) = undoing else { return Poll::Ready(()) };
+        let undone = undoing.poll_unpin(task);
+        *self = Self::Undo(kind, Box::new(undoing));
+        undone
+    }
 }
 
 impl<S, F: Form> Future for Job<S, F> {
@@ -242,15 +254,10 @@ impl<S, F: Form> Future for Job<S, F> {
 
     fn poll(mut self: Pin<&mut Self>, task: &mut task::Context<'_>) -> Poll<Kind> {
         let kind = self.kind();
-        let undoing = match &mut *self {
-            Self::Request(job) => ready!(poll_request(job, task)),
-            Self::Other(_, job) => ready!(poll_other(job, kind, task)),
-            Self::Undo(_, undoing) => return undoing.poll_unpin(task).map(|()| kind),
-        };
-        let Some(mut undoing) = undoing else { return Poll::Ready(kind) };
-        let undone = undoing.poll_unpin(task);
-        *self = Self::Undo(kind, Box::new(undoing));
-        undone.map(|()| kind)
+        // A destructor of the host's that panics ends this work and no other.
+        let mut polled = Poll::Ready(());
+        catch_panic(|| polled = self.poll_job(kind, task));
+        polled.map(|()| kind)
     }
 }
 

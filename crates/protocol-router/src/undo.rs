@@ -1,7 +1,6 @@
 //! Undoing what some work has done: its steps run after the work has failed.
 
 use std::future::Future;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::{MutexGuard, PoisonError};
 use std::task::{self, Poll};
@@ -9,7 +8,7 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use protocol_async::hooks::{Sleep, UndoStack, UndoStep, Unwinding, catch_panic};
-use protocol_async::{Answer, Failure, Responder, UndoEnd, UndoRefused, Undone};
+use protocol_async::{Answer, Responder, UndoEnd, UndoRefused, Undone};
 use protocol_core::Timestamp;
 
 use crate::context::{Contained, Context, Done, Kind};
@@ -92,7 +91,7 @@ impl<S, F: Form, T> Contained<S, F, T> {
 impl<S, F: Form> Undoing<S, F> {
     fn respond(&mut self) {
         if let Some((responder, answer)) = self.response.take() {
-            responder.answer(answer);
+            catch_panic(|| responder.answer(answer));
         }
     }
 
@@ -117,10 +116,7 @@ impl<S, F: Form> Future for Undoing<S, F> {
                 return Poll::Ready(());
             };
             let (cx, number) = (&this.cx, *number);
-            let poll = || cx.asked.span.inside(|| work.poll_unpin(task));
-            let polled = catch_unwind(AssertUnwindSafe(poll))
-                .unwrap_or_else(|panic| Poll::Ready(Err(Failure::panicked(cx.method(), &*panic))));
-            let undone = match polled {
+            let undone = match cx.poll_contained(work, task) {
                 Poll::Ready(done) => Undone::of(number, done),
                 Poll::Pending if time.poll_unpin(task).is_pending() => return Poll::Pending,
                 Poll::Pending => Undone::new(number, UndoEnd::OutOfTime),
@@ -138,6 +134,7 @@ impl<S, F: Form> Future for Undoing<S, F> {
                 // The peer does not wait for steps that hang.
                 this.respond();
             }
+            catch_panic(|| drop(undone));
         }
     }
 }

@@ -225,3 +225,33 @@ async fn f87_no_guess_is_made_about_what_a_handler_waits_for() {
     far.expect(&[&result(1, "null")]).await;
     far.expect(&["went on"]).await;
 }
+
+/// Each request is done before the one that waited longest has been polled again.
+#[tokio::test]
+async fn f86_a_limit_lets_requests_through_in_the_order_of_the_wire() {
+    let (incoming, mut far) = against_far();
+    let notes = Notes::default();
+    let note = notes.clone();
+    let router = Router::with_state(Semaphore::new(0))
+        .request("work", async move |(n,): (usize,), cx| {
+            note.note(n.to_string());
+            if n < 3 {
+                cx.state().acquire().await.unwrap().forget();
+            }
+            Ok(n)
+        })
+        .limit(2)
+        .notification("open", async |(n,): (usize,), cx| {
+            cx.state().add_permits(n);
+            Ok(())
+        });
+    tokio::spawn(async move { router.serve(&incoming).await });
+    let mut messages: Vec<_> = (1..6).map(|n| request(n, "work")).collect();
+    messages.push(notification("open", 2));
+    messages.extend((6..20).map(|n| request(n, "work")));
+    far.send(&messages).await;
+    for _ in 1..20 {
+        far.line().await;
+    }
+    assert_eq!(notes.all(), (1..20).map(|n| n.to_string()).collect::<Vec<_>>());
+}

@@ -43,7 +43,8 @@ pub struct ListenerLimits {
     /// The longest silence after that; 30 s.
     pub ping_time: Duration,
     /// After so long without a message either way, pings and pongs aside, a connection is ended; 1 hour.
-    /// While a request or a call is in flight it is not, for that may take a person's time. `None`: never.
+    /// While a request or a call is in flight it is not, for that may take a person's time. At least 10 ms;
+    /// `None`: never.
     pub idle_time: Option<Duration>,
 }
 

@@ -141,6 +141,22 @@ where
     }
 }
 
+impl<S, T> Socket<S, T>
+where
+    S: Stream<Item = Result<Message, Error>> + Sink<Message, Error = Error> + Unpin,
+{
+    /// Reads, which answers pings as far as there is room for pongs.
+    fn poll_inner(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Message, Error>>> {
+        let Self { inner: Some(inner), owes_pongs, .. } = self else { return Poll::Ready(None) };
+        let polled = Pin::new(&mut *inner).poll_next(cx);
+        if polled.is_pending() && *owes_pongs {
+            // An error shows again when it is read.
+            *owes_pongs = Pin::new(inner).poll_flush(cx).is_pending();
+        }
+        polled
+    }
+}
+
 /// Without what it holds: messages on their way hold secrets.
 impl<S, T> fmt::Debug for Socket<S, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -160,8 +176,7 @@ where
             return Poll::Ready(Some(Ok(message)));
         }
         loop {
-            let Some(inner) = &mut self.inner else { return Poll::Ready(None) };
-            let error = match ready!(Pin::new(inner).poll_next(cx)) {
+            let error = match ready!(self.poll_inner(cx)) {
                 Some(Ok(message @ (Message::Text(_) | Message::Binary(_)))) => {
                     let message = message.into_data();
                     if message.len() <= TURN {
@@ -267,5 +282,78 @@ fn into_io(error: Error) -> io::Error {
             io::Error::new(io::ErrorKind::ConnectionReset, error)
         }
         _ => io::Error::new(io::ErrorKind::InvalidData, error),
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+mod tests {
+    use std::future::{Ready, ready};
+
+    use protocol_core::Timestamp;
+
+    use super::*;
+
+    #[derive(Clone)]
+    struct StandingStill;
+
+    impl Timer for StandingStill {
+        type Sleep = Ready<()>;
+
+        fn now(&self) -> Timestamp {
+            Timestamp::ZERO
+        }
+
+        fn sleep_until(&self, _: Timestamp) -> Ready<()> {
+            ready(())
+        }
+    }
+
+    /// A WebSocket that has a ping to read, and room for its pong only when it is flushed for the third time.
+    #[derive(Default)]
+    struct Full {
+        is_read: bool,
+        flushes: usize,
+    }
+
+    impl Stream for Full {
+        type Item = Result<Message, Error>;
+
+        fn poll_next(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+            let is_read = std::mem::replace(&mut self.is_read, true);
+            if is_read { Poll::Pending } else { Poll::Ready(Some(Ok(Message::Ping(Bytes::new())))) }
+        }
+    }
+
+    impl Sink<Message> for Full {
+        type Error = Error;
+
+        fn poll_ready(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Result<(), Error>> {
+            Poll::Ready(Ok(()))
+        }
+
+        fn start_send(self: Pin<&mut Self>, _: Message) -> Result<(), Error> {
+            Ok(())
+        }
+
+        fn poll_flush(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Result<(), Error>> {
+            self.flushes += 1;
+            if self.flushes < 3 { Poll::Pending } else { Poll::Ready(Ok(())) }
+        }
+
+        fn poll_close(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Result<(), Error>> {
+            Poll::Ready(Ok(()))
+        }
+    }
+
+    /// Once there is room, we are woken and read on.
+    #[test]
+    fn a_pong_leaves_once_there_is_room_though_nothing_else_is_sent() {
+        let mut socket = Socket::new(Full::default(), StandingStill, Budgets::default());
+        let mut cx = Context::from_waker(std::task::Waker::noop());
+        for flushes in [1, 2, 3, 3, 3] {
+            assert!(Pin::new(&mut socket).poll_next(&mut cx).is_pending());
+            assert_eq!(socket.inner.as_ref().unwrap().flushes, flushes);
+        }
     }
 }

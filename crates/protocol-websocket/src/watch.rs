@@ -7,6 +7,9 @@ use protocol_core::Timestamp;
 use crate::eviction::Eviction;
 use crate::limits::ListenerLimits;
 
+/// A row that is due at once would begin again without end.
+const SHORTEST_IDLE: Duration = Duration::from_millis(10);
+
 /// The times of one connection. Each row is due so long after something:
 ///
 /// | after | a time of | then |
@@ -36,7 +39,9 @@ pub(crate) enum Due {
 }
 
 impl Watch {
-    pub(crate) const fn new(limits: ListenerLimits, now: Timestamp) -> Self {
+    pub(crate) fn new(limits: ListenerLimits, now: Timestamp) -> Self {
+        let idle_time = limits.idle_time.map(|time| time.max(SHORTEST_IDLE));
+        let limits = ListenerLimits { idle_time, ..limits };
         Self { limits, heard: now, pinged: None, unfinished: None, unread: None, message: now }
     }
 

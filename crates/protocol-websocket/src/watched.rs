@@ -28,6 +28,8 @@ pub(crate) struct Watched<S, T: Timer> {
     read: usize,
     /// Whether there was no room for a frame when that was asked for last.
     is_full: bool,
+    /// Whether a ping of ours may not have left.
+    owes_ping: bool,
 }
 
 impl<S, T: Timer> Watched<S, T> {
@@ -38,7 +40,8 @@ impl<S, T: Timer> Watched<S, T> {
         work: Work,
         timer: T,
     ) -> Self {
-        Self { inner, meter, watch, work, timer, sleep: None, read: 0, is_full: false }
+        let (sleep, read, is_full, owes_ping) = (None, 0, false, false);
+        Self { inner, meter, watch, work, timer, sleep, read, is_full, owes_ping }
     }
 }
 
@@ -109,10 +112,8 @@ where
         let mut inner = Pin::new(&mut self.inner);
         if let Poll::Ready(ready) = inner.as_mut().poll_ready(cx) {
             ready?;
-            inner.as_mut().start_send(Message::Ping(Bytes::new()))?;
-            if let Poll::Ready(flushed) = inner.poll_flush(cx) {
-                flushed?;
-            }
+            inner.start_send(Message::Ping(Bytes::new()))?;
+            self.owes_ping = true;
         }
         Ok(())
     }
@@ -137,7 +138,14 @@ where
                 }
                 Poll::Ready(item)
             }
-            Poll::Pending => this.poll_watch(now, cx).map(|error| Some(Err(error))),
+            Poll::Pending => {
+                let ended = this.poll_watch(now, cx);
+                if this.owes_ping {
+                    // An error shows again when it is read.
+                    this.owes_ping = Pin::new(&mut this.inner).poll_flush(cx).is_pending();
+                }
+                ended.map(|error| Some(Err(error)))
+            }
         }
     }
 }
@@ -190,6 +198,9 @@ mod tests {
     use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
     use std::time::Duration;
 
+    use protocol_async::hub::Hub;
+    use protocol_core::{Config, Dialect};
+
     use super::*;
     use crate::limits::ListenerLimits;
     use crate::meter::Unfinished;
@@ -203,6 +214,8 @@ mod tests {
         is_full: Arc<AtomicBool>,
         /// Bytes do not leave, though there is room for more.
         is_stuck: Arc<AtomicBool>,
+        /// The number of flushes after which everything had left.
+        flushes: Arc<AtomicU32>,
     }
 
     impl Timer for World {
@@ -237,7 +250,11 @@ mod tests {
         }
 
         fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
-            if self.is_stuck.load(Relaxed) { Poll::Pending } else { self.poll_ready(cx) }
+            if self.is_stuck.load(Relaxed) {
+                return Poll::Pending;
+            }
+            self.flushes.fetch_add(1, Relaxed);
+            self.poll_ready(cx)
         }
 
         fn poll_close(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
@@ -305,6 +322,39 @@ mod tests {
             if second % 9 == 0 {
                 Pin::new(&mut watched).start_send(Message::text("{}")).unwrap();
             }
+            assert!(Pin::new(&mut watched).poll_next(&mut cx).is_pending());
+        }
+    }
+
+    #[test]
+    fn f47_a_ping_leaves_once_it_can_though_nothing_else_is_sent() {
+        let world = World::default();
+        let ping_every = Some(SECOND);
+        let limits = ListenerLimits { ping_every, ..ListenerLimits::DEFAULT };
+        let mut watched = watched(&world, limits);
+        let mut cx = Context::from_waker(std::task::Waker::noop());
+        for (second, flushes) in [(0, 0), (1, 0), (2, 0), (3, 1), (4, 1)] {
+            world.seconds.store(second, Relaxed);
+            world.is_stuck.store(second < 3, Relaxed);
+            assert!(Pin::new(&mut watched).poll_next(&mut cx).is_pending());
+            assert_eq!(world.flushes.load(Relaxed), flushes, "second {second}");
+        }
+    }
+
+    /// Its idle time is over at once, and begins again as long as it works.
+    #[test]
+    fn f47_a_client_that_works_is_not_idle_however_short_the_idle_time() {
+        let now = || Timestamp::ZERO;
+        let (_hub, peer, _incoming) = Hub::new(Config::client(Dialect::ACP_V1), now);
+        let _call = peer.call::<()>("work", ());
+        let world = World::default();
+        let idle_time = Some(Duration::ZERO);
+        let limits = ListenerLimits { ping_every: None, idle_time, ..ListenerLimits::DEFAULT };
+        let mut watched = watched(&world, limits);
+        watched.work.of(&peer);
+        let mut cx = Context::from_waker(std::task::Waker::noop());
+        for second in 0..10 {
+            world.seconds.store(second, Relaxed);
             assert!(Pin::new(&mut watched).poll_next(&mut cx).is_pending());
         }
     }

@@ -11,7 +11,8 @@ use serde_json::value::RawValue;
 use super::host::{Endpoint, Host, Reading};
 use super::transport::Transport;
 use crate::answer;
-use crate::handler::{self, BeforeStart, Cancelled, Handler, Notification, Responder};
+use crate::handler::{BeforeStart, Cancelled, Handler, Notification, Responder};
+use crate::handler::{report_failure, unless_it_panics};
 use crate::undo::Undoing;
 
 impl<T: Transport> Host<T> {
@@ -71,21 +72,26 @@ impl<T: Transport> Host<T> {
             return false;
         }
         let Some(arrived) = self.with(Endpoint::take) else { return false };
+        // A panic of the host's code or of its destructors ends here.
+        let _ = unless_it_panics(|| self.serve_arrived(arrived, handler));
+        true
+    }
+
+    fn serve_arrived(&mut self, arrived: Arrived, handler: &(impl Handler + ?Sized)) {
         match arrived {
             Arrived::Request(handle, request) => {
-                let cancelled = self.endpoint.cause(handle);
+                // The endpoint has skipped those that the dialect has skipped.
+                let cancelled = self.endpoint.cause(handle).map(|_| BeforeStart::Delivered);
                 let undoing = Some(Undoing::default());
                 let responder = &mut AtWork { host: self, request: Some(handle), undoing };
-                // The endpoint has skipped those that the dialect has skipped.
-                let rule = BeforeStart::Delivered;
-                let answer = answer::answer(handler, &request, responder, cancelled, rule);
+                let answer = answer::answer(handler, &request, responder, cancelled);
                 let response = match &answer {
                     Ok(result) => Response::Result(result),
                     Err(failure) if self.endpoint.is_cancellation(handle, failure) => {
                         Response::Cancelled
                     }
                     Err(failure) => {
-                        handler::report_failure(handler, &request, failure);
+                        report_failure(handler, &request, failure);
                         failure.as_response()
                     }
                 };
@@ -93,14 +99,13 @@ impl<T: Transport> Host<T> {
             }
             Arrived::Notification(notification) => {
                 let responder = &mut AtWork { host: self, request: None, undoing: None };
-                if handler::notify(handler, &notification, responder).is_break() {
+                if handler.notification(&notification, responder).is_break() {
                     self.shutdown(Shutdown::CancelAll);
                 }
             }
-            Arrived::Violation(violation, id) => handler::report(handler, violation, id.as_ref()),
+            Arrived::Violation(violation, id) => handler.violation(violation, id.as_ref()),
             Arrived::Missed(_) => {}
         }
-        true
     }
 }
 
@@ -146,11 +151,7 @@ impl<T: Transport> Responder for AtWork<'_, T> {
         params: Option<&RawValue>,
         options: CallOptions,
     ) -> Result<Box<RawValue>, CallError> {
-        let options = match self.request {
-            Some(request) => options.parent(request),
-            None => options,
-        };
-        self.host.call(method, params, options)
+        self.host.call(method, params, options.parent(self.request))
     }
 
     fn undoing(&mut self) -> Option<&mut Undoing> {

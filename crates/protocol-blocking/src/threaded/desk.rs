@@ -7,7 +7,6 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
 use protocol_async::{Arrival, Incoming};
-use protocol_core::BeforeStart;
 
 use super::work::AtWork;
 use crate::handler::{Handler, Notification};
@@ -20,7 +19,6 @@ pub(super) struct Desk {
     incoming: Incoming,
     handler: Arc<dyn Handler + Send + Sync>,
     immediate: HashSet<Box<str>>,
-    rule: BeforeStart,
     board: Mutex<Board>,
     /// Wakes a worker that sleeps.
     left: Condvar,
@@ -43,10 +41,9 @@ impl Desk {
         incoming: Incoming,
         handler: Arc<dyn Handler + Send + Sync>,
         immediate: HashSet<Box<str>>,
-        rule: BeforeStart,
     ) -> Self {
         let (board, left) = Default::default();
-        Self { incoming, handler, immediate, rule, board, left }
+        Self { incoming, handler, immediate, board, left }
     }
 
     /// Serves as a worker, until nothing can arrive.
@@ -173,10 +170,10 @@ impl Desk {
     }
 
     fn serve(&self, arrival: Arrival, let_read: &mut (dyn FnMut() + '_)) {
-        let Self { incoming, handler, rule, .. } = self;
+        let incoming = &self.incoming;
         let take_notification = &|method: &str| self.take_notification(method);
         let work = AtWork { incoming, take_notification, let_read, responder: None, undoing: None };
-        work.serve(arrival, &**handler, *rule);
+        work.serve(arrival, &*self.handler);
     }
 }
 

@@ -40,9 +40,11 @@ impl Reading {
                 self = kept;
             }
             self.wait_for_memory();
-            if self.hub.is_closed() || !self.read() {
+            // The end of the input may be a message too, which is served first.
+            if self.hub.is_closed() {
                 return;
             }
+            self.read();
         }
     }
 
@@ -58,8 +60,8 @@ impl Reading {
         }
     }
 
-    /// Reads once, and reports whether there may be more.
-    fn read(&mut self) -> bool {
+    /// Reads once. The end of the input closes the connection.
+    fn read(&mut self) {
         let Self { hub, reader, room, input, pause, .. } = self;
         let read = input.fill(*room, |room| unless_it_panics(|| reader.read(room)));
         match read {
@@ -68,12 +70,17 @@ impl Reading {
                 *pause = Pause::default();
                 let _ = hub.receive(input);
             }
-            ended => {
-                hub.finish(input, ended.err().as_ref());
-                return false;
-            }
+            ended => hub.finish(input, ended.err().as_ref()),
         }
-        true
+    }
+}
+
+/// Nobody else can read, so the connection ends if it is lost on the way to another thread.
+impl Drop for Reading {
+    fn drop(&mut self) {
+        if !self.hub.is_closed() {
+            self.hub.finish(&self.input, Some(&io::Error::other("no thread reads any more")));
+        }
     }
 }
 
@@ -99,5 +106,25 @@ impl Pause {
     pub(super) fn take(&mut self) {
         thread::sleep(self.0);
         self.0 = (2 * self.0).clamp(Duration::from_micros(100), Self::LONGEST);
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+mod tests {
+    use protocol_async::Options;
+    use protocol_core::{Config, Dialect, Timestamp};
+
+    use super::*;
+    use crate::park::block_on;
+
+    #[test]
+    fn g07_a_connection_that_no_thread_reads_any_more_is_closed() {
+        let options = Options::new(Config::server(Dialect::JSON_RPC));
+        let (hub, peer, _incoming) = Hub::new(options, || Timestamp::ZERO);
+        let (hub, reader, input) = (Arc::new(hub), Box::new(io::empty()), InputBuffer::new());
+        let call = peer.call::<()>("work", ());
+        drop(Reading { hub, reader, room: 1, input, desk: None, pause: Pause::default() });
+        assert!(block_on(call).unwrap_err().to_string().contains("no thread reads any more"));
     }
 }

@@ -8,7 +8,7 @@ use std::thread::{self, JoinHandle};
 use protocol_async::{Closed, Options, Peer};
 
 use super::desk::Desk;
-use super::threads::{Streams, Threads};
+use super::threads::{Streams, open};
 use crate::handler::Handler;
 use crate::park::block_on;
 
@@ -108,10 +108,9 @@ impl Server {
 
     fn start(self, streams: Streams, handler: Arc<dyn Handler + Send + Sync>) -> Served {
         let Self { options, workers, immediate } = self;
-        let rule = options.config.dialect.before_start;
-        let (threads, peer, incoming) = Threads::new(streams, options);
-        let desk = Arc::new(Desk::new(incoming, handler, immediate, rule));
-        threads.start(Some(desk.clone()));
+        let (start, peer, incoming) = open(streams, options);
+        let desk = Arc::new(Desk::new(incoming, handler, immediate));
+        start(Some(desk.clone()));
         let work = |_| {
             let desk = desk.clone();
             thread::spawn(move || desk.work())

@@ -61,27 +61,21 @@ impl Streams {
     }
 }
 
-/// The threads of a connection, which are still to be started.
-pub(super) struct Threads {
-    hub: Arc<Hub>,
-    clock: Clock,
+/// Makes a connection. The function that is returned starts its threads.
+///
+/// The streams are shut down once nothing is to be read or written any more, though a thread may be stuck in
+/// either.
+pub(super) fn open(
     streams: Streams,
-    pipe_bytes: usize,
-}
-
-impl Threads {
-    pub(super) fn new(streams: Streams, options: Options) -> (Self, Peer, Incoming) {
-        let clock = Clock::start();
-        let pipe_bytes = options.pipe_bytes.max(1);
-        let (hub, peer, incoming) = Hub::new(options, move || clock.now());
-        (Self { hub: Arc::new(hub), clock, streams, pipe_bytes }, peer, incoming)
-    }
-
-    /// Starts them. The streams are shut down once nothing is to be read or written any more, though a
-    /// thread may be stuck in either.
-    pub(super) fn start(self, desk: Option<Arc<Desk>>) {
-        let Self { hub, clock, streams: Streams { reader, sink, end }, pipe_bytes: room } = self;
-        let (input, pause) = (InputBuffer::new(), Pause::default());
+    options: Options,
+) -> (impl FnOnce(Option<Arc<Desk>>), Peer, Incoming) {
+    let (clock, room) = (Clock::start(), options.pipe_bytes.max(1));
+    let Options { trace, observer, noise, .. } = &options;
+    let has_callbacks = trace.is_some() || observer.is_some() || noise.is_some();
+    let (hub, peer, incoming) = Hub::new(options, move || clock.now());
+    let start = move |desk: Option<Arc<Desk>>| {
+        let Streams { reader, sink, end } = streams;
+        let (hub, input, pause) = (Arc::new(hub), InputBuffer::new(), Pause::default());
         let reading = Reading { hub: hub.clone(), reader, room, input, desk: desk.clone(), pause };
         let timing = hub.clone();
         thread::spawn(move || reading.run());
@@ -90,8 +84,9 @@ impl Threads {
             desk.iter().for_each(|desk| desk.close());
             end();
         });
-        thread::spawn(move || writing::write(hub, sink));
-    }
+        thread::spawn(move || writing::write(hub, sink, has_callbacks));
+    };
+    (start, peer, incoming)
 }
 
 /// Fires the timers until nothing can come any more. Apart from the writer, which may be stuck in a
@@ -100,6 +95,8 @@ fn keep_time(hub: &Hub, clock: Clock) {
     let parker = Parker::new();
     let waker = parker.unparker().into();
     loop {
+        // What happens before the waker is there wakes nobody, and is seen by the second call.
+        let _ = hub.poll_timers(&waker);
         let due = hub.poll_timers(&waker);
         // Asked once the waker is there, so that an end after this wakes us.
         if hub.is_over() {

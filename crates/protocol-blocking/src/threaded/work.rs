@@ -1,14 +1,14 @@
 //! A handler at work on one of our threads.
 
-use std::thread;
 use std::time::Duration;
 
-use protocol_async::{Arrival, CallError, Incoming};
+use protocol_async::{Arrival, CallError, Cancellation, Incoming};
 use protocol_core::{CallOptions, Refusal, Shutdown};
 use serde_json::value::RawValue;
 
 use crate::answer;
-use crate::handler::{self, BeforeStart, Cancelled, Handler, Notification, Responder};
+use crate::handler::{Cancelled, Handler, Notification, Responder};
+use crate::handler::{report_failure, unless_it_panics};
 use crate::park::{block_on, block_on_for};
 use crate::undo::Undoing;
 
@@ -27,57 +27,54 @@ pub(super) struct AtWork<'s, 'r> {
 }
 
 impl AtWork<'_, '_> {
-    /// Serves one arrival.
-    pub(super) fn serve(
-        mut self,
-        arrival: Arrival,
-        handler: &(impl Handler + ?Sized),
-        rule: BeforeStart,
-    ) {
+    /// Serves one arrival. A panic of the host's code or of its destructors ends with it.
+    pub(super) fn serve(self, arrival: Arrival, handler: &(impl Handler + ?Sized)) {
+        let _ = unless_it_panics(|| self.serve_arrival(arrival, handler));
+    }
+
+    fn serve_arrival(mut self, arrival: Arrival, handler: &(impl Handler + ?Sized)) {
         match arrival {
             Arrival::Request(request, responder) => {
-                let cancelled = responder.cancellation().cause();
+                let cancelled = responder.is_cancelled().then(|| responder.peer().dialect());
+                let rule = cancelled.map(|dialect| dialect.before_start);
                 let undoing = Some(Undoing::default());
                 let at_work = &mut AtWork { responder: Some(&responder), undoing, ..self };
                 let answer = responder.in_span(|| {
-                    let answer = answer::answer(handler, &request, at_work, cancelled, rule);
-                    match &answer {
-                        Err(failure) if !responder.is_cancellation(failure) => {
-                            handler::report_failure(handler, &request, failure);
-                        }
-                        _ => {}
+                    let answer = answer::answer(handler, &request, at_work, rule);
+                    let failure = answer.as_ref().err();
+                    if let Some(failure) = failure.filter(|it| !responder.is_cancellation(it)) {
+                        report_failure(handler, &request, failure);
                     }
                     answer
                 });
                 responder.answer(answer);
             }
             Arrival::Notification(notification) => {
-                let flow = handler::notify(handler, &notification, &mut self);
+                let flow = handler.notification(&notification, &mut self);
                 if flow.is_break() {
                     self.incoming.peer().shutdown(Shutdown::CancelAll);
                 }
             }
-            Arrival::Violation { violation, id } => {
-                handler::report(handler, violation, id.as_ref());
-            }
+            Arrival::Violation { violation, id } => handler.violation(violation, id.as_ref()),
             _ => {}
         }
+    }
+
+    /// Returns the marker of the request. That of a notification is never set.
+    fn marker(&self) -> Cancellation {
+        self.responder.map(protocol_async::Responder::cancellation).unwrap_or_default()
     }
 }
 
 impl Responder for AtWork<'_, '_> {
     fn checkpoint(&mut self) -> Result<(), Cancelled> {
         (self.let_read)();
-        self.responder.map_or(Ok(()), |responder| responder.cancellation().checkpoint())
+        self.marker().checkpoint()
     }
 
     fn sleep(&mut self, duration: Duration) -> Result<(), Cancelled> {
         (self.let_read)();
-        let Some(responder) = self.responder else {
-            thread::sleep(duration);
-            return Ok(());
-        };
-        let mut cancelled = responder.cancellation().cancelled();
+        let mut cancelled = self.marker().cancelled();
         block_on_for(&mut cancelled, duration).map_or(Ok(()), |cause| Err(Cancelled { cause }))
     }
 
@@ -88,9 +85,7 @@ impl Responder for AtWork<'_, '_> {
             return sent;
         }
         (self.let_read)();
-        let waiting = peer.notify_raw(method, params);
-        let Some(responder) = self.responder else { return block_on(waiting) };
-        let sent = block_on(responder.cancellation().unless_cancelled(waiting));
+        let sent = block_on(self.marker().unless_cancelled(peer.notify_raw(method, params)));
         sent.unwrap_or(Err(Refusal::Withheld))
     }
 
@@ -106,10 +101,7 @@ impl Responder for AtWork<'_, '_> {
         options: CallOptions,
     ) -> Result<Box<RawValue>, CallError> {
         (self.let_read)();
-        let options = match self.responder {
-            Some(responder) => options.parent(responder.handle()),
-            None => options,
-        };
+        let options = options.parent(self.responder.map(protocol_async::Responder::handle));
         block_on(self.incoming.peer().call_raw(method, params, options))
     }
 

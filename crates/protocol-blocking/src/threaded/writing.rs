@@ -82,9 +82,12 @@ impl Sink {
 }
 
 /// Writes what other threads could not, until nothing can come any more: the life of a thread.
-pub(super) fn write(hub: Arc<Hub>, sink: Sink) {
+///
+/// It does all of the writing where there are callbacks, which writing waits for: one of them may be what
+/// wakes the [`Pen`].
+pub(super) fn write(hub: Arc<Hub>, sink: Sink, has_callbacks: bool) {
     let parker = Parker::new();
-    let blocks = matches!(sink, Sink::Blocks(..));
+    let blocks = has_callbacks || matches!(sink, Sink::Blocks(..));
     let ink = Ink { sink: Some(sink), output: Messages::default(), written: 0 };
     // This thread has the first turn.
     let wakes = AtomicUsize::new(1);
@@ -246,7 +249,7 @@ mod tests {
         drop(incoming);
         let hub = Arc::new(hub);
         let written = hub.clone();
-        let writer = thread::spawn(move || super::write(written, sink));
+        let writer = thread::spawn(move || super::write(written, sink, false));
         (BufReader::new(File::from(read)), peer, writer, hub)
     }
 

@@ -4,10 +4,13 @@
 
 pub(crate) mod streams;
 
+use std::error::Error;
+use std::fmt;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::Shutdown;
 use std::ops::ControlFlow;
 use std::os::unix::net::UnixStream;
+use std::panic::panic_any;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
@@ -15,7 +18,8 @@ use std::time::Duration;
 
 use protocol_blocking::single::{FdTransport, Host};
 use protocol_blocking::{
-    Answer, Handler, Internal, InvalidParams, Notification, Request, Responder, threaded,
+    Answer, Failure, Handler, Internal, InvalidParams, Notification, Request, Responder, Undo,
+    Undone, threaded,
 };
 use protocol_core::{CallOptions, CloseReason, Config, Dialect, Violation, WireId};
 use serde_json::value::{RawValue, to_raw_value};
@@ -77,7 +81,12 @@ impl Wire {
             bytes.extend_from_slice(message.as_ref().as_bytes());
             bytes.push(b'\n');
         }
-        self.reader.get_mut().write_all(&bytes).unwrap();
+        self.write(&bytes);
+    }
+
+    /// Writes bytes as they are.
+    pub(crate) fn write(&mut self, bytes: &[u8]) {
+        self.reader.get_mut().write_all(bytes).unwrap();
     }
 
     /// Returns the next message, or `None` at the end.
@@ -139,8 +148,18 @@ pub(crate) const ORDERED: [Runtime; 3] =
     [Runtime::Threaded(1), Runtime::Server(1), Runtime::Single];
 
 /// Methods that the reading thread serves. Some of them wait after all.
-pub(crate) const IMMEDIATE: [&str; 9] =
-    ["echo", "big", "leak", "steps", "sleep", "nested", "stop", "progress", "panic"];
+pub(crate) const IMMEDIATE: [&str; 10] = [
+    "echo",
+    "big",
+    "leak",
+    "steps",
+    "sleep",
+    "nested",
+    "stop",
+    "progress",
+    "panic",
+    "fail with a bomb",
+];
 
 /// A server under test, and the reports of its handlers.
 pub(crate) struct Server {
@@ -275,6 +294,14 @@ impl Handler for Methods {
                 Ok(raw(&Value::Null))
             }
             "panic" => panic!("as the test wants"),
+            "fail with a bomb" => Err(Failure::internal(Bomb)),
+            "panic with a bomb" => panic_any(Bomb),
+            "undo with a bomb" => {
+                for _ in 0..2 {
+                    responder.undo_with(Undo::new(|_| Err(Failure::internal(Bomb)))).unwrap();
+                }
+                Err(Failure::Cancelled)
+            }
             _ => Err(request.unknown_method()),
         }
     }
@@ -283,6 +310,7 @@ impl Handler for Methods {
         match notification.method.as_str() {
             "exit" => ControlFlow::Break(()),
             "panic" => panic!("as the test wants"),
+            "panic with a bomb" => panic_any(Bomb),
             method => {
                 self.tell(method);
                 ControlFlow::Continue(())
@@ -302,4 +330,26 @@ impl Handler for Methods {
     fn failed(&self, request: &Request, failure: &Internal) {
         self.tell(format_args!("{} failed: {}", request.method, failure.reason()));
     }
+
+    fn undone(&self, _: &Request, undone: &Undone) {
+        self.tell(undone);
+    }
 }
+
+/// An error and the value of a panic, whose destructor panics.
+#[derive(Debug)]
+struct Bomb;
+
+impl Drop for Bomb {
+    fn drop(&mut self) {
+        panic!("as the test wants");
+    }
+}
+
+impl fmt::Display for Bomb {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a bomb")
+    }
+}
+
+impl Error for Bomb {}

@@ -35,7 +35,8 @@ pub(super) struct Link {
     requests: AtomicU64,
     /// The responses that hyper has a use for.
     responses: Mutex<Vec<Arc<Mutex<Unsent>>>>,
-    /// The time in which a client may read nothing of so many bytes, where the connection is a host's and nobody else looks.
+    /// The longest time in which a client may read nothing while more than this number of bytes wait for it. It is `None`
+    /// for a connection of ours, whose own task looks.
     pub(super) patience: Option<(Duration, usize)>,
 }
 
