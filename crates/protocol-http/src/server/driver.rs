@@ -47,6 +47,9 @@ pub(super) struct Driver {
     _permit: OwnedSemaphorePermit,
 }
 
+/// The reason why a call of ours is lost whose request was dropped.
+const UNHEARD: &str = "the client did not listen, and too much waited for it (store_bytes)";
+
 /// The session of a driver, and its place among the others.
 pub(super) type Places = (Arc<Seat>, Arc<Registry>, OwnedSemaphorePermit, watch::Sender<State>);
 
@@ -154,11 +157,11 @@ impl Driver {
     /// Charges the events that are kept, follows the grant, and tells requests the state. Events are the first to go when
     /// memory runs out.
     fn draw(&mut self) {
-        self.kept.set(self.session.kept_bytes());
-        if self.hub.grant() > Grant::All && self.kept.bytes() > 0 {
+        if self.hub.grant() > Grant::All && self.session.kept_bytes() > 0 {
             self.session.forget_events();
-            self.kept.set(0);
+            self.act();
         }
+        self.kept.set(self.session.kept_bytes());
         let state = State { rules: self.session.rules(), may_read: self.hub.may_read() };
         self.state.send_if_modified(|before| {
             let is_same = ptr::eq(before.rules, state.rules) && before.may_read == state.may_read;
@@ -265,6 +268,11 @@ impl Driver {
                     }
                 }
                 Action::Cancel { id, cause } => self.hub.cancel_request(&id, cause),
+                Action::LoseCall { id } => {
+                    if let Ok(number) = id.as_json().parse() {
+                        self.hub.lose_call(number, UNHEARD);
+                    }
+                }
                 Action::End => self.end(),
             }
         }
