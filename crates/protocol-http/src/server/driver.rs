@@ -136,12 +136,11 @@ impl Driver {
         }
         let due = self.hub.poll_timers(cx.waker());
         self.draw();
-        // A client that reads nothing holds up the messages of its session, so that they can't pile up.
-        let (streams, most) = (&self.streams, self.options.response_bytes);
-        let is_stuck =
-            |it: &StreamId| streams.get(it).is_some_and(|it| !it.has_room(most, cx.waker()));
-        self.stuck.retain(is_stuck);
-        if self.stuck.is_empty() {
+        let is_broken = |it: &&StreamId| self.streams.get(it).is_some_and(Pipe::is_broken);
+        if let Some(stream) = self.stuck.iter().find(is_broken) {
+            return Poll::Ready(Wake::Command(Command::Lost(*stream)));
+        }
+        if self.unread(cx.waker()) <= self.most_unread() {
             match self.hub.poll_output(cx.waker(), &mut self.out) {
                 Output::Write => return Poll::Ready(Wake::Output),
                 Output::Over => return Poll::Ready(Wake::Over),
@@ -152,6 +151,24 @@ impl Driver {
         }
         let due = [due, self.session.poll_timeout()].into_iter().flatten().min();
         self.clock.poll(due, cx).map(|()| Wake::Time)
+    }
+
+    /// Returns the number of bytes on streams whose client reads too little.
+    fn unread(&mut self, waker: &Waker) -> usize {
+        let (streams, mut sum) = (&self.streams, 0);
+        let most = self.options.response_bytes;
+        self.stuck.retain(|it| {
+            let unread = streams.get(it).and_then(|it| it.unread(most, waker));
+            sum += unread.unwrap_or(0);
+            unread.is_some()
+        });
+        sum
+    }
+
+    /// Returns the most bytes on such streams. A client that reads less holds up the messages of its session, so that they
+    /// can't pile up. In ACP, other streams go on first.
+    fn most_unread(&self) -> usize {
+        if self.session.rules().shares_streams { self.options.session.store_bytes } else { 0 }
     }
 
     /// Charges the events that are kept, follows the grant, and tells requests the state. Events are the first to go when
