@@ -32,11 +32,11 @@ impl ServerOptions {
         let limits = &endpoint.config.limits;
         // With batches, twice as many messages as exchanges may be open.
         let exchange = EXCHANGE.saturating_add(limits.id_bytes.saturating_mul(8)).saturating_mul(2);
-        // The latest event is kept before older ones are dropped.
-        let errors = exchanges.saturating_mul(4 * SHORT_RESPONSE);
-        // The streams that are not read may hold as much as the store.
-        let kept = store_bytes.saturating_mul(EVENT_COPIES).saturating_add(limits.unsent_bytes);
-        let kept = kept.saturating_add(errors).saturating_add(store_bytes);
+        // The latest event is kept before older ones are dropped. Streams that are not read may hold as much as the store.
+        let kept = store_bytes.saturating_mul(EVENT_COPIES + 1).saturating_add(limits.unsent_bytes);
+        // Short responses are kept beside.
+        let short = SHORT_RESPONSE.saturating_add(limits.id_bytes).saturating_mul(4);
+        let kept = kept.saturating_add(exchanges.saturating_mul(short));
         endpoint.memory().over(exchanges.saturating_mul(exchange).saturating_add(kept))
     }
 

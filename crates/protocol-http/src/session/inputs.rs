@@ -244,8 +244,9 @@ impl Session {
 
     /// Returns whether no more exchanges may be open. Responses that wait for a client to listen count, too.
     fn is_full(&self) -> bool {
+        let (open, most) = (self.open(), self.options.exchanges);
         let unsent = self.store.calls(unsent(self.rules, &self.exchanges));
-        self.open() + unsent.count() >= self.options.exchanges
+        open >= most || self.rules.shares_streams && open + unsent.count() >= most
     }
 
     /// Returns whether a batch has more messages than may be open, with those of the other exchanges.
