@@ -310,7 +310,7 @@ fn an_http_address_without_a_dialect_is_one_of_mcp() {
 fn an_http_address_without_a_path_has_that_of_its_protocol() {
     for (dialect, path) in [("mcp-http", "/mcp"), ("acp", "/acp")] {
         let listen = ["serve", "--listen", "http://127.0.0.1:0", "--dialect", dialect];
-        let mut running = Running::start(&listen, &[]);
+        let mut running = Running::start(listen, &[]);
         let line = running.says(&["listening on http://127.0.0.1:", path]);
         let url = line.trim().trim_start_matches("listening on ").trim_end_matches(path);
         for (url, code) in
