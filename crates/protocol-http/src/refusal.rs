@@ -69,6 +69,10 @@ impl Refusal {
     pub const BUSY: Self =
         Self(503, OTHER, "too many sessions or requests are open, or they hold too much");
 
+    /// A response was lost, because too much waited for a client that did not listen.
+    pub(crate) const LOST: Self =
+        Self(503, code::INTERNAL_ERROR, "the response is lost: too much waited for its stream");
+
     /// Returns the status.
     #[must_use]
     pub const fn status(self) -> u16 {

@@ -5,6 +5,11 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
+use protocol_core::WireId;
+use protocol_json::Members;
+
+use crate::refusal::Refusal;
+
 /// The id of an event: its exchange, and its number there. The first event of an exchange has number 1, and the one that
 /// primes a client has 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,13 +33,56 @@ impl EventId {
 /// The events of one session, oldest first, up to a number of bytes.
 #[derive(Clone, Debug)]
 pub(crate) struct Store {
-    events: VecDeque<(EventId, Vec<u8>)>,
+    events: VecDeque<Event>,
     bytes: usize,
     most_bytes: usize,
 }
 
+/// An event that is kept.
+#[derive(Clone, Debug)]
+struct Event {
+    id: EventId,
+    data: Vec<u8>,
+    part: Part,
+}
+
+/// The part that an event has in a call, if it was not sent yet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Part {
+    /// It has none, or was sent.
+    Nothing,
+    /// It is a request of ours.
+    Request,
+    /// It is a response.
+    Response,
+    /// It is a response that is too short to be replaced by an error.
+    ShortResponse,
+}
+
 /// The bytes that an event counts beside its data.
-const EVENT: usize = size_of::<(EventId, Vec<u8>)>();
+const EVENT: usize = size_of::<Event>();
+/// The longest response that is never replaced by an error, and the most bytes of such an error.
+const SHORT: usize = 512;
+/// The bytes of a response that is never dropped.
+pub(crate) const SHORT_RESPONSE: usize = SHORT + EVENT;
+
+impl Part {
+    fn of(data: &[u8]) -> Self {
+        match call_of(data) {
+            None => Self::Nothing,
+            Some((_, true)) => Self::Request,
+            Some(_) if data.len() > SHORT => Self::Response,
+            Some(_) => Self::ShortResponse,
+        }
+    }
+}
+
+/// Returns the id of a message in a call, and whether it is the request.
+fn call_of(data: &[u8]) -> Option<(WireId, bool)> {
+    let members = Members::of(core::str::from_utf8(data).ok()?, &["method", "id"])?;
+    let id = members.token(1).and_then(WireId::from_json)?;
+    Some((id, members.token(0).is_some()))
+}
 
 impl Store {
     pub(crate) const fn new(most_bytes: usize) -> Self {
@@ -46,26 +94,61 @@ impl Store {
         self.bytes
     }
 
-    /// Drops all events.
-    pub(crate) fn clear(&mut self) {
-        *self = Self::new(self.most_bytes);
+    /// Keeps an event, and drops others for which there is no room. Returns the requests among them that were unsent.
+    pub(crate) fn keep(
+        &mut self,
+        id: EventId,
+        data: Vec<u8>,
+        is_unsent: impl Fn(EventId) -> bool,
+    ) -> Vec<WireId> {
+        let part = if is_unsent(id) { Part::of(&data) } else { Part::Nothing };
+        self.bytes += data.len() + EVENT;
+        self.events.push_back(Event { id, data, part });
+        self.shrink(self.most_bytes, is_unsent)
     }
 
-    /// Keeps an event, and drops the oldest ones for which there is no room, those that are unsent last.
-    pub(crate) fn keep(&mut self, id: EventId, data: Vec<u8>, is_unsent: impl Fn(EventId) -> bool) {
-        self.bytes += data.len() + EVENT;
-        self.events.push_back((id, data));
-        while self.bytes > self.most_bytes {
-            let oldest = self.events.iter().position(|(id, _)| !is_unsent(*id)).unwrap_or(0);
-            let Some((_, data)) = self.events.remove(oldest) else { break };
+    /// Drops events above a number of bytes: those that were sent, then those that have no part in a call, then the others.
+    /// Returns the requests among the last. A response is replaced by an error, so that no call waits for ever.
+    pub(crate) fn shrink(
+        &mut self,
+        most_bytes: usize,
+        is_unsent: impl Fn(EventId) -> bool,
+    ) -> Vec<WireId> {
+        let mut lost = Vec::new();
+        while self.bytes > most_bytes {
+            let events = || self.events.iter().enumerate();
+            let sent = events().find(|(_, it)| !is_unsent(it.id));
+            let free = sent.or_else(|| events().find(|(_, it)| it.part == Part::Nothing));
+            // The longest, so that few calls are lost.
+            let long = || events().filter(|(_, it)| it.part != Part::ShortResponse);
+            let at = free.or_else(|| long().max_by_key(|(_, it)| it.data.len()));
+            let Some((at, _)) = at else { break };
+            let Some(Event { id, data, part }) = self.events.remove(at) else { break };
             self.bytes -= data.len() + EVENT;
+            let call = call_of(&data).filter(|_| part != Part::Nothing && is_unsent(id));
+            match call {
+                Some((call, true)) => lost.push(call),
+                Some((call, false)) => {
+                    let data = Refusal::LOST.body(Some(&call), &[], None).into_bytes();
+                    self.bytes += data.len() + EVENT;
+                    self.events.insert(at, Event { id, data, part: Part::ShortResponse });
+                }
+                None => {}
+            }
         }
+        lost
     }
 
     /// Returns the events of an exchange after this one that are kept.
-    pub(crate) fn after(&self, last: EventId) -> impl Iterator<Item = &(EventId, Vec<u8>)> {
-        let is_after = move |id: &EventId| id.exchange == last.exchange && id.number > last.number;
-        self.events.iter().filter(move |(id, _)| is_after(id))
+    pub(crate) fn after(&self, last: EventId) -> impl Iterator<Item = (EventId, &[u8])> {
+        let is_after = move |id: EventId| id.exchange == last.exchange && id.number > last.number;
+        self.events.iter().filter(move |it| is_after(it.id)).map(|it| (it.id, &*it.data))
+    }
+
+    /// Returns the exchange of each unsent event that has a part in a call.
+    pub(crate) fn calls(&self, is_unsent: impl Fn(EventId) -> bool) -> impl Iterator<Item = u64> {
+        let calls = self.events.iter().filter(|it| it.part != Part::Nothing).map(|it| it.id);
+        calls.filter(move |id| is_unsent(*id)).map(|id| id.exchange)
     }
 
     /// Returns whether none of the events after this one was dropped.
@@ -73,14 +156,10 @@ impl Store {
     /// `latest` is the number of the last event of an exchange that is open. Of one that is over only the kept events are
     /// known, and the last one is among them if any is.
     pub(crate) fn has_all_after(&self, last: EventId, latest: Option<u64>) -> bool {
-        let mut kept =
-            self.events.iter().map(|(id, _)| id).filter(|it| it.exchange == last.exchange);
-        let first = kept.next().map(|id| id.number);
-        let latest = latest.or(kept.next_back().map(|id| id.number).or(first));
-        latest.is_some_and(|latest| match latest > last.number {
-            true => first.is_some_and(|first| first <= last.number + 1),
-            false => latest == last.number,
-        })
+        let kept = self.events.iter().map(|it| it.id).filter(|it| it.exchange == last.exchange);
+        let latest = latest.or_else(|| kept.clone().next_back().map(|id| id.number));
+        let missed = latest.and_then(|latest| latest.checked_sub(last.number));
+        missed == Some(kept.filter(|id| id.number > last.number).count() as u64)
     }
 }
 

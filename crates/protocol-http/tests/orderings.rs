@@ -193,6 +193,7 @@ impl World {
                         self.cancel(cause, case);
                     }
                 }
+                Action::LoseCall { .. } => panic!("MCP has no such loss: {:?}", self.moves),
                 Action::End => self.ends += 1,
             }
         }

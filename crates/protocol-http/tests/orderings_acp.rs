@@ -12,8 +12,8 @@ use std::time::Duration;
 
 use protocol_core::{Cause, Timestamp, WireId};
 use protocol_http::{
-    Action, Decoder, OnLoss, Posted, RequestHead, ResponseHead, Rules, Session, SessionOptions,
-    SseEvent, StreamId,
+    Action, Decoder, OnLoss, Posted, Refusal, RequestHead, ResponseHead, Rules, Session,
+    SessionOptions, SseEvent, StreamId,
 };
 
 const PROMPT: &str = r#"{"id":1,"method":"session/prompt","params":{"sessionId":"s"}}"#;
@@ -316,4 +316,137 @@ fn a_session_whose_place_is_taken_waits_for_no_time_any_more() {
     // It used to try the time of `a` for ever.
     session.handle_timeout(Timestamp::ZERO + after);
     assert_ne!(session.poll_timeout(), Some(Timestamp::ZERO + after));
+}
+
+/// A session `s` to which nobody listens any more, and what its client hears when it comes back.
+struct Unheard {
+    session: Session,
+    next: u64,
+}
+
+impl Unheard {
+    fn new(exchanges: usize, store_bytes: usize) -> Self {
+        let options = SessionOptions { exchanges, store_bytes, ..SessionOptions::default() };
+        let session = Session::new(&Rules::ACP_V1, options, Timestamp::ZERO);
+        let mut unheard = Self { session, next: 0 };
+        unheard.listen("s").unwrap();
+        unheard
+    }
+
+    /// Listens to a session until nothing more comes, and stops listening.
+    fn listen(&mut self, scope: &str) -> Result<Vec<String>, Refusal> {
+        self.next += 1;
+        let stream = StreamId(self.next);
+        self.session.get(stream, Some(scope), None, Timestamp::ZERO)?;
+        let (mut decoder, mut heard) = (Decoder::new(4 << 20), Vec::new());
+        while let Some(action) = self.session.poll_action() {
+            let Action::Write { bytes, .. } = action else { continue };
+            let mut bytes = &*bytes;
+            while let Some(event) = decoder.receive(&mut bytes).unwrap() {
+                heard.extend(Some(event).and_then(|it| match it {
+                    SseEvent::Message(data) => Some(data),
+                    _ => None,
+                }));
+            }
+        }
+        self.session.lost(stream, Timestamp::ZERO);
+        Ok(heard)
+    }
+
+    fn prompt(&mut self, id: u32) -> Result<(), Refusal> {
+        self.next += 1;
+        let body = PROMPT.replace("\"id\":1", &format!("\"id\":{id}"));
+        self.session.post(StreamId(self.next), posted(&body), true, Timestamp::ZERO)
+    }
+
+    fn say(&mut self, message: &str) {
+        self.session.message(message.as_bytes(), Timestamp::ZERO);
+    }
+
+    fn respond(&mut self, id: u32, length: usize) {
+        let text = "x".repeat(length);
+        self.say(&format!(r#"{{"id":{id},"result":"{text}"}}"#));
+    }
+
+    fn update(&mut self, scope: &str, length: usize) {
+        let text = "x".repeat(length);
+        let params = format!(r#"{{"sessionId":"{scope}","text":"{text}"}}"#);
+        self.say(&format!(r#"{{"method":"session/update","params":{params}}}"#));
+    }
+}
+
+fn is_loss(message: &str, id: u32) -> bool {
+    message.contains(&format!("\"id\":{id},\"error\"")) && message.contains("is lost")
+}
+
+#[test]
+fn g01_a_response_without_room_is_an_error_of_its_call_and_updates_go_before_it() {
+    let mut unheard = Unheard::new(1_024, 4_000);
+    for (id, length) in [(1, 1_000), (2, 1_000), (3, 5_000)] {
+        unheard.prompt(id).unwrap();
+        unheard.respond(id, length);
+        for _ in 0..10 {
+            unheard.update("t", 1_000);
+        }
+    }
+    let heard = unheard.listen("s").unwrap();
+    let losses: Vec<_> = (1..=3).zip(&heard).map(|(id, it)| is_loss(it, id)).collect();
+    assert_eq!(losses, [false, false, true], "the longest is lost: {heard:?}");
+}
+
+#[test]
+fn g01_a_request_of_ours_without_room_loses_its_call() {
+    let mut unheard = Unheard::new(1_024, 4_000);
+    let params = format!(r#"{{"sessionId":"s","text":"{}"}}"#, "x".repeat(5_000));
+    unheard.say(&format!(r#"{{"id":7,"method":"session/request_permission","params":{params}}}"#));
+    let lost = Action::LoseCall { id: WireId::from_json("7").unwrap() };
+    assert_eq!(unheard.session.poll_action(), Some(lost));
+    assert_eq!(unheard.listen("s").unwrap(), [""; 0]);
+}
+
+#[test]
+fn g01_what_is_forgotten_when_memory_runs_out_is_an_error_of_its_call() {
+    let mut unheard = Unheard::new(1_024, 1 << 20);
+    unheard.prompt(1).unwrap();
+    unheard.update("s", 10);
+    unheard.respond(1, 1_000);
+    unheard.session.forget_events();
+    let heard = unheard.listen("s").unwrap();
+    assert!(heard.len() == 1 && is_loss(&heard[0], 1), "{heard:?}");
+    unheard.session.forget_events();
+    assert_eq!(unheard.session.kept_bytes(), 0, "it was heard");
+}
+
+#[test]
+fn g01_a_session_keeps_its_place_as_long_as_a_response_waits_for_it() {
+    let mut unheard = Unheard::new(1, 1 << 20);
+    unheard.prompt(1).unwrap();
+    unheard.respond(1, 10);
+    assert_eq!(unheard.listen("t"), Err(Refusal::BUSY));
+    assert_eq!(unheard.listen("s").unwrap().len(), 1);
+    assert_eq!(unheard.listen("t").unwrap().len(), 0);
+}
+
+#[test]
+fn g08_responses_that_nobody_listens_to_count_as_open() {
+    let mut unheard = Unheard::new(2, 0);
+    for id in 1..=2 {
+        unheard.prompt(id).unwrap();
+        unheard.respond(id, 10);
+    }
+    assert_eq!(unheard.prompt(3), Err(Refusal::BUSY));
+    assert_eq!(unheard.listen("s").unwrap().len(), 2);
+    unheard.prompt(3).unwrap();
+}
+
+#[test]
+fn a_client_that_resumes_is_refused_if_an_update_before_a_response_was_dropped() {
+    let mut unheard = Unheard::new(1_024, 1_000);
+    unheard.prompt(1).unwrap();
+    unheard.respond(1, 10);
+    for _ in 0..3 {
+        unheard.update("s", 600);
+    }
+    let resumed = unheard.session.get(StreamId(99), Some("s"), Some("1-0"), Timestamp::ZERO);
+    assert_eq!(resumed, Err(Refusal::UNKNOWN_EVENT));
 }

@@ -4,6 +4,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 
+use protocol_http::Rules;
 use tungstenite::http::Uri;
 use tungstenite::http::uri::{Authority, PathAndQuery};
 
@@ -22,8 +23,8 @@ pub(crate) struct Address {
 pub(crate) enum Listen {
     /// That of a WebSocket.
     WebSocket(Address),
-    /// That of MCP or ACP over HTTP: `http://HOST[:PORT]/PATH`, or `https://`. The scheme of the address within is that of a
-    /// WebSocket.
+    /// That of MCP or ACP over HTTP: `http://HOST[:PORT][/PATH]`, or `https://`. The scheme of the address within is that of
+    /// a WebSocket. Without a path and a slash its path is empty.
     Http(Address),
 }
 
@@ -32,7 +33,11 @@ impl FromStr for Listen {
 
     fn from_str(text: &str) -> Result<Self, String> {
         if text.starts_with("http://") || text.starts_with("https://") {
-            return text.replacen("http", "ws", 1).parse().map(Self::Http);
+            let mut address: Address = text.replacen("http", "ws", 1).parse()?;
+            if address.path == "/" && !text.ends_with('/') {
+                address.path.clear();
+            }
+            return Ok(Self::Http(address));
         }
         if !["ws://", "wss://", "unix:"].iter().any(|scheme| text.starts_with(scheme)) {
             return Err("an address begins with ws://, wss://, http://, https:// or unix:".into());
@@ -63,7 +68,7 @@ pub(crate) enum Place {
 impl Address {
     /// The path, if there is more to it than the first slash.
     pub(crate) fn path(&self) -> Option<&str> {
-        Some(self.path.as_str()).filter(|path| *path != "/")
+        Some(self.path.as_str()).filter(|path| !matches!(*path, "" | "/"))
     }
 
     /// The same with the port that the system chose.
@@ -73,6 +78,13 @@ impl Address {
             file @ Place::File(_) => file.clone(),
         };
         Self { place, is_secure: self.is_secure, path: self.path.clone() }
+    }
+
+    /// The same at the path that these rules have, if it has none.
+    pub(crate) fn of_rules(&self, rules: &Rules) -> Self {
+        let usual = if rules.shares_streams { "/acp" } else { "/mcp" };
+        let path = if self.path.is_empty() { usual } else { &self.path };
+        Self { path: path.into(), ..self.clone() }
     }
 
     /// Returns the URL of MCP or ACP over HTTP there.
@@ -156,6 +168,18 @@ mod tests {
         assert_eq!(place, Place::Tcp("::1".into(), 9));
         #[cfg(unix)]
         assert_eq!("unix:/a b".parse::<Address>().unwrap().to_string(), "unix:/a b");
+    }
+
+    #[test]
+    fn an_http_address_without_a_path_has_that_of_its_rules() {
+        for (text, written) in [
+            ("http://localhost:1", "http://localhost:1/acp"),
+            ("http://localhost:1/", "http://localhost:1"),
+            ("https://localhost/mcp?a=b", "https://localhost:443/mcp?a=b"),
+        ] {
+            let Listen::Http(address) = text.parse().unwrap() else { panic!("{text}") };
+            assert_eq!(address.of_rules(&Rules::ACP_V1).http_url(), written);
+        }
     }
 
     #[test]

@@ -42,6 +42,7 @@ impl Service {
         if address.is_secure {
             return Err("TLS over HTTP is for a proxy in front of an http:// address".into());
         }
+        let address = revisions.first().map_or_else(|| address.clone(), |it| address.of_rules(it));
         let token = clients.token()?;
         let account = Account::new(AccountLimits::within(clients.memory_bytes()));
         let mut options = ServerOptions::default();
@@ -53,7 +54,7 @@ impl Service {
         options.memory_bytes = clients.memory_bytes();
         options.account = Some(account.clone());
         options.endpoint = endpoint(recorder);
-        Ok(Self { address: address.clone(), admission: clients.admission(token), options, account })
+        Ok(Self { address, admission: clients.admission(token), options, account })
     }
 
     /// Describes the most memory that all sessions hold, and what the limits of one and of a request add up to.

@@ -28,7 +28,10 @@ pub(crate) async fn reach(
     secret: Option<String>,
     patience: Duration,
 ) -> Result<(Target, ClientOptions), String> {
-    let url = address.http_url();
+    let mut options = ClientOptions::default();
+    let acp = Rules::ACP.iter().find(|rules| rules.dialect.name == dialect.name);
+    options.rules = acp.unwrap_or(options.rules);
+    let url = address.of_rules(options.rules).http_url();
     let refused = |why: &dyn Display| format!("can't connect to {url}: {why}");
     let target: Target = url.parse().map_err(|error| refused(&error))?;
     let tls = address.is_secure.then(|| trust.client(&PROTOCOLS)).transpose();
@@ -39,9 +42,6 @@ pub(crate) async fn reach(
     });
     let reached = timeout(patience, open()).await.map_err(|_| refused(&"it takes too long"))?;
     reached.map_err(|error| refused(&error))?;
-    let mut options = ClientOptions::default();
-    let acp = Rules::ACP.iter().find(|rules| rules.dialect.name == dialect.name);
-    options.rules = acp.unwrap_or(options.rules);
     options.token = secret;
     options.open = Some(open);
     Ok((target, options))

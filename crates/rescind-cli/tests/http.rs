@@ -307,6 +307,25 @@ fn an_http_address_without_a_dialect_is_one_of_mcp() {
 }
 
 #[test]
+fn an_http_address_without_a_path_has_that_of_its_protocol() {
+    for (dialect, path) in [("mcp-http", "/mcp"), ("acp", "/acp")] {
+        let listen = ["serve", "--listen", "http://127.0.0.1:0", "--dialect", dialect];
+        let mut running = Running::start(listen, &[]);
+        let line = running.says(&["listening on http://127.0.0.1:", path]);
+        let url = line.trim().trim_start_matches("listening on ").trim_end_matches(path);
+        for (url, code) in
+            [(url.to_owned(), 0), (format!("{url}{path}"), 0), (format!("{url}/"), 5)]
+        {
+            let tool = r#"{"name":"echo","arguments":{}}"#;
+            let [method, params] =
+                if dialect == "acp" { ["echo", "[]"] } else { ["tools/call", tool] };
+            let said = rescind(["call", "--connect", &url, "--dialect", dialect, method, params]);
+            assert_eq!(said.code, Some(code), "{url}: {said:?}");
+        }
+    }
+}
+
+#[test]
 fn call_finds_the_revision_that_the_server_speaks() {
     let server = Serving::start_with("mcp-2025-06-18-http", &[]);
     let said = call(&server, "mcp-http", &[], "echo", &json!({}));

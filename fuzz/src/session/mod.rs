@@ -233,6 +233,7 @@ impl Scene {
                     assert!(self.account.is_in_flight(&id), "{id:?} is cancelled, and has no work");
                     self.cancel(&id, cause);
                 }
+                Action::LoseCall { .. } => panic!("MCP has no such loss"),
                 Action::End => {
                     self.ends += 1;
                     self.account.abandon();

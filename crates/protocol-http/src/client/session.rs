@@ -54,6 +54,8 @@ pub struct Outgoing {
     pub request: Option<WireId>,
     /// The session that it is about, where sessions have streams of their own.
     pub scope: Option<String>,
+    /// The id of the request that it cancels, where streams are shared.
+    pub cancels: Option<WireId>,
     /// The place of the message among the others.
     pub lane: Lane,
 }
@@ -65,7 +67,8 @@ pub enum Lane {
     First,
     /// It is a request, and waits for nothing.
     Free,
-    /// It has no response of its own, and waits until the server took the one before.
+    /// It has no response of its own, and waits until the server took the one before. Where streams are shared, that is the
+    /// one before of its session.
     InOrder,
     /// It ends the opening. It waits as those in order do, and everything else waits for it.
     Last,
@@ -116,8 +119,7 @@ impl ClientSession {
         let at = |names: &[&str]| path(json, names).and_then(text);
         let lane = match (&*method, request.is_some(), self.rules.shares_streams) {
             ("initialize", true, _) => Lane::First,
-            // Where streams are shared, that of the connection is open by then, and the response to a POST
-            // comes at once. So no cancel overtakes what it cancels.
+            // Where streams are shared, the response to a POST comes at once. So no cancel overtakes what it cancels.
             (_, _, true) => Lane::InOrder,
             ("notifications/initialized", false, _) => Lane::Last,
             (_, true, _) => Lane::Free,
@@ -134,6 +136,9 @@ impl ClientSession {
             _ if method.is_empty() => id.and_then(|id| self.asked.remove(&id)),
             _ => members.raw(2).and_then(plain_scope),
         };
+        let cancel = &self.rules.dialect.cancel;
+        let is_cancel = self.rules.shares_streams && cancel.has_method(&method);
+        let cancels = if is_cancel { cancel.id_in(members.raw(2)) } else { None };
         headers.extend(scope.iter().map(|it| (SCOPE, it.clone())));
         if self.rules.version_header == VersionHeader::OfBody {
             // The body counts. A message without the member has that of the revision.
@@ -145,7 +150,7 @@ impl ClientSession {
             let named = mirrored(&method).and_then(|member| at(&["params", member]));
             headers.extend(named.map(|name| ("mcp-name", encoded(&name))));
         }
-        Some(Outgoing { headers, request, scope, lane })
+        Some(Outgoing { headers, request, scope, cancels, lane })
     }
 
     /// Returns the headers of a request that is about the session, such as GET.

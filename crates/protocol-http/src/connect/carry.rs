@@ -96,7 +96,7 @@ impl Carrier {
         let message = Message { bytes: message, charge: None };
         let wire = self.wire.clone();
         let Some(id) = request else {
-            let name = Name::InOrder(lane, None);
+            let name = Name::InOrder(0);
             self.awaited = Some((name, lane));
             self.spawn(name, async move { wire.post(headers, message, false).await });
             return;

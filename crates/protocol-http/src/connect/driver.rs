@@ -1,11 +1,12 @@
 //! The task of a client: it moves messages between its endpoint and the exchanges.
 
-use alloc::collections::{BTreeMap, VecDeque};
+use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::format;
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::future::poll_fn;
+use core::mem;
 use core::pin::pin;
 use core::task::{Context, Poll};
 use core::time::Duration;
@@ -44,13 +45,17 @@ pub(super) struct Driver {
     /// The calls whose response comes on such a stream.
     shared: BTreeMap<u32, Stream>,
     last_stream: u32,
-    /// The message or the streams that everything else waits for.
+    /// The streams whose head has not come, which the messages of their sessions wait for.
+    unopened: BTreeSet<Stream>,
+    /// The message or the stream that everything else waits for.
     opening: Vec<Name>,
     /// The messages that were taken while something opens.
     held: VecDeque<Message>,
-    /// The messages of which one at a time is posted: those without a response, and in ACP all.
-    in_order: VecDeque<(Outgoing, Message)>,
-    is_posting: bool,
+    /// The messages of which each session has one at a time on its way: those without a response, and in ACP all.
+    in_order: VecDeque<Post>,
+    /// Those that are on their way, by their numbers, with their bytes.
+    posting: BTreeMap<u32, (Outgoing, usize)>,
+    last_post: u32,
     reports: (Sender<Report>, Receiver<Report>),
     /// The reports of heads, which wait for no room to read: of the message that is posted, and of streams that open.
     heads: (Sender<Report>, Receiver<Report>),
@@ -61,6 +66,13 @@ pub(super) struct Driver {
     out: Messages,
     clock: Clock,
     error: Option<io::Error>,
+}
+
+/// A message that is posted in its order.
+struct Post {
+    number: u32,
+    out: Outgoing,
+    message: Message,
 }
 
 /// A reason to go on.
@@ -102,10 +114,12 @@ impl Driver {
             streams: BTreeMap::new(),
             shared: BTreeMap::new(),
             last_stream: 0,
+            unopened: BTreeSet::new(),
             opening: Vec::new(),
             held: VecDeque::new(),
             in_order: VecDeque::new(),
-            is_posting: false,
+            posting: BTreeMap::new(),
+            last_post: 0,
             reports: channel(1),
             heads: channel(1),
             settled,
@@ -133,9 +147,10 @@ impl Driver {
         // A stream that is closed is the cancel in one revision, and no harm in the others.
         self.calls.values().for_each(AbortHandle::abort);
         self.opening.clear();
+        self.unopened.clear();
         if self.session.rules().shares_streams {
             // Nobody awaits these any more, and nobody could cancel them.
-            self.in_order.retain(|(out, _)| call_of(out).is_none());
+            self.in_order.retain(|it| call_of(&it.out).is_none());
         }
         let _ = timeout(FAREWELL, self.post_rest()).await;
         self.drop_rest();
@@ -177,8 +192,10 @@ impl Driver {
     /// Returns whether another message may wait to be posted.
     fn has_room(&self) -> bool {
         let options = &self.wire.options;
-        let bytes = self.in_order.iter().map(|(_, message)| message.bytes.len()).sum::<usize>();
-        self.in_order.len() < options.waiting.max(1) && bytes < options.waiting_bytes.max(1)
+        let waiting = self.in_order.iter().map(|it| it.message.bytes.len());
+        let waiting = waiting.chain(self.posting.values().skip(1).map(|(_, bytes)| *bytes));
+        let (count, bytes) = waiting.fold((0, 0), |(count, sum), bytes| (count + 1, sum + bytes));
+        count < options.waiting.max(1) && bytes < options.waiting_bytes.max(1)
     }
 
     fn send_all(&mut self) {
@@ -196,7 +213,7 @@ impl Driver {
         while self.opening.is_empty() {
             let Some(message) = self.held.pop_front() else { break };
             let out = self.session.post(&message.bytes).filter(|_| self.error.is_none());
-            let Some(out) = out else {
+            let Some(mut out) = out else {
                 self.wire.untaken(&message.bytes, "the session takes no such message");
                 continue;
             };
@@ -206,17 +223,28 @@ impl Driver {
                     self.call(number, out, message);
                 }
                 (Lane::Free, Some(number)) => self.call(number, out, message),
-                (lane, number) => {
-                    if lane == Lane::Last {
-                        self.opening.push(Name::InOrder(lane, None));
+                (_, call) if call.is_none_or(|call| self.share(call, out.scope.clone())) => {
+                    self.last_post = self.last_post.wrapping_add(1);
+                    let number = self.last_post;
+                    if out.lane == Lane::Last {
+                        self.opening.push(Name::InOrder(number));
                     }
-                    if number.is_none_or(|number| self.share(number, out.scope.clone())) {
-                        self.in_order.push_back((out, message));
-                        self.post_next();
-                    }
+                    self.follow(&mut out);
+                    self.in_order.push_back(Post { number, out, message });
+                    self.post_next();
                 }
+                _ => {}
             }
         }
+    }
+
+    /// Puts a cancel behind its request, if the server did not take that yet.
+    fn follow(&self, out: &mut Outgoing) {
+        let Some(id) = &out.cancels else { return };
+        let posts = self.in_order.iter().map(|it| &it.out);
+        let mut posts = posts.chain(self.posting.values().map(|(out, _)| out));
+        out.scope =
+            posts.find(|it| it.request.as_ref() == Some(id)).and_then(|it| it.scope.clone());
     }
 
     /// Lets a call wait for its response on the stream of its session. Returns whether it does, and is not lost.
@@ -241,16 +269,23 @@ impl Driver {
         self.calls.insert(number, task);
     }
 
-    /// Posts the next message in its order, unless one is on its way, or a stream is opened for it.
+    /// Posts the next message of each session that has none on its way, and whose stream is not awaited.
     fn post_next(&mut self) {
-        if self.is_posting || self.opening.iter().any(|it| matches!(it, Name::Stream(_))) {
-            return;
+        while let Some(Post { number, mut out, message }) = self.take_ready() {
+            let (headers, bytes) = (mem::take(&mut out.headers), message.bytes.len());
+            let post = self.wire.clone().post(headers, message, call_of(&out).is_some());
+            self.posting.insert(number, (out, bytes));
+            self.spawn(Name::InOrder(number), post);
         }
-        let Some((out, message)) = self.in_order.pop_front() else { return };
-        self.is_posting = true;
-        let call = call_of(&out);
-        let post = self.wire.clone().post(out.headers, message, call.is_some());
-        self.spawn(Name::InOrder(out.lane, call), post);
+    }
+
+    /// Takes the first message that waits for no other one, and for no stream.
+    fn take_ready(&mut self) -> Option<Post> {
+        let streams = self.streams.iter().filter(|(_, (stream, _))| self.unopened.contains(stream));
+        let posting = self.posting.values().map(|(out, _)| &out.scope);
+        let mut busy: BTreeSet<_> = streams.map(|(scope, _)| scope).chain(posting).collect();
+        let at = self.in_order.iter().position(|it| busy.insert(&it.out.scope))?;
+        self.in_order.remove(at)
     }
 
     fn exchange(
@@ -289,18 +324,20 @@ impl Driver {
 
     /// Posts what is left at the end.
     async fn post_rest(&mut self) {
-        while self.is_posting || !self.in_order.is_empty() {
-            self.post_next();
+        self.post_next();
+        while !self.posting.is_empty() {
+            // The sender is ours.
             let report = self.heads.1.recv().await;
-            if report.is_none_or(|it| matches!(it.name, Name::InOrder(..))) {
-                self.is_posting = false;
+            if let Some(Report { name: Name::InOrder(number), .. }) = report {
+                self.posting.remove(&number);
+                self.post_next();
             }
         }
     }
 
     /// Reports what was not posted.
     fn drop_rest(&mut self) {
-        let in_order = self.in_order.drain(..).map(|(_, message)| message);
+        let in_order = self.in_order.drain(..).map(|it| it.message);
         for message in in_order.chain(self.held.drain(..)) {
             self.wire.untaken(&message.bytes, "the session was over before it was sent");
         }
@@ -324,8 +361,8 @@ impl Driver {
             Name::Call(number) | Name::Carried(number) => {
                 self.lose(number, how.as_deref().unwrap_or("its response could not be read"));
             }
-            Name::InOrder(_, call) => {
-                self.is_posting = false;
+            Name::InOrder(number) => {
+                let call = self.posting.remove(&number).and_then(|(out, _)| call_of(&out));
                 if let (Some(number), Some(how)) = (call, &how) {
                     self.lose(number, how);
                 }
@@ -334,7 +371,6 @@ impl Driver {
                 if self.opening.contains(&name) && self.error.is_none() && listens {
                     self.listen(Stream::Own, None);
                 }
-                self.post_next();
             }
             Name::Stream(stream) => self.unheard(stream, &how.unwrap_or_default()),
         }
@@ -343,11 +379,12 @@ impl Driver {
 
     /// Goes on with what waited for this exchange.
     fn release(&mut self, name: Name) {
-        if let Some(at) = self.opening.iter().position(|opening| *opening == name) {
-            self.opening.swap_remove(at);
-            self.post_next();
-            self.send_held();
+        if let Name::Stream(stream) = name {
+            self.unopened.remove(&stream);
         }
+        self.opening.retain(|opening| *opening != name);
+        self.post_next();
+        self.send_held();
     }
 
     /// Takes note of a message, which may open the session, or one in it.
@@ -360,12 +397,15 @@ impl Driver {
             self.opening.swap_remove(at);
             if self.session.rules().shares_streams && self.session.id().is_some() {
                 self.stream(None);
+                let is_new = self.unopened.contains(&Stream::Own);
+                self.opening.extend(is_new.then_some(Name::Stream(Stream::Own)));
             }
         }
     }
 
     /// Returns the stream of this session of ACP, or of the connection. Opens it first if it is not open.
-    /// Everything else waits for that, since the server may not keep what it sends before. `None` if too many are open.
+    /// The messages of the session wait for that, since the server may not keep what it sends before. `None` if too many are
+    /// open.
     fn stream(&mut self, scope: Option<String>) -> Option<Stream> {
         if let Some((stream, _)) = self.streams.get(&scope) {
             return Some(*stream);
@@ -379,7 +419,7 @@ impl Driver {
         } else {
             Stream::Own
         };
-        self.opening.push(Name::Stream(stream));
+        self.unopened.insert(stream);
         let task = self.listen(stream, scope.as_deref());
         self.streams.insert(scope, (stream, task));
         Some(stream)
@@ -387,10 +427,10 @@ impl Driver {
 
     /// Closes the oldest stream of a session that no call waits for. Returns whether there was one.
     fn close_unused(&mut self) -> bool {
-        let Self { streams, shared, opening, .. } = self;
+        let Self { streams, shared, unopened, .. } = self;
         let unused = streams.iter().filter(|(_, (stream, _))| {
             let is_used = shared.values().any(|used| used == stream);
-            *stream != Stream::Own && !is_used && !opening.contains(&Name::Stream(*stream))
+            *stream != Stream::Own && !is_used && !unopened.contains(stream)
         });
         let oldest = unused.min_by_key(|(_, (stream, _))| *stream);
         let closed = oldest.map(|(scope, _)| scope.clone()).and_then(|it| streams.remove(&it));
@@ -421,7 +461,7 @@ impl Driver {
         self.calls.remove(&number);
         self.shared.remove(&number);
         // The server would begin what nobody awaits or can cancel.
-        self.in_order.retain(|(out, _)| call_of(out) != Some(number));
+        self.in_order.retain(|it| call_of(&it.out) != Some(number));
         self.hub.lose_call(number, how);
     }
 

@@ -24,7 +24,7 @@ use tokio::time::{Instant, sleep, timeout};
 use super::link::{Link, Links};
 use super::options::ClientOptions;
 use super::target::Target;
-use crate::client::{Lane, ResponseStream, StreamStep};
+use crate::client::{ResponseStream, StreamStep};
 use crate::head::LAST_EVENT_ID;
 use crate::rules::Rules;
 
@@ -100,8 +100,8 @@ pub(super) enum Name {
     Call(u32),
     /// That of the request with this number among those that are carried as they are.
     Carried(u32),
-    /// The message that is posted now in its order, with its place, and its number if it is a call.
-    InOrder(Lane, Option<u32>),
+    /// The message with this number among those that are posted in their order.
+    InOrder(u32),
     /// A stream that is no response to a POST.
     Stream(Stream),
 }
@@ -275,7 +275,7 @@ impl Wire {
         reports: Sender<Report>,
         heads: Sender<Report>,
     ) -> Said {
-        // Everything else waits for the head of a stream that is shared, so it has a time to come.
+        // Other messages wait for the head of a stream that is shared, so it has a time to come.
         let is_awaited = matches!(name, Name::Stream(_)) && stream.rules().shares_streams;
         let mut awaited = is_awaited.then(Instant::now);
         // A stream of ACP may lack its session, while the connection is there.

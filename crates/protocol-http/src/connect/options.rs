@@ -31,7 +31,7 @@ pub struct ClientOptions {
     /// The streams among them that the server leaves open behind the response; 16. With one more, the oldest is closed.
     pub settled_streams: usize,
     /// The messages that wait for the server to take the one before; 64. Above them, nothing more leaves. They have no
-    /// response. In ACP, calls are among them.
+    /// response. In ACP, calls are among them, and so are messages that are on their way beside the first.
     pub waiting: usize,
     /// The bytes of those messages; 4 MiB. At them, nothing more leaves.
     pub waiting_bytes: usize,
@@ -46,7 +46,7 @@ pub struct ClientOptions {
     pub connect_time: Duration,
     /// The time in which the server has to take a message without a response; 30 s. In that time the message is posted
     /// again when a busy server names a time for it (status 503 with `Retry-After`). In ACP, calls have the same time, and
-    /// so has the first head of a stream. They are not posted again.
+    /// so has the first head of a stream. They are not posted again, and hold up their session alone.
     pub post_time: Duration,
     /// Whether the client asks for the stream of the session itself, where the revision has one; yes. In ACP it always does.
     pub listens: bool,

@@ -47,6 +47,9 @@ pub(super) struct Driver {
     _permit: OwnedSemaphorePermit,
 }
 
+/// The reason why a call of ours is lost whose request was dropped.
+const UNHEARD: &str = "the client did not listen, and too much waited for it (store_bytes)";
+
 /// The session of a driver, and its place among the others.
 pub(super) type Places = (Arc<Seat>, Arc<Registry>, OwnedSemaphorePermit, watch::Sender<State>);
 
@@ -133,12 +136,11 @@ impl Driver {
         }
         let due = self.hub.poll_timers(cx.waker());
         self.draw();
-        // A client that reads nothing holds up the messages of its session, so that they can't pile up.
-        let (streams, most) = (&self.streams, self.options.response_bytes);
-        let is_stuck =
-            |it: &StreamId| streams.get(it).is_some_and(|it| !it.has_room(most, cx.waker()));
-        self.stuck.retain(is_stuck);
-        if self.stuck.is_empty() {
+        let is_broken = |it: &&StreamId| self.streams.get(it).is_some_and(Pipe::is_broken);
+        if let Some(stream) = self.stuck.iter().find(is_broken) {
+            return Poll::Ready(Wake::Command(Command::Lost(*stream)));
+        }
+        if self.unread(cx.waker()) <= self.most_unread() {
             match self.hub.poll_output(cx.waker(), &mut self.out) {
                 Output::Write => return Poll::Ready(Wake::Output),
                 Output::Over => return Poll::Ready(Wake::Over),
@@ -151,14 +153,32 @@ impl Driver {
         self.clock.poll(due, cx).map(|()| Wake::Time)
     }
 
+    /// Returns the number of bytes on streams whose client reads too little.
+    fn unread(&mut self, waker: &Waker) -> usize {
+        let (streams, mut sum) = (&self.streams, 0);
+        let most = self.options.response_bytes;
+        self.stuck.retain(|it| {
+            let unread = streams.get(it).and_then(|it| it.unread(most, waker));
+            sum += unread.unwrap_or(0);
+            unread.is_some()
+        });
+        sum
+    }
+
+    /// Returns the most bytes on such streams. A client that reads less holds up the messages of its session, so that they
+    /// can't pile up. In ACP, other streams go on first.
+    fn most_unread(&self) -> usize {
+        if self.session.rules().shares_streams { self.options.session.store_bytes } else { 0 }
+    }
+
     /// Charges the events that are kept, follows the grant, and tells requests the state. Events are the first to go when
     /// memory runs out.
     fn draw(&mut self) {
-        self.kept.set(self.session.kept_bytes());
-        if self.hub.grant() > Grant::All && self.kept.bytes() > 0 {
+        if self.hub.grant() > Grant::All && self.session.kept_bytes() > 0 {
             self.session.forget_events();
-            self.kept.set(0);
+            self.act();
         }
+        self.kept.set(self.session.kept_bytes());
         let state = State { rules: self.session.rules(), may_read: self.hub.may_read() };
         self.state.send_if_modified(|before| {
             let is_same = ptr::eq(before.rules, state.rules) && before.may_read == state.may_read;
@@ -265,6 +285,11 @@ impl Driver {
                     }
                 }
                 Action::Cancel { id, cause } => self.hub.cancel_request(&id, cause),
+                Action::LoseCall { id } => {
+                    if let Ok(number) = id.as_json().parse() {
+                        self.hub.lose_call(number, UNHEARD);
+                    }
+                }
                 Action::End => self.end(),
             }
         }

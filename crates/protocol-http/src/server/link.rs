@@ -14,7 +14,7 @@ use protocol_async::{Account, Grant};
 use tokio::sync::watch;
 use tokio::time::sleep;
 
-use super::unsent::{Unsent, lock};
+use super::unsent::{Unsent, break_off, lock};
 
 /// The references to a link that no stream has: those of the connection's task and of its transport.
 const OWN: usize = 2;
@@ -104,28 +104,31 @@ impl Link {
         self.written.fetch_add(bytes as u64, Relaxed);
     }
 
-    /// Waits until a client has read nothing of a response for `patience`, or twice that at most. Whole responses count, and
-    /// those of which more than `most` bytes wait.
+    /// Waits until a client has read nothing of any response for `patience`, or twice that at most. Whole responses count,
+    /// and those of which more than `most` bytes wait. If it reads others, these alone are lost.
     ///
     /// hyper takes large pieces, so a slow client is seen by what the transport takes. The transport of HTTP/2 takes
     /// pings and other responses too, so there it is what hyper takes.
     pub(super) async fn unread(&self, patience: Duration, most: usize) {
-        let mut is_unread = false;
-        while !is_unread {
+        loop {
             sleep(patience).await;
-            let is_http2 = self.version.get() == Some(&Version::HTTP_2);
-            let counts_taken = is_http2 || self.patience.is_some();
-            let written = self.written.load(Relaxed);
-            for response in lock(&self.responses).iter() {
-                let mut it = lock(response);
-                let read = it.waits_for_client(most).then_some(if counts_taken {
-                    it.taken
-                } else {
-                    written
-                });
-                is_unread |= mem::replace(&mut it.looked, read) == read && read.is_some();
+            let responses = lock(&self.responses).clone();
+            let unread: Vec<_> = responses.iter().filter(|it| self.is_unread(it, most)).collect();
+            if unread.len() == responses.len() && !unread.is_empty() {
+                return;
             }
+            unread.into_iter().for_each(|it| break_off(it));
         }
+    }
+
+    /// Returns whether the client has read nothing of a response since this was asked last, and had to.
+    fn is_unread(&self, response: &Mutex<Unsent>, most: usize) -> bool {
+        let is_http2 = self.version.get() == Some(&Version::HTTP_2);
+        let counts_taken = is_http2 || self.patience.is_some();
+        let mut it = lock(response);
+        let read = if counts_taken { it.taken } else { self.written.load(Relaxed) };
+        let read = it.waits_for_client(most).then_some(read);
+        mem::replace(&mut it.looked, read) == read && read.is_some()
     }
 
     /// Watches a response until hyper has no use for it.

@@ -5,6 +5,7 @@ use protocol_async::{AccountLimits, Memory, Options};
 use super::options::ServerOptions;
 use super::unsent::FRAME;
 use crate::session::SessionOptions;
+use crate::store::SHORT_RESPONSE;
 
 /// The bytes that hyper buffers of one response, and those of a head.
 pub(super) const BUFFER_BYTES: usize = 64 << 10;
@@ -31,8 +32,11 @@ impl ServerOptions {
         let limits = &endpoint.config.limits;
         // With batches, twice as many messages as exchanges may be open.
         let exchange = EXCHANGE.saturating_add(limits.id_bytes.saturating_mul(8)).saturating_mul(2);
-        // The latest event is kept before older ones are dropped.
-        let kept = store_bytes.saturating_mul(EVENT_COPIES).saturating_add(limits.unsent_bytes);
+        // The latest event is kept before older ones are dropped. Streams that are not read may hold as much as the store.
+        let kept = store_bytes.saturating_mul(EVENT_COPIES + 1).saturating_add(limits.unsent_bytes);
+        // Short responses are kept beside.
+        let short = SHORT_RESPONSE.saturating_add(limits.id_bytes).saturating_mul(4);
+        let kept = kept.saturating_add(exchanges.saturating_mul(short));
         endpoint.memory().over(exchanges.saturating_mul(exchange).saturating_add(kept))
     }
 

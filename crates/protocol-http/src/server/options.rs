@@ -53,12 +53,13 @@ pub struct ServerOptions {
     pub receive_time: Duration,
     /// The bytes that may wait for the client of one response, with the places of their pieces; 256 KiB.
     ///
-    /// Above them, the session sends nothing more to anybody until they are taken.
+    /// Above them, the session sends nothing more to anybody until they are taken. In ACP it does so only above
+    /// [`SessionOptions::store_bytes`] of all such responses.
     pub response_bytes: usize,
     /// The time for which a client may read nothing of a response that is finished, or of which more than
     /// `response_bytes` waits; 30 s.
     ///
-    /// Then its connection is ended, which is the loss of its streams. This may take twice as long.
+    /// Then the response is lost. Its connection is ended if it reads no other response. This may take twice as long.
     pub patience: Duration,
 }
 

@@ -18,7 +18,7 @@ use tokio::sync::mpsc::UnboundedSender;
 use tokio::sync::oneshot;
 
 use super::link::Link;
-use super::unsent::{Unsent, lock, piece};
+use super::unsent::{Unsent, break_off, lock, piece};
 use crate::post::Posted;
 use crate::refusal::Refusal;
 use crate::session::{ResponseHead, StreamId};
@@ -134,14 +134,20 @@ impl Pipe {
         }
     }
 
-    /// Returns whether hyper takes the bytes, and has the waker woken when it does.
-    pub(super) fn has_room(&self, most: usize, waker: &Waker) -> bool {
+    /// Returns the number of bytes that hyper did not take, if they are more than `most`, and has the waker woken when it
+    /// takes some.
+    pub(super) fn unread(&self, most: usize, waker: &Waker) -> Option<usize> {
         let mut shared = lock(&self.shared);
-        let has_room = shared.waiting() <= most;
-        if !has_room {
+        let unread = Some(shared.waiting()).filter(|waiting| *waiting > most);
+        if unread.is_some() {
             shared.writer = Some(waker.clone());
         }
-        has_room
+        unread
+    }
+
+    /// Returns whether the connection has broken it off.
+    pub(super) fn is_broken(&self) -> bool {
+        lock(&self.shared).is_broken
     }
 
     fn answer(&mut self, head: Result<ResponseHead, Refusal>) {
@@ -152,9 +158,9 @@ impl Pipe {
 
 impl Drop for Pipe {
     fn drop(&mut self) {
-        let mut shared = lock(&self.shared);
-        shared.is_broken = !shared.is_ended;
-        wake(shared);
+        if !lock(&self.shared).is_ended {
+            break_off(&self.shared);
+        }
     }
 }
 

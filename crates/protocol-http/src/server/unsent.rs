@@ -2,6 +2,7 @@
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
+use core::mem;
 use core::task::Waker;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -70,7 +71,7 @@ impl Unsent {
 
     /// Returns whether hyper has all of it.
     pub(super) fn is_taken(&self) -> bool {
-        self.is_ended && self.pieces.is_empty()
+        self.is_ended && !self.is_broken && self.pieces.is_empty()
     }
 }
 
@@ -83,4 +84,14 @@ impl AsRef<[u8]> for Piece {
 /// Locks a value of this module, or one that is kept in the same way.
 pub(super) fn lock<T>(value: &Mutex<T>) -> MutexGuard<'_, T> {
     value.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Breaks a response off. What is unsent is dropped without the lock, and both ends are woken.
+pub(super) fn break_off(response: &Mutex<Unsent>) {
+    let mut it = lock(response);
+    (it.is_broken, it.bytes) = (true, 0);
+    let _unsent = mem::take(&mut it.pieces);
+    let ends = [it.reader.take(), it.writer.take()];
+    drop(it);
+    ends.into_iter().flatten().for_each(Waker::wake);
 }

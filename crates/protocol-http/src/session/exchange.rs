@@ -1,5 +1,6 @@
 //! The steps of one exchange, as its table has them.
 
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::string::String;
 use alloc::vec::Vec;
 
@@ -11,7 +12,7 @@ use crate::encode::{comment, event};
 use crate::head::SCOPE_BYTES;
 use crate::post::Posted;
 use crate::refusal::Refusal;
-use crate::rules::OnLoss;
+use crate::rules::{OnLoss, Rules};
 use crate::store::EventId;
 use crate::table::{Input, Phase, Step};
 
@@ -56,7 +57,7 @@ impl Session {
     /// Returns the exchange of the stream of a session of ACP, and makes it first if there is none.
     ///
     /// Above the limit it takes the place of one that is not in use: of the oldest, and first of one without unsent events.
-    /// Without such a place it is the one of the connection.
+    /// One for which a part of a call waits keeps its place. Without a place it is the one of the connection.
     pub(super) fn scope(&mut self, name: &str) -> u64 {
         if let Some(at) = self.scopes.get(name) {
             return *at;
@@ -65,9 +66,12 @@ impl Session {
             return 0;
         }
         if self.scopes.len() >= self.options.exchanges {
+            let unsent = unsent(self.rules, &self.exchanges);
+            let calls: BTreeSet<u64> = self.store.calls(unsent).collect();
             let is_unused = |it: &Exchange| it.phase == Phase::Adrift && it.requests.is_empty();
             let scopes = self.scopes.iter().filter_map(|(name, at)| {
-                let it = self.exchanges.get(at).filter(|it| is_unused(it))?;
+                let it =
+                    self.exchanges.get(at).filter(|it| is_unused(it) && !calls.contains(at))?;
                 Some((it.sent < it.latest, *at, name))
             });
             let Some((_, at, unused)) = scopes.min() else { return 0 };
@@ -236,12 +240,8 @@ impl Session {
         let exchange = self.exchanges.get_mut(&at).filter(|_| self.rules.is_resumable)?;
         exchange.latest += 1;
         let id = EventId { exchange: at, number: exchange.latest };
-        let (exchanges, is_shared) = (&self.exchanges, self.rules.shares_streams);
-        // A client of ACP has nothing else that says how a request ended.
-        let is_unsent = |id: EventId| {
-            is_shared && exchanges.get(&id.exchange).is_some_and(|it| it.sent < id.number)
-        };
-        self.store.keep(id, data.into(), is_unsent);
+        let lost = self.store.keep(id, data.into(), unsent(self.rules, &self.exchanges));
+        self.actions.extend(lost.into_iter().map(|id| Action::LoseCall { id }));
         Some(id.text())
     }
 
@@ -283,4 +283,13 @@ impl Session {
             self.end(now);
         }
     }
+}
+
+/// Returns whether an event still waits for a stream. A client of ACP has nothing else that says how a request ended.
+pub(super) fn unsent(
+    rules: &Rules,
+    exchanges: &BTreeMap<u64, Exchange>,
+) -> impl Fn(EventId) -> bool {
+    let is_shared = rules.shares_streams;
+    move |id| is_shared && exchanges.get(&id.exchange).is_some_and(|it| it.sent < id.number)
 }

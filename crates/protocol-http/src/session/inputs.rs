@@ -5,6 +5,7 @@ use alloc::vec::Vec;
 
 use protocol_core::{Cause, Timestamp, WireId};
 
+use super::exchange::unsent;
 use super::state::{Action, Exchange, Session, SessionOptions, StreamId};
 use crate::head::SCOPE_BYTES;
 use crate::post::Posted;
@@ -65,9 +66,11 @@ impl Session {
         self.store.bytes()
     }
 
-    /// Forgets the events that are kept. A client that asks for them is refused.
+    /// Forgets the events that are kept. A client that asks for them is refused. In ACP the errors of calls that are lost
+    /// stay, so take [`poll_action`](Self::poll_action) until there is none.
     pub fn forget_events(&mut self) {
-        self.store.clear();
+        let lost = self.store.shrink(0, unsent(self.rules, &self.exchanges));
+        self.actions.extend(lost.into_iter().map(|id| Action::LoseCall { id }));
     }
 
     /// Takes a body that was posted, whose response is `stream`.
@@ -89,7 +92,7 @@ impl Session {
             return Err(Refusal::DUPLICATE_ID);
         }
         let has_requests = posted.ids().next().is_some();
-        if has_requests && (self.open() >= self.options.exchanges || self.is_too_many(&posted)) {
+        if has_requests && (self.is_full() || self.is_too_many(&posted)) {
             return Err(Refusal::BUSY);
         }
         self.heard = now;
@@ -154,7 +157,7 @@ impl Session {
             }
         };
         // A client that listens without an event gets what was kept before.
-        let kept = self.store.after(last).cloned().collect();
+        let kept = self.store.after(last).map(|(id, data)| (id, data.into())).collect();
         self.heard = now;
         self.resume(stream, last.exchange, kept, now)
     }
@@ -237,6 +240,13 @@ impl Session {
     /// Returns the next thing to do.
     pub fn poll_action(&mut self) -> Option<Action> {
         self.actions.pop_front()
+    }
+
+    /// Returns whether no more exchanges may be open. Responses that wait for a client to listen count, too.
+    fn is_full(&self) -> bool {
+        let (open, most) = (self.open(), self.options.exchanges);
+        let unsent = self.store.calls(unsent(self.rules, &self.exchanges));
+        open >= most || self.rules.shares_streams && open + unsent.count() >= most
     }
 
     /// Returns whether a batch has more messages than may be open, with those of the other exchanges.

@@ -66,9 +66,13 @@ pub struct SessionOptions {
     /// The meaning of lost streams, in place of that of the [`Rules`].
     pub on_loss: Option<OnLoss>,
     /// The exchanges at the same time; 1,024. One more is refused with status 503. So is a batch with which more messages
-    /// than that would be open. In ACP, these are the requests in flight and, beside them, the streams of sessions.
+    /// than that would be open. In ACP, these are the requests in flight, the responses that wait for a client to listen
+    /// and, beside them, the streams of sessions.
     pub exchanges: usize,
     /// The bytes of events that are kept for clients that come back; 1 MiB.
+    ///
+    /// Above them, the oldest are dropped. In ACP those that nobody listened to go last, and never in silence if a call
+    /// waits for one. The response becomes an error of 512 bytes at most, which is kept beside. Our own call is lost.
     pub store_bytes: usize,
     /// The time until a session ends whose client has no stream and sends nothing; 30 min. `None` never ends it.
     ///
@@ -121,6 +125,11 @@ pub enum Action {
         id: WireId,
         /// The cause: `peer` if the dialect says that a lost stream is a cancel, else `peer_gone`.
         cause: Cause,
+    },
+    /// Settle the call of ours with this id as lost: its request was dropped, since nobody listened.
+    LoseCall {
+        /// The id of the call.
+        id: WireId,
     },
     /// End the endpoint, once everything that was delivered is read. Nothing follows.
     End,

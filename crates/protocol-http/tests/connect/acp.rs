@@ -224,34 +224,62 @@ async fn a_call_whose_stream_is_refused_is_lost_and_never_posted() {
         let script = Script::new().await;
         let (client, _connection) = opened(&script, ClientOptions::default()).await;
         let lost = client.call("session/prompt", json!({ "sessionId": "s" }));
-        let _next = client.call("session/list", json!({}));
         listening(&script, Some("s")).await.says(&refusal).await;
-        assert_eq!(taken(&script).await["method"], "session/list");
         let how = how(lost.await);
+        let _next = client.call("session/list", json!({}));
+        assert_eq!(taken(&script).await["method"], "session/list");
         assert!(how.contains(said), "{how}");
     }
 }
 
 #[tokio::test]
-async fn a_stream_whose_head_never_comes_holds_up_no_cancel_for_ever() {
+async fn a_stream_whose_head_never_comes_holds_up_its_own_session_alone_and_not_for_ever() {
     let script = Script::new().await;
     let options = ClientOptions::default();
     let post_time = options.post_time;
     let (client, _connection) = opened(&script, options).await;
     let (_prompt, _, _stream) = prompt(&script, &client, "one").await;
+    let stop = |session: &str| {
+        client.peer.try_notify("session/cancel", json!({ "sessionId": session })).unwrap();
+    };
     for body in
         ["", "HTTP/1.1 404 No\r\ncontent-type: application/json\r\ncontent-length: 9\r\n\r\n{"]
     {
         let lost = client.call("session/prompt", json!({ "sessionId": "two" }));
         let mut silent = listening(&script, Some("two")).await;
         silent.stream.write_all(body.as_bytes()).await.unwrap();
-        client.peer.try_notify("session/cancel", json!({ "sessionId": "one" })).unwrap();
+        stop("two");
+        stop("one");
+        let list = client.call("session/list", json!({}));
+        let [stopped, listed] = [taken(&script).await, taken(&script).await];
+        assert_eq!(stopped["params"]["sessionId"], "one", "{stopped}");
+        assert_eq!(listed["method"], "session/list", "{listed}");
+        drop(list);
+        assert_eq!(taken(&script).await["method"], "$/cancel_request");
         tokio::time::pause();
         tokio::time::advance(post_time).await;
         tokio::time::resume();
-        assert_eq!(taken(&script).await["method"], "session/cancel");
+        assert_eq!(taken(&script).await["params"]["sessionId"], "two");
         assert!(how(lost.await).contains("options.post_time"));
     }
+}
+
+#[tokio::test]
+async fn a_post_that_hangs_holds_up_its_own_session_alone_and_the_cancel_of_its_call() {
+    let script = Script::new().await;
+    let (client, _connection) = opened(&script, ClientOptions::default()).await;
+    let call = client.call("session/prompt", json!({ "sessionId": "one" }));
+    let _stream = begin(listening(&script, Some("one")).await).await;
+    let hangs = script.asked().await;
+    assert_eq!(hangs.body["method"], "session/prompt");
+    call.cancel();
+    client.peer.try_notify("session/cancel", json!({ "sessionId": "one" })).unwrap();
+    let _list = client.call("session/list", json!({}));
+    assert_eq!(taken(&script).await["method"], "session/list");
+    let (_call, _, _stream) = prompt(&script, &client, "two").await;
+    hangs.says(TAKEN).await;
+    assert_eq!(taken(&script).await["method"], "$/cancel_request");
+    assert_eq!(taken(&script).await["method"], "session/cancel");
 }
 
 #[tokio::test]

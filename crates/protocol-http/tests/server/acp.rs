@@ -162,6 +162,22 @@ async fn a_lost_stream_cancels_the_requests_of_its_session_if_the_host_says_so()
 }
 
 #[tokio::test]
+async fn g01_a_request_of_the_agent_that_nobody_listens_to_loses_its_call() {
+    let mut options = ServerOptions::default();
+    options.gate.revisions = vec![&Rules::ACP_V1];
+    options.session.store_bytes = 2_000;
+    let connection = Connection::with(&Rules::ACP_V1, options).await;
+    let mut own = connection.listen(None).await;
+    let long = json!({ "sessionId": TWO, "text": "x".repeat(4_000) });
+    connection.post(Some(TWO), &request(1, "ask_in_session", &long)).await;
+    connection.post(None, &request(2, "echo", &json!({}))).await;
+    assert_eq!(next(&mut own).await["id"], 2, "so the first one has asked");
+    let response = next(&mut connection.listen(Some(TWO)).await).await;
+    assert_eq!(response["id"], 1, "it waits for nobody: {response}");
+    assert!(response["error"]["code"].is_i64(), "{response}");
+}
+
+#[tokio::test]
 async fn delete_ends_the_connection_its_requests_and_its_streams() {
     let mut connection = Connection::open(&Rules::ACP_V1, None).await;
     let (mut own, mut two) = (connection.listen(None).await, connection.listen(Some(TWO)).await);

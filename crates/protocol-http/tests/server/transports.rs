@@ -3,27 +3,30 @@
 use std::time::Duration;
 
 use http_body_util::{BodyExt, Full};
-use hyper::Request;
-use hyper::body::Bytes;
+use hyper::body::{Bytes, Incoming};
 use hyper::client::conn::http2;
+use hyper::{Request, Response};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use protocol_core::Cause;
 use protocol_http::server::ServerOptions;
+use protocol_http::{Decoder, Rules, SseEvent};
 use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::time::{Instant, sleep};
 
-use crate::host::{Host, Report};
+use crate::host::{Host, Report, request};
 
 type Sender = http2::SendRequest<Full<Bytes>>;
 
-/// Opens a connection of HTTP/2.
+/// Opens a connection of HTTP/2. The server may send 64 KiB of a stream that is not read.
 async fn connect(host: &Host) -> Sender {
     let (near, far) = duplex(64 << 10);
     let server = host.server.clone();
     tokio::spawn(async move { server.serve_connection(far).await });
-    let (sender, connection) =
-        http2::handshake(TokioExecutor::new(), TokioIo::new(near)).await.unwrap();
+    let mut builder = http2::Builder::new(TokioExecutor::new());
+    builder.initial_stream_window_size(64 << 10);
+    let (sender, connection) = builder.handshake(TokioIo::new(near)).await.unwrap();
     tokio::spawn(connection);
     sender
 }
@@ -126,4 +129,97 @@ async fn an_unknown_method_has_its_status_on_several_threads_too() {
         let response = crate::client::send(&host.server, "POST", &headers, &body).await;
         assert_eq!(response.status, 404);
     }
+}
+
+/// Sends a request of ACP, and returns its response once its status is right.
+async fn of_acp(
+    sender: &mut Sender,
+    verb: &str,
+    status: u16,
+    headers: &[(&str, &str)],
+    body: &str,
+) -> Response<Incoming> {
+    let mut request = Request::builder().method(verb).uri("http://localhost/mcp");
+    for (name, value) in [("content-type", "application/json")].iter().chain(headers) {
+        request = request.header(*name, *value);
+    }
+    let request = request.body(Full::new(Bytes::from(body.to_owned()))).unwrap();
+    let response = sender.send_request(request).await.unwrap();
+    assert_eq!(response.status(), status);
+    response
+}
+
+/// Reads events until one has this text, or the stream is broken off. Returns the id of the last one.
+async fn read_until(response: &mut Response<Incoming>, text: &str) -> Result<String, String> {
+    let mut decoder = Decoder::new(4 << 20);
+    while let Some(Ok(frame)) = response.frame().await {
+        let data = frame.into_data().unwrap();
+        let mut bytes = &*data;
+        while let Some(event) = decoder.receive(&mut bytes).unwrap() {
+            if matches!(event, SseEvent::Message(data) if data.contains(text)) {
+                return Ok(decoder.last_event_id().into());
+            }
+        }
+    }
+    Err(decoder.last_event_id().into())
+}
+
+/// A connection of ACP over HTTP/2, with a stream that is read and another one that is not.
+struct Stuck {
+    sender: Sender,
+    id: String,
+    heard: Response<Incoming>,
+    stuck: Response<Incoming>,
+    begun: Instant,
+    patience: Duration,
+}
+
+impl Stuck {
+    async fn new(store_bytes: usize) -> Self {
+        let mut options = ServerOptions::default();
+        options.gate.revisions = vec![&Rules::ACP_V1];
+        (options.response_bytes, options.session.store_bytes) = (1_000, store_bytes);
+        let patience = options.patience;
+        let mut sender = connect(&Host::new(options)).await;
+        let initialize = request(0, "initialize", &json!({ "protocolVersion": 1 }));
+        let opened = of_acp(&mut sender, "POST", 200, &[], &initialize).await;
+        let id = opened.headers()["acp-connection-id"].to_str().unwrap().to_owned();
+        let two = [("acp-connection-id", &*id), ("acp-session-id", "two")];
+        let heard = of_acp(&mut sender, "GET", 200, &two[..1], "").await;
+        let stuck = of_acp(&mut sender, "GET", 200, &two, "").await;
+        let count = request(1, "count", &json!({ "to": 3_000, "sessionId": "two" }));
+        of_acp(&mut sender, "POST", 202, &two, &count).await;
+        Self { sender, id, heard, stuck, begun: Instant::now(), patience }
+    }
+
+    /// Makes a request of the connection, whose response comes on the stream that is read.
+    async fn echo(&mut self, id: u32) {
+        let own = [("acp-connection-id", &*self.id)];
+        let body = request(id, "echo", &json!({}));
+        of_acp(&mut self.sender, "POST", 202, &own, &body).await;
+        read_until(&mut self.heard, &format!(r#""id":{id}"#)).await.unwrap();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stream_that_is_not_read_is_lost_alone_and_the_others_of_its_connection_go_on() {
+    let mut it = Stuck::new(1 << 20).await;
+    it.echo(2).await;
+    assert!(it.begun.elapsed() < it.patience, "it does not wait for the other one");
+    sleep(2 * it.patience).await;
+    it.echo(3).await;
+
+    let last = read_until(&mut it.stuck, "counted").await.expect_err("it was broken off");
+    let id = ("acp-connection-id", &*it.id);
+    let resumed = [id, ("acp-session-id", "two"), ("last-event-id", &last)];
+    let mut resumed = of_acp(&mut it.sender, "GET", 200, &resumed, "").await;
+    read_until(&mut resumed, "counted").await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stream_that_holds_too_much_holds_up_others_only_until_it_is_lost() {
+    let mut it = Stuck::new(10_000).await;
+    it.echo(2).await;
+    let waited = it.begun.elapsed();
+    assert!((it.patience..=2 * it.patience).contains(&waited), "{waited:?}");
 }

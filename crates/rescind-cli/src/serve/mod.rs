@@ -62,7 +62,7 @@ pub struct ServeArgs {
     /// printed to standard error. Ctrl-C cancels and answers what is in flight, SIGTERM gives it --grace
     /// to finish first; a second signal waits for nothing. `http://127.0.0.1:8080/mcp` is MCP over HTTP, in the
     /// revisions of `--dialect mcp-http`, which is the default there, or one of them. It is ACP with
-    /// `--dialect acp` or `acp-v2`
+    /// `--dialect acp` or `acp-v2`. Without a path it is `/mcp`, or `/acp` for ACP
     #[arg(long, value_name = "URL", conflicts_with = "runtime", group = "address")]
     listen: Option<Listen>,
 
