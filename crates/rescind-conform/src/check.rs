@@ -405,6 +405,8 @@ pub enum Rule {
     WorkFinished(Name),
     /// Stopped work ended before other work that was begun before it, and takes as long.
     StoppedBefore(Name, Name),
+    /// The stop of work was read while this work ran, which may be the same. If it was not, nothing was seen.
+    StoppedWhile(Name, Name),
     /// Nothing was reported of work after its end, and its status is what it was then.
     QuietAfter(Name),
     /// Nothing was reported under a token of ours after the response to its request.

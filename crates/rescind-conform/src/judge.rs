@@ -94,6 +94,7 @@ fn breaks(play: &Play<'_>, rule: Rule) -> Result<(), Fault> {
         Rule::StopHonoured(name) => work::stop_honoured(play, name),
         Rule::WorkFinished(name) => work::finished(play, name),
         Rule::StoppedBefore(name, other) => work::stopped_before(play, name, other),
+        Rule::StoppedWhile(name, running) => work::stopped_while(play, name, running),
         Rule::QuietAfter(name) => work::quiet_after(play, name),
         Rule::QuietAfterResponse(name) => work::quiet_after_response(play, name),
         Rule::Accepted(name) => work::accepted(play, made(play, name)?),

@@ -22,7 +22,10 @@ const ONE_STOP: Source = OURS.of(&[Acp, AcpDraft, AcpV2]);
 
 /// The response to the quick request shows that the stop before it was read.
 const STOP_A: Step = Send(&[Stop('a'), Quick('q', Fresh)]);
-const STOPPED_A: &[Step] = &[Send(&[Work('a')]), WorkStarted('a'), STOP_A, WorkSettled('a'), Next];
+const STOPPED_A: &[Step] =
+    &[Send(&[Work('a')]), WorkStarted('a'), STOP_A, WorkSettled('a'), WorkWhole('t'), Next];
+/// Otherwise nothing is seen of stopped work.
+const STOPPED_IN_TIME: Rule = StoppedWhile('a', 'a');
 /// The stop of a turn that waits for a permission.
 const NESTED: &[Step] = &[
     HoldReverse,
@@ -38,7 +41,7 @@ const LATER: &str = "The end of that work.";
 
 const fn stop(id: &'static str, title: &'static str) -> Check {
     BASE.named(id, title).needs(&[Need::Work]).steps(STOPPED_A)
-        .witness("The end of the stopped work; without one, the end of other work that began after the stop.")
+        .witness("The end of the stopped work, which says so, is cut short, or comes after the response to a request that was sent with the stop. Without an end, that of other work that began after the stop.")
 }
 
 /// The checks in their order.
@@ -50,7 +53,7 @@ pub(super) const STOPS: &[Check] = &[
             TASK.capability("A task is `cancelled` before tasks/cancel is answered, and tasks/result is answered then."),
             TOKEN.should("A token has one begin, many reports and one end."),
         ])
-        .rules(&[StopAnswered('a'), NextAnswered]),
+        .rules(&[StopAnswered('a'), NextAnswered, STOPPED_IN_TIME]),
     stop("stop/running", "the end of a stopped turn says that it was stopped")
         .clauses(&[
             TURN.should("An agent stops requests to its model and its tools as soon as it can, and responds with `cancelled`."),
@@ -79,13 +82,14 @@ pub(super) const STOPS: &[Check] = &[
         .steps(&[
             Send(&[Work('a')]),
             WorkStarted('a'),
-            Send(&[Stop('a'), Stop('a')]),
+            Send(&[Stop('a'), Stop('a'), Quick('q', Fresh)]),
             WorkSettled('a'),
             Send(&[Stop('a')]),
             WorkSettled('a'),
+            WorkWhole('t'),
             Next,
         ])
-        .rules(&[StopAnswered('a'), NextAnswered]),
+        .rules(&[StopAnswered('a'), NextAnswered, STOPPED_IN_TIME]),
     stop("stop/quiet", "nothing is reported of stopped work after its end, and it stays stopped")
         .clauses(&[
             TURN.must("Updates are sent before the response to the prompt."),
@@ -103,7 +107,7 @@ pub(super) const STOPS: &[Check] = &[
             Send(&[Status('a')]),
             Next,
         ])
-        .rules(&[QuietAfter('a')])
+        .rules(&[QuietAfter('a'), STOPPED_IN_TIME])
         .witness("The same work once more, from its beginning to its end."),
     stop("stop/next", "the next work runs to its end, also if the stop came twice")
         .clauses(&[
@@ -143,11 +147,11 @@ pub(super) const STOPS: &[Check] = &[
             Send(&[Work('a'), Work('b')]),
             WorkStarted('a'),
             WorkStarted('b'),
-            Send(&[Stop('a')]),
+            STOP_A,
             WorkOver('b'),
             WorkWhole('t'),
         ])
-        .rules(&[WorkFinished('b')])
+        .rules(&[WorkFinished('b'), StoppedWhile('a', 'b')])
         .witness(LATER),
     stop("stop/nested", "a turn that waits for a permission is stopped once that is answered as cancelled")
         .clauses(&[
@@ -177,13 +181,13 @@ pub(super) const STOPS: &[Check] = &[
             WorkSettled('a'),
             Next,
         ])
-        .rules(&[Accepted('b')]),
+        .rules(&[Accepted('b'), STOPPED_IN_TIME]),
     stop("stop/own-token", "nothing is reported under a token of the client's after its cancelled request is answered")
         .clauses(&[OWN_TOKEN.capability("Of servers that report under it: the token is valid until the response, and cancelling the request cancels its progress.")])
         .steps(&[
             Send(&[WorkUnderToken('a')]),
             WorkStarted('a'),
-            Send(&[Cancel('a')]),
+            Send(&[Cancel('a'), Quick('q', Fresh)]),
             Answered('a'),
             WorkWhole('t'),
             Next,

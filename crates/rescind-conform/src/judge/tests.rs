@@ -22,6 +22,11 @@ use crate::wire::Wire;
 /// without a name, `next 7` a next request, `cancel 7` its cancel; `work a 7 s` is work `s` that request 7 begins, `stop 8`
 /// its stop; `result 7` and `error 7 -32603` are answers; and what begins with a brace is what the server says.
 pub(super) fn broken(dialect: &str, rule: Rule, record: &str) -> Option<String> {
+    any_broken(dialect, &[rule], record)
+}
+
+/// The same of some rules.
+pub(super) fn any_broken(dialect: &str, rules: &[Rule], record: &str) -> Option<String> {
     let dialect = Dialect::named(dialect).expect("there is such a dialect");
     let facts = Facts::unknown(dialect.clone());
     let link = Link::new(std::io::empty(), std::io::sink(), None);
@@ -30,7 +35,7 @@ pub(super) fn broken(dialect: &str, rule: Rule, record: &str) -> Option<String> 
     for entry in record.split(';') {
         add(&mut play, entry.trim());
     }
-    judge(&play, &[rule]).map(|(_, fault)| match fault {
+    judge(&play, rules).map(|(_, fault)| match fault {
         Fault::Broken(why) => why,
         Fault::Unclear(why) => format!("unclear: {why}"),
     })
