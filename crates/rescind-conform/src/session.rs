@@ -274,7 +274,7 @@ impl Session {
 
     /// Returns the time that its processes have used so far, where that is known.
     pub(crate) fn busy(&self) -> Option<u64> {
-        self.child().and_then(Child::busy)
+        self.child().map(Child::busy)
     }
 
     /// As [`wait`](Self::wait), no longer than this.

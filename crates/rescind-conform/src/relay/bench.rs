@@ -324,7 +324,7 @@ impl Bench {
     }
 
     fn busy(&self) -> Option<u64> {
-        self.child.as_ref().and_then(Child::busy)
+        self.child.as_ref().map(Child::busy)
     }
 
     /// The last of what the relay wrote to its standard error.
