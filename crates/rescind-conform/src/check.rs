@@ -368,10 +368,8 @@ pub enum Rule {
     OthersUndisturbed,
     /// Each next request was answered.
     NextAnswered,
-    /// Nothing was said under an id.
+    /// Nothing was said under an id, which is a text where the protocol has no numbers.
     NothingUnder(&'static str),
-    /// The same of an id that we could have used, which is a text where the protocol has no numbers.
-    NothingUnderToken(&'static str),
     /// While malformed cancels were sent that are notifications and merely name nothing, every answer was to a
     /// request.
     MalformedUnanswered,

@@ -88,7 +88,7 @@ const LONGER: u128 = 400;
 /// and so often it is shortened or lengthened.
 const FITTINGS: usize = 3;
 /// The number of times that a request is measured again on a machine that is late.
-const LATE: usize = 5;
+const LATE: u64 = 5;
 /// The number of tools that are tried.
 const TOOLS: usize = 6;
 
@@ -157,17 +157,10 @@ impl Facts {
     ) -> Result<(), Unreached> {
         for candidate in candidates.into_iter().take(TOOLS) {
             let mut session = self.open(target, options.suite.patience)?;
-            let mut ms = options.slow_ms;
-            let mut measured = self.measure(&mut session, &candidate, ms);
-            for _ in 0..LATE {
-                match &measured {
-                    Err(why) if why == TOO_LATE => {
-                        ms += options.slow_ms;
-                        measured = self.measure(&mut session, &candidate, ms);
-                    }
-                    _ => break,
-                }
-            }
+            let is_late = |it: &Result<Slow, String>| it.as_ref().is_err_and(|why| why == TOO_LATE);
+            let mut all = (1..=LATE + 1)
+                .map(|times| self.measure(&mut session, &candidate, options.slow_ms * times));
+            let measured = all.find(|it| !is_late(it)).unwrap_or_else(|| Err(TOO_LATE.into()));
             match measured {
                 Ok(slow) if self.slow.as_ref().is_none_or(|best| slow.is_better_than(best)) => {
                     self.slow = Some(slow);
@@ -324,9 +317,8 @@ impl Facts {
                 continue;
             }
             let (id, waited) = session.ask(&format!("open-{}", number + 1), &step.message);
-            let refused = session
-                .answers_to(&id)
-                .any(|(_, outcome)| matches!(outcome, Outcome::Error { .. }));
+            let mut answers = session.answers_to(&id);
+            let refused = answers.any(|(_, outcome)| matches!(outcome, Outcome::Error { .. }));
             if waited != Waited::Done || refused {
                 let how = match waited {
                     Waited::Done => "refused".into(),
@@ -369,9 +361,8 @@ impl Facts {
             return self.family().slow();
         }
         let (id, _) = session.ask("tools", &Request::new("tools/list", json!({})));
-        let listed = session.answers_to(&id).next().map(|(_, outcome)| outcome.clone());
-        match listed {
-            Some(Outcome::Result(listed)) => tools::slow_ones(&listed, options.allow_tools),
+        match session.answers_to(&id).next() {
+            Some((_, Outcome::Result(listed))) => tools::slow_ones(listed, options.allow_tools),
             _ => vec![],
         }
     }
@@ -438,7 +429,7 @@ impl Facts {
             refused => return Err(format!("it is answered with {refused}")),
         }
         let has_progress = session.progress_of(&progress).next().is_some();
-        let meanwhile = session.answers_to(&quick).next().map(|(at, _)| at);
+        let meanwhile = session.answered_at(&quick);
         let reads_on = meanwhile.is_some_and(|meanwhile| meanwhile < at);
         let least = Duration::from_millis(ms) / 2;
         // On a machine that is late, it is slow by comparison with what was asked after it.

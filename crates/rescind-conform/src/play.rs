@@ -548,8 +548,7 @@ impl<'a> Play<'a> {
     pub(crate) fn read_at(&self, sent_at: usize) -> Option<usize> {
         let all = self.nexts.iter().chain(&self.reads);
         let later = all.filter(|next| next.sent_at > sent_at);
-        let answers = later.filter_map(|next| self.session.answers_to(&next.id).next());
-        answers.map(|(at, _)| at).min()
+        later.filter_map(|next| self.session.answered_at(&next.id)).min()
     }
 
     /// Whether the dialect wants an answer to a cancelled request.

@@ -406,8 +406,13 @@ impl Session {
         })
     }
 
+    /// Returns the place of the first answer under an id.
+    pub(crate) fn answered_at(&self, id: &str) -> Option<usize> {
+        self.answers_to(id).next().map(|(at, _)| at)
+    }
+
     pub(crate) fn is_answered(&self, id: &str) -> bool {
-        self.answers_to(id).next().is_some()
+        self.answered_at(id).is_some()
     }
 
     /// Returns whether the server is seen to have read the cancel of a request.

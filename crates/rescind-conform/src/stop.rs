@@ -52,6 +52,11 @@ impl From<&str> for Fault {
     }
 }
 
+/// Holds if nothing was found, or is broken for this reason.
+pub(crate) fn none<T>(found: Option<T>, why: impl FnOnce(T) -> String) -> Result<(), Fault> {
+    found.map_or(Ok(()), |found| broken(why(found)))
+}
+
 /// Holds, or is broken for this reason.
 pub(crate) fn holds_if(holds: bool, why: impl FnOnce() -> String) -> Result<(), Fault> {
     if holds { Ok(()) } else { broken(why()) }

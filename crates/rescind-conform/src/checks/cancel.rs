@@ -39,7 +39,7 @@ pub(super) const CANCEL: &[Check] = &[
         .clauses(IGNORED)
         .needs(&[Need::Message])
         .steps(&[Next, Send(&[CancelId("900001"), CancelId("\"never\"")]), Next, Next])
-        .rules(&[NothingUnderToken("900001"), NothingUnderToken("\"never\""), NextAnswered])
+        .rules(&[NothingUnder("900001"), NothingUnder("\"never\""), NextAnswered])
         .witness("Two requests, sent after the cancels one after the other, are answered."),
     check("cancel/malformed", "fourteen cancels that name nothing: none ends the connection, cancels a request or, as a notification, is answered")
         .clauses(MALFORMED)

@@ -10,7 +10,7 @@ use crate::check::Name;
 use crate::family::Family;
 use crate::play::{Made, Play};
 use crate::run::{Run, Stopping};
-use crate::stop::{Fault, broken};
+use crate::stop::{Fault, broken, none};
 use crate::wire::Outcome;
 
 /// Work that ends so soon after its stop was read may have been about to end.
@@ -282,7 +282,7 @@ pub(super) fn quiet_after(play: &Play<'_>, name: Name) -> Result<(), Fault> {
 pub(super) fn quiet_after_response(play: &Play<'_>, name: Name) -> Result<(), Fault> {
     let (made, run) = (made(play, name)?, run(play, name)?);
     once(play, made)?;
-    let answered_at = play.session.answers_to(&made.id).next().map_or(usize::MAX, |(at, _)| at);
+    let answered_at = play.session.answered_at(&made.id).unwrap_or(usize::MAX);
     match run.reports(&play.session).into_iter().filter(|(at, _)| *at > answered_at).count() {
         0 => in_time(play, made),
         count => broken(format!("after the response to {made} there are {count} reports of it")),
@@ -291,11 +291,9 @@ pub(super) fn quiet_after_response(play: &Play<'_>, name: Name) -> Result<(), Fa
 
 pub(super) fn accepted(play: &Play<'_>, prompt: &Made) -> Result<(), Fault> {
     once(play, prompt)?;
-    match answers(play, prompt)[..] {
-        [outcome, ..] if outcome.is_result() || outcome.is_cancelled() => Ok(()),
-        [outcome, ..] => broken(format!("prompt {} is answered with {outcome}", prompt.id)),
-        [] => Ok(()),
-    }
+    let is_other = |outcome: &&Outcome| !outcome.is_result() && !outcome.is_cancelled();
+    let other = answers(play, prompt).into_iter().find(is_other);
+    none(other, |outcome| format!("prompt {} is answered with {outcome}", prompt.id))
 }
 
 #[cfg(test)]
