@@ -250,32 +250,28 @@ impl Wire {
 
     /// Returns the response to an agent's request for permission in a turn that was stopped.
     pub(crate) fn cancelled_outcome(&self, id: &str) -> String {
-        let result = r#""result":{"outcome":{"outcome":"cancelled"}}"#;
-        text::response(self.dialect.envelope, id, "", result, "")
+        let answer = json!({ "result": { "outcome": { "outcome": "cancelled" } } });
+        text::response(self.dialect.envelope, id, "", &answer, "")
     }
 
     /// Returns our answer to a request of the server's. `own` is the number of the answer, if the protocol has
     /// one.
     pub(crate) fn answer(&self, id: &str, method: &str, message: &[u8], own: &str) -> String {
-        let members = match method {
-            _ if self.dialect.envelope == Envelope::Dap => {
-                r#""success":false,"message":"not supported""#
-            }
-            _ if self.dialect.envelope == Envelope::Abp => {
-                r#""success":false,"error":{"code":"OPERATION_FAILED","message":"not supported"}"#
-            }
-            "workspace/configuration" => r#""result":[null]"#,
+        let refused = |why| text::error(-32601, why);
+        let answer = match method {
+            _ if self.dialect.envelope != Envelope::JsonRpc => refused("not supported"),
+            "workspace/configuration" => json!({ "result": [null] }),
             "client/registerCapability"
             | "client/unregisterCapability"
             | CREATE
             | "workspace/workspaceFolders"
-            | "roots/list" => r#""result":null"#,
-            "elicitation/create" => r#""result":{"action":"cancel"}"#,
-            "ping" => r#""result":{}"#,
-            "session/request_permission" => &format!(r#""result":{}"#, rejected(message)),
-            _ => r#""error":{"code":-32601,"message":"Method not found"}"#,
+            | "roots/list" => json!({ "result": null }),
+            "elicitation/create" => json!({ "result": { "action": "cancel" } }),
+            "ping" => json!({ "result": {} }),
+            "session/request_permission" => json!({ "result": rejected(message) }),
+            _ => refused("Method not found"),
         };
-        text::response(self.dialect.envelope, id, method, members, own)
+        text::response(self.dialect.envelope, id, method, &answer, own)
     }
 
     /// Reads a message.
@@ -320,7 +316,7 @@ impl Wire {
 }
 
 /// The response to an agent that wants to do something: it may not.
-fn rejected(message: &[u8]) -> String {
+fn rejected(message: &[u8]) -> Value {
     let asked: Value = serde_json::from_slice(message).unwrap_or_default();
     let options = asked["params"]["options"].as_array().into_iter().flatten();
     let is_rejection =
@@ -329,7 +325,7 @@ fn rejected(message: &[u8]) -> String {
         Some(option) => json!({ "outcome": "selected", "optionId": option["optionId"] }),
         None => json!({ "outcome": "cancelled" }),
     };
-    json!({ "outcome": outcome }).to_string()
+    json!({ "outcome": outcome })
 }
 
 /// Returns the value of a member, or null if there is none.

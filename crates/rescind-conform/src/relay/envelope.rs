@@ -4,10 +4,8 @@ use protocol_core::Envelope;
 use serde_json::{Value, json};
 
 use super::message::{Message, Request, tag};
+use crate::wire::text::CANCELLED;
 use crate::wire::{Wire, text};
-
-/// The code of an answer that says that its request was cancelled, in whatever envelope.
-pub(super) const CANCELLED: i64 = -32800;
 
 /// Returns whether a request can have this id.
 pub(super) fn has_id(protocol: &Wire, id: &Value) -> bool {
@@ -25,7 +23,7 @@ pub(super) fn notification(protocol: &Wire, number: u64, method: &str, params: &
     text::notification(protocol.dialect.envelope, method, &params, &number)
 }
 
-/// An answer to a request of this method: `{"result": …}` or `{"error": …}`, or other members as they are.
+/// An answer to a request of this method. `number` is its own, if the protocol numbers its messages.
 pub(super) fn response(
     protocol: &Wire,
     number: u64,
@@ -33,28 +31,8 @@ pub(super) fn response(
     method: &str,
     answer: &Value,
 ) -> String {
-    let envelope = protocol.dialect.envelope;
-    let answer = match envelope {
-        Envelope::Dap => dap_answer(answer).to_string(),
-        _ => answer.to_string(),
-    };
-    let members = answer.strip_prefix('{').and_then(|members| members.strip_suffix('}'));
-    let members = members.expect("an answer is an object");
-    text::response(envelope, &to.to_string(), method, members, &number.to_string())
-}
-
-fn dap_answer(answer: &Value) -> Value {
-    match (answer.get("result"), answer.get("error")) {
-        (Some(result), None) => json!({ "success": true, "body": result }),
-        (None, Some(error)) if error["code"] == CANCELLED => {
-            json!({ "success": false, "message": "cancelled" })
-        }
-        (None, Some(error)) => {
-            let told = json!({ "id": error["code"], "format": error["message"] });
-            json!({ "success": false, "message": error["message"], "body": { "error": told } })
-        }
-        _ => answer.clone(),
-    }
+    let (to, number) = (to.to_string(), number.to_string());
+    text::response(protocol.dialect.envelope, &to, method, answer, &number)
 }
 
 /// Reads a message of the Debug Adapter Protocol. A cancel that names a progress and no request is a request as any other.

@@ -5,10 +5,10 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::bench::{Bench, Entry, Side, What};
-use super::envelope::{self, CANCELLED};
+use super::envelope;
 use super::message::{CancelTarget, Message, Request};
 use super::work::Work;
-use crate::wire::Wire;
+use crate::wire::{Wire, text};
 
 /// A scenario at work. What returns an `Option` waits, and is `None` when it waited in vain.
 #[derive(Debug)]
@@ -185,8 +185,7 @@ impl<'a> Play<'a> {
         if !self.bench.protocol(self.callee()).answers_cancelled() {
             return;
         }
-        let error = json!({ "code": CANCELLED, "message": "Request cancelled" });
-        self.answer(far, &json!({ "error": error }));
+        self.answer(far, &text::error(text::CANCELLED, "Request cancelled"));
     }
 
     /// Waits for an answer at the caller; for nothing but what is under way, if there is none to a

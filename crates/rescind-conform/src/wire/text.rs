@@ -1,7 +1,7 @@
 //! The texts of our messages in each envelope. Ids, params and members are JSON already.
 
 use protocol_core::Envelope;
-use serde_json::json;
+use serde_json::{Value, json};
 
 /// A request, or a cancel that is one.
 pub(crate) fn request(envelope: Envelope, id: &str, method: &str, params: &str) -> String {
@@ -33,14 +33,29 @@ pub(crate) fn notification(envelope: Envelope, method: &str, params: &str, own: 
     }
 }
 
-/// A response to a request of this id and method, with these members beside what the envelope wants.
+/// The code of an answer that says that its request was cancelled, in whatever envelope.
+pub(crate) const CANCELLED: i64 = -32800;
+
+/// Returns the answer that is an error.
+pub(crate) fn error(code: i64, message: &str) -> Value {
+    json!({ "error": { "code": code, "message": message } })
+}
+
+/// A response to a request of this id and method. The answer is `{"result": …}` or `{"error": …}`, or has other members, which
+/// stay as they are.
 pub(crate) fn response(
     envelope: Envelope,
     to: &str,
     method: &str,
-    members: &str,
+    answer: &Value,
     own: &str,
 ) -> String {
+    let answer = match envelope {
+        Envelope::JsonRpc => answer.to_string(),
+        Envelope::Abp | Envelope::Dap => enveloped(envelope, answer).to_string(),
+    };
+    let members = answer.strip_prefix('{').and_then(|members| members.strip_suffix('}'));
+    let members = members.expect("an answer is an object");
     match envelope {
         Envelope::JsonRpc => format!(r#"{{"jsonrpc":"2.0","id":{to},{members}}}"#),
         Envelope::Abp => {
@@ -53,5 +68,29 @@ pub(crate) fn response(
                 r#"{{"seq":{own},"type":"response","request_seq":{to},"command":{command},{members}}}"#
             )
         }
+    }
+}
+
+/// Returns an answer as the envelopes without `result` and `error` have it.
+fn enveloped(envelope: Envelope, answer: &Value) -> Value {
+    let is_dap = envelope == Envelope::Dap;
+    match (answer.get("result"), answer.get("error")) {
+        (Some(result), None) if is_dap => json!({ "success": true, "body": result }),
+        (Some(result), None) => json!({ "success": true, "data": result }),
+        (None, Some(error)) if error["code"] == CANCELLED && is_dap => {
+            json!({ "success": false, "message": "cancelled" })
+        }
+        (None, Some(error)) if error["code"] == CANCELLED => {
+            json!({ "success": false, "cancelled": true })
+        }
+        (None, Some(error)) if is_dap => {
+            let told = json!({ "id": error["code"], "format": error["message"] });
+            json!({ "success": false, "message": error["message"], "body": { "error": told } })
+        }
+        (None, Some(error)) => {
+            let told = json!({ "code": "OPERATION_FAILED", "message": error["message"] });
+            json!({ "success": false, "error": told })
+        }
+        _ => answer.clone(),
     }
 }
