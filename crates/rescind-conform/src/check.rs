@@ -229,17 +229,14 @@ pub enum Step {
     Witnessed(Name),
     /// Does the same of a request that is known to have ended so. A witness that says otherwise proves nothing.
     Tells(Name, WorkEnd),
+    /// Does all of these.
+    All(&'static [Step]),
     /// Does these steps again where nobody can ask for a request that takes long enough: a cancel may come too late for
-    /// one of them. Over with the first round that could be done, or the first in which a rule holds.
-    Rounds {
-        /// The steps of a round.
-        steps: &'static [Step],
-        /// The rule that one round of them is enough for.
-        until: Option<Rule>,
-        /// A cancelled request, and one that was sent with its cancel: answered first, it says that the cancel
-        /// was read in time. A round in which it is not says nothing against the server.
-        in_time: Option<(Name, Name)>,
-    },
+    /// one of them. Over with the first round that could be done, or the first in which the rule holds.
+    ///
+    /// In the end come a cancelled request, and one that was sent with its cancel. Answered first, this says that the cancel was
+    /// read in time. A round in which it is not says nothing against the server.
+    Rounds(&'static [Step], Option<Rule>, Option<(Name, Name)>),
     /// From the beginning on the client's request that opens the session is held.
     HoldOpening,
     /// From the beginning on nothing is declared that the protocol lets a server declare.

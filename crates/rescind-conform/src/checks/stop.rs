@@ -22,21 +22,13 @@ const ONE_STOP: Source = OURS.of(&[Acp, AcpDraft, AcpV2]);
 
 /// The response to the quick request shows that the stop before it was read.
 const STOP_A: Step = Send(&[Stop('a'), Quick('q', Fresh)]);
-const STOPPED_A: &[Step] =
-    &[Send(&[Work('a')]), WorkStarted('a'), STOP_A, WorkSettled('a'), WorkWhole('t'), Next];
+const WORKING_A: Step = All(&[Send(&[Work('a')]), WorkStarted('a')]);
+/// Work that waits for a permission.
+const ASKING_A: Step = All(&[HoldReverse, Send(&[Work('a')]), AskedFor('a')]);
+/// Work that is stopped, and other work that is not where nothing else says so.
+const STOPPED_A: &[Step] = &[WORKING_A, STOP_A, WorkSettled('a'), WorkWhole('t'), Next];
 /// Otherwise nothing is seen of stopped work.
 const STOPPED_IN_TIME: Rule = StoppedWhile('a', 'a');
-/// The stop of a turn that waits for a permission.
-const NESTED: &[Step] = &[
-    HoldReverse,
-    Send(&[Work('a')]),
-    AskedFor('a'),
-    STOP_A,
-    Answered('q'),
-    AnswerAsCancelled,
-    WorkSettled('a'),
-    Next,
-];
 const LATER: &str = "The end of that work.";
 
 const fn stop(id: &'static str, title: &'static str) -> Check {
@@ -62,14 +54,7 @@ pub(super) const STOPS: &[Check] = &[
         .rules(&[StopHonoured('a')]),
     stop("stop/sooner", "a stopped progress ends before an equally long one that began first")
         .clauses(&[OURS.of(&[Lsp]).should("Work that nobody waits for is not done.")])
-        .steps(&[
-            Send(&[Work('b')]),
-            WorkStarted('b'),
-            Send(&[Work('a')]),
-            WorkStarted('a'),
-            STOP_A,
-            WorkOver('b'),
-        ])
+        .steps(&[Send(&[Work('b')]), WorkStarted('b'), WORKING_A, STOP_A, WorkOver('b')])
         .rules(&[StoppedBefore('a', 'b')])
         .witness("The end of the other."),
     stop("stop/twice", "a second stop, and one after the end, change nothing: work ends once")
@@ -80,8 +65,7 @@ pub(super) const STOPS: &[Check] = &[
             TOKEN.should("A token has one begin, many reports and one end."),
         ])
         .steps(&[
-            Send(&[Work('a')]),
-            WorkStarted('a'),
+            WORKING_A,
             Send(&[Stop('a'), Stop('a'), Quick('q', Fresh)]),
             WorkSettled('a'),
             Send(&[Stop('a')]),
@@ -98,8 +82,7 @@ pub(super) const STOPS: &[Check] = &[
             TOKEN.should("A token is used once, and its end is the last report."),
         ])
         .steps(&[
-            Send(&[Work('a')]),
-            WorkStarted('a'),
+            WORKING_A,
             STOP_A,
             WorkSettled('a'),
             Send(&[Status('a'), Work('t')]),
@@ -117,8 +100,7 @@ pub(super) const STOPS: &[Check] = &[
             PROGRESS.should("A cancel names one progress."),
         ])
         .steps(&[
-            Send(&[Work('a')]),
-            WorkStarted('a'),
+            WORKING_A,
             Send(&[Stop('a')]),
             WorkSettled('a'),
             Send(&[Stop('a'), WorkAfter('b', 'a')]),
@@ -158,25 +140,16 @@ pub(super) const STOPS: &[Check] = &[
             TURN.capability("Of agents that ask within a turn: the client answers what is open with `cancelled`, and the agent responds to the prompt."),
             TURN_V2.capability("Of agents that ask within a turn: it stops waiting for permissions, and becomes idle."),
         ])
-        .steps(NESTED)
+        .steps(&[ASKING_A, STOP_A, Answered('q'), AnswerAsCancelled, WorkSettled('a'), Next])
         .rules(&[StopAnswered('a'), StopHonoured('a'), NextAnswered]),
     stop("stop/permissions", "the permission requests of a stopped turn are cancelled")
         .clauses(&[TURN_V2.capability("Of agents that ask within a turn: each pending permission request of stopped work is cancelled with $/cancel_request.")])
-        .steps(&[
-            HoldReverse,
-            Send(&[Work('a')]),
-            AskedFor('a'),
-            STOP_A,
-            WorkSettled('a'),
-            AnswerAsCancelled,
-            Next,
-        ])
+        .steps(&[ASKING_A, STOP_A, WorkSettled('a'), AnswerAsCancelled, Next])
         .rules(&[TheirsCancelled]),
     stop("stop/uninserted", "a prompt that comes before the stop of its session is accepted, or answered with -32800")
         .clauses(&[TURN_V2.must("A prompt that was not inserted when its session is stopped is answered with -32800.")])
         .steps(&[
-            Send(&[Work('a')]),
-            WorkStarted('a'),
+            WORKING_A,
             Send(&[WorkAfter('b', 'a'), Stop('a'), Quick('q', Fresh)]),
             WorkSettled('a'),
             Next,
