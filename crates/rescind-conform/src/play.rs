@@ -471,11 +471,18 @@ impl<'a> Play<'a> {
         if self.client.as_ref().is_some_and(|client| !client.facts.answers) {
             return Ok(());
         }
+        let sent_at = self.session.record.len();
+        let id = self.ask_quick();
+        self.nexts.push(Next { id: id.clone(), sent_at });
+        self.wait_for_response(&id, &format!("an answer to the next request, {id}"))
+    }
+
+    /// Makes a request that is done at once, and returns its id.
+    pub(crate) fn ask_quick(&mut self) -> String {
         let made = self.make(Id::Fresh);
         let message = self.quick(&made);
-        self.nexts.push(Next { id: made.id.clone(), sent_at: self.session.record.len() });
         self.session.send(&[message], false);
-        self.wait_for_response(&made.id, &format!("an answer to the next request, {}", made.id))
+        made.id
     }
 
     fn wait_until_started(&mut self, name: Name) -> Result<(), Stop> {

@@ -15,7 +15,7 @@ const fn http(id: &'static str, title: &'static str) -> Check {
 /// In their order.
 pub(super) const HTTP: &[Check] = &[
     http("http/closed", "a request whose response stream is closed is cancelled")
-        .clauses(&[MCP_CLOSED.should("Over HTTP the end of the response stream is the cancel of its request, and the server stops the work.")])
+        .clauses(&[MCP_NEW.should("Over HTTP the end of the response stream is the cancel of its request, and the server stops the work.")])
         .steps(CANCELLED_A)
         .rules(&[EndedAs('a', WorkEnd::Cancelled)]),
     http("http/cancel", "a cancel that is posted while the request is at work stops that")

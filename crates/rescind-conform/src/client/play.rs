@@ -66,10 +66,8 @@ impl<'a> Play<'a> {
         let Some(Client { facts, .. }) = self.client else { return };
         if was_triggered && facts.answers {
             // Not judged: before the session is open a client need not answer.
-            let made = self.make(crate::check::Id::Fresh);
-            let message = self.quick(&made);
-            self.session.send(&[message], false);
-            self.session.wait_for(self.patience, &mut |session| session.is_answered(&made.id));
+            let id = self.ask_quick();
+            self.session.wait_for(self.patience, &mut |session| session.is_answered(&id));
         }
         let took = facts.cancels.unwrap_or_default();
         self.session.wait_for(took * 2 + Duration::from_millis(200), &mut |_| false);
