@@ -49,7 +49,7 @@ impl Once {
         Self { is_missed, ..Self::without(verdict) }
     }
 
-    /// Which could not be done for this reason.
+    /// Creates a run that could not be done for this reason.
     pub(crate) fn not_exercised(why: impl Into<String>) -> Self {
         Self::of(Some(Stop::NotExercised(why.into())), None)
     }
