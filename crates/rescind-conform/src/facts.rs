@@ -34,6 +34,8 @@ pub(crate) struct Facts {
     pub(crate) work: Option<Request>,
     /// The reason why there is none.
     pub(crate) no_work: String,
+    /// Whether it declares that its tools have tasks, and that these can be cancelled.
+    pub(crate) stops_tasks: bool,
     /// Whether it is a process of its own.
     pub(crate) is_process: bool,
     /// Its name and version, as it says.
@@ -233,6 +235,9 @@ impl Facts {
         if family == Family::Dap && first["supportsCancelRequest"] != true {
             facts.dialect.cancel = CancelRule::Local;
         }
+        let tasks = &first["capabilities"]["tasks"];
+        facts.stops_tasks =
+            tasks["cancel"].is_object() && tasks["requests"]["tools"]["call"].is_object();
         let said =
             ["serverInfo", "agentInfo", "info", "app"].iter().find_map(|member| first.get(member));
         let said = said.or_else(|| first["_meta"].get("io.modelcontextprotocol/serverInfo"));
@@ -261,6 +266,7 @@ impl Facts {
             witness: None,
             work: None,
             no_work: NO_WORK.into(),
+            stops_tasks: false,
             is_process: false,
             name: String::new(),
         }
@@ -360,11 +366,7 @@ impl Facts {
         if !self.family().is_mcp() {
             return self.family().slow();
         }
-        let (id, _) = session.ask("tools", &Request::new("tools/list", json!({})));
-        match session.answers_to(&id).next() {
-            Some((_, Outcome::Result(listed))) => tools::slow_ones(listed, options.allow_tools),
-            _ => vec![],
-        }
+        tools::slow_ones(&tools::listed(session), options.allow_tools)
     }
 
     /// Lets a server do a request a few times, and returns what was seen, or why it does not take long enough.

@@ -127,15 +127,16 @@ impl Wire {
     }
 
     /// The bytes of some messages.
-    pub(crate) fn framed(&self, messages: &[String]) -> Vec<u8> {
+    pub(crate) fn framed(&self, messages: &[impl AsRef<[u8]>]) -> Vec<u8> {
         let mut out = Vec::new();
         for message in messages {
+            let message = message.as_ref();
             if self.framing() == Framing::ContentLength {
                 out.extend_from_slice(
                     format!("Content-Length: {}\r\n\r\n", message.len()).as_bytes(),
                 );
             }
-            out.extend_from_slice(message.as_bytes());
+            out.extend_from_slice(message);
             if self.framing() == Framing::Newline {
                 out.push(b'\n');
             }

@@ -1,6 +1,6 @@
 //! The conversations with a relay. Ids are chosen so that none is equal to one that a relay would issue.
 
-use protocol_core::{Envelope, Framing};
+use protocol_core::Envelope;
 use serde_json::{Value, json};
 
 use super::envelope::{self, has_id};
@@ -323,15 +323,9 @@ pub(super) fn garbage(play: &mut Play<'_>) -> Option<()> {
     ] {
         play.send(&[text.into()]);
     }
-    let not_utf8 = [b"{\"jsonrpc\":\"2.0\",\"method\":\"\xff\xfe\"}".as_slice()].concat();
-    let text = String::from_utf8_lossy(&not_utf8).into_owned();
-    let bytes = match play.protocol().framing() {
-        Framing::ContentLength => {
-            let header = format!("Content-Length: {}\r\n\r\n", not_utf8.len());
-            [header.as_bytes(), &not_utf8].concat()
-        }
-        _ => [&not_utf8[..], b"\n"].concat(),
-    };
+    let not_utf8 = b"{\"jsonrpc\":\"2.0\",\"method\":\"\xff\xfe\"}";
+    let text = String::from_utf8_lossy(not_utf8).into_owned();
+    let bytes = play.protocol().framed(&[not_utf8]);
     play.send_bytes(&[format!("not UTF-8: {text}")], bytes);
     play.barrier()?;
     play.complete(&id, &far)

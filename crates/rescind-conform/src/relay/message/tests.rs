@@ -72,7 +72,7 @@ fn a_message_is_read_as_a_strict_peer_reads_it() {
     }
     for dialect in ["acp", "lsp"] {
         let protocol = protocol(dialect).expect("it has checks");
-        let framed = protocol.framed(&["{}".into()]);
+        let framed = protocol.framed(&["{}"]);
         assert_eq!(read(protocol.framing(), &framed).unwrap(), Some(b"{}".to_vec()));
     }
 }
