@@ -100,6 +100,10 @@ pub struct Check<N: 'static = Need, S: 'static = Step, R: 'static = Rule> {
 }
 
 impl<N, S, R> Check<N, S, R> {
+    /// A check of nothing, which others complete.
+    pub(crate) const BASE: Self =
+        Self { id: "", title: "", clauses: &[], needs: &[], steps: &[], rules: &[], witness: "" };
+
     /// The clause that a protocol has on it.
     #[must_use]
     pub fn clause(&self, family: Family) -> Option<&'static Clause> {
