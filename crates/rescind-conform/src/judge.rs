@@ -130,10 +130,13 @@ fn breaks(play: &Play<'_>, rule: Rule) -> Result<(), Fault> {
     }
 }
 
-/// The work of a request ended so, as the witness tells.
-fn ended_as(made: &Made, told: Option<&WorkEnd>, end: WorkEnd) -> Result<(), Fault> {
+/// The work of a request ended so, as the witness tells. Its end shows nothing if what was to end it may have come later.
+fn ended_as(made: &Made, told: Option<&(WorkEnd, bool)>, end: WorkEnd) -> Result<(), Fault> {
     match told {
-        Some(told) => holds_if(*told == end, || format!("the work of {made} {told}")),
+        Some((WorkEnd::Finished, false)) => {
+            Err(Fault::Unclear(format!("the work of {made} may have been over")))
+        }
+        Some((told, _)) => holds_if(*told == end, || format!("the work of {made} {told}")),
         None => Err(Fault::Unclear(format!("nobody knows how the work of {made} ended"))),
     }
 }

@@ -99,8 +99,8 @@ pub(crate) struct Play<'a> {
     has_edited: bool,
     /// Sessions that were opened and have had no turn yet.
     sessions: Vec<String>,
-    /// The ends of the work of requests, as the witness tells.
-    pub(crate) witnessed: BTreeMap<Name, WorkEnd>,
+    /// The ends of the work of requests, as the witness tells, each with whether the work went on when it was first asked.
+    pub(crate) witnessed: BTreeMap<Name, (WorkEnd, bool)>,
     /// The work that was begun or stopped.
     pub(crate) runs: BTreeMap<Name, Run>,
     /// The place of our responses to what a turn had to wait for.

@@ -94,7 +94,8 @@ fn add(play: &mut Play<'_>, entry: &str) {
         }
         ["theirs", id] => drop(play.theirs_for.insert('a', id.into())),
         ["ended", by_itself] => play.ended = Some(by_itself == "cleanly"),
-        ["told", end] => drop(play.witnessed.insert('a', end_of(end))),
+        ["told", end] => drop(play.witnessed.insert('a', (end_of(end), true))),
+        ["told", "at", "once", end] => drop(play.witnessed.insert('a', (end_of(end), false))),
         ["ratio", ratio] => play.ratio = ratio.parse().ok(),
         ["quiet"] => play.silent = at..usize::MAX,
         ["loud"] => play.silent.end = at,
@@ -556,6 +557,11 @@ fn work_has_ended_as_the_witness_tells_and_without_one_nobody_knows() {
     breaks("mcp-2025-11-25-http", goes_on, &[lost, unknown]);
     let ignored = (finished, "the work of request 7 went on to its end");
     breaks("mcp-2026-07-28-http", is_cancelled, &[ignored, unknown]);
+    let over =
+        ("ask a 7; told at once finished", "unclear: the work of request 7 may have been over");
+    breaks("mcp-2025-11-25-http", goes_on, &[over]);
+    breaks("mcp-2026-07-28-http", is_cancelled, &[over]);
+    holds("mcp-2026-07-28-http", is_cancelled, &["ask a 7; told at once cancelled"]);
 }
 
 #[test]

@@ -27,9 +27,9 @@ impl Play<'_> {
     pub(super) fn trust_witness(&mut self, name: Name, end: WorkEnd) -> Result<(), Stop> {
         self.ask_witness(name)?;
         match self.witnessed.get(&name) {
-            Some(told) if *told != end && !self.is_control => Err(Stop::NotExercised(format!(
-                "the witness is wrong: it reports that the work {told}, and it {end}"
-            ))),
+            Some((told, _)) if *told != end && !self.is_control => Err(Stop::NotExercised(
+                format!("the witness is wrong: it reports that the work {told}, and it {end}"),
+            )),
             _ => Ok(()),
         }
     }
@@ -40,6 +40,7 @@ impl Play<'_> {
         let Some(witness) = &self.facts.witness else { return Ok(()) };
         let params = put(&witness.params, &[("$TOKEN", json!(made.token))]);
         let deadline = Instant::now() + self.patience + Duration::from_millis(self.slow_ms);
+        let mut went_on = false;
         loop {
             let asks = self.make(Id::Fresh).id;
             let message = self.session.wire.request(&asks, &witness.method, &params, "");
@@ -50,9 +51,10 @@ impl Play<'_> {
                 return Err(Stop::NotExercised("the witness responds with an error".into()));
             };
             if let Some(end) = told(result) {
-                self.witnessed.insert(name, end);
+                self.witnessed.insert(name, (end, went_on));
                 return Ok(());
             }
+            went_on = true;
             if Instant::now() > deadline {
                 let why = format!("the witness does not tell how the work of {made} ended");
                 return Err(Stop::Missed(why));
