@@ -173,8 +173,8 @@ impl Session {
 
     /// Sends a notification, with its number where messages have numbers.
     pub(crate) fn notify(&mut self, told: &Request) {
-        let (own, envelope) = (self.own_number(), self.wire.dialect.envelope);
-        let message = text::notification(envelope, &told.method, &told.params.to_string(), &own);
+        let own = self.own_number();
+        let message = text::notification(&self.wire, &told.method, &told.params, own);
         self.send(&[message], false);
     }
 

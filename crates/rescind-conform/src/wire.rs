@@ -153,7 +153,7 @@ impl Wire {
                 json!(method),
                 json!(progress)
             );
-            return text::request(envelope, id, "capabilities/call", &payload);
+            return text::request(self, id, "capabilities/call", payload);
         }
         let mut params = params.clone();
         let meta = self.meta(progress);
@@ -161,7 +161,7 @@ impl Wire {
             let given = members.entry("_meta").or_insert_with(|| json!({}));
             given.as_object_mut().into_iter().for_each(|given| given.extend(meta.clone()));
         }
-        text::request(envelope, id, method, &params.to_string())
+        text::request(self, id, method, params)
     }
 
     /// Returns the members that a request of the Model Context Protocol carries in its `_meta`.
@@ -178,18 +178,17 @@ impl Wire {
 
     /// Writes a notification in the envelope of the dialect.
     pub(crate) fn notification(&self, method: &str, params: &Value) -> String {
-        text::notification(self.dialect.envelope, method, &params.to_string(), "")
+        text::notification(self, method, params, "")
     }
 
     /// A cancel with these params; `own` is its own id where cancels are requests.
     pub(crate) fn cancel_with(&self, params: &str, own: &str) -> String {
-        let envelope = self.dialect.envelope;
         match &self.dialect.cancel {
             CancelRule::Request { method, .. } | CancelRule::Operation { method, .. } => {
-                text::request(envelope, own, method, params)
+                text::request(self, own, method, params)
             }
             CancelRule::Notification { method, .. } => {
-                text::notification(envelope, method, params, own)
+                text::notification(self, method, params, own)
             }
             _ => String::new(),
         }
@@ -233,7 +232,7 @@ impl Wire {
 
     /// Returns the loss of the response stream of this request.
     pub(crate) fn loss(&self, id: &str) -> String {
-        text::notification(self.dialect.envelope, LOSS, &format!(r#"{{"id":{id}}}"#), "")
+        text::notification(self, LOSS, format!(r#"{{"id":{id}}}"#), "")
     }
 
     /// Returns the stop of work with this name. `own` is its own id where stops are requests.
@@ -252,7 +251,7 @@ impl Wire {
     /// Returns the response to an agent's request for permission in a turn that was stopped.
     pub(crate) fn cancelled_outcome(&self, id: &str) -> String {
         let answer = json!({ "result": { "outcome": { "outcome": "cancelled" } } });
-        text::response(self.dialect.envelope, id, "", &answer, "")
+        text::response(self, id, "", &answer, "")
     }
 
     /// Returns our answer to a request of the server's. `own` is the number of the answer, if the protocol has
@@ -272,7 +271,7 @@ impl Wire {
             "session/request_permission" => json!({ "result": rejected(message) }),
             _ => refused("Method not found"),
         };
-        text::response(self.dialect.envelope, id, method, &answer, own)
+        text::response(self, id, method, &answer, own)
     }
 
     /// Reads a message.

@@ -144,15 +144,14 @@ pub(crate) fn result(options: &ClientOptions, asked: &Asked) -> Value {
 pub(crate) fn answer(wire: &Wire, asked: &Asked, result: &Value, own: &str) -> String {
     match wire.dialect.envelope {
         Envelope::Abp if asked.opens() => {
-            let result = result.to_string();
-            text::request(Envelope::Abp, &asked.token, "initialize-result", &result)
+            text::request(wire, &asked.token, "initialize-result", result)
         }
         _ => respond(wire, asked, &json!({ "result": result }), own),
     }
 }
 
 fn respond(wire: &Wire, asked: &Asked, answer: &Value, own: &str) -> String {
-    text::response(wire.dialect.envelope, &asked.token, &asked.method, answer, own)
+    text::response(wire, &asked.token, &asked.method, answer, own)
 }
 
 /// An answer with an error.
@@ -172,7 +171,7 @@ pub(crate) fn acknowledgement(wire: &Wire, asked: &Asked, own: &str) -> String {
         Envelope::Abp => {
             let named = &asked.params[wire.cancel_member()];
             let payload = format!(r#"{{"callId":{named},"cancelled":true}}"#);
-            text::request(Envelope::Abp, &asked.token, "capabilities/cancel-result", &payload)
+            text::request(wire, &asked.token, "capabilities/cancel-result", payload)
         }
         Envelope::Dap => answer(wire, asked, &json!({}), own),
     }

@@ -3,9 +3,10 @@
 use protocol_core::Envelope;
 use serde_json::{Value, json};
 
-use super::envelope::{self, has_id};
+use super::envelope::has_id;
 use super::play::Play;
 use crate::malformed;
+use crate::wire::text;
 
 /// Calls with each id, and answers in the opposite order.
 fn all_at_once(play: &mut Play<'_>, ids: &[Value]) -> Option<()> {
@@ -407,7 +408,7 @@ pub(super) fn large_message(play: &mut Play<'_>) -> Option<()> {
     let large = "é".repeat(5 << 19);
     let (method, mut params) = play.request_parts();
     params["_meta"]["text"] = json!(large);
-    let request = envelope::request(play.protocol(), &id, method, &params);
+    let request = text::request(play.protocol(), &id, method, &params);
     play.send(&[request]);
     let far = play.arrives(play.tag())?;
     let mut result = play.result(&far);

@@ -1,12 +1,16 @@
 //! The texts of our messages in each envelope. Ids, params and members are JSON already.
 
+use std::fmt::Display;
+
 use protocol_core::Envelope;
 use serde_json::{Value, json};
 
+use super::Wire;
+
 /// A request, or a cancel that is one.
-pub(crate) fn request(envelope: Envelope, id: &str, method: &str, params: &str) -> String {
+pub(crate) fn request(wire: &Wire, id: impl Display, method: &str, params: impl Display) -> String {
     let method = json!(method);
-    match envelope {
+    match wire.dialect.envelope {
         Envelope::JsonRpc => {
             format!(r#"{{"jsonrpc":"2.0","id":{id},"method":{method},"params":{params}}}"#)
         }
@@ -20,12 +24,17 @@ pub(crate) fn request(envelope: Envelope, id: &str, method: &str, params: &str) 
 }
 
 /// A notification. `own` is its number, where messages have numbers.
-pub(crate) fn notification(envelope: Envelope, method: &str, params: &str, own: &str) -> String {
-    match envelope {
+pub(crate) fn notification(
+    wire: &Wire,
+    method: &str,
+    params: impl Display,
+    own: impl Display,
+) -> String {
+    match wire.dialect.envelope {
         Envelope::JsonRpc => {
             format!(r#"{{"jsonrpc":"2.0","method":{},"params":{params}}}"#, json!(method))
         }
-        Envelope::Abp => request(envelope, "\"n\"", method, params),
+        Envelope::Abp => request(wire, "\"n\"", method, params),
         Envelope::Dap => {
             let event = json!(method);
             format!(r#"{{"seq":{own},"type":"event","event":{event},"body":{params}}}"#)
@@ -44,12 +53,13 @@ pub(crate) fn error(code: i64, message: &str) -> Value {
 /// A response to a request of this id and method. The answer is `{"result": …}` or `{"error": …}`, or has other members, which
 /// stay as they are.
 pub(crate) fn response(
-    envelope: Envelope,
-    to: &str,
+    wire: &Wire,
+    to: impl Display,
     method: &str,
     answer: &Value,
-    own: &str,
+    own: impl Display,
 ) -> String {
+    let envelope = wire.dialect.envelope;
     let answer = match envelope {
         Envelope::JsonRpc => answer.to_string(),
         Envelope::Abp | Envelope::Dap => enveloped(envelope, answer).to_string(),
@@ -60,7 +70,7 @@ pub(crate) fn response(
         Envelope::JsonRpc => format!(r#"{{"jsonrpc":"2.0","id":{to},{members}}}"#),
         Envelope::Abp => {
             let payload = format!(r#"{{"callId":{to},{members}}}"#);
-            request(envelope, to, "capabilities/call-result", &payload)
+            request(wire, to, "capabilities/call-result", payload)
         }
         Envelope::Dap => {
             let command = json!(method);
