@@ -274,7 +274,7 @@ impl Facts {
 
     /// Returns what many checks need and is not known, if there is such a thing.
     pub(crate) fn lacks(&self) -> Option<String> {
-        let has_cancels = !matches!(self.dialect.cancel, CancelRule::Local);
+        let has_cancels = self.dialect.cancel != CancelRule::Local;
         (self.slow.is_none() && has_cancels && self.family() != Family::Erlmcp)
             .then(|| self.no_slow.clone())
     }
@@ -325,19 +325,16 @@ impl Facts {
             let (id, waited) = session.ask(&format!("open-{}", number + 1), &step.message);
             let mut answers = session.answers_to(&id);
             let refused = answers.any(|(_, outcome)| matches!(outcome, Outcome::Error { .. }));
-            if waited != Waited::Done || refused {
-                let how = match waited {
-                    Waited::Done => "refused".into(),
-                    Waited::Ended => {
-                        format!("not answered: the server ended{}", session.how_it_ended())
-                    }
-                    Waited::TimedOut | Waited::Talking | Waited::Late => "not answered".to_owned(),
-                };
-                return Err(Unreached::Opening {
-                    why: format!("{} is {how}", step.message.method),
-                    stderr: session.stderr(),
-                });
-            }
+            let how = match waited {
+                Waited::Done if !refused => continue,
+                Waited::Done => "refused".into(),
+                Waited::Ended => {
+                    format!("not answered: the server ended{}", session.how_it_ended())
+                }
+                Waited::TimedOut | Waited::Talking | Waited::Late => "not answered".to_owned(),
+            };
+            let why = format!("{} is {how}", step.message.method);
+            return Err(Unreached::Opening { why, stderr: session.stderr() });
         }
         if let Some(document) = &self.document {
             let message = session.wire.notification("textDocument/didOpen", &document.opened());

@@ -39,13 +39,8 @@ impl<'a> Play<'a> {
     }
 
     pub(crate) fn is_not_yet_cancelled(&self) -> Result<(), Stop> {
-        match self.session.is_cancelled() {
-            false => Ok(()),
-            true => {
-                let why = "the client cancelled its request before it had read what was sent";
-                Err(Stop::Missed(why.into()))
-            }
-        }
+        let why = "the client cancelled its request before it had read what was sent";
+        if self.session.is_cancelled() { Err(Stop::Missed(why.into())) } else { Ok(()) }
     }
 
     /// Sends the message that makes the client cancel, if the options have one. Returns whether they do.

@@ -155,14 +155,12 @@ impl Play<'_> {
 
     pub(super) fn compare(&mut self) -> Result<(), Stop> {
         if self.facts.slow.as_ref().is_some_and(|slow| slow.reads_on) {
-            return Err(Stop::NotExercised(
-                "the server works on several requests at the same time".into(),
-            ));
+            let why = "the server works on several requests at the same time";
+            return Err(Stop::NotExercised(why.into()));
         }
         if self.facts.document.is_some() {
-            return Err(Stop::NotExercised(
-                "nobody can ask it to take its time, and what it takes on a busy machine says nothing".into(),
-            ));
+            let why = "nobody can ask it to take its time, and what it takes on a busy machine says nothing";
+            return Err(Stop::NotExercised(why.into()));
         }
         // A machine that is busy makes them longer, never shorter: the shortest of each says most.
         let (mut with, mut without) = (Duration::MAX, Duration::MAX);

@@ -221,7 +221,7 @@ pub(crate) fn find_work(
                 facts.work = trial.work;
                 return Ok(());
             }
-            Err(stop) => facts.no_work = stop.to_string(),
+            Err(stop) => facts.no_work = stop.why(),
         }
     }
     Ok(())
