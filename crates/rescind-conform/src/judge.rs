@@ -9,7 +9,7 @@ use crate::client::judge as client;
 use crate::family::Family;
 use crate::play::{Made, Play};
 use crate::session::What;
-use crate::stop::{Fault, TOO_LATE, broken, holds_if, none};
+use crate::stop::{Fault, TOO_LATE, broken, holds_if, none, unclear};
 use crate::wire::{Heard, Outcome};
 
 mod response;
@@ -134,10 +134,10 @@ fn breaks(play: &Play<'_>, rule: Rule) -> Result<(), Fault> {
 fn ended_as(made: &Made, told: Option<&(WorkEnd, bool)>, end: WorkEnd) -> Result<(), Fault> {
     match told {
         Some((WorkEnd::Finished, false)) => {
-            Err(Fault::Unclear(format!("the work of {made} may have been over")))
+            unclear(format!("the work of {made} may have been over"))
         }
         Some((told, _)) => holds_if(*told == end, || format!("the work of {made} {told}")),
-        None => Err(Fault::Unclear(format!("nobody knows how the work of {made} ended"))),
+        None => unclear(format!("nobody knows how the work of {made} ended")),
     }
 }
 
@@ -171,9 +171,7 @@ fn same_capacity(play: &Play<'_>) -> Result<(), Fault> {
             "of {} slow requests one is answered with {refusal}, and before the cancels none was",
             after.count + 1
         )),
-        _ if after.before_short > before.before_short && after.was_late => {
-            Err(Fault::Unclear(TOO_LATE.into()))
-        }
+        _ if after.before_short > before.before_short && after.was_late => unclear(TOO_LATE),
         _ if after.before_short > before.before_short => broken(format!(
             "of {} slow requests at once {} are done before a short one, and before the cancels {}",
             after.count, after.before_short, before.before_short
@@ -189,7 +187,7 @@ fn before(play: &Play<'_>, made: &Made, other: &Made) -> Result<(), Fault> {
     match (at(made), at(other)) {
         (Some(at), Some(other)) if at < other => Ok(()),
         (_, Some(other_at)) if other_at < cancelled_at => {
-            Err(Fault::Unclear(format!("{other} was done before the cancel was sent")))
+            unclear(format!("{other} was done before the cancel was sent"))
         }
         _ => {
             broken(format!("{made} is answered after {other}, which was at work before the cancel"))
@@ -202,7 +200,7 @@ fn at_work_until(play: &Play<'_>, made: &Made, other: &Made) -> Result<(), Fault
     let other_at = play.session.answered_at(&other.id).unwrap_or(usize::MAX);
     let mut results = play.session.answers_to(&made.id).filter(|(_, outcome)| outcome.is_result());
     match results.any(|(at, _)| at < other_at) {
-        true => Err(Fault::Unclear(format!("{made} was done too soon"))),
+        true => unclear(format!("{made} was done too soon")),
         false => Ok(()),
     }
 }
@@ -273,9 +271,7 @@ fn in_time(play: &Play<'_>, made: &Made) -> Result<(), Fault> {
     match play.read_at(cancelled_at) {
         _ if outcome.is_cancelled() || play.client.is_some() => Ok(()),
         Some(read_at) if read_at < at => Ok(()),
-        _ => Err(Fault::Unclear(format!(
-            "{made} was answered before its cancel was seen to be read"
-        ))),
+        _ => unclear(format!("{made} was answered before its cancel was seen to be read")),
     }
 }
 

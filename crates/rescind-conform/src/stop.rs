@@ -41,6 +41,11 @@ pub(crate) fn broken(why: String) -> Result<(), Fault> {
     Err(Fault::Broken(why))
 }
 
+/// Neither holds nor is broken, for this reason.
+pub(crate) fn unclear(why: impl Into<String>) -> Result<(), Fault> {
+    Err(Fault::Unclear(why.into()))
+}
+
 impl From<String> for Fault {
     fn from(why: String) -> Self {
         Self::Broken(why)

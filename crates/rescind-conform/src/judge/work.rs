@@ -10,7 +10,7 @@ use crate::check::Name;
 use crate::family::Family;
 use crate::play::{Made, Play};
 use crate::run::{Run, Stopping};
-use crate::stop::{Fault, broken, none};
+use crate::stop::{Fault, broken, none, unclear};
 use crate::wire::Outcome;
 
 /// Work that ends so soon after its stop was read may have been about to end.
@@ -109,7 +109,7 @@ pub(super) fn stopped_while(play: &Play<'_>, name: Name, running: Name) -> Resul
         _ => {
             let id = &running.id;
             let why = format!("work {id} may have been over when the stop was read");
-            Err(Fault::Unclear(why))
+            unclear(why)
         }
     }
 }
@@ -147,7 +147,7 @@ pub(super) fn stop_honoured(play: &Play<'_>, name: Name) -> Result<(), Fault> {
     match read_at {
         Some(read_at) if read_at < play.held_until => Err(why.into()),
         Some(read_at) if play.session.between(read_at, *at) > ENDING => Err(why.into()),
-        _ => Err(Fault::Unclear(format!("{why}, maybe before the stop was read"))),
+        _ => unclear(format!("{why}, maybe before the stop was read")),
     }
 }
 
@@ -184,7 +184,7 @@ fn reports_of_whole(play: &Play<'_>, run: &Run) -> Option<usize> {
 
 fn progressed(play: &Play<'_>, run: &Run) -> Result<(), Fault> {
     match reports_of_whole(play, run) {
-        _ if run.name.is_null() => Err(Fault::Unclear("no progress was begun for it".into())),
+        _ if run.name.is_null() => unclear("no progress was begun for it"),
         _ if run.ends(&play.session).is_empty() => {
             broken(format!("progress {} was not stopped, and never ends", run.name))
         }
@@ -212,19 +212,15 @@ pub(super) fn stopped_before(play: &Play<'_>, name: Name, other: Name) -> Result
     let is_whole = reports(other)? > 2 && reports(name)? >= reports(other)?;
     match (end(name)?, end(other)?) {
         (_, Some(other)) if other < stopped_at => {
-            Err(Fault::Unclear("the other work ended before the stop was sent".into()))
+            unclear("the other work ended before the stop was sent")
         }
         (Some(at), Some(other)) if at < other && !is_whole => Ok(()),
         (Some(at), Some(other)) if at < other => {
-            Err(Fault::Unclear("the stopped work reports as much as the other".into()))
+            unclear("the stopped work reports as much as the other")
         }
-        (_, None) => Err(Fault::Unclear("the other work never ends".into())),
-        (_, Some(_)) if meanwhile < ENOUGH => {
-            Err(Fault::Unclear("the other work was about to end".into()))
-        }
-        _ if reports(name)? < 3 => {
-            Err(Fault::Unclear("the stopped work was not seen at work".into()))
-        }
+        (_, None) => unclear("the other work never ends"),
+        (_, Some(_)) if meanwhile < ENOUGH => unclear("the other work was about to end"),
+        _ if reports(name)? < 3 => unclear("the stopped work was not seen at work"),
         _ => broken("the stopped work ends after work that was begun before it".into()),
     }
 }
@@ -232,7 +228,7 @@ pub(super) fn stopped_before(play: &Play<'_>, name: Name, other: Name) -> Result
 pub(super) fn quiet_after(play: &Play<'_>, name: Name) -> Result<(), Fault> {
     let (made, run) = (made(play, name)?, run(play, name)?);
     let Some((ended_at, _)) = run.ends(&play.session).first().cloned() else {
-        return Err(Fault::Unclear(format!("work {} never ends", made.id)));
+        return unclear(format!("work {} never ends", made.id));
     };
     if play.facts.has_tasks() {
         // Without its stop a task completes, and that is no excuse.
