@@ -90,7 +90,7 @@ struct ServerArgs {
     #[arg(long, num_args = 2, value_names = ["METHOD", "PARAMS_JSON"])]
     reverse: Option<Vec<String>>,
 
-    /// A request whose result has the word finished or cancelled, by how the work of another ended: the one whose progress
+    /// A request whose result has the line finished or cancelled, by how the work of another ended: the one whose progress
     /// token stands for "$TOKEN" in its params
     #[arg(long, num_args = 2, value_names = ["METHOD", "PARAMS_JSON"])]
     witness: Option<Vec<String>>,

@@ -100,6 +100,10 @@ pub struct Check<N: 'static = Need, S: 'static = Step, R: 'static = Rule> {
 }
 
 impl<N, S, R> Check<N, S, R> {
+    /// A check of nothing, which others complete.
+    pub(crate) const BASE: Self =
+        Self { id: "", title: "", clauses: &[], needs: &[], steps: &[], rules: &[], witness: "" };
+
     /// The clause that a protocol has on it.
     #[must_use]
     pub fn clause(&self, family: Family) -> Option<&'static Clause> {
@@ -229,17 +233,14 @@ pub enum Step {
     Witnessed(Name),
     /// Does the same of a request that is known to have ended so. A witness that says otherwise proves nothing.
     Tells(Name, WorkEnd),
+    /// Does all of these.
+    All(&'static [Step]),
     /// Does these steps again where nobody can ask for a request that takes long enough: a cancel may come too late for
-    /// one of them. Over with the first round that could be done, or the first in which a rule holds.
-    Rounds {
-        /// The steps of a round.
-        steps: &'static [Step],
-        /// The rule that one round of them is enough for.
-        until: Option<Rule>,
-        /// A cancelled request, and one that was sent with its cancel: answered first, it says that the cancel
-        /// was read in time. A round in which it is not says nothing against the server.
-        in_time: Option<(Name, Name)>,
-    },
+    /// one of them. Over with the first round that could be done, or the first in which the rule holds.
+    ///
+    /// In the end come a cancelled request, and one that was sent with its cancel. Answered first, this says that the cancel was
+    /// read in time. A round in which it is not says nothing against the server.
+    Rounds(&'static [Step], Option<Rule>, Option<(Name, Name)>),
     /// From the beginning on the client's request that opens the session is held.
     HoldOpening,
     /// From the beginning on nothing is declared that the protocol lets a server declare.
@@ -368,10 +369,8 @@ pub enum Rule {
     OthersUndisturbed,
     /// Each next request was answered.
     NextAnswered,
-    /// Nothing was said under an id.
+    /// Nothing was said under an id, which is a text where the protocol has no numbers.
     NothingUnder(&'static str),
-    /// The same of an id that we could have used, which is a text where the protocol has no numbers.
-    NothingUnderToken(&'static str),
     /// While malformed cancels were sent that are notifications and merely name nothing, every answer was to a
     /// request.
     MalformedUnanswered,
@@ -405,6 +404,8 @@ pub enum Rule {
     WorkFinished(Name),
     /// Stopped work ended before other work that was begun before it, and takes as long.
     StoppedBefore(Name, Name),
+    /// The stop of work was read while this work ran, which may be the same. If it was not, nothing was seen.
+    StoppedWhile(Name, Name),
     /// Nothing was reported of work after its end, and its status is what it was then.
     QuietAfter(Name),
     /// Nothing was reported under a token of ours after the response to its request.

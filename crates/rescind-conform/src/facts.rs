@@ -34,6 +34,8 @@ pub(crate) struct Facts {
     pub(crate) work: Option<Request>,
     /// The reason why there is none.
     pub(crate) no_work: String,
+    /// Whether it declares that its tools have tasks, and that these can be cancelled.
+    pub(crate) stops_tasks: bool,
     /// Whether it is a process of its own.
     pub(crate) is_process: bool,
     /// Its name and version, as it says.
@@ -88,7 +90,7 @@ const LONGER: u128 = 400;
 /// and so often it is shortened or lengthened.
 const FITTINGS: usize = 3;
 /// The number of times that a request is measured again on a machine that is late.
-const LATE: usize = 5;
+const LATE: u64 = 5;
 /// The number of tools that are tried.
 const TOOLS: usize = 6;
 
@@ -157,17 +159,10 @@ impl Facts {
     ) -> Result<(), Unreached> {
         for candidate in candidates.into_iter().take(TOOLS) {
             let mut session = self.open(target, options.suite.patience)?;
-            let mut ms = options.slow_ms;
-            let mut measured = self.measure(&mut session, &candidate, ms);
-            for _ in 0..LATE {
-                match &measured {
-                    Err(why) if why == TOO_LATE => {
-                        ms += options.slow_ms;
-                        measured = self.measure(&mut session, &candidate, ms);
-                    }
-                    _ => break,
-                }
-            }
+            let is_late = |it: &Result<Slow, String>| it.as_ref().is_err_and(|why| why == TOO_LATE);
+            let mut all = (1..=LATE + 1)
+                .map(|times| self.measure(&mut session, &candidate, options.slow_ms * times));
+            let measured = all.find(|it| !is_late(it)).unwrap_or_else(|| Err(TOO_LATE.into()));
             match measured {
                 Ok(slow) if self.slow.as_ref().is_none_or(|best| slow.is_better_than(best)) => {
                     self.slow = Some(slow);
@@ -240,6 +235,9 @@ impl Facts {
         if family == Family::Dap && first["supportsCancelRequest"] != true {
             facts.dialect.cancel = CancelRule::Local;
         }
+        let tasks = &first["capabilities"]["tasks"];
+        facts.stops_tasks =
+            tasks["cancel"].is_object() && tasks["requests"]["tools"]["call"].is_object();
         let said =
             ["serverInfo", "agentInfo", "info", "app"].iter().find_map(|member| first.get(member));
         let said = said.or_else(|| first["_meta"].get("io.modelcontextprotocol/serverInfo"));
@@ -268,6 +266,7 @@ impl Facts {
             witness: None,
             work: None,
             no_work: NO_WORK.into(),
+            stops_tasks: false,
             is_process: false,
             name: String::new(),
         }
@@ -275,7 +274,7 @@ impl Facts {
 
     /// Returns what many checks need and is not known, if there is such a thing.
     pub(crate) fn lacks(&self) -> Option<String> {
-        let has_cancels = !matches!(self.dialect.cancel, CancelRule::Local);
+        let has_cancels = self.dialect.cancel != CancelRule::Local;
         (self.slow.is_none() && has_cancels && self.family() != Family::Erlmcp)
             .then(|| self.no_slow.clone())
     }
@@ -324,22 +323,18 @@ impl Facts {
                 continue;
             }
             let (id, waited) = session.ask(&format!("open-{}", number + 1), &step.message);
-            let refused = session
-                .answers_to(&id)
-                .any(|(_, outcome)| matches!(outcome, Outcome::Error { .. }));
-            if waited != Waited::Done || refused {
-                let how = match waited {
-                    Waited::Done => "refused".into(),
-                    Waited::Ended => {
-                        format!("not answered: the server ended{}", session.how_it_ended())
-                    }
-                    Waited::TimedOut | Waited::Talking | Waited::Late => "not answered".to_owned(),
-                };
-                return Err(Unreached::Opening {
-                    why: format!("{} is {how}", step.message.method),
-                    stderr: session.stderr(),
-                });
-            }
+            let mut answers = session.answers_to(&id);
+            let refused = answers.any(|(_, outcome)| matches!(outcome, Outcome::Error { .. }));
+            let how = match waited {
+                Waited::Done if !refused => continue,
+                Waited::Done => "refused".into(),
+                Waited::Ended => {
+                    format!("not answered: the server ended{}", session.how_it_ended())
+                }
+                Waited::TimedOut | Waited::Talking | Waited::Late => "not answered".to_owned(),
+            };
+            let why = format!("{} is {how}", step.message.method);
+            return Err(Unreached::Opening { why, stderr: session.stderr() });
         }
         if let Some(document) = &self.document {
             let message = session.wire.notification("textDocument/didOpen", &document.opened());
@@ -368,12 +363,7 @@ impl Facts {
         if !self.family().is_mcp() {
             return self.family().slow();
         }
-        let (id, _) = session.ask("tools", &Request::new("tools/list", json!({})));
-        let listed = session.answers_to(&id).next().map(|(_, outcome)| outcome.clone());
-        match listed {
-            Some(Outcome::Result(listed)) => tools::slow_ones(&listed, options.allow_tools),
-            _ => vec![],
-        }
+        tools::slow_ones(&tools::listed(session), options.allow_tools)
     }
 
     /// Lets a server do a request a few times, and returns what was seen, or why it does not take long enough.
@@ -438,7 +428,7 @@ impl Facts {
             refused => return Err(format!("it is answered with {refused}")),
         }
         let has_progress = session.progress_of(&progress).next().is_some();
-        let meanwhile = session.answers_to(&quick).next().map(|(at, _)| at);
+        let meanwhile = session.answered_at(&quick);
         let reads_on = meanwhile.is_some_and(|meanwhile| meanwhile < at);
         let least = Duration::from_millis(ms) / 2;
         // On a machine that is late, it is slow by comparison with what was asked after it.

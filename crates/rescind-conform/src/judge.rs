@@ -9,7 +9,7 @@ use crate::client::judge as client;
 use crate::family::Family;
 use crate::play::{Made, Play};
 use crate::session::What;
-use crate::stop::{Fault, TOO_LATE, broken, holds_if};
+use crate::stop::{Fault, TOO_LATE, broken, holds_if, none, unclear};
 use crate::wire::{Heard, Outcome};
 
 mod response;
@@ -46,7 +46,6 @@ pub(crate) fn is_excused_by_control(play: &Play<'_>, rule: Rule) -> bool {
                 | Rule::QuietAfter(_)
                 | Rule::NextAnswered
                 | Rule::NothingUnder(_)
-                | Rule::NothingUnderToken(_)
                 | Rule::MalformedUnanswered
                 | Rule::TheirsUndisturbed
                 | Rule::EndedAs(_, WorkEnd::Finished)
@@ -67,8 +66,7 @@ fn breaks(play: &Play<'_>, rule: Rule) -> Result<(), Fault> {
             .filter(|made| made.cancelled_at.is_none())
             .try_for_each(|made| undisturbed(play, made)),
         Rule::NextAnswered => next_answered(play),
-        Rule::NothingUnder(id) => nothing_under(play, id),
-        Rule::NothingUnderToken(token) => nothing_under(play, &play.token(token)),
+        Rule::NothingUnder(token) => nothing_under(play, &play.token(token)),
         Rule::MalformedUnanswered => stray(play, |at| play.silent.contains(&at)),
         Rule::NoProgressAfter(name) => no_progress_after(play, made(play, name)?),
         Rule::Clean => clean(play).and_then(|()| stray(play, |_| true)),
@@ -94,13 +92,14 @@ fn breaks(play: &Play<'_>, rule: Rule) -> Result<(), Fault> {
         Rule::StopHonoured(name) => work::stop_honoured(play, name),
         Rule::WorkFinished(name) => work::finished(play, name),
         Rule::StoppedBefore(name, other) => work::stopped_before(play, name, other),
+        Rule::StoppedWhile(name, running) => work::stopped_while(play, name, running),
         Rule::QuietAfter(name) => work::quiet_after(play, name),
         Rule::QuietAfterResponse(name) => work::quiet_after_response(play, name),
         Rule::Accepted(name) => work::accepted(play, made(play, name)?),
         Rule::SaysCancelled(name) => {
-            let id = &made(play, name)?.id;
-            let holds = play.session.answers_to(id).any(|(_, outcome)| outcome.is_cancelled());
-            holds_if(holds, || format!("nothing says that request {id} was cancelled"))
+            let made = made(play, name)?;
+            let why = || format!("nothing says that {made} was cancelled");
+            holds_if(says_cancelled(play, made), why)
         }
         Rule::EndedAs(name, end) => ended_as(made(play, name)?, play.witnessed.get(&name), end),
         Rule::Exited => has_ended(play).map(drop),
@@ -131,11 +130,14 @@ fn breaks(play: &Play<'_>, rule: Rule) -> Result<(), Fault> {
     }
 }
 
-/// The work of a request ended so, as the witness tells.
-fn ended_as(made: &Made, told: Option<&WorkEnd>, end: WorkEnd) -> Result<(), Fault> {
+/// The work of a request ended so, as the witness tells. Its end shows nothing if what was to end it may have come later.
+fn ended_as(made: &Made, told: Option<&(WorkEnd, bool)>, end: WorkEnd) -> Result<(), Fault> {
     match told {
-        Some(told) => holds_if(*told == end, || format!("the work of {made} {told}")),
-        None => Err(Fault::Unclear(format!("nobody knows how the work of {made} ended"))),
+        Some((WorkEnd::Finished, false)) => {
+            unclear(format!("the work of {made} may have been over"))
+        }
+        Some((told, _)) => holds_if(*told == end, || format!("the work of {made} {told}")),
+        None => unclear(format!("nobody knows how the work of {made} ended")),
     }
 }
 
@@ -169,9 +171,7 @@ fn same_capacity(play: &Play<'_>) -> Result<(), Fault> {
             "of {} slow requests one is answered with {refusal}, and before the cancels none was",
             after.count + 1
         )),
-        _ if after.before_short > before.before_short && after.was_late => {
-            Err(Fault::Unclear(TOO_LATE.into()))
-        }
+        _ if after.before_short > before.before_short && after.was_late => unclear(TOO_LATE),
         _ if after.before_short > before.before_short => broken(format!(
             "of {} slow requests at once {} are done before a short one, and before the cancels {}",
             after.count, after.before_short, before.before_short
@@ -182,12 +182,12 @@ fn same_capacity(play: &Play<'_>) -> Result<(), Fault> {
 
 /// A request was answered before another that was at work when a cancel was sent.
 fn before(play: &Play<'_>, made: &Made, other: &Made) -> Result<(), Fault> {
-    let at = |made: &Made| play.session.answers_to(&made.id).next().map(|(at, _)| at);
+    let at = |made: &Made| play.session.answered_at(&made.id);
     let cancelled_at = play.named.values().find_map(|made| made.cancelled_at).unwrap_or(0);
     match (at(made), at(other)) {
         (Some(at), Some(other)) if at < other => Ok(()),
         (_, Some(other_at)) if other_at < cancelled_at => {
-            Err(Fault::Unclear(format!("{other} was done before the cancel was sent")))
+            unclear(format!("{other} was done before the cancel was sent"))
         }
         _ => {
             broken(format!("{made} is answered after {other}, which was at work before the cancel"))
@@ -197,11 +197,11 @@ fn before(play: &Play<'_>, made: &Made, other: &Made) -> Result<(), Fault> {
 
 /// A request had no result yet when another was answered. Nothing is wrong if it had, but nothing was seen either.
 fn at_work_until(play: &Play<'_>, made: &Made, other: &Made) -> Result<(), Fault> {
-    let other_at = play.session.answers_to(&other.id).next().map_or(usize::MAX, |(at, _)| at);
+    let other_at = play.session.answered_at(&other.id).unwrap_or(usize::MAX);
     let mut results = play.session.answers_to(&made.id).filter(|(_, outcome)| outcome.is_result());
-    match results.next() {
-        Some((at, _)) if at < other_at => Err(Fault::Unclear(format!("{made} was done too soon"))),
-        _ => Ok(()),
+    match results.any(|(at, _)| at < other_at) {
+        true => unclear(format!("{made} was done too soon")),
+        false => Ok(()),
     }
 }
 
@@ -214,17 +214,17 @@ fn theirs_kept(play: &Play<'_>, name: Name) -> Result<(), Fault> {
             "the server cancels its request {theirs}, which is for {made}, and that was not cancelled"
         ));
     }
-    match answers(play, made).iter().any(|outcome| outcome.is_cancelled()) {
-        false => Ok(()),
-        true => undisturbed(play, made),
-    }
+    if says_cancelled(play, made) { undisturbed(play, made) } else { Ok(()) }
+}
+
+/// Whether an answer to a request says that it was cancelled.
+fn says_cancelled(play: &Play<'_>, made: &Made) -> bool {
+    answers(play, made).iter().any(|outcome| outcome.is_cancelled())
 }
 
 fn nothing_under(play: &Play<'_>, id: &str) -> Result<(), Fault> {
-    match play.session.answers_to(id).next() {
-        None => Ok(()),
-        Some((_, outcome)) => broken(format!("under id {id} there is an answer: {outcome}")),
-    }
+    let answer = play.session.answers_to(id).next();
+    none(answer, |(_, outcome)| format!("under id {id} there is an answer: {outcome}"))
 }
 
 /// In these places of the record no answer is to anything but a request.
@@ -233,12 +233,9 @@ fn stray(play: &Play<'_>, is_place: impl Fn(usize) -> bool) -> Result<(), Fault>
         Heard::Answer { id, outcome } if is_place(at) && !is_ours(play, id) => Some((id, outcome)),
         _ => None,
     });
-    match stray {
-        None => Ok(()),
-        Some((id, outcome)) => {
-            broken(format!("under id {id}, of no request, there is an answer: {outcome}"))
-        }
-    }
+    none(stray, |(id, outcome)| {
+        format!("under id {id}, of no request, there is an answer: {outcome}")
+    })
 }
 
 /// Holds if a cancelled request ended as the dialect wants, and not before its cancel was read.
@@ -274,22 +271,17 @@ fn in_time(play: &Play<'_>, made: &Made) -> Result<(), Fault> {
     match play.read_at(cancelled_at) {
         _ if outcome.is_cancelled() || play.client.is_some() => Ok(()),
         Some(read_at) if read_at < at => Ok(()),
-        _ => Err(Fault::Unclear(format!(
-            "{made} was answered before its cancel was seen to be read"
-        ))),
+        _ => unclear(format!("{made} was answered before its cancel was seen to be read")),
     }
 }
 
 fn as_cancelled(play: &Play<'_>, made: &Made) -> Result<(), Fault> {
     once(play, made)?;
-    match answers(play, made)[..] {
-        [outcome, ..]
-            if !says_it_ended(play, outcome) && !matches!(outcome, Outcome::Result(_)) =>
-        {
-            broken(format!("{made} was cancelled, and is answered: {outcome}"))
-        }
-        _ => Ok(()),
-    }
+    let is_other = |outcome: &&Outcome| !says_it_ended(play, outcome) && !outcome.is_result();
+    let first = answers(play, made).into_iter().next();
+    none(first.filter(is_other), |outcome| {
+        format!("{made} was cancelled, and is answered: {outcome}")
+    })
 }
 
 /// Returns whether an answer says that the work was given up. The reason may be a cancel. It may also be a
@@ -413,20 +405,16 @@ fn clean(play: &Play<'_>) -> Result<(), Fault> {
 
 fn unknown_method(play: &Play<'_>, made: &Made) -> Result<(), Fault> {
     once(play, made)?;
-    match answers(play, made)[..] {
-        [Outcome::Error { code: -32601 }] => Ok(()),
-        [outcome, ..] => broken(format!("it is answered: {outcome}")),
-        [] => Ok(()),
-    }
+    let is_other = |outcome: &&Outcome| !matches!(outcome, Outcome::Error { code: -32601 });
+    let other = answers(play, made).into_iter().find(is_other);
+    none(other, |outcome| format!("it is answered: {outcome}"))
 }
 
 fn theirs_cancelled(play: &Play<'_>) -> Result<(), Fault> {
     let theirs = play.theirs_for.values().next().ok_or("the server asked nothing of us")?;
     let cancelled = play.session.cancels().any(|(_, id)| id == theirs);
-    let answered = play.named.values().any(|made| {
-        made.cancelled_at.is_none()
-            && answers(play, made).iter().any(|outcome| outcome.is_cancelled())
-    });
+    let answered =
+        play.named.values().any(|made| made.cancelled_at.is_none() && says_cancelled(play, made));
     let why = || format!("the server does not cancel its own request {theirs}");
     holds_if(cancelled || answered, why)
 }

@@ -49,6 +49,11 @@ impl Once {
         Self { is_missed, ..Self::without(verdict) }
     }
 
+    /// Creates a run that could not be done for this reason.
+    pub(crate) fn not_exercised(why: impl Into<String>) -> Self {
+        Self::of(Some(Stop::NotExercised(why.into())), None)
+    }
+
     /// In which nothing was seen for this reason.
     pub(crate) fn missed(why: impl Into<String>) -> Self {
         Self::of(Some(Stop::Missed(why.into())), None)

@@ -46,8 +46,8 @@ pub struct Options {
     pub slow: Option<Request>,
     /// A request that makes the server ask something of us.
     pub reverse: Option<Request>,
-    /// A request whose result tells how the work of another ended: it has the word `finished` or `cancelled`. In its params
-    /// `$TOKEN` stands for the progress token of the other. Without either word it is asked again.
+    /// A request whose result tells how the work of another ended: a line of a text in it is `finished` or `cancelled`. In its
+    /// params `$TOKEN` stands for the progress token of the other. Without either line it is asked again.
     pub witness: Option<Request>,
     /// The messages that open a session, instead of the dialect's own.
     pub open: Option<Vec<Opening>>,

@@ -99,8 +99,8 @@ pub(crate) struct Play<'a> {
     has_edited: bool,
     /// Sessions that were opened and have had no turn yet.
     sessions: Vec<String>,
-    /// The ends of the work of requests, as the witness tells.
-    pub(crate) witnessed: BTreeMap<Name, WorkEnd>,
+    /// The ends of the work of requests, as the witness tells, each with whether the work went on when it was first asked.
+    pub(crate) witnessed: BTreeMap<Name, (WorkEnd, bool)>,
     /// The work that was begun or stopped.
     pub(crate) runs: BTreeMap<Name, Run>,
     /// The place of our responses to what a turn had to wait for.
@@ -191,7 +191,8 @@ impl<'a> Play<'a> {
             Step::Compare => return self.compare(),
             Step::Witnessed(name) => return self.ask_witness(name),
             Step::Tells(name, end) => return self.trust_witness(name, end),
-            Step::Rounds { steps, until, in_time } => return self.rounds(steps, until, in_time),
+            Step::All(steps) => return self.perform(steps),
+            Step::Rounds(steps, until, in_time) => return self.rounds(steps, until, in_time),
             Step::HoldOpening => self.serving().holds_opening = true,
             Step::DeclareNothing => self.serving().declares = false,
             Step::Held => return self.hold(),
@@ -470,11 +471,18 @@ impl<'a> Play<'a> {
         if self.client.as_ref().is_some_and(|client| !client.facts.answers) {
             return Ok(());
         }
+        let sent_at = self.session.record.len();
+        let id = self.ask_quick();
+        self.nexts.push(Next { id: id.clone(), sent_at });
+        self.wait_for_response(&id, &format!("an answer to the next request, {id}"))
+    }
+
+    /// Makes a request that is done at once, and returns its id.
+    pub(crate) fn ask_quick(&mut self) -> String {
         let made = self.make(Id::Fresh);
         let message = self.quick(&made);
-        self.nexts.push(Next { id: made.id.clone(), sent_at: self.session.record.len() });
         self.session.send(&[message], false);
-        self.wait_for_response(&made.id, &format!("an answer to the next request, {}", made.id))
+        made.id
     }
 
     fn wait_until_started(&mut self, name: Name) -> Result<(), Stop> {
@@ -548,8 +556,7 @@ impl<'a> Play<'a> {
     pub(crate) fn read_at(&self, sent_at: usize) -> Option<usize> {
         let all = self.nexts.iter().chain(&self.reads);
         let later = all.filter(|next| next.sent_at > sent_at);
-        let answers = later.filter_map(|next| self.session.answers_to(&next.id).next());
-        answers.map(|(at, _)| at).min()
+        later.filter_map(|next| self.session.answered_at(&next.id)).min()
     }
 
     /// Whether the dialect wants an answer to a cancelled request.

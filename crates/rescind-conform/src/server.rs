@@ -74,7 +74,7 @@ impl Subject for Server<'_> {
                 Once::without(Verdict::NotApplicable)
             }
             Some(TOO_LATE) => Once::missed(TOO_LATE),
-            Some(why) => Once::without(Verdict::NotExercised { why: why.to_owned() }),
+            Some(why) => Once::not_exercised(why),
             None if number == 0 => self.play(check, &self.facts, slow_ms),
             // A document grows once: what takes as long as it takes gets too long for a server.
             None => {

@@ -173,8 +173,8 @@ impl Session {
 
     /// Sends a notification, with its number where messages have numbers.
     pub(crate) fn notify(&mut self, told: &Request) {
-        let (own, envelope) = (self.own_number(), self.wire.dialect.envelope);
-        let message = text::notification(envelope, &told.method, &told.params.to_string(), &own);
+        let own = self.own_number();
+        let message = text::notification(&self.wire, &told.method, &told.params, own);
         self.send(&[message], false);
     }
 
@@ -274,7 +274,7 @@ impl Session {
 
     /// Returns the time that its processes have used so far, where that is known.
     pub(crate) fn busy(&self) -> Option<u64> {
-        self.child().and_then(Child::busy)
+        self.child().map(Child::busy)
     }
 
     /// As [`wait`](Self::wait), no longer than this.
@@ -406,8 +406,13 @@ impl Session {
         })
     }
 
+    /// Returns the place of the first answer under an id.
+    pub(crate) fn answered_at(&self, id: &str) -> Option<usize> {
+        self.answers_to(id).next().map(|(at, _)| at)
+    }
+
     pub(crate) fn is_answered(&self, id: &str) -> bool {
-        self.answers_to(id).next().is_some()
+        self.answered_at(id).is_some()
     }
 
     /// Returns whether the server is seen to have read the cancel of a request.

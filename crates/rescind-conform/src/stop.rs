@@ -1,7 +1,5 @@
 //! The reasons why a check stops short or a rule does not hold.
 
-use std::fmt;
-
 /// The reason why nothing is said on a machine that is late.
 pub(crate) const TOO_LATE: &str = "the machine was too slow to tell";
 
@@ -18,11 +16,14 @@ pub(crate) enum Stop {
     Ended(String),
 }
 
-impl fmt::Display for Stop {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (Self::NotExercised(why) | Self::Missed(why) | Self::Stuck(why) | Self::Ended(why)) =
-            self;
-        f.write_str(why)
+impl Stop {
+    /// Returns the reason in words.
+    pub(crate) fn why(self) -> String {
+        match self {
+            Self::NotExercised(why) | Self::Missed(why) | Self::Stuck(why) | Self::Ended(why) => {
+                why
+            }
+        }
     }
 }
 
@@ -40,6 +41,11 @@ pub(crate) fn broken(why: String) -> Result<(), Fault> {
     Err(Fault::Broken(why))
 }
 
+/// Neither holds nor is broken, for this reason.
+pub(crate) fn unclear(why: impl Into<String>) -> Result<(), Fault> {
+    Err(Fault::Unclear(why.into()))
+}
+
 impl From<String> for Fault {
     fn from(why: String) -> Self {
         Self::Broken(why)
@@ -50,6 +56,11 @@ impl From<&str> for Fault {
     fn from(why: &str) -> Self {
         Self::Broken(why.into())
     }
+}
+
+/// Holds if nothing was found, or is broken for this reason.
+pub(crate) fn none<T>(found: Option<T>, why: impl FnOnce(T) -> String) -> Result<(), Fault> {
+    found.map_or(Ok(()), |found| broken(why(found)))
 }
 
 /// Holds, or is broken for this reason.

@@ -1,11 +1,15 @@
-//! Stopping a process, so that two messages wait for it in one read (`SIGSTOP`, write, `SIGCONT`).
+//! Stopping a process, so that two messages wait for it in one read (`SIGSTOP`, write, `SIGCONT`), and what `/proc` tells of
+//! its group. A system without `/proc` tells nothing.
 
 use std::collections::HashMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 #[cfg(unix)]
 use rustix::process::{Pid, Signal, getpgid, kill_process, kill_process_group};
+
+/// The places of the times of a process on a processor, by user and system, in what [`stat`] returns.
+const USER_AND_SYSTEM: std::ops::Range<usize> = 11..13;
 
 /// Does something while the group of this process is stopped. Whether it was.
 #[cfg(unix)]
@@ -14,7 +18,7 @@ pub(crate) fn while_stopped(process: u32, does: impl FnOnce()) -> bool {
         does();
         return false;
     };
-    let stopped = kill_process_group(group, Signal::STOP).is_ok() && is_stopped(group);
+    let stopped = kill_process_group(group, Signal::STOP).is_ok() && is_stopped(process);
     // The watchdog leads the group: it goes on, to end the others if we are killed meanwhile. A process that
     // leads a group of its own has none in it.
     if i32::try_from(process) != Ok(group.as_raw_pid()) {
@@ -44,42 +48,39 @@ fn group_of(process: u32) -> Option<Pid> {
 }
 
 /// Waits until the process is seen to be stopped; a signal is not obeyed at once.
-#[cfg(target_os = "linux")]
-fn is_stopped(group: Pid) -> bool {
-    use std::time::Instant;
-
+#[cfg(unix)]
+fn is_stopped(process: u32) -> bool {
     const PATIENCE: Duration = Duration::from_secs(2);
-    let begun = Instant::now();
-    while begun.elapsed() < PATIENCE {
-        let mut all = group_stats(group.as_raw_pid()).peekable();
-        if all.peek().is_some() && all.all(|of| matches!(&*of[0], "T" | "t" | "Z" | "X")) {
+    let begun = std::time::Instant::now();
+    while cfg!(target_os = "linux") {
+        let mut all = group_stats(process).peekable();
+        if all.peek().is_some() && all.all(|(_, of)| matches!(&*of[0], "T" | "t" | "Z" | "X")) {
             return true;
+        }
+        if begun.elapsed() > PATIENCE {
+            return false;
         }
         std::thread::sleep(Duration::from_millis(1));
     }
-    false
+    true
 }
 
 /// Returns the processor time that the group of a process has used, in ticks.
-#[cfg(target_os = "linux")]
-pub(crate) fn busy(process: u32) -> Option<u64> {
-    const USER_AND_SYSTEM: std::ops::Range<usize> = 11..13;
-    let group = group_of(process)?.as_raw_pid();
-    let times = group_stats(group).filter_map(|fields| {
+pub(crate) fn busy(process: u32) -> u64 {
+    let times = group_stats(process).filter_map(|(_, fields)| {
         let times = fields.get(USER_AND_SYSTEM)?.iter().map(|ticks| ticks.parse::<u64>().ok());
         times.sum::<Option<u64>>()
     });
-    Some(times.sum())
+    times.sum()
 }
 
 /// Whether a thread in the group of a process runs, or would if it were given a processor.
-#[cfg(target_os = "linux")]
 pub(crate) fn is_runnable(process: u32) -> bool {
     group_threads(process).any(|path| stat(&path).is_some_and(|fields| fields[0] == "R"))
 }
 
 /// The time for which each thread in the group of a process, and the asking thread, have waited for a
-/// processor. It is empty on systems other than Linux.
+/// processor.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Delays {
     threads: HashMap<PathBuf, Duration>,
@@ -87,18 +88,12 @@ pub(crate) struct Delays {
 }
 
 impl Delays {
-    #[cfg(target_os = "linux")]
     pub(crate) fn until_now(process: Option<u32>) -> Self {
         let threads = process.into_iter().flat_map(group_threads);
         Self {
             threads: threads.filter_map(|path| Some((path.clone(), delay(&path)?))).collect(),
-            own: delay(std::path::Path::new("/proc/thread-self")).unwrap_or_default(),
+            own: delay(Path::new("/proc/thread-self")).unwrap_or_default(),
         }
-    }
-
-    #[cfg(not(target_os = "linux"))]
-    pub(crate) fn until_now(_: Option<u32>) -> Self {
-        Self::default()
     }
 
     /// Returns the growth since then: of the thread that waited longest, and of the one that asks.
@@ -110,60 +105,36 @@ impl Delays {
 }
 
 /// Returns the time for which a thread has waited for a processor.
-#[cfg(target_os = "linux")]
-fn delay(thread: &std::path::Path) -> Option<Duration> {
+fn delay(thread: &Path) -> Option<Duration> {
     let statistics = std::fs::read_to_string(thread.join("schedstat")).ok()?;
     statistics.split(' ').nth(1)?.parse().ok().map(Duration::from_nanos)
 }
 
 /// Returns the folders in `/proc` of the threads in the group of a process.
-#[cfg(target_os = "linux")]
 fn group_threads(process: u32) -> impl Iterator<Item = PathBuf> {
-    let group = group_of(process).map(Pid::as_raw_pid);
-    let processes = group.into_iter().flat_map(group_processes);
-    processes
-        .flat_map(|(path, _)| std::fs::read_dir(path.join("task")).into_iter().flatten().flatten())
-        .map(|thread| thread.path())
+    let folders = group_stats(process).map(|(path, _)| std::fs::read_dir(path.join("task")));
+    folders.flat_map(|threads| threads.into_iter().flatten().flatten()).map(|it| it.path())
 }
 
-/// The fields of `/proc/*/stat` from the state on, for the processes in a group.
-#[cfg(target_os = "linux")]
-fn group_stats(group: i32) -> impl Iterator<Item = Vec<String>> {
-    group_processes(group).map(|(_, fields)| fields)
-}
-
-/// The same, with where each is.
-#[cfg(target_os = "linux")]
-fn group_processes(group: i32) -> impl Iterator<Item = (PathBuf, Vec<String>)> {
-    let processes = std::fs::read_dir("/proc").into_iter().flatten().flatten();
-    processes.filter_map(move |process| {
+/// Returns the processes in the group of this one, each by its folder in `/proc` and its fields, if that is not our group.
+fn group_stats(process: u32) -> impl Iterator<Item = (PathBuf, Vec<String>)> {
+    let proc = Path::new("/proc");
+    let group = |of: &str| stat(&proc.join(of))?.into_iter().nth(2);
+    let theirs =
+        group(&process.to_string()).filter(|theirs| group("self").as_ref() != Some(theirs));
+    let all = theirs.is_some().then(|| std::fs::read_dir(proc)).into_iter();
+    all.flatten().flatten().flatten().filter_map(move |process| {
         let fields = stat(&process.path())?;
-        (fields.get(2)?.parse() == Ok(group)).then(|| (process.path(), fields))
+        (fields.get(2) == theirs.as_ref()).then(|| (process.path(), fields))
     })
 }
 
 /// The fields from the state on, of a process or a thread.
-#[cfg(target_os = "linux")]
-fn stat(path: &std::path::Path) -> Option<Vec<String>> {
+fn stat(path: &Path) -> Option<Vec<String>> {
     let stat = std::fs::read_to_string(path.join("stat")).ok()?;
     // The name is in parentheses, and may hold some itself.
     let (_, rest) = stat.rsplit_once(") ")?;
     Some(rest.split(' ').map(String::from).collect())
-}
-
-#[cfg(not(target_os = "linux"))]
-pub(crate) fn busy(_: u32) -> Option<u64> {
-    None
-}
-
-#[cfg(not(target_os = "linux"))]
-pub(crate) fn is_runnable(_: u32) -> bool {
-    false
-}
-
-#[cfg(all(unix, not(target_os = "linux")))]
-fn is_stopped(_: Pid) -> bool {
-    true
 }
 
 /// There is no such signal here: what is written at once is mostly read at once.
@@ -230,7 +201,7 @@ mod tests {
         };
         let before = Delays::default();
         let enough = |time: Duration| time.as_millis() >= 20;
-        first(&|process| busy(process).is_some_and(|ticks| ticks > 1));
+        first(&|process| busy(process) > 1);
         first(&|process| {
             let Delays { threads, .. } = Delays::until_now(Some(process));
             enough(before.grown(&Delays { threads, ..Delays::default() }))

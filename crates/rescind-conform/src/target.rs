@@ -267,8 +267,8 @@ impl Child {
         stopped::while_stopped(self.process.id(), does)
     }
 
-    /// Returns the processor time that its group has used, if that is known.
-    pub(crate) fn busy(&self) -> Option<u64> {
+    /// Returns the processor time that its group has used, as far as that is known.
+    pub(crate) fn busy(&self) -> u64 {
         stopped::busy(self.process.id())
     }
 

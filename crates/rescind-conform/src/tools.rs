@@ -3,6 +3,8 @@
 use serde_json::{Map, Value, json};
 
 use crate::family::Request;
+use crate::session::Session;
+use crate::wire::Outcome;
 
 /// The value for an argument of such a name, in small letters and without underscores. The first that fits is
 /// taken.
@@ -14,6 +16,15 @@ const ARGUMENTS: &[(&[&str], &str)] = &[
 ];
 /// Steps that a tool is asked to take.
 const STEPS: u64 = 10;
+
+/// Returns the result of `tools/list`, or null.
+pub(crate) fn listed(session: &mut Session) -> Value {
+    let (id, _) = session.ask("tools", &Request::new("tools/list", json!({})));
+    match session.answers_to(&id).next() {
+        Some((_, Outcome::Result(listed))) => listed.clone(),
+        _ => Value::Null,
+    }
+}
 
 /// Calls of the tools whose arguments say how long they take; only of those that are declared read-only,
 /// unless all may be called.

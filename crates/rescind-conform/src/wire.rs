@@ -127,15 +127,16 @@ impl Wire {
     }
 
     /// The bytes of some messages.
-    pub(crate) fn framed(&self, messages: &[String]) -> Vec<u8> {
+    pub(crate) fn framed(&self, messages: &[impl AsRef<[u8]>]) -> Vec<u8> {
         let mut out = Vec::new();
         for message in messages {
+            let message = message.as_ref();
             if self.framing() == Framing::ContentLength {
                 out.extend_from_slice(
                     format!("Content-Length: {}\r\n\r\n", message.len()).as_bytes(),
                 );
             }
-            out.extend_from_slice(message.as_bytes());
+            out.extend_from_slice(message);
             if self.framing() == Framing::Newline {
                 out.push(b'\n');
             }
@@ -152,7 +153,7 @@ impl Wire {
                 json!(method),
                 json!(progress)
             );
-            return text::request(envelope, id, "capabilities/call", &payload);
+            return text::request(self, id, "capabilities/call", payload);
         }
         let mut params = params.clone();
         let meta = self.meta(progress);
@@ -160,7 +161,7 @@ impl Wire {
             let given = members.entry("_meta").or_insert_with(|| json!({}));
             given.as_object_mut().into_iter().for_each(|given| given.extend(meta.clone()));
         }
-        text::request(envelope, id, method, &params.to_string())
+        text::request(self, id, method, params)
     }
 
     /// Returns the members that a request of the Model Context Protocol carries in its `_meta`.
@@ -177,18 +178,17 @@ impl Wire {
 
     /// Writes a notification in the envelope of the dialect.
     pub(crate) fn notification(&self, method: &str, params: &Value) -> String {
-        text::notification(self.dialect.envelope, method, &params.to_string(), "")
+        text::notification(self, method, params, "")
     }
 
     /// A cancel with these params; `own` is its own id where cancels are requests.
     pub(crate) fn cancel_with(&self, params: &str, own: &str) -> String {
-        let envelope = self.dialect.envelope;
         match &self.dialect.cancel {
             CancelRule::Request { method, .. } | CancelRule::Operation { method, .. } => {
-                text::request(envelope, own, method, params)
+                text::request(self, own, method, params)
             }
             CancelRule::Notification { method, .. } => {
-                text::notification(envelope, method, params, own)
+                text::notification(self, method, params, own)
             }
             _ => String::new(),
         }
@@ -232,7 +232,7 @@ impl Wire {
 
     /// Returns the loss of the response stream of this request.
     pub(crate) fn loss(&self, id: &str) -> String {
-        text::notification(self.dialect.envelope, LOSS, &format!(r#"{{"id":{id}}}"#), "")
+        text::notification(self, LOSS, format!(r#"{{"id":{id}}}"#), "")
     }
 
     /// Returns the stop of work with this name. `own` is its own id where stops are requests.
@@ -250,32 +250,28 @@ impl Wire {
 
     /// Returns the response to an agent's request for permission in a turn that was stopped.
     pub(crate) fn cancelled_outcome(&self, id: &str) -> String {
-        let result = r#""result":{"outcome":{"outcome":"cancelled"}}"#;
-        text::response(self.dialect.envelope, id, "", result, "")
+        let answer = json!({ "result": { "outcome": { "outcome": "cancelled" } } });
+        text::response(self, id, "", &answer, "")
     }
 
     /// Returns our answer to a request of the server's. `own` is the number of the answer, if the protocol has
     /// one.
     pub(crate) fn answer(&self, id: &str, method: &str, message: &[u8], own: &str) -> String {
-        let members = match method {
-            _ if self.dialect.envelope == Envelope::Dap => {
-                r#""success":false,"message":"not supported""#
-            }
-            _ if self.dialect.envelope == Envelope::Abp => {
-                r#""success":false,"error":{"code":"OPERATION_FAILED","message":"not supported"}"#
-            }
-            "workspace/configuration" => r#""result":[null]"#,
+        let refused = |why| text::error(-32601, why);
+        let answer = match method {
+            _ if self.dialect.envelope != Envelope::JsonRpc => refused("not supported"),
+            "workspace/configuration" => json!({ "result": [null] }),
             "client/registerCapability"
             | "client/unregisterCapability"
             | CREATE
             | "workspace/workspaceFolders"
-            | "roots/list" => r#""result":null"#,
-            "elicitation/create" => r#""result":{"action":"cancel"}"#,
-            "ping" => r#""result":{}"#,
-            "session/request_permission" => &format!(r#""result":{}"#, rejected(message)),
-            _ => r#""error":{"code":-32601,"message":"Method not found"}"#,
+            | "roots/list" => json!({ "result": null }),
+            "elicitation/create" => json!({ "result": { "action": "cancel" } }),
+            "ping" => json!({ "result": {} }),
+            "session/request_permission" => json!({ "result": rejected(message) }),
+            _ => refused("Method not found"),
         };
-        text::response(self.dialect.envelope, id, method, members, own)
+        text::response(self, id, method, &answer, own)
     }
 
     /// Reads a message.
@@ -320,7 +316,7 @@ impl Wire {
 }
 
 /// The response to an agent that wants to do something: it may not.
-fn rejected(message: &[u8]) -> String {
+fn rejected(message: &[u8]) -> Value {
     let asked: Value = serde_json::from_slice(message).unwrap_or_default();
     let options = asked["params"]["options"].as_array().into_iter().flatten();
     let is_rejection =
@@ -329,7 +325,7 @@ fn rejected(message: &[u8]) -> String {
         Some(option) => json!({ "outcome": "selected", "optionId": option["optionId"] }),
         None => json!({ "outcome": "cancelled" }),
     };
-    json!({ "outcome": outcome }).to_string()
+    json!({ "outcome": outcome })
 }
 
 /// Returns the value of a member, or null if there is none.

@@ -3,8 +3,10 @@
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use core::future::pending;
 
 use protocol_core::WireId;
+use tokio::sync::Notify;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::timeout;
@@ -32,8 +34,9 @@ pub enum Carried {
 /// Carries messages to a server of MCP and back, as they are. It is for tests of servers: ids may be used
 /// twice.
 ///
-/// Inputs are posted one at a time. With sessions, a request counts as taken when the head of its response arrives. A message
-/// that the revision has no place for is not posted. The session ends with the inputs, and `carry` ends with it.
+/// Inputs are posted side by side, each once the one before has left. Where the server responds with streams in a session, it is
+/// once their head has come. A notification or a response is taken first, and the session opened. A message that the revision
+/// has no place for is not posted. The session ends with the inputs, and `carry` ends with it.
 pub async fn carry(
     target: Target,
     options: ClientOptions,
@@ -47,9 +50,11 @@ pub async fn carry(
         streams: BTreeMap::new(),
         last: 0,
         awaited: None,
+        has_heads: false,
         reports: channel(REPORTS),
     };
     loop {
+        let left = carrier.left();
         tokio::select! {
             biased;
             Some(Report { name, said }) = carrier.reports.1.recv() => match said {
@@ -59,9 +64,10 @@ pub async fn carry(
                     carrier.received(name, &message, session.as_deref());
                     receive(message).await;
                 }
-                Said::Listening => carrier.took(name),
+                Said::Listening => carrier.began(name),
                 Said::Over | Said::Refused(_) | Said::Lost(_) | Said::SessionGone => carrier.over(name),
             },
+            () = left => carrier.awaited = None,
             input = inputs.recv(), if carrier.awaited.is_none() => match input {
                 Some(Carried::Message(message)) => carrier.send(message),
                 Some(Carried::Loss(id)) => carrier.close(&id),
@@ -83,9 +89,18 @@ struct Carrier {
     /// The response streams that are open, by the numbers of their requests.
     streams: BTreeMap<u32, (WireId, AbortHandle)>,
     last: u32,
-    /// The message that the server has not taken yet.
-    awaited: Option<(Name, Lane)>,
+    /// The message that the next one waits for.
+    awaited: Option<Awaited>,
+    /// Whether the server has begun a stream in the session. Its head says that the server has read the request.
+    has_heads: bool,
     reports: (Sender<Report>, Receiver<Report>),
+}
+
+struct Awaited {
+    name: Name,
+    lane: Lane,
+    /// Notified once it has left.
+    left: Arc<Notify>,
 }
 
 impl Carrier {
@@ -93,17 +108,18 @@ impl Carrier {
         let Some(Outgoing { headers, request, lane, .. }) = self.session.post(&message) else {
             return;
         };
-        let message = Message { bytes: message, charge: None };
+        let left = Arc::<Notify>::default();
+        let message = Message { bytes: message, charge: None, left: Some(left.clone()) };
         let wire = self.wire.clone();
         let Some(id) = request else {
             let name = Name::InOrder(0);
-            self.awaited = Some((name, lane));
+            self.awaited = Some(Awaited { name, lane, left });
             self.spawn(name, async move { wire.post(headers, message, false).await });
             return;
         };
         self.last += 1;
         let name = Name::Carried(self.last);
-        self.awaited = self.session.rules().has_sessions.then_some((name, lane));
+        self.awaited = Some(Awaited { name, lane, left });
         let task = self.exchange(name, Some(id.clone()), Some((headers, message)));
         self.streams.insert(self.last, (id, task));
     }
@@ -144,8 +160,8 @@ impl Carrier {
     }
 
     fn received(&mut self, name: Name, message: &[u8], session: Option<&str>) {
-        match self.awaited {
-            Some((awaited, Lane::First)) if awaited == name => {
+        match &self.awaited {
+            Some(Awaited { name: awaited, lane: Lane::First, .. }) if *awaited == name => {
                 if self.session.opened(session, message) {
                     self.awaited = None;
                 }
@@ -154,10 +170,27 @@ impl Carrier {
         }
     }
 
+    /// Waits until the message that is awaited has left, if that is enough.
+    fn left(&self) -> impl Future<Output = ()> + use<> {
+        let is_enough = |it: &&Awaited| it.lane == Lane::Free && !self.has_heads;
+        let left = self.awaited.as_ref().filter(is_enough).map(|it| it.left.clone());
+        async move {
+            match left {
+                Some(left) => left.notified().await,
+                None => pending().await,
+            }
+        }
+    }
+
+    /// Takes the head of a stream.
+    fn began(&mut self, name: Name) {
+        self.has_heads = self.session.rules().has_sessions;
+        self.took(name);
+    }
+
     /// Goes on if this was awaited, unless it opens the session: then its response is.
     fn took(&mut self, name: Name) {
-        self.awaited =
-            self.awaited.filter(|(awaited, lane)| *awaited != name || *lane == Lane::First);
+        self.awaited.take_if(|awaited| awaited.name == name && awaited.lane != Lane::First);
     }
 
     fn over(&mut self, name: Name) {
@@ -165,9 +198,9 @@ impl Carrier {
         if let Name::Carried(number) = name {
             self.streams.remove(&number);
         }
-        let is_awaited = self.awaited.take_if(|(awaited, _)| *awaited == name);
+        let is_awaited = self.awaited.take_if(|awaited| awaited.name == name);
         let rules = self.session.rules();
-        if matches!(is_awaited, Some((_, Lane::Last))) && rules.has_sessions {
+        if matches!(is_awaited, Some(Awaited { lane: Lane::Last, .. })) && rules.has_sessions {
             self.exchange(Name::Stream(Stream::Own), None, None);
         }
     }

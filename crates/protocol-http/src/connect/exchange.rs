@@ -18,6 +18,7 @@ use http::{HeaderValue, Method, Request, Response, StatusCode, Version};
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
 use protocol_async::hub::Charge;
+use tokio::sync::Notify;
 use tokio::sync::mpsc::Sender;
 use tokio::time::{Instant, sleep, timeout};
 
@@ -143,6 +144,23 @@ pub(super) enum Said {
 pub(super) struct Message {
     pub(super) bytes: Vec<u8>,
     pub(super) charge: Option<Charge>,
+    /// Notified once nothing of it is here any more.
+    pub(super) left: Option<Arc<Notify>>,
+}
+
+/// The body of a request, which hyper drops once it has left.
+struct Leaving(Bytes, Arc<Notify>);
+
+impl AsRef<[u8]> for Leaving {
+    fn as_ref(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl Drop for Leaving {
+    fn drop(&mut self) {
+        self.1.notify_one();
+    }
 }
 
 /// The headers that a message has beside those of HTTP.
@@ -159,11 +177,17 @@ impl Wire {
         method: Method,
         headers: &Headers,
         body: Bytes,
+        left: Option<&Arc<Notify>>,
     ) -> io::Result<(Response<Incoming>, Link)> {
         for _ in 0..ATTEMPTS {
             let mut link = self.links.get(&self.target, &self.options).await?;
             let request = self.request(&method, headers, &link)?;
-            let request = request.body(Full::new(body.clone())).map_err(other)?;
+            let body = body.clone();
+            let body = match left {
+                Some(left) => Bytes::from_owner(Leaving(body, left.clone())),
+                None => body,
+            };
+            let request = request.body(Full::new(body)).map_err(other)?;
             if let Some(response) = link.send(request).await.map_err(other)? {
                 if self.options.rules.shares_streams {
                     self.cookies.take(&response);
@@ -236,7 +260,7 @@ impl Wire {
         is_call: bool,
     ) -> io::Result<Response<Incoming>> {
         loop {
-            let (response, _link) = self.send(Method::POST, headers, body.clone()).await?;
+            let (response, _link) = self.send(Method::POST, headers, body.clone(), None).await?;
             let pause = retry_after(&response).filter(|_| !is_call);
             match pause.filter(|pause| *pause < self.options.post_time) {
                 Some(pause) => sleep(pause).await,
@@ -262,7 +286,7 @@ impl Wire {
     /// Tells the server that the session is over.
     pub(super) async fn delete(&self, headers: &Headers) {
         // A server that is gone, or takes no such request, ends it by itself.
-        let _ = self.send(Method::DELETE, headers, Bytes::new()).await;
+        let _ = self.send(Method::DELETE, headers, Bytes::new(), None).await;
     }
 
     /// Posts a request, or asks for the stream of the session, and reports what comes. Returns how it ended.
@@ -329,17 +353,17 @@ impl Wire {
         session: &Headers,
         last_event_id: Option<&str>,
     ) -> Result<(Response<Incoming>, Link), String> {
-        let (method, headers, body, _charge) = match post {
-            Some((headers, Message { bytes, charge })) => {
-                (Method::POST, headers, Bytes::from(bytes), charge)
+        let (method, headers, body, _charge, left) = match post {
+            Some((headers, Message { bytes, charge, left })) => {
+                (Method::POST, headers, Bytes::from(bytes), charge, left)
             }
             None => {
                 let last = last_event_id.map(|id| (LAST_EVENT_ID, id.into()));
                 let headers = session.iter().cloned().chain(last).collect();
-                (Method::GET, headers, Bytes::new(), None)
+                (Method::GET, headers, Bytes::new(), None, None)
             }
         };
-        let sent = self.send(method, &headers, body).await;
+        let sent = self.send(method, &headers, body, left.as_ref()).await;
         sent.map_err(|error| error.to_string())
     }
 

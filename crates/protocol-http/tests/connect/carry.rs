@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
+use crate::broken::Script;
 use crate::host::{Host, Report};
 
 /// A host of messages, which reads what comes.
@@ -17,10 +18,10 @@ struct Carrying {
 }
 
 impl Carrying {
-    fn to(host: &Host) -> Self {
+    fn to(url: &str) -> Self {
         let (there, inputs) = mpsc::channel(16);
         let (tell, here) = mpsc::unbounded_channel();
-        let target = host.url.parse().unwrap();
+        let target = url.parse().unwrap();
         let receive = async move |message: Vec<u8>| {
             // The test may be over.
             let _ = tell.send(serde_json::from_slice(&message).unwrap());
@@ -43,6 +44,11 @@ impl Carrying {
         self.there.send(Carried::Message(message.to_string().into())).await.unwrap();
     }
 
+    async fn lose(&self, id: u64) {
+        let id = WireId::from_json(&id.to_string()).unwrap();
+        self.there.send(Carried::Loss(id)).await.unwrap();
+    }
+
     async fn open_session(&self) {
         self.request(0, "initialize", json!({ "protocolVersion": "2025-11-25" })).await;
         let opened = json!({ "jsonrpc": "2.0", "method": "notifications/initialized" });
@@ -53,12 +59,12 @@ impl Carrying {
 #[tokio::test]
 async fn a_loss_closes_the_response_stream_of_its_request_and_no_other() {
     let mut host = Host::start(ServerOptions::default()).await;
-    let mut carrying = Carrying::to(&host);
+    let mut carrying = Carrying::to(&host.url);
     for id in [7, 8] {
         carrying.request(id, "wait", json!({})).await;
         assert_eq!(host.report().await, Report::Began);
     }
-    carrying.there.send(Carried::Loss(WireId::from_json("7").unwrap())).await.unwrap();
+    carrying.lose(7).await;
     assert_eq!(host.report().await, Report::Cancelled(Cause::Peer));
     host.gate.notify_one();
     let response = carrying.here.recv().await.unwrap();
@@ -68,7 +74,7 @@ async fn a_loss_closes_the_response_stream_of_its_request_and_no_other() {
 #[tokio::test]
 async fn messages_wait_for_the_session_and_are_taken_in_their_order() {
     let mut host = Host::start(ServerOptions::default()).await;
-    let mut carrying = Carrying::to(&host);
+    let mut carrying = Carrying::to(&host.url);
     // All of them are there before the first is posted.
     carrying.open_session().await;
     carrying.request(1, "wait", json!({})).await;
@@ -85,4 +91,45 @@ async fn messages_wait_for_the_session_and_are_taken_in_their_order() {
     drop(carrying.there);
     carrying.over.await.unwrap();
     assert_eq!(host.server.sessions(), 0, "DELETE has ended it");
+}
+
+#[tokio::test]
+async fn a_cancel_overtakes_a_response_that_is_no_stream() {
+    let script = Script::new().await;
+    let mut carrying = Carrying::to(&script.url);
+    carrying.open_session().await;
+    let result = json!({ "protocolVersion": "2025-11-25", "capabilities": {} });
+    script.asked().await.json("200 OK\r\nmcp-session-id: s1", &json!(0), &result).await;
+    assert_eq!(carrying.here.recv().await.unwrap()["id"], 0);
+    script.asked().await.says("202 Accepted\r\ncontent-length: 0\r\n\r\n").await;
+    let listening = script.asked().await;
+    assert!(listening.head.starts_with("GET"), "{}", listening.head);
+    // All of them are there before the first is posted.
+    let cancel = json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": { "requestId": 1 } });
+    for id in [1, 2] {
+        carrying.request(id, "wait", json!({})).await;
+    }
+    carrying.send(&cancel).await;
+    let (first, second, cancelled) =
+        (script.asked().await, script.asked().await, script.asked().await);
+    assert_eq!((&first.body["id"], &second.body["id"]), (&json!(1), &json!(2)));
+    assert_eq!(cancelled.body, cancel);
+    cancelled.says("202 Accepted\r\ncontent-length: 0\r\n\r\n").await;
+    second.json("200 OK", &json!(2), &json!("waited")).await;
+    assert_eq!(carrying.here.recv().await.unwrap()["id"], 2);
+    first.json("200 OK", &json!(1), &json!("cancelled")).await;
+    assert_eq!(carrying.here.recv().await.unwrap()["id"], 1);
+}
+
+#[tokio::test]
+async fn a_response_stream_is_closed_once_its_request_has_left() {
+    let script = Script::new().await;
+    let carrying = Carrying::to(&script.url);
+    for id in 1..8 {
+        carrying.request(id, "wait", json!({})).await;
+        carrying.lose(id).await;
+        let asked = script.asked().await;
+        assert_eq!(asked.body["id"], id);
+        asked.closed().await;
+    }
 }

@@ -53,15 +53,11 @@ pub(super) const AFTER: &[Check] = &[
         .clauses(&[JSON_RPC.of(BY_ID).capability("Of servers that ask: a cancel names one request, and what belongs to others goes on.")])
         .needs(&[Need::Reverse])
         .steps(&[
-            HoldReverse,
-            Send(&[Reverse('a')]),
-            AskedFor('a'),
+            ASKED_A,
             Send(&[Reverse('b')]),
             AskedFor('b'),
             Send(&[Cancel('a')]),
-            Next,
-            Natural('t'),
-            Next,
+            WHOLE_T,
         ])
         .rules(&[TheirsKept('b')])
         .witness("The next request, sent after the cancel, is answered, and other work is done from its beginning to its end."),
@@ -72,9 +68,7 @@ pub(super) const AFTER: &[Check] = &[
             Send(&[Slow('a', Token("51")), Slow('b', Token("51"))]),
             Next,
             Send(&[Cancel('a')]),
-            Next,
-            Natural('t'),
-            Next,
+            WHOLE_T,
         ])
         .rules(&[SaysCancelled('a')]),
 ];

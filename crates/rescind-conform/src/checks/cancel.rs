@@ -13,13 +13,7 @@ pub(super) const CANCEL: &[Check] = &[
         .steps(&[OneRead(&[SLOW_A, Cancel('a')]), Settled('a')]),
     check("cancel/running", "a cancel while the request is at work: it ends as the protocol wants")
         .needs(&[Need::Slow, Need::ReadsOn, Need::Message])
-        .steps(&[
-            Rounds {
-                steps: &[Send(&[SLOW_A]), Started('a'), Send(&[Cancel('a')]), Settled('a')],
-                until: None,
-                in_time: None,
-            },
-        ])
+        .steps(&[Rounds(&[RUNNING_A, Send(&[Cancel('a')]), Settled('a')], None, None)])
         .rules(END_OF_A)
         .witness("Progress of the request, or an answer to another while it was at work, says that it had begun; then as cancel/one-read."),
     check("cancel/late", "a cancel of an answered request: no second answer, and nothing else")
@@ -29,17 +23,12 @@ pub(super) const CANCEL: &[Check] = &[
         .rules(&[AnsweredOnce('a'), NextAnswered])
         .witness("Two requests, sent after the cancel one after the other, are answered."),
     ended("cancel/twice", "two cancels of one request: it ends once")
-        .steps(&[
-            OneRead(&[SLOW_A, Cancel('a'), Cancel('a')]),
-            Settled('a'),
-            Send(&[Cancel('a')]),
-            Next,
-        ]),
+        .steps(&[OneRead(&[SLOW_A, Cancel('a'), Cancel('a')]), Settled('a'), Send(&[Cancel('a')]), Next]),
     check("cancel/unknown", "a cancel of an id that was never used: nothing is said about it")
         .clauses(IGNORED)
         .needs(&[Need::Message])
         .steps(&[Next, Send(&[CancelId("900001"), CancelId("\"never\"")]), Next, Next])
-        .rules(&[NothingUnderToken("900001"), NothingUnderToken("\"never\""), NextAnswered])
+        .rules(&[NothingUnder("900001"), NothingUnder("\"never\""), NextAnswered])
         .witness("Two requests, sent after the cancels one after the other, are answered."),
     check("cancel/malformed", "fourteen cancels that name nothing: none ends the connection, cancels a request or, as a notification, is answered")
         .clauses(MALFORMED)

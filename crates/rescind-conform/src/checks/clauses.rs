@@ -31,8 +31,6 @@ pub(crate) const MCP: Source =
     Source::new(&[McpUntil2025], page!(mcp "2025-11-25/basic/utilities/cancellation"));
 pub(crate) const MCP_NEW: Source =
     Source::new(&[Mcp2026], page!(mcp "2026-07-28/basic/patterns/cancellation"));
-pub(crate) const MCP_CLOSED: Source =
-    Source::new(&[Mcp2026], page!(mcp "2026-07-28/basic/patterns/cancellation"));
 pub(crate) const MCP_HTTP: Source =
     Source::new(&[McpUntil2025], page!(mcp "2025-11-25/basic/transports#streamable-http"));
 pub(crate) const MCP_PROGRESS: Source =
@@ -47,15 +45,15 @@ pub(crate) const DAP_BASE: Source = Source::new(&[Dap], page!(dap "Base_Protocol
 pub(crate) const DAP_PROGRESS: Source = Source::new(&[Dap], page!(dap "Events_ProgressStart"));
 pub(crate) const OURS: Source = Source::new(ALL, "docs/conformance.md, needs of users");
 
-pub(crate) const CANCELLING: &[Family] = &[Acp, AcpV2, AcpDraft, Lsp, McpUntil2025, Mcp2026, Abp];
 /// With the one in which cancels are requests.
 pub(crate) const WITH_DAP: &[Family] =
     &[Acp, AcpV2, AcpDraft, Lsp, McpUntil2025, Mcp2026, Abp, Dap];
+pub(crate) const CANCELLING: &[Family] = WITH_DAP.split_at(WITH_DAP.len() - 1).0;
 pub(crate) const WITH_ACP: &[Family] = &[Acp, AcpV2, AcpDraft];
 pub(crate) const ALL: &[Family] =
     &[JsonRpc, Acp, AcpV2, AcpDraft, Lsp, McpUntil2025, Mcp2026, Abp, Dap, DapPlain, Erlmcp];
 /// Those in which cancels are notifications, and ids numbers or texts that the caller chooses.
-pub(crate) const BY_ID: &[Family] = &[Acp, AcpV2, AcpDraft, Lsp, McpUntil2025, Mcp2026];
+pub(crate) const BY_ID: &[Family] = CANCELLING.split_at(CANCELLING.len() - 1).0;
 pub(crate) const TYPED: &[Family] =
     &[JsonRpc, Acp, AcpV2, AcpDraft, Lsp, McpUntil2025, Mcp2026, Erlmcp];
 pub(crate) const LARGE: &[Family] = &[JsonRpc, Acp, AcpV2, AcpDraft, McpUntil2025, Mcp2026, Erlmcp];

@@ -27,15 +27,7 @@ pub(super) const CONNECTION: &[Check] = &[
     check("id/both-directions", "our cancel of an id that only the server uses leaves the server's request alone")
         .clauses(&[JSON_RPC.of(&[Acp, AcpV2, AcpDraft, Lsp, McpUntil2025]).capability("Of servers that ask: a cancel names a request of its sender; ids of the two directions have nothing to do with each other.")])
         .needs(&[Need::Reverse])
-        .steps(&[
-            HoldReverse,
-            Send(&[Reverse('a')]),
-            AskedFor('a'),
-            Send(&[CancelTheirs]),
-            Next,
-            Natural('t'),
-            Next,
-        ])
+        .steps(&[ASKED_A, Send(&[CancelTheirs]), WHOLE_T])
         .rules(&[TheirsUndisturbed]),
     check("cancel/nested", "the cancel of a request cancels what the server had asked of us for it")
         .clauses(&[
@@ -43,15 +35,7 @@ pub(super) const CONNECTION: &[Check] = &[
             OURS.of(&[Lsp, McpUntil2025]).information("Nobody works for a cancelled request."),
         ])
         .needs(&[Need::Reverse])
-        .steps(&[
-            HoldReverse,
-            Send(&[Reverse('a')]),
-            AskedFor('a'),
-            Send(&[Cancel('a')]),
-            Next,
-            Natural('t'),
-            Next,
-        ])
+        .steps(&[ASKED_A, Send(&[Cancel('a')]), WHOLE_T])
         .rules(&[TheirsCancelled])
         .witness("The next request, sent after the cancel, is answered, and other work is done from its beginning to its end."),
     check("load/asking", "eight requests for which the server asks something of us: it still reads the cancel of one")
@@ -94,7 +78,7 @@ pub(super) const CONNECTION: &[Check] = &[
             DAP_BASE.of(&[Dap, DapPlain]).must("What is sent is a message of the protocol."),
         ])
         .needs(&[Need::OneStream])
-        .steps(&[Next, OneRead(&[SLOW_A, Cancel('a')]), Next, Natural('t'), Next])
+        .steps(&[Next, OneRead(&[SLOW_A, Cancel('a')]), WHOLE_T])
         .rules(&[Clean])
         .witness("The server has been opened, called, cancelled and called again."),
     check("call/next", "after a cancelled request the next one is answered")

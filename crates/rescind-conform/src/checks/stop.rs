@@ -22,23 +22,18 @@ const ONE_STOP: Source = OURS.of(&[Acp, AcpDraft, AcpV2]);
 
 /// The response to the quick request shows that the stop before it was read.
 const STOP_A: Step = Send(&[Stop('a'), Quick('q', Fresh)]);
-const STOPPED_A: &[Step] = &[Send(&[Work('a')]), WorkStarted('a'), STOP_A, WorkSettled('a'), Next];
-/// The stop of a turn that waits for a permission.
-const NESTED: &[Step] = &[
-    HoldReverse,
-    Send(&[Work('a')]),
-    AskedFor('a'),
-    STOP_A,
-    Answered('q'),
-    AnswerAsCancelled,
-    WorkSettled('a'),
-    Next,
-];
+const WORKING_A: Step = All(&[Send(&[Work('a')]), WorkStarted('a')]);
+/// Work that waits for a permission.
+const ASKING_A: Step = All(&[HoldReverse, Send(&[Work('a')]), AskedFor('a')]);
+/// Work that is stopped, and other work that is not where nothing else says so.
+const STOPPED_A: &[Step] = &[WORKING_A, STOP_A, WorkSettled('a'), WorkWhole('t'), Next];
+/// Otherwise nothing is seen of stopped work.
+const STOPPED_IN_TIME: Rule = StoppedWhile('a', 'a');
 const LATER: &str = "The end of that work.";
 
 const fn stop(id: &'static str, title: &'static str) -> Check {
     BASE.named(id, title).needs(&[Need::Work]).steps(STOPPED_A)
-        .witness("The end of the stopped work; without one, the end of other work that began after the stop.")
+        .witness("The end of the stopped work, which says so, is cut short, or comes after the response to a request that was sent with the stop. Without an end, that of other work that began after the stop.")
 }
 
 /// The checks in their order.
@@ -50,7 +45,7 @@ pub(super) const STOPS: &[Check] = &[
             TASK.capability("A task is `cancelled` before tasks/cancel is answered, and tasks/result is answered then."),
             TOKEN.should("A token has one begin, many reports and one end."),
         ])
-        .rules(&[StopAnswered('a'), NextAnswered]),
+        .rules(&[StopAnswered('a'), NextAnswered, STOPPED_IN_TIME]),
     stop("stop/running", "the end of a stopped turn says that it was stopped")
         .clauses(&[
             TURN.should("An agent stops requests to its model and its tools as soon as it can, and responds with `cancelled`."),
@@ -59,14 +54,7 @@ pub(super) const STOPS: &[Check] = &[
         .rules(&[StopHonoured('a')]),
     stop("stop/sooner", "a stopped progress ends before an equally long one that began first")
         .clauses(&[OURS.of(&[Lsp]).should("Work that nobody waits for is not done.")])
-        .steps(&[
-            Send(&[Work('b')]),
-            WorkStarted('b'),
-            Send(&[Work('a')]),
-            WorkStarted('a'),
-            STOP_A,
-            WorkOver('b'),
-        ])
+        .steps(&[Send(&[Work('b')]), WorkStarted('b'), WORKING_A, STOP_A, WorkOver('b')])
         .rules(&[StoppedBefore('a', 'b')])
         .witness("The end of the other."),
     stop("stop/twice", "a second stop, and one after the end, change nothing: work ends once")
@@ -77,15 +65,15 @@ pub(super) const STOPS: &[Check] = &[
             TOKEN.should("A token has one begin, many reports and one end."),
         ])
         .steps(&[
-            Send(&[Work('a')]),
-            WorkStarted('a'),
-            Send(&[Stop('a'), Stop('a')]),
+            WORKING_A,
+            Send(&[Stop('a'), Stop('a'), Quick('q', Fresh)]),
             WorkSettled('a'),
             Send(&[Stop('a')]),
             WorkSettled('a'),
+            WorkWhole('t'),
             Next,
         ])
-        .rules(&[StopAnswered('a'), NextAnswered]),
+        .rules(&[StopAnswered('a'), NextAnswered, STOPPED_IN_TIME]),
     stop("stop/quiet", "nothing is reported of stopped work after its end, and it stays stopped")
         .clauses(&[
             TURN.must("Updates are sent before the response to the prompt."),
@@ -94,8 +82,7 @@ pub(super) const STOPS: &[Check] = &[
             TOKEN.should("A token is used once, and its end is the last report."),
         ])
         .steps(&[
-            Send(&[Work('a')]),
-            WorkStarted('a'),
+            WORKING_A,
             STOP_A,
             WorkSettled('a'),
             Send(&[Status('a'), Work('t')]),
@@ -103,7 +90,7 @@ pub(super) const STOPS: &[Check] = &[
             Send(&[Status('a')]),
             Next,
         ])
-        .rules(&[QuietAfter('a')])
+        .rules(&[QuietAfter('a'), STOPPED_IN_TIME])
         .witness("The same work once more, from its beginning to its end."),
     stop("stop/next", "the next work runs to its end, also if the stop came twice")
         .clauses(&[
@@ -113,8 +100,7 @@ pub(super) const STOPS: &[Check] = &[
             PROGRESS.should("A cancel names one progress."),
         ])
         .steps(&[
-            Send(&[Work('a')]),
-            WorkStarted('a'),
+            WORKING_A,
             Send(&[Stop('a')]),
             WorkSettled('a'),
             Send(&[Stop('a'), WorkAfter('b', 'a')]),
@@ -143,47 +129,38 @@ pub(super) const STOPS: &[Check] = &[
             Send(&[Work('a'), Work('b')]),
             WorkStarted('a'),
             WorkStarted('b'),
-            Send(&[Stop('a')]),
+            STOP_A,
             WorkOver('b'),
             WorkWhole('t'),
         ])
-        .rules(&[WorkFinished('b')])
+        .rules(&[WorkFinished('b'), StoppedWhile('a', 'b')])
         .witness(LATER),
     stop("stop/nested", "a turn that waits for a permission is stopped once that is answered as cancelled")
         .clauses(&[
             TURN.capability("Of agents that ask within a turn: the client answers what is open with `cancelled`, and the agent responds to the prompt."),
             TURN_V2.capability("Of agents that ask within a turn: it stops waiting for permissions, and becomes idle."),
         ])
-        .steps(NESTED)
+        .steps(&[ASKING_A, STOP_A, Answered('q'), AnswerAsCancelled, WorkSettled('a'), Next])
         .rules(&[StopAnswered('a'), StopHonoured('a'), NextAnswered]),
     stop("stop/permissions", "the permission requests of a stopped turn are cancelled")
         .clauses(&[TURN_V2.capability("Of agents that ask within a turn: each pending permission request of stopped work is cancelled with $/cancel_request.")])
-        .steps(&[
-            HoldReverse,
-            Send(&[Work('a')]),
-            AskedFor('a'),
-            STOP_A,
-            WorkSettled('a'),
-            AnswerAsCancelled,
-            Next,
-        ])
+        .steps(&[ASKING_A, STOP_A, WorkSettled('a'), AnswerAsCancelled, Next])
         .rules(&[TheirsCancelled]),
     stop("stop/uninserted", "a prompt that comes before the stop of its session is accepted, or answered with -32800")
         .clauses(&[TURN_V2.must("A prompt that was not inserted when its session is stopped is answered with -32800.")])
         .steps(&[
-            Send(&[Work('a')]),
-            WorkStarted('a'),
+            WORKING_A,
             Send(&[WorkAfter('b', 'a'), Stop('a'), Quick('q', Fresh)]),
             WorkSettled('a'),
             Next,
         ])
-        .rules(&[Accepted('b')]),
+        .rules(&[Accepted('b'), STOPPED_IN_TIME]),
     stop("stop/own-token", "nothing is reported under a token of the client's after its cancelled request is answered")
         .clauses(&[OWN_TOKEN.capability("Of servers that report under it: the token is valid until the response, and cancelling the request cancels its progress.")])
         .steps(&[
             Send(&[WorkUnderToken('a')]),
             WorkStarted('a'),
-            Send(&[Cancel('a')]),
+            Send(&[Cancel('a'), Quick('q', Fresh)]),
             Answered('a'),
             WorkWhole('t'),
             Next,

@@ -3,6 +3,9 @@
 use super::base::*;
 
 const BEFORE_B: Rule = Honoured { cancelled: 'a', before: 'b' };
+/// The response to the quick request shows that the cancel before it was read.
+const CANCEL_A: Step = Send(&[Cancel('a'), Quick('q', Fresh)]);
+const ENDS: Step = All(&[Answered('q'), Answered('a')]);
 const STOPPED: &str = "The server's word, or the order: the answer says cancelled, or comes before that to a request that was asked first and is done in half the time. Where nobody can ask for a time, as of a language server, it says cancelled or is a part of the result, for one of up to eight requests; if it is for none, a request that was sent with the cancel was answered first.";
 
 /// In their order.
@@ -13,42 +16,31 @@ pub(super) const WORK: &[Check] = &[
             ENDED_IN_MCP_2026,
         ])
         .needs(&[Need::Slow, Need::Progress, Need::ReadsOn, Need::Message])
-        .steps(&[Send(&[SLOW_A]), Started('a'), Send(&[Cancel('a')]), Next, Natural('t'), Next])
+        .steps(&[RUNNING_A, Send(&[Cancel('a')]), WHOLE_T])
         .rules(&[NoProgressAfter('a')])
         .witness("A request that was sent after the cancel is answered, so the cancel was read; then the same work is done anew, with its progress."),
     check("honour/one-read", "a request that is cancelled before its turn says so, or is answered before what was asked first")
         .clauses(HONOUR)
         .needs(&[Need::Slow])
-        .steps(&[
-            Rounds {
-                steps: &[
-                    OneRead(&[SlowFor('b', 50), SLOW_A, Cancel('a'), Quick('q', Fresh)]),
-                    Answered('b'),
-                    Answered('a'),
-                ],
-                until: Some(BEFORE_B),
-                in_time: None,
-            },
-        ])
+        .steps(&[Rounds(
+            &[
+                OneRead(&[SlowFor('b', 50), SLOW_A, Cancel('a'), Quick('q', Fresh)]),
+                Answered('b'),
+                Answered('a'),
+            ],
+            Some(BEFORE_B),
+            None,
+        )])
         .rules(&[BEFORE_B])
         .witness(STOPPED),
     check("honour/running", "a request that is cancelled at work says so, or is answered before what was asked first")
         .clauses(HONOUR)
         .needs(&[Need::Slow, Need::ReadsOn])
-        .steps(&[
-            Rounds {
-                steps: &[
-                    Send(&[SlowFor('b', 50), SLOW_A]),
-                    Started('a'),
-                    Send(&[Cancel('a'), Quick('q', Fresh)]),
-                    Answered('b'),
-                    Answered('q'),
-                    Answered('a'),
-                ],
-                until: Some(BEFORE_B),
-                in_time: Some(('a', 'q')),
-            },
-        ])
+        .steps(&[Rounds(
+            &[Send(&[SlowFor('b', 50), SLOW_A]), Started('a'), CANCEL_A, Answered('b'), ENDS],
+            Some(BEFORE_B),
+            Some(('a', 'q')),
+        )])
         .rules(&[BEFORE_B])
         .witness(STOPPED),
     check("honour/whole", "a cancelled request that is answered with a result is answered with all of it")
@@ -60,17 +52,11 @@ pub(super) const WORK: &[Check] = &[
         .needs(&[Need::Slow, Need::ReadsOn])
         .steps(&[
             Natural('t'),
-            Rounds {
-                steps: &[
-                    Send(&[SLOW_A]),
-                    Started('a'),
-                    Send(&[Cancel('a'), Quick('q', Fresh)]),
-                    Answered('q'),
-                    Answered('a'),
-                ],
-                until: Some(Honoured { cancelled: 'a', before: 't' }),
-                in_time: Some(('a', 'q')),
-            },
+            Rounds(
+                &[RUNNING_A, CANCEL_A, ENDS],
+                Some(Honoured { cancelled: 'a', before: 't' }),
+                Some(('a', 'q')),
+            ),
         ])
         .rules(&[Whole { cancelled: 'a', like: 't' }])
         .witness("The result of the same request without a cancel, which is more than twice as long if this one is a part."),

@@ -7,18 +7,10 @@ const RESULT: Item = Answer(Reply::Result);
 const SLOW_A: Item = Slow('a', Fresh);
 const QUICK_A: Item = Quick('a', Fresh);
 
-const BASE: Check = Check {
-    id: "",
-    title: "",
-    clauses: SURVIVES,
-    needs: &[Need::Answers],
-    steps: &[],
-    rules: &[NextAnswered],
-    witness: "Two requests of ours, sent after it one after the other, are answered.",
-};
-
 const fn check(id: &'static str, title: &'static str) -> Check {
-    BASE.named(id, title)
+    let check = Check::BASE.named(id, title).clauses(SURVIVES).needs(&[Need::Answers]);
+    let check = check.rules(&[NextAnswered]);
+    check.witness("Two requests of ours, sent after it one after the other, are answered.")
 }
 
 /// A row about an id of ours that has to come back as it was sent.

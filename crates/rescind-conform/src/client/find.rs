@@ -11,7 +11,6 @@ use crate::family::{Family, NEWEST_MCP};
 use crate::options::{ClientOptions, Suite};
 use crate::play::Play;
 use crate::session::Waited;
-use crate::stop::Stop;
 use crate::target::{Target, Unreached};
 
 /// A client ends by itself if it does so within this time after the answer to its request.
@@ -53,12 +52,10 @@ impl ClientFacts {
         let session = self.start(target, options)?;
         let Suite { seed, patience, .. } = options.suite;
         let mut play = Play::with_client(session, self, seed, options.ask_ms, patience);
-        let Err(Stop::NotExercised(why) | Stop::Missed(why) | Stop::Stuck(why) | Stop::Ended(why)) =
-            play.perform(&[Step::Held])
-        else {
-            return Ok(play);
-        };
-        Err(Unreached::Opening { why, stderr: play.session.stderr() })
+        match play.perform(&[Step::Held]) {
+            Ok(()) => Ok(play),
+            Err(stop) => Err(Unreached::Opening { why: stop.why(), stderr: play.session.stderr() }),
+        }
     }
 
     /// Finds out the name that it gives, and whether it answers us.

@@ -4,7 +4,7 @@ use super::play::other_type;
 use crate::family::Family;
 use crate::play::Play;
 use crate::session::What;
-use crate::stop::{Fault, broken};
+use crate::stop::{Fault, broken, holds_if, none};
 use crate::wire::Heard;
 
 fn held_id<'p>(play: &'p Play<'_>) -> &'p str {
@@ -12,21 +12,16 @@ fn held_id<'p>(play: &'p Play<'_>) -> &'p str {
 }
 
 pub(crate) fn still_in_flight(play: &Play<'_>) -> Result<(), Fault> {
-    match play.session.is_cancelled() {
-        true => Ok(()),
-        false => broken(format!(
-            "request {} is not cancelled any more, as it is when nothing is wrong",
-            held_id(play)
-        )),
-    }
+    holds_if(play.session.is_cancelled(), || {
+        let id = held_id(play);
+        format!("request {id} is not cancelled any more, as it is when nothing is wrong")
+    })
 }
 
 pub(crate) fn cancelled_once(play: &Play<'_>) -> Result<(), Fault> {
     let mut seen = std::collections::HashSet::new();
-    match play.session.cancels().find(|(_, id)| !seen.insert(*id)) {
-        None => Ok(()),
-        Some((_, id)) => broken(format!("request {id} is cancelled a second time")),
-    }
+    let twice = play.session.cancels().find(|(_, id)| !seen.insert(*id));
+    none(twice, |(_, id)| format!("request {id} is cancelled a second time"))
 }
 
 /// A cancel at this place names a request that stands before it, be it as another type.
@@ -44,12 +39,8 @@ pub(crate) fn names_request(play: &Play<'_>, at: usize, id: &str) -> Result<(), 
 
 pub(crate) fn as_written(play: &Play<'_>, id: &str) -> Result<(), Fault> {
     let is_made = |id: &str| play.session.asked().iter().any(|(_, it)| it.id == id);
-    match other_type(id) {
-        Some(other) if !is_made(id) && is_made(&other) => {
-            broken(format!("request {other} is cancelled as {id}"))
-        }
-        _ => Ok(()),
-    }
+    let other = other_type(id).filter(|other| !is_made(id) && is_made(other));
+    none(other, |other| format!("request {other} is cancelled as {id}"))
 }
 
 /// Returns the place in the record at which the client had read the answer to the held request. It is the end
@@ -57,20 +48,13 @@ pub(crate) fn as_written(play: &Play<'_>, id: &str) -> Result<(), Fault> {
 pub(crate) fn answer_read_at(play: &Play<'_>) -> usize {
     let answered_at = play.session.held().and_then(|held| held.answered_at).unwrap_or(0);
     let next = play.nexts.iter().find(|next| next.sent_at > answered_at);
-    match next {
-        Some(next) => {
-            play.session.answers_to(&next.id).next().map_or(usize::MAX, |(read_at, _)| read_at)
-        }
-        None => usize::MAX,
-    }
+    next.and_then(|next| play.session.answered_at(&next.id)).unwrap_or(usize::MAX)
 }
 
 pub(crate) fn not_cancelled_from(play: &Play<'_>, from: usize) -> Result<(), Fault> {
     let held = held_id(play);
-    match play.session.cancels().find(|(at, id)| *id == held && *at >= from) {
-        None => Ok(()),
-        Some(_) => broken(format!("request {held} is cancelled")),
-    }
+    let cancel = play.session.cancels().find(|(at, id)| *id == held && *at >= from);
+    none(cancel, |_| format!("request {held} is cancelled"))
 }
 
 pub(crate) fn ids_unique(play: &Play<'_>) -> Result<(), Fault> {
@@ -80,10 +64,7 @@ pub(crate) fn ids_unique(play: &Play<'_>) -> Result<(), Fault> {
             before.id == asked.id && (is_forbidden || !was_answered(play, &before.id, *at))
         })
     });
-    match twice {
-        None => Ok(()),
-        Some((_, (_, asked))) => broken(format!("two requests have the id {}", asked.id)),
-    }
+    none(twice, |(_, (_, asked))| format!("two requests have the id {}", asked.id))
 }
 
 /// Whether we had answered what had this id before that place in the record.

@@ -39,13 +39,8 @@ impl<'a> Play<'a> {
     }
 
     pub(crate) fn is_not_yet_cancelled(&self) -> Result<(), Stop> {
-        match self.session.is_cancelled() {
-            false => Ok(()),
-            true => {
-                let why = "the client cancelled its request before it had read what was sent";
-                Err(Stop::Missed(why.into()))
-            }
-        }
+        let why = "the client cancelled its request before it had read what was sent";
+        if self.session.is_cancelled() { Err(Stop::Missed(why.into())) } else { Ok(()) }
     }
 
     /// Sends the message that makes the client cancel, if the options have one. Returns whether they do.
@@ -66,10 +61,8 @@ impl<'a> Play<'a> {
         let Some(Client { facts, .. }) = self.client else { return };
         if was_triggered && facts.answers {
             // Not judged: before the session is open a client need not answer.
-            let made = self.make(crate::check::Id::Fresh);
-            let message = self.quick(&made);
-            self.session.send(&[message], false);
-            self.session.wait_for(self.patience, &mut |session| session.is_answered(&made.id));
+            let id = self.ask_quick();
+            self.session.wait_for(self.patience, &mut |session| session.is_answered(&id));
         }
         let took = facts.cancels.unwrap_or_default();
         self.session.wait_for(took * 2 + Duration::from_millis(200), &mut |_| false);

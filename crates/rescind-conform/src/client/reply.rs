@@ -1,6 +1,6 @@
 //! The messages of our server: the usual answers that a client may expect, and the answer to the held request.
 
-use protocol_core::{CancelRule, Envelope, ResponseRule};
+use protocol_core::{CancelRule, Envelope};
 use serde_json::{Value, json};
 
 use crate::family::{Family, NEWEST_MCP};
@@ -142,49 +142,26 @@ pub(crate) fn result(options: &ClientOptions, asked: &Asked) -> Value {
 
 /// An answer with a result; `own` is its number, where it has one.
 pub(crate) fn answer(wire: &Wire, asked: &Asked, result: &Value, own: &str) -> String {
-    let members = match wire.dialect.envelope {
-        Envelope::JsonRpc => format!(r#""result":{result}"#),
+    match wire.dialect.envelope {
         Envelope::Abp if asked.opens() => {
-            let result = result.to_string();
-            return text::request(Envelope::Abp, &asked.token, "initialize-result", &result);
+            text::request(wire, &asked.token, "initialize-result", result)
         }
-        Envelope::Abp => format!(r#""success":true,"data":{result}"#),
-        Envelope::Dap => format!(r#""success":true,"body":{result}"#),
-    };
-    respond(wire, asked, &members, own)
+        _ => respond(wire, asked, &json!({ "result": result }), own),
+    }
 }
 
-/// A response with these members.
-fn respond(wire: &Wire, asked: &Asked, members: &str, own: &str) -> String {
-    text::response(wire.dialect.envelope, &asked.token, &asked.method, members, own)
+fn respond(wire: &Wire, asked: &Asked, answer: &Value, own: &str) -> String {
+    text::response(wire, &asked.token, &asked.method, answer, own)
 }
 
 /// An answer with an error.
 pub(crate) fn error(wire: &Wire, asked: &Asked, code: i64, own: &str) -> String {
-    let message = "it is only a test";
-    let members = match wire.dialect.envelope {
-        Envelope::JsonRpc => format!(r#""error":{{"code":{code},"message":"{message}"}}"#),
-        Envelope::Abp => {
-            let error = format!(r#"{{"code":"OPERATION_FAILED","message":"{message}"}}"#);
-            format!(r#""success":false,"error":{error}"#)
-        }
-        Envelope::Dap => format!(r#""success":false,"message":"{message}""#),
-    };
-    respond(wire, asked, &members, own)
+    respond(wire, asked, &text::error(code, "it is only a test"), own)
 }
 
 /// The answer to a cancelled request, where the protocol wants one.
 pub(crate) fn cancelled(wire: &Wire, asked: &Asked, own: &str) -> Option<String> {
-    match (wire.dialect.envelope, wire.dialect.response) {
-        (Envelope::Dap, _) => {
-            Some(respond(wire, asked, r#""success":false,"message":"cancelled""#, own))
-        }
-        (Envelope::Abp, _) => {
-            Some(respond(wire, asked, r#""success":false,"cancelled":true"#, own))
-        }
-        (_, ResponseRule::Required) => Some(error(wire, asked, -32800, own)),
-        _ => None,
-    }
+    wire.answers_cancelled().then(|| error(wire, asked, text::CANCELLED, own))
 }
 
 /// The response to a cancel that is a request.
@@ -194,8 +171,8 @@ pub(crate) fn acknowledgement(wire: &Wire, asked: &Asked, own: &str) -> String {
         Envelope::Abp => {
             let named = &asked.params[wire.cancel_member()];
             let payload = format!(r#"{{"callId":{named},"cancelled":true}}"#);
-            text::request(Envelope::Abp, &asked.token, "capabilities/cancel-result", &payload)
+            text::request(wire, &asked.token, "capabilities/cancel-result", payload)
         }
-        Envelope::Dap => respond(wire, asked, r#""success":true"#, own),
+        Envelope::Dap => answer(wire, asked, &json!({}), own),
     }
 }

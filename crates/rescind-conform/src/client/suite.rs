@@ -12,7 +12,7 @@ use crate::judge::judge;
 use crate::once::Once;
 use crate::options::ClientOptions;
 use crate::play::Play;
-use crate::report::{Outcome, Report, Transcript, Verdict};
+use crate::report::{Outcome, Report, Transcript};
 use crate::suite::{AGAIN, Subject, case_seed};
 use crate::target::{Target, Unreached};
 
@@ -53,7 +53,7 @@ impl Subject for TestedClient<'_> {
     /// Plays the check once with a fresh client.
     fn once(&self, check: &Check, number: usize) -> Once {
         if let Some(why) = self.misses(check) {
-            return Once::without(Verdict::NotExercised { why: why.into() });
+            return Once::not_exercised(why);
         }
         let session = match self.facts.start(self.target, self.options) {
             Ok(session) => session,

@@ -4,12 +4,13 @@ use std::time::Duration;
 
 use protocol_core::code;
 
+use super::in_time;
 use super::response::{answers, made, once, undisturbed};
 use crate::check::Name;
 use crate::family::Family;
 use crate::play::{Made, Play};
 use crate::run::{Run, Stopping};
-use crate::stop::{Fault, broken};
+use crate::stop::{Fault, broken, none, unclear};
 use crate::wire::Outcome;
 
 /// Work that ends so soon after its stop was read may have been about to end.
@@ -80,27 +81,52 @@ fn stops_answered(play: &Play<'_>, run: &Run) -> Result<(), Fault> {
             true => *outcome == REFUSED,
             // Another stop, or the end, may have come first.
             false => {
-                let came_late = done_at.is_some() || over_at < *at;
+                let soon = |end| play.session.between(*at, end) < POLLED;
+                let came_late = done_at.is_some() || ended_at.is_some_and(soon);
                 is_done(outcome) || *outcome == REFUSED && came_late
             }
         };
-        let gap = ended_at.filter(|end| end > at).map(|end| play.session.between(*at, end));
-        if !was_over
-            && done_at.is_none()
-            && *outcome == REFUSED
-            && gap.is_some_and(|gap| gap < POLLED)
-        {
-            return Err(Fault::Unclear("the task may have ended before its stop was read".into()));
-        }
         if !holds {
             let what = if was_over { "of what does not run" } else { "of a task that runs" };
             return broken(format!("tasks/cancel {} {what} is answered with {outcome}", stop.id));
         }
     }
-    if done_at.is_none() && all.iter().any(|(stop, _)| stop.is_named) {
-        return Err(Fault::Unclear("the task ended before a stop of it was read".into()));
-    }
     Ok(())
+}
+
+/// Holds if a stop cut its work short, or is seen to be read, before the end of this work.
+pub(super) fn stopped_while(play: &Play<'_>, name: Name, running: Name) -> Result<(), Fault> {
+    let (stopped, work, running) = (made(play, name)?, run(play, name)?, run(play, running)?);
+    let end = |work: &Run| work.ends(&play.session).first().map(|(at, _)| *at);
+    // That it never ends is said by other rules.
+    let Some(over_at) = end(running) else { return Ok(()) };
+    let cut_at = end(work).filter(|_| was_cut(play, work));
+    // A task says whether it was stopped.
+    let sent_at = stopped.cancelled_at.filter(|_| !play.facts.has_tasks());
+    let read_at = sent_at.and_then(|sent_at| play.read_at(sent_at));
+    match cut_at.into_iter().chain(read_at).min() {
+        Some(at) if at <= over_at => Ok(()),
+        _ => {
+            let id = &running.id;
+            let why = format!("work {id} may have been over when the stop was read");
+            unclear(why)
+        }
+    }
+}
+
+/// Returns whether the end of work says that it was stopped, or else comes after too few reports.
+fn was_cut(play: &Play<'_>, run: &Run) -> bool {
+    let is_stopped = |stop: &Stopping| {
+        let mut answers = play.session.answers_to(&stop.id);
+        answers.any(|(_, outcome)| is_done(outcome))
+    };
+    match play.facts.has_tasks() {
+        true => run.stops.iter().any(is_stopped),
+        false if play.facts.family().marks_stops() => {
+            run.ends(&play.session).first().is_some_and(|(_, end)| end.is_cancelled())
+        }
+        false => reports_of_whole(play, run).is_some(),
+    }
 }
 
 pub(super) fn stop_honoured(play: &Play<'_>, name: Name) -> Result<(), Fault> {
@@ -121,7 +147,7 @@ pub(super) fn stop_honoured(play: &Play<'_>, name: Name) -> Result<(), Fault> {
     match read_at {
         Some(read_at) if read_at < play.held_until => Err(why.into()),
         Some(read_at) if play.session.between(read_at, *at) > ENDING => Err(why.into()),
-        _ => Err(Fault::Unclear(format!("{why}, maybe before the stop was read"))),
+        _ => unclear(format!("{why}, maybe before the stop was read")),
     }
 }
 
@@ -147,19 +173,25 @@ pub(super) fn finished(play: &Play<'_>, name: Name) -> Result<(), Fault> {
     }
 }
 
-/// An end of progress does not say whether it was a stop. Half of the reports of the same work do.
-fn progressed(play: &Play<'_>, run: &Run) -> Result<(), Fault> {
-    let whole = play.runs.get(&'t').filter(|run| !run.name.is_null());
+/// Returns the number of reports of the same work as a whole if this work has not half as many.
+///
+/// An end of progress does not say whether it was a stop.
+fn reports_of_whole(play: &Play<'_>, run: &Run) -> Option<usize> {
     let count = |run: &Run| run.reports(&play.session).len();
-    match whole.map(count) {
-        _ if run.name.is_null() => Err(Fault::Unclear("no progress was begun for it".into())),
+    let whole = play.runs.get(&'t').filter(|run| !run.name.is_null()).map(count);
+    whole.filter(|whole| count(run) * 2 < *whole)
+}
+
+fn progressed(play: &Play<'_>, run: &Run) -> Result<(), Fault> {
+    match reports_of_whole(play, run) {
+        _ if run.name.is_null() => unclear("no progress was begun for it"),
         _ if run.ends(&play.session).is_empty() => {
             broken(format!("progress {} was not stopped, and never ends", run.name))
         }
-        Some(whole) if count(run) * 2 < whole => broken(format!(
+        Some(whole) => broken(format!(
             "progress {} was not stopped, and ends with {} reports of {whole}",
             run.name,
-            count(run)
+            run.reports(&play.session).len()
         )),
         _ => Ok(()),
     }
@@ -180,19 +212,15 @@ pub(super) fn stopped_before(play: &Play<'_>, name: Name, other: Name) -> Result
     let is_whole = reports(other)? > 2 && reports(name)? >= reports(other)?;
     match (end(name)?, end(other)?) {
         (_, Some(other)) if other < stopped_at => {
-            Err(Fault::Unclear("the other work ended before the stop was sent".into()))
+            unclear("the other work ended before the stop was sent")
         }
         (Some(at), Some(other)) if at < other && !is_whole => Ok(()),
         (Some(at), Some(other)) if at < other => {
-            Err(Fault::Unclear("the stopped work reports as much as the other".into()))
+            unclear("the stopped work reports as much as the other")
         }
-        (_, None) => Err(Fault::Unclear("the other work never ends".into())),
-        (_, Some(_)) if meanwhile < ENOUGH => {
-            Err(Fault::Unclear("the other work was about to end".into()))
-        }
-        _ if reports(name)? < 3 => {
-            Err(Fault::Unclear("the stopped work was not seen at work".into()))
-        }
+        (_, None) => unclear("the other work never ends"),
+        (_, Some(_)) if meanwhile < ENOUGH => unclear("the other work was about to end"),
+        _ if reports(name)? < 3 => unclear("the stopped work was not seen at work"),
         _ => broken("the stopped work ends after work that was begun before it".into()),
     }
 }
@@ -200,14 +228,11 @@ pub(super) fn stopped_before(play: &Play<'_>, name: Name, other: Name) -> Result
 pub(super) fn quiet_after(play: &Play<'_>, name: Name) -> Result<(), Fault> {
     let (made, run) = (made(play, name)?, run(play, name)?);
     let Some((ended_at, _)) = run.ends(&play.session).first().cloned() else {
-        return Err(Fault::Unclear(format!("work {} never ends", made.id)));
+        return unclear(format!("work {} never ends", made.id));
     };
-    let is_stopped = |stop: &Stopping| {
-        let mut answers = play.session.answers_to(&stop.id);
-        answers.any(|(_, outcome)| is_done(outcome))
-    };
-    if play.facts.has_tasks() && !run.stops.iter().any(is_stopped) {
-        return Err(Fault::Unclear(format!("task {} was not cancelled", run.name)));
+    if play.facts.has_tasks() {
+        // Without its stop a task completes, and that is no excuse.
+        stopped_while(play, name, name)?;
     }
     for id in &run.asked {
         match play.session.answers_to(id).next() {
@@ -246,20 +271,18 @@ pub(super) fn quiet_after(play: &Play<'_>, name: Name) -> Result<(), Fault> {
 pub(super) fn quiet_after_response(play: &Play<'_>, name: Name) -> Result<(), Fault> {
     let (made, run) = (made(play, name)?, run(play, name)?);
     once(play, made)?;
-    let answered_at = play.session.answers_to(&made.id).next().map_or(usize::MAX, |(at, _)| at);
+    let answered_at = play.session.answered_at(&made.id).unwrap_or(usize::MAX);
     match run.reports(&play.session).into_iter().filter(|(at, _)| *at > answered_at).count() {
-        0 => Ok(()),
+        0 => in_time(play, made),
         count => broken(format!("after the response to {made} there are {count} reports of it")),
     }
 }
 
 pub(super) fn accepted(play: &Play<'_>, prompt: &Made) -> Result<(), Fault> {
     once(play, prompt)?;
-    match answers(play, prompt)[..] {
-        [outcome, ..] if outcome.is_result() || outcome.is_cancelled() => Ok(()),
-        [outcome, ..] => broken(format!("prompt {} is answered with {outcome}", prompt.id)),
-        [] => Ok(()),
-    }
+    let is_other = |outcome: &&Outcome| !outcome.is_result() && !outcome.is_cancelled();
+    let other = answers(play, prompt).into_iter().find(is_other);
+    none(other, |outcome| format!("prompt {} is answered with {outcome}", prompt.id))
 }
 
 #[cfg(test)]

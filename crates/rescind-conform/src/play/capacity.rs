@@ -40,8 +40,7 @@ impl Play<'_> {
             }
         }
         // All work that went on is done by now, and its responses are read.
-        let ids: Vec<String> = self.crowd.iter().map(|made| made.id.clone()).collect();
-        self.settle_all(&ids)
+        self.settle_all(&self.crowd_ids())
     }
 
     pub(super) fn compare_capacity(&mut self, cancels: usize) -> Result<(), Stop> {

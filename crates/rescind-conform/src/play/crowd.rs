@@ -23,7 +23,15 @@ const CANCELLED: usize = 3;
 const NOT_FREED: f64 = 0.8;
 
 impl Play<'_> {
-    fn crowd_ids(&self) -> Vec<String> {
+    /// Adds a request that is done at once.
+    fn one_more(&mut self) -> String {
+        let made = self.make(Id::Fresh);
+        let message = self.quick(&made);
+        self.crowd.push(made);
+        message
+    }
+
+    pub(super) fn crowd_ids(&self) -> Vec<String> {
         self.crowd.iter().map(|made| made.id.clone()).collect()
     }
 
@@ -39,23 +47,16 @@ impl Play<'_> {
     pub(super) fn burst(&mut self, count: usize) -> Result<(), Stop> {
         let mut messages = Vec::new();
         for _ in 0..count {
-            let mut made = self.make(Id::Fresh);
-            messages.push(self.quick(&made));
-            made.cancelled_at = Some(self.session.record.len() + messages.len());
-            messages.push(self.cancel(&mut made));
-            self.crowd.push(made);
+            messages.push(self.one_more());
+            let at = self.session.record.len() + messages.len();
+            messages.push(self.cancel_of_crowd(self.crowd.len() - 1, at));
         }
         self.write(messages, self.client.is_some());
         self.wait_for_crowd()
     }
 
     pub(super) fn half_cancelled(&mut self, count: usize) -> Result<(), Stop> {
-        let mut messages = Vec::new();
-        for _ in 0..count {
-            let made = self.make(Id::Fresh);
-            messages.push(self.quick(&made));
-            self.crowd.push(made);
-        }
+        let mut messages: Vec<String> = (0..count).map(|_| self.one_more()).collect();
         let mut order: Vec<usize> = (0..count).collect();
         self.rng.shuffle(&mut order);
         for &chosen in &order[..count / 2] {
@@ -109,10 +110,8 @@ impl Play<'_> {
             // It may do one after the other, and answers the next request when it has done all.
             let each = natural.max(Duration::from_secs(ms.div_ceil(1000)));
             let all = each.saturating_mul(u32::try_from(self.crowd.len()).unwrap_or(u32::MAX));
-            let made = self.make(Id::Fresh);
-            let message = self.quick(&made);
-            self.session.send(&[message], false);
-            self.session.wait_for(all, &mut |session| session.is_answered(&made.id));
+            let id = self.ask_quick();
+            self.session.wait_for(all, &mut |session| session.is_answered(&id));
         }
         let ids = self.crowd_ids();
         if self.wants_answers() {
@@ -132,12 +131,7 @@ impl Play<'_> {
     pub(super) fn output_full(&mut self, items: &[Item]) -> Result<(), Stop> {
         self.session.hold_output(true);
         for chunk in 0..FILLING / 100 {
-            let mut messages = Vec::new();
-            for _ in 0..100 {
-                let made = self.make(Id::Fresh);
-                messages.push(self.quick(&made));
-                self.crowd.push(made);
-            }
+            let mut messages: Vec<String> = (0..100).map(|_| self.one_more()).collect();
             if chunk + 1 == FILLING / 100 {
                 for item in items {
                     messages.extend(self.messages(*item, 0)?);
@@ -161,14 +155,12 @@ impl Play<'_> {
 
     pub(super) fn compare(&mut self) -> Result<(), Stop> {
         if self.facts.slow.as_ref().is_some_and(|slow| slow.reads_on) {
-            return Err(Stop::NotExercised(
-                "the server works on several requests at the same time".into(),
-            ));
+            let why = "the server works on several requests at the same time";
+            return Err(Stop::NotExercised(why.into()));
         }
         if self.facts.document.is_some() {
-            return Err(Stop::NotExercised(
-                "nobody can ask it to take its time, and what it takes on a busy machine says nothing".into(),
-            ));
+            let why = "nobody can ask it to take its time, and what it takes on a busy machine says nothing";
+            return Err(Stop::NotExercised(why.into()));
         }
         // A machine that is busy makes them longer, never shorter: the shortest of each says most.
         let (mut with, mut without) = (Duration::MAX, Duration::MAX);

@@ -13,14 +13,6 @@ impl Play<'_> {
         })
     }
 
-    /// A server that is still at work may ask later: that is no evidence that it asks nothing.
-    fn asked_nothing(&self, waited: &Waited) -> Stop {
-        Stop::NotExercised(match waited {
-            Waited::Done => "the server asked nothing of us".into(),
-            _ => format!("{} s passed without a request of the server", self.patience.as_secs()),
-        })
-    }
-
     pub(super) fn wait_until_asked_for(&mut self, name: Name) -> Result<(), Stop> {
         let known: Vec<String> = self.theirs_for.values().cloned().collect();
         let asked =
@@ -35,7 +27,15 @@ impl Play<'_> {
         if waited == Waited::Ended {
             self.waited(waited, "it asked something")?;
         }
-        let theirs = asked(&self.session).ok_or_else(|| self.asked_nothing(&waited))?;
+        let theirs = asked(&self.session).ok_or_else(|| {
+            // A server that is still at work may ask later: that is no evidence that it asks nothing.
+            Stop::NotExercised(match waited {
+                Waited::Done => "the server asked nothing of us".into(),
+                _ => {
+                    format!("{} s passed without a request of the server", self.patience.as_secs())
+                }
+            })
+        })?;
         self.theirs_for.insert(name, theirs);
         Ok(())
     }

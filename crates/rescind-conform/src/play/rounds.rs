@@ -43,13 +43,7 @@ impl Play<'_> {
 
     /// Whether a request was still at work when one that was sent with its cancel was answered.
     fn was_in_time(&self, (cancelled, with): (Name, Name)) -> bool {
-        let at = |name| {
-            let made = self.named.get(&name)?;
-            self.session.answers_to(&made.id).next().map(|(at, _)| at)
-        };
-        match (at(cancelled), at(with)) {
-            (Some(cancelled), Some(with)) => with < cancelled,
-            _ => true,
-        }
+        let at = |name| self.session.answered_at(&self.named.get(&name)?.id);
+        at(cancelled).zip(at(with)).is_none_or(|(cancelled, with)| with < cancelled)
     }
 }

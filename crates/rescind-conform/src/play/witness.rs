@@ -27,9 +27,9 @@ impl Play<'_> {
     pub(super) fn trust_witness(&mut self, name: Name, end: WorkEnd) -> Result<(), Stop> {
         self.ask_witness(name)?;
         match self.witnessed.get(&name) {
-            Some(told) if *told != end && !self.is_control => Err(Stop::NotExercised(format!(
-                "the witness is wrong: it reports that the work {told}, and it {end}"
-            ))),
+            Some((told, _)) if *told != end && !self.is_control => Err(Stop::NotExercised(
+                format!("the witness is wrong: it reports that the work {told}, and it {end}"),
+            )),
             _ => Ok(()),
         }
     }
@@ -40,6 +40,7 @@ impl Play<'_> {
         let Some(witness) = &self.facts.witness else { return Ok(()) };
         let params = put(&witness.params, &[("$TOKEN", json!(made.token))]);
         let deadline = Instant::now() + self.patience + Duration::from_millis(self.slow_ms);
+        let mut went_on = false;
         loop {
             let asks = self.make(Id::Fresh).id;
             let message = self.session.wire.request(&asks, &witness.method, &params, "");
@@ -50,9 +51,10 @@ impl Play<'_> {
                 return Err(Stop::NotExercised("the witness responds with an error".into()));
             };
             if let Some(end) = told(result) {
-                self.witnessed.insert(name, end);
+                self.witnessed.insert(name, (end, went_on));
                 return Ok(());
             }
+            went_on = true;
             if Instant::now() > deadline {
                 let why = format!("the witness does not tell how the work of {made} ended");
                 return Err(Stop::Missed(why));
@@ -64,11 +66,23 @@ impl Play<'_> {
 
 /// Returns what the result of a witness says. One with both words, or neither, says nothing.
 fn told(result: &Value) -> Option<WorkEnd> {
-    let text = result.to_string();
-    match (text.contains("finished"), text.contains("cancelled")) {
+    match (has_line(result, "finished"), has_line(result, "cancelled")) {
         (true, false) => Some(WorkEnd::Finished),
         (false, true) => Some(WorkEnd::Cancelled),
         _ => None,
+    }
+}
+
+/// Returns whether this word is a whole line of a text in a value. The text of a tool may be JSON itself.
+fn has_line(value: &Value, word: &str) -> bool {
+    match value {
+        Value::String(text) => match serde_json::from_str(text) {
+            Ok(inner) => has_line(&inner, word),
+            Err(_) => text.lines().any(|line| line.trim() == word),
+        },
+        Value::Array(items) => items.iter().any(|item| has_line(item, word)),
+        Value::Object(members) => members.values().any(|member| has_line(member, word)),
+        _ => false,
     }
 }
 
@@ -76,12 +90,27 @@ fn told(result: &Value) -> Option<WorkEnd> {
 mod tests {
     use super::*;
 
+    fn told_by(text: &str) -> Option<WorkEnd> {
+        told(&json!({ "content": [{ "type": "text", "text": text }] }))
+    }
+
     #[test]
     fn a_witness_that_says_both_or_neither_says_nothing() {
-        let told = |text: &str| told(&json!({ "content": [{ "type": "text", "text": text }] }));
-        assert_eq!(told("it finished"), Some(WorkEnd::Finished));
-        assert_eq!(told(r#"{"ended":"cancelled"}"#), Some(WorkEnd::Cancelled));
-        assert_eq!(told("finished or cancelled"), None);
-        assert_eq!(told("running"), None);
+        assert_eq!(told_by("finished"), Some(WorkEnd::Finished));
+        assert_eq!(told(&json!({ "ended": "cancelled" })), Some(WorkEnd::Cancelled));
+        assert_eq!(told_by(r#"{"ended":"cancelled"}"#), Some(WorkEnd::Cancelled));
+        assert_eq!(told_by("finished\ncancelled"), None);
+        assert_eq!(told_by("running"), None);
+    }
+
+    #[test]
+    fn a_witness_says_an_end_by_a_whole_line() {
+        assert_eq!(told_by("its work:\r\n finished\r\n"), Some(WorkEnd::Finished));
+        assert_eq!(told_by("unfinished"), None);
+        assert_eq!(told_by("not cancelled yet"), None);
+        assert_eq!(
+            told(&json!({ "cancelled": false, "ended": "finished" })),
+            Some(WorkEnd::Finished)
+        );
     }
 }

@@ -15,7 +15,7 @@ use crate::session::{Session, Waited};
 use crate::stop::Stop;
 use crate::target::{Target, Unreached};
 use crate::tools;
-use crate::wire::{Heard, Outcome};
+use crate::wire::Outcome;
 
 /// The time after which stopped work is compared with other work.
 const STOPPED: Duration = Duration::from_secs(2);
@@ -221,7 +221,7 @@ pub(crate) fn find_work(
                 facts.work = trial.work;
                 return Ok(());
             }
-            Err(stop) => facts.no_work = stop.to_string(),
+            Err(stop) => facts.no_work = stop.why(),
         }
     }
     Ok(())
@@ -244,19 +244,10 @@ fn candidates(
         let all = own.chain(facts.family().slow());
         return Ok(all.filter(Request::is_in_session).take(1).collect());
     }
-    let mut session = facts.open(target, options.suite.patience)?;
-    let (id, _) = session.ask("tools", &Request::new("tools/list", json!({})));
-    let results = session.heard().filter_map(|(_, heard)| match heard {
-        Heard::Answer { id, outcome: Outcome::Result(result) } => Some((id, result)),
-        _ => None,
-    });
-    let all: Vec<_> = results.collect();
-    let tasks = all.first().map(|(_, opened)| &opened["capabilities"]["tasks"]);
-    let has_them = tasks
-        .is_some_and(|it| it["cancel"].is_object() && it["requests"]["tools"]["call"].is_object());
-    let Some((_, listed)) = all.iter().find(|(it, _)| **it == id && has_them) else {
+    if !facts.stops_tasks {
         return Ok(vec![]);
-    };
+    }
+    let listed = tools::listed(&mut facts.open(target, options.suite.patience)?);
     let can_be = |tool: &&Value| {
         ["optional", "required"].iter().any(|it| tool["execution"]["taskSupport"] == *it)
     };

@@ -9,7 +9,6 @@ use std::time::{Duration, Instant};
 use protocol_core::Envelope;
 use serde_json::{Value, json};
 
-use super::envelope;
 use super::message::{self, Message, Request};
 use super::target::Ends;
 use super::work::Work;
@@ -18,7 +17,7 @@ use crate::patience::{More, Patience};
 use crate::report::{Line, Transcript, Way};
 use crate::stopped::Delays;
 use crate::target::{Child, Link, Told};
-use crate::wire::Wire;
+use crate::wire::{Wire, text};
 
 /// A relay that says more than this in one check is not listened to any longer.
 const RECORD_BYTES: usize = 64 << 20;
@@ -169,7 +168,7 @@ impl Bench {
                     let (number, answer) = (self.number(), json!({ "result": result }));
                     let Request { id, method, .. } = &request;
                     let far = self.protocol(Side::Far);
-                    let text = envelope::response(far, number, id, method, &answer);
+                    let text = text::response(far, id, method, &answer, number);
                     self.ends[1].write(far.framed(std::slice::from_ref(&text)));
                     self.push(Side::Far, What::Opening(Way::Sent, text));
                 }
@@ -288,7 +287,7 @@ impl Bench {
     fn acknowledge(&mut self, side: Side, message: &Message) {
         if let Message::Cancel { own: Some(own), .. } = message {
             let (number, answer) = (self.number(), json!({ "result": {} }));
-            let text = envelope::response(self.protocol(side), number, own, "cancel", &answer);
+            let text = text::response(self.protocol(side), own, "cancel", &answer, number);
             self.send(side, &[text]);
         }
     }
@@ -324,7 +323,7 @@ impl Bench {
     }
 
     fn busy(&self) -> Option<u64> {
-        self.child.as_ref().and_then(Child::busy)
+        self.child.as_ref().map(Child::busy)
     }
 
     /// The last of what the relay wrote to its standard error.
@@ -426,7 +425,7 @@ fn text_of(protocol: &Wire, step: &Opening, number: usize) -> String {
     let (method, params) = (&step.message.method, &step.message.params);
     let id = opening_id(protocol, number);
     match step.is_request {
-        true => envelope::request(protocol, &id, method, params),
-        false => envelope::notification(protocol, id.as_u64().unwrap_or(0), method, params),
+        true => text::request(protocol, id, method, params),
+        false => text::notification(protocol, method, params, id.as_u64().unwrap_or(0)),
     }
 }

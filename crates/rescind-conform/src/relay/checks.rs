@@ -39,15 +39,8 @@ pub(super) const WITHOUT_BATCHES: Fits =
 const HAS_UNCANCELLABLE: Fits = |dialect| !dialect.uncancellable.methods.is_empty();
 
 const fn check(id: &'static str, title: &'static str) -> RelayCheck {
-    RelayCheck {
-        id,
-        title,
-        clauses: ANSWERED,
-        needs: &[],
-        steps: &[],
-        rules: &[],
-        witness: "A request each way, sent after it, arrives and is answered.",
-    }
+    let check = RelayCheck::BASE.named(id, title).clauses(ANSWERED);
+    check.witness("A request each way, sent after it, arrives and is answered.")
 }
 
 /// A cancel that has to arrive.

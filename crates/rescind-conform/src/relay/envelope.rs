@@ -1,60 +1,15 @@
-//! Messages are written and read here in each envelope. Those of JSON-RPC are read in `message.rs`.
+//! Messages of the Debug Adapter Protocol are read here. Those of JSON-RPC are read in `message.rs`.
 
 use protocol_core::Envelope;
 use serde_json::{Value, json};
 
 use super::message::{Message, Request, tag};
-use crate::wire::{Wire, text};
-
-/// The code of an answer that says that its request was cancelled, in whatever envelope.
-pub(super) const CANCELLED: i64 = -32800;
+use crate::wire::Wire;
+use crate::wire::text::CANCELLED;
 
 /// Returns whether a request can have this id.
 pub(super) fn has_id(protocol: &Wire, id: &Value) -> bool {
     protocol.dialect.envelope != Envelope::Dap || id.as_u64().is_some_and(|id| id > 0)
-}
-
-/// A request of ours, without the members that servers want of clients.
-pub(super) fn request(protocol: &Wire, id: &Value, method: &str, params: &Value) -> String {
-    text::request(protocol.dialect.envelope, &id.to_string(), method, &params.to_string())
-}
-
-/// A notification of ours. `number` is its own, if the protocol numbers its messages.
-pub(super) fn notification(protocol: &Wire, number: u64, method: &str, params: &Value) -> String {
-    let (params, number) = (params.to_string(), number.to_string());
-    text::notification(protocol.dialect.envelope, method, &params, &number)
-}
-
-/// An answer to a request of this method: `{"result": …}` or `{"error": …}`, or other members as they are.
-pub(super) fn response(
-    protocol: &Wire,
-    number: u64,
-    to: &Value,
-    method: &str,
-    answer: &Value,
-) -> String {
-    let envelope = protocol.dialect.envelope;
-    let answer = match envelope {
-        Envelope::Dap => dap_answer(answer).to_string(),
-        _ => answer.to_string(),
-    };
-    let members = answer.strip_prefix('{').and_then(|members| members.strip_suffix('}'));
-    let members = members.expect("an answer is an object");
-    text::response(envelope, &to.to_string(), method, members, &number.to_string())
-}
-
-fn dap_answer(answer: &Value) -> Value {
-    match (answer.get("result"), answer.get("error")) {
-        (Some(result), None) => json!({ "success": true, "body": result }),
-        (None, Some(error)) if error["code"] == CANCELLED => {
-            json!({ "success": false, "message": "cancelled" })
-        }
-        (None, Some(error)) => {
-            let told = json!({ "id": error["code"], "format": error["message"] });
-            json!({ "success": false, "message": error["message"], "body": { "error": told } })
-        }
-        _ => answer.clone(),
-    }
 }
 
 /// Reads a message of the Debug Adapter Protocol. A cancel that names a progress and no request is a request as any other.

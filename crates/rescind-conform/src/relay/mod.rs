@@ -133,8 +133,7 @@ impl Subject<Fits, Conversation, Rule> for Runner<'_> {
         let mut last = Once::without(Verdict::NotApplicable);
         for caller in self.callers(check) {
             if self.reaches[caller as usize].is_none() {
-                let why = "the relay passes no request of the server on".into();
-                return Once::without(Verdict::NotExercised { why });
+                return Once::not_exercised("the relay passes no request of the server on");
             }
             last = self.play(check, caller);
             if last.verdict != Verdict::Pass {

@@ -9,9 +9,10 @@ use protocol_core::Envelope;
 use serde_json::Value;
 
 use super::bench::{Entry, Side, What};
-use super::envelope::{CANCELLED, has_id};
+use super::envelope::has_id;
 use super::message::{CancelTarget, Message, Request, tag};
 use crate::wire::Wire;
+use crate::wire::text::CANCELLED;
 use crate::worded::worded;
 use notes::Notes;
 

@@ -1,11 +1,12 @@
 //! The conversations with a relay. Ids are chosen so that none is equal to one that a relay would issue.
 
-use protocol_core::{Envelope, Framing};
+use protocol_core::Envelope;
 use serde_json::{Value, json};
 
-use super::envelope::{self, has_id};
+use super::envelope::has_id;
 use super::play::Play;
 use crate::malformed;
+use crate::wire::text;
 
 /// Calls with each id, and answers in the opposite order.
 fn all_at_once(play: &mut Play<'_>, ids: &[Value]) -> Option<()> {
@@ -323,15 +324,9 @@ pub(super) fn garbage(play: &mut Play<'_>) -> Option<()> {
     ] {
         play.send(&[text.into()]);
     }
-    let not_utf8 = [b"{\"jsonrpc\":\"2.0\",\"method\":\"\xff\xfe\"}".as_slice()].concat();
-    let text = String::from_utf8_lossy(&not_utf8).into_owned();
-    let bytes = match play.protocol().framing() {
-        Framing::ContentLength => {
-            let header = format!("Content-Length: {}\r\n\r\n", not_utf8.len());
-            [header.as_bytes(), &not_utf8].concat()
-        }
-        _ => [&not_utf8[..], b"\n"].concat(),
-    };
+    let not_utf8 = b"{\"jsonrpc\":\"2.0\",\"method\":\"\xff\xfe\"}";
+    let text = String::from_utf8_lossy(not_utf8).into_owned();
+    let bytes = play.protocol().framed(&[not_utf8]);
     play.send_bytes(&[format!("not UTF-8: {text}")], bytes);
     play.barrier()?;
     play.complete(&id, &far)
@@ -413,7 +408,7 @@ pub(super) fn large_message(play: &mut Play<'_>) -> Option<()> {
     let large = "é".repeat(5 << 19);
     let (method, mut params) = play.request_parts();
     params["_meta"]["text"] = json!(large);
-    let request = envelope::request(play.protocol(), &id, method, &params);
+    let request = text::request(play.protocol(), &id, method, &params);
     play.send(&[request]);
     let far = play.arrives(play.tag())?;
     let mut result = play.result(&far);

@@ -1,12 +1,16 @@
 //! The texts of our messages in each envelope. Ids, params and members are JSON already.
 
+use std::fmt::Display;
+
 use protocol_core::Envelope;
-use serde_json::json;
+use serde_json::{Value, json};
+
+use super::Wire;
 
 /// A request, or a cancel that is one.
-pub(crate) fn request(envelope: Envelope, id: &str, method: &str, params: &str) -> String {
+pub(crate) fn request(wire: &Wire, id: impl Display, method: &str, params: impl Display) -> String {
     let method = json!(method);
-    match envelope {
+    match wire.dialect.envelope {
         Envelope::JsonRpc => {
             format!(r#"{{"jsonrpc":"2.0","id":{id},"method":{method},"params":{params}}}"#)
         }
@@ -20,12 +24,17 @@ pub(crate) fn request(envelope: Envelope, id: &str, method: &str, params: &str) 
 }
 
 /// A notification. `own` is its number, where messages have numbers.
-pub(crate) fn notification(envelope: Envelope, method: &str, params: &str, own: &str) -> String {
-    match envelope {
+pub(crate) fn notification(
+    wire: &Wire,
+    method: &str,
+    params: impl Display,
+    own: impl Display,
+) -> String {
+    match wire.dialect.envelope {
         Envelope::JsonRpc => {
             format!(r#"{{"jsonrpc":"2.0","method":{},"params":{params}}}"#, json!(method))
         }
-        Envelope::Abp => request(envelope, "\"n\"", method, params),
+        Envelope::Abp => request(wire, "\"n\"", method, params),
         Envelope::Dap => {
             let event = json!(method);
             format!(r#"{{"seq":{own},"type":"event","event":{event},"body":{params}}}"#)
@@ -33,19 +42,35 @@ pub(crate) fn notification(envelope: Envelope, method: &str, params: &str, own: 
     }
 }
 
-/// A response to a request of this id and method, with these members beside what the envelope wants.
+/// The code of an answer that says that its request was cancelled, in whatever envelope.
+pub(crate) const CANCELLED: i64 = -32800;
+
+/// Returns the answer that is an error.
+pub(crate) fn error(code: i64, message: &str) -> Value {
+    json!({ "error": { "code": code, "message": message } })
+}
+
+/// A response to a request of this id and method. The answer is `{"result": …}` or `{"error": …}`, or has other members, which
+/// stay as they are.
 pub(crate) fn response(
-    envelope: Envelope,
-    to: &str,
+    wire: &Wire,
+    to: impl Display,
     method: &str,
-    members: &str,
-    own: &str,
+    answer: &Value,
+    own: impl Display,
 ) -> String {
+    let envelope = wire.dialect.envelope;
+    let answer = match envelope {
+        Envelope::JsonRpc => answer.to_string(),
+        Envelope::Abp | Envelope::Dap => enveloped(envelope, answer).to_string(),
+    };
+    let members = answer.strip_prefix('{').and_then(|members| members.strip_suffix('}'));
+    let members = members.expect("an answer is an object");
     match envelope {
         Envelope::JsonRpc => format!(r#"{{"jsonrpc":"2.0","id":{to},{members}}}"#),
         Envelope::Abp => {
             let payload = format!(r#"{{"callId":{to},{members}}}"#);
-            request(envelope, to, "capabilities/call-result", &payload)
+            request(wire, to, "capabilities/call-result", payload)
         }
         Envelope::Dap => {
             let command = json!(method);
@@ -53,5 +78,29 @@ pub(crate) fn response(
                 r#"{{"seq":{own},"type":"response","request_seq":{to},"command":{command},{members}}}"#
             )
         }
+    }
+}
+
+/// Returns an answer as the envelopes without `result` and `error` have it.
+fn enveloped(envelope: Envelope, answer: &Value) -> Value {
+    let is_dap = envelope == Envelope::Dap;
+    match (answer.get("result"), answer.get("error")) {
+        (Some(result), None) if is_dap => json!({ "success": true, "body": result }),
+        (Some(result), None) => json!({ "success": true, "data": result }),
+        (None, Some(error)) if error["code"] == CANCELLED && is_dap => {
+            json!({ "success": false, "message": "cancelled" })
+        }
+        (None, Some(error)) if error["code"] == CANCELLED => {
+            json!({ "success": false, "cancelled": true })
+        }
+        (None, Some(error)) if is_dap => {
+            let told = json!({ "id": error["code"], "format": error["message"] });
+            json!({ "success": false, "message": error["message"], "body": { "error": told } })
+        }
+        (None, Some(error)) => {
+            let told = json!({ "code": "OPERATION_FAILED", "message": error["message"] });
+            json!({ "success": false, "error": told })
+        }
+        _ => answer.clone(),
     }
 }

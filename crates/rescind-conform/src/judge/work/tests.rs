@@ -1,12 +1,23 @@
 //! What the rules about work say of records that are made by hand.
 
 use crate::check::Rule;
-use crate::judge::tests::broken;
+use crate::checks::CHECKS;
+use crate::judge::tests::any_broken;
 use crate::tests::{breaks, holds};
 
 const ASKED: &str = "ask a 7; work a 7 s; ";
 
 fn judged(dialect: &str, rule: Rule) -> impl Fn(&str) -> Option<String> {
+    judged_by(dialect, vec![rule])
+}
+
+/// By all rules of a check.
+fn checked(dialect: &str, id: &str) -> impl Fn(&str) -> Option<String> {
+    let check = CHECKS.iter().find(|check| check.id == id).expect(id);
+    judged_by(dialect, check.rules.to_vec())
+}
+
+fn judged_by(dialect: &str, rules: Vec<Rule>) -> impl Fn(&str) -> Option<String> {
     move |record| {
         let state = |state: &str, more: &str| {
             format!(
@@ -29,7 +40,7 @@ fn judged(dialect: &str, rule: Rule) -> impl Fn(&str) -> Option<String> {
                 [word @ ("begin" | "report" | "end")] => kind(word),
                 _ => entry.to_owned(),
             });
-        broken(dialect, rule, &words.collect::<Vec<_>>().join(";"))
+        any_broken(dialect, &rules, &words.collect::<Vec<_>>().join(";"))
     }
 }
 
@@ -64,9 +75,18 @@ fn a_turn_of_version_2_ends_when_its_session_is_idle_and_not_by_the_response() {
 #[test]
 fn a_task_is_cancelled_by_the_first_stop_and_each_later_one_is_refused() {
     let answered = Rule::StopAnswered('a');
+    // It may have ended before the stop was read, whatever comes first.
+    let late = ["result 7; error 8 -32602", "error 8 -32602; result 7"]
+        .map(|it| format!("{ASKED}stop 8; {it}"));
+    let unclear = "unclear: work 7 may have been over when the stop was read";
+    let [first, second] = &late;
+    let each = [(first.as_str(), unclear), (second.as_str(), unclear)];
+    breaks(checked("mcp-2025-11-25", "stop/answer"), &each);
     holds(
         judged("mcp-2025-11-25", answered),
         &[
+            first,
+            second,
             &format!("{ASKED}stop 8; task 8 cancelled; error 7 -32603; stop 9; error 9 -32602"),
             // Two at once: either may be the first.
             &format!("{ASKED}stop 8; stop 9; error 8 -32602; task 9 cancelled; error 7 -32603"),
@@ -78,15 +98,6 @@ fn a_task_is_cancelled_by_the_first_stop_and_each_later_one_is_refused() {
         &[
             (&format!("{ASKED}stop 8; task 8 working; result 7"), &format!("{stop} a result")),
             (&format!("{ASKED}stop 8; error 8 -32601; result 7"), &format!("{stop} error -32601")),
-            // It may have ended before the stop was read, whatever comes first.
-            (
-                &format!("{ASKED}stop 8; error 8 -32602; result 7"),
-                "unclear: the task may have ended before its stop was read",
-            ),
-            (
-                &format!("{ASKED}stop 8; result 7; error 8 -32602"),
-                "unclear: the task ended before a stop of it was read",
-            ),
             (&format!("{ASKED}stop 8; result 7"), "tasks/cancel 8 is never answered"),
             (&format!("{ASKED}stop 8; task 8 cancelled"), "request 7 is never answered"),
             (
@@ -136,4 +147,70 @@ fn a_progress_ends_once_and_nothing_is_reported_after_that() {
     assert_eq!(own(&format!("{ASKED}begin; end; result 7")), None);
     let why = own(&format!("{ASKED}begin; result 7; report"));
     assert_eq!(why.as_deref(), Some("after the response to request 7 there are 1 reports of it"));
+}
+
+#[test]
+fn a_stop_shows_nothing_of_work_that_may_have_been_over_when_it_was_read() {
+    let late = "unclear: work 7 may have been over when the stop was read";
+    let turn = format!("{ASKED}stop 8; cancel 7; next 9; ");
+    let end = |reason: &str| format!(r#"{{"id":7,"result":{{"stopReason":"{reason}"}}}}"#);
+    for id in ["stop/answer", "stop/twice", "stop/quiet"] {
+        let judged = checked("acp", id);
+        let quick = format!("{turn}{}; result 9", end("end_turn"));
+        assert_eq!(judged(&quick).as_deref(), Some(late), "{id}");
+        assert_eq!(judged(&format!("{turn}result 9; {}", end("end_turn"))), None, "{id}");
+        assert_eq!(judged(&format!("{turn}{}; result 9", end("cancelled"))), None, "{id}");
+    }
+    let session = format!("{ASKED}running; result 7; stop 8; cancel 7; next 9; ");
+    for id in ["stop/answer", "stop/twice", "stop/quiet", "stop/uninserted"] {
+        let judged = checked("acp-v2", id);
+        let more = format!("ask b 10; result 10; {session}");
+        assert_eq!(
+            judged(&format!("{more}idle end_turn; result 9")).as_deref(),
+            Some(late),
+            "{id}"
+        );
+        assert_eq!(judged(&format!("{more}result 9; idle end_turn")), None, "{id}");
+        assert_eq!(judged(&format!("{more}idle cancelled; result 9")), None, "{id}");
+    }
+    let task = format!("{ASKED}stop 8; cancel 7; next 9; error 8 -32602; result 9; result 7");
+    assert_eq!(checked("mcp-2025-11-25", "stop/quiet")(&task).as_deref(), Some(late));
+}
+
+#[test]
+fn other_work_is_spared_only_by_a_stop_that_was_read_while_it_ran() {
+    let spares = checked("acp", "stop/spares-others");
+    let both = format!("{ASKED}ask b 10; work b 10 t; stop 8; cancel 7; next 9; ");
+    let cancelled = r#"{"id":7,"result":{"stopReason":"cancelled"}}"#;
+    let late = "unclear: work 10 may have been over when the stop was read";
+    assert_eq!(spares(&format!("{both}result 10; {cancelled}; result 9")).as_deref(), Some(late));
+    assert_eq!(spares(&format!("{both}result 7; result 10; result 9")).as_deref(), Some(late));
+    assert_eq!(spares(&format!("{both}{cancelled}; result 10; result 9")), None);
+    assert_eq!(spares(&format!("{both}result 7; result 9; result 10")), None);
+}
+
+#[test]
+fn a_progress_that_is_cut_short_shows_that_its_stop_was_read() {
+    let late = "unclear: work 7 may have been over when the stop was read";
+    let other = |kind: &str| {
+        format!(r#"{{"method":"$/progress","params":{{"token":"o","value":{{"kind":"{kind}"}}}}}}"#)
+    };
+    let whole = format!(
+        "ask t 11; work t 11 o; {}",
+        ["begin", "report", "report", "report", "end"].map(other).join("; ")
+    );
+    for id in ["stop/answer", "stop/twice", "stop/quiet"] {
+        let judged = checked("lsp", id);
+        let stopped = format!("{ASKED}begin; stop 8; cancel 7; next 9; ");
+        assert_eq!(judged(&format!("{stopped}end; result 9; {whole}")), None, "{id}");
+        assert_eq!(judged(&format!("{stopped}report; result 9; end")), None, "{id}");
+        let quick = format!("{stopped}report; end; result 9; {whole}");
+        assert_eq!(judged(&quick).as_deref(), Some(late), "{id}");
+    }
+    let own = checked("lsp", "stop/own-token");
+    let asked = format!("{ASKED}begin; cancel 7; next 9; ");
+    let late = "unclear: request 7 was answered before its cancel was seen to be read";
+    assert_eq!(own(&format!("{asked}end; result 7; result 9")).as_deref(), Some(late));
+    assert_eq!(own(&format!("{asked}end; result 9; result 7")), None);
+    assert_eq!(own(&format!("{asked}end; error 7 -32800; result 9")), None);
 }
