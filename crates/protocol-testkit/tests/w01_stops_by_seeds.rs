@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 const SEEDS: std::ops::Range<u64> = 0..50;
 /// The time that a piece of work takes.
-const PIECE: Duration = Duration::from_millis(300);
+const PIECE: Duration = Duration::from_secs(60);
 
 /// Returns a client that begins work twice. It may stop and cancel each, and go away.
 fn client(dialect: Dialect, method: &str, params: Value) -> Script {
@@ -58,7 +58,7 @@ fn turns(simulation: Simulation, dialect: Dialect) {
 fn turns_after_responses(simulation: Simulation) {
     let prompt = async move |prompt: Value, cx: LocalContext| {
         let (peer, session) = (cx.peer().clone(), prompt["sessionId"].clone());
-        simulation.spawn(async move {
+        simulation.spawn("turn", async move {
             simulation.sleep(PIECE).await;
             let update = json!({ "sessionUpdate": "state_update", "state": "idle" });
             let idle = json!({ "sessionId": session, "update": update });
