@@ -76,8 +76,7 @@ fn turns_after_responses(simulation: Simulation) {
 
 /// Serves calls that become tasks, which the client cancels by name.
 fn tasks(simulation: Simulation) {
-    let call = async move |_: Value, _: LocalContext| {
-        simulation.sleep(PIECE).await;
+    let call = async |_: Value, _: LocalContext| {
         Ok(json!({ "task": { "taskId": "task-1", "status": "working" } }))
     };
     let cancel = async |params: Value, _: LocalContext| {
