@@ -3,7 +3,7 @@
 use protocol_core::{Envelope, code};
 use serde_json::Value;
 
-use self::response::{answers, is_ours, made, once, under_another_id, undisturbed};
+use self::response::{answers, in_time, is_ours, made, once, under_another_id, undisturbed};
 use crate::check::{Name, Rule, WorkEnd};
 use crate::client::judge as client;
 use crate::family::Family;
@@ -257,22 +257,6 @@ fn ended(play: &Play<'_>, made: &Made) -> Result<(), Fault> {
 fn in_time_if_it_reads_on(play: &Play<'_>, made: &Made) -> Result<(), Fault> {
     let reads_on = play.facts.slow.as_ref().is_some_and(|slow| slow.reads_on);
     if reads_on { in_time(play, made) } else { Ok(()) }
-}
-
-/// Holds if a cancelled request was not answered before its cancel was read.
-///
-/// A request that was sent after the cancel and is answered is the witness of that. A client is not asked for one.
-fn in_time(play: &Play<'_>, made: &Made) -> Result<(), Fault> {
-    let (Some(cancelled_at), Some((at, outcome))) =
-        (made.cancelled_at, play.session.answers_to(&made.id).next())
-    else {
-        return Ok(());
-    };
-    match play.read_at(cancelled_at) {
-        _ if outcome.is_cancelled() || play.client.is_some() => Ok(()),
-        Some(read_at) if read_at < at => Ok(()),
-        _ => unclear(format!("{made} was answered before its cancel was seen to be read")),
-    }
 }
 
 fn as_cancelled(play: &Play<'_>, made: &Made) -> Result<(), Fault> {

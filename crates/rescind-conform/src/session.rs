@@ -14,7 +14,7 @@ use crate::options::ClientOptions;
 use crate::patience::{More, Patience};
 use crate::stopped::Delays;
 use crate::target::{Child, Link, Told};
-use crate::wire::{CREATE, Heard, Outcome, Wire, text};
+use crate::wire::{CREATE, Heard, Outcome, Wire};
 
 mod client;
 
@@ -174,7 +174,7 @@ impl Session {
     /// Sends a notification, with its number where messages have numbers.
     pub(crate) fn notify(&mut self, told: &Request) {
         let own = self.own_number();
-        let message = text::notification(&self.wire, &told.method, &told.params, own);
+        let message = self.wire.raw_notification(&told.method, &told.params, own);
         self.send(&[message], false);
     }
 

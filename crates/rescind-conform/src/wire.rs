@@ -11,7 +11,7 @@ use crate::family::Family;
 use crate::value::{by_value, member};
 
 pub(crate) mod dap;
-pub(crate) mod text;
+mod text;
 
 /// The request of a language server that creates a progress.
 pub(crate) const CREATE: &str = "window/workDoneProgress/create";
@@ -153,7 +153,7 @@ impl Wire {
                 json!(method),
                 json!(progress)
             );
-            return text::request(self, id, "capabilities/call", payload);
+            return self.raw_request(id, "capabilities/call", payload);
         }
         let mut params = params.clone();
         let meta = self.meta(progress);
@@ -161,7 +161,7 @@ impl Wire {
             let given = members.entry("_meta").or_insert_with(|| json!({}));
             given.as_object_mut().into_iter().for_each(|given| given.extend(meta.clone()));
         }
-        text::request(self, id, method, params)
+        self.raw_request(id, method, params)
     }
 
     /// Returns the members that a request of the Model Context Protocol carries in its `_meta`.
@@ -178,18 +178,16 @@ impl Wire {
 
     /// Writes a notification in the envelope of the dialect.
     pub(crate) fn notification(&self, method: &str, params: &Value) -> String {
-        text::notification(self, method, params, "")
+        self.raw_notification(method, params, "")
     }
 
     /// A cancel with these params; `own` is its own id where cancels are requests.
     pub(crate) fn cancel_with(&self, params: &str, own: &str) -> String {
         match &self.dialect.cancel {
             CancelRule::Request { method, .. } | CancelRule::Operation { method, .. } => {
-                text::request(self, own, method, params)
+                self.raw_request(own, method, params)
             }
-            CancelRule::Notification { method, .. } => {
-                text::notification(self, method, params, own)
-            }
+            CancelRule::Notification { method, .. } => self.raw_notification(method, params, own),
             _ => String::new(),
         }
     }
@@ -232,7 +230,7 @@ impl Wire {
 
     /// Returns the loss of the response stream of this request.
     pub(crate) fn loss(&self, id: &str) -> String {
-        text::notification(self, LOSS, format!(r#"{{"id":{id}}}"#), "")
+        self.raw_notification(LOSS, format!(r#"{{"id":{id}}}"#), "")
     }
 
     /// Returns the stop of work with this name. `own` is its own id where stops are requests.
@@ -251,13 +249,13 @@ impl Wire {
     /// Returns the response to an agent's request for permission in a turn that was stopped.
     pub(crate) fn cancelled_outcome(&self, id: &str) -> String {
         let answer = json!({ "result": { "outcome": { "outcome": "cancelled" } } });
-        text::response(self, id, "", &answer, "")
+        self.respond(id, "", &answer, "")
     }
 
     /// Returns our answer to a request of the server's. `own` is the number of the answer, if the protocol has
     /// one.
     pub(crate) fn answer(&self, id: &str, method: &str, message: &[u8], own: &str) -> String {
-        let refused = |why| text::error(-32601, why);
+        let refused = |why| Wire::error(-32601, why);
         let answer = match method {
             _ if self.dialect.envelope != Envelope::JsonRpc => refused("not supported"),
             "workspace/configuration" => json!({ "result": [null] }),
@@ -271,7 +269,7 @@ impl Wire {
             "session/request_permission" => json!({ "result": rejected(message) }),
             _ => refused("Method not found"),
         };
-        text::response(self, id, method, &answer, own)
+        self.respond(id, method, &answer, own)
     }
 
     /// Reads a message.

@@ -1,12 +1,12 @@
 //! The messages of our server: the usual answers that a client may expect, and the answer to the held request.
 
-use protocol_core::{CancelRule, Envelope};
+use protocol_core::{CancelRule, Envelope, code};
 use serde_json::{Value, json};
 
 use crate::family::{Family, NEWEST_MCP};
 use crate::options::ClientOptions;
 use crate::value::by_value;
-use crate::wire::{Message, Wire, dap, decoded, text};
+use crate::wire::{Message, Wire, dap, decoded};
 
 /// A request of the client's.
 #[derive(Clone, Debug, PartialEq)]
@@ -144,24 +144,24 @@ pub(crate) fn result(options: &ClientOptions, asked: &Asked) -> Value {
 pub(crate) fn answer(wire: &Wire, asked: &Asked, result: &Value, own: &str) -> String {
     match wire.dialect.envelope {
         Envelope::Abp if asked.opens() => {
-            text::request(wire, &asked.token, "initialize-result", result)
+            wire.raw_request(&asked.token, "initialize-result", result)
         }
         _ => respond(wire, asked, &json!({ "result": result }), own),
     }
 }
 
 fn respond(wire: &Wire, asked: &Asked, answer: &Value, own: &str) -> String {
-    text::response(wire, &asked.token, &asked.method, answer, own)
+    wire.respond(&asked.token, &asked.method, answer, own)
 }
 
 /// An answer with an error.
 pub(crate) fn error(wire: &Wire, asked: &Asked, code: i64, own: &str) -> String {
-    respond(wire, asked, &text::error(code, "it is only a test"), own)
+    respond(wire, asked, &Wire::error(code, "it is only a test"), own)
 }
 
 /// The answer to a cancelled request, where the protocol wants one.
 pub(crate) fn cancelled(wire: &Wire, asked: &Asked, own: &str) -> Option<String> {
-    wire.answers_cancelled().then(|| error(wire, asked, text::CANCELLED, own))
+    wire.answers_cancelled().then(|| error(wire, asked, code::REQUEST_CANCELLED, own))
 }
 
 /// The response to a cancel that is a request.
@@ -171,7 +171,7 @@ pub(crate) fn acknowledgement(wire: &Wire, asked: &Asked, own: &str) -> String {
         Envelope::Abp => {
             let named = &asked.params[wire.cancel_member()];
             let payload = format!(r#"{{"callId":{named},"cancelled":true}}"#);
-            text::request(wire, &asked.token, "capabilities/cancel-result", payload)
+            wire.raw_request(&asked.token, "capabilities/cancel-result", payload)
         }
         Envelope::Dap => answer(wire, asked, &json!({}), own),
     }

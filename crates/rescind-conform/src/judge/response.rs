@@ -2,7 +2,7 @@
 
 use crate::check::Name;
 use crate::play::{Made, Play};
-use crate::stop::{Fault, broken, holds_if};
+use crate::stop::{Fault, broken, holds_if, unclear};
 use crate::wire::{Heard, Outcome};
 
 pub(super) fn made<'p>(play: &'p Play<'_>, name: Name) -> Result<&'p Made, Fault> {
@@ -49,4 +49,20 @@ pub(super) fn undisturbed(play: &Play<'_>, made: &Made) -> Result<(), Fault> {
     let is_cancelled = answers(play, made)[0].is_cancelled();
     let why = || format!("{made} was not cancelled, and is answered as cancelled");
     holds_if(!is_cancelled, why)
+}
+
+/// Holds if a cancelled request was not answered before its cancel was read.
+///
+/// A request that was sent after the cancel and is answered is the witness of that. A client is not asked for one.
+pub(super) fn in_time(play: &Play<'_>, made: &Made) -> Result<(), Fault> {
+    let (Some(cancelled_at), Some((at, outcome))) =
+        (made.cancelled_at, play.session.answers_to(&made.id).next())
+    else {
+        return Ok(());
+    };
+    match play.read_at(cancelled_at) {
+        _ if outcome.is_cancelled() || play.client.is_some() => Ok(()),
+        Some(read_at) if read_at < at => Ok(()),
+        _ => unclear(format!("{made} was answered before its cancel was seen to be read")),
+    }
 }

@@ -546,25 +546,6 @@ fn a_cancel_frees_a_server_in_half_of_the_time() {
 }
 
 #[test]
-fn work_has_ended_as_the_witness_tells_and_without_one_nobody_knows() {
-    let (cancelled, finished) = ("ask a 7; told cancelled", "ask a 7; told finished");
-    let goes_on = Rule::EndedAs('a', WorkEnd::Finished);
-    let is_cancelled = Rule::EndedAs('a', WorkEnd::Cancelled);
-    let unknown = ("ask a 7", "unclear: nobody knows how the work of request 7 ended");
-    holds("mcp-2025-11-25-http", goes_on, &[finished]);
-    holds("mcp-2026-07-28-http", is_cancelled, &[cancelled]);
-    let lost = (cancelled, "the work of request 7 was cancelled");
-    breaks("mcp-2025-11-25-http", goes_on, &[lost, unknown]);
-    let ignored = (finished, "the work of request 7 went on to its end");
-    breaks("mcp-2026-07-28-http", is_cancelled, &[ignored, unknown]);
-    let over =
-        ("ask a 7; told at once finished", "unclear: the work of request 7 may have been over");
-    breaks("mcp-2025-11-25-http", goes_on, &[over]);
-    breaks("mcp-2026-07-28-http", is_cancelled, &[over]);
-    holds("mcp-2026-07-28-http", is_cancelled, &["ask a 7; told at once cancelled"]);
-}
-
-#[test]
 fn f118_a_response_that_came_before_its_cancel_was_read_says_nothing() {
     let unclear = "unclear: request 7 was answered before its cancel was seen to be read";
     // A request that was sent after the cancel and is answered is the witness.

@@ -4,8 +4,7 @@ use std::time::Duration;
 
 use protocol_core::code;
 
-use super::in_time;
-use super::response::{answers, made, once, undisturbed};
+use super::response::{answers, in_time, made, once, undisturbed};
 use crate::check::Name;
 use crate::family::Family;
 use crate::play::{Made, Play};

@@ -17,7 +17,7 @@ use crate::patience::{More, Patience};
 use crate::report::{Line, Transcript, Way};
 use crate::stopped::Delays;
 use crate::target::{Child, Link, Told};
-use crate::wire::{Wire, text};
+use crate::wire::Wire;
 
 /// A relay that says more than this in one check is not listened to any longer.
 const RECORD_BYTES: usize = 64 << 20;
@@ -168,7 +168,7 @@ impl Bench {
                     let (number, answer) = (self.number(), json!({ "result": result }));
                     let Request { id, method, .. } = &request;
                     let far = self.protocol(Side::Far);
-                    let text = text::response(far, id, method, &answer, number);
+                    let text = far.respond(id, method, &answer, number);
                     self.ends[1].write(far.framed(std::slice::from_ref(&text)));
                     self.push(Side::Far, What::Opening(Way::Sent, text));
                 }
@@ -287,7 +287,7 @@ impl Bench {
     fn acknowledge(&mut self, side: Side, message: &Message) {
         if let Message::Cancel { own: Some(own), .. } = message {
             let (number, answer) = (self.number(), json!({ "result": {} }));
-            let text = text::response(self.protocol(side), own, "cancel", &answer, number);
+            let text = self.protocol(side).respond(own, "cancel", &answer, number);
             self.send(side, &[text]);
         }
     }
@@ -425,7 +425,7 @@ fn text_of(protocol: &Wire, step: &Opening, number: usize) -> String {
     let (method, params) = (&step.message.method, &step.message.params);
     let id = opening_id(protocol, number);
     match step.is_request {
-        true => text::request(protocol, id, method, params),
-        false => text::notification(protocol, method, params, id.as_u64().unwrap_or(0)),
+        true => protocol.raw_request(id, method, params),
+        false => protocol.raw_notification(method, params, id.as_u64().unwrap_or(0)),
     }
 }

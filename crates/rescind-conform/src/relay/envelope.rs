@@ -1,11 +1,10 @@
 //! Messages of the Debug Adapter Protocol are read here. Those of JSON-RPC are read in `message.rs`.
 
-use protocol_core::Envelope;
+use protocol_core::{Envelope, code};
 use serde_json::{Value, json};
 
 use super::message::{Message, Request, tag};
 use crate::wire::Wire;
-use crate::wire::text::CANCELLED;
 
 /// Returns whether a request can have this id.
 pub(super) fn has_id(protocol: &Wire, id: &Value) -> bool {
@@ -56,7 +55,7 @@ fn answer_in_dap(response: &Value) -> Value {
         Some(true) => json!({ "result": { "command": command, "body": body } }),
         Some(false) => {
             let code = match message == "cancelled" {
-                true => CANCELLED,
+                true => code::REQUEST_CANCELLED,
                 false => body["error"]["id"].as_i64().unwrap_or(0),
             };
             json!({ "error": { "command": command, "code": code, "message": message, "body": body } })

@@ -2,13 +2,14 @@
 
 use std::time::Duration;
 
+use protocol_core::code;
 use serde_json::{Value, json};
 
 use super::bench::{Bench, Entry, Side, What};
 use super::envelope;
 use super::message::{CancelTarget, Message, Request};
 use super::work::Work;
-use crate::wire::{Wire, text};
+use crate::wire::Wire;
 
 /// A scenario at work. What returns an `Option` waits, and is `None` when it waited in vain.
 #[derive(Debug)]
@@ -41,7 +42,7 @@ impl<'a> Play<'a> {
     /// The text of a request, and the tag that tells it from all others.
     pub(super) fn request_text(&mut self, id: &Value) -> (String, u64) {
         let (method, params) = self.request_parts();
-        (text::request(self.protocol(), id, method, params), self.tags)
+        (self.protocol().raw_request(id, method, params), self.tags)
     }
 
     /// The method and the params of the next request, which has the last tag.
@@ -54,7 +55,7 @@ impl<'a> Play<'a> {
     pub(super) fn request_by(&mut self, method: &str, id: &Value) -> (String, u64) {
         self.tags += 1;
         let (_, params) = Work::Unknown.request(self.protocol().family, self.caller, self.tags);
-        (text::request(self.protocol(), id, method, params), self.tags)
+        (self.protocol().raw_request(id, method, params), self.tags)
     }
 
     /// The tag of the last request.
@@ -78,13 +79,13 @@ impl<'a> Play<'a> {
 
     /// A notification of the caller's.
     pub(super) fn notification(&self, method: &str, params: &Value) -> String {
-        text::notification(self.protocol(), method, params, self.bench.number())
+        self.protocol().raw_notification(method, params, self.bench.number())
     }
 
     /// A notification of the callee's.
     pub(super) fn note_back(&self, method: &str, params: &Value) -> String {
         let protocol = self.bench.protocol(self.callee());
-        text::notification(protocol, method, params, self.bench.number())
+        protocol.raw_notification(method, params, self.bench.number())
     }
 
     /// Sends from the caller, all in one write.
@@ -167,7 +168,7 @@ impl<'a> Play<'a> {
             _ => None,
         });
         let protocol = self.bench.protocol(self.callee());
-        text::response(protocol, far, asked.unwrap_or("work"), answer, self.bench.number())
+        protocol.respond(far, asked.unwrap_or("work"), answer, self.bench.number())
     }
 
     /// Answers with a result of the judge's.
@@ -185,7 +186,7 @@ impl<'a> Play<'a> {
         if !self.bench.protocol(self.callee()).answers_cancelled() {
             return;
         }
-        self.answer(far, &text::error(text::CANCELLED, "Request cancelled"));
+        self.answer(far, &Wire::error(code::REQUEST_CANCELLED, "Request cancelled"));
     }
 
     /// Waits for an answer at the caller; for nothing but what is under way, if there is none to a

@@ -4,7 +4,6 @@
 use serde_json::{Value, json};
 
 use super::play::Play;
-use crate::wire::text;
 
 pub(super) fn acknowledged(play: &mut Play<'_>) -> Option<()> {
     let (id, other) = (play.id(9042), play.id(9043));
@@ -39,7 +38,7 @@ pub(super) fn progress_cancelled(play: &mut Play<'_>) -> Option<()> {
     let far = play.call(&id)?;
     begun(play, &far)?;
     let params = json!({ "progressId": "p" });
-    let message = text::request(play.protocol(), &cancel, "cancel", params);
+    let message = play.protocol().raw_request(&cancel, "cancel", params);
     play.send(&[message]);
     let arrived = play.arrives_as("cancel")?;
     play.answer(&arrived, &json!({ "result": {} }));

@@ -5,14 +5,13 @@ mod notes;
 use std::collections::BTreeMap;
 use std::mem;
 
-use protocol_core::Envelope;
+use protocol_core::{Envelope, code};
 use serde_json::Value;
 
 use super::bench::{Entry, Side, What};
 use super::envelope::has_id;
 use super::message::{CancelTarget, Message, Request, tag};
 use crate::wire::Wire;
-use crate::wire::text::CANCELLED;
 use crate::worded::worded;
 use notes::Notes;
 
@@ -414,7 +413,7 @@ impl Asked {
         // Where the callee owes no answer to what was cancelled, the relay does not wait for one.
         let is_settled_here = self.cancelled && !callee.answers_cancelled();
         let holds = match &self.given {
-            _ if is_settled_here && answer["error"]["code"] == CANCELLED => true,
+            _ if is_settled_here && answer["error"]["code"] == code::REQUEST_CANCELLED => true,
             Some(given) if !well_formed(given) => {
                 answer["error"].is_object() && well_formed(answer)
             }
@@ -424,7 +423,7 @@ impl Asked {
                 ["code", "message", "command"].iter().all(|member| given[member] == answer[member])
             }
             Some(given) => given == answer,
-            None if self.cancelled => answer["error"]["code"] == CANCELLED,
+            None if self.cancelled => answer["error"]["code"] == code::REQUEST_CANCELLED,
             None => answer["error"].is_object(),
         };
         let what = || match &self.given {

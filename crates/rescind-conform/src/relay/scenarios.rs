@@ -6,7 +6,6 @@ use serde_json::{Value, json};
 use super::envelope::has_id;
 use super::play::Play;
 use crate::malformed;
-use crate::wire::text;
 
 /// Calls with each id, and answers in the opposite order.
 fn all_at_once(play: &mut Play<'_>, ids: &[Value]) -> Option<()> {
@@ -408,7 +407,7 @@ pub(super) fn large_message(play: &mut Play<'_>) -> Option<()> {
     let large = "é".repeat(5 << 19);
     let (method, mut params) = play.request_parts();
     params["_meta"]["text"] = json!(large);
-    let request = text::request(play.protocol(), &id, method, &params);
+    let request = play.protocol().raw_request(&id, method, &params);
     play.send(&[request]);
     let far = play.arrives(play.tag())?;
     let mut result = play.result(&far);

@@ -1,6 +1,6 @@
 //! What the rules about work say of records that are made by hand.
 
-use crate::check::Rule;
+use crate::check::{Rule, WorkEnd};
 use crate::checks::CHECKS;
 use crate::judge::tests::any_broken;
 use crate::tests::{breaks, holds};
@@ -213,4 +213,20 @@ fn a_progress_that_is_cut_short_shows_that_its_stop_was_read() {
     assert_eq!(own(&format!("{asked}end; result 7; result 9")).as_deref(), Some(late));
     assert_eq!(own(&format!("{asked}end; result 9; result 7")), None);
     assert_eq!(own(&format!("{asked}end; error 7 -32800; result 9")), None);
+}
+
+#[test]
+fn work_has_ended_as_the_witness_tells_and_without_one_nobody_knows() {
+    let (cancelled, finished) = ("ask a 7; told cancelled", "ask a 7; told finished");
+    let goes_on = || judged("mcp-2025-11-25-http", Rule::EndedAs('a', WorkEnd::Finished));
+    let is_cancelled = || judged("mcp-2026-07-28-http", Rule::EndedAs('a', WorkEnd::Cancelled));
+    holds(goes_on(), &[finished]);
+    holds(is_cancelled(), &[cancelled, "ask a 7; told at once cancelled"]);
+    let unknown = ("ask a 7", "unclear: nobody knows how the work of request 7 ended");
+    let over =
+        ("ask a 7; told at once finished", "unclear: the work of request 7 may have been over");
+    let lost = (cancelled, "the work of request 7 was cancelled");
+    breaks(goes_on(), &[lost, unknown, over]);
+    let ignored = (finished, "the work of request 7 went on to its end");
+    breaks(is_cancelled(), &[ignored, unknown, over]);
 }

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::{CancelTarget, MESSAGE_BYTES, Message, Request};
 use crate::relay::checks::WITHOUT_BATCHES;
 use crate::relay::{envelope, wire};
-use crate::wire::{Wire, text};
+use crate::wire::Wire;
 
 fn protocol(dialect: &str) -> Option<Wire> {
     wire(&Dialect::named(dialect).expect("there is such a dialect"))
@@ -175,7 +175,7 @@ fn messages_with_numbers_are_told_apart() {
 fn what_is_written_with_numbers_is_read_as_it_was_meant() {
     let dap = protocol("dap").expect("it has checks");
     let answer = |answer: Value| {
-        let text = text::response(&dap, 7, "work", &answer, 9);
+        let text = dap.respond(7, "work", &answer, 9);
         match read("dap", &text) {
             Message::Response { id, answer } => (id, answer),
             other => panic!("{other:?}"),
@@ -194,7 +194,7 @@ fn what_is_written_with_numbers_is_read_as_it_was_meant() {
         (&json!(-32800), &json!("cancelled"))
     );
     assert_eq!(answer(json!({ "success": "yes" })).1, json!({}));
-    let note = text::notification(&dap, "note", json!({ "n": 1 }), 9);
+    let note = dap.raw_notification("note", json!({ "n": 1 }), 9);
     assert_eq!(
         read("dap", &note),
         Message::Notification(json!({ "type": "event", "event": "note", "body": { "n": 1 } }))
