@@ -430,8 +430,10 @@ impl<O, I: Default> Connection<O, I> {
                 if let (Some(Action::SendCancel { call, number }), Some(token)) = (action, token) {
                     self.send_cancel(Value::Token(token.get()), call, number, None);
                 }
-                if let (None, Some(number)) = (violation, number) {
-                    self.receive_response_to_stop(number, &body);
+                match (violation, number) {
+                    (None, Some(number)) => self.receive_response_to_stop(number, &body),
+                    (Some(Violation::LateResponse), Some(it)) => self.receive_late(it, &body),
+                    _ => {}
                 }
                 self.run_actions();
                 return None;

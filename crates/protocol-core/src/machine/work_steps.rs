@@ -120,6 +120,29 @@ impl<C, R: Default> Machine<C, R> {
         }
     }
 
+    /// Takes the late result to the call with this number, and returns the call and the cause if it was given up. Work
+    /// that the call itself began has begun again.
+    #[cold]
+    pub(crate) fn take_given_up(&mut self, number: u32) -> Option<(CallId, Cause)> {
+        let (call, part, cause) = self.calls.given_up.take(&number)?;
+        if part.news == News::Begun {
+            self.begin_work(part.named(false), Some(Part::Call(call)), false);
+        }
+        Some((call, cause))
+    }
+
+    /// Bounds the work of a call that was given up. Returns it if it has to be stopped: no run with its name was stopped
+    /// before or is still wanted.
+    #[cold]
+    pub(crate) fn unwanted_work(&mut self, call: CallId) -> Option<(WorkId, WorkName)> {
+        let work = self.work_of_call(call)?;
+        self.works.set_due(work, Some(self.now + self.config.abandoned_grace));
+        let name = self.work_name(work)?.clone();
+        let runs = self.works.named(&name, RUNNING);
+        let is_unwanted = runs.iter().all(|it| self.works.rows[it].due.is_some());
+        (is_unwanted && runs.contains(&work)).then_some((work, name))
+    }
+
     fn stop_nested(&mut self, part: Part, is_cancelled: bool) {
         match part {
             Part::Request(request) => {
@@ -225,7 +248,7 @@ impl<C, R: Default> Machine<C, R> {
     }
 
     /// Releases a call that had a part in some work, and ends the work that it began unless that goes on. It was left
-    /// without a response if the peer is silent.
+    /// without a response if the peer is silent, and may have been given up.
     #[cold]
     pub(super) fn leave_work_of_call(
         &mut self,
@@ -233,6 +256,7 @@ impl<C, R: Default> Machine<C, R> {
         call: CallId,
         end: Settlement,
         is_silent: bool,
+        given_up: Option<Cause>,
     ) {
         let is_answered = matches!(end, Settlement::Result | Settlement::Malformed);
         if part.news == News::Stop && !is_answered && !is_silent {
@@ -247,6 +271,11 @@ impl<C, R: Default> Machine<C, R> {
             Settlement::Cancelled | Settlement::TimedOut => Some(WorkOutcome::Silent),
             Settlement::ConnectionLost => Some(WorkOutcome::Lost),
         };
+        let is_stopping = || self.work_of_call(call).is_some_and(|work| self.is_stopping(work));
+        if let Some(cause) = given_up.filter(|_| is_silent && goes_on && !is_stopping()) {
+            let (call, limit) = ((call, part.clone(), cause), self.config.limits.abandoned_ids);
+            self.calls.given_up.insert(call.0.number(), call, limit);
+        }
         self.leave_work(part, Part::Call(call), outcome);
     }
 

@@ -51,7 +51,7 @@ pub(super) struct Work {
     pub(super) begun_by: Option<Part>,
     /// The cause of its stop, once it was stopped. Invariant: the first stop sets it.
     pub(super) cause: Option<Cause>,
-    /// The end of its grace.
+    /// The end of its grace, once it was stopped or the call that began it was given up.
     pub(super) due: Option<Timestamp>,
     /// The number of the request that stopped it, until that has its response.
     pub(super) stop: Option<NonZeroU32>,
