@@ -50,6 +50,7 @@ pub struct Limits {
     ///
     /// - Calls that settled without a response, to tell a late response from a duplicate one.
     /// - Cancels of settled calls that still wait for an acknowledgement or a token.
+    /// - Calls that were given up, whose late result tells of work that goes on.
     /// - Requests that had their response, in dialects that acknowledge a cancel of one.
     /// - Progress tokens of cancelled requests, in dialects that send nothing more for one.
     pub abandoned_ids: usize,

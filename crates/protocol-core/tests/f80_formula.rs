@@ -186,10 +186,10 @@ const SHARES: [(&str, Limit, &str); 10] = [
     (
         "calls",
         |it| &mut it.calls,
-        "rows, indexes, timers and progress tokens; a cancel and an outcome each",
+        "rows, indexes, timers and progress tokens; a cancel, a stop and an outcome each",
     ),
     ("requests", |it| &mut it.requests, "the same, without their ids"),
-    ("abandoned_ids", |it| &mut it.abandoned_ids, "three memories of so many, without the ids"),
+    ("abandoned_ids", |it| &mut it.abandoned_ids, "four memories of so many, without the ids"),
     ("early_cancels", |it| &mut it.early_cancels, "one memory, without the ids"),
     ("works", |it| &mut it.works, "runs of work and their nested requests, without the names"),
     ("batch_members", |it| &mut it.batch_members, "two events each"),

@@ -43,6 +43,7 @@ impl<O, I: Default> Connection<O, I> {
     #[must_use = "the event is delivered only here: ignoring it loses the data of a call that has settled"]
     pub fn receive<'m>(&mut self, message: &'m [u8], now: Timestamp) -> Option<Event<'m, O>> {
         let older = self.events.len();
+        // In this order of the arms, which was measured, the event that is returned is not moved.
         match self.receive_bytes(message, now) {
             Some(event) if older > 0 => self.insert_event(older, Some(event)),
             Some(event) => return Some(event),
@@ -430,8 +431,10 @@ impl<O, I: Default> Connection<O, I> {
                 if let (Some(Action::SendCancel { call, number }), Some(token)) = (action, token) {
                     self.send_cancel(Value::Token(token.get()), call, number, None);
                 }
-                if let (None, Some(number)) = (violation, number) {
-                    self.receive_response_to_stop(number, &body);
+                match (violation, number) {
+                    (None, Some(number)) => self.receive_response_to_stop(number, &body),
+                    (Some(Violation::LateResponse), Some(it)) => self.receive_late(it, &body),
+                    _ => {}
                 }
                 self.run_actions();
                 return None;

@@ -101,9 +101,9 @@ fn works(sum: Sum, limits: &Limits, run: usize, part: usize) -> Sum {
 /// Adds messages that wait to be sent, and the room in which they are written.
 fn unsent(sum: Sum, limits: &Limits) -> Sum {
     let Limits { requests, unsent_bytes, unsent_messages, .. } = *limits;
-    // Above the limit there are the cancels of calls, those of calls that settled before their token came,
-    // and the notices of cancelled operations.
-    let cancels = limits.calls.saturating_add(limits.abandoned_ids);
+    // Above the limit there are a cancel and a stop of each call, those of calls that settled before their token or
+    // the name of their work came, and the notices of cancelled operations.
+    let cancels = limits.calls.saturating_mul(2).saturating_add(limits.abandoned_ids);
     let above = cancels.saturating_add(requests);
     let messages = unsent_messages.saturating_add(above);
     let buffers = messages.min(Outbox::SPARE) + 1;
@@ -129,6 +129,10 @@ fn remembered(sum: Sum, limits: &Limits) -> Sum {
     let early = limits.early_cancels.saturating_add(1);
     sum.table(past, size_of::<[u64; 3]>())
         .index(past, size_of::<u32>())
+        // Calls that were given up, with the name of the work that they began.
+        .table(past, size_of::<[u64; 4]>() + size_of::<WorkPart>())
+        .index(past, size_of::<u32>())
+        .each(past, id_bytes(limits))
         // Requests that have their response, and the tokens of those that ended in silence.
         .ids(past, limits)
         .ids(past, limits)

@@ -8,12 +8,13 @@ use serde_json::value::RawValue;
 use super::Connection;
 use crate::cause::Cause;
 use crate::config::Config;
-use crate::dialect::signs::{Carrier, News};
+use crate::dialect::signs::Carrier;
 use crate::envelope::{Context, OutgoingMessage, ResponseBody};
 use crate::error::Refusal;
 use crate::event::{Event, TransmitKind};
 use crate::handle::{CallId, WorkId};
 use crate::machine::{CancelOutcome, WorkName};
+use crate::outbox::Lane;
 use crate::time::Timestamp;
 
 impl<O, I: Default> Connection<O, I> {
@@ -45,7 +46,8 @@ impl<O, I: Default> Connection<O, I> {
             return Ok(());
         }
         if self.machine.stop_has_to_be_sent(&name) {
-            let number = self.send_stop(&name)?;
+            let most = self.unsent.free(&self.config().limits);
+            let number = self.send_stop(&name, most)?;
             self.machine.number_stop(work, number);
         }
         self.machine.stop_work(&name, cause, grace);
@@ -77,24 +79,24 @@ impl<O, I: Default> Connection<O, I> {
         outcome
     }
 
-    /// Sends the stop of the dialect, and returns its number if it is a request.
-    fn send_stop(&mut self, name: &WorkName) -> Result<Option<u32>, Refusal> {
+    /// Sends the stop of the dialect in at most so many bytes, and returns its number if it is a request.
+    fn send_stop(&mut self, name: &WorkName, most: usize) -> Result<Option<u32>, Refusal> {
         let machine = &self.machine;
-        let dialect = &machine.config().dialect;
-        let rule = dialect.work.get(usize::from(name.rule)).ok_or(Refusal::NoCancel)?;
-        let stop = rule.signs.iter().find(|sign| sign.news == News::Stop && sign.state.is_none());
-        let (stop, name) = (stop.ok_or(Refusal::NoCancel)?, name.name.as_json());
+        let Config { dialect, limits, .. } = machine.config();
+        let stop = dialect.stop_of(name.rule).ok_or(Refusal::NoCancel)?;
         if let Some(why) =
             machine.cancel_refusal().filter(|_| dialect.cancel.has_method(&stop.method))
         {
             return Err(Refusal::Uncancellable(why));
         }
         let member = stop.name.last().ok_or(Refusal::NoCancel)?;
-        let members = [(&**member, Some(Value::Token(name)))];
+        let members = [(&**member, Some(Value::Token(name.name.as_json())))];
         let number = (stop.carrier == Carrier::Request).then(|| machine.next_number());
         let message = OutgoingMessage::cancel(number, &stop.method, &members);
         // Behind all others: the request that began the work may still be waiting.
-        self.unsent.send(&Context::of(machine), &message, TransmitKind::Cancel, number)?;
+        let (context, kind) = (Context::of(machine), TransmitKind::Cancel);
+        let pushed = self.unsent.outbox.push(most, &context, &message, Lane::Bulk, kind, number);
+        pushed.map_err(|len| self.unsent.note_refused(len, limits))?;
         if number.is_some() {
             self.machine.number_free_cancel();
         } else {
@@ -120,6 +122,30 @@ impl<O, I: Default> Connection<O, I> {
         match body.result() {
             Some(result) => self.work_in_result(result, false, None),
             None => self.machine.refuse_stop(number),
+        }
+    }
+
+    /// Receives a late response. The call may have been given up.
+    #[cold]
+    pub(super) fn receive_late(&mut self, number: u32, body: &ResponseBody<'_>) {
+        let Some(result) = body.result() else { return };
+        if let Some((call, cause)) = self.machine.take_given_up(number) {
+            self.work_in_response(call, result, Some(cause));
+        }
+    }
+
+    /// Takes what the result of a call reports about work. The work of a call that was given up is stopped for the same
+    /// cause. Such a stop needs no room.
+    #[cold]
+    pub(super) fn work_in_response(&mut self, call: CallId, result: &RawValue, why: Option<Cause>) {
+        self.work_in_result(result, false, Some(call));
+        let Some(cause) = why else { return };
+        let Some((work, name)) = self.machine.unwanted_work(call) else { return };
+        // Where the stop is the host's to send, the work goes on.
+        if let Ok(number) = self.send_stop(&name, usize::MAX) {
+            self.machine.number_stop(work, number);
+            self.machine.stop_work(&name, cause, None);
+            self.run_actions();
         }
     }
 

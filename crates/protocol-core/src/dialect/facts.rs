@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 use protocol_json::{member, path};
 use serde_json::value::RawValue;
 
-use super::signs::{Carrier, News, StopMark, WorkPart, WorkRule};
+use super::signs::{Carrier, News, Sign, StopMark, WorkPart, WorkRule};
 use super::{Cancellers, CapabilityRule, Dialect, RequestKind, Role, Text, Uncancellable};
 use crate::error::CancelRefusal;
 use crate::id::WireId;
@@ -186,6 +186,12 @@ impl Dialect {
     pub(crate) fn mark_of(&self, part: &WorkPart) -> Option<&StopMark> {
         let rule = self.work.get(usize::from(part.rule))?;
         rule.signs.get(usize::from(part.sign))?.stopped.as_ref()
+    }
+
+    /// Returns the message that stops work of this rule, if the core can send it.
+    pub(crate) fn stop_of(&self, rule: u8) -> Option<&Sign> {
+        let mut signs = self.work.get(usize::from(rule))?.signs.iter();
+        signs.find(|sign| sign.news == News::Stop && sign.state.is_none())
     }
 
     /// Returns whether work that a request began ends with the response.

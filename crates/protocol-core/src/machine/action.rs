@@ -85,8 +85,8 @@ pub struct Completion<C> {
     pub is_unsent: bool,
     /// The role of its result in a handshake, if it has one.
     pub(crate) handshake: Option<Handshake>,
-    /// Whether it has a part in some work.
-    pub(crate) has_work: bool,
+    /// If it has a part in some work, the cause for which it was given up, or `None` if it was not.
+    pub(crate) work: Option<Option<Cause>>,
 }
 
 /// The effect of [`Connection::cancel`](crate::Connection::cancel).
@@ -97,7 +97,8 @@ pub enum CancelOutcome {
     Withdrawn,
     /// The cancel is on its way.
     Sent,
-    /// The cancel names the token of the call's operation, and follows as soon as that is known.
+    /// The cancel names the token of the call's operation, or a stop names its task. It follows as soon as the name is
+    /// known.
     AwaitsToken,
     /// A cancel was sent before; there is never a second.
     AlreadySent,

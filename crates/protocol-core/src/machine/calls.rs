@@ -15,6 +15,7 @@ use super::tokens::Tokens;
 use crate::cause::{Cause, Settlement};
 use crate::dialect::Grace;
 use crate::dialect::facts::Facts;
+use crate::dialect::signs::WorkPart;
 use crate::error::CancelRefusal;
 use crate::handle::{self, CallId};
 use crate::index::Index;
@@ -149,6 +150,8 @@ pub(super) struct Calls<C> {
     pub(super) tokens: Tokens,
     /// The numbers of messages that no row owns any more (G12).
     pub(super) settled_numbers: RecentIds<u32, Fate>,
+    /// The calls without a response that were given up, by number. Their work may go on, which a late result tells.
+    pub(super) given_up: RecentIds<u32, (CallId, WorkPart, Cause)>,
     /// The boxes of settled calls, kept for the next ones.
     #[expect(clippy::vec_box, reason = "the boxes are what is kept")]
     spare: Vec<Box<CallExtras>>,
@@ -169,6 +172,7 @@ impl<C> Calls<C> {
             peer_may_end: 0,
             tokens: Tokens::default(),
             settled_numbers: RecentIds::new(),
+            given_up: RecentIds::new(),
             spare: Vec::new(),
             last: CallId(handle::first_serial(connection)),
         }
@@ -229,6 +233,7 @@ impl<C> Calls<C> {
         self.last = id;
         if id.is_reissued() {
             self.settled_numbers.take(&id.number());
+            self.given_up.take(&id.number());
         }
         slot::make_room(&mut self.rows);
         let slot = self.rows.insert(row);
@@ -322,12 +327,18 @@ impl<C> Calls<C> {
         if let Some(fate) = fate.filter(|_| !had_token) {
             self.settled_numbers.insert(id.number(), fate, limit);
         }
+        let given_up = ending.filter(|&(end, cause)| match end {
+            // It was detached, and its work is to go on.
+            Settlement::TimedOut => cause != Cause::Dropped,
+            _ => end == Settlement::Cancelled,
+        });
+        let work = has_work.then_some(given_up.map(|(_, cause)| cause));
         let (ending, cause) = ending.unzip();
         let settlement =
             response.or(ending).expect("an ending is recorded before a call is settled");
         // A response has no cause, unless it confirms our cancel.
         let cause = cause.filter(|_| response.is_none_or(|it| it == Settlement::Cancelled));
-        Completion { call: id, settlement, cause, data, is_unsent: false, handshake, has_work }
+        Completion { call: id, settlement, cause, data, is_unsent: false, handshake, work }
     }
 
     // Timers
@@ -418,7 +429,7 @@ impl<C> Hash for Calls<C> {
             let Call { id, data: _, parent, phase, ending, refusal, extras } = row;
             (id, parent, phase, ending, refusal, extras).hash(state);
         }
-        (&self.tokens, &self.settled_numbers, self.last).hash(state);
+        (&self.tokens, &self.settled_numbers, &self.given_up, self.last).hash(state);
     }
 }
 

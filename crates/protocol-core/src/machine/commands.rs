@@ -3,6 +3,7 @@
 use super::action::{Action, CancelOutcome, ResponseKind};
 use super::calls::{Call, Fate, NumberOwner, TimerReason};
 use super::permits::{NewCall, NewOperation, Responding};
+use super::recent::RecentIds;
 use super::requests::{Request, RequestExtras};
 use super::state::Machine;
 use super::table::{
@@ -11,6 +12,7 @@ use super::table::{
 };
 use crate::cause::{Cause, CloseReason, Settlement};
 use crate::config::{CallOptions, Config, Shutdown};
+use crate::dialect::signs::News;
 use crate::dialect::{CancelRule, Cancellers, CapabilityRule, Dialect, ResponseRule, Role};
 use crate::error::{CancelRefusal, Refusal};
 use crate::handle::{CallId, RequestHandle};
@@ -87,6 +89,7 @@ impl<C, R: Default> Machine<C, R> {
             self.peer_may_cancel = !needs_consent;
         }
         if dialect.work != self.config.dialect.work {
+            self.calls.given_up = RecentIds::new();
             self.lose_work();
             self.works.nested.clear();
         }
@@ -126,12 +129,18 @@ impl<C, R: Default> Machine<C, R> {
         let refusal = row.refusal.or_else(|| self.cancel_refusal());
         let input = self.cancel_input(refusal);
         if let (Some(why), CallStep::Refuse) = (refusal, row.phase.on(input).step) {
+            let part = row.extras.as_ref().and_then(|extras| extras.facts.work.as_deref());
+            let asked = part.filter(|part| part.news == News::Asked);
+            let stop = asked.and_then(|part| self.config.dialect.stop_of(part.rule));
+            let awaits_name = stop.map(|_| CancelOutcome::AwaitsToken);
             if !cause.is_awaited() {
                 // Nobody waits for it, so it is released after a grace all the same.
                 self.calls.record_ending(key, Settlement::Cancelled, cause);
                 self.shorten_grace(key, self.config.abandoned_grace);
+            } else if awaits_name.is_some() {
+                self.cancel_with(key, input, cause);
             }
-            return CancelOutcome::Refused(why);
+            return awaits_name.unwrap_or(CancelOutcome::Refused(why));
         }
         match self.cancel_with(key, input, cause) {
             CallStep::Withdraw => CancelOutcome::Withdrawn,

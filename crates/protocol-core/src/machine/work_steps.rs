@@ -18,7 +18,7 @@ impl<C, R: Default> Machine<C, R> {
     pub(crate) fn work_in_request(&mut self, part: &WorkPart, request: Part) {
         let is_ours = matches!(request, Part::Call(_));
         match part.news {
-            News::Begun => self.begin_work(part.named(!is_ours), Some(request), true),
+            News::Begun => self.begin_work(part.named(!is_ours), Some(request)),
             News::Nested { is_cancelled } => {
                 let name = part.named(is_ours);
                 // The peer sent it before it read the stop. A later run is not hit.
@@ -38,7 +38,7 @@ impl<C, R: Default> Machine<C, R> {
     /// the call whose result it is.
     pub(crate) fn work_in_news(&mut self, part: &WorkPart, is_ours: bool, call: Option<CallId>) {
         match part.news {
-            News::Begun => self.begin_work(part.named(is_ours), call.map(Part::Call), false),
+            News::Begun => self.begin_work(part.named(is_ours), call.map(Part::Call)),
             News::Stop => {
                 let cause = if is_ours { Cause::Caller } else { Cause::Peer };
                 self.stop_work(&part.named(!is_ours), cause, None);
@@ -61,12 +61,11 @@ impl<C, R: Default> Machine<C, R> {
     }
 
     /// Begins work, unless as much is in progress as [`Limits::works`](crate::Limits::works) allows.
-    fn begin_work(&mut self, name: WorkName, begun_by: Option<Part>, is_open: bool) {
+    fn begin_work(&mut self, name: WorkName, begun_by: Option<Part>) {
         if self.works.rows.len() >= self.config.limits.works || self.is_closed() {
             return;
         }
         let work = self.works.insert(name, begun_by);
-        self.works.begun.extend(begun_by.filter(|_| is_open).map(|part| (part, work)));
         self.queue_report(Action::WorkBegan { work });
     }
 
@@ -120,6 +119,29 @@ impl<C, R: Default> Machine<C, R> {
         }
     }
 
+    /// Takes the late result to the call with this number, and returns the call and the cause if it was given up. Work
+    /// that the call itself began has begun again.
+    #[cold]
+    pub(crate) fn take_given_up(&mut self, number: u32) -> Option<(CallId, Cause)> {
+        let (call, part, cause) = self.calls.given_up.take(&number)?;
+        if part.news == News::Begun {
+            self.begin_work(part.named(false), Some(Part::Call(call)));
+        }
+        Some((call, cause))
+    }
+
+    /// Bounds the work of a call that was given up. Returns it if it has to be stopped: no run with its name was stopped
+    /// before or is still wanted.
+    #[cold]
+    pub(crate) fn unwanted_work(&mut self, call: CallId) -> Option<(WorkId, WorkName)> {
+        let work = self.work_of_call(call)?;
+        self.works.set_due(work, Some(self.now + self.config.abandoned_grace));
+        let name = self.work_name(work)?.clone();
+        let runs = self.works.named(&name, RUNNING);
+        let is_unwanted = runs.iter().all(|it| self.works.rows[it].due.is_some());
+        (is_unwanted && runs.contains(&work)).then_some((work, name))
+    }
+
     fn stop_nested(&mut self, part: Part, is_cancelled: bool) {
         match part {
             Part::Request(request) => {
@@ -164,8 +186,11 @@ impl<C, R: Default> Machine<C, R> {
     fn leave_work(&mut self, part: &WorkPart, of: Part, outcome: Option<WorkOutcome>) {
         let runs_here = matches!(of, Part::Call(_));
         self.works.nested.remove(&(part.named(runs_here), of));
-        if let (Some(work), Some(outcome)) = (self.works.begun.remove(&of), outcome) {
+        if let (Some(&work), Some(outcome)) = (self.works.begun.get(&of), outcome) {
             self.end_work(work, outcome);
+        }
+        if !runs_here {
+            self.works.begun.remove(&of);
         }
     }
 
@@ -174,7 +199,7 @@ impl<C, R: Default> Machine<C, R> {
     fn end_work_named(&mut self, name: &WorkName, outcome: WorkOutcome) {
         for is_stopped in [RUNNING, STOPPING] {
             for work in self.works.named(name, is_stopped) {
-                if is_stopped || !self.works.is_open(work) {
+                if is_stopped || !self.is_open(work) {
                     self.end_work(work, outcome);
                 }
             }
@@ -202,7 +227,7 @@ impl<C, R: Default> Machine<C, R> {
         }
     }
 
-    /// Returns whether a request or call in flight has begun work.
+    /// Returns whether a request in flight, a call or its result has begun work.
     #[inline]
     pub(crate) fn has_begun_work(&self) -> bool {
         !self.works.begun.is_empty()
@@ -225,7 +250,7 @@ impl<C, R: Default> Machine<C, R> {
     }
 
     /// Releases a call that had a part in some work, and ends the work that it began unless that goes on. It was left
-    /// without a response if the peer is silent.
+    /// without a response if the peer is silent, and may have been given up.
     #[cold]
     pub(super) fn leave_work_of_call(
         &mut self,
@@ -233,6 +258,7 @@ impl<C, R: Default> Machine<C, R> {
         call: CallId,
         end: Settlement,
         is_silent: bool,
+        given_up: Option<Cause>,
     ) {
         let is_answered = matches!(end, Settlement::Result | Settlement::Malformed);
         if part.news == News::Stop && !is_answered && !is_silent {
@@ -247,6 +273,11 @@ impl<C, R: Default> Machine<C, R> {
             Settlement::Cancelled | Settlement::TimedOut => Some(WorkOutcome::Silent),
             Settlement::ConnectionLost => Some(WorkOutcome::Lost),
         };
+        let is_stopping = || self.work_of_call(call).is_some_and(|work| self.is_stopping(work));
+        if let Some(cause) = given_up.filter(|_| is_silent && goes_on && !is_stopping()) {
+            let (call, limit) = ((call, part.clone(), cause), self.config.limits.abandoned_ids);
+            self.calls.given_up.insert(call.0.number(), call, limit);
+        }
         self.leave_work(part, Part::Call(call), outcome);
     }
 
@@ -305,17 +336,21 @@ impl<C, R: Default> Machine<C, R> {
 
     /// Returns the work that a call or its result began.
     pub fn work_of_call(&self, call: CallId) -> Option<WorkId> {
-        let part = Part::Call(call);
-        if self.calls.find(call).is_some() {
-            return self.works.begun.get(&part).copied();
-        }
-        let mut rows = self.works.rows.iter();
-        rows.find(|(_, row)| row.begun_by == Some(part)).map(|(work, _)| *work)
+        self.works.begun.get(&Part::Call(call)).copied()
     }
 
     /// Returns the work that a request began, until it has its response.
     pub fn work_of_request(&self, request: RequestHandle) -> Option<WorkId> {
         self.works.begun.get(&Part::Request(request)).copied()
+    }
+
+    /// Returns whether the request or call that began a run has had no response.
+    fn is_open(&self, work: WorkId) -> bool {
+        match self.works.rows[&work].begun_by {
+            Some(Part::Call(call)) => self.calls.find(call).is_some(),
+            Some(part) => self.works.begun.contains_key(&part),
+            None => false,
+        }
     }
 
     /// Returns whether nothing of a call has left.

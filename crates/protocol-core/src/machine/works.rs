@@ -51,7 +51,7 @@ pub(super) struct Work {
     pub(super) begun_by: Option<Part>,
     /// The cause of its stop, once it was stopped. Invariant: the first stop sets it.
     pub(super) cause: Option<Cause>,
-    /// The end of its grace.
+    /// The end of its grace, once it was stopped or the call that began it was given up.
     pub(super) due: Option<Timestamp>,
     /// The number of the request that stopped it, until that has its response.
     pub(super) stop: Option<NonZeroU32>,
@@ -68,7 +68,7 @@ pub(super) struct Works {
     /// The requests and calls in flight that are a part of work with this name, but did not begin it. The value tells
     /// whether one of ours is cancelled with the work.
     pub(super) nested: BTreeMap<(WorkName, Part), bool>,
-    /// Invariant: it holds each row that a request or call in flight began.
+    /// Invariant: it holds each row that a request in flight, a call or its result began.
     pub(super) begun: BTreeMap<Part, WorkId>,
     /// Invariant: it holds each row that has `due`.
     pub(super) due: BTreeSet<(Timestamp, WorkId)>,
@@ -108,16 +108,12 @@ impl Works {
         nested.map(|((_, part), is_cancelled)| (*part, *is_cancelled)).collect()
     }
 
-    /// Returns whether the request or call that began a run has had no response.
-    pub(super) fn is_open(&self, work: WorkId) -> bool {
-        self.rows[&work].begun_by.is_some_and(|part| self.begun.contains_key(&part))
-    }
-
     /// Inserts the row of a run that begins now.
     pub(super) fn insert(&mut self, name: WorkName, begun_by: Option<Part>) -> WorkId {
         self.last += 1;
         let work = WorkId(self.last);
         self.by_name.insert((name.clone(), RUNNING, work));
+        self.begun.extend(begun_by.map(|part| (part, work)));
         let (cause, due, stop, is_confirmed) = (None, None, None, false);
         self.rows.insert(work, Work { name, begun_by, cause, due, stop, is_confirmed });
         work

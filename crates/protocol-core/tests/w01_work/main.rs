@@ -1,5 +1,6 @@
 //! Work that is stopped by a name of its own: turns, tasks and progress.
 
+mod crossing;
 mod nested;
 mod pair;
 

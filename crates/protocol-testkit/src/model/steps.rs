@@ -85,11 +85,19 @@ impl Model {
         };
         match self.refusal_of(number).filter(|_| call.phase == CallPhase::Sent) {
             Some(why) => {
-                if is_left_alone {
+                // The stop of a task follows the response that names it.
+                let awaits_name =
+                    why == CancelRefusal::Params && !self.config.dialect.work.is_empty();
+                if is_left_alone || awaits_name {
                     self.record(number, Settlement::Cancelled, cause);
-                    self.wait_at_most(number, bound, now);
                 }
-                CancelOutcome::Refused(why)
+                match patience {
+                    _ if is_left_alone => self.wait_at_most(number, bound, now),
+                    Some(Duration::ZERO) if awaits_name => self.settle_unanswered(number),
+                    Some(patience) if awaits_name => self.wait_at_most(number, patience, now),
+                    _ => {}
+                }
+                if awaits_name { CancelOutcome::AwaitsToken } else { CancelOutcome::Refused(why) }
             }
             None => self.give_up(number, Settlement::Cancelled, cause, patience, now),
         }
