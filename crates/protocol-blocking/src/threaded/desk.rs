@@ -49,7 +49,7 @@ impl Desk {
     /// Serves as a worker, until nothing can arrive.
     pub(super) fn work(&self) {
         while let Some((arrival, is_immediate)) = self.next() {
-            let mut turn = is_immediate.then_some(Turn { desk: self, takes_next: false });
+            let mut turn = is_immediate.then(|| Turn { desk: self, takes_next: false });
             self.serve(arrival, &mut || turn = None);
         }
     }

@@ -95,8 +95,6 @@ fn keep_time(hub: &Hub, clock: Clock) {
     let parker = Parker::new();
     let waker = parker.unparker().into();
     loop {
-        // What happens before the waker is there wakes nobody, and is seen by the second call.
-        let _ = hub.poll_timers(&waker);
         let due = hub.poll_timers(&waker);
         // Asked once the waker is there, so that an end after this wakes us.
         if hub.is_over() {
