@@ -171,7 +171,9 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Stream<R, W> {
                 if !self.reader.is_ending() {
                     ready!(self.pace.poll(is_slow, || alarm.now()));
                 }
-                ready!(self.reader.poll(cx))
+                let read = ready!(self.reader.poll(cx));
+                self.pace.read(is_slow, || alarm.now());
+                read
             }
         };
         let (input, now) = (&mut self.reader.input, alarm.now());

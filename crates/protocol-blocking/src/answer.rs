@@ -3,12 +3,11 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Instant;
 
-use protocol_async::hooks::UndoStep;
+use protocol_async::hooks::{UndoStep, drop_panic, unless_it_panics};
 use protocol_async::{UndoEnd, Undone};
 use protocol_core::Timestamp;
 
 use crate::handler::{Answer, BeforeStart, Failure, Handler, Request, Responder};
-use crate::handler::{drop_panic, unless_it_panics};
 use crate::undo::Undo;
 
 /// Runs a handler on one request, unless that was cancelled already: then there is the dialect's rule for it. A

@@ -1,12 +1,9 @@
 //! The handlers that a host writes, the same for every way of running them.
 
-use std::any::Any;
-use std::mem;
 use std::ops::ControlFlow;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
-use protocol_async::hooks::{HandlerFailed, StandardError, clip, written};
+use protocol_async::hooks::{HandlerFailed, StandardError, clip, unless_it_panics, written};
 pub use protocol_async::{
     Answer, Cancelled, Failure, Internal, InvalidParams, Notification, Request,
 };
@@ -231,17 +228,4 @@ pub(crate) fn report_failure<H: Handler + ?Sized>(
         Failure::Internal(failure) => handler.failed(request, failure),
         _ => {}
     });
-}
-
-/// Runs the host's code. Returns `None` if it panics. The panic hook has written the text of the panic, which is
-/// never for the peer.
-pub(crate) fn unless_it_panics<T>(run: impl FnOnce() -> T) -> Option<T> {
-    catch_unwind(AssertUnwindSafe(run)).map_err(drop_panic).ok()
-}
-
-/// Drops the value of a panic, whose destructor is the host's too.
-pub(crate) fn drop_panic(panic: Box<dyn Any + Send>) {
-    if let Err(another) = catch_unwind(AssertUnwindSafe(|| drop(panic))) {
-        mem::forget(another);
-    }
 }

@@ -24,12 +24,18 @@ impl Pace {
             self.next = None;
             return Poll::Ready(());
         }
-        let now = now();
-        if self.next.is_some_and(|next| next > now) {
-            return Poll::Pending;
+        if let Some(next) = self.next {
+            if next > now() {
+                return Poll::Pending;
+            }
         }
-        self.next = Some(now + BETWEEN_READS);
+        self.next = None;
         Poll::Ready(())
+    }
+
+    /// Takes a read, which the next one follows after a pause if the other side is slow.
+    pub(super) fn read(&mut self, is_slow: bool, now: impl FnOnce() -> Timestamp) {
+        self.next = is_slow.then(|| now() + BETWEEN_READS);
     }
 
     /// Returns the time to poll again.
