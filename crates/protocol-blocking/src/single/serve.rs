@@ -4,6 +4,7 @@ use std::io;
 use std::time::Duration;
 
 use protocol_async::CallError;
+use protocol_async::hooks::unless_it_panics;
 use protocol_core::{CallOptions, CloseReason, Refusal, RequestHandle, Response, Shutdown};
 use protocol_endpoint::Arrived;
 use serde_json::value::RawValue;
@@ -11,8 +12,7 @@ use serde_json::value::RawValue;
 use super::host::{Endpoint, Host, Reading};
 use super::transport::Transport;
 use crate::answer;
-use crate::handler::{BeforeStart, Cancelled, Handler, Notification, Responder};
-use crate::handler::{report_failure, unless_it_panics};
+use crate::handler::{BeforeStart, Cancelled, Handler, Notification, Responder, report_failure};
 use crate::undo::Undoing;
 
 impl<T: Transport> Host<T> {

@@ -6,11 +6,11 @@ use std::thread;
 use std::time::Duration;
 
 use parking::Parker;
+use protocol_async::hooks;
 use protocol_async::hub::Hub;
 use protocol_core::InputBuffer;
 
 use super::desk::Desk;
-use crate::handler;
 
 /// The right to read, and all that it takes: the thread that has it reads.
 pub(super) struct Reading {
@@ -93,7 +93,7 @@ pub(super) fn is_transient(error: &io::Error) -> bool {
 
 /// Makes a panic of a stream its error: the connection must end then, too.
 pub(super) fn unless_it_panics<T>(work: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
-    handler::unless_it_panics(work).unwrap_or_else(|| Err(io::Error::other("the stream panicked")))
+    hooks::unless_it_panics(work).unwrap_or_else(|| Err(io::Error::other("the stream panicked")))
 }
 
 /// The time between two tries of a stream that does not block, longer each time.

@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
+use protocol_async::hooks::unless_it_panics;
 use protocol_async::{Arrival, CallError, Cancellation, Incoming};
 use protocol_core::{CallOptions, Refusal, Shutdown};
 use serde_json::value::RawValue;
 
 use crate::answer;
-use crate::handler::{Cancelled, Handler, Notification, Responder};
-use crate::handler::{report_failure, unless_it_panics};
+use crate::handler::{Cancelled, Handler, Notification, Responder, report_failure};
 use crate::park::{block_on, block_on_for};
 use crate::undo::Undoing;
 
