@@ -272,7 +272,7 @@ impl Ended {
             let code = code.to_string();
             span.record("rpc.response.status_code", &*code);
             fail(span, &code);
-        } else if self.outcome != "result" {
+        } else if !matches!(self.outcome, "result" | "ended") {
             fail(span, self.cause.map_or(self.outcome, Cause::as_str));
         }
     }

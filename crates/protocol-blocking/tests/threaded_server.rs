@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::thread::{self, ThreadId};
+use std::time::Duration;
 
 use protocol_blocking::threaded::{Options, Served, Server};
 use protocol_blocking::{Answer, Handler, Notification, Request, Responder};
@@ -144,6 +145,34 @@ fn g03_nothing_later_begins_before_what_is_immediate_was_handled() {
             assert_eq!(prompt["result"], turn, "{prompt}");
         }
     }
+    wire.hang_up();
+    assert!(served.wait().error.is_none());
+}
+
+#[test]
+fn g03_what_is_immediate_is_served_while_an_immediate_handler_of_the_only_worker_waits() {
+    let (mut wire, stream) = Wire::pair();
+    let (tell, told) = channel();
+    let tell = Mutex::new(tell);
+    let handler = move |request: &Request, responder: &mut dyn Responder| -> Answer {
+        if request.method == "first" {
+            tell.lock().unwrap().send(()).unwrap();
+            // The second request arrives meanwhile.
+            thread::sleep(Duration::from_millis(50));
+            responder.sleep(PATIENCE)?;
+        }
+        Ok(raw(&Value::Null))
+    };
+    let server = Server::new(acp()).immediate(["first", "second"]);
+    let served = server.unix(stream, Arc::new(handler)).unwrap();
+    // The worker takes the first one as it looks for more.
+    wire.send([request(1, "work", &json!([])), request(2, "first", &json!([]))]);
+    assert_eq!(wire.receive()["id"], 1);
+    told.recv().unwrap();
+    wire.request(3, "second", &json!([]));
+    assert_eq!(wire.receive()["id"], 3);
+    wire.send([cancel(2)]);
+    assert_eq!(wire.receive(), cancelled(2));
     wire.hang_up();
     assert!(served.wait().error.is_none());
 }

@@ -60,6 +60,7 @@ fn g10_refused_cancels_leave_everything_as_it_was() {
         (without_stop(), Role::Client, "tools/call", task, CancelRefusal::Params),
         (without_stop(), Role::Server, "elicitation/create", task, CancelRefusal::Params),
         (Dialect::MCP, Role::Server, "roots/list", "{}", CancelRefusal::NotOurs),
+        (Dialect::MCP_2025_11_25_HTTP, Role::Client, "tools/call", task, CancelRefusal::Params),
     ] {
         let mut host = host(dialect.clone(), role);
         let options = CallOptions::default().timeout(millis(50)).idle_timeout(millis(40));

@@ -58,7 +58,7 @@ pub enum Shown {
         /// The request that is over.
         request: RequestHandle,
         /// The name of the outcome: `result`, `error`, `cancelled`, `ended` by the server without a response,
-        /// or `unsent`, because no response fits.
+        /// or `unsent`, because none fits or the connection was revoked.
         outcome: &'static str,
         /// The code of the error.
         code: Option<i64>,

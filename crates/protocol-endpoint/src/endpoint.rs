@@ -94,7 +94,7 @@ impl<W, M> Endpoint<W, M> {
     /// Returns whether a waiter at this place of [`Line::Ready`] may try to send.
     ///
     /// It may if a message that was refused fits now, no message waits for room, and nobody stands before it.
-    /// It leaves the line before it tries. So those behind it are in the way of no message.
+    /// A waiter leaves the line before it tries, so the line itself holds no message back.
     pub fn has_room(&self, place: Option<&Place>) -> bool {
         let [room, ready] = [Line::Room, Line::Ready].map(|line| &self.waiters[line as usize]);
         (!self.is_full && room.is_empty() && ready.is_first(place)) || self.closed.is_some()

@@ -118,7 +118,9 @@ impl<W, M> Endpoint<W, M> {
     /// [`handle_eof`](Self::handle_eof); otherwise the input ends in a second.
     pub fn stop_writing(&mut self, error: &str, now: Timestamp, effects: &mut Effects<W, M>) {
         self.now = now;
-        self.end.get_or_insert_with(|| EndReason::Transport(error.into()));
+        if self.closed.is_none() {
+            self.end.get_or_insert_with(|| EndReason::Transport(error.into()));
+        }
         self.muted.get_or_insert(now + LAST_WORDS);
         self.follow(effects);
     }
@@ -310,8 +312,8 @@ impl<W, M> Endpoint<W, M> {
         self.output.armed
     }
 
-    /// Notes that the waiter for output waits for this time, too, which is that of [`due`](Self::due). Returns
-    /// the waiter for the timer, which is not needed any more.
+    /// Lets the waiter for output keep the timer as well, until this time, which is that of [`due`](Self::due).
+    /// Returns the waiter that kept it before.
     #[must_use]
     #[inline]
     pub const fn arm_timer(&mut self, due: Option<Timestamp>) -> Option<W> {

@@ -60,7 +60,7 @@ impl Random {
     }
 }
 
-const LINES: [Line; 4] = [Line::Arrival, Line::Room, Line::Flushed, Line::End];
+const LINES: [Line; 5] = [Line::Arrival, Line::Room, Line::Ready, Line::Flushed, Line::End];
 
 /// One end, and what its host has of it.
 struct Side {

@@ -124,13 +124,14 @@ fn g08_whoever_is_refused_for_want_of_room_hears_of_it() {
         },
         |endpoint, effects| endpoint.try_notify("m", None, effects),
     ];
-    for send in sends {
+    for (send, line) in sends.into_iter().flat_map(|send| [(send, Line::Room), (send, Line::Ready)])
+    {
         let mut side = Side::new(one_message);
         side.fill();
         let Side { endpoint, effects, .. } = &mut side;
         assert_eq!(send(endpoint, effects), Err(Refusal::OutboxFull));
         assert!(endpoint.is_full() && !endpoint.has_room(None));
-        endpoint.wait(Line::Room, &mut None, &mut Some(7));
+        endpoint.wait(line, &mut None, &mut Some(7));
         drop(side.written());
         assert_eq!(side.woken(), [7]);
     }

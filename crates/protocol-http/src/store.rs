@@ -46,10 +46,10 @@ struct Event {
     part: Part,
 }
 
-/// The part that an event has in a call, if it was not sent yet.
+/// The part that an event has in a call, where it may have to wait for a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Part {
-    /// It has none, or was sent.
+pub(crate) enum Part {
+    /// It has none, or never waits.
     Nothing,
     /// It is a request of ours.
     Request,
@@ -67,7 +67,7 @@ const SHORT: usize = 512;
 pub(crate) const SHORT_RESPONSE: usize = SHORT + EVENT;
 
 impl Part {
-    fn of(data: &[u8]) -> Self {
+    pub(crate) fn of(data: &[u8]) -> Self {
         match call_of(data) {
             None => Self::Nothing,
             Some((_, true)) => Self::Request,
@@ -99,9 +99,9 @@ impl Store {
         &mut self,
         id: EventId,
         data: Vec<u8>,
+        part: Part,
         is_unsent: impl Fn(EventId) -> bool,
     ) -> Vec<WireId> {
-        let part = if is_unsent(id) { Part::of(&data) } else { Part::Nothing };
         self.bytes += data.len() + EVENT;
         self.events.push_back(Event { id, data, part });
         self.shrink(self.most_bytes, is_unsent)
@@ -115,18 +115,23 @@ impl Store {
         is_unsent: impl Fn(EventId) -> bool,
     ) -> Vec<WireId> {
         let mut lost = Vec::new();
+        while let Some(oldest) = self.events.front() {
+            if self.bytes <= most_bytes || is_unsent(oldest.id) {
+                break;
+            }
+            self.bytes -= oldest.data.len() + EVENT;
+            self.events.pop_front();
+        }
+        self.drop_above(most_bytes, |it| !is_unsent(it.id));
+        self.drop_above(most_bytes, |it| it.part == Part::Nothing);
         while self.bytes > most_bytes {
-            let events = || self.events.iter().enumerate();
-            let sent = events().find(|(_, it)| !is_unsent(it.id));
-            let free = sent.or_else(|| events().find(|(_, it)| it.part == Part::Nothing));
             // The longest, so that few calls are lost.
-            let long = || events().filter(|(_, it)| it.part != Part::ShortResponse);
-            let at = free.or_else(|| long().max_by_key(|(_, it)| it.data.len()));
-            let Some((at, _)) = at else { break };
-            let Some(Event { id, data, part }) = self.events.remove(at) else { break };
+            let events = self.events.iter().enumerate();
+            let long = events.filter(|(_, it)| it.part != Part::ShortResponse);
+            let Some((at, _)) = long.max_by_key(|(_, it)| it.data.len()) else { break };
+            let Some(Event { id, data, .. }) = self.events.remove(at) else { break };
             self.bytes -= data.len() + EVENT;
-            let call = call_of(&data).filter(|_| part != Part::Nothing && is_unsent(id));
-            match call {
+            match call_of(&data) {
                 Some((call, true)) => lost.push(call),
                 Some((call, false)) => {
                     let data = Refusal::LOST.body(Some(&call), &[], None).into_bytes();
@@ -137,6 +142,19 @@ impl Store {
             }
         }
         lost
+    }
+
+    /// Drops the oldest of some events, as long as there are more bytes than these.
+    fn drop_above(&mut self, most_bytes: usize, may_go: impl Fn(&Event) -> bool) {
+        if self.bytes <= most_bytes {
+            return;
+        }
+        let bytes = &mut self.bytes;
+        self.events.retain(|it| {
+            let goes = *bytes > most_bytes && may_go(it);
+            *bytes -= if goes { it.data.len() + EVENT } else { 0 };
+            !goes
+        });
     }
 
     /// Returns the events of an exchange after this one that are kept.
@@ -190,12 +208,12 @@ mod tests {
     fn events_come_again_without_a_gap_or_not_at_all() {
         let mut store = Store::new(3 * (EVENT + 1));
         for number in 1..=3 {
-            store.keep(id(7, number), Vec::from(*b"x"), |_| false);
+            store.keep(id(7, number), Vec::from(*b"x"), Part::Nothing, |_| false);
         }
         assert_eq!(numbers(&store, id(7, 0), None), Some(Vec::from([1, 2, 3])));
         assert_eq!(numbers(&store, id(7, 3), None), Some(Vec::new()));
         assert_eq!(numbers(&store, id(7, 4), None), None, "it was never sent");
-        store.keep(id(8, 1), Vec::from(*b"x"), |_| false);
+        store.keep(id(8, 1), Vec::from(*b"x"), Part::Nothing, |_| false);
         assert_eq!(numbers(&store, id(7, 0), None), None, "the first one is gone");
         assert_eq!(numbers(&store, id(7, 1), Some(3)), Some(Vec::from([2, 3])));
         assert_eq!(numbers(&store, id(9, 0), Some(0)), Some(Vec::new()));
@@ -207,12 +225,12 @@ mod tests {
         let mut store = Store::new(2 * (EVENT + 1));
         let is_unsent = |id: EventId| id.exchange == 7;
         for number in 1..=3 {
-            store.keep(id(7 + number % 2, number), Vec::from(*b"x"), is_unsent);
+            store.keep(id(7 + number % 2, number), Vec::from(*b"x"), Part::Nothing, is_unsent);
         }
         assert_eq!(numbers(&store, id(7, 1), Some(2)), Some(Vec::from([2])));
         assert_eq!(numbers(&store, id(8, 2), Some(3)), Some(Vec::from([3])));
         for number in 4..=5 {
-            store.keep(id(7, number), Vec::from(*b"x"), is_unsent);
+            store.keep(id(7, number), Vec::from(*b"x"), Part::Nothing, is_unsent);
         }
         assert_eq!(numbers(&store, id(7, 3), Some(5)), Some(Vec::from([4, 5])));
     }

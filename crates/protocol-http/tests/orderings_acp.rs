@@ -405,6 +405,17 @@ fn g01_a_request_of_ours_without_room_loses_its_call() {
 }
 
 #[test]
+fn g01_a_request_of_ours_that_is_sent_is_not_lost_for_want_of_room_to_keep_it() {
+    let mut unheard = Unheard::new(1_024, 4_000);
+    unheard.session.get(StreamId(100), Some("s"), None, Timestamp::ZERO).unwrap();
+    while unheard.session.poll_action().is_some() {}
+    let params = format!(r#"{{"sessionId":"s","text":"{}"}}"#, "x".repeat(5_000));
+    unheard.say(&format!(r#"{{"id":7,"method":"session/request_permission","params":{params}}}"#));
+    let actions: Vec<_> = std::iter::from_fn(|| unheard.session.poll_action()).collect();
+    assert!(matches!(&actions[..], [Action::Write { .. }]), "{actions:?}");
+}
+
+#[test]
 fn g01_what_is_forgotten_when_memory_runs_out_is_an_error_of_its_call() {
     let mut unheard = Unheard::new(1_024, 1 << 20);
     unheard.prompt(1).unwrap();

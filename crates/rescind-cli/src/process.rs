@@ -16,6 +16,7 @@ use protocol_child::{ChildCommand, Stderr};
 
 #[cfg(target_os = "linux")]
 use crate::exit::Exit;
+#[cfg(target_os = "linux")]
 use crate::note;
 use crate::terminal::{Line, pass_on};
 

@@ -22,6 +22,8 @@ pub(super) struct Desk {
     board: Mutex<Board>,
     /// Wakes a worker that sleeps.
     left: Condvar,
+    /// Wakes the thread that reads, once nobody has the turn.
+    turn_over: Condvar,
 }
 
 #[derive(Default)]
@@ -42,8 +44,8 @@ impl Desk {
         handler: Arc<dyn Handler + Send + Sync>,
         immediate: HashSet<Box<str>>,
     ) -> Self {
-        let (board, left) = Default::default();
-        Self { incoming, handler, immediate, board, left }
+        let (board, left, turn_over) = Default::default();
+        Self { incoming, handler, immediate, board, left, turn_over }
     }
 
     /// Serves as a worker, until nothing can arrive.
@@ -120,8 +122,12 @@ impl Desk {
     /// left to a worker.
     fn take_immediate(&self) -> Option<Arrival> {
         let mut board = self.lock();
-        // A worker is on its way to it, all are busy, or one has the turn.
-        if board.waiting.is_some() || board.in_turn {
+        // Nothing is read while an immediate arrival is being served, by whichever thread.
+        while board.in_turn {
+            board = self.turn_over.wait(board).unwrap_or_else(PoisonError::into_inner);
+        }
+        // A worker is on its way to it, or all are busy.
+        if board.waiting.is_some() {
             return None;
         }
         let arrival = self.poll();
@@ -195,6 +201,7 @@ impl Drop for Turn<'_> {
     fn drop(&mut self) {
         let mut board = self.desk.lock();
         board.in_turn = false;
+        self.desk.turn_over.notify_one();
         if board.is_closed {
             self.desk.left.notify_all();
         } else if !self.takes_next && board.idle > 0 && board.waiting.is_none() {

@@ -140,10 +140,10 @@ impl<O, I: Default> Connection<O, I> {
     pub(super) fn work_in_response(&mut self, call: CallId, result: &RawValue, why: Option<Cause>) {
         self.work_in_result(result, false, Some(call));
         let Some(cause) = why else { return };
-        let Some((work, name)) = self.machine.unwanted_work(call) else { return };
-        // Where the stop is the host's to send, the work goes on.
-        if let Ok(number) = self.send_stop(&name, usize::MAX) {
-            self.machine.number_stop(work, number);
+        let Some(name) = self.machine.unwanted_work(call) else { return };
+        // Where the stop is the host's to send, the work goes on, and is watched for a while. A refusal of this stop is not
+        // waited for: nobody would look at the work again.
+        if self.send_stop(&name, usize::MAX).is_ok() {
             self.machine.stop_work(&name, cause, None);
             self.run_actions();
         }

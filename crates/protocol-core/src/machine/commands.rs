@@ -13,7 +13,9 @@ use super::table::{
 use crate::cause::{Cause, CloseReason, Settlement};
 use crate::config::{CallOptions, Config, Shutdown};
 use crate::dialect::signs::News;
-use crate::dialect::{CancelRule, Cancellers, CapabilityRule, Dialect, ResponseRule, Role};
+use crate::dialect::{
+    CancelRule, Cancellers, CapabilityRule, Dialect, MessageOrder, ResponseRule, Role,
+};
 use crate::error::{CancelRefusal, Refusal};
 use crate::handle::{CallId, RequestHandle};
 use crate::id::WireId;
@@ -131,6 +133,9 @@ impl<C, R: Default> Machine<C, R> {
         if let (Some(why), CallStep::Refuse) = (refusal, row.phase.on(input).step) {
             let part = row.extras.as_ref().and_then(|extras| extras.facts.work.as_deref());
             let asked = part.filter(|part| part.news == News::Asked);
+            // Over HTTP nobody reads the response to a call that has settled.
+            let is_read = self.config.dialect.order == MessageOrder::Kept;
+            let asked = asked.filter(|_| is_read);
             let stop = asked.and_then(|part| self.config.dialect.stop_of(part.rule));
             let awaits_name = stop.map(|_| CancelOutcome::AwaitsToken);
             if !cause.is_awaited() {

@@ -130,16 +130,19 @@ impl<C, R: Default> Machine<C, R> {
         Some((call, cause))
     }
 
-    /// Bounds the work of a call that was given up. Returns it if it has to be stopped: no run with its name was stopped
-    /// before or is still wanted.
+    /// Bounds the work of a call that was given up, unless it was stopped. Returns its name if it has to be stopped: no
+    /// run with that is still wanted, and none that began later was stopped, which stopped this one too.
     #[cold]
-    pub(crate) fn unwanted_work(&mut self, call: CallId) -> Option<(WorkId, WorkName)> {
-        let work = self.work_of_call(call)?;
+    pub(crate) fn unwanted_work(&mut self, call: CallId) -> Option<WorkName> {
+        let work = self.work_of_call(call).filter(|work| !self.is_stopping(*work))?;
         self.works.set_due(work, Some(self.now + self.config.abandoned_grace));
         let name = self.work_name(work)?.clone();
-        let runs = self.works.named(&name, RUNNING);
-        let is_unwanted = runs.iter().all(|it| self.works.rows[it].due.is_some());
-        (is_unwanted && runs.contains(&work)).then_some((work, name))
+        let row = |it: WorkId| &self.works.rows[&it];
+        let is_wanted =
+            self.works.named(&name, RUNNING).into_iter().any(|it| row(it).due.is_none());
+        let is_later = |it| row(it).begun_by > Some(Part::Call(call));
+        let is_stopped = self.works.named(&name, STOPPING).into_iter().any(is_later);
+        (!is_wanted && !is_stopped).then_some(name)
     }
 
     fn stop_nested(&mut self, part: Part, is_cancelled: bool) {

@@ -209,3 +209,40 @@ fn g08_a_stop_that_is_owed_needs_no_room() {
     assert_eq!(std::iter::from_fn(|| client.poll_transmit(&mut wire)).count(), 2);
     assert!(String::from_utf8(wire).unwrap().contains("tasks/cancel"));
 }
+
+#[test]
+fn w19_a_stop_without_a_limit_has_none_after_a_response_that_crosses_it() {
+    let mut pair = Pair::new(Dialect::ACP_V2);
+    let (call, request) = prompt(&mut pair);
+    pair.client.stop_call(call, Cause::Caller, None, NOW);
+    respond(&mut pair, request, "{}");
+    assert_eq!(pair.client.poll_timeout(), None);
+    assert_eq!(pair.client.machine().works().count(), 1, "the agent has not ended it yet");
+}
+
+#[test]
+fn w19_a_refused_stop_of_work_that_was_given_up_leaves_nothing() {
+    let mut pair = Pair::new(Dialect::MCP_2025_11_25);
+    let (call, request) = begin(&mut pair, "tools/call", r#"{"task":{}}"#);
+    give_up(&mut pair, call, Cause::Deadline);
+    respond(&mut pair, request, TASK);
+    let (_, events) = pair.up();
+    let refusal = Response::Error { code: -32602, message: "it is over", data: None };
+    pair.server.respond(request_in(&events), refusal).unwrap();
+    pair.down();
+    assert_eq!(pair.client.machine().works().count(), 1);
+    pair.client.handle_timeout(NOW + pair.client.config().abandoned_grace + ms(1));
+    assert_eq!(pair.client.machine().works().count(), 0);
+}
+
+#[test]
+fn w19_the_stop_of_a_later_turn_stops_the_one_that_was_given_up() {
+    let mut pair = Pair::new(Dialect::ACP_V2);
+    let (first, request) = begin(&mut pair, "session/prompt", SESSION);
+    give_up(&mut pair, first, Cause::Deadline);
+    let (second, _) = begin(&mut pair, "session/prompt", SESSION);
+    pair.client.stop_call(second, Cause::Caller, None, NOW + ms(1));
+    assert_eq!(stops(&mut pair).len(), 1);
+    respond(&mut pair, request, "{}");
+    assert_eq!(stops(&mut pair), Vec::<String>::new(), "that stop came after both prompts");
+}

@@ -4,12 +4,13 @@ use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::future::pending;
+use core::time::Duration;
 
 use protocol_core::WireId;
 use tokio::sync::Notify;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tokio::task::{AbortHandle, JoinSet};
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 
 use super::driver::FAREWELL;
 use super::exchange::{Headers, Message, Name, Report, Said, Stream, Wire};
@@ -19,6 +20,10 @@ use crate::client::{ClientSession, Lane, Outgoing, ResponseStream};
 
 /// The messages of one read that wait to be taken.
 const REPORTS: usize = 1;
+
+/// The time that a server has for the head of its response before a notification follows the request. Over another
+/// connection that could come first.
+const HEAD_TIME: Duration = Duration::from_millis(50);
 
 /// An input of [`carry`].
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -51,6 +56,7 @@ pub async fn carry(
         last: 0,
         awaited: None,
         has_heads: false,
+        unheard: None,
         reports: channel(REPORTS),
     };
     loop {
@@ -67,9 +73,9 @@ pub async fn carry(
                 Said::Listening => carrier.began(name),
                 Said::Over | Said::Refused(_) | Said::Lost(_) | Said::SessionGone => carrier.over(name),
             },
-            () = left => carrier.awaited = None,
+            () = left => carrier.unheard = carrier.awaited.take().map(|it| it.name),
             input = inputs.recv(), if carrier.awaited.is_none() => match input {
-                Some(Carried::Message(message)) => carrier.send(message),
+                Some(Carried::Message(message)) => carrier.send(message).await,
                 Some(Carried::Loss(id)) => carrier.close(&id),
                 None => break,
             },
@@ -93,6 +99,8 @@ struct Carrier {
     awaited: Option<Awaited>,
     /// Whether the server has begun a stream in the session. Its head says that the server has read the request.
     has_heads: bool,
+    /// The last request that has left, until the head of its response comes.
+    unheard: Option<Name>,
     reports: (Sender<Report>, Receiver<Report>),
 }
 
@@ -104,7 +112,7 @@ struct Awaited {
 }
 
 impl Carrier {
-    fn send(&mut self, message: Vec<u8>) {
+    async fn send(&mut self, message: Vec<u8>) {
         let Some(Outgoing { headers, request, lane, .. }) = self.session.post(&message) else {
             return;
         };
@@ -112,6 +120,9 @@ impl Carrier {
         let message = Message { bytes: message, charge: None, left: Some(left.clone()) };
         let wire = self.wire.clone();
         let Some(id) = request else {
+            if self.unheard.take().is_some() {
+                sleep(HEAD_TIME).await;
+            }
             let name = Name::InOrder(0);
             self.awaited = Some(Awaited { name, lane, left });
             self.spawn(name, async move { wire.post(headers, message, false).await });
@@ -190,10 +201,12 @@ impl Carrier {
 
     /// Goes on if this was awaited, unless it opens the session: then its response is.
     fn took(&mut self, name: Name) {
+        self.unheard.take_if(|it| *it == name);
         self.awaited.take_if(|awaited| awaited.name == name && awaited.lane != Lane::First);
     }
 
     fn over(&mut self, name: Name) {
+        self.unheard.take_if(|it| *it == name);
         while self.tasks.try_join_next().is_some() {}
         if let Name::Carried(number) = name {
             self.streams.remove(&number);

@@ -136,11 +136,12 @@ impl Driver {
         }
         let due = self.hub.poll_timers(cx.waker());
         self.draw();
+        let unread = self.unread(cx.waker());
         let is_broken = |it: &&StreamId| self.streams.get(it).is_some_and(Pipe::is_broken);
         if let Some(stream) = self.stuck.iter().find(is_broken) {
             return Poll::Ready(Wake::Command(Command::Lost(*stream)));
         }
-        if self.unread(cx.waker()) <= self.most_unread() {
+        if unread <= self.most_unread() {
             match self.hub.poll_output(cx.waker(), &mut self.out) {
                 Output::Write => return Poll::Ready(Wake::Output),
                 Output::Over => return Poll::Ready(Wake::Over),

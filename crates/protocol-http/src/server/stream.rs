@@ -138,7 +138,8 @@ impl Pipe {
     /// takes some.
     pub(super) fn unread(&self, most: usize, waker: &Waker) -> Option<usize> {
         let mut shared = lock(&self.shared);
-        let unread = Some(shared.waiting()).filter(|waiting| *waiting > most);
+        let is_broken = shared.is_broken;
+        let unread = Some(shared.waiting()).filter(|waiting| is_broken || *waiting > most);
         if unread.is_some() {
             shared.writer = Some(waker.clone());
         }

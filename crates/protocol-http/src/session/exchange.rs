@@ -13,7 +13,7 @@ use crate::head::SCOPE_BYTES;
 use crate::post::Posted;
 use crate::refusal::Refusal;
 use crate::rules::{OnLoss, Rules};
-use crate::store::EventId;
+use crate::store::{EventId, Part};
 use crate::table::{Input, Phase, Step};
 
 impl Session {
@@ -160,7 +160,7 @@ impl Session {
             _ => None,
         };
         match (step, exchange.stream) {
-            (Step::Keep, _) => drop(self.keep(at, data)),
+            (Step::Keep, _) => drop(self.keep(at, data, false)),
             (Step::Cancel, _) => self.cancel_all(at),
             (_, None) => {}
             (step, Some(stream)) => self.send(at, stream, step, data),
@@ -216,10 +216,7 @@ impl Session {
     }
 
     fn send_event(&mut self, at: u64, stream: StreamId, data: &[u8]) {
-        let id = self.keep(at, data);
-        if let Some(exchange) = self.exchanges.get_mut(&at) {
-            exchange.sent = exchange.latest;
-        }
+        let id = self.keep(at, data, true);
         self.write_event(stream, id.as_deref(), data);
     }
 
@@ -236,11 +233,15 @@ impl Session {
     }
 
     /// Keeps an event for a client that comes back, and returns its id. Without resumption there is none.
-    fn keep(&mut self, at: u64, data: &[u8]) -> Option<String> {
+    fn keep(&mut self, at: u64, data: &[u8], is_sent: bool) -> Option<String> {
         let exchange = self.exchanges.get_mut(&at).filter(|_| self.rules.is_resumable)?;
         exchange.latest += 1;
+        if is_sent {
+            exchange.sent = exchange.latest;
+        }
         let id = EventId { exchange: at, number: exchange.latest };
-        let lost = self.store.keep(id, data.into(), unsent(self.rules, &self.exchanges));
+        let part = if self.rules.shares_streams { Part::of(data) } else { Part::Nothing };
+        let lost = self.store.keep(id, data.into(), part, unsent(self.rules, &self.exchanges));
         self.actions.extend(lost.into_iter().map(|id| Action::LoseCall { id }));
         Some(id.text())
     }
@@ -264,7 +265,8 @@ impl Session {
         let Some(exchange) = self.exchanges.remove(&at) else { return };
         if exchange.latest == 0 && self.rules.is_primed {
             // An event without data: a client that was primed comes back, and learns that the stream is over.
-            self.store.keep(EventId { exchange: at, number: 1 }, Vec::new(), |_| false);
+            self.store
+                .keep(EventId { exchange: at, number: 1 }, Vec::new(), Part::Nothing, |_| false);
         }
         for id in &exchange.requests {
             self.by_id.remove(id);
