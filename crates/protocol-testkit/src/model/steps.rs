@@ -6,7 +6,7 @@ use std::time::Duration;
 use protocol_core::machine::CallPhase;
 use protocol_core::{
     CancelOutcome, CancelRefusal, CancelRule, Cancellers, CapabilityRule, Cause, CloseReason,
-    Envelope, Grace, RequestPhase, ResponseRule, Role, Settlement, Timestamp,
+    Envelope, Grace, MessageOrder, RequestPhase, ResponseRule, Role, Settlement, Timestamp,
 };
 use serde_json::Value;
 
@@ -85,9 +85,11 @@ impl Model {
         };
         match self.refusal_of(number).filter(|_| call.phase == CallPhase::Sent) {
             Some(why) => {
-                // The stop of a task follows the response that names it.
-                let awaits_name =
-                    why == CancelRefusal::Params && !self.config.dialect.work.is_empty();
+                // The stop of a task follows the response that names it. Over HTTP nobody reads that once the call has
+                // settled.
+                let dialect = &self.config.dialect;
+                let is_read = !dialect.work.is_empty() && dialect.order == MessageOrder::Kept;
+                let awaits_name = why == CancelRefusal::Params && is_read;
                 if is_left_alone || awaits_name {
                     self.record(number, Settlement::Cancelled, cause);
                 }
