@@ -6,7 +6,7 @@ use std::time::Duration;
 use protocol_core::machine::CallPhase;
 use protocol_core::{
     CancelOutcome, CancelRefusal, CancelRule, Cancellers, CapabilityRule, Cause, CloseReason,
-    Envelope, Grace, MessageOrder, RequestPhase, ResponseRule, Role, Settlement, Timestamp,
+    Envelope, Grace, MessageOrder, News, RequestPhase, ResponseRule, Role, Settlement, Timestamp,
 };
 use serde_json::Value;
 
@@ -85,11 +85,13 @@ impl Model {
         };
         match self.refusal_of(number).filter(|_| call.phase == CallPhase::Sent) {
             Some(why) => {
-                // The stop of a task follows the response that names it. Over HTTP nobody reads that once the call has
-                // settled.
+                // The stop of a task follows the response that names it, unless it is the host's. Over HTTP nobody reads
+                // that response once the call has settled.
                 let dialect = &self.config.dialect;
-                let is_read = !dialect.work.is_empty() && dialect.order == MessageOrder::Kept;
-                let awaits_name = why == CancelRefusal::Params && is_read;
+                let mut signs = dialect.work.iter().flat_map(|rule| &*rule.signs);
+                let is_ours = signs.any(|it| it.news == News::Stop && it.state.is_none());
+                let is_read = dialect.order == MessageOrder::Kept;
+                let awaits_name = why == CancelRefusal::Params && is_ours && is_read;
                 if is_left_alone || awaits_name {
                     self.record(number, Settlement::Cancelled, cause);
                 }
