@@ -64,6 +64,7 @@ const EVENT: usize = size_of::<Event>();
 /// The longest response that is never replaced by an error, and the most bytes of such an error.
 const SHORT: usize = 512;
 /// The bytes of a response that is never dropped.
+#[cfg(feature = "server")]
 pub(crate) const SHORT_RESPONSE: usize = SHORT + EVENT;
 
 impl Part {
