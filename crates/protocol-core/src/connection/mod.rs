@@ -324,8 +324,8 @@ impl<O, I: Default> Connection<O, I> {
                 negotiated.apply(&mut self.machine);
             }
         }
-        if let (Some(result), Some(given_up)) = (body.result(), done.work) {
-            self.work_in_response(done.call, result, given_up);
+        if let Some(given_up) = done.work {
+            self.work_in_response(done.call, body.result(), given_up);
         }
         self.run_actions();
         let outcome = outcome(&done, Some(body));

@@ -327,12 +327,7 @@ impl<C> Calls<C> {
         if let Some(fate) = fate.filter(|_| !had_token) {
             self.settled_numbers.insert(id.number(), fate, limit);
         }
-        let given_up = ending.filter(|&(end, cause)| match end {
-            // It was detached, and its work is to go on.
-            Settlement::TimedOut => cause != Cause::Dropped,
-            _ => end == Settlement::Cancelled,
-        });
-        let work = has_work.then_some(given_up.map(|(_, cause)| cause));
+        let work = if has_work { Some(ending.and_then(given_up)) } else { None };
         let (ending, cause) = ending.unzip();
         let settlement =
             response.or(ending).expect("an ending is recorded before a call is settled");
@@ -402,6 +397,17 @@ impl<C> Calls<C> {
         debug_assert!(self.by_cancel.len() <= self.rows.len(), "one cancel a call");
         debug_assert!(self.len() > 0 || self.tokens.is_empty(), "only calls have progress tokens");
     }
+}
+
+/// Returns the cause if a call with this ending was given up.
+#[cold]
+fn given_up((end, cause): (Settlement, Cause)) -> Option<Cause> {
+    let is_given_up = match end {
+        // It was detached, and its work is to go on.
+        Settlement::TimedOut => cause != Cause::Dropped,
+        _ => end == Settlement::Cancelled,
+    };
+    is_given_up.then_some(cause)
 }
 
 /// Returns the fate of a cancel that is a request, when its call settles in this phase. An acknowledged

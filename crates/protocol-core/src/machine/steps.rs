@@ -50,21 +50,21 @@ impl<C, R: Default> Machine<C, R> {
             Complete | WithdrawAndComplete => (response, None),
             CompleteCancelled | WithdrawAndCompleteCancelled => (Some(Settlement::Cancelled), None),
         };
-        let part = || self.calls.row(key).extras.as_ref()?.facts.work.clone();
-        let has_ending = self.calls.row(key).ending.is_some();
+        let row = self.calls.row(key);
         let has_works = !self.works.rows.is_empty() || !self.works.nested.is_empty();
-        let may_have_part = has_ending || has_works;
-        let part = may_have_part.then(part).flatten();
+        let part = match &row.extras {
+            Some(extras) if has_works || row.ending.is_some() => extras.facts.work.clone(),
+            _ => None,
+        };
         let mut done = self.calls.settle(key, end, fate, self.config.limits.abandoned_ids);
         done.is_unsent =
             matches!(step, Withdraw | WithdrawAndComplete | WithdrawAndCompleteCancelled);
-        let (is_unsent, settlement, given_up) =
-            (done.is_unsent, done.settlement, done.work.flatten());
+        let (is_unsent, settlement, work) = (done.is_unsent, done.settlement, done.work);
         self.actions.push_back(Action::Settle(done));
         self.leave_tree(call, parent);
         if let Some(part) = part {
             let is_silent = response.is_none() && !is_unsent;
-            self.leave_work_of_call(&part, call, settlement, is_silent, given_up);
+            self.leave_work_of_call(&part, call, settlement, is_silent, work.flatten());
         }
         step
     }
