@@ -319,7 +319,7 @@ impl<O, I: Default> Connection<O, I> {
         body: ResponseBody<'m>,
     ) -> Event<'m, O> {
         self.withdraw(&done);
-        if let (Some(result), Some(handshake)) = (body.result(), done.handshake) {
+        if let (Some(handshake), Some(result)) = (done.handshake, body.result()) {
             if let Some(negotiated) = Negotiated::read(&mut self.machine, handshake, true, result) {
                 negotiated.apply(&mut self.machine);
             }

@@ -51,9 +51,9 @@ impl<C, R: Default> Machine<C, R> {
             CompleteCancelled | WithdrawAndCompleteCancelled => (Some(Settlement::Cancelled), None),
         };
         let row = self.calls.row(key);
-        let has_works = !self.works.rows.is_empty() || !self.works.nested.is_empty();
+        let has_works = || !self.works.rows.is_empty() || !self.works.nested.is_empty();
         let part = match &row.extras {
-            Some(extras) if has_works || row.ending.is_some() => extras.facts.work.clone(),
+            Some(extras) if row.ending.is_some() || has_works() => extras.facts.work.clone(),
             _ => None,
         };
         let mut done = self.calls.settle(key, end, fate, self.config.limits.abandoned_ids);
