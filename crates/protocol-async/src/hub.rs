@@ -103,11 +103,9 @@ impl Hub {
     pub fn fail(&self, error: &io::Error) {
         let (text, copy) = (error.to_string(), closed::copy(error));
         let unused = self.shared.at(|inner, now, effects| {
+            let has_reason = inner.error.is_some() || inner.endpoint.closed().is_some();
             inner.endpoint.stop_writing(&text, now, effects);
-            match &inner.error {
-                Some(_) => Some(copy),
-                None => inner.error.replace(copy),
-            }
+            if has_reason { Some(copy) } else { inner.error.replace(copy) }
         });
         drop(unused);
     }

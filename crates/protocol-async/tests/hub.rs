@@ -59,10 +59,14 @@ fn the_reason_of_a_close_stays_when_the_input_ends_after_it() {
 }
 
 #[test]
-fn a_connection_that_we_shut_down_has_no_error_when_its_input_ends_with_one() {
-    let (hub, peer, _incoming) = connection();
-    peer.shutdown(Shutdown::CancelAll);
-    assert_eq!(peer.closed().now_or_never().unwrap().reason, CloseReason::Shutdown);
-    hub.finish(&InputBuffer::new(), Some(&io::Error::other("reset by peer")));
-    assert!(peer.closed().now_or_never().unwrap().error.is_none());
+fn a_connection_that_we_shut_down_has_no_error_when_its_streams_fail_later() {
+    let fail: [fn(&Hub, &io::Error); 2] =
+        [|hub, error| hub.finish(&InputBuffer::new(), Some(error)), Hub::fail];
+    for fail in fail {
+        let (hub, peer, _incoming) = connection();
+        peer.shutdown(Shutdown::CancelAll);
+        assert_eq!(peer.closed().now_or_never().unwrap().reason, CloseReason::Shutdown);
+        fail(&hub, &io::Error::other("reset by peer"));
+        assert!(peer.closed().now_or_never().unwrap().error.is_none());
+    }
 }

@@ -28,11 +28,14 @@ pub(crate) fn answer<H: Handler + ?Sized>(
         }
         undoing(handler, request, responder)
     };
-    contain(request, answer)
+    catch_panic(request, answer)
 }
 
 /// Runs a part of a handler. Its panic is a failure.
-fn contain<T>(request: &Request, part: impl FnOnce() -> Result<T, Failure>) -> Result<T, Failure> {
+fn catch_panic<T>(
+    request: &Request,
+    part: impl FnOnce() -> Result<T, Failure>,
+) -> Result<T, Failure> {
     catch_unwind(AssertUnwindSafe(part)).unwrap_or_else(|panic| {
         let failure = Failure::panicked(&request.method, &*panic);
         drop_panic(panic);
@@ -49,7 +52,7 @@ fn undoing<H: Handler + ?Sized>(
     if let Some(undoing) = responder.undoing() {
         undoing.limits = handler.undo_limits();
     }
-    let answer = contain(request, || handler.request(request, responder));
+    let answer = catch_panic(request, || handler.request(request, responder));
     let Some(undoing) = responder.undoing() else { return answer };
     let mut left = undoing.stack.end();
     if answer.is_ok() {
@@ -65,7 +68,7 @@ fn undoing<H: Handler + ?Sized>(
     // The clock of a step is the thread's: its time begins at zero.
     while let Some(UndoStep { step: Undo { step, .. }, number, due }) = left.next(Timestamp::ZERO) {
         let until = Instant::now() + due.since(Timestamp::ZERO);
-        let mut undone = Undone::of(number, contain(request, || step(until)));
+        let mut undone = Undone::of(number, catch_panic(request, || step(until)));
         if undone.is_done() && Instant::now() > until {
             undone.end = UndoEnd::OutOfTime;
         }

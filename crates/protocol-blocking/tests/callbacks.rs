@@ -11,7 +11,7 @@ use protocol_blocking::{Request, Responder};
 use serde_json::{Value, json};
 use support::{Wire, acp, raw};
 
-/// Whoever writes shows the callback more messages, so the thread that it runs on must not.
+/// Writing shows the callback more messages, so the thread that runs it must not write.
 #[test]
 fn f85_a_trace_may_send() {
     let (mut wire, stream) = Wire::pair();

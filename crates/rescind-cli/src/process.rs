@@ -123,11 +123,11 @@ pub struct SuperviseArgs {
 }
 
 /// Supervises a server until nothing of it is left.
-#[cfg(target_os = "linux")]
 ///
 /// # Errors
 ///
 /// It can't be started or supervised.
+#[cfg(target_os = "linux")]
 pub fn supervise(args: &SuperviseArgs) -> Result<ExitCode, Exit> {
     use protocol_child::{Detached, Supervision, supervise};
     use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};

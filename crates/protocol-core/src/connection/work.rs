@@ -134,8 +134,8 @@ impl<O, I: Default> Connection<O, I> {
         }
     }
 
-    /// Takes what the result of a call reports about work. The work of a call that was given up is stopped for the same
-    /// cause. Such a stop needs no room.
+    /// Takes what the result of a call reports about work. An error reports nothing. The work of a call that was given up
+    /// is stopped for the same cause. Such a stop needs no room.
     #[cold]
     pub(super) fn work_in_response(
         &mut self,
@@ -147,8 +147,8 @@ impl<O, I: Default> Connection<O, I> {
         self.work_in_result(result, false, Some(call));
         let Some(cause) = why else { return };
         let Some(name) = self.machine.unwanted_work(call) else { return };
-        // Where the stop is the host's to send, the work goes on, and is watched for a while. A refusal of this stop is not
-        // waited for: nobody would look at the work again.
+        // If the stop is the host's to send, the work goes on, and is watched for a while. A refusal of this stop is not
+        // waited for, because nobody would look at the work again.
         if self.send_stop(&name, usize::MAX).is_ok() {
             self.machine.stop_work(&name, cause, None);
             self.run_actions();

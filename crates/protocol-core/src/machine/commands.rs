@@ -132,10 +132,9 @@ impl<C, R: Default> Machine<C, R> {
         let input = self.cancel_input(refusal);
         if let (Some(why), CallStep::Refuse) = (refusal, row.phase.on(input).step) {
             let part = row.extras.as_ref().and_then(|extras| extras.facts.work.as_deref());
-            let asked = part.filter(|part| part.news == News::Asked);
             // Over HTTP nobody reads the response to a call that has settled.
             let is_read = self.config.dialect.order == MessageOrder::Kept;
-            let asked = asked.filter(|_| is_read);
+            let asked = part.filter(|part| part.news == News::Asked && is_read);
             let stop = asked.and_then(|part| self.config.dialect.stop_of(part.rule));
             let awaits_name = stop.map(|_| CancelOutcome::AwaitsToken);
             if !cause.is_awaited() {

@@ -119,7 +119,7 @@ impl ClientSession {
         let at = |names: &[&str]| path(json, names).and_then(text);
         let lane = match (&*method, request.is_some(), self.rules.shares_streams) {
             ("initialize", true, _) => Lane::First,
-            // Where streams are shared, the response to a POST comes at once. So no cancel overtakes what it cancels.
+            // On shared streams the response to a POST comes at once. So no cancel overtakes what it cancels.
             (_, _, true) => Lane::InOrder,
             ("notifications/initialized", false, _) => Lane::Last,
             (_, true, _) => Lane::Free,

@@ -41,7 +41,7 @@ pub struct CallArgs {
     #[command(flatten)]
     pub(super) dialect: DialectArgs,
 
-    /// What moves the bytes
+    /// The runtime that moves the bytes
     #[arg(long, value_name = "NAME", default_value = "blocking")]
     pub(super) runtime: Runtime,
 

@@ -14,7 +14,7 @@ use smol::Async;
 use smol::Unblock;
 use tokio_util::compat::{TokioAsyncReadCompatExt, TokioAsyncWriteCompatExt};
 
-/// What moves the bytes.
+/// The runtime that moves the bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(super) enum Runtime {
     /// Blocking threads, without an executor

@@ -156,7 +156,7 @@ impl Visitor for McpTrace<'_> {
 
 /// A time of a recording as RFC 3339 writes it.
 fn wall_clock(start: u64, micros: u64) -> String {
-    // What a file claims must not be more than a date can hold.
+    // A file may claim more than a date can hold.
     const END: u64 = 253_402_300_799;
     let since = Duration::from_nanos(start).saturating_add(Duration::from_micros(micros));
     let time = SystemTime::UNIX_EPOCH + since.min(Duration::from_secs(END));

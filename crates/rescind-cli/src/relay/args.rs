@@ -71,7 +71,7 @@ pub struct RelayArgs {
     #[arg(long, value_name = "FILE", group = "server", requires = "client", conflicts_with_all = ["dialect", "dialect_file"], value_parser = file_parser())]
     pub(super) down_file: Option<Spoken>,
 
-    /// What moves the bytes
+    /// The runtime that moves the bytes
     #[arg(long, value_name = "NAME", default_value = "tokio")]
     pub(super) runtime: Runtime,
 

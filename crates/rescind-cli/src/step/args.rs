@@ -15,12 +15,12 @@ pub struct StepArgs {
     /// The side to be, where the dialect tells its sides apart
     #[arg(long, value_enum, default_value_t = Side::Client)]
     pub side: Side,
-    /// What to draw unforgeable tokens from, where the dialect has them
+    /// The seed of unforgeable tokens, in dialects that have them
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub seed: u64,
 }
 
-/// Which side of the connection a session is.
+/// The side of the connection that a session is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum Side {
     /// The side that opened the connection.
