@@ -39,8 +39,9 @@ pub enum Carried {
 /// Carries messages to a server of MCP and back, as they are. It is for tests of servers: ids may be used
 /// twice.
 ///
-/// Inputs are posted side by side, each once the one before has left. Where the server responds with streams in a session, it is
-/// once their head has come. A notification or a response is taken first, and the session opened. A message that the revision
+/// Inputs are posted side by side, each once the one before has left. If the server responds with streams in a session, the
+/// next input waits for their head instead. A notification gives the head of the request before it 50 ms. A notification or a
+/// response is taken first, and the session opened. A message that the revision
 /// has no place for is not posted. The session ends with the inputs, and `carry` ends with it.
 pub async fn carry(
     target: Target,
