@@ -18,17 +18,16 @@ pub(crate) fn answer<H: Handler + ?Sized>(
     responder: &mut dyn Responder,
     cancelled: Option<BeforeStart>,
 ) -> Answer {
-    let answer = || {
-        let asked = |rule| match rule {
-            BeforeStart::Delivered => handler.cancelled_before_start(request),
+    catch_panic(request, || {
+        let rule = match cancelled {
+            Some(BeforeStart::Delivered) => Some(handler.cancelled_before_start(request)),
             rule => rule,
         };
-        if cancelled.map(asked) == Some(BeforeStart::Skipped) {
+        if rule == Some(BeforeStart::Skipped) {
             return Err(Failure::Cancelled);
         }
         undoing(handler, request, responder)
-    };
-    catch_panic(request, answer)
+    })
 }
 
 /// Runs a part of a handler. Its panic is a failure.

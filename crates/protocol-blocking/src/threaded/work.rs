@@ -50,8 +50,7 @@ impl AtWork<'_, '_> {
                 responder.answer(answer);
             }
             Arrival::Notification(notification) => {
-                let flow = handler.notification(&notification, &mut self);
-                if flow.is_break() {
+                if handler.notification(&notification, &mut self).is_break() {
                     self.incoming.peer().shutdown(Shutdown::CancelAll);
                 }
             }

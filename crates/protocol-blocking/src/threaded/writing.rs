@@ -88,11 +88,10 @@ impl Sink {
 pub(super) fn write(hub: Arc<Hub>, sink: Sink, has_callbacks: bool) {
     let parker = Parker::new();
     let blocks = has_callbacks || matches!(sink, Sink::Blocks(..));
-    let ink = Ink { sink: Some(sink), output: Messages::default(), written: 0 };
+    let ink = Mutex::new(Ink { sink: Some(sink), output: Messages::default(), written: 0 });
     // This thread has the first turn.
     let wakes = AtomicUsize::new(1);
-    let pen = Pen { hub, blocks, wakes, writer: parker.unparker(), ink: Mutex::new(ink) };
-    let pen = Arc::new(pen);
+    let pen = Arc::new(Pen { hub, blocks, wakes, writer: parker.unparker(), ink });
     let waker = Waker::from(pen.clone());
     loop {
         match pen.write(&waker) {
