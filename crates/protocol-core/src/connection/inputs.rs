@@ -12,7 +12,6 @@ use super::negotiation::declare_anew;
 use crate::cause::CloseReason;
 use crate::config::Config;
 use crate::dialect::facts::RequestHead;
-use crate::dialect::signs::StopMark;
 use crate::dialect::{CancelRule, RequestKind, ResponseRule::SilentWithProgress, Role, code};
 use crate::envelope::{
     self, Addressee, Context, Message, Origin, OutgoingMessage, Request, ResponseBody,
@@ -413,9 +412,10 @@ impl<O, I: Default> Connection<O, I> {
             .and_then(|id| self.config().dialect.envelope.number_of(id))
             .filter(|&number| kind.is_none_or(|kind| self.machine.matches_kind(number, kind)));
         let token = self.operation_token_in(&body);
-        let mark = number.filter(|_| self.machine.has_begun_work());
-        let mark = mark.and_then(|number| self.machine.mark_of_call(number));
-        let kind = response_kind(&body, token.is_some(), mark);
+        let kind = match response_kind(&body, token.is_some()) {
+            ResponseKind::Result if self.has_stop_mark(number, &body) => ResponseKind::Stopped,
+            kind => kind,
+        };
         let stray = number.map_or(Some(Violation::UnknownResponse), |number| {
             self.machine.receive_response(number, kind)
         });
@@ -449,6 +449,14 @@ impl<O, I: Default> Connection<O, I> {
         Some(self.settle_responded(done, body))
     }
 
+    /// Returns whether the result of the call with this number has the mark of a stop.
+    #[inline]
+    fn has_stop_mark(&self, number: Option<u32>, body: &ResponseBody<'_>) -> bool {
+        let number = number.filter(|_| self.machine.has_begun_work());
+        let mark = number.and_then(|number| self.machine.mark_of_call(number));
+        mark.zip(body.result()).is_some_and(|(mark, result)| mark.is_in(result))
+    }
+
     /// Returns the usable token of an operation that a response brings.
     fn operation_token_in<'m>(&self, body: &ResponseBody<'m>) -> Option<&'m RawValue> {
         let CancelRule::Operation { token, .. } = &self.config().dialect.cancel else {
@@ -460,17 +468,11 @@ impl<O, I: Default> Connection<O, I> {
     }
 }
 
-/// Returns what kind of response a body is. `mark` is that of a stop.
-fn response_kind(
-    body: &ResponseBody<'_>,
-    has_token: bool,
-    mark: Option<&StopMark>,
-) -> ResponseKind {
+/// Returns what kind of response a body is, but for the mark of a stop.
+#[inline]
+fn response_kind(body: &ResponseBody<'_>, has_token: bool) -> ResponseKind {
     match body {
         ResponseBody::Result(_) if has_token => ResponseKind::Token,
-        ResponseBody::Result(result) if mark.is_some_and(|mark| mark.is_in(result)) => {
-            ResponseKind::Stopped
-        }
         ResponseBody::Result(_) => ResponseKind::Result,
         ResponseBody::Error(error) if error.code == code::REQUEST_CANCELLED => {
             ResponseKind::CancelError

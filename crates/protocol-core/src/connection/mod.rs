@@ -12,6 +12,7 @@ use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
 use protocol_json::Value;
+use serde_json::value::RawValue;
 
 use crate::cause::{Cause, Settlement};
 use crate::config::Config;
@@ -20,7 +21,7 @@ use crate::envelope::{Context, OutgoingMessage, ResponseBody};
 use crate::event::{Event, Outcome, Transmit, TransmitKind};
 use crate::handle::{CallId, RequestHandle};
 use crate::id::WireId;
-use crate::machine::{Action, Completion, Machine, TimerReason};
+use crate::machine::{Action, Completion, Machine, ResultEffect, TimerReason};
 use crate::outbox::{Lane, Ticket};
 use crate::slot::Slot;
 use crate::time::Timestamp;
@@ -319,17 +320,24 @@ impl<O, I: Default> Connection<O, I> {
         body: ResponseBody<'m>,
     ) -> Event<'m, O> {
         self.withdraw(&done);
-        if let (Some(handshake), Some(result)) = (done.handshake, body.result()) {
-            if let Some(negotiated) = Negotiated::read(&mut self.machine, handshake, true, result) {
-                negotiated.apply(&mut self.machine);
-            }
-        }
-        if let Some(given_up) = done.work {
-            self.work_in_response(done.call, body.result(), given_up);
+        if let (Some(effect), Some(result)) = (done.effect, body.result()) {
+            self.apply_result(done.call, effect, result);
         }
         self.run_actions();
         let outcome = outcome(&done, Some(body));
         Event::Settled { call: done.call, outcome, data: done.data.data }
+    }
+
+    /// Applies the result of a call to the session and to work.
+    #[cold]
+    fn apply_result(&mut self, call: CallId, effect: ResultEffect, result: &RawValue) {
+        let read = |handshake| Negotiated::read(&mut self.machine, handshake, true, result);
+        if let Some(negotiated) = effect.handshake.and_then(read) {
+            negotiated.apply(&mut self.machine);
+        }
+        if let Some(given_up) = effect.work {
+            self.work_in_response(call, result, given_up);
+        }
     }
 
     /// Reports that a request is cancelled, also to the client if an operation goes on for it.

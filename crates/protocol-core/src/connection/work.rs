@@ -130,20 +130,14 @@ impl<O, I: Default> Connection<O, I> {
     pub(super) fn receive_late(&mut self, number: u32, body: &ResponseBody<'_>) {
         let Some(result) = body.result() else { return };
         if let Some((call, cause)) = self.machine.take_given_up(number) {
-            self.work_in_response(call, Some(result), Some(cause));
+            self.work_in_response(call, result, Some(cause));
         }
     }
 
-    /// Takes what the result of a call reports about work. An error reports nothing. The work of a call that was given up
+    /// Takes what the result of a call reports about work. The work of a call that was given up
     /// is stopped for the same cause. Such a stop needs no room.
     #[cold]
-    pub(super) fn work_in_response(
-        &mut self,
-        call: CallId,
-        result: Option<&RawValue>,
-        why: Option<Cause>,
-    ) {
-        let Some(result) = result else { return };
+    pub(super) fn work_in_response(&mut self, call: CallId, result: &RawValue, why: Option<Cause>) {
         self.work_in_result(result, false, Some(call));
         let Some(cause) = why else { return };
         let Some(name) = self.machine.unwanted_work(call) else { return };

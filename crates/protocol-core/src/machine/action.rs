@@ -83,9 +83,16 @@ pub struct Completion<C> {
     pub data: C,
     /// Whether its request or its cancel waits in the outbox.
     pub is_unsent: bool,
-    /// The role of its result in a handshake, if it has one.
+    /// The effect of its result on the connection, if it may have one.
+    pub(crate) effect: Option<ResultEffect>,
+}
+
+/// The effect that the result of a call may have on the connection.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ResultEffect {
+    /// Its role in a handshake, if it has one.
     pub(crate) handshake: Option<Handshake>,
-    /// If it has a part in some work, the cause for which it was given up, or `None` if it was not.
+    /// If it may tell of work, the cause for which the call was given up, or `None` if it was not.
     pub(crate) work: Option<Option<Cause>>,
 }
 

@@ -8,7 +8,7 @@ use core::time::Duration;
 
 use slab::Slab;
 
-use super::action::Completion;
+use super::action::{Completion, ResultEffect};
 use super::recent::RecentIds;
 use super::table::CallPhase;
 use super::tokens::Tokens;
@@ -295,7 +295,7 @@ impl<C> Calls<C> {
     }
 
     /// Settles a call by the peer's response, or with its recorded ending. Its row, numbers and timers go.
-    /// `fate` tells what a late response is.
+    /// `fate` tells what a late response is. The part in some work is returned too.
     #[inline]
     pub(super) fn settle(
         &mut self,
@@ -303,15 +303,17 @@ impl<C> Calls<C> {
         response: Option<Settlement>,
         fate: Option<Fate>,
         limit: usize,
-    ) -> Completion<C> {
+    ) -> (Completion<C>, Option<Box<WorkPart>>) {
         let Call { id, data, phase, ending, extras, .. } = self.rows.remove(slot);
         self.by_number.remove(&id.number(), slot as u32, numbers(&self.rows));
         if slot::give_back(&mut self.rows) {
             self.by_number = Index::new();
         }
-        let (mut handshake, mut has_work) = (None, false);
-        if let Some(extras) = extras {
-            (handshake, has_work) = (extras.facts.handshake, extras.facts.work.is_some());
+        let (mut effect, mut part) = (None, None);
+        if let Some(mut extras) = extras {
+            part = extras.facts.work.take();
+            let work = part.as_ref().map(|_| ending.and_then(given_up));
+            effect = Some(ResultEffect { handshake: extras.facts.handshake, work });
             if let Some(cancel) = extras.cancel_number {
                 self.by_cancel.remove(&cancel);
                 if let Some(fate) = fate_of_cancel(phase, response.is_some()) {
@@ -327,13 +329,12 @@ impl<C> Calls<C> {
         if let Some(fate) = fate.filter(|_| !had_token) {
             self.settled_numbers.insert(id.number(), fate, limit);
         }
-        let work = if has_work { Some(ending.and_then(given_up)) } else { None };
         let (ending, cause) = ending.unzip();
         let settlement =
             response.or(ending).expect("an ending is recorded before a call is settled");
         // A response has no cause, unless it confirms our cancel.
         let cause = cause.filter(|_| response.is_none_or(|it| it == Settlement::Cancelled));
-        Completion { call: id, settlement, cause, data, is_unsent: false, handshake, work }
+        (Completion { call: id, settlement, cause, data, is_unsent: false, effect }, part)
     }
 
     // Timers

@@ -204,10 +204,8 @@ impl<C, R: Default> Machine<C, R> {
     pub fn end_request(&mut self, request: RequestHandle) -> Result<Responding<'_, C, R>, Refusal> {
         self.permit(request, |machine, row| {
             let extras = machine.requests.extras(row);
-            match extras.is_some_and(|extras| extras.facts.server_may_end) {
-                true => RequestInput::End,
-                false => RequestInput::EndNotAllowed,
-            }
+            let may_end = extras.is_some_and(|extras| extras.facts.server_may_end);
+            if may_end { RequestInput::End } else { RequestInput::EndNotAllowed }
         })
     }
 
@@ -240,10 +238,8 @@ impl<C, R: Default> Machine<C, R> {
         let request = self.permit(request, |machine, row| {
             let has_operations = machine.config.dialect.has_operations();
             let extras = machine.requests.extras(row).filter(|_| has_operations);
-            match extras.is_some_and(|extras| extras.facts.starts_operation) {
-                true => RequestInput::BeginOperation,
-                false => RequestInput::BeginNotAllowed,
-            }
+            let may_begin = extras.is_some_and(|extras| extras.facts.starts_operation);
+            if may_begin { RequestInput::BeginOperation } else { RequestInput::BeginNotAllowed }
         })?;
         if is_taken { Err(Refusal::TokenInUse) } else { Ok(NewOperation { request, token }) }
     }

@@ -142,7 +142,6 @@ impl<C, R: Default> Machine<C, R> {
     /// cancel is remembered for a request that may still come, if messages can overtake each other.
     pub fn receive_cancel(&mut self, id: &WireId) -> (Option<RequestStep>, Option<RequestHandle>) {
         let is_token = self.config.dialect.has_operations();
-        let may_be_early = !is_token && self.config.dialect.order == MessageOrder::MayChange;
         let named = if is_token { self.requests.by_token(id) } else { self.requests.by_id(id) };
         let Some(request) = named else {
             if !self.accepts_cancels() {
@@ -150,7 +149,8 @@ impl<C, R: Default> Machine<C, R> {
             }
             let before = self.requests.finished.get(id);
             let step = before.map(|phase| phase.on(RequestInput::LateCancel).step);
-            if step.is_none() && may_be_early {
+            let may_be_early = self.config.dialect.order == MessageOrder::MayChange;
+            if step.is_none() && !is_token && may_be_early {
                 let most = self.config.limits.early_cancels;
                 self.requests.early_cancels.insert(id.clone(), (), most);
             }
@@ -232,8 +232,8 @@ impl<C, R: Default> Machine<C, R> {
         let (to_call, to_cancel, settlement) = response.meaning();
         let (key, input) = match self.calls.owner_of(number) {
             Some(NumberOwner::Call(key)) => {
-                if settlement == Settlement::Result && self.has_begun_work() {
-                    self.confirm_stop(Part::Call(self.calls.row(key).id), response);
+                if response == ResponseKind::Stopped {
+                    self.confirm_stop(Part::Call(self.calls.row(key).id));
                 }
                 (key, to_call)
             }

@@ -24,6 +24,7 @@ mod tokens;
 mod work_steps;
 mod works;
 
+pub(crate) use action::ResultEffect;
 pub use action::{Action, CancelOutcome, Completion, ResponseKind};
 pub use calls::TimerReason;
 pub use permits::{NewCall, NewOperation, Responding};

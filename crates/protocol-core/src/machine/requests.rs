@@ -6,6 +6,7 @@ use alloc::vec::Vec;
 use core::fmt;
 use core::hash::{Hash, Hasher};
 use core::mem;
+use core::ops::Bound;
 
 use slab::Slab;
 
@@ -256,11 +257,12 @@ impl<R: Default> Requests<R> {
     }
 
     /// Returns the first call in flight of `request` that was made after `call`.
+    #[inline]
     pub(super) fn child_after(&self, request: RequestHandle, call: CallId) -> Option<CallId> {
-        use core::ops::Bound::{Excluded, Unbounded};
-        let (parent, child) =
-            *self.children.range((Excluded((request, call)), Unbounded)).next()?;
-        (parent == request).then_some(child)
+        let after = (Bound::Excluded((request, call)), Bound::Unbounded);
+        // Few connections have any.
+        let next = if self.children.is_empty() { None } else { self.children.range(after).next() };
+        next.filter(|next| next.0 == request).map(|next| next.1)
     }
 
     pub(super) fn assert_consistent(&self) {

@@ -50,21 +50,16 @@ impl<C, R: Default> Machine<C, R> {
             Complete | WithdrawAndComplete => (response, None),
             CompleteCancelled | WithdrawAndCompleteCancelled => (Some(Settlement::Cancelled), None),
         };
-        let row = self.calls.row(key);
-        let has_works = || !self.works.rows.is_empty() || !self.works.nested.is_empty();
-        let part = match &row.extras {
-            Some(extras) if row.ending.is_some() || has_works() => extras.facts.work.clone(),
-            _ => None,
-        };
-        let mut done = self.calls.settle(key, end, fate, self.config.limits.abandoned_ids);
+        let (mut done, part) = self.calls.settle(key, end, fate, self.config.limits.abandoned_ids);
         done.is_unsent =
             matches!(step, Withdraw | WithdrawAndComplete | WithdrawAndCompleteCancelled);
-        let (is_unsent, settlement, work) = (done.is_unsent, done.settlement, done.work);
+        let (is_unsent, settlement, effect) = (done.is_unsent, done.settlement, done.effect);
         self.actions.push_back(Action::Settle(done));
         self.leave_tree(call, parent);
         if let Some(part) = part {
             let is_silent = response.is_none() && !is_unsent;
-            self.leave_work_of_call(&part, call, settlement, is_silent, work.flatten());
+            let given_up = effect.and_then(|effect| effect.work?);
+            self.leave_work_of_call(&part, call, settlement, is_silent, given_up);
         }
         step
     }

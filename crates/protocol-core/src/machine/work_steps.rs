@@ -243,13 +243,12 @@ impl<C, R: Default> Machine<C, R> {
         self.config.dialect.mark_of(part)
     }
 
-    /// Notes whether the result of the call or request that began work has the mark of a stop.
+    /// Notes that the result of the call or request that began work has the mark of a stop.
     #[cold]
-    pub(super) fn confirm_stop(&mut self, part: Part, response: ResponseKind) {
-        let row = self.works.begun.get(&part).and_then(|work| self.works.rows.get_mut(work));
-        if let Some(row) = row {
-            row.is_confirmed = response == ResponseKind::Stopped;
-        }
+    pub(super) fn confirm_stop(&mut self, part: Part) {
+        let work = self.works.begun.get(&part);
+        let row = work.and_then(|work| self.works.rows.get_mut(work));
+        row.into_iter().for_each(|row| row.is_confirmed = true);
     }
 
     /// Releases a call that had a part in some work, and ends the work that it began unless that goes on. It was left
@@ -303,7 +302,8 @@ impl<C, R: Default> Machine<C, R> {
             _ => Some(WorkOutcome::Failed),
         };
         match response {
-            Some(result @ (Result | Stopped)) => self.confirm_stop(Part::Request(request), result),
+            Some(Stopped) => self.confirm_stop(Part::Request(request)),
+            Some(Result) | None => {}
             Some(_) if part.news == News::Stop => self.resume_work(&part.named(true)),
             _ => {}
         }

@@ -13,7 +13,7 @@ fn insert(calls: &mut Calls<()>) -> CallId {
 
 fn remove(calls: &mut Calls<()>, call: CallId) {
     let key = calls.find(call).unwrap();
-    let done = calls.settle(key, Some(Settlement::Result), None, 0);
+    let (done, _) = calls.settle(key, Some(Settlement::Result), None, 0);
     assert_eq!(done.call, call);
 }
 
