@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::check::Need;
 use crate::document::Document;
-use crate::family::{Family, NEWEST_MCP, Opening, Request, SESSION, put};
+use crate::family::{Family, NEWEST_MCP, Opening, Request, SESSION, name_in, put};
 use crate::options::Options;
 use crate::session::{Session, Waited};
 use crate::stop::TOO_LATE;
@@ -238,15 +238,10 @@ impl Facts {
         let tasks = &first["capabilities"]["tasks"];
         facts.stops_tasks =
             tasks["cancel"].is_object() && tasks["requests"]["tools"]["call"].is_object();
-        let said =
-            ["serverInfo", "agentInfo", "info", "app"].iter().find_map(|member| first.get(member));
-        let said = said.or_else(|| first["_meta"].get("io.modelcontextprotocol/serverInfo"));
-        if let Some(said) = said {
-            let part = |name: &str| said[name].as_str().unwrap_or_default().to_owned();
-            facts.name = format!("{} {}", part("name"), part("version")).trim().to_owned();
-            // Some put all of how they were built there.
-            facts.name = facts.name.chars().take(NAME).collect();
-        }
+        let members = ["serverInfo", "agentInfo", "info", "app"];
+        let name = name_in(&first, &members, "io.modelcontextprotocol/serverInfo");
+        // Some put all of how they were built there.
+        facts.name = name.chars().take(NAME).collect();
         if family == Family::Lsp && options.open.is_none() {
             facts.document = Document::for_server(&first, options.language.as_deref());
         }
@@ -313,7 +308,7 @@ impl Facts {
         patience: Duration,
     ) -> Result<Session, Unreached> {
         let link = target.start().map_err(|error| Unreached::Start(error.to_string()))?;
-        Ok(Session::new(link, Wire::new(self.dialect.clone()), patience))
+        Ok(Session::new(link, Wire::new(self.dialect.clone()), patience, None))
     }
 
     fn perform_opening(&self, session: &mut Session) -> Result<(), Unreached> {

@@ -2,11 +2,10 @@
 
 use std::time::Instant;
 
-use crate::check::{Clause, Level};
+use crate::check::{Check, Clause, Level};
 use crate::known::Known;
 use crate::report::{Outcome, Transcript, Verdict};
-use crate::stop::Fault;
-use crate::stop::Stop;
+use crate::stop::{Fault, Stop};
 
 /// A check is run so often at most.
 const RUNS: usize = 3;
@@ -90,40 +89,36 @@ fn told(mut runs: Vec<Once>) -> Once {
     runs.pop().expect("a check is run at least once")
 }
 
-/// A check as it stands in reports.
-pub(crate) struct Told {
-    pub(crate) id: &'static str,
-    pub(crate) title: &'static str,
-    /// The clause of the protocol that asks for it, if there is one.
-    pub(crate) clause: Option<&'static Clause>,
-}
-
-impl Told {
-    /// Runs the check until its verdict is certain: a failure is one if two of three runs agree, and what was missed is looked
-    /// for twice more. `run` gets the number of runs before it.
-    pub(crate) fn outcome(self, known: &Known, mut run: impl FnMut(usize) -> Once) -> Outcome {
-        let begun = Instant::now();
-        let mut made = vec![run(0)];
-        while made.len() < RUNS && !is_certain(&made) {
-            made.push(run(made.len()));
-        }
-        let runs = made.iter().map(|run| run.verdict.clone()).collect();
-        let last = told(made);
-        let Self { id, title, clause } = self;
-        Outcome {
-            id,
-            title,
-            level: clause.map_or(Level::Information, |clause| clause.level),
-            clause: clause.map_or("", |clause| clause.text),
-            source: clause.map_or("", |clause| clause.source),
-            known: known.of(id),
-            is_unclear: last.is_missed,
-            verdict: last.verdict,
-            runs,
-            took: begun.elapsed(),
-            transcript: last.transcript,
-            stderr: last.stderr,
-        }
+/// Runs a check, for which the protocol may have a clause, until its verdict is certain.
+///
+/// A failure is one if two of three runs agree, and what was missed is looked for twice more. `run` gets the number of runs
+/// before it.
+pub(crate) fn outcome<N, S, R>(
+    check: &Check<N, S, R>,
+    clause: Option<&'static Clause>,
+    known: &Known,
+    mut run: impl FnMut(usize) -> Once,
+) -> Outcome {
+    let begun = Instant::now();
+    let mut made = vec![run(0)];
+    while made.len() < RUNS && !is_certain(&made) {
+        made.push(run(made.len()));
+    }
+    let runs = made.iter().map(|run| run.verdict.clone()).collect();
+    let last = told(made);
+    Outcome {
+        id: check.id,
+        title: check.title,
+        level: clause.map_or(Level::Information, |clause| clause.level),
+        clause: clause.map_or("", |clause| clause.text),
+        source: clause.map_or("", |clause| clause.source),
+        known: known.of(check.id),
+        is_unclear: last.is_missed,
+        verdict: last.verdict,
+        runs,
+        took: begun.elapsed(),
+        transcript: last.transcript,
+        stderr: last.stderr,
     }
 }
 

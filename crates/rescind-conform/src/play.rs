@@ -109,20 +109,13 @@ pub(crate) struct Play<'a> {
     next_id: u64,
     version: u64,
     slow_ms: u64,
-    pub(crate) patience: Duration,
 }
 
 /// The time in which a response comes that is owed when all others are there, on a machine that is not late.
 const LATE: Duration = Duration::from_secs(2);
 
 impl<'a> Play<'a> {
-    pub(crate) fn new(
-        session: Session,
-        facts: &'a Facts,
-        seed: u64,
-        slow_ms: u64,
-        patience: Duration,
-    ) -> Self {
+    pub(crate) fn new(session: Session, facts: &'a Facts, seed: u64, slow_ms: u64) -> Self {
         let mut rng = Rng::with_seed(seed);
         let next_id = rng.u64(1000..100_000);
         Self {
@@ -150,7 +143,6 @@ impl<'a> Play<'a> {
             next_id,
             version: 10,
             slow_ms,
-            patience,
         }
     }
 
@@ -441,7 +433,7 @@ impl<'a> Play<'a> {
                 Stop::Missed(format!("{subject} was still answering what was asked before {what}"))
             }
             Waited::TimedOut | Waited::Talking => {
-                Stop::Stuck(format!("{} s passed without {what}", self.patience.as_secs()))
+                Stop::Stuck(format!("{} s passed without {what}", self.session.patience.as_secs()))
             }
             Waited::Late => Stop::Missed(format!("{TOO_LATE} before {what}")),
         })
@@ -573,11 +565,11 @@ impl<'a> Play<'a> {
         if waited != Waited::Ended {
             return Err(Stop::Stuck(format!(
                 "its output has not ended {} s after its input",
-                self.patience.as_secs()
+                self.session.patience.as_secs()
             )));
         }
         let child = self.session.child();
-        self.ended = child.map_or(Some(true), |child| child.ends(self.patience));
+        self.ended = child.map_or(Some(true), |child| child.ends(self.session.patience));
         Ok(())
     }
 }

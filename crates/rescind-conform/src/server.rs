@@ -146,7 +146,7 @@ impl Server<'_> {
         };
         let session = open().or_else(|_| open())?;
         let seed = case_seed(self.options.suite.seed, check.id);
-        Ok(Play::new(session, facts, seed, slow_ms, patience))
+        Ok(Play::new(session, facts, seed, slow_ms))
     }
 
     /// Does the steps, and judges what came of them.

@@ -10,7 +10,6 @@ use protocol_core::{Config, Envelope, Event, InputBuffer, StreamConnection, Time
 
 use crate::client::serve::Serving;
 use crate::family::Request;
-use crate::options::ClientOptions;
 use crate::patience::{More, Patience};
 use crate::stopped::Delays;
 use crate::target::{Child, Link, Told};
@@ -71,7 +70,8 @@ pub(crate) struct Session {
     judge: StreamConnection<()>,
     input: InputBuffer,
     begun: Instant,
-    patience: Duration,
+    /// The time that is waited for what has to come.
+    pub(crate) patience: Duration,
     bytes: usize,
     /// The ids that the runner has given to requests of its own.
     pub(crate) named: HashSet<String>,
@@ -89,20 +89,15 @@ pub(crate) struct Session {
 }
 
 impl Session {
-    /// With a server.
-    pub(crate) fn new(link: Link, wire: Wire, patience: Duration) -> Self {
-        let config = Config::client(wire.dialect.clone());
-        Self { answers: true, ..Self::judged(config, link, wire, patience) }
-    }
-
-    /// With a client, whose server we are.
-    pub(crate) fn with_client(link: Link, wire: Wire, options: &ClientOptions) -> Self {
-        let config = Config::server(wire.dialect.clone());
-        let serving = Some(Serving::new(options.clone()));
-        Self { serving, ..Self::judged(config, link, wire, options.suite.patience) }
-    }
-
-    fn judged(mut config: Config, link: Link, wire: Wire, patience: Duration) -> Self {
+    /// With a server, or with a client that we are `serving`.
+    pub(crate) fn new(
+        link: Link,
+        wire: Wire,
+        patience: Duration,
+        serving: Option<Serving>,
+    ) -> Self {
+        let side = if serving.is_some() { Config::server } else { Config::client };
+        let mut config = side(wire.dialect.clone());
         config.dialect.framing = wire.framing();
         // What the server may ask at the same time is no matter of these checks.
         config.limits.requests = 1 << 20;
@@ -119,8 +114,8 @@ impl Session {
             number: 0,
             opened: 0,
             measured: 0,
-            answers: false,
-            serving: None,
+            answers: serving.is_none(),
+            serving,
             has_ended: false,
         }
     }
@@ -502,7 +497,7 @@ mod tests {
     fn a_notification_is_json_in_every_envelope() {
         for dialect in [Dialect::JSON_RPC, Dialect::ABP, Dialect::DAP] {
             let (_far, link) = Link::pair().unwrap();
-            let mut session = Session::new(link, Wire::new(dialect), Duration::ZERO);
+            let mut session = Session::new(link, Wire::new(dialect), Duration::ZERO, None);
             session.notify(&Request::new("hello", json!({})));
             let What::Sent(message) = &session.record[0].what else { panic!("it is sent") };
             serde_json::from_str::<serde_json::Value>(message).expect(message);

@@ -246,12 +246,6 @@ impl Wire {
         }
     }
 
-    /// Returns the response to an agent's request for permission in a turn that was stopped.
-    pub(crate) fn cancelled_outcome(&self, id: &str) -> String {
-        let answer = json!({ "result": { "outcome": { "outcome": "cancelled" } } });
-        self.respond(id, "", &answer, "")
-    }
-
     /// Returns our answer to a request of the server's. `own` is the number of the answer, if the protocol has
     /// one.
     pub(crate) fn answer(&self, id: &str, method: &str, message: &[u8], own: &str) -> String {

@@ -6,6 +6,7 @@ use std::time::Duration;
 use protocol_core::{Dialect, ResponseRule};
 use serde_json::{Value, json};
 
+use super::serve::Serving;
 use crate::facts::{Facts, Slow};
 use crate::family::{Family, Request};
 use crate::options::ClientOptions;
@@ -117,7 +118,8 @@ impl ClientFacts {
     ) -> Result<Session, Unreached> {
         let link = target.start().map_err(|error| Unreached::Start(error.to_string()))?;
         let wire = Wire::to_client(self.common.dialect.clone());
-        Ok(Session::with_client(link, wire, options))
+        let serving = Some(Serving::new(options.clone()));
+        Ok(Session::new(link, wire, options.suite.patience, serving))
     }
 
     /// In one line, for reports.

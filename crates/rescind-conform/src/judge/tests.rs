@@ -30,8 +30,8 @@ pub(super) fn any_broken(dialect: &str, rules: &[Rule], record: &str) -> Option<
     let dialect = Dialect::named(dialect).expect("there is such a dialect");
     let facts = Facts::unknown(dialect.clone());
     let link = Link::new(std::io::empty(), std::io::sink(), None);
-    let session = Session::new(link, Wire::new(dialect), Duration::ZERO);
-    let mut play = Play::new(session, &facts, 1, 1, Duration::ZERO);
+    let session = Session::new(link, Wire::new(dialect), Duration::ZERO, None);
+    let mut play = Play::new(session, &facts, 1, 1);
     for entry in record.split(';') {
         add(&mut play, entry.trim());
     }

@@ -39,7 +39,7 @@ impl Play<'_> {
         let made = self.made(name)?.clone();
         let Some(witness) = &self.facts.witness else { return Ok(()) };
         let params = put(&witness.params, &[("$TOKEN", json!(made.token))]);
-        let deadline = Instant::now() + self.patience + Duration::from_millis(self.slow_ms);
+        let deadline = Instant::now() + self.session.patience + Duration::from_millis(self.slow_ms);
         let mut went_on = false;
         loop {
             let asks = self.make(Id::Fresh).id;

@@ -192,8 +192,9 @@ impl Play<'_> {
         self.session.answers = true;
         self.held_until = self.session.record.len();
         let asked = self.session.asked_of_us();
+        let cancelled = json!({ "result": { "outcome": { "outcome": "cancelled" } } });
         let answers: Vec<String> =
-            asked.map(|id| self.session.wire.cancelled_outcome(id)).collect();
+            asked.map(|id| self.session.wire.respond(id, "", &cancelled, "")).collect();
         self.write(answers, false);
     }
 }
@@ -210,9 +211,8 @@ pub(crate) fn find_work(
     }
     for work in works {
         let trial = Facts { work: Some(work), ..facts.for_work() };
-        let (patience, seed) = (options.suite.patience, options.suite.seed);
-        let session = trial.open(target, patience)?;
-        let mut play = Play::new(session, &trial, seed, options.slow_ms, patience);
+        let session = trial.open(target, options.suite.patience)?;
+        let mut play = Play::new(session, &trial, options.suite.seed, options.slow_ms);
         let begins = play.perform(&[Step::Send(&[Item::Work('a')]), Step::WorkStarted('a')]);
         // It need not end what nobody waits for any more.
         let stopped = play.perform(&[Step::Send(&[Item::Stop('a')])]);

@@ -9,7 +9,7 @@ use super::{case_seed, hash, in_order};
 use crate::check::{Check, Need};
 use crate::facts::{Facts, Slow};
 use crate::family::Request;
-use crate::once::{Once, Told};
+use crate::once::{self, Once};
 use crate::options::{Options, Suite};
 use crate::report::Verdict::{self, NotApplicable, NotExercised, Pass};
 use crate::server::Server;
@@ -108,8 +108,9 @@ fn the_checks_to_run_are_named_by_themselves_or_by_their_group() {
 #[test]
 fn outcomes_are_told_in_the_order_of_the_table() {
     let make = |number: &u64| {
-        let told = Told { id: "cancel/late", title: "", clause: None };
-        let mut outcome = told.outcome(&crate::Known::default(), |_| Once::without(Pass));
+        let check = <Check>::BASE.named("cancel/late", "");
+        let passes = |_| Once::without(Pass);
+        let mut outcome = once::outcome(&check, None, &crate::Known::default(), passes);
         outcome.stderr = number.to_string();
         outcome
     };

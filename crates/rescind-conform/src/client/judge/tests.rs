@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::check::Rule;
 use crate::client::facts::ClientFacts;
 use crate::client::reply::Asked;
-use crate::client::serve::Held;
+use crate::client::serve::{Held, Serving};
 use crate::judge::judge;
 use crate::options::ClientOptions;
 use crate::play::{Made, Next, Play};
@@ -25,12 +25,12 @@ use crate::wire::Wire;
 /// `crowd 7` one without a name, `next 7` a next request, `cancel 7` our cancel; `result 7` and `error 7 -32603`
 /// are answers of the client; and what begins with a brace is what the client says.
 fn broken(dialect: &str, rule: Rule, record: &str) -> Option<String> {
-    let mut options = ClientOptions::new(Dialect::named(dialect).expect("there is such a dialect"));
-    options.suite.patience = Duration::ZERO;
+    let options = ClientOptions::new(Dialect::named(dialect).expect("there is such a dialect"));
     let facts = ClientFacts::unknown(&options);
     let link = Link::new(std::io::empty(), std::io::sink(), None);
-    let session = Session::with_client(link, Wire::to_client(options.dialect.clone()), &options);
-    let mut play = Play::with_client(session, &facts, 1, 1, Duration::ZERO);
+    let wire = Wire::to_client(options.dialect.clone());
+    let session = Session::new(link, wire, Duration::ZERO, Some(Serving::new(options)));
+    let mut play = Play::with_client(session, &facts, 1, 1);
     for entry in record.split(';') {
         add(&mut play, entry.trim());
     }
