@@ -422,7 +422,7 @@ impl Facts {
             Outcome::Result(result) if result["isError"] != true => {}
             refused => return Err(format!("it is answered with {refused}")),
         }
-        let has_progress = session.progress_of(&progress).next().is_some();
+        let has_progress = session.reports_of(&json!(progress)).next().is_some();
         let meanwhile = session.answered_at(&quick);
         let reads_on = meanwhile.is_some_and(|meanwhile| meanwhile < at);
         let least = Duration::from_millis(ms) / 2;

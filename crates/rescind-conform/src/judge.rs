@@ -367,7 +367,8 @@ fn counted_once(play: &Play<'_>, id: &str, what: &str) -> Result<(), Fault> {
 fn no_progress_after(play: &Play<'_>, made: &Made) -> Result<(), Fault> {
     let cancelled_at = made.cancelled_at.unwrap_or(0);
     let read_at = play.read_at(cancelled_at).ok_or("no request after the cancel was answered")?;
-    match play.session.progress_of(&made.token).filter(|at| *at > read_at).count() {
+    let token = Value::from(&*made.token);
+    match play.session.reports_of(&token).filter(|(at, _)| *at > read_at).count() {
         0 => in_time(play, made),
         count => broken(format!(
             "after the cancel of {made} was read there is progress of it, {count} times"

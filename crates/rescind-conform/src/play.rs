@@ -480,8 +480,9 @@ impl<'a> Play<'a> {
     fn wait_until_started(&mut self, name: Name) -> Result<(), Stop> {
         let made = self.made(name)?.clone();
         if self.facts.slow.as_ref().is_some_and(|slow| slow.has_progress) {
+            let token = json!(made.token);
             let begun = |session: &Session| {
-                session.progress_of(&made.token).next().is_some() || session.is_answered(&made.id)
+                session.reports_of(&token).next().is_some() || session.is_answered(&made.id)
             };
             self.wait("progress", begun)?;
         } else {

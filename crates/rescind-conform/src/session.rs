@@ -152,10 +152,7 @@ impl Session {
         let params = json!({ "cwd": std::env::temp_dir(), "mcpServers": [] });
         let request = Request::new("session/new", params);
         let (id, _) = self.ask(&format!("session-{}", self.opened), &request);
-        match self.answers_to(&id).next()? {
-            (_, Outcome::Result(result)) => result["sessionId"].as_str().map(str::to_owned),
-            _ => None,
-        }
+        self.result_of(&id)?["sessionId"].as_str().map(str::to_owned)
     }
 
     /// The number of our next message, where messages have numbers.
@@ -401,6 +398,14 @@ impl Session {
         })
     }
 
+    /// Returns the first answer under an id if that is a result.
+    pub(crate) fn result_of<'a>(&'a self, id: &'a str) -> Option<&'a Value> {
+        match self.answers_to(id).next()? {
+            (_, Outcome::Result(result)) => Some(result),
+            _ => None,
+        }
+    }
+
     /// Returns the place of the first answer under an id.
     pub(crate) fn answered_at(&self, id: &str) -> Option<usize> {
         self.answers_to(id).next().map(|(at, _)| at)
@@ -415,14 +420,6 @@ impl Session {
         self.is_answered(id) || self.cancels().next().is_some()
     }
 
-    /// Returns the places in the record with progress under a token.
-    pub(crate) fn progress_of<'a>(&'a self, token: &'a str) -> impl Iterator<Item = usize> + 'a {
-        self.heard().filter_map(move |(at, heard)| match heard {
-            Heard::Progress { token: theirs } if *theirs == *token => Some(at),
-            _ => None,
-        })
-    }
-
     /// Returns the messages that the server wrote and that are heard as this, with their places in the record.
     pub(crate) fn messages<'a>(
         &'a self,
@@ -430,7 +427,7 @@ impl Session {
     ) -> impl Iterator<Item = (usize, Value)> + 'a {
         self.record.iter().enumerate().filter_map(move |(at, entry)| match &entry.what {
             What::Got { message, heard } if is_one(heard) => {
-                Some((at, serde_json::from_slice(message).ok()?))
+                Some((at, serde_json::from_slice(message).unwrap_or_default()))
             }
             _ => None,
         })

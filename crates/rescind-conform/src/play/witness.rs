@@ -8,7 +8,6 @@ use super::Play;
 use crate::check::{Id, Name, WorkEnd};
 use crate::family::put;
 use crate::stop::Stop;
-use crate::wire::Outcome;
 
 /// The time after which a witness that knows no end yet is asked again.
 const AGAIN: Duration = Duration::from_millis(50);
@@ -46,8 +45,7 @@ impl Play<'_> {
             let message = self.session.wire.request(&asks, &witness.method, &params, "");
             self.session.send(&[message], false);
             self.wait_for_response(&asks, &format!("a response of the witness to {asks}"))?;
-            let outcome = self.session.answers_to(&asks).next().map(|(_, outcome)| outcome);
-            let Some(Outcome::Result(result)) = outcome else {
+            let Some(result) = self.session.result_of(&asks) else {
                 return Err(Stop::NotExercised("the witness responds with an error".into()));
             };
             if let Some(end) = told(result) {

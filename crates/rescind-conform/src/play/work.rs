@@ -15,7 +15,6 @@ use crate::session::{Session, Waited};
 use crate::stop::Stop;
 use crate::target::{Target, Unreached};
 use crate::tools;
-use crate::wire::Outcome;
 
 /// The time after which stopped work is compared with other work.
 const STOPPED: Duration = Duration::from_secs(2);
@@ -141,10 +140,8 @@ impl Play<'_> {
     /// Waits until a call has become a task, and asks for the result, whose response ends it.
     fn begun_as_task(&mut self, name: Name, call: &str) -> Result<bool, Stop> {
         self.wait_for_response(call, "a response that names the task")?;
-        let task = match self.session.answers_to(call).next() {
-            Some((_, Outcome::Result(result))) => result["task"]["taskId"].clone(),
-            _ => return Ok(false),
-        };
+        let Some(result) = self.session.result_of(call) else { return Ok(false) };
+        let task = result["task"]["taskId"].clone();
         let made = self.name(name, Id::Fresh);
         let params = json!({ "taskId": task });
         let message = self.session.wire.request(&made.id, "tasks/result", &params, "");

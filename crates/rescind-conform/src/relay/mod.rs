@@ -148,9 +148,7 @@ impl Runner<'_> {
     fn bench(&self) -> Result<Bench, Unreached> {
         let start = |why| unreached(format!("the relay can't be started: {why}"), String::new());
         let ends = self.relay.start().map_err(start)?;
-        let opened =
-            Bench::open(ends, self.protocols.clone(), &self.opening, self.options.suite.patience);
-        opened.map_err(|(why, stderr)| unreached(why, stderr))
+        Bench::open(ends, self.protocols.clone(), &self.opening, self.options.suite.patience)
     }
 
     /// Finds out which requests are passed on, and whose.
