@@ -1,6 +1,6 @@
 //! The server after its cancels.
 
-use super::base::*;
+use super::*;
 
 /// The checks in their order.
 pub(super) const AFTER: &[Check] = &[

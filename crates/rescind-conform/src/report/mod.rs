@@ -1,6 +1,5 @@
 //! Reports of a run, for people and for programs.
 
-mod badge;
 mod json;
 mod junit;
 mod transcript;
