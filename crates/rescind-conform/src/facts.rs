@@ -1,5 +1,6 @@
 //! The facts about a server that its checks need, and the runs that find them out.
 
+use std::mem;
 use std::time::{Duration, Instant};
 
 use protocol_core::{CancelRule, Dialect, MessageOrder};
@@ -24,16 +25,13 @@ pub(crate) struct Facts {
     pub(crate) document: Option<Document>,
     /// A request that it answers at once.
     pub(crate) quick: Request,
-    pub(crate) slow: Option<Slow>,
-    /// The reason why there is none.
-    pub(crate) no_slow: String,
+    /// A request that takes its time, or the reason why none is known.
+    pub(crate) slow: Result<Slow, String>,
     pub(crate) reverse: Option<Request>,
     /// A request whose result tells how the work of another ended.
     pub(crate) witness: Option<Request>,
-    /// The request that begins work that can be stopped.
-    pub(crate) work: Option<Request>,
-    /// The reason why there is none.
-    pub(crate) no_work: String,
+    /// The request that begins work that can be stopped, or the reason why none is known.
+    pub(crate) work: Result<Request, String>,
     /// Whether it declares that its tools have tasks, and that these can be cancelled.
     pub(crate) stops_tasks: bool,
     /// Whether it is a process of its own.
@@ -116,7 +114,7 @@ impl Facts {
     fn fit_document(&mut self, target: &dyn Target, options: &Options) -> Result<(), Unreached> {
         let most = Duration::from_millis(options.slow_ms);
         for _ in 0..FITTINGS {
-            let (Some(document), Some(slow)) = (&self.document, &self.slow) else { break };
+            let (Some(document), Ok(slow)) = (&self.document, &self.slow) else { break };
             let hundredths = match slow.undelayed {
                 time if time > most => most.as_millis() * 100 / time.as_millis(),
                 time if time < most / LEAST => LONGER,
@@ -124,12 +122,13 @@ impl Facts {
             };
             let fitted = document.scaled(usize::try_from(hundredths).unwrap_or(100));
             let (request, reads_on) = (slow.request.clone(), slow.reads_on);
-            let last = (self.document.replace(fitted), self.slow.take());
+            let measured = mem::replace(&mut self.slow, Err(NO_SLOW.into()));
+            let last = (self.document.replace(fitted), measured);
             self.try_all(target, vec![request], options)?;
             match &mut self.slow {
                 // What was seen once of a server is known of it, whatever the length of its document.
-                Some(slow) => slow.reads_on |= reads_on,
-                None => {
+                Ok(slow) => slow.reads_on |= reads_on,
+                Err(_) => {
                     // It was too much for the server.
                     (self.document, self.slow) = last;
                     break;
@@ -142,7 +141,7 @@ impl Facts {
     /// Those of a server whose document takes it so many times as long.
     pub(crate) fn longer(&self, times: u8) -> Self {
         let mut facts = self.clone();
-        if let (Some(document), Some(slow)) = (&mut facts.document, &mut facts.slow) {
+        if let (Some(document), Ok(slow)) = (&mut facts.document, &mut facts.slow) {
             *document = document.scaled(usize::from(times) * 100);
             let times = u32::from(times);
             (slow.natural, slow.undelayed) = (slow.natural * times, slow.undelayed * times);
@@ -163,19 +162,18 @@ impl Facts {
             let mut all = (1..=LATE + 1)
                 .map(|times| self.measure(&mut session, &candidate, options.slow_ms * times));
             let measured = all.find(|it| !is_late(it)).unwrap_or_else(|| Err(TOO_LATE.into()));
-            match measured {
-                Ok(slow) if self.slow.as_ref().is_none_or(|best| slow.is_better_than(best)) => {
-                    self.slow = Some(slow);
+            match (measured, &self.slow) {
+                (Ok(slow), Ok(best)) if !slow.is_better_than(best) => {}
+                (Ok(slow), _) => self.slow = Ok(slow),
+                (Err(why), Err(_)) if why == TOO_LATE => self.slow = Err(why),
+                (Err(why), Err(known)) if options.slow.is_some() && known == NO_SLOW => {
+                    self.slow = Err(format!("the request of --slow takes no time: {why}"));
                 }
-                Err(why) if why == TOO_LATE => self.no_slow = why,
-                Err(why) if options.slow.is_some() && self.no_slow == NO_SLOW => {
-                    self.no_slow = format!("the request of --slow takes no time: {why}");
-                }
-                Ok(_) | Err(_) => {}
+                (Err(_), _) => {}
             }
             // Without a list, the first request that takes its time will do.
             let is_enough = |slow: &Slow| slow.has_progress || !self.family().is_mcp();
-            if self.slow.as_ref().is_some_and(is_enough) {
+            if self.slow.as_ref().is_ok_and(is_enough) {
                 break;
             }
         }
@@ -255,12 +253,10 @@ impl Facts {
             opening: vec![],
             document: None,
             quick: Request::new("", json!({})),
-            slow: None,
-            no_slow: NO_SLOW.into(),
+            slow: Err(NO_SLOW.into()),
             reverse: None,
             witness: None,
-            work: None,
-            no_work: NO_WORK.into(),
+            work: Err(NO_WORK.into()),
             stops_tasks: false,
             is_process: false,
             name: String::new(),
@@ -270,8 +266,8 @@ impl Facts {
     /// Returns what many checks need and is not known, if there is such a thing.
     pub(crate) fn lacks(&self) -> Option<String> {
         let has_cancels = self.dialect.cancel != CancelRule::Local;
-        (self.slow.is_none() && has_cancels && self.family() != Family::Erlmcp)
-            .then(|| self.no_slow.clone())
+        let needs_slow = has_cancels && self.family() != Family::Erlmcp;
+        self.slow.as_ref().err().filter(|_| needs_slow).cloned()
     }
 
     pub(crate) fn family(&self) -> Family {
@@ -448,7 +444,7 @@ impl Facts {
 
     /// In one line, for reports.
     pub(crate) fn describe(&self) -> Value {
-        let slow = self.slow.as_ref().map(|slow| {
+        let slow = self.slow.as_ref().ok().map(|slow| {
             json!({
                 "method": slow.request.method,
                 "params": slow.request.params,

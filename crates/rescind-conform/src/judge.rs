@@ -255,7 +255,7 @@ fn ended(play: &Play<'_>, made: &Made) -> Result<(), Fault> {
 
 /// As [`in_time`], but a server that does one thing after the other is always done first.
 fn in_time_if_it_reads_on(play: &Play<'_>, made: &Made) -> Result<(), Fault> {
-    let reads_on = play.facts.slow.as_ref().is_some_and(|slow| slow.reads_on);
+    let reads_on = play.facts.slow.as_ref().is_ok_and(|slow| slow.reads_on);
     if reads_on { in_time(play, made) } else { Ok(()) }
 }
 

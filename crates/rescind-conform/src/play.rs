@@ -236,13 +236,13 @@ impl<'a> Play<'a> {
     fn slow(&mut self, made: &Made, ms: u64) -> Vec<String> {
         let facts = self.facts;
         self.version += 1;
-        let change = facts.slow.as_ref().and(facts.change(&self.session, self.version));
+        let change = facts.slow.as_ref().ok().and(facts.change(&self.session, self.version));
         change.into_iter().chain([self.slow_unchanged(made, ms)]).collect()
     }
 
     /// The same about a document that has not changed since: what is known of it already.
     fn slow_unchanged(&mut self, made: &Made, ms: u64) -> String {
-        let Some(slow) = &self.facts.slow else { return self.quick(made) };
+        let Ok(slow) = &self.facts.slow else { return self.quick(made) };
         let mut params = slow.request.lasting(ms);
         if slow.request.is_in_session() {
             let session = self.sessions.pop().or_else(|| self.session.open_session());
@@ -281,7 +281,7 @@ impl<'a> Play<'a> {
 
     /// Opens as many sessions as so many slow requests need, so that nothing is between these on the wire.
     fn open_sessions(&mut self, count: usize) {
-        let is_needed = self.facts.slow.as_ref().is_some_and(|slow| slow.request.is_in_session());
+        let is_needed = self.facts.slow.as_ref().is_ok_and(|slow| slow.request.is_in_session());
         while is_needed && self.sessions.len() < count {
             let Some(session) = self.session.open_session() else { return };
             self.sessions.push(session);
@@ -479,7 +479,7 @@ impl<'a> Play<'a> {
 
     fn wait_until_started(&mut self, name: Name) -> Result<(), Stop> {
         let made = self.made(name)?.clone();
-        if self.facts.slow.as_ref().is_some_and(|slow| slow.has_progress) {
+        if self.facts.slow.as_ref().is_ok_and(|slow| slow.has_progress) {
             let token = json!(made.token);
             let begun = |session: &Session| {
                 session.reports_of(&token).next().is_some() || session.is_answered(&made.id)

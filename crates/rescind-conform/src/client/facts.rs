@@ -55,15 +55,18 @@ pub(super) enum Ended {
 impl ClientFacts {
     /// Of a client that was not met yet.
     pub(super) fn unknown(options: &ClientOptions) -> Self {
-        let slow = options.ask.clone().map(|request| Slow {
-            request,
-            natural: Duration::ZERO,
-            undelayed: Duration::ZERO,
-            has_progress: false,
-            reads_on: false,
-        });
+        let mut common = Facts::unknown(options.dialect.clone());
+        if let Some(request) = options.ask.clone() {
+            common.slow = Ok(Slow {
+                request,
+                natural: Duration::ZERO,
+                undelayed: Duration::ZERO,
+                has_progress: false,
+                reads_on: false,
+            });
+        }
         let mut facts = Self {
-            common: Facts { slow, ..Facts::unknown(options.dialect.clone()) },
+            common,
             method: String::new(),
             answers: false,
             declares: true,

@@ -106,7 +106,7 @@ impl Play<'_> {
                 self.write(vec![cancel], false);
             }
         }
-        if self.facts.slow.as_ref().is_some_and(|slow| !slow.reads_on) {
+        if self.facts.slow.as_ref().is_ok_and(|slow| !slow.reads_on) {
             // It may do one after the other, and answers the next request when it has done all.
             let each = natural.max(Duration::from_secs(ms.div_ceil(1000)));
             let all = each.saturating_mul(u32::try_from(self.crowd.len()).unwrap_or(u32::MAX));
@@ -154,7 +154,7 @@ impl Play<'_> {
     }
 
     pub(super) fn compare(&mut self) -> Result<(), Stop> {
-        if self.facts.slow.as_ref().is_some_and(|slow| slow.reads_on) {
+        if self.facts.slow.as_ref().is_ok_and(|slow| slow.reads_on) {
             let why = "the server works on several requests at the same time";
             return Err(Stop::NotExercised(why.into()));
         }

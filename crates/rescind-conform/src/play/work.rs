@@ -24,7 +24,7 @@ const OTHER: Name = '~';
 impl Play<'_> {
     /// Opens the sessions that these messages name, so that nothing is between these on the wire.
     pub(super) fn open_for_work(&mut self, items: &[Item]) -> Result<(), Stop> {
-        let has_sessions = self.facts.work.as_ref().is_some_and(Request::is_in_session);
+        let has_sessions = self.facts.work.as_ref().is_ok_and(Request::is_in_session);
         for item in items.iter().filter(|_| has_sessions) {
             let (Item::Work(name) | Item::WorkAfter(_, name) | Item::Stop(name)) = *item else {
                 continue;
@@ -41,7 +41,7 @@ impl Play<'_> {
     /// Returns the messages that begin work, in the session of `before` where work is in one.
     pub(super) fn begin(&mut self, name: Name, before: Name, at: usize) -> Vec<String> {
         let facts = self.facts;
-        let Some(work) = &facts.work else { return vec![] };
+        let Ok(work) = &facts.work else { return vec![] };
         self.version += 1;
         let change = facts.change(&self.session, self.version);
         let made = self.name(name, Id::Fresh);
@@ -204,10 +204,10 @@ pub(crate) fn find_work(
 ) -> Result<(), Unreached> {
     let works = candidates(facts, target, options)?;
     if works.is_empty() && facts.has_tasks() {
-        facts.no_work = "no tool has tasks that can be cancelled".into();
+        facts.work = Err("no tool has tasks that can be cancelled".into());
     }
     for work in works {
-        let trial = Facts { work: Some(work), ..facts.for_work() };
+        let trial = Facts { work: Ok(work), ..facts.for_work() };
         let session = trial.open(target, options.suite.patience)?;
         let mut play = Play::new(session, &trial, options.suite.seed, options.slow_ms);
         let begins = play.perform(&[Step::Send(&[Item::Work('a')]), Step::WorkStarted('a')]);
@@ -218,7 +218,7 @@ pub(crate) fn find_work(
                 facts.work = trial.work;
                 return Ok(());
             }
-            Err(stop) => facts.no_work = stop.why(),
+            Err(stop) => facts.work = Err(stop.why()),
         }
     }
     Ok(())

@@ -35,9 +35,9 @@ fn said(need: Need, dialect: &str, known: impl FnOnce(&mut Facts)) -> Verdict {
 }
 
 /// A request that takes its time, with progress or not, while others are answered or not.
-fn slow(has_progress: bool, reads_on: bool) -> Option<Slow> {
+fn slow(has_progress: bool, reads_on: bool) -> Result<Slow, String> {
     let request = Request::new("work", json!({}));
-    Some(Slow {
+    Ok(Slow {
         request,
         natural: Duration::from_secs(1),
         undelayed: Duration::from_secs(1),
