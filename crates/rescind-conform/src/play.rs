@@ -16,6 +16,7 @@ use crate::family::{Family, Opening, SESSION, put};
 use crate::run::Run;
 use crate::session::{Session, Waited};
 use crate::stop::{Stop, TOO_LATE};
+use crate::target::in_brackets;
 
 mod capacity;
 mod crowd;
@@ -425,7 +426,8 @@ impl<'a> Play<'a> {
                 "{subject} has ended before {what}, as it does when nothing is wrong"
             )),
             Waited::Ended if self.client.is_some() => {
-                Stop::Ended(format!("{subject} ended before {what}{}", self.status_in_brackets()))
+                let status = self.status().map_or_else(String::new, in_brackets);
+                Stop::Ended(format!("{subject} ended before {what}{status}"))
             }
             Waited::Ended => Stop::Ended(format!("{subject} ended before {what}")),
             // It is slow, or the machine is: that is no evidence of anything.

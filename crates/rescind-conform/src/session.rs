@@ -11,7 +11,7 @@ use protocol_core::{Config, Envelope, Event, InputBuffer, StreamConnection, Time
 use crate::client::serve::Serving;
 use crate::family::Request;
 use crate::patience::{More, Patience};
-use crate::stopped::Delays;
+use crate::stopped::{self, Delays};
 use crate::target::{Child, Link, Told};
 use crate::wire::{CREATE, Heard, Outcome, Wire};
 
@@ -179,7 +179,7 @@ impl Session {
         let write = |until_written| drop(input.send(Told { bytes, until_written }));
         match child {
             Some(child) if in_one_read => {
-                let stopped = child.while_stopped(|| {
+                let stopped = stopped::while_stopped(child.id(), || {
                     let (until_written, written) = channel();
                     write(Some(until_written));
                     // The end of the channel; what does not fit into the pipe is written later.
@@ -230,8 +230,7 @@ impl Session {
             }
             let talks = before.1 != self.bytes;
             // On a busy machine what works at a low priority may not get any time for long.
-            let works =
-                talks || before.0 != self.busy() || self.child().is_some_and(Child::is_runnable);
+            let works = talks || before.0 != self.busy() || self.is_runnable();
             match (works, patience.more(self.delays())) {
                 (true, More::Wait(more)) => next = more,
                 (true, More::Over) if talks => return Waited::Talking,
@@ -250,7 +249,7 @@ impl Session {
         let (delays, busy) = (self.delays(), self.busy());
         let waited = self.wait_for(patience, &mut until);
         let was_late = || delays.grown(&self.delays()) > patience / 8;
-        let is_at_work = || self.child().is_some_and(Child::is_runnable) || busy != self.busy();
+        let is_at_work = || self.is_runnable() || busy != self.busy();
         match waited {
             Waited::TimedOut if was_late() && is_at_work() => Waited::Late,
             other => other,
@@ -264,7 +263,11 @@ impl Session {
 
     /// Returns the time that its processes have used so far, where that is known.
     pub(crate) fn busy(&self) -> Option<u64> {
-        self.child().map(Child::busy)
+        self.child().map(Child::id).map(stopped::busy)
+    }
+
+    fn is_runnable(&self) -> bool {
+        self.child().map(Child::id).is_some_and(stopped::is_runnable)
     }
 
     /// As [`wait`](Self::wait), no longer than this.

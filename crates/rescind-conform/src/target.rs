@@ -248,24 +248,8 @@ impl Gate {
 pub struct Child(pub(crate) Owner);
 
 impl Child {
-    /// Does something while the process and all it started are stopped, so that what is written meanwhile
-    /// waits for it in one read. Whether they were.
-    pub(crate) fn while_stopped(&self, does: impl FnOnce()) -> bool {
-        stopped::while_stopped(self.id(), does)
-    }
-
-    /// Returns the processor time that its group has used, as far as that is known.
-    pub(crate) fn busy(&self) -> u64 {
-        stopped::busy(self.id())
-    }
-
     pub(crate) fn id(&self) -> u32 {
         self.process().id()
-    }
-
-    /// Whether it waits for a processor, where that is known.
-    pub(crate) fn is_runnable(&self) -> bool {
-        stopped::is_runnable(self.id())
     }
 
     pub(crate) fn process(&self) -> &Process {

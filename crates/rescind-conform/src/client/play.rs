@@ -9,7 +9,6 @@ use crate::check::Reply;
 use crate::play::Play;
 use crate::session::{Session, Waited};
 use crate::stop::Stop;
-use crate::target::in_brackets;
 
 impl<'a> Play<'a> {
     /// With a client.
@@ -65,11 +64,6 @@ impl<'a> Play<'a> {
         }
         let took = facts.cancels.unwrap_or_default();
         self.session.wait_for(took * 2 + Duration::from_millis(200), &mut |_| false);
-    }
-
-    /// Returns the exit status of the client in brackets, if it is a process.
-    pub(crate) fn status_in_brackets(&self) -> String {
-        self.status().map_or_else(String::new, in_brackets)
     }
 
     /// Returns the status of the process, if it is one.

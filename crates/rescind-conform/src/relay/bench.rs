@@ -15,7 +15,7 @@ use super::work::Work;
 use crate::family::Opening;
 use crate::patience::{More, Patience};
 use crate::report::{Line, Transcript, Way};
-use crate::stopped::Delays;
+use crate::stopped::{self, Delays};
 use crate::target::{Child, Link, Told, Unreached};
 use crate::wire::Wire;
 
@@ -329,7 +329,7 @@ impl Bench {
     }
 
     fn busy(&self) -> Option<u64> {
-        self.child.as_ref().map(Child::busy)
+        self.child.as_ref().map(Child::id).map(stopped::busy)
     }
 
     /// The last of what the relay wrote to its standard error.
