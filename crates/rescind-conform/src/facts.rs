@@ -308,12 +308,12 @@ impl Facts {
     }
 
     fn perform_opening(&self, session: &mut Session) -> Result<(), Unreached> {
-        for (number, step) in self.opening.iter().enumerate() {
+        for step in &self.opening {
             if !step.is_request {
                 session.notify(&step.message);
                 continue;
             }
-            let (id, waited) = session.ask(&format!("open-{}", number + 1), &step.message);
+            let (id, waited) = session.ask("open", &step.message);
             let mut answers = session.answers_to(&id);
             let refused = answers.any(|(_, outcome)| matches!(outcome, Outcome::Error { .. }));
             let how = match waited {
@@ -337,8 +337,8 @@ impl Facts {
     /// A request that is answered, whatever the answer.
     fn find_quick(&self, session: &mut Session, options: &Options) -> Result<Request, Unreached> {
         let own = self.document.as_ref().map(Document::quick);
-        for (number, request) in self.family().quick().into_iter().chain(own).enumerate() {
-            if session.ask(&format!("quick-{number}"), &request).1 == Waited::Done {
+        for request in self.family().quick().into_iter().chain(own) {
+            if session.ask("quick", &request).1 == Waited::Done {
                 return Ok(request);
             }
         }
@@ -395,8 +395,8 @@ impl Facts {
     ) -> Result<Slow, String> {
         session.measured += 1;
         let round = session.measured;
-        let slow = session.id(&format!("slow-{round}"));
-        let quick = session.id(&format!("meanwhile-{round}"));
+        let slow = session.id("slow");
+        let quick = session.id("meanwhile");
         let progress = format!("progress-{round}");
         let mut messages = Vec::new();
         messages.extend(self.change(session, 1 + round));

@@ -75,8 +75,6 @@ pub(crate) struct Session {
     pub(crate) named: HashSet<String>,
     /// The number of our last message, where messages have numbers.
     number: u64,
-    /// The number of sessions of the Agent Client Protocol that were asked for.
-    opened: usize,
     /// The number of measurements.
     pub(crate) measured: u64,
     /// Whether the server's own requests are answered.
@@ -110,7 +108,6 @@ impl Session {
             bytes: 0,
             named: HashSet::new(),
             number: 0,
-            opened: 0,
             measured: 0,
             answers: serving.is_none(),
             serving,
@@ -130,7 +127,8 @@ impl Session {
 
     /// An id for a request that is no check's, by what it is for.
     pub(crate) fn id(&mut self, name: &str) -> String {
-        let id = self.next_number().unwrap_or_else(|| format!("\"{name}\""));
+        let number = self.named.len() + 1;
+        let id = self.next_number().unwrap_or_else(|| format!("\"{name}-{number}\""));
         self.named.insert(id.clone());
         id
     }
@@ -146,10 +144,9 @@ impl Session {
 
     /// Opens a session of the Agent Client Protocol, and returns its id. Returns `None` if it is refused.
     pub(crate) fn open_session(&mut self) -> Option<String> {
-        self.opened += 1;
         let params = json!({ "cwd": std::env::temp_dir(), "mcpServers": [] });
         let request = Request::new("session/new", params);
-        let (id, _) = self.ask(&format!("session-{}", self.opened), &request);
+        let (id, _) = self.ask("session", &request);
         self.result_of(&id)?["sessionId"].as_str().map(str::to_owned)
     }
 

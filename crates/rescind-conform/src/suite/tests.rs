@@ -20,16 +20,9 @@ fn said(need: Need, dialect: &str, known: impl FnOnce(&mut Facts)) -> Verdict {
     let dialect = Dialect::named(dialect).expect("there is such a dialect");
     let mut facts = Facts::unknown(dialect.clone());
     known(&mut facts);
-    let (options, needs) = (Options::new(dialect), [need]);
-    let check = Check {
-        id: "cancel/late",
-        title: "",
-        clauses: IN_TWO_PROTOCOLS,
-        needs: Box::leak(Box::new(needs)),
-        steps: &[],
-        rules: &[],
-        witness: "",
-    };
+    let options = Options::new(dialect);
+    let needs = Box::leak(Box::new([need]));
+    let check = <Check>::BASE.named("cancel/late", "").clauses(IN_TWO_PROTOCOLS).needs(needs);
     let server = Server { target: &Absent, options: &options, facts };
     options.suite.outcome(&server, &check).verdict
 }
