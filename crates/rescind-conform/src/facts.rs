@@ -14,7 +14,7 @@ use crate::session::{Session, Waited};
 use crate::stop::TOO_LATE;
 use crate::target::{Target, Unreached};
 use crate::tools;
-use crate::wire::{Heard, Outcome, Wire};
+use crate::wire::{Outcome, Wire};
 
 /// The facts about a server.
 #[derive(Clone, Debug)]
@@ -66,6 +66,9 @@ impl Slow {
         } else {
             self.natural
         }
+    }
+    fn is_better_than(&self, other: &Self) -> bool {
+        (self.has_progress, self.reads_on) > (other.has_progress, other.reads_on)
     }
 }
 
@@ -220,8 +223,8 @@ impl Facts {
         let (reverse, witness) = (options.reverse.clone(), options.witness.clone());
         let mut facts = Self { opening, reverse, witness, ..Self::unknown(dialect) };
         let session = facts.open(target, patience)?;
-        let first = session.heard().find_map(|(_, heard)| match heard {
-            Heard::Answer { outcome: Outcome::Result(result), .. } => Some(result.clone()),
+        let first = session.all_answers().find_map(|(.., outcome)| match outcome {
+            Outcome::Result(result) => Some(result.clone()),
             _ => None,
         });
         let first = first.unwrap_or_default();
@@ -461,10 +464,4 @@ impl Facts {
 fn revision(of: &Dialect, version: &str) -> Option<Dialect> {
     let transport = if of.name.ends_with("-http") { "-http" } else { "" };
     Dialect::named(&format!("mcp-{version}{transport}"))
-}
-
-impl Slow {
-    fn is_better_than(&self, other: &Self) -> bool {
-        (self.has_progress, self.reads_on) > (other.has_progress, other.reads_on)
-    }
 }

@@ -229,11 +229,9 @@ fn nothing_under(play: &Play<'_>, id: &str) -> Result<(), Fault> {
 
 /// In these places of the record no answer is to anything but a request.
 fn stray(play: &Play<'_>, is_place: impl Fn(usize) -> bool) -> Result<(), Fault> {
-    let stray = play.session.heard().find_map(|(at, heard)| match heard {
-        Heard::Answer { id, outcome } if is_place(at) && !is_ours(play, id) => Some((id, outcome)),
-        _ => None,
-    });
-    none(stray, |(id, outcome)| {
+    let mut all = play.session.all_answers();
+    let stray = all.find(|(at, id, _)| is_place(*at) && !is_ours(play, id));
+    none(stray, |(_, id, outcome)| {
         format!("under id {id}, of no request, there is an answer: {outcome}")
     })
 }
@@ -330,10 +328,8 @@ fn is_part(result: &Value, all: &Value) -> bool {
 /// Of all that were made, cancelled or not: none twice, and those once that have to be.
 fn all_ended(play: &Play<'_>) -> Result<(), Fault> {
     let mut counts = std::collections::HashMap::new();
-    for (_, heard) in play.session.heard() {
-        if let Heard::Answer { id, .. } = heard {
-            *counts.entry(id.as_str()).or_insert(0_usize) += 1;
-        }
+    for (_, id, _) in play.session.all_answers() {
+        *counts.entry(id).or_insert(0_usize) += 1;
     }
     for made in play.crowd.iter().chain(play.named.values()) {
         let is_owed = play.wants_answers() || made.cancelled_at.is_none();

@@ -27,23 +27,17 @@ impl Once {
 
     /// A run in which the steps `stopped` short, or did not, and something was `broken`, or nothing.
     pub(crate) fn of(stopped: Option<Stop>, fault: Option<Fault>) -> Self {
-        let is_broken = matches!(fault, Some(Fault::Broken(_)));
-        let is_missed = match &stopped {
-            Some(Stop::Missed(_)) => true,
-            Some(Stop::Stuck(_)) => !is_broken,
-            Some(Stop::NotExercised(_) | Stop::Ended(_)) => false,
-            None => matches!(fault, Some(Fault::Unclear(_))),
-        };
-        let verdict = match (stopped, fault) {
-            (Some(Stop::NotExercised(why) | Stop::Missed(why)), _) => Verdict::NotExercised { why },
-            (Some(Stop::Ended(why)), _) => Verdict::Fail { why },
-            (Some(Stop::Stuck(why)), _) if is_broken => Verdict::Fail { why },
+        let (verdict, is_missed) = match (stopped, fault) {
+            (Some(Stop::NotExercised(why)), _) => (Verdict::NotExercised { why }, false),
+            (Some(Stop::Missed(why)), _) => (Verdict::NotExercised { why }, true),
+            (Some(Stop::Ended(why)), _)
+            | (Some(Stop::Stuck(why)), Some(Fault::Broken(_)))
+            | (None, Some(Fault::Broken(why))) => (Verdict::Fail { why }, false),
             // Nothing wrong was seen of what was not done: that is no pass.
             (Some(Stop::Stuck(why)), _) | (None, Some(Fault::Unclear(why))) => {
-                Verdict::NotExercised { why }
+                (Verdict::NotExercised { why }, true)
             }
-            (None, Some(Fault::Broken(why))) => Verdict::Fail { why },
-            (None, None) => Verdict::Pass,
+            (None, None) => (Verdict::Pass, false),
         };
         Self { is_missed, ..Self::without(verdict) }
     }

@@ -385,15 +385,21 @@ impl Session {
         self.link.child.as_ref().map(Child::stderr).unwrap_or_default()
     }
 
+    /// Returns every answer, with its place in the record and its id.
+    pub(crate) fn all_answers(&self) -> impl Iterator<Item = (usize, &str, &Outcome)> {
+        self.heard().filter_map(|(at, heard)| match heard {
+            Heard::Answer { id, outcome } => Some((at, id.as_str(), outcome)),
+            _ => None,
+        })
+    }
+
     /// The answers under an id, with their places in the record.
     pub(crate) fn answers_to<'a>(
         &'a self,
         id: &'a str,
     ) -> impl Iterator<Item = (usize, &'a Outcome)> {
-        self.heard().filter_map(move |(at, heard)| match heard {
-            Heard::Answer { id: theirs, outcome } if theirs == id => Some((at, outcome)),
-            _ => None,
-        })
+        let theirs = self.all_answers().filter(move |(_, theirs, _)| *theirs == id);
+        theirs.map(|(at, _, outcome)| (at, outcome))
     }
 
     /// Returns the first answer under an id if that is a result.

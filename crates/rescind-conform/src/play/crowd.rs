@@ -7,7 +7,6 @@ use super::Play;
 use crate::check::{Id, Item, Rule};
 use crate::judge::{FREED, judge};
 use crate::stop::{Stop, TOO_LATE};
-use crate::wire::Heard;
 
 /// The parts of its time after which `Step::AnyMoment` cancels a request, in hundredths.
 const MOMENTS: [u32; 7] = [0, 25, 50, 75, 88, 94, 110];
@@ -75,10 +74,8 @@ impl Play<'_> {
         self.next()?;
         let mut looked = 0;
         self.wait("an answer to all of them", |session| {
-            for (_, heard) in session.heard().filter(|(at, _)| *at >= looked) {
-                if let Heard::Answer { id, .. } = heard {
-                    left.remove(id);
-                }
+            for (_, id, _) in session.all_answers().filter(|(at, ..)| *at >= looked) {
+                left.remove(id);
             }
             looked = session.record.len();
             left.is_empty()
