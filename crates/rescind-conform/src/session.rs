@@ -15,6 +15,8 @@ use crate::stopped::{self, Delays};
 use crate::target::{Child, Link, Told};
 use crate::wire::{CREATE, Heard, Outcome, Wire};
 
+mod client;
+
 /// A server that says more than this in one check is not listened to any longer.
 const RECORD_BYTES: usize = 64 << 20;
 

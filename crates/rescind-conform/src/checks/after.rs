@@ -1,6 +1,6 @@
 //! The server after its cancels.
 
-use super::*;
+use super::base::*;
 
 /// The checks in their order.
 pub(super) const AFTER: &[Check] = &[

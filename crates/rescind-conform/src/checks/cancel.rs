@@ -1,6 +1,6 @@
 //! Cancels: the request that one ends, and the others that it leaves alone.
 
-use super::*;
+use super::base::*;
 
 /// A slow request that is cancelled, and ends as the protocol wants.
 const fn ended(id: &'static str, title: &'static str) -> Check {

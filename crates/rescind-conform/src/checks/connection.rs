@@ -1,6 +1,6 @@
 //! Ids, requests of the server's own, and the connection as a whole.
 
-use super::*;
+use super::base::*;
 
 /// In their order.
 pub(super) const CONNECTION: &[Check] = &[

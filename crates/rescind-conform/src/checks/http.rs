@@ -1,6 +1,6 @@
 //! Checks of response streams over HTTP. Nothing arrives on a closed stream, so a witness tells what became of the work.
 
-use super::*;
+use super::base::*;
 
 const KNOWN_END: Step = All(&[Natural('t'), Tells('t', WorkEnd::Finished)]);
 /// A request that is cancelled by its protocol's way.

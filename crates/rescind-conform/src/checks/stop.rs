@@ -1,6 +1,6 @@
 //! Whether the stop of work is honoured, and stops nothing else: of turns, of tasks and of progress.
 
-use super::*;
+use super::base::*;
 
 const AGENTS: &[Family] = &[Acp, AcpDraft];
 const TURN: Source =

@@ -1,6 +1,6 @@
 //! Whether work that was cancelled ends, and what many cancels do.
 
-use super::*;
+use super::base::*;
 
 const BEFORE_B: Rule = Honoured { cancelled: 'a', before: 'b' };
 /// The response to the quick request shows that the cancel before it was read.
