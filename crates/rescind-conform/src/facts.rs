@@ -10,6 +10,7 @@ use crate::check::Need;
 use crate::document::Document;
 use crate::family::{Family, NEWEST_MCP, Opening, Request, SESSION, name_in, put};
 use crate::options::Options;
+use crate::report::json::milliseconds;
 use crate::session::{Session, Waited};
 use crate::stop::TOO_LATE;
 use crate::target::{Target, Unreached};
@@ -451,7 +452,7 @@ impl Facts {
             json!({
                 "method": slow.request.method,
                 "params": slow.request.params,
-                "natural_ms": u64::try_from(slow.natural.as_millis()).unwrap_or(u64::MAX),
+                "natural_ms": milliseconds(slow.natural),
                 "progress": slow.has_progress,
                 "reads_on": slow.reads_on,
             })

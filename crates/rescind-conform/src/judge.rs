@@ -276,17 +276,15 @@ fn says_it_ended(play: &Play<'_>, outcome: &Outcome) -> bool {
 
 fn honoured(play: &Play<'_>, cancelled: Name, before: Name) -> Result<(), Fault> {
     let (cancelled, before) = (made(play, cancelled)?, made(play, before)?);
-    let first = |made: &Made| {
-        play.session.answers_to(&made.id).next().map(|(at, outcome)| (at, outcome.clone()))
-    };
-    match (first(cancelled), first(before)) {
-        (Some((_, outcome)), _) if says_it_ended(play, &outcome) => Ok(()),
+    let answer = play.session.answers_to(&cancelled.id).next();
+    match (answer, play.session.answers_to(&before.id).next()) {
+        (Some((_, outcome)), _) if says_it_ended(play, outcome) => Ok(()),
         (Some((_, outcome @ Outcome::Error { .. })), _) => broken(format!(
             "{cancelled} is answered with {outcome}, which does not say that it was cancelled: whether the work was stopped can't be told (no protocol makes that a MUST)"
         )),
         // Both take as long as the document does, and either may be first; a part is a part.
         (Some((_, Outcome::Result(part))), Some((_, Outcome::Result(all))))
-            if play.facts.document.is_some() && is_part(&part, &all) =>
+            if play.facts.document.is_some() && is_part(part, all) =>
         {
             Ok(())
         }

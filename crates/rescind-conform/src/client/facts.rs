@@ -10,6 +10,7 @@ use super::serve::Serving;
 use crate::facts::{Facts, Slow};
 use crate::family::{Family, Request};
 use crate::options::ClientOptions;
+use crate::report::json::milliseconds;
 use crate::session::Session;
 use crate::target::{Target, Unreached};
 use crate::wire::Wire;
@@ -132,7 +133,7 @@ impl ClientFacts {
             "dialect": self.common.dialect.name,
             "held": self.method,
             "answers": self.answers,
-            "cancels_after_ms": self.cancels.map(|after| u64::try_from(after.as_millis()).unwrap_or(u64::MAX)),
+            "cancels_after_ms": self.cancels.map(milliseconds),
             "ask_takes_time": self.ask_is_slow,
         })
     }

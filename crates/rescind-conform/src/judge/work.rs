@@ -62,17 +62,12 @@ fn is_done(outcome: &Outcome) -> bool {
 
 /// A task that is stopped is cancelled at once, and a stop of what is over, or of nothing, is refused.
 fn stops_answered(play: &Play<'_>, run: &Run) -> Result<(), Fault> {
-    let answer = |id: &str| {
-        let first = play.session.answers_to(id).next();
-        first.map(|(at, outcome)| (at, outcome.clone()))
-    };
-    let all: Vec<_> = run.stops.iter().map(|stop| (stop, answer(&stop.id))).collect();
-    let done = all.iter().filter_map(|(_, answer)| answer.as_ref()).find(|it| is_done(&it.1));
-    let done_at = done.map(|(at, _)| *at);
+    let mut first = run.stops.iter().filter_map(|stop| play.session.answers_to(&stop.id).next());
+    let done_at = first.find(|(_, outcome)| is_done(outcome)).map(|(at, _)| at);
     let ended_at = run.ended_at(&play.session);
     let over_at = done_at.into_iter().chain(ended_at).min().unwrap_or(usize::MAX);
-    for (stop, answer) in &all {
-        let Some((at, outcome)) = answer else {
+    for stop in &run.stops {
+        let Some((at, outcome)) = play.session.answers_to(&stop.id).next() else {
             return broken(format!("tasks/cancel {} is never answered", stop.id));
         };
         let was_over = !stop.is_named || over_at < stop.at;
@@ -80,7 +75,7 @@ fn stops_answered(play: &Play<'_>, run: &Run) -> Result<(), Fault> {
             true => *outcome == REFUSED,
             // Another stop, or the end, may have come first.
             false => {
-                let soon = |end| play.session.between(*at, end) < POLLED;
+                let soon = |end| play.session.between(at, end) < POLLED;
                 let came_late = done_at.is_some() || ended_at.is_some_and(soon);
                 is_done(outcome) || *outcome == REFUSED && came_late
             }

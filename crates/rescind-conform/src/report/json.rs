@@ -59,6 +59,7 @@ impl Outcome {
     }
 }
 
-fn milliseconds(time: std::time::Duration) -> u64 {
+/// Returns whole milliseconds, as reports have them.
+pub(crate) fn milliseconds(time: std::time::Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
