@@ -1,5 +1,6 @@
 //! The facts about a server that its checks need, and the runs that find them out.
 
+use std::mem;
 use std::time::{Duration, Instant};
 
 use protocol_core::{CancelRule, Dialect, MessageOrder};
@@ -7,13 +8,14 @@ use serde_json::{Value, json};
 
 use crate::check::Need;
 use crate::document::Document;
-use crate::family::{Family, NEWEST_MCP, Opening, Request, SESSION, put};
+use crate::family::{Family, NEWEST_MCP, Opening, Request, SESSION, name_in, put};
 use crate::options::Options;
+use crate::report::json::milliseconds;
 use crate::session::{Session, Waited};
 use crate::stop::TOO_LATE;
 use crate::target::{Target, Unreached};
 use crate::tools;
-use crate::wire::{Heard, Outcome, Wire};
+use crate::wire::{Outcome, Wire};
 
 /// The facts about a server.
 #[derive(Clone, Debug)]
@@ -24,16 +26,13 @@ pub(crate) struct Facts {
     pub(crate) document: Option<Document>,
     /// A request that it answers at once.
     pub(crate) quick: Request,
-    pub(crate) slow: Option<Slow>,
-    /// The reason why there is none.
-    pub(crate) no_slow: String,
+    /// A request that takes its time, or the reason why none is known.
+    pub(crate) slow: Result<Slow, String>,
     pub(crate) reverse: Option<Request>,
     /// A request whose result tells how the work of another ended.
     pub(crate) witness: Option<Request>,
-    /// The request that begins work that can be stopped.
-    pub(crate) work: Option<Request>,
-    /// The reason why there is none.
-    pub(crate) no_work: String,
+    /// The request that begins work that can be stopped, or the reason why none is known.
+    pub(crate) work: Result<Request, String>,
     /// Whether it declares that its tools have tasks, and that these can be cancelled.
     pub(crate) stops_tasks: bool,
     /// Whether it is a process of its own.
@@ -68,6 +67,9 @@ impl Slow {
         } else {
             self.natural
         }
+    }
+    fn is_better_than(&self, other: &Self) -> bool {
+        (self.has_progress, self.reads_on) > (other.has_progress, other.reads_on)
     }
 }
 
@@ -116,7 +118,7 @@ impl Facts {
     fn fit_document(&mut self, target: &dyn Target, options: &Options) -> Result<(), Unreached> {
         let most = Duration::from_millis(options.slow_ms);
         for _ in 0..FITTINGS {
-            let (Some(document), Some(slow)) = (&self.document, &self.slow) else { break };
+            let (Some(document), Ok(slow)) = (&self.document, &self.slow) else { break };
             let hundredths = match slow.undelayed {
                 time if time > most => most.as_millis() * 100 / time.as_millis(),
                 time if time < most / LEAST => LONGER,
@@ -124,12 +126,13 @@ impl Facts {
             };
             let fitted = document.scaled(usize::try_from(hundredths).unwrap_or(100));
             let (request, reads_on) = (slow.request.clone(), slow.reads_on);
-            let last = (self.document.replace(fitted), self.slow.take());
+            let measured = mem::replace(&mut self.slow, Err(NO_SLOW.into()));
+            let last = (self.document.replace(fitted), measured);
             self.try_all(target, vec![request], options)?;
             match &mut self.slow {
                 // What was seen once of a server is known of it, whatever the length of its document.
-                Some(slow) => slow.reads_on |= reads_on,
-                None => {
+                Ok(slow) => slow.reads_on |= reads_on,
+                Err(_) => {
                     // It was too much for the server.
                     (self.document, self.slow) = last;
                     break;
@@ -142,7 +145,7 @@ impl Facts {
     /// Those of a server whose document takes it so many times as long.
     pub(crate) fn longer(&self, times: u8) -> Self {
         let mut facts = self.clone();
-        if let (Some(document), Some(slow)) = (&mut facts.document, &mut facts.slow) {
+        if let (Some(document), Ok(slow)) = (&mut facts.document, &mut facts.slow) {
             *document = document.scaled(usize::from(times) * 100);
             let times = u32::from(times);
             (slow.natural, slow.undelayed) = (slow.natural * times, slow.undelayed * times);
@@ -163,19 +166,18 @@ impl Facts {
             let mut all = (1..=LATE + 1)
                 .map(|times| self.measure(&mut session, &candidate, options.slow_ms * times));
             let measured = all.find(|it| !is_late(it)).unwrap_or_else(|| Err(TOO_LATE.into()));
-            match measured {
-                Ok(slow) if self.slow.as_ref().is_none_or(|best| slow.is_better_than(best)) => {
-                    self.slow = Some(slow);
+            match (measured, &self.slow) {
+                (Ok(slow), Ok(best)) if !slow.is_better_than(best) => {}
+                (Ok(slow), _) => self.slow = Ok(slow),
+                (Err(why), Err(_)) if why == TOO_LATE => self.slow = Err(why),
+                (Err(why), Err(known)) if options.slow.is_some() && known == NO_SLOW => {
+                    self.slow = Err(format!("the request of --slow takes no time: {why}"));
                 }
-                Err(why) if why == TOO_LATE => self.no_slow = why,
-                Err(why) if options.slow.is_some() && self.no_slow == NO_SLOW => {
-                    self.no_slow = format!("the request of --slow takes no time: {why}");
-                }
-                Ok(_) | Err(_) => {}
+                (Err(_), _) => {}
             }
             // Without a list, the first request that takes its time will do.
             let is_enough = |slow: &Slow| slow.has_progress || !self.family().is_mcp();
-            if self.slow.as_ref().is_some_and(is_enough) {
+            if self.slow.as_ref().is_ok_and(is_enough) {
                 break;
             }
         }
@@ -222,8 +224,8 @@ impl Facts {
         let (reverse, witness) = (options.reverse.clone(), options.witness.clone());
         let mut facts = Self { opening, reverse, witness, ..Self::unknown(dialect) };
         let session = facts.open(target, patience)?;
-        let first = session.heard().find_map(|(_, heard)| match heard {
-            Heard::Answer { outcome: Outcome::Result(result), .. } => Some(result.clone()),
+        let first = session.all_answers().find_map(|(.., outcome)| match outcome {
+            Outcome::Result(result) => Some(result.clone()),
             _ => None,
         });
         let first = first.unwrap_or_default();
@@ -238,15 +240,10 @@ impl Facts {
         let tasks = &first["capabilities"]["tasks"];
         facts.stops_tasks =
             tasks["cancel"].is_object() && tasks["requests"]["tools"]["call"].is_object();
-        let said =
-            ["serverInfo", "agentInfo", "info", "app"].iter().find_map(|member| first.get(member));
-        let said = said.or_else(|| first["_meta"].get("io.modelcontextprotocol/serverInfo"));
-        if let Some(said) = said {
-            let part = |name: &str| said[name].as_str().unwrap_or_default().to_owned();
-            facts.name = format!("{} {}", part("name"), part("version")).trim().to_owned();
-            // Some put all of how they were built there.
-            facts.name = facts.name.chars().take(NAME).collect();
-        }
+        let members = ["serverInfo", "agentInfo", "info", "app"];
+        let name = name_in(&first, &members, "io.modelcontextprotocol/serverInfo");
+        // Some put all of how they were built there.
+        facts.name = name.chars().take(NAME).collect();
         if family == Family::Lsp && options.open.is_none() {
             facts.document = Document::for_server(&first, options.language.as_deref());
         }
@@ -260,12 +257,10 @@ impl Facts {
             opening: vec![],
             document: None,
             quick: Request::new("", json!({})),
-            slow: None,
-            no_slow: NO_SLOW.into(),
+            slow: Err(NO_SLOW.into()),
             reverse: None,
             witness: None,
-            work: None,
-            no_work: NO_WORK.into(),
+            work: Err(NO_WORK.into()),
             stops_tasks: false,
             is_process: false,
             name: String::new(),
@@ -275,8 +270,8 @@ impl Facts {
     /// Returns what many checks need and is not known, if there is such a thing.
     pub(crate) fn lacks(&self) -> Option<String> {
         let has_cancels = self.dialect.cancel != CancelRule::Local;
-        (self.slow.is_none() && has_cancels && self.family() != Family::Erlmcp)
-            .then(|| self.no_slow.clone())
+        let needs_slow = has_cancels && self.family() != Family::Erlmcp;
+        self.slow.as_ref().err().filter(|_| needs_slow).cloned()
     }
 
     pub(crate) fn family(&self) -> Family {
@@ -313,16 +308,16 @@ impl Facts {
         patience: Duration,
     ) -> Result<Session, Unreached> {
         let link = target.start().map_err(|error| Unreached::Start(error.to_string()))?;
-        Ok(Session::new(link, Wire::new(self.dialect.clone()), patience))
+        Ok(Session::new(link, Wire::new(self.dialect.clone()), patience, None))
     }
 
     fn perform_opening(&self, session: &mut Session) -> Result<(), Unreached> {
-        for (number, step) in self.opening.iter().enumerate() {
+        for step in &self.opening {
             if !step.is_request {
                 session.notify(&step.message);
                 continue;
             }
-            let (id, waited) = session.ask(&format!("open-{}", number + 1), &step.message);
+            let (id, waited) = session.ask("open", &step.message);
             let mut answers = session.answers_to(&id);
             let refused = answers.any(|(_, outcome)| matches!(outcome, Outcome::Error { .. }));
             let how = match waited {
@@ -346,8 +341,8 @@ impl Facts {
     /// A request that is answered, whatever the answer.
     fn find_quick(&self, session: &mut Session, options: &Options) -> Result<Request, Unreached> {
         let own = self.document.as_ref().map(Document::quick);
-        for (number, request) in self.family().quick().into_iter().chain(own).enumerate() {
-            if session.ask(&format!("quick-{number}"), &request).1 == Waited::Done {
+        for request in self.family().quick().into_iter().chain(own) {
+            if session.ask("quick", &request).1 == Waited::Done {
                 return Ok(request);
             }
         }
@@ -404,8 +399,8 @@ impl Facts {
     ) -> Result<Slow, String> {
         session.measured += 1;
         let round = session.measured;
-        let slow = session.id(&format!("slow-{round}"));
-        let quick = session.id(&format!("meanwhile-{round}"));
+        let slow = session.id("slow");
+        let quick = session.id("meanwhile");
         let progress = format!("progress-{round}");
         let mut messages = Vec::new();
         messages.extend(self.change(session, 1 + round));
@@ -427,7 +422,7 @@ impl Facts {
             Outcome::Result(result) if result["isError"] != true => {}
             refused => return Err(format!("it is answered with {refused}")),
         }
-        let has_progress = session.progress_of(&progress).next().is_some();
+        let has_progress = session.reports_of(&json!(progress)).next().is_some();
         let meanwhile = session.answered_at(&quick);
         let reads_on = meanwhile.is_some_and(|meanwhile| meanwhile < at);
         let least = Duration::from_millis(ms) / 2;
@@ -453,11 +448,11 @@ impl Facts {
 
     /// In one line, for reports.
     pub(crate) fn describe(&self) -> Value {
-        let slow = self.slow.as_ref().map(|slow| {
+        let slow = self.slow.as_ref().ok().map(|slow| {
             json!({
                 "method": slow.request.method,
                 "params": slow.request.params,
-                "natural_ms": u64::try_from(slow.natural.as_millis()).unwrap_or(u64::MAX),
+                "natural_ms": milliseconds(slow.natural),
                 "progress": slow.has_progress,
                 "reads_on": slow.reads_on,
             })
@@ -470,10 +465,4 @@ impl Facts {
 fn revision(of: &Dialect, version: &str) -> Option<Dialect> {
     let transport = if of.name.ends_with("-http") { "-http" } else { "" };
     Dialect::named(&format!("mcp-{version}{transport}"))
-}
-
-impl Slow {
-    fn is_better_than(&self, other: &Self) -> bool {
-        (self.has_progress, self.reads_on) > (other.has_progress, other.reads_on)
-    }
 }

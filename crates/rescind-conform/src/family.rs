@@ -209,6 +209,14 @@ fn program() -> Value {
     json!({ "name": "rescind conform", "version": env!("CARGO_PKG_VERSION") })
 }
 
+/// Returns the name and the version that a peer gives of itself in one of these members, or in this one of `_meta`.
+pub(crate) fn name_in(said: &Value, members: &[&str], of_meta: &str) -> String {
+    let own = members.iter().find_map(|member| said.get(member));
+    let own = own.or_else(|| said["_meta"].get(of_meta));
+    let part = |name| own.and_then(|own| own[name].as_str()).unwrap_or_default();
+    format!("{} {}", part("name"), part("version")).trim().to_owned()
+}
+
 /// A request to make.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Request {
@@ -246,8 +254,10 @@ impl Request {
     /// Returns the same request with times that are texts, for a server that takes no numbers there. Returns `None` if
     /// no text is a time and nothing else.
     pub(crate) fn with_texts(&self) -> Option<Self> {
-        let texts = [("$MS", json!("$MS_TEXT")), ("$S", json!("$S_TEXT"))];
-        let params = put_alone(&self.params, &texts);
+        let params = each_text(&self.params, &|text| match text {
+            "$MS" | "$S" => json!(format!("{text}_TEXT")),
+            other => json!(other),
+        });
         (params != self.params).then(|| Self { params, ..self.clone() })
     }
 
@@ -265,14 +275,6 @@ pub(crate) fn put(value: &Value, values: &[(&str, Value)]) -> Value {
     each_text(value, &|text| match values.iter().find(|(name, _)| *name == text) {
         Some((_, value)) => value.clone(),
         None => json!(put_within(text, values)),
-    })
-}
-
-/// Does the same for texts that are nothing but a placeholder.
-fn put_alone(value: &Value, values: &[(&str, Value)]) -> Value {
-    each_text(value, &|text| match values.iter().find(|(name, _)| *name == text) {
-        Some((_, value)) => value.clone(),
-        None => json!(text),
     })
 }
 

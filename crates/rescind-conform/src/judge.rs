@@ -229,11 +229,9 @@ fn nothing_under(play: &Play<'_>, id: &str) -> Result<(), Fault> {
 
 /// In these places of the record no answer is to anything but a request.
 fn stray(play: &Play<'_>, is_place: impl Fn(usize) -> bool) -> Result<(), Fault> {
-    let stray = play.session.heard().find_map(|(at, heard)| match heard {
-        Heard::Answer { id, outcome } if is_place(at) && !is_ours(play, id) => Some((id, outcome)),
-        _ => None,
-    });
-    none(stray, |(id, outcome)| {
+    let mut all = play.session.all_answers();
+    let stray = all.find(|(at, id, _)| is_place(*at) && !is_ours(play, id));
+    none(stray, |(_, id, outcome)| {
         format!("under id {id}, of no request, there is an answer: {outcome}")
     })
 }
@@ -255,7 +253,7 @@ fn ended(play: &Play<'_>, made: &Made) -> Result<(), Fault> {
 
 /// As [`in_time`], but a server that does one thing after the other is always done first.
 fn in_time_if_it_reads_on(play: &Play<'_>, made: &Made) -> Result<(), Fault> {
-    let reads_on = play.facts.slow.as_ref().is_some_and(|slow| slow.reads_on);
+    let reads_on = play.facts.slow.as_ref().is_ok_and(|slow| slow.reads_on);
     if reads_on { in_time(play, made) } else { Ok(()) }
 }
 
@@ -278,17 +276,15 @@ fn says_it_ended(play: &Play<'_>, outcome: &Outcome) -> bool {
 
 fn honoured(play: &Play<'_>, cancelled: Name, before: Name) -> Result<(), Fault> {
     let (cancelled, before) = (made(play, cancelled)?, made(play, before)?);
-    let first = |made: &Made| {
-        play.session.answers_to(&made.id).next().map(|(at, outcome)| (at, outcome.clone()))
-    };
-    match (first(cancelled), first(before)) {
-        (Some((_, outcome)), _) if says_it_ended(play, &outcome) => Ok(()),
+    let answer = play.session.answers_to(&cancelled.id).next();
+    match (answer, play.session.answers_to(&before.id).next()) {
+        (Some((_, outcome)), _) if says_it_ended(play, outcome) => Ok(()),
         (Some((_, outcome @ Outcome::Error { .. })), _) => broken(format!(
             "{cancelled} is answered with {outcome}, which does not say that it was cancelled: whether the work was stopped can't be told (no protocol makes that a MUST)"
         )),
         // Both take as long as the document does, and either may be first; a part is a part.
         (Some((_, Outcome::Result(part))), Some((_, Outcome::Result(all))))
-            if play.facts.document.is_some() && is_part(&part, &all) =>
+            if play.facts.document.is_some() && is_part(part, all) =>
         {
             Ok(())
         }
@@ -330,10 +326,8 @@ fn is_part(result: &Value, all: &Value) -> bool {
 /// Of all that were made, cancelled or not: none twice, and those once that have to be.
 fn all_ended(play: &Play<'_>) -> Result<(), Fault> {
     let mut counts = std::collections::HashMap::new();
-    for (_, heard) in play.session.heard() {
-        if let Heard::Answer { id, .. } = heard {
-            *counts.entry(id.as_str()).or_insert(0_usize) += 1;
-        }
+    for (_, id, _) in play.session.all_answers() {
+        *counts.entry(id).or_insert(0_usize) += 1;
     }
     for made in play.crowd.iter().chain(play.named.values()) {
         let is_owed = play.wants_answers() || made.cancelled_at.is_none();
@@ -367,7 +361,8 @@ fn counted_once(play: &Play<'_>, id: &str, what: &str) -> Result<(), Fault> {
 fn no_progress_after(play: &Play<'_>, made: &Made) -> Result<(), Fault> {
     let cancelled_at = made.cancelled_at.unwrap_or(0);
     let read_at = play.read_at(cancelled_at).ok_or("no request after the cancel was answered")?;
-    match play.session.progress_of(&made.token).filter(|at| *at > read_at).count() {
+    let token = Value::from(&*made.token);
+    match play.session.reports_of(&token).filter(|(at, _)| *at > read_at).count() {
         0 => in_time(play, made),
         count => broken(format!(
             "after the cancel of {made} was read there is progress of it, {count} times"

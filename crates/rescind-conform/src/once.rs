@@ -2,11 +2,10 @@
 
 use std::time::Instant;
 
-use crate::check::{Clause, Level};
+use crate::check::{Check, Clause, Level};
 use crate::known::Known;
 use crate::report::{Outcome, Transcript, Verdict};
-use crate::stop::Fault;
-use crate::stop::Stop;
+use crate::stop::{Fault, Stop};
 
 /// A check is run so often at most.
 const RUNS: usize = 3;
@@ -28,23 +27,17 @@ impl Once {
 
     /// A run in which the steps `stopped` short, or did not, and something was `broken`, or nothing.
     pub(crate) fn of(stopped: Option<Stop>, fault: Option<Fault>) -> Self {
-        let is_broken = matches!(fault, Some(Fault::Broken(_)));
-        let is_missed = match &stopped {
-            Some(Stop::Missed(_)) => true,
-            Some(Stop::Stuck(_)) => !is_broken,
-            Some(Stop::NotExercised(_) | Stop::Ended(_)) => false,
-            None => matches!(fault, Some(Fault::Unclear(_))),
-        };
-        let verdict = match (stopped, fault) {
-            (Some(Stop::NotExercised(why) | Stop::Missed(why)), _) => Verdict::NotExercised { why },
-            (Some(Stop::Ended(why)), _) => Verdict::Fail { why },
-            (Some(Stop::Stuck(why)), _) if is_broken => Verdict::Fail { why },
+        let (verdict, is_missed) = match (stopped, fault) {
+            (Some(Stop::NotExercised(why)), _) => (Verdict::NotExercised { why }, false),
+            (Some(Stop::Missed(why)), _) => (Verdict::NotExercised { why }, true),
+            (Some(Stop::Ended(why)), _)
+            | (Some(Stop::Stuck(why)), Some(Fault::Broken(_)))
+            | (None, Some(Fault::Broken(why))) => (Verdict::Fail { why }, false),
             // Nothing wrong was seen of what was not done: that is no pass.
             (Some(Stop::Stuck(why)), _) | (None, Some(Fault::Unclear(why))) => {
-                Verdict::NotExercised { why }
+                (Verdict::NotExercised { why }, true)
             }
-            (None, Some(Fault::Broken(why))) => Verdict::Fail { why },
-            (None, None) => Verdict::Pass,
+            (None, None) => (Verdict::Pass, false),
         };
         Self { is_missed, ..Self::without(verdict) }
     }
@@ -90,40 +83,36 @@ fn told(mut runs: Vec<Once>) -> Once {
     runs.pop().expect("a check is run at least once")
 }
 
-/// A check as it stands in reports.
-pub(crate) struct Told {
-    pub(crate) id: &'static str,
-    pub(crate) title: &'static str,
-    /// The clause of the protocol that asks for it, if there is one.
-    pub(crate) clause: Option<&'static Clause>,
-}
-
-impl Told {
-    /// Runs the check until its verdict is certain: a failure is one if two of three runs agree, and what was missed is looked
-    /// for twice more. `run` gets the number of runs before it.
-    pub(crate) fn outcome(self, known: &Known, mut run: impl FnMut(usize) -> Once) -> Outcome {
-        let begun = Instant::now();
-        let mut made = vec![run(0)];
-        while made.len() < RUNS && !is_certain(&made) {
-            made.push(run(made.len()));
-        }
-        let runs = made.iter().map(|run| run.verdict.clone()).collect();
-        let last = told(made);
-        let Self { id, title, clause } = self;
-        Outcome {
-            id,
-            title,
-            level: clause.map_or(Level::Information, |clause| clause.level),
-            clause: clause.map_or("", |clause| clause.text),
-            source: clause.map_or("", |clause| clause.source),
-            known: known.of(id),
-            is_unclear: last.is_missed,
-            verdict: last.verdict,
-            runs,
-            took: begun.elapsed(),
-            transcript: last.transcript,
-            stderr: last.stderr,
-        }
+/// Runs a check, for which the protocol may have a clause, until its verdict is certain.
+///
+/// A failure is one if two of three runs agree, and what was missed is looked for twice more. `run` gets the number of runs
+/// before it.
+pub(crate) fn outcome<N, S, R>(
+    check: &Check<N, S, R>,
+    clause: Option<&'static Clause>,
+    known: &Known,
+    mut run: impl FnMut(usize) -> Once,
+) -> Outcome {
+    let begun = Instant::now();
+    let mut made = vec![run(0)];
+    while made.len() < RUNS && !is_certain(&made) {
+        made.push(run(made.len()));
+    }
+    let runs = made.iter().map(|run| run.verdict.clone()).collect();
+    let last = told(made);
+    Outcome {
+        id: check.id,
+        title: check.title,
+        level: clause.map_or(Level::Information, |clause| clause.level),
+        clause: clause.map_or("", |clause| clause.text),
+        source: clause.map_or("", |clause| clause.source),
+        known: known.of(check.id),
+        is_unclear: last.is_missed,
+        verdict: last.verdict,
+        runs,
+        took: begun.elapsed(),
+        transcript: last.transcript,
+        stderr: last.stderr,
     }
 }
 

@@ -16,6 +16,7 @@ use crate::family::{Family, Opening, SESSION, put};
 use crate::run::Run;
 use crate::session::{Session, Waited};
 use crate::stop::{Stop, TOO_LATE};
+use crate::target::in_brackets;
 
 mod capacity;
 mod crowd;
@@ -109,20 +110,13 @@ pub(crate) struct Play<'a> {
     next_id: u64,
     version: u64,
     slow_ms: u64,
-    pub(crate) patience: Duration,
 }
 
 /// The time in which a response comes that is owed when all others are there, on a machine that is not late.
 const LATE: Duration = Duration::from_secs(2);
 
 impl<'a> Play<'a> {
-    pub(crate) fn new(
-        session: Session,
-        facts: &'a Facts,
-        seed: u64,
-        slow_ms: u64,
-        patience: Duration,
-    ) -> Self {
+    pub(crate) fn new(session: Session, facts: &'a Facts, seed: u64, slow_ms: u64) -> Self {
         let mut rng = Rng::with_seed(seed);
         let next_id = rng.u64(1000..100_000);
         Self {
@@ -150,7 +144,6 @@ impl<'a> Play<'a> {
             next_id,
             version: 10,
             slow_ms,
-            patience,
         }
     }
 
@@ -244,13 +237,13 @@ impl<'a> Play<'a> {
     fn slow(&mut self, made: &Made, ms: u64) -> Vec<String> {
         let facts = self.facts;
         self.version += 1;
-        let change = facts.slow.as_ref().and(facts.change(&self.session, self.version));
+        let change = facts.slow.as_ref().ok().and(facts.change(&self.session, self.version));
         change.into_iter().chain([self.slow_unchanged(made, ms)]).collect()
     }
 
     /// The same about a document that has not changed since: what is known of it already.
     fn slow_unchanged(&mut self, made: &Made, ms: u64) -> String {
-        let Some(slow) = &self.facts.slow else { return self.quick(made) };
+        let Ok(slow) = &self.facts.slow else { return self.quick(made) };
         let mut params = slow.request.lasting(ms);
         if slow.request.is_in_session() {
             let session = self.sessions.pop().or_else(|| self.session.open_session());
@@ -289,7 +282,7 @@ impl<'a> Play<'a> {
 
     /// Opens as many sessions as so many slow requests need, so that nothing is between these on the wire.
     fn open_sessions(&mut self, count: usize) {
-        let is_needed = self.facts.slow.as_ref().is_some_and(|slow| slow.request.is_in_session());
+        let is_needed = self.facts.slow.as_ref().is_ok_and(|slow| slow.request.is_in_session());
         while is_needed && self.sessions.len() < count {
             let Some(session) = self.session.open_session() else { return };
             self.sessions.push(session);
@@ -433,7 +426,8 @@ impl<'a> Play<'a> {
                 "{subject} has ended before {what}, as it does when nothing is wrong"
             )),
             Waited::Ended if self.client.is_some() => {
-                Stop::Ended(format!("{subject} ended before {what}{}", self.status_in_brackets()))
+                let status = self.status().map_or_else(String::new, in_brackets);
+                Stop::Ended(format!("{subject} ended before {what}{status}"))
             }
             Waited::Ended => Stop::Ended(format!("{subject} ended before {what}")),
             // It is slow, or the machine is: that is no evidence of anything.
@@ -441,7 +435,7 @@ impl<'a> Play<'a> {
                 Stop::Missed(format!("{subject} was still answering what was asked before {what}"))
             }
             Waited::TimedOut | Waited::Talking => {
-                Stop::Stuck(format!("{} s passed without {what}", self.patience.as_secs()))
+                Stop::Stuck(format!("{} s passed without {what}", self.session.patience.as_secs()))
             }
             Waited::Late => Stop::Missed(format!("{TOO_LATE} before {what}")),
         })
@@ -487,9 +481,10 @@ impl<'a> Play<'a> {
 
     fn wait_until_started(&mut self, name: Name) -> Result<(), Stop> {
         let made = self.made(name)?.clone();
-        if self.facts.slow.as_ref().is_some_and(|slow| slow.has_progress) {
+        if self.facts.slow.as_ref().is_ok_and(|slow| slow.has_progress) {
+            let token = json!(made.token);
             let begun = |session: &Session| {
-                session.progress_of(&made.token).next().is_some() || session.is_answered(&made.id)
+                session.reports_of(&token).next().is_some() || session.is_answered(&made.id)
             };
             self.wait("progress", begun)?;
         } else {
@@ -573,11 +568,11 @@ impl<'a> Play<'a> {
         if waited != Waited::Ended {
             return Err(Stop::Stuck(format!(
                 "its output has not ended {} s after its input",
-                self.patience.as_secs()
+                self.session.patience.as_secs()
             )));
         }
         let child = self.session.child();
-        self.ended = child.map_or(Some(true), |child| child.ends(self.patience));
+        self.ended = child.map_or(Some(true), |child| child.ends(self.session.patience));
         Ok(())
     }
 }

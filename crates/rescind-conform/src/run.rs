@@ -53,6 +53,11 @@ impl Run {
             .collect()
     }
 
+    /// Returns the place of its end in the record, if it has ended.
+    pub(crate) fn ended_at(&self, session: &Session) -> Option<usize> {
+        self.ends(session).first().map(|(at, _)| *at)
+    }
+
     /// Returns whether it has ended, and its stops that are requests were answered.
     pub(crate) fn is_over(&self, session: &Session) -> bool {
         let is_answered = |stop: &Stopping| stop.id.is_empty() || session.is_answered(&stop.id);

@@ -90,17 +90,17 @@ impl Server<'_> {
     fn misses(&self, check: &Check) -> Option<&str> {
         let slow = self.facts.slow.as_ref();
         check.needs.iter().find_map(|need| match need {
-            Need::Slow if slow.is_none() => Some(self.facts.no_slow.as_str()),
-            Need::Progress if !slow.is_some_and(|slow| slow.has_progress) => {
+            Need::Slow => slow.err().map(String::as_str),
+            Need::Progress if !slow.is_ok_and(|slow| slow.has_progress) => {
                 Some("the request that takes its time reports no progress")
             }
-            Need::ReadsOn if !slow.is_some_and(|slow| slow.reads_on) => {
+            Need::ReadsOn if !slow.is_ok_and(|slow| slow.reads_on) => {
                 Some("the server answers nothing else while it is at work")
             }
             Need::Witness if self.facts.witness.is_none() => {
                 Some("no request is known that tells how the work of another ended (--witness)")
             }
-            Need::Work if self.facts.work.is_none() => Some(&self.facts.no_work),
+            Need::Work => self.facts.work.as_ref().err().map(String::as_str),
             Need::Reverse if self.facts.reverse.is_none() => {
                 Some("no request is known that makes the server ask something (--reverse)")
             }
@@ -146,7 +146,7 @@ impl Server<'_> {
         };
         let session = open().or_else(|_| open())?;
         let seed = case_seed(self.options.suite.seed, check.id);
-        Ok(Play::new(session, facts, seed, slow_ms, patience))
+        Ok(Play::new(session, facts, seed, slow_ms))
     }
 
     /// Does the steps, and judges what came of them.

@@ -10,9 +10,8 @@ use protocol_core::{Config, Envelope, Event, InputBuffer, StreamConnection, Time
 
 use crate::client::serve::Serving;
 use crate::family::Request;
-use crate::options::ClientOptions;
 use crate::patience::{More, Patience};
-use crate::stopped::Delays;
+use crate::stopped::{self, Delays};
 use crate::target::{Child, Link, Told};
 use crate::wire::{CREATE, Heard, Outcome, Wire};
 
@@ -71,14 +70,13 @@ pub(crate) struct Session {
     judge: StreamConnection<()>,
     input: InputBuffer,
     begun: Instant,
-    patience: Duration,
+    /// The time that is waited for what has to come.
+    pub(crate) patience: Duration,
     bytes: usize,
     /// The ids that the runner has given to requests of its own.
     pub(crate) named: HashSet<String>,
     /// The number of our last message, where messages have numbers.
     number: u64,
-    /// The number of sessions of the Agent Client Protocol that were asked for.
-    opened: usize,
     /// The number of measurements.
     pub(crate) measured: u64,
     /// Whether the server's own requests are answered.
@@ -89,20 +87,15 @@ pub(crate) struct Session {
 }
 
 impl Session {
-    /// With a server.
-    pub(crate) fn new(link: Link, wire: Wire, patience: Duration) -> Self {
-        let config = Config::client(wire.dialect.clone());
-        Self { answers: true, ..Self::judged(config, link, wire, patience) }
-    }
-
-    /// With a client, whose server we are.
-    pub(crate) fn with_client(link: Link, wire: Wire, options: &ClientOptions) -> Self {
-        let config = Config::server(wire.dialect.clone());
-        let serving = Some(Serving::new(options.clone()));
-        Self { serving, ..Self::judged(config, link, wire, options.suite.patience) }
-    }
-
-    fn judged(mut config: Config, link: Link, wire: Wire, patience: Duration) -> Self {
+    /// With a server, or with a client that we are `serving`.
+    pub(crate) fn new(
+        link: Link,
+        wire: Wire,
+        patience: Duration,
+        serving: Option<Serving>,
+    ) -> Self {
+        let side = if serving.is_some() { Config::server } else { Config::client };
+        let mut config = side(wire.dialect.clone());
         config.dialect.framing = wire.framing();
         // What the server may ask at the same time is no matter of these checks.
         config.limits.requests = 1 << 20;
@@ -117,10 +110,9 @@ impl Session {
             bytes: 0,
             named: HashSet::new(),
             number: 0,
-            opened: 0,
             measured: 0,
-            answers: false,
-            serving: None,
+            answers: serving.is_none(),
+            serving,
             has_ended: false,
         }
     }
@@ -137,7 +129,8 @@ impl Session {
 
     /// An id for a request that is no check's, by what it is for.
     pub(crate) fn id(&mut self, name: &str) -> String {
-        let id = self.next_number().unwrap_or_else(|| format!("\"{name}\""));
+        let number = self.named.len() + 1;
+        let id = self.next_number().unwrap_or_else(|| format!("\"{name}-{number}\""));
         self.named.insert(id.clone());
         id
     }
@@ -153,14 +146,10 @@ impl Session {
 
     /// Opens a session of the Agent Client Protocol, and returns its id. Returns `None` if it is refused.
     pub(crate) fn open_session(&mut self) -> Option<String> {
-        self.opened += 1;
         let params = json!({ "cwd": std::env::temp_dir(), "mcpServers": [] });
         let request = Request::new("session/new", params);
-        let (id, _) = self.ask(&format!("session-{}", self.opened), &request);
-        match self.answers_to(&id).next()? {
-            (_, Outcome::Result(result)) => result["sessionId"].as_str().map(str::to_owned),
-            _ => None,
-        }
+        let (id, _) = self.ask("session", &request);
+        self.result_of(&id)?["sessionId"].as_str().map(str::to_owned)
     }
 
     /// The number of our next message, where messages have numbers.
@@ -189,7 +178,7 @@ impl Session {
         let write = |until_written| drop(input.send(Told { bytes, until_written }));
         match child {
             Some(child) if in_one_read => {
-                let stopped = child.while_stopped(|| {
+                let stopped = stopped::while_stopped(child.id(), || {
                     let (until_written, written) = channel();
                     write(Some(until_written));
                     // The end of the channel; what does not fit into the pipe is written later.
@@ -240,8 +229,7 @@ impl Session {
             }
             let talks = before.1 != self.bytes;
             // On a busy machine what works at a low priority may not get any time for long.
-            let works =
-                talks || before.0 != self.busy() || self.child().is_some_and(Child::is_runnable);
+            let works = talks || before.0 != self.busy() || self.is_runnable();
             match (works, patience.more(self.delays())) {
                 (true, More::Wait(more)) => next = more,
                 (true, More::Over) if talks => return Waited::Talking,
@@ -260,7 +248,7 @@ impl Session {
         let (delays, busy) = (self.delays(), self.busy());
         let waited = self.wait_for(patience, &mut until);
         let was_late = || delays.grown(&self.delays()) > patience / 8;
-        let is_at_work = || self.child().is_some_and(Child::is_runnable) || busy != self.busy();
+        let is_at_work = || self.is_runnable() || busy != self.busy();
         match waited {
             Waited::TimedOut if was_late() && is_at_work() => Waited::Late,
             other => other,
@@ -274,7 +262,11 @@ impl Session {
 
     /// Returns the time that its processes have used so far, where that is known.
     pub(crate) fn busy(&self) -> Option<u64> {
-        self.child().map(Child::busy)
+        self.child().map(Child::id).map(stopped::busy)
+    }
+
+    fn is_runnable(&self) -> bool {
+        self.child().map(Child::id).is_some_and(stopped::is_runnable)
     }
 
     /// As [`wait`](Self::wait), no longer than this.
@@ -395,15 +387,29 @@ impl Session {
         self.link.child.as_ref().map(Child::stderr).unwrap_or_default()
     }
 
+    /// Returns every answer, with its place in the record and its id.
+    pub(crate) fn all_answers(&self) -> impl Iterator<Item = (usize, &str, &Outcome)> {
+        self.heard().filter_map(|(at, heard)| match heard {
+            Heard::Answer { id, outcome } => Some((at, id.as_str(), outcome)),
+            _ => None,
+        })
+    }
+
     /// The answers under an id, with their places in the record.
     pub(crate) fn answers_to<'a>(
         &'a self,
         id: &'a str,
     ) -> impl Iterator<Item = (usize, &'a Outcome)> {
-        self.heard().filter_map(move |(at, heard)| match heard {
-            Heard::Answer { id: theirs, outcome } if theirs == id => Some((at, outcome)),
+        let theirs = self.all_answers().filter(move |(_, theirs, _)| *theirs == id);
+        theirs.map(|(at, _, outcome)| (at, outcome))
+    }
+
+    /// Returns the first answer under an id if that is a result.
+    pub(crate) fn result_of<'a>(&'a self, id: &'a str) -> Option<&'a Value> {
+        match self.answers_to(id).next()? {
+            (_, Outcome::Result(result)) => Some(result),
             _ => None,
-        })
+        }
     }
 
     /// Returns the place of the first answer under an id.
@@ -420,14 +426,6 @@ impl Session {
         self.is_answered(id) || self.cancels().next().is_some()
     }
 
-    /// Returns the places in the record with progress under a token.
-    pub(crate) fn progress_of<'a>(&'a self, token: &'a str) -> impl Iterator<Item = usize> + 'a {
-        self.heard().filter_map(move |(at, heard)| match heard {
-            Heard::Progress { token: theirs } if *theirs == *token => Some(at),
-            _ => None,
-        })
-    }
-
     /// Returns the messages that the server wrote and that are heard as this, with their places in the record.
     pub(crate) fn messages<'a>(
         &'a self,
@@ -435,7 +433,7 @@ impl Session {
     ) -> impl Iterator<Item = (usize, Value)> + 'a {
         self.record.iter().enumerate().filter_map(move |(at, entry)| match &entry.what {
             What::Got { message, heard } if is_one(heard) => {
-                Some((at, serde_json::from_slice(message).ok()?))
+                Some((at, serde_json::from_slice(message).unwrap_or_default()))
             }
             _ => None,
         })
@@ -502,7 +500,7 @@ mod tests {
     fn a_notification_is_json_in_every_envelope() {
         for dialect in [Dialect::JSON_RPC, Dialect::ABP, Dialect::DAP] {
             let (_far, link) = Link::pair().unwrap();
-            let mut session = Session::new(link, Wire::new(dialect), Duration::ZERO);
+            let mut session = Session::new(link, Wire::new(dialect), Duration::ZERO, None);
             session.notify(&Request::new("hello", json!({})));
             let What::Sent(message) = &session.record[0].what else { panic!("it is sent") };
             serde_json::from_str::<serde_json::Value>(message).expect(message);

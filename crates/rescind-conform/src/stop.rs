@@ -46,14 +46,8 @@ pub(crate) fn unclear(why: impl Into<String>) -> Result<(), Fault> {
     Err(Fault::Unclear(why.into()))
 }
 
-impl From<String> for Fault {
-    fn from(why: String) -> Self {
-        Self::Broken(why)
-    }
-}
-
-impl From<&str> for Fault {
-    fn from(why: &str) -> Self {
+impl<T: Into<String>> From<T> for Fault {
+    fn from(why: T) -> Self {
         Self::Broken(why.into())
     }
 }

@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::check::{Check, Clause, Need, Rule, Step};
 use crate::known::Expected;
-use crate::once::{Once, Told};
+use crate::once::{self, Once};
 use crate::options::Suite;
 use crate::report::{Outcome, Report, Verdict};
 
@@ -81,8 +81,7 @@ impl Suite {
         check: &Check<N, S, R>,
     ) -> Outcome {
         let clause = subject.clause(check);
-        let told = Told { id: check.id, title: check.title, clause };
-        told.outcome(&self.known, |number| match clause {
+        once::outcome(check, clause, &self.known, |number| match clause {
             None => Once::without(Verdict::NotApplicable),
             Some(_) => subject.once(check, number),
         })
@@ -96,30 +95,30 @@ pub(crate) fn stale(outcomes: &[Outcome]) -> Vec<String> {
     outcomes.iter().filter(is_stale).map(|outcome| outcome.id.into()).collect()
 }
 
-/// Makes so many checks at the same time, and tells what came of them in the order that they have.
-fn in_order<C: Sync>(
-    checks: &[C],
+/// Does so many things at the same time, and tells what came of them in the order that they have.
+pub(crate) fn in_order<C: Sync, O: Send>(
+    all: &[C],
     jobs: usize,
-    make: impl Fn(&C) -> Outcome + Sync,
-    mut seen: impl FnMut(&Outcome),
-) -> Vec<Outcome> {
+    make: impl Fn(&C) -> O + Sync,
+    mut seen: impl FnMut(&O),
+) -> Vec<O> {
     let next = AtomicUsize::new(0);
     let (done, all_done) = mpsc::channel();
     let mut outcomes = Vec::new();
     thread::scope(|scope| {
-        for _ in 0..jobs.clamp(1, checks.len().max(1)) {
+        for _ in 0..jobs.clamp(1, all.len().max(1)) {
             let (done, next, make) = (done.clone(), &next, &make);
             scope.spawn(move || {
                 loop {
                     let number = next.fetch_add(1, Ordering::Relaxed);
-                    let Some(check) = checks.get(number) else { return };
+                    let Some(one) = all.get(number) else { return };
                     // The receiver lives as long as this scope.
-                    let _ = done.send((number, make(check)));
+                    let _ = done.send((number, make(one)));
                 }
             });
         }
         drop(done);
-        // Told in the order of the table, whatever is done first.
+        // Told in their order, whatever is done first.
         let mut waiting = BTreeMap::new();
         for (number, outcome) in all_done {
             waiting.insert(number, outcome);

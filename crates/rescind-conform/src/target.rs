@@ -108,7 +108,7 @@ impl std::fmt::Debug for Program {
 impl Target for Program {
     fn start(&self) -> io::Result<Link> {
         let spawned = self.spawn()?;
-        Ok(Link::new(spawned.stdout, spawned.stdin, Some(Child::new(spawned.owner))))
+        Ok(Link::new(spawned.stdout, spawned.stdin, Some(Child(spawned.owner))))
     }
 }
 
@@ -125,26 +125,6 @@ where
         let serve = self.0.clone();
         thread::Builder::new().name("server".into()).spawn(move || serve(theirs))?;
         Ok(link)
-    }
-}
-
-/// Ends its side when it is dropped, so that the other side reads its end.
-struct HalfClosed(TcpStream);
-
-impl Write for HalfClosed {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.write(bytes)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        self.0.flush()
-    }
-}
-
-impl Drop for HalfClosed {
-    fn drop(&mut self) {
-        // A server that is gone already has no input to end.
-        let _ = self.0.shutdown(Shutdown::Write);
     }
 }
 
@@ -167,12 +147,25 @@ impl Link {
         input: impl Write + Send + 'static,
         child: Option<Child>,
     ) -> Self {
+        Self::ending(output, input, child, || {})
+    }
+
+    /// Creates a connection that does something once the server's input has ended.
+    fn ending(
+        output: impl Read + Send + 'static,
+        input: impl Write + Send + 'static,
+        child: Option<Child>,
+        at_end: impl FnOnce() + Send + 'static,
+    ) -> Self {
         let gate = Arc::new(Gate::default());
         let (said, heard) = sync_channel(READS);
         let (tell, told) = channel();
         let at_gate = gate.clone();
         thread::spawn(move || read(output, &said, &at_gate));
-        thread::spawn(move || write(input, &told));
+        thread::spawn(move || {
+            write(input, &told);
+            at_end();
+        });
         Self { output: heard, input: Some(tell), gate, child }
     }
 
@@ -192,7 +185,9 @@ impl Link {
     /// A connection to what is no process of its own.
     pub(crate) fn over(stream: TcpStream) -> io::Result<Self> {
         stream.set_nodelay(true)?;
-        Ok(Self::new(stream.try_clone()?, HalfClosed(stream), None))
+        let (output, input) = (stream.try_clone()?, stream.try_clone()?);
+        // A server that is gone already has no input to end.
+        Ok(Self::ending(output, input, None, move || drop(stream.shutdown(Shutdown::Write))))
     }
 }
 
@@ -250,43 +245,19 @@ impl Gate {
 
 /// The process of a server.
 #[derive(Debug)]
-pub struct Child {
-    process: Process,
-    owner: Option<Owner>,
-}
+pub struct Child(pub(crate) Owner);
 
 impl Child {
-    /// A process that was spawned.
-    pub(crate) fn new(owner: Owner) -> Self {
-        Self { process: owner.process().clone(), owner: Some(owner) }
-    }
-
-    /// Does something while the process and all it started are stopped, so that what is written meanwhile
-    /// waits for it in one read. Whether they were.
-    pub(crate) fn while_stopped(&self, does: impl FnOnce()) -> bool {
-        stopped::while_stopped(self.process.id(), does)
-    }
-
-    /// Returns the processor time that its group has used, as far as that is known.
-    pub(crate) fn busy(&self) -> u64 {
-        stopped::busy(self.process.id())
-    }
-
     pub(crate) fn id(&self) -> u32 {
-        self.process.id()
-    }
-
-    /// Whether it waits for a processor, where that is known.
-    pub(crate) fn is_runnable(&self) -> bool {
-        stopped::is_runnable(self.process.id())
+        self.process().id()
     }
 
     pub(crate) fn process(&self) -> &Process {
-        &self.process
+        self.0.process()
     }
 
     pub(crate) fn stderr(&self) -> String {
-        self.process.stderr_tail()
+        self.process().stderr_tail()
     }
 
     /// Waits until it is gone, whose input has ended: whether it ended by itself, and nothing that it
@@ -294,7 +265,7 @@ impl Child {
     pub(crate) fn ends(&self, patience: Duration) -> Option<bool> {
         let is_gone = self.end_within(patience).is_some();
         // Whatever it has left may have a longer grace.
-        self.process.has_ended().then(|| is_gone && self.process.pushed() == Pushed::No)
+        self.process().has_ended().then(|| is_gone && self.process().pushed() == Pushed::No)
     }
 
     /// Waits until it is gone: its status. `None` if it is not in that time, or nobody knows.
@@ -303,7 +274,7 @@ impl Child {
     }
 
     fn end_within(&self, patience: Duration) -> Option<io::Result<ExitStatus>> {
-        let process = self.process.clone();
+        let process = self.process().clone();
         let (gone, told) = channel();
         // Nobody waits any more once the patience is over.
         thread::spawn(move || gone.send(process.wait()));
@@ -315,12 +286,6 @@ impl Child {
     pub(crate) fn how_it_ended(&self) -> String {
         self.status(SOON).map_or_else(String::new, in_brackets)
     }
-
-    /// Ends it without a grace for what it is doing: what it says is no evidence any more.
-    pub(crate) fn end(&mut self) {
-        stopped::kill(self.process.id());
-        drop(self.owner.take());
-    }
 }
 
 /// A status, to be said after that something ended.
@@ -330,7 +295,8 @@ pub(crate) fn in_brackets(status: ExitStatus) -> String {
 
 impl Drop for Child {
     fn drop(&mut self) {
-        self.end();
+        // It gets no grace for what it is doing: what it says is no evidence any more.
+        stopped::kill(self.id());
     }
 }
 
@@ -345,7 +311,7 @@ mod tests {
         let command = ["sh", "-c", leaves].map(OsString::from);
         let graceful = |command| ChildCommand::new(command).grace(Duration::from_secs(60 * 60));
         let spawned = Program::new(command.to_vec()).kept(graceful).spawn().unwrap();
-        let child = Child::new(spawned.owner);
+        let child = Child(spawned.owner);
         assert_eq!(io::copy(&mut { spawned.stdout }, &mut io::sink()).unwrap(), 0);
         let mut looks = 0..1_000;
         let ended = looks.find_map(|_| child.ends(Duration::from_millis(10)));

@@ -3,12 +3,17 @@
 use std::io;
 use std::time::Duration;
 
-use serde_json::Value;
+use protocol_core::Violation;
+use serde_json::{Value, json};
 
-use crate::check::{Clause, Level};
+use crate::check::{Clause, Level, Rule, WorkEnd};
 use crate::family::Family;
+use crate::judge::judge;
+use crate::play::{Made, Next, Play};
 use crate::report::Verdict;
+use crate::run::{Run, Stopping};
 use crate::session::{Entry, Session, What};
+use crate::stop::Fault;
 use crate::target::{Link, Target};
 
 pub(crate) fn push(session: &mut Session, what: What) {
@@ -20,6 +25,91 @@ pub(crate) fn hear(session: &mut Session, message: &str) {
     serde_json::from_str::<Value>(message).expect("an entry that is known, or JSON");
     let heard = session.wire.read(message.as_bytes());
     push(session, What::Got { message: message.into(), heard });
+}
+
+/// Returns what is said of a record in which one of these rules is broken, or not seen to hold.
+pub(crate) fn broken(play: &Play<'_>, rules: &[Rule]) -> Option<String> {
+    judge(play, rules).map(|(_, fault)| match fault {
+        Fault::Broken(why) => why,
+        Fault::Unclear(why) => format!("unclear: {why}"),
+    })
+}
+
+/// Adds an entry of a record that is written in words.
+pub(crate) fn add(play: &mut Play<'_>, entry: &str) {
+    let at = play.session.record.len();
+    let words: Vec<_> = entry.split(' ').collect();
+    if let ["ask", _, id] | ["crowd" | "next" | "stop", id] = words[..] {
+        play.ids.insert(id.into());
+    }
+    match words[..] {
+        ["ask", name, id] => {
+            let name = name.chars().next().expect("it has a name");
+            let made = made(play, id);
+            play.named.insert(name, made);
+        }
+        ["crowd", id] => {
+            let made = made(play, id);
+            play.crowd.push(made);
+        }
+        ["next", id] => play.nexts.push(Next { id: id.into(), sent_at: at }),
+        ["cancel", id] => {
+            let mut all = play.named.values_mut().chain(&mut play.crowd);
+            let made = all.find(|made| made.id == id).expect("it was made");
+            made.cancelled_at = Some(at);
+            made.cancel_id = Some("99".into());
+        }
+        ["result", id] => {
+            return hear(&mut play.session, &format!(r#"{{"id":{id},"result":{{}}}}"#));
+        }
+        ["result", id, text] => {
+            return hear(&mut play.session, &format!(r#"{{"id":{id},"result":"{text}"}}"#));
+        }
+        ["error", id, code] => {
+            return hear(&mut play.session, &format!(r#"{{"id":{id},"error":{{"code":{code}}}}}"#));
+        }
+        ["progress", id] => {
+            let token = format!("of-{id}");
+            let params = json!({ "progressToken": token });
+            let progress = json!({ "method": "notifications/progress", "params": params });
+            return hear(&mut play.session, &progress.to_string());
+        }
+        ["broken"] => {
+            let violation = Violation::Parse { offset: 0 };
+            return push(&mut play.session, What::Broken { violation });
+        }
+        ["work", name, id, on_wire] => {
+            let name = name.chars().next().expect("it has a name");
+            let run = Run { name: json!(on_wire), id: id.into(), begun_at: at, ..Run::default() };
+            play.runs.insert(name, run);
+        }
+        ["stop", id] => {
+            let run = play.runs.get_mut(&'a').expect("it was begun");
+            let is_named = run.name != "";
+            run.stops.push(Stopping { id: id.into(), at, is_named });
+        }
+        ["status", id] => {
+            play.runs.get_mut(&'a').expect("it was begun").asked.push(id.into());
+        }
+        ["theirs", id] => drop(play.theirs_for.insert('a', id.into())),
+        ["ended", by_itself] => play.ended = Some(by_itself == "cleanly"),
+        ["told", end] => drop(play.witnessed.insert('a', (end_of(end), true))),
+        ["told", "at", "once", end] => drop(play.witnessed.insert('a', (end_of(end), false))),
+        ["ratio", ratio] => play.ratio = ratio.parse().ok(),
+        ["quiet"] => play.silent = at..usize::MAX,
+        ["loud"] => play.silent.end = at,
+        _ => return hear(&mut play.session, entry),
+    }
+    push(&mut play.session, What::Sent(entry.into()));
+}
+
+fn end_of(word: &str) -> WorkEnd {
+    if word == "cancelled" { WorkEnd::Cancelled } else { WorkEnd::Finished }
+}
+
+fn made(play: &Play<'_>, id: &str) -> Made {
+    let noun = if play.client.is_some() { "our request" } else { "request" };
+    Made { id: id.into(), token: format!("of-{id}"), cancelled_at: None, cancel_id: None, noun }
 }
 
 /// In none of these records is anything wrong.

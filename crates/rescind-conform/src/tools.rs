@@ -4,7 +4,6 @@ use serde_json::{Map, Value, json};
 
 use crate::family::Request;
 use crate::session::Session;
-use crate::wire::Outcome;
 
 /// The value for an argument of such a name, in small letters and without underscores. The first that fits is
 /// taken.
@@ -20,10 +19,7 @@ const STEPS: u64 = 10;
 /// Returns the result of `tools/list`, or null.
 pub(crate) fn listed(session: &mut Session) -> Value {
     let (id, _) = session.ask("tools", &Request::new("tools/list", json!({})));
-    match session.answers_to(&id).next() {
-        Some((_, Outcome::Result(listed))) => listed.clone(),
-        _ => Value::Null,
-    }
+    session.result_of(&id).cloned().unwrap_or_default()
 }
 
 /// Calls of the tools whose arguments say how long they take; only of those that are declared read-only,

@@ -246,12 +246,6 @@ impl Wire {
         }
     }
 
-    /// Returns the response to an agent's request for permission in a turn that was stopped.
-    pub(crate) fn cancelled_outcome(&self, id: &str) -> String {
-        let answer = json!({ "result": { "outcome": { "outcome": "cancelled" } } });
-        self.respond(id, "", &answer, "")
-    }
-
     /// Returns our answer to a request of the server's. `own` is the number of the answer, if the protocol has
     /// one.
     pub(crate) fn answer(&self, id: &str, method: &str, message: &[u8], own: &str) -> String {
@@ -333,30 +327,25 @@ pub(crate) fn decoded(member: Option<&RawValue>) -> Value {
 
 fn read_abp(kind: &str, payload: Option<&RawValue>, id: Option<String>) -> Heard {
     let payload = decoded(payload);
-    let named = || {
-        payload
-            .get("callId")
-            .map(|id| by_value(&id.to_string()))
-            .or_else(|| id.clone())
-            .unwrap_or_default()
-    };
+    let called = payload.get("callId").map(|id| by_value(&id.to_string()));
+    let id = called.or(id).unwrap_or_default();
     match kind {
         "capabilities/cancel-result" => {
-            Heard::Acknowledged { id: named(), cancelled: payload["cancelled"] == true }
+            Heard::Acknowledged { id, cancelled: payload["cancelled"] == true }
         }
         "capabilities/progress" => match payload.get("progressToken") {
             Some(token) => Heard::Progress { token: token.clone() },
             None => Heard::Other,
         },
-        "capabilities/cancel" => Heard::Cancel { id: named() },
-        "capabilities/call" => Heard::Request { id: named(), method: String::new() },
+        "capabilities/cancel" => Heard::Cancel { id },
+        "capabilities/call" => Heard::Request { id, method: String::new() },
         _ if kind.ends_with("-result") || kind == "error" => {
             let outcome = match (payload["cancelled"] == true, payload["success"] == false) {
                 (true, _) => Outcome::Cancelled,
                 (_, true) => Outcome::Error { code: 0 },
                 _ => Outcome::Result(payload.clone()),
             };
-            Heard::Answer { id: named(), outcome }
+            Heard::Answer { id, outcome }
         }
         _ => Heard::Other,
     }

@@ -6,9 +6,11 @@ use std::time::Duration;
 use protocol_core::{Dialect, ResponseRule};
 use serde_json::{Value, json};
 
+use super::serve::Serving;
 use crate::facts::{Facts, Slow};
 use crate::family::{Family, Request};
 use crate::options::ClientOptions;
+use crate::report::json::milliseconds;
 use crate::session::Session;
 use crate::target::{Target, Unreached};
 use crate::wire::Wire;
@@ -54,15 +56,18 @@ pub(super) enum Ended {
 impl ClientFacts {
     /// Of a client that was not met yet.
     pub(super) fn unknown(options: &ClientOptions) -> Self {
-        let slow = options.ask.clone().map(|request| Slow {
-            request,
-            natural: Duration::ZERO,
-            undelayed: Duration::ZERO,
-            has_progress: false,
-            reads_on: false,
-        });
+        let mut common = Facts::unknown(options.dialect.clone());
+        if let Some(request) = options.ask.clone() {
+            common.slow = Ok(Slow {
+                request,
+                natural: Duration::ZERO,
+                undelayed: Duration::ZERO,
+                has_progress: false,
+                reads_on: false,
+            });
+        }
         let mut facts = Self {
-            common: Facts { slow, ..Facts::unknown(options.dialect.clone()) },
+            common,
             method: String::new(),
             answers: false,
             declares: true,
@@ -117,7 +122,8 @@ impl ClientFacts {
     ) -> Result<Session, Unreached> {
         let link = target.start().map_err(|error| Unreached::Start(error.to_string()))?;
         let wire = Wire::to_client(self.common.dialect.clone());
-        Ok(Session::with_client(link, wire, options))
+        let serving = Some(Serving::new(options.clone()));
+        Ok(Session::new(link, wire, options.suite.patience, serving))
     }
 
     /// In one line, for reports.
@@ -127,7 +133,7 @@ impl ClientFacts {
             "dialect": self.common.dialect.name,
             "held": self.method,
             "answers": self.answers,
-            "cancels_after_ms": self.cancels.map(|after| u64::try_from(after.as_millis()).unwrap_or(u64::MAX)),
+            "cancels_after_ms": self.cancels.map(milliseconds),
             "ask_takes_time": self.ask_is_slow,
         })
     }

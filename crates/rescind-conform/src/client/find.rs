@@ -1,6 +1,5 @@
 //! Three runs in which nothing is wrong show the facts about a client.
 
-use std::thread;
 use std::time::{Duration, Instant};
 
 use protocol_core::{Dialect, Envelope};
@@ -8,9 +7,10 @@ use protocol_core::{Dialect, Envelope};
 use super::facts::{ClientFacts, End, Ended};
 use crate::check::{Item, Reply, Step};
 use crate::family::{Family, NEWEST_MCP};
-use crate::options::{ClientOptions, Suite};
+use crate::options::ClientOptions;
 use crate::play::Play;
 use crate::session::Waited;
+use crate::suite::in_order;
 use crate::target::{Target, Unreached};
 
 /// A client ends by itself if it does so within this time after the answer to its request.
@@ -21,16 +21,10 @@ impl ClientFacts {
     pub(super) fn find(target: &dyn Target, options: &ClientOptions) -> Result<Self, Unreached> {
         let mut facts = Self::unknown(options).meet(target, options)?;
         let each = [End::Result, End::Error, End::Cancelled];
-        let seen: Vec<Seen> = match options.suite.jobs {
-            1 => each.iter().map(|end| facts.look(*end, target, options)).collect::<Result<_, _>>(),
-            _ => thread::scope(|scope| {
-                let facts = &facts;
-                let runs = each.map(|end| scope.spawn(move || facts.look(end, target, options)));
-                let panicked = |_| Err(Unreached::Start("a run has failed".into()));
-                runs.into_iter().map(|run| run.join().unwrap_or_else(panicked)).collect()
-            }),
-        }?;
-        for (end, seen) in each.into_iter().zip(seen) {
+        let look = |end: &End| facts.look(*end, target, options);
+        let all_seen = in_order(&each, options.suite.jobs, look, |_| {});
+        for (end, seen) in each.into_iter().zip(all_seen) {
+            let seen = seen?;
             facts.ends.push((end, seen.ended));
             facts.cancels = facts.cancels.or(seen.cancelled);
             facts.gives_up |= seen.gave_up;
@@ -50,8 +44,7 @@ impl ClientFacts {
         options: &ClientOptions,
     ) -> Result<Play<'a>, Unreached> {
         let session = self.start(target, options)?;
-        let Suite { seed, patience, .. } = options.suite;
-        let mut play = Play::with_client(session, self, seed, options.ask_ms, patience);
+        let mut play = Play::with_client(session, self, options.suite.seed, options.ask_ms);
         match play.perform(&[Step::Held]) {
             Ok(()) => Ok(play),
             Err(stop) => Err(Unreached::Opening { why: stop.why(), stderr: play.session.stderr() }),

@@ -9,7 +9,6 @@ use crate::check::Reply;
 use crate::play::Play;
 use crate::session::{Session, Waited};
 use crate::stop::Stop;
-use crate::target::in_brackets;
 
 impl<'a> Play<'a> {
     /// With a client.
@@ -18,9 +17,8 @@ impl<'a> Play<'a> {
         facts: &'a ClientFacts,
         seed: u64,
         ask_ms: u64,
-        patience: Duration,
     ) -> Self {
-        let mut play = Self::new(session, &facts.common, seed, ask_ms, patience);
+        let mut play = Self::new(session, &facts.common, seed, ask_ms);
         play.client = Some(Client { facts, end: None });
         play
     }
@@ -62,20 +60,15 @@ impl<'a> Play<'a> {
         if was_triggered && facts.answers {
             // Not judged: before the session is open a client need not answer.
             let id = self.ask_quick();
-            self.session.wait_for(self.patience, &mut |session| session.is_answered(&id));
+            self.session.wait_for(self.session.patience, &mut |session| session.is_answered(&id));
         }
         let took = facts.cancels.unwrap_or_default();
         self.session.wait_for(took * 2 + Duration::from_millis(200), &mut |_| false);
     }
 
-    /// Returns the exit status of the client in brackets, if it is a process.
-    pub(crate) fn status_in_brackets(&self) -> String {
-        self.status().map_or_else(String::new, in_brackets)
-    }
-
     /// Returns the status of the process, if it is one.
     pub(crate) fn status(&self) -> Option<ExitStatus> {
-        self.session.child()?.status(self.patience)
+        self.session.child()?.status(self.session.patience)
     }
 
     /// Returns whether the client, which has ended, ends so when nothing is wrong.

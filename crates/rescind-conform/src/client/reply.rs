@@ -3,7 +3,7 @@
 use protocol_core::{CancelRule, Envelope, code};
 use serde_json::{Value, json};
 
-use crate::family::{Family, NEWEST_MCP};
+use crate::family::{Family, NEWEST_MCP, name_in};
 use crate::options::ClientOptions;
 use crate::value::by_value;
 use crate::wire::{Message, Wire, dap, decoded};
@@ -69,15 +69,13 @@ impl Asked {
 
     /// Returns the name that the client gives, and whether its own work can be cancelled.
     pub(crate) fn client(&self) -> (String, bool) {
-        let said =
-            ["clientInfo", "info", "agent"].iter().find_map(|member| self.params.get(member));
-        let said = said.or_else(|| self.params["_meta"].get("io.modelcontextprotocol/clientInfo"));
         if let Some(name) = self.params["clientName"].as_str() {
             return (name.into(), true);
         }
-        let part = |name| said.and_then(|said| said[name].as_str()).unwrap_or_default();
+        let members = ["clientInfo", "info", "agent"];
+        let name = name_in(&self.params, &members, "io.modelcontextprotocol/clientInfo");
         let declares = self.params["clientCapabilities"]["cancellation"]["request"] == true;
-        (format!("{} {}", part("name"), part("version")).trim().to_owned(), declares)
+        (name, declares)
     }
 }
 

@@ -113,5 +113,5 @@ fn start(
         Some(last) => io::Error::other(format!("{error}; it wrote: {last}")),
         None => error,
     })?;
-    Ok(Link { child: Some(Child::new(spawned.owner)), ..link })
+    Ok(Link { child: Some(Child(spawned.owner)), ..link })
 }

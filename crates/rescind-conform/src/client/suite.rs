@@ -62,8 +62,7 @@ impl Subject for TestedClient<'_> {
         };
         let seed = case_seed(self.options.suite.seed, check.id);
         let longer = if number == 0 { 1 } else { u64::from(AGAIN) };
-        let (ask_ms, patience) = (self.options.ask_ms * longer, self.options.suite.patience);
-        let mut play = Play::with_client(session, &self.facts, seed, ask_ms, patience);
+        let mut play = Play::with_client(session, &self.facts, seed, self.options.ask_ms * longer);
         let stopped = play.perform(check.steps).err();
         let once = Once::of(stopped, judge(&play, check.rules).map(|(_, fault)| fault));
         once.with(Transcript::of(&play.session.record), play.session.stderr())

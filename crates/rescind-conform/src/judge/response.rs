@@ -3,7 +3,7 @@
 use crate::check::Name;
 use crate::play::{Made, Play};
 use crate::stop::{Fault, broken, holds_if, unclear};
-use crate::wire::{Heard, Outcome};
+use crate::wire::Outcome;
 
 pub(super) fn made<'p>(play: &'p Play<'_>, name: Name) -> Result<&'p Made, Fault> {
     play.named.get(&name).ok_or_else(|| format!("request {name} was not made").into())
@@ -26,16 +26,9 @@ pub(super) fn once(play: &Play<'_>, made: &Made) -> Result<(), Fault> {
 /// An answer that has lost its id, or the type of it.
 pub(super) fn under_another_id(play: &Play<'_>, made: &Made) -> String {
     let same = |id: &str| id.trim_matches('"') == made.id.trim_matches('"');
-    let other = play.session.heard().find_map(|(_, heard)| match heard {
-        Heard::Answer { id, .. } if *id != made.id && same(id) => Some(id.clone()),
-        _ => None,
-    });
-    let other = other.or_else(|| {
-        play.session.heard().find_map(|(_, heard)| match heard {
-            Heard::Answer { id, .. } if !is_ours(play, id) => Some(id.clone()),
-            _ => None,
-        })
-    });
+    let ids = || play.session.all_answers().map(|(_, id, _)| id);
+    let other = ids().find(|id| *id != made.id && same(id));
+    let other = other.or_else(|| ids().find(|id| !is_ours(play, id)));
     other.map_or_else(String::new, |id| format!("; there is an answer under id {id}"))
 }
 

@@ -2,18 +2,15 @@
 
 use std::time::Duration;
 
-use protocol_core::{Dialect, Violation};
+use protocol_core::Dialect;
 use serde_json::json;
 
-use super::judge;
-use crate::check::{Rule, WorkEnd};
+use crate::check::Rule;
 use crate::facts::Facts;
-use crate::play::{Made, Next, Play};
-use crate::run::{Run, Stopping};
-use crate::session::{Session, What};
-use crate::stop::Fault;
+use crate::play::Play;
+use crate::session::Session;
 use crate::target::Link;
-use crate::tests::{self as by_hand, hear, push};
+use crate::tests as by_hand;
 use crate::wire::Wire;
 
 /// What a rule finds wrong with a record.
@@ -30,92 +27,12 @@ pub(super) fn any_broken(dialect: &str, rules: &[Rule], record: &str) -> Option<
     let dialect = Dialect::named(dialect).expect("there is such a dialect");
     let facts = Facts::unknown(dialect.clone());
     let link = Link::new(std::io::empty(), std::io::sink(), None);
-    let session = Session::new(link, Wire::new(dialect), Duration::ZERO);
-    let mut play = Play::new(session, &facts, 1, 1, Duration::ZERO);
+    let session = Session::new(link, Wire::new(dialect), Duration::ZERO, None);
+    let mut play = Play::new(session, &facts, 1, 1);
     for entry in record.split(';') {
-        add(&mut play, entry.trim());
+        by_hand::add(&mut play, entry.trim());
     }
-    judge(&play, rules).map(|(_, fault)| match fault {
-        Fault::Broken(why) => why,
-        Fault::Unclear(why) => format!("unclear: {why}"),
-    })
-}
-
-fn add(play: &mut Play<'_>, entry: &str) {
-    let at = play.session.record.len();
-    let words: Vec<_> = entry.split(' ').collect();
-    if let ["ask", _, id] | ["crowd" | "next" | "stop", id] = words[..] {
-        play.ids.insert(id.into());
-    }
-    match words[..] {
-        ["ask", name, id] => {
-            let name = name.chars().next().expect("it has a name");
-            play.named.insert(name, made(id));
-        }
-        ["crowd", id] => play.crowd.push(made(id)),
-        ["next", id] => play.nexts.push(Next { id: id.into(), sent_at: at }),
-        ["cancel", id] => {
-            let mut all = play.named.values_mut().chain(&mut play.crowd);
-            let made = all.find(|made| made.id == id).expect("it was made");
-            made.cancelled_at = Some(at);
-            made.cancel_id = Some("99".into());
-        }
-        ["result", id] => {
-            return hear(&mut play.session, &format!(r#"{{"id":{id},"result":{{}}}}"#));
-        }
-        ["result", id, text] => {
-            return hear(&mut play.session, &format!(r#"{{"id":{id},"result":"{text}"}}"#));
-        }
-        ["error", id, code] => {
-            return hear(&mut play.session, &format!(r#"{{"id":{id},"error":{{"code":{code}}}}}"#));
-        }
-        ["progress", id] => {
-            let token = format!("of-{id}");
-            let params = json!({ "progressToken": token });
-            let progress = json!({ "method": "notifications/progress", "params": params });
-            return hear(&mut play.session, &progress.to_string());
-        }
-        ["broken"] => {
-            let violation = Violation::Parse { offset: 0 };
-            return push(&mut play.session, What::Broken { violation });
-        }
-        ["work", name, id, on_wire] => {
-            let name = name.chars().next().expect("it has a name");
-            let run = Run { name: json!(on_wire), id: id.into(), begun_at: at, ..Run::default() };
-            play.runs.insert(name, run);
-        }
-        ["stop", id] => {
-            let run = play.runs.get_mut(&'a').expect("it was begun");
-            let is_named = run.name != "";
-            run.stops.push(Stopping { id: id.into(), at, is_named });
-        }
-        ["status", id] => {
-            play.runs.get_mut(&'a').expect("it was begun").asked.push(id.into());
-        }
-        ["theirs", id] => drop(play.theirs_for.insert('a', id.into())),
-        ["ended", by_itself] => play.ended = Some(by_itself == "cleanly"),
-        ["told", end] => drop(play.witnessed.insert('a', (end_of(end), true))),
-        ["told", "at", "once", end] => drop(play.witnessed.insert('a', (end_of(end), false))),
-        ["ratio", ratio] => play.ratio = ratio.parse().ok(),
-        ["quiet"] => play.silent = at..usize::MAX,
-        ["loud"] => play.silent.end = at,
-        _ => return hear(&mut play.session, entry),
-    }
-    push(&mut play.session, What::Sent(entry.into()));
-}
-
-fn end_of(word: &str) -> WorkEnd {
-    if word == "cancelled" { WorkEnd::Cancelled } else { WorkEnd::Finished }
-}
-
-fn made(id: &str) -> Made {
-    Made {
-        id: id.into(),
-        token: format!("of-{id}"),
-        cancelled_at: None,
-        cancel_id: None,
-        noun: "request",
-    }
+    by_hand::broken(&play, rules)
 }
 
 #[track_caller]

@@ -62,17 +62,12 @@ fn is_done(outcome: &Outcome) -> bool {
 
 /// A task that is stopped is cancelled at once, and a stop of what is over, or of nothing, is refused.
 fn stops_answered(play: &Play<'_>, run: &Run) -> Result<(), Fault> {
-    let answer = |id: &str| {
-        let first = play.session.answers_to(id).next();
-        first.map(|(at, outcome)| (at, outcome.clone()))
-    };
-    let all: Vec<_> = run.stops.iter().map(|stop| (stop, answer(&stop.id))).collect();
-    let done = all.iter().filter_map(|(_, answer)| answer.as_ref()).find(|it| is_done(&it.1));
-    let done_at = done.map(|(at, _)| *at);
-    let ended_at = run.ends(&play.session).first().map(|(at, _)| *at);
+    let mut first = run.stops.iter().filter_map(|stop| play.session.answers_to(&stop.id).next());
+    let done_at = first.find(|(_, outcome)| is_done(outcome)).map(|(at, _)| at);
+    let ended_at = run.ended_at(&play.session);
     let over_at = done_at.into_iter().chain(ended_at).min().unwrap_or(usize::MAX);
-    for (stop, answer) in &all {
-        let Some((at, outcome)) = answer else {
+    for stop in &run.stops {
+        let Some((at, outcome)) = play.session.answers_to(&stop.id).next() else {
             return broken(format!("tasks/cancel {} is never answered", stop.id));
         };
         let was_over = !stop.is_named || over_at < stop.at;
@@ -80,7 +75,7 @@ fn stops_answered(play: &Play<'_>, run: &Run) -> Result<(), Fault> {
             true => *outcome == REFUSED,
             // Another stop, or the end, may have come first.
             false => {
-                let soon = |end| play.session.between(*at, end) < POLLED;
+                let soon = |end| play.session.between(at, end) < POLLED;
                 let came_late = done_at.is_some() || ended_at.is_some_and(soon);
                 is_done(outcome) || *outcome == REFUSED && came_late
             }
@@ -96,10 +91,9 @@ fn stops_answered(play: &Play<'_>, run: &Run) -> Result<(), Fault> {
 /// Holds if a stop cut its work short, or is seen to be read, before the end of this work.
 pub(super) fn stopped_while(play: &Play<'_>, name: Name, running: Name) -> Result<(), Fault> {
     let (stopped, work, running) = (made(play, name)?, run(play, name)?, run(play, running)?);
-    let end = |work: &Run| work.ends(&play.session).first().map(|(at, _)| *at);
     // That it never ends is said by other rules.
-    let Some(over_at) = end(running) else { return Ok(()) };
-    let cut_at = end(work).filter(|_| was_cut(play, work));
+    let Some(over_at) = running.ended_at(&play.session) else { return Ok(()) };
+    let cut_at = work.ended_at(&play.session).filter(|_| was_cut(play, work));
     // A task says whether it was stopped.
     let sent_at = stopped.cancelled_at.filter(|_| !play.facts.has_tasks());
     let read_at = sent_at.and_then(|sent_at| play.read_at(sent_at));
@@ -197,19 +191,16 @@ fn progressed(play: &Play<'_>, run: &Run) -> Result<(), Fault> {
 }
 
 pub(super) fn stopped_before(play: &Play<'_>, name: Name, other: Name) -> Result<(), Fault> {
-    let end = |name| {
-        let ends = run(play, name)?.ends(&play.session);
-        Ok::<_, Fault>(ends.first().map(|(at, _)| *at))
-    };
     let stopped_at = made(play, name)?.cancelled_at.unwrap_or(usize::MAX);
-    let reports = |name| Ok::<_, Fault>(run(play, name)?.reports(&play.session).len());
+    let (other, stopped) = (run(play, other)?, run(play, name)?);
+    let all_of_other = other.reports(&play.session);
+    let reports = stopped.reports(&play.session).len();
     // The reports of the other after the stop was read: it was not about to end.
     let read_at = play.read_at(stopped_at).unwrap_or(usize::MAX);
-    let after = run(play, other)?.reports(&play.session).into_iter();
-    let meanwhile = after.filter(|(at, _)| *at > read_at).count();
+    let meanwhile = all_of_other.iter().filter(|(at, _)| *at > read_at).count();
     // Beside its beginning and its end.
-    let is_whole = reports(other)? > 2 && reports(name)? >= reports(other)?;
-    match (end(name)?, end(other)?) {
+    let is_whole = all_of_other.len() > 2 && reports >= all_of_other.len();
+    match (stopped.ended_at(&play.session), other.ended_at(&play.session)) {
         (_, Some(other)) if other < stopped_at => {
             unclear("the other work ended before the stop was sent")
         }
@@ -219,14 +210,14 @@ pub(super) fn stopped_before(play: &Play<'_>, name: Name, other: Name) -> Result
         }
         (_, None) => unclear("the other work never ends"),
         (_, Some(_)) if meanwhile < ENOUGH => unclear("the other work was about to end"),
-        _ if reports(name)? < 3 => unclear("the stopped work was not seen at work"),
+        _ if reports < 3 => unclear("the stopped work was not seen at work"),
         _ => broken("the stopped work ends after work that was begun before it".into()),
     }
 }
 
 pub(super) fn quiet_after(play: &Play<'_>, name: Name) -> Result<(), Fault> {
     let (made, run) = (made(play, name)?, run(play, name)?);
-    let Some((ended_at, _)) = run.ends(&play.session).first().cloned() else {
+    let Some(ended_at) = run.ended_at(&play.session) else {
         return unclear(format!("work {} never ends", made.id));
     };
     if play.facts.has_tasks() {

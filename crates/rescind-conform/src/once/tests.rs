@@ -1,12 +1,11 @@
 //! What is said of a check after so many runs, and what is known of it before.
 
-use super::{Once, Told};
-use crate::check::{Clause, Level};
+use super::{Once, outcome};
+use crate::check::{Check, Clause, Level};
 use crate::family::Family;
 use crate::known::{Expected, Known};
 use crate::report::Verdict::{self, Fail, NotApplicable, NotExercised, Pass};
-use crate::stop::Fault;
-use crate::stop::Stop;
+use crate::stop::{Fault, Stop};
 
 fn why() -> String {
     "why".into()
@@ -56,8 +55,8 @@ fn after(runs: Vec<Once>) -> (Verdict, usize) {
     let verdicts: Vec<Verdict> = runs.iter().map(|run| run.verdict.clone()).collect();
     let mut runs = runs.into_iter();
     let mut made = 0;
-    let told = Told { id: "cancel/late", title: "title", clause: Some(&CLAUSE) };
-    let outcome = told.outcome(&Known::default(), |number| {
+    let check = <Check>::BASE.named("cancel/late", "title");
+    let outcome = outcome(&check, Some(&CLAUSE), &Known::default(), |number| {
         assert_eq!(number, made);
         made += 1;
         runs.next().expect("a run that says more")
@@ -107,7 +106,7 @@ fn what_is_known_to_fail_is_stale_once_it_passes() {
 
     let known = Known::read_among(&["a", "b", "c"], "a\nb", "c").expect("checks");
     let outcome = |id, verdict: &Verdict| {
-        Told { id, title: "", clause: None }.outcome(&known, |_| Once::without(verdict.clone()))
+        outcome(&<Check>::BASE.named(id, ""), None, &known, |_| Once::without(verdict.clone()))
     };
     assert_eq!(known.of("a"), Expected::Failing);
     let all = [

@@ -7,7 +7,6 @@ use super::Play;
 use crate::check::{Id, Item, Rule};
 use crate::judge::{FREED, judge};
 use crate::stop::{Stop, TOO_LATE};
-use crate::wire::Heard;
 
 /// The parts of its time after which `Step::AnyMoment` cancels a request, in hundredths.
 const MOMENTS: [u32; 7] = [0, 25, 50, 75, 88, 94, 110];
@@ -75,10 +74,8 @@ impl Play<'_> {
         self.next()?;
         let mut looked = 0;
         self.wait("an answer to all of them", |session| {
-            for (_, heard) in session.heard().filter(|(at, _)| *at >= looked) {
-                if let Heard::Answer { id, .. } = heard {
-                    left.remove(id);
-                }
+            for (_, id, _) in session.all_answers().filter(|(at, ..)| *at >= looked) {
+                left.remove(id);
             }
             looked = session.record.len();
             left.is_empty()
@@ -106,7 +103,7 @@ impl Play<'_> {
                 self.write(vec![cancel], false);
             }
         }
-        if self.facts.slow.as_ref().is_some_and(|slow| !slow.reads_on) {
+        if self.facts.slow.as_ref().is_ok_and(|slow| !slow.reads_on) {
             // It may do one after the other, and answers the next request when it has done all.
             let each = natural.max(Duration::from_secs(ms.div_ceil(1000)));
             let all = each.saturating_mul(u32::try_from(self.crowd.len()).unwrap_or(u32::MAX));
@@ -154,7 +151,7 @@ impl Play<'_> {
     }
 
     pub(super) fn compare(&mut self) -> Result<(), Stop> {
-        if self.facts.slow.as_ref().is_some_and(|slow| slow.reads_on) {
+        if self.facts.slow.as_ref().is_ok_and(|slow| slow.reads_on) {
             let why = "the server works on several requests at the same time";
             return Err(Stop::NotExercised(why.into()));
         }

@@ -32,7 +32,10 @@ impl Play<'_> {
             Stop::NotExercised(match waited {
                 Waited::Done => "the server asked nothing of us".into(),
                 _ => {
-                    format!("{} s passed without a request of the server", self.patience.as_secs())
+                    format!(
+                        "{} s passed without a request of the server",
+                        self.session.patience.as_secs()
+                    )
                 }
             })
         })?;

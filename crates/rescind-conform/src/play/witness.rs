@@ -8,7 +8,6 @@ use super::Play;
 use crate::check::{Id, Name, WorkEnd};
 use crate::family::put;
 use crate::stop::Stop;
-use crate::wire::Outcome;
 
 /// The time after which a witness that knows no end yet is asked again.
 const AGAIN: Duration = Duration::from_millis(50);
@@ -39,15 +38,14 @@ impl Play<'_> {
         let made = self.made(name)?.clone();
         let Some(witness) = &self.facts.witness else { return Ok(()) };
         let params = put(&witness.params, &[("$TOKEN", json!(made.token))]);
-        let deadline = Instant::now() + self.patience + Duration::from_millis(self.slow_ms);
+        let deadline = Instant::now() + self.session.patience + Duration::from_millis(self.slow_ms);
         let mut went_on = false;
         loop {
             let asks = self.make(Id::Fresh).id;
             let message = self.session.wire.request(&asks, &witness.method, &params, "");
             self.session.send(&[message], false);
             self.wait_for_response(&asks, &format!("a response of the witness to {asks}"))?;
-            let outcome = self.session.answers_to(&asks).next().map(|(_, outcome)| outcome);
-            let Some(Outcome::Result(result)) = outcome else {
+            let Some(result) = self.session.result_of(&asks) else {
                 return Err(Stop::NotExercised("the witness responds with an error".into()));
             };
             if let Some(end) = told(result) {

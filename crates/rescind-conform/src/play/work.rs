@@ -15,7 +15,6 @@ use crate::session::{Session, Waited};
 use crate::stop::Stop;
 use crate::target::{Target, Unreached};
 use crate::tools;
-use crate::wire::Outcome;
 
 /// The time after which stopped work is compared with other work.
 const STOPPED: Duration = Duration::from_secs(2);
@@ -25,7 +24,7 @@ const OTHER: Name = '~';
 impl Play<'_> {
     /// Opens the sessions that these messages name, so that nothing is between these on the wire.
     pub(super) fn open_for_work(&mut self, items: &[Item]) -> Result<(), Stop> {
-        let has_sessions = self.facts.work.as_ref().is_some_and(Request::is_in_session);
+        let has_sessions = self.facts.work.as_ref().is_ok_and(Request::is_in_session);
         for item in items.iter().filter(|_| has_sessions) {
             let (Item::Work(name) | Item::WorkAfter(_, name) | Item::Stop(name)) = *item else {
                 continue;
@@ -42,7 +41,7 @@ impl Play<'_> {
     /// Returns the messages that begin work, in the session of `before` where work is in one.
     pub(super) fn begin(&mut self, name: Name, before: Name, at: usize) -> Vec<String> {
         let facts = self.facts;
-        let Some(work) = &facts.work else { return vec![] };
+        let Ok(work) = &facts.work else { return vec![] };
         self.version += 1;
         let change = facts.change(&self.session, self.version);
         let made = self.name(name, Id::Fresh);
@@ -141,10 +140,8 @@ impl Play<'_> {
     /// Waits until a call has become a task, and asks for the result, whose response ends it.
     fn begun_as_task(&mut self, name: Name, call: &str) -> Result<bool, Stop> {
         self.wait_for_response(call, "a response that names the task")?;
-        let task = match self.session.answers_to(call).next() {
-            Some((_, Outcome::Result(result))) => result["task"]["taskId"].clone(),
-            _ => return Ok(false),
-        };
+        let Some(result) = self.session.result_of(call) else { return Ok(false) };
+        let task = result["task"]["taskId"].clone();
         let made = self.name(name, Id::Fresh);
         let params = json!({ "taskId": task });
         let message = self.session.wire.request(&made.id, "tasks/result", &params, "");
@@ -192,8 +189,9 @@ impl Play<'_> {
         self.session.answers = true;
         self.held_until = self.session.record.len();
         let asked = self.session.asked_of_us();
+        let cancelled = json!({ "result": { "outcome": { "outcome": "cancelled" } } });
         let answers: Vec<String> =
-            asked.map(|id| self.session.wire.cancelled_outcome(id)).collect();
+            asked.map(|id| self.session.wire.respond(id, "", &cancelled, "")).collect();
         self.write(answers, false);
     }
 }
@@ -206,13 +204,12 @@ pub(crate) fn find_work(
 ) -> Result<(), Unreached> {
     let works = candidates(facts, target, options)?;
     if works.is_empty() && facts.has_tasks() {
-        facts.no_work = "no tool has tasks that can be cancelled".into();
+        facts.work = Err("no tool has tasks that can be cancelled".into());
     }
     for work in works {
-        let trial = Facts { work: Some(work), ..facts.for_work() };
-        let (patience, seed) = (options.suite.patience, options.suite.seed);
-        let session = trial.open(target, patience)?;
-        let mut play = Play::new(session, &trial, seed, options.slow_ms, patience);
+        let trial = Facts { work: Ok(work), ..facts.for_work() };
+        let session = trial.open(target, options.suite.patience)?;
+        let mut play = Play::new(session, &trial, options.suite.seed, options.slow_ms);
         let begins = play.perform(&[Step::Send(&[Item::Work('a')]), Step::WorkStarted('a')]);
         // It need not end what nobody waits for any more.
         let stopped = play.perform(&[Step::Send(&[Item::Stop('a')])]);
@@ -221,7 +218,7 @@ pub(crate) fn find_work(
                 facts.work = trial.work;
                 return Ok(());
             }
-            Err(stop) => facts.no_work = stop.why(),
+            Err(stop) => facts.work = Err(stop.why()),
         }
     }
     Ok(())

@@ -15,8 +15,8 @@ use super::work::Work;
 use crate::family::Opening;
 use crate::patience::{More, Patience};
 use crate::report::{Line, Transcript, Way};
-use crate::stopped::Delays;
-use crate::target::{Child, Link, Told};
+use crate::stopped::{self, Delays};
+use crate::target::{Child, Link, Told, Unreached};
 use crate::wire::Wire;
 
 /// A relay that says more than this in one check is not listened to any longer.
@@ -95,6 +95,8 @@ pub(super) struct Bench {
     pub(super) was_late: bool,
     /// The number of messages that got a number which no scenario chose.
     numbered: Cell<u64>,
+    /// The tag of the last request of either side, which tells it from all others.
+    pub(super) tag: u64,
 }
 
 #[derive(Debug)]
@@ -115,7 +117,7 @@ impl Bench {
         [at_near, at_far]: [Wire; 2],
         opening: &[Opening],
         patience: Duration,
-    ) -> Result<Self, (String, String)> {
+    ) -> Result<Self, Unreached> {
         let Ends { mut near, far } = ends;
         let (arrive, arrivals) = channel();
         let child = near.child.take();
@@ -127,7 +129,8 @@ impl Bench {
         };
         let mut first = opening.first().map(|first| write(&near, first, 0));
         let stderr = || child.as_ref().map(Child::stderr).unwrap_or_default();
-        let far = far(patience).map_err(|error| (error.to_string(), stderr()))?;
+        let far = far(patience)
+            .map_err(|error| Unreached::Opening { why: error.to_string(), stderr: stderr() })?;
         let far = End::new(Side::Far, at_far, far, &arrive);
         let mut bench = Self {
             ends: [near, far],
@@ -141,11 +144,14 @@ impl Bench {
             was_late: false,
             is_open: false,
             numbered: Cell::new(0),
+            tag: 0,
         };
         for (number, step) in opening.iter().enumerate() {
             let text = first.take().unwrap_or_else(|| write(&bench.ends[0], step, number));
             bench.push(Side::Near, What::Opening(Way::Sent, text));
-            bench.answered(step, number).map_err(|why| (why, bench.stderr()))?;
+            if let Err(why) = bench.answered(step, number) {
+                return Err(Unreached::Opening { why, stderr: bench.stderr() });
+            }
         }
         bench.is_open = true;
         Ok(bench)
@@ -310,7 +316,7 @@ impl Bench {
 
     /// Whether the relay has closed that side.
     pub(super) fn ended(&self, side: Side) -> bool {
-        self.log.iter().any(|entry| entry.side == side && matches!(entry.what, What::Ended(_)))
+        self.ends[side as usize].ended
     }
 
     /// Returns the protocol that is spoken on that side.
@@ -323,7 +329,7 @@ impl Bench {
     }
 
     fn busy(&self) -> Option<u64> {
-        self.child.as_ref().map(Child::busy)
+        self.child.as_ref().map(Child::id).map(stopped::busy)
     }
 
     /// The last of what the relay wrote to its standard error.

@@ -53,6 +53,16 @@ const fn ignored(id: &'static str, title: &'static str) -> RelayCheck {
     check(id, title).clauses(IGNORED).rules(&[CancelOfNothing])
 }
 
+/// Something that is passed on as it was.
+const fn passed_on(id: &'static str, title: &'static str) -> RelayCheck {
+    check(id, title).clauses(PASSED_ON)
+}
+
+/// Something that leaves in a form which every peer reads, or does not leave.
+const fn readable(id: &'static str, title: &'static str) -> RelayCheck {
+    check(id, title).clauses(FORM)
+}
+
 /// Every check of relays.
 pub const RELAY_CHECKS: &[RelayCheck] = &[
     check("relay-id/kinds", "ids of every kind in flight at once: each request is answered under its own")
@@ -83,13 +93,11 @@ pub const RELAY_CHECKS: &[RelayCheck] = &[
     check("relay-cancel/wrong-side", "a cancel by the side that works on the request: no request is hit")
         .clauses(ONE_NAMED)
         .steps(&[cancel_from_the_wrong_side]),
-    check("relay-cancel/result", "a cancelled request that ends with a result: the result is passed on")
-        .clauses(PASSED_ON)
+    passed_on("relay-cancel/result", "a cancelled request that ends with a result: the result is passed on")
         .rules(&[CancelledAnswer])
         .needs(&[WANTS_ANSWERS])
         .steps(&[cancel_answered_with_result]),
-    check("relay-cancel/notified", "a notification after a cancel: it is passed on")
-        .clauses(PASSED_ON)
+    passed_on("relay-cancel/notified", "a notification after a cancel: it is passed on")
         .rules(&[Notifications])
         .steps(&[progress_after_cancel]),
     check("relay-cancel/crossing", "a cancel and an answer that cross: the request ends once")
@@ -140,23 +148,19 @@ pub const RELAY_CHECKS: &[RelayCheck] = &[
         .steps(&[answer_under_other_type]),
     check("relay-answer/error", "an error with data: its code and message are passed on")
         .steps(&[errors_with_data]),
-    check("relay-answer/malformed", "malformed answers: the caller gets an error that it can read")
-        .clauses(FORM)
+    readable("relay-answer/malformed", "malformed answers: the caller gets an error that it can read")
         .steps(&[malformed_answers]),
-    check("relay-notification/order", "notifications: each arrives once, in order, with its tokens untouched")
-        .clauses(PASSED_ON)
+    passed_on("relay-notification/order", "notifications: each arrives once, in order, with its tokens untouched")
         .rules(&[Notifications])
         .steps(&[notifications]),
     check("relay-notification/request", "a progress that names its request: it arrives with the id that its caller has given it")
         .clauses(PROGRESS_NAMES)
         .rules(&[Notifications])
         .steps(&[progress_of_request]),
-    check("relay-form/unchanged", "a request arrives with the method and the params that it had")
-        .clauses(PASSED_ON)
+    passed_on("relay-form/unchanged", "a request arrives with the method and the params that it had")
         .rules(&[RequestUnchanged])
         .steps(&[odd_spelling]),
-    check("relay-form/ids", "the relay's own ids are numbers of 31 bits or plain texts, whatever the caller's")
-        .clauses(FORM)
+    readable("relay-form/ids", "the relay's own ids are numbers of 31 bits or plain texts, whatever the caller's")
         .rules(&[Form])
         .steps(&[ids_of_every_kind]),
     check("relay-form/spelling", "messages with escapes, spaces and members in another order: they are read as any")
@@ -166,25 +170,20 @@ pub const RELAY_CHECKS: &[RelayCheck] = &[
     check("relay-form/byte-by-byte", "a message written byte by byte: it is read as any")
         .clauses(SPELLED)
         .steps(&[byte_by_byte]),
-    check("relay-form/batches", "batches, where the protocol has none: they do not arrive, nor do their members")
-        .clauses(FORM)
+    readable("relay-form/batches", "batches, where the protocol has none: they do not arrive, nor do their members")
         .rules(&[Batch])
         .needs(&[WITHOUT_BATCHES])
         .steps(&[batches]),
-    check("relay-form/garbage", "messages that are none: they do not arrive, and the relay lives on")
-        .clauses(FORM)
+    readable("relay-form/garbage", "messages that are none: they do not arrive, and the relay lives on")
         .rules(&[Form])
         .steps(&[garbage]),
-    check("relay-form/blank-lines", "blank lines and lines that end with CR LF: the message is read as any")
-        .clauses(FORM)
+    readable("relay-form/blank-lines", "blank lines and lines that end with CR LF: the message is read as any")
         .needs(&[BY_LINES])
         .steps(&[blank_lines]),
-    check("relay-form/headers", "headers in every spelling that is in use: the messages are read as any")
-        .clauses(FORM)
+    readable("relay-form/headers", "headers in every spelling that is in use: the messages are read as any")
         .needs(&[WITH_HEADERS])
         .steps(&[header_spellings]),
-    check("relay-form/large-message", "a message of 5 MiB, and its answer: both arrive")
-        .clauses(FORM)
+    readable("relay-form/large-message", "a message of 5 MiB, and its answer: both arrive")
         .steps(&[large_message]),
     forwarded("relay-load/many", "two hundred requests in one write, every third cancelled: each ends as it should")
         .steps(&[many]),

@@ -80,15 +80,11 @@ pub fn run_relay(
     seen: impl FnMut(&Outcome),
 ) -> Result<Report, Unreached> {
     let begun = Instant::now();
-    let protocol = |dialect: &Dialect| {
-        let why = || format!("there are no checks for a relay that speaks {}", dialect.name);
-        wire(dialect).ok_or_else(|| unreached(why(), String::new()))
-    };
     let family = Family::of(&options.near);
     let mut runner = Runner {
         relay,
         options,
-        protocols: [protocol(&options.near)?, protocol(&options.far)?],
+        protocols: [wire(&options.near)?, wire(&options.far)?],
         opening: options.open.clone().unwrap_or_else(|| family.opening(&options.near)),
         reaches: [None; 2],
     };
@@ -98,9 +94,13 @@ pub fn run_relay(
 }
 
 /// Returns what is said in a dialect, if there are rules for what its cancels name.
-fn wire(dialect: &Dialect) -> Option<Wire> {
+fn wire(dialect: &Dialect) -> Result<Wire, Unreached> {
     let wire = Wire::new(dialect.clone());
-    clauses::ALL.contains(&wire.family).then_some(wire)
+    let why = || format!("there are no checks for a relay that speaks {}", dialect.name);
+    match clauses::ALL.contains(&wire.family) {
+        true => Ok(wire),
+        false => Err(unreached(why(), String::new())),
+    }
 }
 
 fn unreached(why: String, stderr: String) -> Unreached {
@@ -148,9 +148,7 @@ impl Runner<'_> {
     fn bench(&self) -> Result<Bench, Unreached> {
         let start = |why| unreached(format!("the relay can't be started: {why}"), String::new());
         let ends = self.relay.start().map_err(start)?;
-        let opened =
-            Bench::open(ends, self.protocols.clone(), &self.opening, self.options.suite.patience);
-        opened.map_err(|(why, stderr)| unreached(why, stderr))
+        Bench::open(ends, self.protocols.clone(), &self.opening, self.options.suite.patience)
     }
 
     /// Finds out which requests are passed on, and whose.

@@ -16,14 +16,13 @@ use crate::wire::Wire;
 pub struct Play<'a> {
     bench: &'a mut Bench,
     caller: Side,
-    tags: u64,
     /// Added to the ids, as the seed wants.
     shift: u64,
 }
 
 impl<'a> Play<'a> {
     pub(super) fn new(bench: &'a mut Bench, caller: Side, shift: u64) -> Self {
-        Self { bench, caller, tags: 0, shift }
+        Self { bench, caller, shift }
     }
 
     /// Returns the protocol that the caller speaks.
@@ -42,25 +41,25 @@ impl<'a> Play<'a> {
     /// The text of a request, and the tag that tells it from all others.
     pub(super) fn request_text(&mut self, id: &Value) -> (String, u64) {
         let (method, params) = self.request_parts();
-        (self.protocol().raw_request(id, method, params), self.tags)
+        (self.protocol().raw_request(id, method, params), self.tag())
     }
 
     /// The method and the params of the next request, which has the last tag.
     pub(super) fn request_parts(&mut self) -> (&'static str, Value) {
-        self.tags += 1;
-        self.work().request(self.protocol().family, self.caller, self.tags)
+        self.bench.tag += 1;
+        self.work().request(self.protocol().family, self.caller, self.tag())
     }
 
     /// As [`request_text`](Self::request_text), of another method.
     pub(super) fn request_by(&mut self, method: &str, id: &Value) -> (String, u64) {
-        self.tags += 1;
-        let (_, params) = Work::Unknown.request(self.protocol().family, self.caller, self.tags);
-        (self.protocol().raw_request(id, method, params), self.tags)
+        self.bench.tag += 1;
+        let (_, params) = Work::Unknown.request(self.protocol().family, self.caller, self.tag());
+        (self.protocol().raw_request(id, method, params), self.tag())
     }
 
     /// The tag of the last request.
     pub(super) fn tag(&self) -> u64 {
-        self.tags
+        self.bench.tag
     }
 
     /// Returns the kind of request that the caller makes.
@@ -231,13 +230,10 @@ impl<'a> Play<'a> {
     }
 
     fn barrier_of(&mut self, caller: Side) -> Option<()> {
-        let mut play = self.by(caller, self.tags);
-        let id = play.text_id(&format!("barrier-{}", play.tags));
-        let far = play.call(&id);
-        self.tags = play.tags;
-        let mut play = self.by(caller, self.tags);
-        play.finish_call(&far?);
-        play.answered(&id)
+        let mut play = self.by(caller);
+        let id = play.text_id(&format!("barrier-{}", play.tag()));
+        let far = play.call(&id)?;
+        play.complete(&id, &far)
     }
 
     /// Finds the kind of request that this side can make through the relay, so that the answers come back.
@@ -255,11 +251,11 @@ impl<'a> Play<'a> {
 
     /// The same scenario's helpers with the roles swapped.
     pub(super) fn swapped<T>(&mut self, then: impl FnOnce(&mut Play<'_>) -> T) -> T {
-        then(&mut self.by(self.callee(), self.tags + 1_000))
+        then(&mut self.by(self.callee()))
     }
 
-    fn by(&mut self, caller: Side, tags: u64) -> Play<'_> {
-        Play { caller, tags, shift: self.shift, bench: &mut *self.bench }
+    fn by(&mut self, caller: Side) -> Play<'_> {
+        Play { caller, shift: self.shift, bench: &mut *self.bench }
     }
 
     /// An id, which the seed shifts.

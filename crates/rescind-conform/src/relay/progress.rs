@@ -46,9 +46,14 @@ pub(super) fn progress_cancelled(play: &mut Play<'_>) -> Option<()> {
     play.complete(&id, &far)
 }
 
-fn progress(play: &Play<'_>, token: u64, progress: u64) -> String {
-    let params = json!({ "progressToken": token, "progress": progress });
-    play.note_back("notifications/progress", &params)
+/// Reports the progress of requests by their tokens, in one write.
+fn report(play: &mut Play<'_>, all: &[(u64, u64)]) {
+    let reports = all.iter().map(|(token, progress)| {
+        let params = json!({ "progressToken": token, "progress": progress });
+        play.note_back("notifications/progress", &params)
+    });
+    let reports: Vec<_> = reports.collect();
+    play.send_back(&reports);
 }
 
 /// Progress before the cancel arrives, after it does and after the answer; beside it that of a
@@ -59,15 +64,12 @@ pub(super) fn token_after_cancel(play: &mut Play<'_>) -> Option<()> {
     let (request_2, tag_2) = play.request_text(&other);
     play.send(&[request, request_2]);
     let (far, far_2) = (play.arrives(tag)?, play.arrives(tag_2)?);
-    let begun = [progress(play, tag, 1), progress(play, tag_2, 1)];
-    play.send_back(&begun);
+    report(play, &[(tag, 1), (tag_2, 1)]);
     play.barrier()?;
     play.cancelled(&id)?;
-    let goes_on = [progress(play, tag, 2), progress(play, tag_2, 2)];
-    play.send_back(&goes_on);
+    report(play, &[(tag, 2), (tag_2, 2)]);
     play.finish_call(&far);
-    let last = progress(play, tag_2, 3);
-    play.send_back(&[last]);
+    report(play, &[(tag_2, 3)]);
     play.barrier()?;
     play.complete(&other, &far_2)
 }
@@ -76,16 +78,14 @@ pub(super) fn late_of_many(play: &mut Play<'_>) -> Option<()> {
     let ids: Vec<Value> = (0..20).map(|index| play.id(9400 + index)).collect();
     let mut sent = Vec::new();
     for id in &ids {
-        let (request, tag) = play.request_text(id);
-        play.send(&[request]);
-        sent.push((tag, play.arrives(tag)?));
+        let far = play.call(id)?;
+        sent.push((play.tag(), far));
     }
     let cancels: Vec<String> = ids.iter().step_by(2).map(|id| play.cancel_text(id)).collect();
     play.send(&cancels);
     play.barrier()?;
     for (tag, far) in &sent {
-        let begun = progress(play, *tag, 1);
-        play.send_back(&[begun]);
+        report(play, &[(*tag, 1)]);
         play.finish_call(far);
     }
     ids.iter().try_for_each(|id| play.answered(id))

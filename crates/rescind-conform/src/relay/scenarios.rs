@@ -9,10 +9,7 @@ use crate::malformed;
 
 /// Calls with each id, and answers in the opposite order.
 fn all_at_once(play: &mut Play<'_>, ids: &[Value]) -> Option<()> {
-    let mut far = Vec::new();
-    for id in ids {
-        far.push(play.call(id)?);
-    }
+    let far: Vec<Value> = ids.iter().map(|id| play.call(id)).collect::<Option<_>>()?;
     far.iter().rev().for_each(|far| play.finish_call(far));
     ids.iter().try_for_each(|id| play.answered(id))
 }
@@ -421,13 +418,7 @@ pub(super) fn large_message(play: &mut Play<'_>) -> Option<()> {
 
 pub(super) fn many(play: &mut Play<'_>) -> Option<()> {
     let ids: Vec<Value> = (0..200).map(|index| play.id(9100 + index)).collect();
-    let mut messages = Vec::new();
-    let mut tags = Vec::new();
-    for id in &ids {
-        let (request, tag) = play.request_text(id);
-        messages.push(request);
-        tags.push(tag);
-    }
+    let (messages, tags): (Vec<_>, Vec<_>) = ids.iter().map(|id| play.request_text(id)).unzip();
     play.send(&messages);
     let far: Vec<Value> = tags.iter().map(|&tag| play.arrives(tag)).collect::<Option<_>>()?;
     let cancels: Vec<String> = ids.iter().step_by(3).map(|id| play.cancel_text(id)).collect();

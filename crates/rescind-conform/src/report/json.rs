@@ -1,8 +1,8 @@
-//! A report for programs.
+//! A report for programs, and a badge for READMEs as shields.io reads it.
 
 use serde_json::{Value, json};
 
-use super::{Outcome, Report};
+use super::{Outcome, Report, Whole};
 use crate::known::Expected;
 
 impl Report {
@@ -18,6 +18,20 @@ impl Report {
             "checks": self.outcomes.iter().map(Outcome::to_json).collect::<Vec<_>>(),
             "stale": self.stale,
         })
+    }
+
+    /// The JSON of an endpoint badge.
+    #[must_use]
+    pub fn to_badge(&self) -> Value {
+        let tried = self.count("pass") + self.count("fail");
+        let (message, color) = match self.whole() {
+            Whole::Pass => (format!("{} checks", self.count("pass")), "brightgreen"),
+            Whole::Incomplete => {
+                (format!("{} of {tried} checks, incomplete", self.count("pass")), "yellow")
+            }
+            Whole::Fail => (format!("{} of {tried} checks", self.count("pass")), "orange"),
+        };
+        json!({ "schemaVersion": 1, "label": "cancellation", "message": message, "color": color })
     }
 }
 
@@ -45,6 +59,7 @@ impl Outcome {
     }
 }
 
-fn milliseconds(time: std::time::Duration) -> u64 {
+/// Returns whole milliseconds, as reports have them.
+pub(crate) fn milliseconds(time: std::time::Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }

@@ -1,7 +1,6 @@
 //! Reports of a run, for people and for programs.
 
-mod badge;
-mod json;
+pub(crate) mod json;
 mod junit;
 mod transcript;
 

@@ -9,7 +9,7 @@ use super::{case_seed, hash, in_order};
 use crate::check::{Check, Need};
 use crate::facts::{Facts, Slow};
 use crate::family::Request;
-use crate::once::{Once, Told};
+use crate::once::{self, Once};
 use crate::options::{Options, Suite};
 use crate::report::Verdict::{self, NotApplicable, NotExercised, Pass};
 use crate::server::Server;
@@ -20,24 +20,17 @@ fn said(need: Need, dialect: &str, known: impl FnOnce(&mut Facts)) -> Verdict {
     let dialect = Dialect::named(dialect).expect("there is such a dialect");
     let mut facts = Facts::unknown(dialect.clone());
     known(&mut facts);
-    let (options, needs) = (Options::new(dialect), [need]);
-    let check = Check {
-        id: "cancel/late",
-        title: "",
-        clauses: IN_TWO_PROTOCOLS,
-        needs: Box::leak(Box::new(needs)),
-        steps: &[],
-        rules: &[],
-        witness: "",
-    };
+    let options = Options::new(dialect);
+    let needs = Box::leak(Box::new([need]));
+    let check = <Check>::BASE.named("cancel/late", "").clauses(IN_TWO_PROTOCOLS).needs(needs);
     let server = Server { target: &Absent, options: &options, facts };
     options.suite.outcome(&server, &check).verdict
 }
 
 /// A request that takes its time, with progress or not, while others are answered or not.
-fn slow(has_progress: bool, reads_on: bool) -> Option<Slow> {
+fn slow(has_progress: bool, reads_on: bool) -> Result<Slow, String> {
     let request = Request::new("work", json!({}));
-    Some(Slow {
+    Ok(Slow {
         request,
         natural: Duration::from_secs(1),
         undelayed: Duration::from_secs(1),
@@ -108,8 +101,9 @@ fn the_checks_to_run_are_named_by_themselves_or_by_their_group() {
 #[test]
 fn outcomes_are_told_in_the_order_of_the_table() {
     let make = |number: &u64| {
-        let told = Told { id: "cancel/late", title: "", clause: None };
-        let mut outcome = told.outcome(&crate::Known::default(), |_| Once::without(Pass));
+        let check = <Check>::BASE.named("cancel/late", "");
+        let passes = |_| Once::without(Pass);
+        let mut outcome = once::outcome(&check, None, &crate::Known::default(), passes);
         outcome.stderr = number.to_string();
         outcome
     };

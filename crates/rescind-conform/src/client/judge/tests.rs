@@ -2,18 +2,16 @@
 
 use std::time::Duration;
 
-use protocol_core::{Dialect, Violation};
-use serde_json::{Value, json};
+use protocol_core::Dialect;
+use serde_json::Value;
 
 use crate::check::Rule;
 use crate::client::facts::ClientFacts;
 use crate::client::reply::Asked;
-use crate::client::serve::Held;
-use crate::judge::judge;
+use crate::client::serve::{Held, Serving};
 use crate::options::ClientOptions;
-use crate::play::{Made, Next, Play};
+use crate::play::Play;
 use crate::session::{Session, What};
-use crate::stop::Fault;
 use crate::target::Link;
 use crate::tests::{self as by_hand, hear, push};
 use crate::wire::Wire;
@@ -25,19 +23,16 @@ use crate::wire::Wire;
 /// `crowd 7` one without a name, `next 7` a next request, `cancel 7` our cancel; `result 7` and `error 7 -32603`
 /// are answers of the client; and what begins with a brace is what the client says.
 fn broken(dialect: &str, rule: Rule, record: &str) -> Option<String> {
-    let mut options = ClientOptions::new(Dialect::named(dialect).expect("there is such a dialect"));
-    options.suite.patience = Duration::ZERO;
+    let options = ClientOptions::new(Dialect::named(dialect).expect("there is such a dialect"));
     let facts = ClientFacts::unknown(&options);
     let link = Link::new(std::io::empty(), std::io::sink(), None);
-    let session = Session::with_client(link, Wire::to_client(options.dialect.clone()), &options);
-    let mut play = Play::with_client(session, &facts, 1, 1, Duration::ZERO);
+    let wire = Wire::to_client(options.dialect.clone());
+    let session = Session::new(link, wire, Duration::ZERO, Some(Serving::new(options)));
+    let mut play = Play::with_client(session, &facts, 1, 1);
     for entry in record.split(';') {
         add(&mut play, entry.trim());
     }
-    judge(&play, &[rule]).map(|(_, fault)| match fault {
-        Fault::Broken(why) => why,
-        Fault::Unclear(why) => format!("unclear: {why}"),
-    })
+    by_hand::broken(&play, &[rule])
 }
 
 fn add(play: &mut Play<'_>, entry: &str) {
@@ -50,60 +45,19 @@ fn add(play: &mut Play<'_>, entry: &str) {
                 serving.held = Some(Held { asked: asked.clone(), answered_at: None });
             }
             serving.asked.push((at, asked));
-            return hear(&mut play.session, &format!(r#"{{"id":{id},"method":"work"}}"#));
+            hear(&mut play.session, &format!(r#"{{"id":{id},"method":"work"}}"#));
         }
         ["answer", id] => {
             let serving = play.session.serving.iter_mut();
             let held = serving.filter_map(|it| it.held.as_mut()).filter(|held| held.asked.id == id);
             held.for_each(|held| held.answered_at = Some(at));
-            return push(&mut play.session, What::Sent(format!(r#"{{"id":{id},"result":{{}}}}"#)));
+            push(&mut play.session, What::Sent(format!(r#"{{"id":{id},"result":{{}}}}"#)));
         }
         ["cancels", id] => {
             let cancel = play.session.wire.cancel(id, "\"c\"");
-            return hear(&mut play.session, &cancel);
+            hear(&mut play.session, &cancel);
         }
-        ["ask", name, id] => {
-            let name = name.chars().next().expect("it has a name");
-            play.named.insert(name, made(id));
-            play.ids.insert(id.into());
-        }
-        ["crowd", id] => {
-            play.crowd.push(made(id));
-            play.ids.insert(id.into());
-        }
-        ["next", id] => {
-            play.nexts.push(Next { id: id.into(), sent_at: at });
-            play.ids.insert(id.into());
-        }
-        ["cancel", id] => {
-            let mut all = play.named.values_mut().chain(&mut play.crowd);
-            all.find(|made| made.id == id).expect("it was made").cancelled_at = Some(at);
-        }
-        ["result", id] => {
-            return hear(&mut play.session, &format!(r#"{{"id":{id},"result":{{}}}}"#));
-        }
-        ["error", id, code] => {
-            return hear(&mut play.session, &format!(r#"{{"id":{id},"error":{{"code":{code}}}}}"#));
-        }
-        ["broken"] => {
-            let violation = Violation::Parse { offset: 0 };
-            return push(&mut play.session, What::Broken { violation });
-        }
-        ["ended", how] => play.ended = Some(how == "cleanly"),
-        ["quiet"] => play.silent = at..usize::MAX,
-        ["loud"] => play.silent.end = at,
-        _ => return hear(&mut play.session, entry),
-    }
-    push(&mut play.session, What::Sent(json!({ "method": entry }).to_string()));
-}
-
-fn made(id: &str) -> Made {
-    Made {
-        id: id.into(),
-        token: String::new(),
-        cancelled_at: None,
-        cancel_id: None,
-        noun: "our request",
+        _ => by_hand::add(play, entry),
     }
 }
 

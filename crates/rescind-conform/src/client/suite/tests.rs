@@ -14,18 +14,12 @@ use crate::tests::{Absent, IN_TWO_PROTOCOLS, is_played};
 /// What is said of a check that needs this, on a client of which that is known.
 fn said(need: Need, dialect: &str, known: impl FnOnce(&mut ClientFacts)) -> Verdict {
     let dialect = Dialect::named(dialect).expect("there is such a dialect");
-    let (options, needs) = (ClientOptions::new(dialect), [need]);
+    let options = ClientOptions::new(dialect);
     let mut facts = ClientFacts::unknown(&options);
     known(&mut facts);
-    let check = Check {
-        id: "client-cancel/once",
-        title: "",
-        clauses: IN_TWO_PROTOCOLS,
-        needs: Box::leak(Box::new(needs)),
-        steps: &[],
-        rules: &[],
-        witness: "",
-    };
+    let needs = Box::leak(Box::new([need]));
+    let check =
+        <Check>::BASE.named("client-cancel/once", "").clauses(IN_TWO_PROTOCOLS).needs(needs);
     let client = TestedClient { target: &Absent, options: &options, facts };
     options.suite.outcome(&client, &check).verdict
 }
