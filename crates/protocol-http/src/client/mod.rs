@@ -1,5 +1,6 @@
 //! The decisions of a client: the headers of a message, and the meaning of a response and of its end.
 
+mod mirrors;
 mod session;
 mod stream;
 

@@ -1,5 +1,6 @@
 //! The session as its client knows it, and the headers of each message.
 
+use alloc::borrow::Cow;
 use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::string::String;
@@ -11,6 +12,7 @@ use protocol_core::{Limits, WireId};
 use protocol_json::{Members, member, path, string, text, value};
 use serde_json::value::RawValue;
 
+use super::mirrors::Mirrors;
 use crate::head::{SCOPE, SCOPE_BYTES, VERSION};
 use crate::post::{SAID_VERSION, mirrored, scope};
 use crate::rules::{Rules, VersionHeader};
@@ -32,8 +34,8 @@ const NAMES: [&str; 4] = ["method", "id", "params", "result"];
 /// assert_eq!(session.post(message).ok_or("it is a message")?.lane, Lane::First);
 /// session.opened(Some("4f1a"), br#"{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":"2025-06-18"}}"#);
 /// let headers = session.headers();
-/// assert!(headers.contains(&("mcp-session-id", "4f1a".into())));
-/// assert!(headers.contains(&("mcp-protocol-version", "2025-06-18".into())));
+/// assert!(headers.contains(&("mcp-session-id".into(), "4f1a".into())));
+/// assert!(headers.contains(&("mcp-protocol-version".into(), "2025-06-18".into())));
 /// # Ok::<(), &str>(())
 /// ```
 #[derive(Clone, Debug)]
@@ -43,13 +45,14 @@ pub struct ClientSession {
     is_open: bool,
     /// The sessions of ACP that requests of the server are about, until our response.
     asked: BTreeMap<WireId, String>,
+    mirrors: Mirrors,
 }
 
 /// A message that is to be posted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outgoing {
     /// Its headers beside those of HTTP.
-    pub headers: Vec<(&'static str, String)>,
+    pub headers: Vec<(Cow<'static, str>, String)>,
     /// The id, if it is a request.
     pub request: Option<WireId>,
     /// The session that it is about, where sessions have streams of their own.
@@ -83,14 +86,20 @@ impl Default for ClientSession {
 impl ClientSession {
     /// Creates the session of a client of MCP that has sent nothing.
     #[must_use]
-    pub const fn new() -> Self {
+    pub fn new() -> Self {
         Self::with(&Rules::MCP_2026_07_28)
     }
 
     /// Creates the session of a client that begins with these rules.
     #[must_use]
-    pub const fn with(rules: &'static Rules) -> Self {
-        Self { rules, id: None, is_open: false, asked: BTreeMap::new() }
+    pub fn with(rules: &'static Rules) -> Self {
+        Self {
+            rules,
+            id: None,
+            is_open: false,
+            asked: BTreeMap::new(),
+            mirrors: Mirrors::default(),
+        }
     }
 
     /// Returns the rules that hold now.
@@ -139,35 +148,43 @@ impl ClientSession {
         let cancel = &self.rules.dialect.cancel;
         let is_cancel = self.rules.shares_streams && cancel.has_method(&method);
         let cancels = if is_cancel { cancel.id_in(members.raw(2)) } else { None };
-        headers.extend(scope.iter().map(|it| (SCOPE, it.clone())));
+        headers.extend(scope.iter().map(|it| (SCOPE.into(), it.clone())));
         if self.rules.version_header == VersionHeader::OfBody {
             // The body counts. A message without the member has that of the revision.
             let said = at(&SAID_VERSION).filter(|it| is_plain(it));
             headers.retain(|(name, _)| *name != VERSION);
             let version = said.as_deref().unwrap_or(self.rules.version);
-            headers.push((VERSION, version.into()));
-            headers.push(("mcp-method", method.clone().into_owned()));
+            headers.push((VERSION.into(), version.into()));
+            headers.push(("mcp-method".into(), method.clone().into_owned()));
             let named = mirrored(&method).and_then(|member| at(&["params", member]));
-            headers.extend(named.map(|name| ("mcp-name", encoded(&name))));
+            headers.extend(named.map(|name| ("mcp-name".into(), encoded(&name))));
+            let called = members.raw(2).filter(|_| method == "tools/call");
+            let arguments = called.map(|params| self.mirrors.headers(params));
+            headers.extend(arguments.into_iter().flatten().map(|(name, it)| (name.into(), it)));
         }
         Some(Outgoing { headers, request, scope, cancels, lane })
     }
 
     /// Returns the headers of a request that is about the session, such as GET.
     #[must_use]
-    pub fn headers(&self) -> Vec<(&'static str, String)> {
-        let id = self.id.iter().map(|id| (self.rules.session_header, id.clone()));
+    pub fn headers(&self) -> Vec<(Cow<'static, str>, String)> {
+        let id = self.id.iter().map(|id| (self.rules.session_header.into(), id.clone()));
         let is_named = self.is_open && self.rules.version_header == VersionHeader::OfSession;
-        let version = is_named.then(|| (VERSION, self.rules.version.into()));
+        let version = is_named.then(|| (VERSION.into(), self.rules.version.into()));
         id.chain(version).collect()
     }
 
     /// Takes a message that came, and returns the session of ACP that a response names. Its stream is to be opened.
+    ///
+    /// In MCP 2026-07-28 it may list tools, whose calls repeat some arguments in headers `Mcp-Param-…`.
     pub fn received(&mut self, message: &[u8]) -> Option<String> {
+        let json = core::str::from_utf8(message).ok()?;
+        if self.rules.version_header == VersionHeader::OfBody {
+            self.mirrors.learn(json);
+        }
         if !self.rules.shares_streams {
             return None;
         }
-        let json = core::str::from_utf8(message).ok()?;
         let members = Members::of(json, &NAMES)?;
         let id = members.token(1).filter(|id| id.len() <= Limits::DEFAULT.id_bytes);
         let id = id.and_then(WireId::from_json)?;
@@ -214,7 +231,7 @@ fn is_plain(value: &str) -> bool {
 }
 
 /// Encodes the value of a header that could not have it as it is.
-fn encoded(value: &str) -> String {
+pub(super) fn encoded(value: &str) -> String {
     if is_plain(value) && !(value.starts_with("=?base64?") && value.ends_with("?=")) {
         return value.into();
     }
@@ -229,7 +246,7 @@ mod tests {
 
     fn taken_by_server(message: &str, session: &mut ClientSession) -> bool {
         let out = session.post(message.as_bytes()).unwrap();
-        let headers = out.headers.iter().map(|(name, value)| (*name, value.as_bytes()));
+        let headers = out.headers.iter().map(|(name, value)| (&**name, value.as_bytes()));
         let head = RequestHead::new("POST", headers);
         head.check().is_ok() && Posted::read(message.into(), &head, session.rules()).is_ok()
     }
@@ -262,10 +279,11 @@ mod tests {
         session.opened(Some("s"), br#"{"id":1,"error":{"code":1,"message":""}}"#);
         assert_eq!((session.id(), session.headers()), (None, Vec::new()));
         session.opened(Some("s"), br#"{"id":1,"result":{"protocolVersion":"2025-06-18"}}"#);
-        let version = ("mcp-protocol-version", "2025-06-18".into());
-        assert_eq!(session.headers(), [("mcp-session-id", "s".into()), version]);
+        let id = ("mcp-session-id".into(), "s".into());
+        let version = ("mcp-protocol-version".into(), "2025-06-18".into());
+        assert_eq!(session.headers(), [id.clone(), version]);
         session.opened(Some("s"), br#"{"id":1,"result":{"protocolVersion":"2025-03-26"}}"#);
-        assert_eq!(session.headers(), [("mcp-session-id", "s".into())], "it has no such header");
+        assert_eq!(session.headers(), [id], "it has no such header");
         session.opened(Some("s\n"), br#"{"id":1,"result":{"protocolVersion":"2025-06-18"}}"#);
         assert_eq!(session.id(), None);
     }

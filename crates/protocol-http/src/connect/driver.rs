@@ -446,7 +446,7 @@ impl Driver {
     fn listen(&mut self, name: Stream, scope: Option<&str>) -> AbortHandle {
         let stream = ResponseStream::new(self.session.rules(), None, self.wire.options.stream);
         let mut headers = self.session.headers();
-        headers.extend(scope.map(|scope| (SCOPE, scope.into())));
+        headers.extend(scope.map(|scope| (SCOPE.into(), scope.into())));
         self.exchange(Name::Stream(name), stream, None, headers)
     }
 

@@ -1,5 +1,6 @@
 //! One exchange with the server.
 
+use alloc::borrow::Cow;
 use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -164,7 +165,7 @@ impl Drop for Leaving {
 }
 
 /// The headers that a message has beside those of HTTP.
-pub(super) type Headers = Vec<(&'static str, String)>;
+pub(super) type Headers = Vec<(Cow<'static, str>, String)>;
 
 impl Wire {
     pub(super) fn new(target: Target, options: ClientOptions) -> Self {
@@ -222,7 +223,7 @@ impl Wire {
         if let Some(cookies) = self.cookies.header() {
             request = request.header(COOKIE, cookies);
         }
-        Ok(headers.iter().fold(request, |request, (name, value)| request.header(*name, value)))
+        Ok(headers.iter().fold(request, |request, (name, value)| request.header(&**name, value)))
     }
 
     /// Posts a message whose response does not come in this exchange, if it has one.
@@ -358,7 +359,7 @@ impl Wire {
                 (Method::POST, headers, Bytes::from(bytes), charge, left)
             }
             None => {
-                let last = last_event_id.map(|id| (LAST_EVENT_ID, id.into()));
+                let last = last_event_id.map(|id| (LAST_EVENT_ID.into(), id.into()));
                 let headers = session.iter().cloned().chain(last).collect();
                 (Method::GET, headers, Bytes::new(), None, None)
             }
@@ -409,7 +410,7 @@ const fn lost(is_awaited: bool, how: String) -> Said {
 
 /// Returns whether one of these headers names a session, or in ACP a connection.
 fn name_session(headers: &Headers) -> bool {
-    headers.iter().any(|(name, _)| SESSIONS.contains(name))
+    headers.iter().any(|(name, _)| SESSIONS.contains(&&**name))
 }
 
 /// Returns the time after which a server that is busy wants to be asked again.
