@@ -1,6 +1,5 @@
 //! The process of a program that `call`, `relay`, `replay` and `conform` start.
 
-#[cfg(target_os = "linux")]
 use std::ffi::OsString;
 use std::io::{self, IsTerminal};
 use std::path::PathBuf;
@@ -19,6 +18,14 @@ use crate::exit::Exit;
 #[cfg(target_os = "linux")]
 use crate::note;
 use crate::terminal::{Line, pass_on};
+
+/// Returns the command of these words, if there are any.
+pub(crate) fn command(words: &[OsString]) -> Option<Command> {
+    let (program, arguments) = words.split_first()?;
+    let mut command = Command::new(program);
+    command.args(arguments);
+    Some(command)
+}
 
 /// The place in which a program runs, its environment, and its end.
 #[derive(Clone, Debug, Args)]
@@ -136,11 +143,7 @@ pub fn supervise(args: &SuperviseArgs) -> Result<ExitCode, Exit> {
     for signal in [SIGHUP, SIGINT, SIGTERM] {
         let _ = signal_hook::flag::register(signal, Arc::default());
     }
-    let Some((program, arguments)) = args.command.split_first() else {
-        return Err("there is no COMMAND".into());
-    };
-    let mut command = Command::new(program);
-    command.args(arguments);
+    let mut command = command(&args.command).ok_or("there is no COMMAND")?;
     let mut supervision = Supervision::default();
     supervision.grace = args.grace;
     if args.leave_detached {

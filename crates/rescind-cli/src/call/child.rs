@@ -8,7 +8,7 @@ use std::time::Duration;
 use protocol_child::{Owner, Spawned};
 
 use crate::dialect::Spoken;
-use crate::process::ProcessArgs;
+use crate::process::{self, ProcessArgs};
 
 /// The time that a server has to end once its input is closed.
 const GRACE: Duration = Duration::from_millis(500);
@@ -19,14 +19,10 @@ const GRACE: Duration = Duration::from_millis(500);
 pub(super) fn spawn(
     spoken: &Spoken,
     command: &[OsString],
-    process: &ProcessArgs,
+    args: &ProcessArgs,
 ) -> Result<Spawned, String> {
-    let spawn = match command.split_first() {
-        Some((program, arguments)) => {
-            let mut spawn = Command::new(program);
-            spawn.args(arguments);
-            spawn
-        }
+    let spawn = match process::command(command) {
+        Some(spawn) => spawn,
         None => {
             let ourselves = env::current_exe()
                 .map_err(|error| format!("can't find the built-in peer: {error}"))?;
@@ -36,7 +32,7 @@ pub(super) fn spawn(
         }
     };
     let program = spawn.get_program().to_string_lossy().into_owned();
-    protocol_child::spawn(process.child(spawn, GRACE))
+    protocol_child::spawn(args.child(spawn, GRACE))
         .map_err(|error| format!("can't start {program}: {error}"))
 }
 

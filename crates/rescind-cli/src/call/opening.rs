@@ -13,7 +13,7 @@ use serde_json::value::{RawValue, to_raw_value};
 
 use super::asking::Asking;
 use crate::dialect::{Family, NEWEST_WITH_INITIALIZE, Spoken, WITHOUT_INITIALIZE};
-use crate::input;
+use crate::{input, own_name};
 
 /// Messages to send before the call, in order.
 #[derive(Debug, Default)]
@@ -21,7 +21,9 @@ pub(super) struct Opening {
     steps: Vec<Step>,
     /// The dialect that the answers are held against; a file's are not.
     spoken: Option<Spoken>,
-    session: Session,
+    /// Whether the call needs a session that is not there yet: ACP's, which `session/new` opens and the
+    /// call's params name.
+    needs_session: bool,
     /// The members for the `_meta` of the call's params.
     meta: Option<serde_json::Value>,
 }
@@ -31,15 +33,6 @@ struct Step {
     id: Option<serde_json::Value>,
     method: String,
     params: Option<Box<RawValue>>,
-}
-
-/// Whether the call needs a session that is not there yet.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Session {
-    #[default]
-    NotNeeded,
-    /// ACP: opened by `session/new`, and named in the call's params.
-    Open,
 }
 
 /// The result of an opening.
@@ -61,7 +54,7 @@ pub(super) struct Opened {
 impl Opening {
     /// The dialect's own opening, for a call of this method.
     pub(super) fn of(spoken: &Spoken, method: &str, params: Option<&RawValue>) -> Self {
-        let client = json!({ "name": "rescind", "version": env!("CARGO_PKG_VERSION") });
+        let client = own_name();
         let family = spoken.family();
         let meta = match family {
             Family::Mcp { revision: WITHOUT_INITIALIZE } => Some(json!({
@@ -115,19 +108,13 @@ impl Opening {
             steps.push(step(Some(json!(0)), first, asked));
             steps.extend(then.map(|method| step(None, method, json!({}))));
         }
-        let named = params.is_some_and(names_session);
-        let session = match (family, method) {
-            (Family::Acp { .. }, "session/new" | "session/load" | "session/list") => {
-                Session::NotNeeded
-            }
-            (Family::Acp { .. }, method) if method.starts_with("session/") && !named => {
-                Session::Open
-            }
-            _ => Session::NotNeeded,
-        };
+        let needs_session = matches!(family, Family::Acp { .. })
+            && method.starts_with("session/")
+            && !["session/new", "session/load", "session/list"].contains(&method)
+            && !params.is_some_and(names_session);
         // The methods of the demonstration are none of the protocol's, and take what they get.
         let meta = meta.filter(|_| method.contains('/') || method == "ping");
-        Self { steps, spoken: Some(spoken.clone()), session, meta }
+        Self { steps, spoken: Some(spoken.clone()), needs_session, meta }
     }
 
     /// The messages in a file, one JSON a line.
@@ -175,9 +162,9 @@ impl Opening {
                 asking.peer.try_notify_raw(&step.method, params)?;
             }
         }
-        let params = match self.session {
-            Session::NotNeeded => with_meta(self.meta, params)?,
-            Session::Open => Some(in_new_session(asking, params)?),
+        let params = match self.needs_session {
+            true => Some(in_new_session(asking, params)?),
+            false => with_meta(self.meta, params)?,
         };
         Ok(Performed::Opened(Opened { notifications, params }))
     }

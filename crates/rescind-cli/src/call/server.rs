@@ -45,7 +45,7 @@ impl Server {
                 let trust = args.ca.clone().map_or(Trust::System, Trust::Only);
                 let (peer, incoming, socket) = match address {
                     Listen::WebSocket(address) => {
-                        Socket::open(address, trust, secret, options, deadline)?
+                        Socket::open(address, &trust, secret, options, deadline)?
                     }
                     Listen::Http(address) => {
                         let opened = http::open(address, &trust, secret, options, deadline);
@@ -53,7 +53,7 @@ impl Server {
                             Some(at) if at <= Instant::now() => Unreached::TimedOut,
                             _ => Unreached::Failed(why),
                         })?;
-                        (peer, incoming, Socket::driven(driver))
+                        (peer, incoming, Socket { driver })
                     }
                 };
                 (peer, incoming, End::Socket(socket))

@@ -228,10 +228,9 @@ impl Spoken {
                 Some(dialect) => Ok(Self::preset(dialect)),
                 None => Err(format!("there is no dialect {name} here")),
             },
-            Described::File(text) => match file::of_text(&text.to_string()) {
-                Ok(described) => Ok(Self::made_from(described, None)),
-                Err(error) => Err(error.to_string()),
-            },
+            Described::File(text) => {
+                file::of_text(&text.to_string()).map(|described| Self::made_from(described, None))
+            }
         }
     }
 }

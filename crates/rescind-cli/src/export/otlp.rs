@@ -8,6 +8,7 @@ use protocol_record::line::Direction;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
+use crate::own_name;
 use crate::view::row::{Outcome, Row};
 use crate::view::walk::{Visitor, start};
 
@@ -44,8 +45,7 @@ impl<'a> Otlp<'a> {
         if self.spans.is_empty() {
             return Ok(());
         }
-        let scope = json!({ "name": "rescind", "version": env!("CARGO_PKG_VERSION") });
-        let spans = json!([{ "scope": scope, "spans": mem::take(&mut self.spans) }]);
+        let spans = json!([{ "scope": own_name(), "spans": mem::take(&mut self.spans) }]);
         let resource = json!({ "attributes": [text("service.name", &self.service)] });
         let line = json!({ "resourceSpans": [{ "resource": resource, "scopeSpans": spans }] });
         writeln!(self.out, "{line}")

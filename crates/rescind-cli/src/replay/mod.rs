@@ -20,7 +20,7 @@ use self::setup::NOT_KEPT;
 pub(crate) use self::setup::{RelaySetup, Setup};
 use crate::exit::{self, Exit};
 use crate::note;
-use crate::process::ProcessArgs;
+use crate::process::{self, ProcessArgs};
 use crate::terminal::{Line as Text, harmless, say};
 use crate::view::files;
 
@@ -89,9 +89,7 @@ enum End {
 ///
 /// The reason that it did not do its work.
 pub fn main(args: &ReplayArgs) -> Result<ExitCode, Exit> {
-    if let Some((program, arguments)) = args.command.split_first() {
-        let mut command = Command::new(program);
-        command.args(arguments);
+    if let Some(command) = process::command(&args.command) {
         return against(args, command);
     }
     let (counts, end) = replay(&args.file)?;

@@ -45,21 +45,14 @@ pub(super) struct Service {
     pub(super) tls: Option<Acceptor>,
     pub(super) admission: Admission,
     pub(super) limits: ListenerLimits,
-    pub(super) local: Local,
+    /// Whether this machine's own address has the limit of any, or none but that on all connections: one
+    /// neighbour would shut all others out.
+    pub(super) is_local_limited: bool,
     pub(super) guesses: Guesses,
     /// The time that requests in flight have to be done after `SIGTERM`.
     pub(super) grace: Duration,
     pub(super) operations: SharedOperations,
     pub(super) recorder: Option<Recorder>,
-}
-
-/// The limit on connections of this machine's own address.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Local {
-    /// That of any address.
-    Limited,
-    /// None but that on all connections: one neighbour would shut all others out.
-    Unlimited,
 }
 
 impl Service {
@@ -127,8 +120,7 @@ impl Service {
         listener: &Listener<TokioTimer>,
         closing: Cancellation,
     ) {
-        let is_limited =
-            |ip: &IpAddr| self.local == Local::Limited || !ip.to_canonical().is_loopback();
+        let is_limited = |ip: &IpAddr| self.is_local_limited || !ip.to_canonical().is_loopback();
         let seat = match listener.admit(from.ip().filter(is_limited)) {
             Ok(seat) => seat,
             // One that speaks TLS could not read why.

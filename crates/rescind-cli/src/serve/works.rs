@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 
 use super::mcp::TASK;
 use super::turn::{self, CHUNK_EVERY, CHUNKS, Session, Update};
+use crate::lock;
 
 /// The number of turns that run at the same time, and of tasks that are remembered.
 const WORKS: usize = 64;
@@ -45,10 +46,6 @@ struct Task {
     created: SystemTime,
     begun: Instant,
     cancelled: Option<SystemTime>,
-}
-
-fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
-    of.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn invalid(why: &str) -> Failure {
