@@ -54,12 +54,17 @@ impl ProcessArgs {
     /// Returns the command to start, with this grace unless another is asked for.
     pub(crate) fn child(&self, command: Command, grace: Duration) -> ChildCommand {
         let grace = self.exit_grace.unwrap_or(grace);
-        let (mut command, keep) = self.kept(command, grace);
+        #[cfg(target_os = "linux")]
+        let command = self.supervisor(&command, grace);
+        let mut command = command;
         if let Some(directory) = &self.cwd {
             command.current_dir(directory);
         }
         command.envs(self.env.iter().map(|(name, value)| (name, value)));
-        keep(ChildCommand::new(command)).grace(grace).stderr(stderr())
+        let child = ChildCommand::new(command).grace(grace).stderr(stderr());
+        #[cfg(target_os = "linux")]
+        let child = child.supervisor();
+        child
     }
 
     /// Returns the arguments that these options were read from, without the values of variables.
@@ -80,7 +85,7 @@ impl ProcessArgs {
 
     /// Returns ourselves as the supervisor of the command.
     #[cfg(target_os = "linux")]
-    fn kept(&self, command: Command, grace: Duration) -> (Command, Keep) {
+    fn supervisor(&self, command: &Command, grace: Duration) -> Command {
         use std::os::unix::process::CommandExt;
 
         // It is there even when the file of this program was replaced meanwhile.
@@ -91,18 +96,9 @@ impl ProcessArgs {
             supervisor.arg("--leave-detached");
         }
         supervisor.arg("--").arg(command.get_program()).args(command.get_args());
-        (supervisor, ChildCommand::supervisor)
-    }
-
-    /// Returns the command alone.
-    #[cfg(not(target_os = "linux"))]
-    fn kept(&self, command: Command, _: Duration) -> (Command, Keep) {
-        (command, |command| command)
+        supervisor
     }
 }
-
-/// Declares how a command is kept.
-type Keep = fn(ChildCommand) -> ChildCommand;
 
 /// Passes on the lines of a server's standard error, as text where ours is a terminal.
 fn stderr() -> Stderr {

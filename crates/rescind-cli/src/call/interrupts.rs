@@ -48,11 +48,7 @@ impl Interrupts {
     pub(super) fn catch(report: &Report, recording: &Session) -> Self {
         let interrupts = Self::default();
         let (caught, report, recording) = (interrupts.clone(), report.clone(), recording.clone());
-        let on: ending::OnCause =
-            Arc::new(move |cause| caught.interrupt(cause, &report, &recording));
-        // The watch of the caller asks which signals were ignored before these are caught.
-        ending::callers(on.clone());
-        ending::signals(on);
+        ending::watch(Arc::new(move |cause| caught.interrupt(cause, &report, &recording)));
         interrupts
     }
 

@@ -35,7 +35,6 @@ use attempt::{Attempt, Unreached};
 use ended::{Called, Ended};
 use interrupts::Interrupts;
 use opening::{Opened, Opening, Performed};
-use operation::Limits;
 use report::Report;
 use server::Server;
 
@@ -193,9 +192,7 @@ impl Attempt<'_> {
         let is_to_be_cancelled = args.cancel_after.is_some() || args.trigger.is_set();
         if let (true, Ok(answer)) = (is_to_be_cancelled, &outcome) {
             let due = args.cancel_after.map(|after| begun + after);
-            let limits = Limits { due, deadline: self.deadline, grace: args.grace };
-            let told = (interrupts, self.report);
-            outcome = operation::cancel(&dialect, peer, answer.clone(), limits, told);
+            outcome = operation::cancel(&dialect, peer, answer.clone(), due, self);
         }
         let settled = Instant::now();
         let cancelled = interrupts.first_cancel();

@@ -54,58 +54,24 @@ pub(super) struct Opened {
 impl Opening {
     /// The dialect's own opening, for a call of this method.
     pub(super) fn of(spoken: &Spoken, method: &str, params: Option<&RawValue>) -> Self {
-        let client = own_name();
         let family = spoken.family();
-        let meta = match family {
-            Family::Mcp { revision: WITHOUT_INITIALIZE } => Some(json!({
+        let meta = (family == Family::Mcp { revision: WITHOUT_INITIALIZE }).then(|| {
+            json!({
                 "io.modelcontextprotocol/protocolVersion": WITHOUT_INITIALIZE,
-                "io.modelcontextprotocol/clientInfo": client,
+                "io.modelcontextprotocol/clientInfo": own_name(),
                 "io.modelcontextprotocol/clientCapabilities": {},
-            })),
-            _ => None,
-        };
-        let first = if meta.is_some() { "server/discover" } else { "initialize" };
-        let asked = match family {
-            Family::Acp { version: 2 } => {
-                json!({ "protocolVersion": 2, "capabilities": {}, "info": client })
-            }
-            Family::Acp { version } => json!({
-                "protocolVersion": version,
-                "clientCapabilities": spoken.capabilities(),
-                "clientInfo": client,
-            }),
-            Family::Mcp { revision: WITHOUT_INITIALIZE } => json!({ "_meta": meta }),
-            Family::Mcp { .. } | Family::Erlmcp => json!({
-                "protocolVersion": family.revision(),
-                "capabilities": {},
-                "clientInfo": client,
-            }),
-            Family::Lsp => json!({
-                "processId": std::process::id(),
-                "clientInfo": client,
-                "rootUri": null,
-                "capabilities": {},
-            }),
-            Family::Abp => json!({ "agent": client }),
-            Family::Dap => {
-                json!({ "clientID": "rescind", "clientName": "rescind", "adapterID": "rescind" })
-            }
-            Family::JsonRpc => json!(null),
-        };
-        let then = match family {
-            Family::Mcp { revision: WITHOUT_INITIALIZE } => None,
-            Family::Mcp { .. } | Family::Erlmcp => Some("notifications/initialized"),
-            Family::Lsp => Some("initialized"),
-            _ => None,
-        };
+            })
+        });
         let step = |id, method: &str, params| {
             let params = to_raw_value(&params).ok();
             Step { id, method: method.into(), params }
         };
         let mut steps = vec![];
         // The call may open the session itself.
-        if family != Family::JsonRpc && method != "initialize" && method != first {
-            steps.push(step(Some(json!(0)), first, asked));
+        if let Some((first, params, then)) = exchange(spoken, meta.as_ref())
+            && ![first, "initialize"].contains(&method)
+        {
+            steps.push(step(Some(json!(0)), first, params));
             steps.extend(then.map(|method| step(None, method, json!({}))));
         }
         let needs_session = matches!(family, Family::Acp { .. })
@@ -168,6 +134,49 @@ impl Opening {
         };
         Ok(Performed::Opened(Opened { notifications, params }))
     }
+}
+
+/// Returns the request that opens a dialect, its params, and the notification that follows its response.
+fn exchange(
+    spoken: &Spoken,
+    meta: Option<&serde_json::Value>,
+) -> Option<(&'static str, serde_json::Value, Option<&'static str>)> {
+    let client = own_name();
+    let (params, then) = match spoken.family() {
+        Family::JsonRpc => return None,
+        Family::Mcp { revision: WITHOUT_INITIALIZE } => {
+            return Some(("server/discover", json!({ "_meta": meta }), None));
+        }
+        family @ (Family::Mcp { .. } | Family::Erlmcp) => {
+            let version = family.revision();
+            let params =
+                json!({ "protocolVersion": version, "capabilities": {}, "clientInfo": client });
+            (params, Some("notifications/initialized"))
+        }
+        Family::Acp { version: 2 } => {
+            (json!({ "protocolVersion": 2, "capabilities": {}, "info": client }), None)
+        }
+        Family::Acp { version } => {
+            let capabilities = spoken.capabilities();
+            let params = json!({
+                "protocolVersion": version, "clientCapabilities": capabilities, "clientInfo": client,
+            });
+            (params, None)
+        }
+        Family::Lsp => {
+            let id = std::process::id();
+            let params = json!({
+                "processId": id, "clientInfo": client, "rootUri": null, "capabilities": {},
+            });
+            (params, Some("initialized"))
+        }
+        Family::Abp => (json!({ "agent": client }), None),
+        Family::Dap => {
+            let name = "rescind";
+            (json!({ "clientID": name, "clientName": name, "adapterID": name }), None)
+        }
+    };
+    Some(("initialize", params, then))
 }
 
 /// The dialect to speak with a server that has answered our opening so, if that is not ours.

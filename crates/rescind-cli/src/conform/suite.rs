@@ -18,7 +18,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::duration;
-use crate::ending::{self, OnCause, end_at_once};
+use crate::ending::{self, end_at_once};
 use crate::exit::{self, Exit};
 use crate::process::ProcessArgs;
 use crate::record::Session;
@@ -134,7 +134,8 @@ impl SuiteArgs {
             1 => Box::new(anstream::stderr()),
             _ => return Err("only one report can be written to standard output".into()),
         };
-        end_when_asked();
+        // Half a report is none, and no process is left.
+        ending::watch(Arc::new(|cause| end_at_once(cause, &Session::default())));
         let mut written = Ok(());
         let ran = run(&mut |progress| {
             match (self.to_stdout(), progress) {
@@ -201,13 +202,6 @@ impl SuiteArgs {
         words.extend(command.iter().map(|word| word.to_string_lossy().into_owned()));
         words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ")
     }
-}
-
-/// Ends the program by a signal, or once its caller is gone. Half a report is none, and no process is left.
-fn end_when_asked() {
-    let on: OnCause = Arc::new(|cause| end_at_once(cause, &Session::default()));
-    ending::callers(on.clone());
-    ending::signals(on);
 }
 
 /// Returns the name of a tested program in reports.

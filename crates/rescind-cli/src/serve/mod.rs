@@ -212,26 +212,22 @@ fn serve_websockets(
         (false, None, None) => None,
         (false, ..) => return Err("a certificate is for a wss:// address".into()),
     };
-    let admission = args.clients.admission(token);
-    let (address, operations) = (address.clone(), operations.clone());
-    let (spoken, grace) = (args.dialect.spoken(), args.grace);
-    let recorder = recording.recorder();
     let mut limits = ListenerLimits::DEFAULT;
     limits.connections = args.clients.connections;
     limits.memory_bytes = args.clients.memory_bytes();
     let named = args.connections_per_address;
     limits.connections_per_address = named.unwrap_or(limits.connections_per_address);
     let service = websocket::Service {
-        spoken,
+        spoken: args.dialect.spoken(),
         address,
         tls,
-        admission,
+        admission: args.clients.admission(token),
         limits,
         is_local_limited: named.is_some(),
         guesses: Guesses::default(),
-        grace,
+        grace: args.grace,
         operations,
-        recorder,
+        recorder: recording.recorder(),
     };
     service.run(&Ending::catch("rescind serve", recording))?;
     Ok(ExitCode::SUCCESS)

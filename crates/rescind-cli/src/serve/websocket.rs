@@ -38,9 +38,9 @@ const PAUSE: Duration = Duration::from_millis(100);
 const EVENT_INTERVAL: u32 = 1;
 
 /// A service, and the clients that may use it.
-pub(super) struct Service {
+pub(super) struct Service<'a> {
     pub(super) spoken: Spoken,
-    pub(super) address: Address,
+    pub(super) address: &'a Address,
     /// The certificate and key of TLS.
     pub(super) tls: Option<Acceptor>,
     pub(super) admission: Admission,
@@ -51,11 +51,11 @@ pub(super) struct Service {
     pub(super) guesses: Guesses,
     /// The time that requests in flight have to be done after `SIGTERM`.
     pub(super) grace: Duration,
-    pub(super) operations: SharedOperations,
+    pub(super) operations: &'a SharedOperations,
     pub(super) recorder: Option<Recorder>,
 }
 
-impl Service {
+impl Service<'_> {
     /// Serves until the end is asked for.
     pub(super) fn run(self, ending: &Ending) -> Result<(), String> {
         let mut runtime = tokio::runtime::Builder::new_current_thread();
@@ -66,7 +66,7 @@ impl Service {
 
     async fn listen(self, ending: &Ending) -> Result<(), String> {
         let refused = |error| format!("can't listen on {}: {error}", self.address);
-        let bound = Bound::bind(&self.address).await.map_err(refused)?;
+        let bound = Bound::bind(self.address).await.map_err(refused)?;
         let mut address = self.address.clone();
         if let Some(bound) = bound.address().map_err(refused)? {
             address = address.with_port(bound.port());
@@ -133,7 +133,7 @@ impl Service {
             Err(error) => return note(format_args!("rescind serve: {from}: no TLS: {error}")),
         };
         let demo = AsyncDemo::new(self.spoken.clone(), TokioTimer::start());
-        let mut options = options(Options::socket(self.config()), &self.operations);
+        let mut options = options(Options::socket(self.config()), self.operations);
         if let Some(recorder) = &self.recorder {
             options = recorder.connection(&from.to_string(), options);
         }
@@ -189,7 +189,7 @@ impl Service {
 
 /// A request for a WebSocket, from an address.
 struct Handshake<'a> {
-    service: &'a Service,
+    service: &'a Service<'a>,
     from: Option<IpAddr>,
 }
 
