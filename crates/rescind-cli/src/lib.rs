@@ -7,6 +7,7 @@ mod admission;
 pub mod call;
 pub mod conform;
 mod connect;
+mod credentials;
 pub mod dialect;
 mod ending;
 pub mod exit;
@@ -33,7 +34,6 @@ mod tls;
 #[cfg(windows)]
 #[path = "tls_absent.rs"]
 mod tls;
-mod token;
 mod trace;
 pub mod view;
 

@@ -1,6 +1,7 @@
 //! The process of a program that `call`, `relay`, `replay` and `conform` start.
 
 use std::ffi::OsString;
+use std::fmt::Display;
 use std::io::{self, IsTerminal};
 use std::path::PathBuf;
 use std::process::Command;
@@ -25,6 +26,16 @@ pub(crate) fn command(words: &[OsString]) -> Option<Command> {
     let mut command = Command::new(program);
     command.args(arguments);
     Some(command)
+}
+
+/// Returns an option and its value as words of a command line, if it has one.
+pub(crate) fn option(name: &str, value: Option<impl Display>) -> impl Iterator<Item = String> {
+    value.into_iter().flat_map(|value| [name.to_owned(), value.to_string()])
+}
+
+/// Returns a duration as a command line has it.
+pub(crate) fn milliseconds(duration: Duration) -> String {
+    format!("{}ms", duration.as_millis())
 }
 
 /// The place in which a program runs, its environment, and its end.
@@ -69,14 +80,10 @@ impl ProcessArgs {
 
     /// Returns the arguments that these options were read from, without the values of variables.
     pub(crate) fn words(&self) -> Vec<String> {
-        let mut words = Vec::new();
-        if let Some(directory) = &self.cwd {
-            words.extend(["--cwd".into(), directory.display().to_string()]);
-        }
+        let directory = self.cwd.as_ref().map(|directory| directory.display());
+        let mut words: Vec<_> = option("--cwd", directory).collect();
         words.extend(self.env.iter().flat_map(|(name, _)| ["--env".into(), format!("{name}=…")]));
-        if let Some(grace) = self.exit_grace {
-            words.extend(["--exit-grace".into(), format!("{}ms", grace.as_millis())]);
-        }
+        words.extend(option("--exit-grace", self.exit_grace.map(milliseconds)));
         if self.leave_detached {
             words.push("--leave-detached".into());
         }

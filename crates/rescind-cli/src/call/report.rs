@@ -11,7 +11,7 @@ use protocol_blocking::threaded::Trace;
 use protocol_core::{Cause, Dialect, Violation, WireId};
 
 use super::args::CallArgs;
-use super::ended::{Called, Ended};
+use super::attempt::{Called, Ended};
 use super::told::{Server, Told};
 use crate::exit::{self, Exit};
 use crate::lock;

@@ -14,8 +14,6 @@ use super::websocket::Socket;
 use super::{child, http, opening};
 use crate::address::Listen;
 use crate::dialect::Spoken;
-use crate::tls::Trust;
-use crate::token;
 
 /// A server that runs and is spoken to.
 pub(super) struct Server {
@@ -37,12 +35,13 @@ impl Server {
         let Attempt { args, report, recording, deadline, .. } = *attempt;
         let (peer, incoming, end) = match &args.connect {
             Some(address) => {
-                fits(address, &spoken, args.ca.is_some()).map_err(Unreached::Usage)?;
+                fits(address, &spoken, args.credentials.has_certificates())
+                    .map_err(Unreached::Usage)?;
                 let mut options = Options::new(spoken.config(Role::Client));
                 options.trace = report.trace(&spoken.dialect);
                 let options = recording.connection("server", options);
-                let secret = token::read(args.token_file.as_deref()).map_err(Unreached::Usage)?;
-                let trust = args.ca.clone().map_or(Trust::System, Trust::Only);
+                let secret = args.credentials.token().map_err(Unreached::Usage)?;
+                let trust = args.credentials.trust();
                 let (peer, incoming, socket) = match address {
                     Listen::WebSocket(address) => {
                         Socket::open(address, &trust, secret, options, deadline)?

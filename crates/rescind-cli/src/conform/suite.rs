@@ -20,7 +20,7 @@ use serde_json::{Value, json};
 use crate::duration;
 use crate::ending::{self, end_at_once};
 use crate::exit::{self, Exit};
-use crate::process::ProcessArgs;
+use crate::process::{ProcessArgs, milliseconds, option};
 use crate::record::Session;
 use crate::terminal::{VALUE, harmless, print_json, spin, stop_spinning};
 
@@ -188,11 +188,17 @@ impl SuiteArgs {
         write(&self.badge, &|| Ok(format!("{}\n", report.to_badge())))
     }
 
-    /// The words that run one check of `command` again, after `words`.
-    pub(super) fn again(&self, mut words: Vec<String>, id: &str, command: &[OsString]) -> String {
-        if let Some(patience) = self.patience {
-            words.extend(["--patience".into(), format!("{}ms", patience.as_millis())]);
-        }
+    /// The words that run one check of such a `command` again, with these options.
+    pub(super) fn again(
+        &self,
+        tested: &str,
+        options: Vec<String>,
+        id: &str,
+        command: &[OsString],
+    ) -> String {
+        let mut words = ["rescind", "conform", tested].map(String::from).to_vec();
+        words.extend(options);
+        words.extend(option("--patience", self.patience.map(milliseconds)));
         words.extend(self.process.words());
         let seed = self.seed.to_string();
         words.extend(["--only", id, "--seed", &seed].map(String::from));

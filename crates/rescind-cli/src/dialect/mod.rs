@@ -170,6 +170,11 @@ impl Spoken {
         }
     }
 
+    /// The same as text.
+    pub(crate) fn words(&self) -> Vec<String> {
+        self.arguments().map(|word| word.to_string_lossy().into_owned()).to_vec()
+    }
+
     /// The capabilities that either side declares.
     pub(crate) fn capabilities(&self) -> Value {
         match self.dialect.capability {

@@ -142,17 +142,14 @@ impl Methods {
             (Family::Acp { version }, "initialize") => json(&json!({
                 "protocolVersion": version,
                 "agentCapabilities": self.spoken().capabilities(),
-                "agentInfo": own_name(),
-                "authMethods": [],
+                "agentInfo": own_name(), "authMethods": [],
             })),
             (Family::Acp { .. }, "session/new") => {
                 let number = self.sessions.fetch_add(1, Ordering::Relaxed) + 1;
                 json(&json!({ "sessionId": format!("session-{number}") }))
             }
             (Family::Lsp, "initialize") => {
-                let asked: Value = request.params().unwrap_or_default();
-                let shows = asked["capabilities"]["window"]["workDoneProgress"] == true;
-                self.works.shows_progress.store(shows, Ordering::Relaxed);
+                self.works.know_client(request);
                 json(&json!({ "capabilities": {}, "serverInfo": own_name() }))
             }
             (Family::Lsp, "shutdown") => {

@@ -35,7 +35,7 @@ pub(super) struct Works {
     /// The peer of handlers on threads, to which a turn reports after its response.
     pub(super) peer: OnceLock<Peer>,
     /// Whether the client shows progress that a server creates.
-    pub(super) shows_progress: AtomicBool,
+    shows_progress: AtomicBool,
     last: AtomicU64,
 }
 
@@ -59,6 +59,13 @@ fn too_many() -> Failure {
 impl Works {
     fn next(&self) -> u64 {
         self.last.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    /// Learns from LSP's `initialize` what the client shows.
+    pub(super) fn know_client(&self, initialize: &Request) {
+        let asked: Value = initialize.params().unwrap_or_default();
+        let shows = asked["capabilities"]["window"]["workDoneProgress"] == true;
+        self.shows_progress.store(shows, Ordering::Relaxed);
     }
 
     /// Stops the work that a notification names.
