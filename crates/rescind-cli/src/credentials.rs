@@ -1,4 +1,4 @@
-//! What a client and a server have to know of each other: a secret, and whose certificates are taken.
+//! The credentials of a connection: the secret that is shown, and the certificates that are taken.
 
 use std::fmt::Display;
 use std::path::{Path, PathBuf};

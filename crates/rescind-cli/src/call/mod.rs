@@ -3,7 +3,6 @@
 mod args;
 mod asking;
 mod attempt;
-mod child;
 mod client;
 mod http;
 mod interrupts;

@@ -335,11 +335,11 @@ fn print_whole(out: &mut dyn Write, report: &Report) -> io::Result<()> {
 
 /// Lists checks by their ids, their clauses and what holds if they pass.
 pub(super) fn list(
-    checks: impl Iterator<Item = (&'static str, &'static [Clause], &'static str)>,
+    mut checks: impl Iterator<Item = (&'static str, &'static [Clause], &'static str)>,
 ) -> Result<ExitCode, Exit> {
     let is_terminal = io::stdout().is_terminal();
     let mut out = io::stdout().lock();
-    let mut listed = checks.map(|(id, clauses, title)| {
+    let listed = checks.try_for_each(|(id, clauses, title)| {
         let level = clauses.first().map(|clause| clause.level.as_str()).unwrap_or_default();
         if is_terminal {
             writeln!(out, "{id:31} {level:11} {title}")
@@ -347,7 +347,6 @@ pub(super) fn list(
             writeln!(out, "{id}")
         }
     });
-    let listed = listed.by_ref().collect::<io::Result<()>>();
-    listed.and_then(|()| io::stdout().flush()).map_err(Exit::output)?;
+    listed.and_then(|()| out.flush()).map_err(Exit::output)?;
     Ok(ExitCode::SUCCESS)
 }

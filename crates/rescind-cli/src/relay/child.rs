@@ -141,7 +141,7 @@ async fn relay_with(
     let (stream, to_client) = faults.pipe(Side::Up, stream, timer.clone());
     let (stdin, to_server) = faults.pipe(Side::Down, stdin, timer.clone());
     let relay = protocol_async::relay((input, stream), (stdout, stdin), timer.clone(), options);
-    // What is on its way when the relay is done is waited for as the relay would.
+    // Messages on their way when the relay is done are waited for as the relay would.
     let relay = async {
         let relayed = relay.await;
         (relayed, timer.now() + faults.longest() + patience)

@@ -35,7 +35,7 @@ use crate::noise::Noises;
 use crate::record::Session;
 use crate::replay::{RelaySetup, Setup};
 use crate::stats;
-use crate::terminal::{Line, say};
+use crate::terminal::{Line, counted, say};
 pub use args::RelayArgs;
 use args::Runtime;
 use bridge::Bridge;
@@ -235,21 +235,16 @@ fn waits(wait: Wait) {
     match wait {
         Wait::Answers { requests, within } => log(format_args!(
             "the client's input has ended; {} may still be answered for {}",
-            number(requests, "request"),
+            counted(requests as u64, "request"),
             format_duration(within)
         )),
         Wait::Cancelled { requests, within } => log(format_args!(
             "the client is gone; the server has {} to answer {}, cancelled",
             format_duration(within),
-            number(requests, "request")
+            counted(requests as u64, "request")
         )),
         _ => {}
     }
-}
-
-fn number(count: usize, what: &str) -> String {
-    let plural = if count == 1 { "" } else { "s" };
-    format!("{count} {what}{plural}")
 }
 
 fn observer(losses: Arc<Losses>) -> Observer {

@@ -1,7 +1,7 @@
 //! `rescind serve --listen`: the demonstration methods for whoever opens a WebSocket.
 
 use std::io;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::pin::pin;
 use std::time::Duration;
 
@@ -26,7 +26,7 @@ use crate::dialect::Spoken;
 use crate::ending::{Cause as Asked, Ending, FLUSH};
 use crate::freed;
 use crate::note;
-use crate::socket::{Bound, From, Stream};
+use crate::socket::{Bound, Stream};
 use crate::tls::Acceptor;
 
 /// The time without a new connection when the system has no room for one.
@@ -116,12 +116,14 @@ impl Service<'_> {
     async fn serve(
         &self,
         stream: Box<dyn Stream>,
-        from: From,
+        from: Option<SocketAddr>,
         listener: &Listener<TokioTimer>,
         closing: Cancellation,
     ) {
+        let ip = from.map(|from| from.ip());
+        let from = from.map_or_else(|| "a client".to_owned(), |from| from.to_string());
         let is_limited = |ip: &IpAddr| self.is_local_limited || !ip.to_canonical().is_loopback();
-        let seat = match listener.admit(from.ip().filter(is_limited)) {
+        let seat = match listener.admit(ip.filter(is_limited)) {
             Ok(seat) => seat,
             // One that speaks TLS could not read why.
             Err(_) if self.tls.is_some() => return,
@@ -135,18 +137,18 @@ impl Service<'_> {
         let demo = AsyncDemo::new(self.spoken.clone(), TokioTimer::start());
         let mut options = options(Options::socket(self.config()), self.operations);
         if let Some(recorder) = &self.recorder {
-            options = recorder.connection(&from.to_string(), options);
+            options = recorder.connection(&from, options);
         }
         let talk = async |_peer, incoming| {
             demo.serve(&incoming).await;
         };
         let now = Instant::now().into_std();
         // A guess is waited for, on the seat of its connection.
-        let pause = sleep(self.guesses.pause(from.ip(), now));
+        let pause = sleep(self.guesses.pause(ip, now));
         if closing.unless_cancelled(pause).await.is_err() {
             return;
         }
-        let handshake = Handshake { service: self, from: from.ip() };
+        let handshake = Handshake { service: self, from: ip };
         if let Err(error) = seat.serve(stream.compat(), handshake, options, talk).await {
             note(format_args!("rescind serve: {from}: {error}"));
         }
