@@ -7,8 +7,8 @@ use bytesize::ByteSize;
 use clap::Args;
 use protocol_websocket::{BearerToken, ListenerLimits, Origins};
 
+use crate::credentials;
 use crate::terminal::note;
-use crate::token;
 
 /// The clients of a listener, and their limits. The command has an argument `listen`, in a group `address`.
 #[derive(Clone, Debug, Args)]
@@ -41,7 +41,7 @@ pub(crate) struct ClientArgs {
 impl ClientArgs {
     /// Returns the secret that everybody has to know, if there is one.
     pub(crate) fn token(&self) -> Result<Option<String>, String> {
-        token::read(self.token_file.as_deref())
+        credentials::token(self.token_file.as_deref())
     }
 
     /// Returns the rules by which those may connect who know the secret.

@@ -17,9 +17,11 @@ use protocol_core::Framing;
 use rescind_conform::{CHECKS, Options, Target, client_page, page, relay_page};
 
 use crate::address::Listen;
+use crate::credentials::CredentialArgs;
 use crate::dialect::{DialectArgs, Spoken};
 use crate::duration;
 use crate::exit::Exit;
+use crate::process::option;
 use crate::terminal::spin;
 use socket::Socket;
 use suite::{SuiteArgs, opening, request};
@@ -120,14 +122,8 @@ struct ServerArgs {
     #[arg(long, value_name = "URL", conflicts_with_all = ["command", "cwd", "env", "exit_grace", "leave_detached"])]
     connect: Option<Listen>,
 
-    /// Show the secret in this file, one line, as a bearer token
-    #[arg(long, value_name = "FILE", requires = "connect")]
-    token_file: Option<PathBuf>,
-
-    /// Of a `wss://` or `https://` server, take only a certificate that is signed by one in this file, of PEM [default:
-    /// those that this machine trusts]
-    #[arg(long, value_name = "FILE", requires = "connect")]
-    ca: Option<PathBuf>,
+    #[command(flatten)]
+    credentials: CredentialArgs,
 
     /// The server to test, and its arguments
     #[arg(last = true, value_name = "COMMAND", required_unless_present_any = ["list", "connect"])]
@@ -183,11 +179,9 @@ impl ServerArgs {
 
     fn target(&self) -> Box<dyn Target> {
         match &self.connect {
-            Some(address) => Box::new(Socket {
-                address: address.clone(),
-                token_file: self.token_file.clone(),
-                ca: self.ca.clone(),
-            }),
+            Some(address) => {
+                Box::new(Socket { address: address.clone(), credentials: self.credentials.clone() })
+            }
             None => Box::new(self.suite.program(&self.command)),
         }
     }
@@ -221,8 +215,7 @@ impl ServerArgs {
 
     /// The command that runs one check as it was run here.
     fn replay(&self, id: &str) -> String {
-        let mut words: Vec<String> = ["rescind", "conform", "server"].map(String::from).to_vec();
-        words.extend(self.spoken().arguments().map(|word| word.to_string_lossy().into_owned()));
+        let mut words = self.spoken().words();
         let requests =
             [("--slow", &self.slow), ("--reverse", &self.reverse), ("--witness", &self.witness)];
         for (option, values) in requests {
@@ -230,12 +223,8 @@ impl ServerArgs {
                 values.iter().flat_map(|values| [vec![option.into()], values.clone()].concat()),
             );
         }
-        if let Some(open) = &self.open {
-            words.extend(["--open".into(), open.display().to_string()]);
-        }
-        if let Some(language) = &self.language {
-            words.extend(["--language".into(), language.clone()]);
-        }
+        words.extend(option("--open", self.open.as_ref().map(|open| open.display())));
+        words.extend(option("--language", self.language.as_ref()));
         if self.allow_tools {
             words.push("--allow-tools".into());
         }
@@ -243,14 +232,8 @@ impl ServerArgs {
         if self.slow_time != Duration::from_millis(defaults.slow_ms) {
             words.extend(["--slow-time".into(), format!("{}ms", self.slow_time.as_millis())]);
         }
-        if let Some(address) = &self.connect {
-            words.extend(["--connect".into(), address.url()]);
-            for (option, file) in [("--token-file", &self.token_file), ("--ca", &self.ca)] {
-                words.extend(
-                    file.iter().flat_map(|file| [option.into(), file.display().to_string()]),
-                );
-            }
-        }
-        self.suite.again(words, id, &self.command)
+        words.extend(option("--connect", self.connect.as_ref().map(Listen::url)));
+        words.extend(self.credentials.words());
+        self.suite.again("server", words, id, &self.command)
     }
 }

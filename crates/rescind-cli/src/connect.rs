@@ -22,7 +22,8 @@ pub(crate) async fn handshake(
     secret: Option<String>,
     settings: WebSocketConfig,
 ) -> io::Result<WebSocketStream<Box<dyn Stream>>> {
-    let stream = connect(address, trust).await?;
+    let tls = address.is_secure.then(|| trust.client(&[])).transpose()?;
+    let (stream, _) = connect_with(address, tls.as_ref()).await?;
     let mut request = address.url().into_client_request().map_err(io::Error::other)?;
     if let Some(secret) = secret {
         let bearer = HeaderValue::try_from(format!("Bearer {secret}")).map_err(io::Error::other)?;
@@ -30,12 +31,6 @@ pub(crate) async fn handshake(
     }
     let opened = client_async_with_config(request, stream, Some(settings)).await;
     opened.map(|(socket, _)| socket).map_err(io::Error::other)
-}
-
-/// Connects to a server, with TLS if the address says so.
-async fn connect(address: &Address, trust: &Trust) -> io::Result<Box<dyn Stream>> {
-    let tls = address.is_secure.then(|| trust.client(&[])).transpose()?;
-    connect_with(address, tls.as_ref()).await.map(|(stream, _)| stream)
 }
 
 /// Connects to a server, with this TLS if there is one. Returns whether both have agreed on HTTP/2.

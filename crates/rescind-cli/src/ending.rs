@@ -126,9 +126,16 @@ pub(crate) fn end_at_once(cause: Cause, recording: &Session) -> ! {
     process::exit(code.into());
 }
 
+/// Catches signals, and watches the caller.
+pub(crate) fn watch(on: OnCause) {
+    // The watch of the caller asks which signals were ignored before these are caught.
+    callers(on.clone());
+    signals(on);
+}
+
 /// Catches the signals that end a program. One that was ignored from the start, as by `nohup`, stays so.
 #[cfg(unix)]
-pub(crate) fn signals(on: OnCause) {
+fn signals(on: OnCause) {
     use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
     use signal_hook::iterator::Signals;
 
@@ -149,7 +156,7 @@ pub(crate) fn signals(on: OnCause) {
 
 /// Catches Ctrl-C. Windows ends a program for any other reason without asking it.
 #[cfg(not(unix))]
-pub(crate) fn signals(on: OnCause) {
+fn signals(on: OnCause) {
     if let Err(error) = ctrlc::set_handler(move || on(Cause::Interrupt)) {
         note(format_args!("Ctrl-C can't be caught: {error}"));
     }
@@ -160,7 +167,7 @@ pub(crate) fn signals(on: OnCause) {
 /// The death of the parent is no cause where `SIGHUP` or `SIGINT` was ignored from the start. `nohup`
 /// and a script's `&` ask for that, so that the command goes on.
 #[cfg(unix)]
-pub(crate) fn callers(on: OnCause) {
+fn callers(on: OnCause) {
     use rustix::event::{PollFd, PollFlags, Timespec, poll};
     use rustix::process::getppid;
     use signal_hook::consts::{SIGHUP, SIGINT};
@@ -193,7 +200,7 @@ pub(crate) fn callers(on: OnCause) {
 
 /// Watches nobody: Windows does not tell who started a program.
 #[cfg(not(unix))]
-pub(crate) fn callers(_: OnCause) {}
+fn callers(_: OnCause) {}
 
 #[cfg(unix)]
 fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> io::Result<()> {

@@ -38,6 +38,13 @@ pub(crate) fn standard(most: u64) -> io::Result<String> {
     text_in(of(io::stdin(), most)?)
 }
 
+/// Returns what an error in JSON says beside its place.
+pub(crate) fn reason(error: &serde_json::Error) -> String {
+    let place = format!(" at line {} column {}", error.line(), error.column());
+    let text = error.to_string();
+    text.strip_suffix(&place).unwrap_or(&text).to_owned()
+}
+
 fn text_in(bytes: Vec<u8>) -> io::Result<String> {
     let no_text = |_| io::Error::new(io::ErrorKind::InvalidData, "it is no UTF-8");
     String::from_utf8(bytes).map_err(no_text)

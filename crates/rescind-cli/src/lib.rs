@@ -7,6 +7,7 @@ mod admission;
 pub mod call;
 pub mod conform;
 mod connect;
+mod credentials;
 pub mod dialect;
 mod ending;
 pub mod exit;
@@ -33,13 +34,23 @@ mod tls;
 #[cfg(windows)]
 #[path = "tls_absent.rs"]
 mod tls;
-mod token;
 mod trace;
 pub mod view;
 
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 pub use terminal::note;
+
+/// Locks what is whole at any time, even if somebody has panicked with it.
+fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
+    of.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Returns the name and the version of this program, as protocols tell them.
+fn own_name() -> serde_json::Value {
+    serde_json::json!({ "name": "rescind", "version": env!("CARGO_PKG_VERSION") })
+}
 
 /// Reads a duration of the command line: up to a century, which can be added to any time.
 fn duration(text: &str) -> Result<Duration, String> {

@@ -1,7 +1,7 @@
 //! The process of a program that `call`, `relay`, `replay` and `conform` start.
 
-#[cfg(target_os = "linux")]
 use std::ffi::OsString;
+use std::fmt::Display;
 use std::io::{self, IsTerminal};
 use std::path::PathBuf;
 use std::process::Command;
@@ -19,6 +19,24 @@ use crate::exit::Exit;
 #[cfg(target_os = "linux")]
 use crate::note;
 use crate::terminal::{Line, pass_on};
+
+/// Returns the command of these words, if there are any.
+pub(crate) fn command(words: &[OsString]) -> Option<Command> {
+    let (program, arguments) = words.split_first()?;
+    let mut command = Command::new(program);
+    command.args(arguments);
+    Some(command)
+}
+
+/// Returns an option and its value as words of a command line, if it has one.
+pub(crate) fn option(name: &str, value: Option<impl Display>) -> impl Iterator<Item = String> {
+    value.into_iter().flat_map(|value| [name.to_owned(), value.to_string()])
+}
+
+/// Returns a duration as a command line has it.
+pub(crate) fn milliseconds(duration: Duration) -> String {
+    format!("{}ms", duration.as_millis())
+}
 
 /// The place in which a program runs, its environment, and its end.
 #[derive(Clone, Debug, Args)]
@@ -47,24 +65,25 @@ impl ProcessArgs {
     /// Returns the command to start, with this grace unless another is asked for.
     pub(crate) fn child(&self, command: Command, grace: Duration) -> ChildCommand {
         let grace = self.exit_grace.unwrap_or(grace);
-        let (mut command, keep) = self.kept(command, grace);
+        #[cfg(target_os = "linux")]
+        let command = self.supervisor(&command, grace);
+        let mut command = command;
         if let Some(directory) = &self.cwd {
             command.current_dir(directory);
         }
         command.envs(self.env.iter().map(|(name, value)| (name, value)));
-        keep(ChildCommand::new(command)).grace(grace).stderr(stderr())
+        let child = ChildCommand::new(command).grace(grace).stderr(stderr());
+        #[cfg(target_os = "linux")]
+        let child = child.supervisor();
+        child
     }
 
     /// Returns the arguments that these options were read from, without the values of variables.
     pub(crate) fn words(&self) -> Vec<String> {
-        let mut words = Vec::new();
-        if let Some(directory) = &self.cwd {
-            words.extend(["--cwd".into(), directory.display().to_string()]);
-        }
+        let directory = self.cwd.as_ref().map(|directory| directory.display());
+        let mut words: Vec<_> = option("--cwd", directory).collect();
         words.extend(self.env.iter().flat_map(|(name, _)| ["--env".into(), format!("{name}=…")]));
-        if let Some(grace) = self.exit_grace {
-            words.extend(["--exit-grace".into(), format!("{}ms", grace.as_millis())]);
-        }
+        words.extend(option("--exit-grace", self.exit_grace.map(milliseconds)));
         if self.leave_detached {
             words.push("--leave-detached".into());
         }
@@ -73,7 +92,7 @@ impl ProcessArgs {
 
     /// Returns ourselves as the supervisor of the command.
     #[cfg(target_os = "linux")]
-    fn kept(&self, command: Command, grace: Duration) -> (Command, Keep) {
+    fn supervisor(&self, command: &Command, grace: Duration) -> Command {
         use std::os::unix::process::CommandExt;
 
         // It is there even when the file of this program was replaced meanwhile.
@@ -84,18 +103,9 @@ impl ProcessArgs {
             supervisor.arg("--leave-detached");
         }
         supervisor.arg("--").arg(command.get_program()).args(command.get_args());
-        (supervisor, ChildCommand::supervisor)
-    }
-
-    /// Returns the command alone.
-    #[cfg(not(target_os = "linux"))]
-    fn kept(&self, command: Command, _: Duration) -> (Command, Keep) {
-        (command, |command| command)
+        supervisor
     }
 }
-
-/// Declares how a command is kept.
-type Keep = fn(ChildCommand) -> ChildCommand;
 
 /// Passes on the lines of a server's standard error, as text where ours is a terminal.
 fn stderr() -> Stderr {
@@ -136,11 +146,7 @@ pub fn supervise(args: &SuperviseArgs) -> Result<ExitCode, Exit> {
     for signal in [SIGHUP, SIGINT, SIGTERM] {
         let _ = signal_hook::flag::register(signal, Arc::default());
     }
-    let Some((program, arguments)) = args.command.split_first() else {
-        return Err("there is no COMMAND".into());
-    };
-    let mut command = Command::new(program);
-    command.args(arguments);
+    let mut command = command(&args.command).ok_or("there is no COMMAND")?;
     let mut supervision = Supervision::default();
     supervision.grace = args.grace;
     if args.leave_detached {

@@ -1,7 +1,7 @@
 //! `--record`: what `call`, `relay` and `serve` see is kept in a file.
 
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use bytesize::ByteSize;
 use clap::Args;
@@ -10,7 +10,7 @@ use protocol_record::line::Payloads;
 use protocol_record::{Recorded, Recorder, Recording, Settings};
 use serde_json::value::RawValue;
 
-use crate::note;
+use crate::{lock, note};
 
 /// The options of a recording.
 #[derive(Clone, Debug, Args)]
@@ -88,13 +88,13 @@ impl Session {
 
     /// Returns the handle that records more connections.
     pub(crate) fn recorder(&self) -> Option<Recorder> {
-        self.lock().as_ref().map(|(_, recording)| recording.recorder())
+        lock(&self.0).as_ref().map(|(_, recording)| recording.recorder())
     }
 
     /// Ends it, and says on standard error what is missing, if anything is. Where somebody else is at
     /// that already, it is waited for: the program ends next. Gives the file.
     pub(crate) fn finish(&self) -> Option<PathBuf> {
-        let mut session = self.lock();
+        let mut session = lock(&self.0);
         let (file, recording) = session.take()?;
         let Recorded { lines, dropped, error, .. } = recording.finish();
         let path = file.display();
@@ -108,9 +108,5 @@ impl Session {
             ));
         }
         Some(file)
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Option<(PathBuf, Recording)>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,8 +1,7 @@
 //! The sockets under a WebSocket: TCP's, and those of Unix.
 
-use std::fmt;
 use std::io;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 
 use tokio::io::{AsyncRead, AsyncWrite};
 #[cfg(unix)]
@@ -17,14 +16,6 @@ use crate::socket_file::SocketFile;
 pub(crate) trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
 
 impl<S: AsyncRead + AsyncWrite + Send + Unpin> Stream for S {}
-
-/// The peer that has connected.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum From {
-    Tcp(SocketAddr),
-    #[cfg(unix)]
-    Unix,
-}
 
 /// A socket that others connect to.
 pub(crate) enum Bound {
@@ -65,14 +56,15 @@ impl Bound {
         }
     }
 
-    pub(crate) async fn accept(&self) -> io::Result<(Box<dyn Stream>, From)> {
+    /// Takes a client, and returns its address if it has one.
+    pub(crate) async fn accept(&self) -> io::Result<(Box<dyn Stream>, Option<SocketAddr>)> {
         match self {
             Self::Tcp(bound) => {
                 let (stream, from) = bound.accept().await?;
-                Ok((at_once(stream), From::Tcp(from)))
+                Ok((at_once(stream), Some(from)))
             }
             #[cfg(unix)]
-            Self::Unix { bound, .. } => Ok((Box::new(bound.accept().await?.0), From::Unix)),
+            Self::Unix { bound, .. } => Ok((Box::new(bound.accept().await?.0), None)),
         }
     }
 }
@@ -81,24 +73,4 @@ impl Bound {
 pub(crate) fn at_once(stream: TcpStream) -> Box<dyn Stream> {
     let _ = stream.set_nodelay(true);
     Box::new(stream)
-}
-
-impl From {
-    pub(crate) fn ip(self) -> Option<IpAddr> {
-        match self {
-            Self::Tcp(from) => Some(from.ip()),
-            #[cfg(unix)]
-            Self::Unix => None,
-        }
-    }
-}
-
-impl fmt::Display for From {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Tcp(from) => write!(f, "{from}"),
-            #[cfg(unix)]
-            Self::Unix => f.write_str("a client"),
-        }
-    }
 }

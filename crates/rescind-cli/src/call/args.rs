@@ -7,10 +7,11 @@ use std::time::Duration;
 use clap::Args;
 use serde_json::value::RawValue;
 
+use super::client::TriggerArgs;
 use super::params;
 use super::runtime::Runtime;
-use super::trigger::TriggerArgs;
 use crate::address::Listen;
+use crate::credentials::CredentialArgs;
 use crate::dialect::DialectArgs;
 use crate::duration;
 use crate::process::ProcessArgs;
@@ -88,14 +89,8 @@ pub struct CallArgs {
     #[arg(long, value_name = "URL", conflicts_with_all = ["command", "runtime", "cwd", "env"])]
     pub(super) connect: Option<Listen>,
 
-    /// Show the secret in this file, one line, as a bearer token
-    #[arg(long, value_name = "FILE", requires = "connect")]
-    pub(super) token_file: Option<PathBuf>,
-
-    /// Of a `wss://` or `https://` server, take only a certificate that is signed by one in this file, of PEM [default:
-    /// those that this machine trusts]
-    #[arg(long, value_name = "FILE", requires = "connect")]
-    pub(super) ca: Option<PathBuf>,
+    #[command(flatten)]
+    pub(super) credentials: CredentialArgs,
 
     #[command(flatten)]
     pub(super) process: ProcessArgs,

@@ -1,6 +1,6 @@
 //! The effect of a signal on a call, which depends on how far the call is.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -9,6 +9,7 @@ use protocol_core::Shutdown;
 
 use super::report::Report;
 use crate::ending::{self, Cause};
+use crate::lock;
 use crate::record::Session;
 
 /// The longest time that a server has to respond to the cancel of a first signal. Then the call is given up,
@@ -47,20 +48,12 @@ impl Interrupts {
     pub(super) fn catch(report: &Report, recording: &Session) -> Self {
         let interrupts = Self::default();
         let (caught, report, recording) = (interrupts.clone(), report.clone(), recording.clone());
-        let on: ending::OnCause =
-            Arc::new(move |cause| caught.interrupt(cause, &report, &recording));
-        // The watch of the caller asks which signals were ignored before these are caught.
-        ending::callers(on.clone());
-        ending::signals(on);
+        ending::watch(Arc::new(move |cause| caught.interrupt(cause, &report, &recording)));
         interrupts
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn interrupt(&self, cause: Cause, report: &Report, recording: &Session) {
-        let mut state = self.lock();
+        let mut state = lock(&self.0);
         state.output_is_gone |= cause == Cause::OutputGone;
         let next = state.next.clone();
         if let Next::Cancel(..) = next {
@@ -75,7 +68,7 @@ impl Interrupts {
                 let caught = self.clone();
                 let give_up = move || {
                     thread::sleep(PATIENCE);
-                    caught.lock().cancels.push(Instant::now());
+                    lock(&caught.0).cancels.push(Instant::now());
                     peer.shutdown(Shutdown::Abandon);
                 };
                 // Without a thread only a second signal gives it up.
@@ -96,22 +89,22 @@ impl Interrupts {
 
     /// There is no connection yet, or no more.
     pub(super) fn reaches(&self) {
-        self.lock().next = Next::End;
+        lock(&self.0).next = Next::End;
     }
 
     /// This connection is being opened.
     pub(super) fn opens(&self, peer: &Peer) {
-        self.lock().next = Next::Close(peer.clone());
+        lock(&self.0).next = Next::Close(peer.clone());
     }
 
     /// This call is about to leave.
     pub(super) fn calls(&self, peer: &Peer, call: CancellationHandle) {
-        self.lock().next = Next::Cancel(peer.clone(), call);
+        lock(&self.0).next = Next::Cancel(peer.clone(), call);
     }
 
     /// The call is cancelled at this time, unless it was before: to ask once more is not to give up.
     pub(super) fn cancelled(&self, now: Instant) {
-        let mut state = self.lock();
+        let mut state = lock(&self.0);
         if state.cancels.is_empty() {
             state.cancels.push(now);
         }
@@ -119,12 +112,12 @@ impl Interrupts {
 
     /// Whether the call may have left.
     pub(super) fn is_calling(&self) -> bool {
-        matches!(self.lock().next, Next::Cancel(..))
+        matches!(lock(&self.0).next, Next::Cancel(..))
     }
 
     /// Cancels the call as the first Ctrl-C does, if nobody has.
     pub(super) fn cancel(&self, report: &Report) {
-        let mut state = self.lock();
+        let mut state = lock(&self.0);
         let Next::Cancel(_, call) = state.next.clone() else { return };
         if state.cancels.is_empty() {
             state.cancels.push(Instant::now());
@@ -136,21 +129,21 @@ impl Interrupts {
 
     /// When the call was first cancelled.
     pub(super) fn first_cancel(&self) -> Option<Instant> {
-        self.lock().cancels.first().copied()
+        lock(&self.0).cancels.first().copied()
     }
 
     /// Whether Ctrl-C came before the call.
     pub(super) fn gave_up_opening(&self) -> bool {
-        self.lock().gave_up_opening
+        lock(&self.0).gave_up_opening
     }
 
     /// Returns whether nobody reads standard output any more.
     pub(super) fn output_is_gone(&self) -> bool {
-        self.lock().output_is_gone
+        lock(&self.0).output_is_gone
     }
 
     /// Returns whether the call was given up.
     pub(super) fn gave_up(&self) -> bool {
-        self.lock().cancels.len() > 1
+        lock(&self.0).cancels.len() > 1
     }
 }

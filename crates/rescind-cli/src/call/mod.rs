@@ -3,9 +3,7 @@
 mod args;
 mod asking;
 mod attempt;
-mod child;
 mod client;
-mod ended;
 mod http;
 mod interrupts;
 mod opening;
@@ -15,7 +13,6 @@ mod report;
 mod runtime;
 mod server;
 mod told;
-mod trigger;
 mod websocket;
 
 use std::process::{ExitCode, ExitStatus};
@@ -31,11 +28,9 @@ use crate::ending::Cause;
 use crate::exit::Exit;
 pub use args::CallArgs;
 use asking::{Asking, how_lost};
-use attempt::{Attempt, Unreached};
-use ended::{Called, Ended};
+use attempt::{Attempt, Called, Ended, Unreached};
 use interrupts::Interrupts;
 use opening::{Opened, Opening, Performed};
-use operation::Limits;
 use report::Report;
 use server::Server;
 
@@ -193,26 +188,31 @@ impl Attempt<'_> {
         let is_to_be_cancelled = args.cancel_after.is_some() || args.trigger.is_set();
         if let (true, Ok(answer)) = (is_to_be_cancelled, &outcome) {
             let due = args.cancel_after.map(|after| begun + after);
-            let limits = Limits { due, deadline: self.deadline, grace: args.grace };
-            let told = (interrupts, self.report);
-            outcome = operation::cancel(&dialect, peer, answer.clone(), limits, told);
+            outcome = operation::cancel(&dialect, peer, answer.clone(), due, self);
         }
         let settled = Instant::now();
         let cancelled = interrupts.first_cancel();
+        let took = cancelled.map(|at| settled - at);
+        let acknowledged = self.is_acknowledged(&dialect, outcome.as_deref().ok(), took);
+        let outcome = outcome.map_err(|error| how_lost(peer, error));
+        let gave_up = interrupts.gave_up();
+        Ok(Called { outcome, cancelled, sent: begun, settled, gave_up, acknowledged })
+    }
+
+    /// Returns whether the server said that it has cancelled a call, given the result, and the time from the cancel
+    /// to the end.
+    fn is_acknowledged(
+        &self,
+        dialect: &Dialect,
+        result: Option<&RawValue>,
+        took: Option<Duration>,
+    ) -> bool {
         // What settles here does so when the grace is over, and no earlier.
-        let is_in_time = |grace| cancelled.is_some_and(|at| settled - at < grace);
-        let acknowledged = match &outcome {
-            Ok(result) => says_stopped(&dialect, result),
-            Err(_) => dialect.has_operations() && args.grace.is_none_or(is_in_time),
-        };
-        Ok(Called {
-            outcome: outcome.map_err(|error| how_lost(peer, error)),
-            cancelled,
-            sent: begun,
-            settled,
-            gave_up: interrupts.gave_up(),
-            acknowledged,
-        })
+        let is_in_time = |grace| took.is_some_and(|took| took < grace);
+        match result {
+            Some(result) => says_stopped(dialect, result),
+            None => dialect.has_operations() && self.args.grace.is_none_or(is_in_time),
+        }
     }
 
     /// Cancels the call, or stops the work that it began.

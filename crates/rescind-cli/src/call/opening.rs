@@ -13,7 +13,7 @@ use serde_json::value::{RawValue, to_raw_value};
 
 use super::asking::Asking;
 use crate::dialect::{Family, NEWEST_WITH_INITIALIZE, Spoken, WITHOUT_INITIALIZE};
-use crate::input;
+use crate::{input, own_name};
 
 /// Messages to send before the call, in order.
 #[derive(Debug, Default)]
@@ -21,7 +21,9 @@ pub(super) struct Opening {
     steps: Vec<Step>,
     /// The dialect that the answers are held against; a file's are not.
     spoken: Option<Spoken>,
-    session: Session,
+    /// Whether the call needs a session that is not there yet: ACP's, which `session/new` opens and the
+    /// call's params name.
+    needs_session: bool,
     /// The members for the `_meta` of the call's params.
     meta: Option<serde_json::Value>,
 }
@@ -31,15 +33,6 @@ struct Step {
     id: Option<serde_json::Value>,
     method: String,
     params: Option<Box<RawValue>>,
-}
-
-/// Whether the call needs a session that is not there yet.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Session {
-    #[default]
-    NotNeeded,
-    /// ACP: opened by `session/new`, and named in the call's params.
-    Open,
 }
 
 /// The result of an opening.
@@ -61,73 +54,33 @@ pub(super) struct Opened {
 impl Opening {
     /// The dialect's own opening, for a call of this method.
     pub(super) fn of(spoken: &Spoken, method: &str, params: Option<&RawValue>) -> Self {
-        let client = json!({ "name": "rescind", "version": env!("CARGO_PKG_VERSION") });
         let family = spoken.family();
-        let meta = match family {
-            Family::Mcp { revision: WITHOUT_INITIALIZE } => Some(json!({
+        let meta = (family == Family::Mcp { revision: WITHOUT_INITIALIZE }).then(|| {
+            json!({
                 "io.modelcontextprotocol/protocolVersion": WITHOUT_INITIALIZE,
-                "io.modelcontextprotocol/clientInfo": client,
+                "io.modelcontextprotocol/clientInfo": own_name(),
                 "io.modelcontextprotocol/clientCapabilities": {},
-            })),
-            _ => None,
-        };
-        let first = if meta.is_some() { "server/discover" } else { "initialize" };
-        let asked = match family {
-            Family::Acp { version: 2 } => {
-                json!({ "protocolVersion": 2, "capabilities": {}, "info": client })
-            }
-            Family::Acp { version } => json!({
-                "protocolVersion": version,
-                "clientCapabilities": spoken.capabilities(),
-                "clientInfo": client,
-            }),
-            Family::Mcp { revision: WITHOUT_INITIALIZE } => json!({ "_meta": meta }),
-            Family::Mcp { .. } | Family::Erlmcp => json!({
-                "protocolVersion": family.revision(),
-                "capabilities": {},
-                "clientInfo": client,
-            }),
-            Family::Lsp => json!({
-                "processId": std::process::id(),
-                "clientInfo": client,
-                "rootUri": null,
-                "capabilities": {},
-            }),
-            Family::Abp => json!({ "agent": client }),
-            Family::Dap => {
-                json!({ "clientID": "rescind", "clientName": "rescind", "adapterID": "rescind" })
-            }
-            Family::JsonRpc => json!(null),
-        };
-        let then = match family {
-            Family::Mcp { revision: WITHOUT_INITIALIZE } => None,
-            Family::Mcp { .. } | Family::Erlmcp => Some("notifications/initialized"),
-            Family::Lsp => Some("initialized"),
-            _ => None,
-        };
+            })
+        });
         let step = |id, method: &str, params| {
             let params = to_raw_value(&params).ok();
             Step { id, method: method.into(), params }
         };
         let mut steps = vec![];
         // The call may open the session itself.
-        if family != Family::JsonRpc && method != "initialize" && method != first {
-            steps.push(step(Some(json!(0)), first, asked));
+        if let Some((first, params, then)) = exchange(spoken, meta.as_ref())
+            && ![first, "initialize"].contains(&method)
+        {
+            steps.push(step(Some(json!(0)), first, params));
             steps.extend(then.map(|method| step(None, method, json!({}))));
         }
-        let named = params.is_some_and(names_session);
-        let session = match (family, method) {
-            (Family::Acp { .. }, "session/new" | "session/load" | "session/list") => {
-                Session::NotNeeded
-            }
-            (Family::Acp { .. }, method) if method.starts_with("session/") && !named => {
-                Session::Open
-            }
-            _ => Session::NotNeeded,
-        };
+        let needs_session = matches!(family, Family::Acp { .. })
+            && method.starts_with("session/")
+            && !["session/new", "session/load", "session/list"].contains(&method)
+            && !params.is_some_and(names_session);
         // The methods of the demonstration are none of the protocol's, and take what they get.
         let meta = meta.filter(|_| method.contains('/') || method == "ping");
-        Self { steps, spoken: Some(spoken.clone()), session, meta }
+        Self { steps, spoken: Some(spoken.clone()), needs_session, meta }
     }
 
     /// The messages in a file, one JSON a line.
@@ -175,12 +128,55 @@ impl Opening {
                 asking.peer.try_notify_raw(&step.method, params)?;
             }
         }
-        let params = match self.session {
-            Session::NotNeeded => with_meta(self.meta, params)?,
-            Session::Open => Some(in_new_session(asking, params)?),
+        let params = match self.needs_session {
+            true => Some(in_new_session(asking, params)?),
+            false => with_meta(self.meta, params)?,
         };
         Ok(Performed::Opened(Opened { notifications, params }))
     }
+}
+
+/// Returns the request that opens a dialect, its params, and the notification that follows its response.
+fn exchange(
+    spoken: &Spoken,
+    meta: Option<&serde_json::Value>,
+) -> Option<(&'static str, serde_json::Value, Option<&'static str>)> {
+    let client = own_name();
+    let (params, then) = match spoken.family() {
+        Family::JsonRpc => return None,
+        Family::Mcp { revision: WITHOUT_INITIALIZE } => {
+            return Some(("server/discover", json!({ "_meta": meta }), None));
+        }
+        family @ (Family::Mcp { .. } | Family::Erlmcp) => {
+            let version = family.revision();
+            let params =
+                json!({ "protocolVersion": version, "capabilities": {}, "clientInfo": client });
+            (params, Some("notifications/initialized"))
+        }
+        Family::Acp { version: 2 } => {
+            (json!({ "protocolVersion": 2, "capabilities": {}, "info": client }), None)
+        }
+        Family::Acp { version } => {
+            let capabilities = spoken.capabilities();
+            let params = json!({
+                "protocolVersion": version, "clientCapabilities": capabilities, "clientInfo": client,
+            });
+            (params, None)
+        }
+        Family::Lsp => {
+            let id = std::process::id();
+            let params = json!({
+                "processId": id, "clientInfo": client, "rootUri": null, "capabilities": {},
+            });
+            (params, Some("initialized"))
+        }
+        Family::Abp => (json!({ "agent": client }), None),
+        Family::Dap => {
+            let name = "rescind";
+            (json!({ "clientID": name, "clientName": name, "adapterID": name }), None)
+        }
+    };
+    Some(("initialize", params, then))
 }
 
 /// The dialect to speak with a server that has answered our opening so, if that is not ours.

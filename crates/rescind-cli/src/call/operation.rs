@@ -10,8 +10,7 @@ use protocol_core::{CancelRule, Cause, Dialect};
 use serde_json::json;
 use serde_json::value::{RawValue, to_raw_value};
 
-use super::interrupts::Interrupts;
-use super::report::Report;
+use super::attempt::Attempt;
 
 /// The interval of looking whether it is time.
 const TICK: Duration = Duration::from_millis(10);
@@ -29,49 +28,38 @@ pub(super) fn of_tool(
     Some((start.clone(), params))
 }
 
-/// When an operation is cancelled, and how long that may take.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Limits {
-    /// When it is time, unless Ctrl-C or a notification that cancels comes first.
-    pub(super) due: Option<Instant>,
-    /// When the time for everything is over: then it is cancelled too, and nothing is waited for.
-    pub(super) deadline: Option<Instant>,
-    /// The longest wait for the answer to the cancel.
-    pub(super) grace: Option<Duration>,
-}
-
-/// Cancels the operation whose token is the answer, when it is time or Ctrl-C comes, and says what
-/// became of that. An answer without a token is what it is.
+/// Cancels the operation whose token is the answer, when it is due, Ctrl-C comes or a notification that cancels,
+/// and says what became of that. It is cancelled too once the time for everything is over, and then nothing is
+/// waited for. An answer without a token is what it is.
 pub(super) fn cancel(
     dialect: &Dialect,
     peer: &Peer,
     answer: Box<RawValue>,
-    limits: Limits,
-    (interrupts, report): (&Interrupts, &Report),
+    due: Option<Instant>,
+    attempt: &Attempt<'_>,
 ) -> Result<Box<RawValue>, CallError> {
     let CancelRule::Operation { method, token, .. } = &dialect.cancel else { return Ok(answer) };
     let said: serde_json::Value = serde_json::from_str(answer.get()).unwrap_or_default();
     let Some(value) = said.get(&**token) else { return Ok(answer) };
-    let is_over = || limits.deadline.is_some_and(|at| at <= Instant::now());
+    let is_over = || attempt.left().is_some_and(|left| left.is_zero());
     let timed_out = CallError::TimedOut { cause: Cause::Deadline };
     let cancel = || -> SentRequest { peer.call(method, json!({ &**token: value })) };
-    while interrupts.first_cancel().is_none() {
+    while attempt.interrupts.first_cancel().is_none() {
         if is_over() {
             cancel().detach();
             return Err(timed_out);
         }
         let now = Instant::now();
-        if limits.due.is_some_and(|due| due <= now) {
-            interrupts.cancelled(now);
-            report.cancelling();
+        if due.is_some_and(|due| due <= now) {
+            attempt.interrupts.cancelled(now);
+            attempt.report.cancelling();
             break;
         }
-        let left = limits.due.map_or(TICK, |due| due - now);
+        let left = due.map_or(TICK, |due| due - now);
         thread::sleep(left.min(TICK));
     }
     let mut cancelled = cancel();
-    let left = limits.deadline.map(|at| at.saturating_duration_since(Instant::now()));
-    let answered = match [left, limits.grace].into_iter().flatten().min() {
+    let answered = match [attempt.left(), attempt.args.grace].into_iter().flatten().min() {
         None => Some(cancelled.wait()),
         Some(within) => {
             let answered = cancelled.wait_timeout(within);

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use serde_json::value::RawValue;
 
-use crate::input::{self, PARAMS};
+use crate::input::{self, PARAMS, reason};
 
 /// Reads the params that the command line names, and checks that they are an array or an object.
 pub(super) fn read(given: &str) -> Result<Box<RawValue>, String> {
@@ -22,9 +22,8 @@ pub(super) fn read(given: &str) -> Result<Box<RawValue>, String> {
 pub(super) fn parse(text: &str) -> Result<Box<RawValue>, String> {
     let value: Box<RawValue> = serde_json::from_str(text).map_err(|error| {
         let before: usize = text.split_inclusive('\n').take(error.line() - 1).map(str::len).sum();
-        let reason = error.to_string();
-        let reason = reason.split(" at line ").next().unwrap_or_default();
-        format!("not JSON at byte {}: {reason}", before + error.column().saturating_sub(1))
+        let at = before + error.column().saturating_sub(1);
+        format!("not JSON at byte {at}: {}", reason(&error))
     })?;
     match value.get().as_bytes().first() {
         Some(b'{' | b'[') => Ok(value),

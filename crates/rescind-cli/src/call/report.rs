@@ -2,7 +2,7 @@
 
 use std::process::{ExitCode, ExitStatus};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use anstyle::{AnsiColor, Style};
@@ -11,9 +11,10 @@ use protocol_blocking::threaded::Trace;
 use protocol_core::{Cause, Dialect, Violation, WireId};
 
 use super::args::CallArgs;
-use super::ended::{Called, Ended};
-use super::told::{Beside, Told};
+use super::attempt::{Called, Ended};
+use super::told::{Server, Told};
 use crate::exit::{self, Exit};
+use crate::lock;
 use crate::noise::Noises;
 use crate::terminal::{Line, pass_on, print_json, say, show, spin, stop_spinning};
 use crate::trace::Traced;
@@ -27,7 +28,7 @@ const WARN: Style = Style::new().fg_color(Some(anstyle::Color::Ansi(AnsiColor::Y
 #[derive(Clone, Debug)]
 pub(super) struct Report {
     begun: Instant,
-    tracing: Tracing,
+    is_tracing: bool,
     shared: Arc<Shared>,
 }
 
@@ -41,22 +42,15 @@ struct Shared {
     noises: Noises,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Tracing {
-    Off,
-    On,
-}
-
 impl Report {
-    pub(super) fn start(trace: bool) -> Self {
-        let tracing = if trace { Tracing::On } else { Tracing::Off };
-        Self { begun: Instant::now(), tracing, shared: Arc::default() }
+    pub(super) fn start(is_tracing: bool) -> Self {
+        Self { begun: Instant::now(), is_tracing, shared: Arc::default() }
     }
 
     /// Returns the function that the connection calls for each message.
     pub(super) fn trace(&self, dialect: &Dialect) -> Option<Trace> {
         let mut traced = Traced::new(dialect, self.begun);
-        (self.tracing == Tracing::On).then(|| {
+        self.is_tracing.then(|| {
             Box::new(move |way, message: &[u8]| show(traced.line("", way, message))) as Trace
         })
     }
@@ -78,7 +72,7 @@ impl Report {
 
     /// From now on this is waited for.
     fn waits(&self, what: String) {
-        *self.shared.waits_for.lock().unwrap_or_else(PoisonError::into_inner) = what;
+        *lock(&self.shared.waits_for) = what;
     }
 
     /// The server is being started or connected to.
@@ -121,13 +115,13 @@ impl Report {
     }
 
     fn waits_for(&self) -> String {
-        self.shared.waits_for.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        lock(&self.shared.waits_for).clone()
     }
 
     /// The server notified us.
     pub(super) fn notification(&self, method: &str, params: &str) {
         self.shared.notifications.fetch_add(1, Ordering::Relaxed);
-        if self.tracing == Tracing::Off {
+        if !self.is_tracing {
             let shown = Line::new().text(method).text(" ").value(params.as_bytes());
             pass_on(shown.all_styled(DIM));
         }
@@ -184,17 +178,11 @@ impl Report {
         };
         let printed = match ended {
             _ if args.json => {
-                let told = Told::new(
-                    ended,
-                    Beside {
-                        method: &args.method,
-                        begun: self.begun,
-                        notifications: self.shared.notifications.load(Ordering::Relaxed),
-                        waits_for: &waits_for,
-                        server,
-                        exit_code,
-                    },
-                );
+                let mut told = Told::of(ended, self.begun, &waits_for);
+                told.method = &args.method;
+                told.notifications = self.shared.notifications.load(Ordering::Relaxed);
+                told.server = server.and_then(Server::of);
+                told.exit_code = exit_code;
                 print_json(&serde_json::to_string(&told).expect("it is JSON"))
             }
             Ended::Called(Called { outcome: Ok(result), .. }) => print_json(result.get()),

@@ -1,21 +1,25 @@
 //! A server that was started or reached, and the connection to it.
 
-use std::process::ExitStatus;
+use std::env;
+use std::ffi::OsString;
+use std::process::{Command, ExitStatus};
 use std::thread::{self, JoinHandle};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use protocol_blocking::threaded::{self, Incoming, Options, Peer};
-use protocol_child::Owner;
+use protocol_child::{Owner, Spawned};
 use protocol_core::{CloseReason, Role, Shutdown};
 
 use super::attempt::{Attempt, Unreached};
 use super::client::Client;
 use super::websocket::Socket;
-use super::{child, http, opening};
+use super::{http, opening};
 use crate::address::Listen;
 use crate::dialect::Spoken;
-use crate::tls::Trust;
-use crate::token;
+use crate::process::{self, ProcessArgs};
+
+/// The time that a server has to end once its input is closed.
+const GRACE: Duration = Duration::from_millis(500);
 
 /// A server that runs and is spoken to.
 pub(super) struct Server {
@@ -37,15 +41,16 @@ impl Server {
         let Attempt { args, report, recording, deadline, .. } = *attempt;
         let (peer, incoming, end) = match &args.connect {
             Some(address) => {
-                fits(address, &spoken, args.ca.is_some()).map_err(Unreached::Usage)?;
+                fits(address, &spoken, args.credentials.has_certificates())
+                    .map_err(Unreached::Usage)?;
                 let mut options = Options::new(spoken.config(Role::Client));
                 options.trace = report.trace(&spoken.dialect);
                 let options = recording.connection("server", options);
-                let secret = token::read(args.token_file.as_deref()).map_err(Unreached::Usage)?;
-                let trust = args.ca.clone().map_or(Trust::System, Trust::Only);
+                let secret = args.credentials.token().map_err(Unreached::Usage)?;
+                let trust = args.credentials.trust();
                 let (peer, incoming, socket) = match address {
                     Listen::WebSocket(address) => {
-                        Socket::open(address, trust, secret, options, deadline)?
+                        Socket::open(address, &trust, secret, options, deadline)?
                     }
                     Listen::Http(address) => {
                         let opened = http::open(address, &trust, secret, options, deadline);
@@ -53,14 +58,14 @@ impl Server {
                             Some(at) if at <= Instant::now() => Unreached::TimedOut,
                             _ => Unreached::Failed(why),
                         })?;
-                        (peer, incoming, Socket::driven(driver))
+                        (peer, incoming, Socket { driver })
                     }
                 };
                 (peer, incoming, End::Socket(socket))
             }
             None => {
-                let spawned = child::spawn(&spoken, &args.command, &args.process)
-                    .map_err(Unreached::Failed)?;
+                let spawned =
+                    spawn(&spoken, &args.command, &args.process).map_err(Unreached::Failed)?;
                 let mut options = Options::new(spoken.on_stdio(Role::Client));
                 options.trace = report.trace(&spoken.dialect);
                 options.noise = Some(report.noise());
@@ -81,7 +86,11 @@ impl Server {
         // What the server has asked us for is over too; then its input is closed.
         self.peer.shutdown(Shutdown::CancelAll);
         let status = match self.end {
-            End::Child(owner) => child::end(owner),
+            End::Child(owner) => {
+                let process = owner.process().clone();
+                drop(owner);
+                process.wait().ok()
+            }
             End::Socket(socket) => {
                 socket.end();
                 None
@@ -91,6 +100,25 @@ impl Server {
         let _ = self.serving.join();
         status
     }
+}
+
+/// Spawns the command, or ourselves as the built-in peer. Its standard error is ours.
+///
+/// It is in a process group of its own: Ctrl-C is for us, and we pass it on as a cancel.
+fn spawn(spoken: &Spoken, command: &[OsString], args: &ProcessArgs) -> Result<Spawned, String> {
+    let spawn = match process::command(command) {
+        Some(spawn) => spawn,
+        None => {
+            let ourselves = env::current_exe()
+                .map_err(|error| format!("can't find the built-in peer: {error}"))?;
+            let mut spawn = Command::new(ourselves);
+            spawn.arg("serve").args(spoken.arguments());
+            spawn
+        }
+    };
+    let program = spawn.get_program().to_string_lossy().into_owned();
+    protocol_child::spawn(args.child(spawn, GRACE))
+        .map_err(|error| format!("can't start {program}: {error}"))
 }
 
 /// Refuses what does not go with an address of HTTP.

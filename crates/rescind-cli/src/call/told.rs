@@ -7,12 +7,12 @@ use protocol_async::{CallError, RpcError};
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-use super::ended::Ended;
+use super::attempt::Ended;
 
 /// The outcome of a call. Times are whole microseconds.
 #[derive(Debug, Default, Serialize)]
 pub(super) struct Told<'a> {
-    method: &'a str,
+    pub(super) method: &'a str,
     outcome: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     cause: Option<&'static str>,
@@ -33,10 +33,10 @@ pub(super) struct Told<'a> {
     cancel_to_settle: Option<u64>,
     /// From the start of the program to the end of the call.
     total: u64,
-    notifications: u64,
+    pub(super) notifications: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
-    server: Option<Server>,
-    exit_code: u8,
+    pub(super) server: Option<Server>,
+    pub(super) exit_code: u8,
 }
 
 /// A peer's error.
@@ -51,31 +51,21 @@ struct Error<'a> {
 /// The end of a server that we started.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "snake_case")]
-enum Server {
+pub(super) enum Server {
     Code(i32),
     #[cfg(unix)]
     Signal(i32),
 }
 
-/// The facts that are known beside how the call ended.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Beside<'a> {
-    pub(super) method: &'a str,
-    pub(super) begun: Instant,
-    pub(super) notifications: u64,
-    pub(super) waits_for: &'a str,
-    pub(super) server: Option<ExitStatus>,
-    pub(super) exit_code: u8,
-}
-
 impl<'a> Told<'a> {
-    pub(super) fn new(ended: &'a Ended, beside: Beside<'a>) -> Self {
+    /// Returns what is known by how a call ended. The rest is for the caller to fill in.
+    pub(super) fn of(ended: &'a Ended, begun: Instant, waits_for: &str) -> Self {
         let at = match ended {
             Ended::Called(called) => called.settled,
             Ended::TimedOut(at) => *at,
             Ended::Failed(_) | Ended::GaveUp => Instant::now(),
         };
-        let waits = || Some(format!("waiting for {}", beside.waits_for));
+        let waits = || Some(format!("waiting for {waits_for}"));
         let (outcome, cause, why) = match ended {
             Ended::Failed(error) => ("unreachable", None, Some(error.clone())),
             Ended::TimedOut(_) => ("timed_out", Some("deadline"), waits()),
@@ -85,17 +75,8 @@ impl<'a> Told<'a> {
                 Err(error) => outcome(error),
             },
         };
-        let mut told = Self {
-            method: beside.method,
-            outcome,
-            cause,
-            why,
-            total: microseconds(at - beside.begun),
-            notifications: beside.notifications,
-            server: beside.server.and_then(server),
-            exit_code: beside.exit_code,
-            ..Self::default()
-        };
+        let total = microseconds(at - begun);
+        let mut told = Self { outcome, cause, why, total, ..Self::default() };
         let Ended::Called(called) = ended else { return told };
         match &called.outcome {
             Ok(result) => told.result = Some(result),
@@ -131,12 +112,14 @@ fn outcome(error: &CallError) -> (&'static str, Option<&'static str>, Option<Str
     }
 }
 
-fn server(status: ExitStatus) -> Option<Server> {
-    #[cfg(unix)]
-    if let Some(signal) = std::os::unix::process::ExitStatusExt::signal(&status) {
-        return Some(Server::Signal(signal));
+impl Server {
+    pub(super) fn of(status: ExitStatus) -> Option<Self> {
+        #[cfg(unix)]
+        if let Some(signal) = std::os::unix::process::ExitStatusExt::signal(&status) {
+            return Some(Self::Signal(signal));
+        }
+        status.code().map(Self::Code)
     }
-    status.code().map(Server::Code)
 }
 
 fn microseconds(duration: Duration) -> u64 {

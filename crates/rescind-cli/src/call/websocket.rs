@@ -1,17 +1,19 @@
 //! A server at the other end of a WebSocket.
 
+use std::fmt::Display;
 use std::io;
-use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use protocol_blocking::threaded::{Incoming, Options, Peer};
 use protocol_tokio::TokioTimer;
 use protocol_websocket::{connect, settings};
+use tokio::time::timeout_at;
 
 use super::attempt::Unreached;
 use crate::address::Address;
 use crate::connect::handshake;
+use crate::http::runtime;
 use crate::tls::Trust;
 
 /// The time that a server has to say goodbye once we have.
@@ -20,54 +22,38 @@ const GRACE: Duration = Duration::from_millis(500);
 /// The thread that drives the connection.
 #[derive(Debug)]
 pub(super) struct Socket {
-    driver: JoinHandle<io::Result<()>>,
+    pub(super) driver: JoinHandle<io::Result<()>>,
 }
 
 impl Socket {
     /// Opens a WebSocket there.
     pub(super) fn open(
         address: &Address,
-        trust: Trust,
+        trust: &Trust,
         secret: Option<String>,
         options: Options,
         deadline: Option<Instant>,
     ) -> Result<(Peer, Incoming, Self), Unreached> {
-        let settings = settings(&options.config.limits);
-        let (handles, opened) = mpsc::channel();
-        let to = address.clone();
-        let driver = thread::spawn(move || {
-            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-            runtime.block_on(async {
-                let socket = match handshake(&to, &trust, secret, settings).await {
-                    Ok(socket) => socket,
-                    Err(error) => {
-                        let _ = handles.send(Err(error.to_string()));
-                        return Ok(());
-                    }
-                };
-                let (peer, incoming, driver) = connect(socket, TokioTimer::start(), options);
-                let _ = handles.send(Ok((peer, incoming)));
-                driver.await
-            })
+        let failed =
+            |why: &dyn Display| Unreached::Failed(format!("can't connect to {address}: {why}"));
+        let runtime = runtime().map_err(|why| failed(&why))?;
+        let opening = handshake(address, trust, secret, settings(&options.config.limits));
+        let opened = runtime.block_on(async {
+            match deadline {
+                Some(at) => timeout_at(at.into(), opening).await,
+                None => Ok(opening.await),
+            }
         });
-        let opened = match deadline {
-            None => opened.recv().map_err(|_| RecvTimeoutError::Disconnected),
-            Some(at) => opened.recv_timeout(at.saturating_duration_since(Instant::now())),
+        let Ok(opened) = opened else {
+            // A thread may be looking the name up. It goes on for as long as this program still runs.
+            runtime.shutdown_background();
+            return Err(Unreached::TimedOut);
         };
-        let opened = match opened {
-            Ok(opened) => opened,
-            // The thread goes on trying, for as long as this program still runs.
-            Err(RecvTimeoutError::Timeout) => return Err(Unreached::TimedOut),
-            Err(RecvTimeoutError::Disconnected) => Err("there is no runtime".into()),
-        };
-        let (peer, incoming) = opened
-            .map_err(|error| Unreached::Failed(format!("can't connect to {address}: {error}")))?;
-        Ok((peer, incoming, Self { driver }))
-    }
-
-    /// The same for a thread that runs already.
-    pub(super) const fn driven(driver: JoinHandle<io::Result<()>>) -> Self {
-        Self { driver }
+        let socket = opened.map_err(|error| failed(&error))?;
+        let entered = runtime.enter();
+        let (peer, incoming, driver) = connect(socket, TokioTimer::start(), options);
+        drop(entered);
+        Ok((peer, incoming, Self { driver: thread::spawn(move || runtime.block_on(driver)) }))
     }
 
     /// Waits for the end, which the connection's shutdown asks for.
@@ -103,7 +89,7 @@ mod tests {
         });
         let address = url.parse().expect("it is an address");
         let options = Options::new(Config::client(Dialect::JSON_RPC));
-        let opened = Socket::open(&address, Trust::System, None, options, None);
+        let opened = Socket::open(&address, &Trust::System, None, options, None);
         let Ok((peer, _incoming, socket)) = opened else { panic!("it can't be reached") };
         peer.shutdown(Shutdown::CancelAll);
         socket.end_within(Duration::from_secs(24 * 3_600));

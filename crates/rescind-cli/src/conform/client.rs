@@ -18,6 +18,7 @@ use super::suite::{self, SuiteArgs, request};
 use crate::address::Address;
 use crate::dialect::DialectArgs;
 use crate::exit::{self, Exit};
+use crate::process::option;
 use crate::terminal::spin;
 use crate::{duration, note};
 
@@ -142,13 +143,8 @@ impl ClientArgs {
 
     /// The command that runs one check as it was run here.
     fn replay(&self, id: &str) -> String {
-        let mut words: Vec<String> = ["rescind", "conform", "client"].map(String::from).to_vec();
-        words.extend(
-            self.dialect.spoken().arguments().map(|word| word.to_string_lossy().into_owned()),
-        );
-        if let Some(hold) = &self.hold {
-            words.extend(["--hold".into(), hold.clone()]);
-        }
+        let mut words = self.dialect.spoken().words();
+        words.extend(option("--hold", self.hold.as_ref()));
         for answer in self.answer.chunks_exact(2) {
             words.extend(["--answer".into()].into_iter().chain(answer.iter().cloned()));
         }
@@ -157,13 +153,11 @@ impl ClientArgs {
                 given.iter().flat_map(|given| [vec![option.into()], given.clone()].concat()),
             );
         }
-        if let Some(address) = &self.listen {
-            words.extend(["--listen".into(), address.to_string()]);
-        }
+        words.extend(option("--listen", self.listen.as_ref()));
         if self.ask_time != Duration::from_secs(1) {
             words.extend(["--ask-time".into(), format!("{}ms", self.ask_time.as_millis())]);
         }
-        self.suite.again(words, id, &self.command)
+        self.suite.again("client", words, id, &self.command)
     }
 }
 

@@ -3,7 +3,7 @@
 use std::io;
 use std::net::{TcpListener, TcpStream};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
@@ -13,6 +13,7 @@ use tungstenite::handshake::server::{Callback, ErrorResponse, Request, Response}
 
 use super::socket::carry;
 use crate::address::{Address, Place};
+use crate::lock;
 
 /// The longest time that a client may take for its handshake.
 const HANDSHAKE: Duration = Duration::from_secs(10);
@@ -73,7 +74,7 @@ impl ClientListener for Doorway {
         let none =
             |waiting: &mut Vec<(String, Link)>| !waiting.iter().any(|(path, _)| is_for_it(path));
         let (mut waiting, _) = (self.arrivals.changed)
-            .wait_timeout_while(self.arrivals.lock(), within, none)
+            .wait_timeout_while(lock(&self.arrivals.waiting), within, none)
             .unwrap_or_else(PoisonError::into_inner);
         let first = waiting.iter().position(|(path, _)| is_for_it(path));
         Ok(first.map(|first| waiting.remove(first).1))
@@ -81,12 +82,8 @@ impl ClientListener for Doorway {
 }
 
 impl Arrivals {
-    fn lock(&self) -> MutexGuard<'_, Vec<(String, Link)>> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn wait(&self, path: String, link: Link) {
-        let mut waiting = self.lock();
+        let mut waiting = lock(&self.waiting);
         if waiting.len() == WAITING {
             waiting.remove(0);
         }

@@ -11,6 +11,7 @@ use rescind_conform::{Progress, RELAY_CHECKS, RelayOptions, RelayProgram, run_re
 use super::suite::{self, SuiteArgs, opening};
 use crate::dialect::{NameParser, Spoken};
 use crate::exit::{self, Exit};
+use crate::process::option;
 use crate::terminal::spin;
 
 /// Test a relay: start COMMAND anew for each check, be its client and its server, and say what holds
@@ -97,16 +98,12 @@ impl RelayArgs {
 
     /// The command that runs one check as it was run here.
     fn replay(&self, id: &str) -> String {
-        let mut words: Vec<String> = ["rescind", "conform", "relay"].map(String::from).to_vec();
         let [near, far] = self.sides().map(|side| side.dialect.name.to_string());
-        if self.up.is_some() {
-            words.extend(["--up".into(), near, "--down".into(), far]);
-        } else {
-            words.extend(["--dialect".into(), near]);
-        }
-        if let Some(open) = &self.open {
-            words.extend(["--open".into(), open.display().to_string()]);
-        }
-        self.suite.again(words, id, &self.command)
+        let mut words = match self.up {
+            Some(_) => vec!["--up".into(), near, "--down".into(), far],
+            None => vec!["--dialect".into(), near],
+        };
+        words.extend(option("--open", self.open.as_ref().map(|open| open.display())));
+        self.suite.again("relay", words, id, &self.command)
     }
 }

@@ -1,7 +1,6 @@
 //! Servers and clients at the other end of a WebSocket, and servers behind HTTP: each case has a connection of its own.
 
 use std::io;
-use std::path::PathBuf;
 use std::pin::pin;
 use std::sync::mpsc;
 use std::thread;
@@ -20,22 +19,20 @@ use tungstenite::protocol::WebSocketConfig;
 
 use crate::address::Listen;
 use crate::connect::handshake;
+use crate::credentials::CredentialArgs;
 use crate::http_client::{PATIENCE, reach};
-use crate::tls::Trust;
-use crate::token;
 
 /// A server that runs already: where it is, and how it is reached.
 #[derive(Debug)]
 pub(super) struct Socket {
     pub(super) address: Listen,
-    pub(super) token_file: Option<PathBuf>,
-    pub(super) ca: Option<PathBuf>,
+    pub(super) credentials: CredentialArgs,
 }
 
 impl Target for Socket {
     fn start(&self) -> io::Result<Link> {
-        let secret = token::read(self.token_file.as_deref()).map_err(io::Error::other)?;
-        let trust = self.ca.clone().map_or(Trust::System, Trust::Only);
+        let secret = self.credentials.token().map_err(io::Error::other)?;
+        let trust = self.credentials.trust();
         let (near, link) = Link::pair()?;
         near.set_nonblocking(true)?;
         let address = self.address.clone();

@@ -18,9 +18,9 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::duration;
-use crate::ending::{self, OnCause, end_at_once};
+use crate::ending::{self, end_at_once};
 use crate::exit::{self, Exit};
-use crate::process::ProcessArgs;
+use crate::process::{ProcessArgs, milliseconds, option};
 use crate::record::Session;
 use crate::terminal::{VALUE, harmless, print_json, spin, stop_spinning};
 
@@ -134,7 +134,8 @@ impl SuiteArgs {
             1 => Box::new(anstream::stderr()),
             _ => return Err("only one report can be written to standard output".into()),
         };
-        end_when_asked();
+        // Half a report is none, and no process is left.
+        ending::watch(Arc::new(|cause| end_at_once(cause, &Session::default())));
         let mut written = Ok(());
         let ran = run(&mut |progress| {
             match (self.to_stdout(), progress) {
@@ -187,11 +188,17 @@ impl SuiteArgs {
         write(&self.badge, &|| Ok(format!("{}\n", report.to_badge())))
     }
 
-    /// The words that run one check of `command` again, after `words`.
-    pub(super) fn again(&self, mut words: Vec<String>, id: &str, command: &[OsString]) -> String {
-        if let Some(patience) = self.patience {
-            words.extend(["--patience".into(), format!("{}ms", patience.as_millis())]);
-        }
+    /// The words that run one check of such a `command` again, with these options.
+    pub(super) fn again(
+        &self,
+        tested: &str,
+        options: Vec<String>,
+        id: &str,
+        command: &[OsString],
+    ) -> String {
+        let mut words = ["rescind", "conform", tested].map(String::from).to_vec();
+        words.extend(options);
+        words.extend(option("--patience", self.patience.map(milliseconds)));
         words.extend(self.process.words());
         let seed = self.seed.to_string();
         words.extend(["--only", id, "--seed", &seed].map(String::from));
@@ -201,13 +208,6 @@ impl SuiteArgs {
         words.extend(command.iter().map(|word| word.to_string_lossy().into_owned()));
         words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ")
     }
-}
-
-/// Ends the program by a signal, or once its caller is gone. Half a report is none, and no process is left.
-fn end_when_asked() {
-    let on: OnCause = Arc::new(|cause| end_at_once(cause, &Session::default()));
-    ending::callers(on.clone());
-    ending::signals(on);
 }
 
 /// Returns the name of a tested program in reports.
@@ -335,11 +335,11 @@ fn print_whole(out: &mut dyn Write, report: &Report) -> io::Result<()> {
 
 /// Lists checks by their ids, their clauses and what holds if they pass.
 pub(super) fn list(
-    checks: impl Iterator<Item = (&'static str, &'static [Clause], &'static str)>,
+    mut checks: impl Iterator<Item = (&'static str, &'static [Clause], &'static str)>,
 ) -> Result<ExitCode, Exit> {
     let is_terminal = io::stdout().is_terminal();
     let mut out = io::stdout().lock();
-    let mut listed = checks.map(|(id, clauses, title)| {
+    let listed = checks.try_for_each(|(id, clauses, title)| {
         let level = clauses.first().map(|clause| clause.level.as_str()).unwrap_or_default();
         if is_terminal {
             writeln!(out, "{id:31} {level:11} {title}")
@@ -347,7 +347,6 @@ pub(super) fn list(
             writeln!(out, "{id}")
         }
     });
-    let listed = listed.by_ref().collect::<io::Result<()>>();
-    listed.and_then(|()| io::stdout().flush()).map_err(Exit::output)?;
+    listed.and_then(|()| out.flush()).map_err(Exit::output)?;
     Ok(ExitCode::SUCCESS)
 }

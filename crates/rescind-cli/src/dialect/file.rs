@@ -2,9 +2,7 @@
 //! `docs/dialects.md` explains each member.
 
 use std::collections::BTreeMap;
-use std::fmt;
-use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use protocol_core::{
@@ -17,31 +15,30 @@ use serde_json::value::RawValue;
 use serde_path_to_error::Segment;
 
 use super::work::{List, Text, work_rules};
-use crate::input;
+use crate::input::{self, reason};
 
 /// Reads the dialect that a file describes.
-pub(super) fn read(path: &Path) -> Result<Described, FileError> {
-    let text = input::text(path, input::DESCRIPTION).map_err(Problem::Read);
-    let read = text.and_then(|text| described(&text));
-    read.map_err(|problem| FileError { path: path.into(), problem })
+pub(super) fn read(path: &Path) -> Result<Described, String> {
+    let name = path.display();
+    let text = input::text(path, input::DESCRIPTION).map_err(|error| format!("{name}: {error}"))?;
+    described(&text).map_err(|problem| format!("{name}, {problem}"))
 }
 
 /// Reads the dialect that a text describes, which came from a file that may be gone.
-pub(super) fn of_text(text: &str) -> Result<Described, FileError> {
-    described(text).map_err(|problem| FileError { path: "the dialect".into(), problem })
+pub(super) fn of_text(text: &str) -> Result<Described, String> {
+    described(text).map_err(|problem| format!("the dialect, {problem}"))
 }
 
-fn described(text: &str) -> Result<Described, Problem> {
+fn described(text: &str) -> Result<Described, String> {
     let mut json = serde_json::Deserializer::from_str(text);
     let read = serde_path_to_error::deserialize(&mut json);
     let described = read.map_err(|error| problem(error, text))?;
-    let end = json.end();
-    end.map_err(|error| Problem::Member { line: error.line(), path: ".".into(), error })?;
+    json.end().map_err(|error| format!("line {}: {}", error.line(), reason(&error)))?;
     Ok(described)
 }
 
-/// Describes the error in a text that could not be read.
-fn problem(error: serde_path_to_error::Error<serde_json::Error>, text: &str) -> Problem {
+/// Describes the error in a text that could not be read: its line, its member, and the reason.
+fn problem(error: serde_path_to_error::Error<serde_json::Error>, text: &str) -> String {
     let path = error.path().clone();
     let mut error = error.into_inner();
     let mut line = error.line();
@@ -52,7 +49,10 @@ fn problem(error: serde_path_to_error::Error<serde_json::Error>, text: &str) -> 
             error = Described::deserialize(value).err().unwrap_or(error);
         }
     }
-    Problem::Member { line, path: path.to_string(), error }
+    match path.to_string().as_str() {
+        "." => format!("line {line}: {}", reason(&error)),
+        member => format!("line {line}, member {member}: {}", reason(&error)),
+    }
 }
 
 /// The line of a member: an error knows only how far it had read when it was noticed.
@@ -74,44 +74,6 @@ fn line_of(path: &serde_path_to_error::Path, text: &str) -> Option<usize> {
     }
     let before = value.get().as_ptr() as usize - text.as_ptr() as usize;
     Some(1 + text[..before].matches('\n').count())
-}
-
-/// The reason that a file describes no dialect.
-#[derive(Debug)]
-pub(super) struct FileError {
-    path: PathBuf,
-    problem: Problem,
-}
-
-#[derive(Debug)]
-enum Problem {
-    Read(io::Error),
-    /// A member's line, its path, and the problem with it.
-    Member {
-        line: usize,
-        path: String,
-        error: serde_json::Error,
-    },
-}
-
-impl std::error::Error for FileError {}
-
-impl fmt::Display for FileError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let file = Path::display(&self.path);
-        match &self.problem {
-            Problem::Read(error) => write!(f, "{file}: {error}"),
-            Problem::Member { line, path, error } => {
-                let said = error.to_string();
-                let reason = said.split(" at line ").next().unwrap_or_default();
-                write!(f, "{file}, line {line}")?;
-                match path.as_str() {
-                    "." => write!(f, ": {reason}"),
-                    member => write!(f, ", member {member}: {reason}"),
-                }
-            }
-        }
-    }
 }
 
 /// A dialect, and the name of the preset that it was made from.

@@ -170,6 +170,11 @@ impl Spoken {
         }
     }
 
+    /// The same as text.
+    pub(crate) fn words(&self) -> Vec<String> {
+        self.arguments().map(|word| word.to_string_lossy().into_owned()).to_vec()
+    }
+
     /// The capabilities that either side declares.
     pub(crate) fn capabilities(&self) -> Value {
         match self.dialect.capability {
@@ -228,10 +233,9 @@ impl Spoken {
                 Some(dialect) => Ok(Self::preset(dialect)),
                 None => Err(format!("there is no dialect {name} here")),
             },
-            Described::File(text) => match file::of_text(&text.to_string()) {
-                Ok(described) => Ok(Self::made_from(described, None)),
-                Err(error) => Err(error.to_string()),
-            },
+            Described::File(text) => {
+                file::of_text(&text.to_string()).map(|described| Self::made_from(described, None))
+            }
         }
     }
 }

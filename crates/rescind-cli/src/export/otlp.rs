@@ -8,8 +8,9 @@ use protocol_record::line::Direction;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
+use crate::own_name;
 use crate::view::row::{Outcome, Row};
-use crate::view::walk::{Visitor, start};
+use crate::view::walk::{Visitor, start, time};
 
 /// So many spans in one line.
 const SPANS: usize = 1_000;
@@ -44,8 +45,7 @@ impl<'a> Otlp<'a> {
         if self.spans.is_empty() {
             return Ok(());
         }
-        let scope = json!({ "name": "rescind", "version": env!("CARGO_PKG_VERSION") });
-        let spans = json!([{ "scope": scope, "spans": mem::take(&mut self.spans) }]);
+        let spans = json!([{ "scope": own_name(), "spans": mem::take(&mut self.spans) }]);
         let resource = json!({ "attributes": [text("service.name", &self.service)] });
         let line = json!({ "resourceSpans": [{ "resource": resource, "scopeSpans": spans }] });
         writeln!(self.out, "{line}")
@@ -98,16 +98,11 @@ impl<'a> Otlp<'a> {
 
 impl Visitor for Otlp<'_> {
     fn line(&mut self, line: &Line<'_>, _: &[Option<u64>]) -> io::Result<()> {
-        match line {
-            Line::Recording(header) => {
-                self.service = header.program.as_deref().unwrap_or(&header.by).into();
-                self.start = start(header);
-            }
-            Line::Message(message) => self.until = self.until.max(message.t),
-            Line::Verdict(verdict) => self.until = self.until.max(verdict.t),
-            Line::End(end) => self.until = self.until.max(end.t),
-            _ => {}
+        if let Line::Recording(header) = line {
+            self.service = header.program.as_deref().unwrap_or(&header.by).into();
+            self.start = start(header);
         }
+        self.until = self.until.max(time(line));
         Ok(())
     }
 

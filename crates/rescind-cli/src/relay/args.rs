@@ -53,23 +53,23 @@ pub struct RelayArgs {
     /// Both sides speak the dialect that this JSON file describes: `{"base": NAME}`, and whatever
     /// differs from that one
     #[arg(long, value_name = "FILE", conflicts_with = "dialect", value_parser = file_parser())]
-    pub(super) dialect_file: Option<Spoken>,
+    dialect_file: Option<Spoken>,
 
     /// The protocol that the client speaks
     #[arg(long, value_name = "NAME", group = "client", requires = "server", conflicts_with_all = ["dialect", "dialect_file"], value_parser = NameParser, hide_possible_values = true)]
-    pub(super) up: Option<Spoken>,
+    up: Option<Spoken>,
 
     /// The client speaks the dialect that this JSON file describes
     #[arg(long, value_name = "FILE", group = "client", requires = "server", conflicts_with_all = ["dialect", "dialect_file"], value_parser = file_parser())]
-    pub(super) up_file: Option<Spoken>,
+    up_file: Option<Spoken>,
 
     /// The protocol that the server speaks
     #[arg(long, value_name = "NAME", group = "server", requires = "client", conflicts_with_all = ["dialect", "dialect_file"], value_parser = NameParser, hide_possible_values = true)]
-    pub(super) down: Option<Spoken>,
+    down: Option<Spoken>,
 
     /// The server speaks the dialect that this JSON file describes
     #[arg(long, value_name = "FILE", group = "server", requires = "client", conflicts_with_all = ["dialect", "dialect_file"], value_parser = file_parser())]
-    pub(super) down_file: Option<Spoken>,
+    down_file: Option<Spoken>,
 
     /// The runtime that moves the bytes
     #[arg(long, value_name = "NAME", default_value = "tokio")]
@@ -161,6 +161,13 @@ pub(super) enum Runtime {
 }
 
 impl RelayArgs {
+    /// Returns the dialects of the client and of the server.
+    pub(super) fn sides(&self) -> [&Spoken; 2] {
+        let both = self.dialect_file.as_ref().unwrap_or(&self.dialect);
+        [(&self.up, &self.up_file), (&self.down, &self.down_file)]
+            .map(|(named, file)| named.as_ref().or(file.as_ref()).unwrap_or(both))
+    }
+
     /// Returns the command that starts a server.
     pub(super) fn server(&self) -> ChildCommand {
         let mut command = Command::new(&self.command[0]);

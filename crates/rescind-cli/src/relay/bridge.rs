@@ -5,7 +5,7 @@
 use std::io;
 use std::pin::pin;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures_util::future::{Either, select};
@@ -25,6 +25,7 @@ use super::report::{has_failed, log, noise};
 use super::upstream::{Calls, Upstream};
 use crate::ending::{Ending, SHORT_GRACE};
 use crate::http::Service;
+use crate::lock;
 use crate::noise::Noises;
 use crate::record::Session;
 
@@ -70,7 +71,7 @@ impl Bridge {
             Either::Left((served, _)) => served,
             Either::Right(((), served)) => served.await,
         };
-        drop(self.shared.lock().unwrap_or_else(PoisonError::into_inner).take());
+        drop(lock(&self.shared).take());
         // The last messages to the servers have to be written before their input closes.
         if timeout(SHORT_GRACE, self.is_abandoned.closed()).await.is_err() {
             self.is_abandoned.send_replace(true);
@@ -124,7 +125,7 @@ impl Bridge {
 
     /// Returns the server that is shared, and starts one if there is none or it has ended.
     fn shared(&self) -> io::Result<Arc<Upstream>> {
-        let mut shared = self.shared.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut shared = lock(&self.shared);
         if let Some((server, _)) = shared.as_ref().filter(|(server, _)| !server.is_over()) {
             return Ok(server.clone());
         }

@@ -83,18 +83,12 @@ pub(super) struct Extras {
 }
 
 /// Relays to the end, and sees the server to its.
-async fn relay<R, W, S, X>(
-    (input, stream): (R, W),
-    (owner, stdout, stdin): (Owner, S, X),
+async fn relay(
+    (input, stream): (impl AsyncRead + Unpin, impl AsyncWrite + Unpin),
+    (owner, stdout, stdin): (Owner, impl AsyncRead + Unpin, impl AsyncWrite + Unpin),
     timer: impl Timer + Unpin,
     (options, Extras { faults, watch, ending, recording }): (Options, Extras),
-) -> Relayed
-where
-    R: AsyncRead + Unpin,
-    W: AsyncWrite + Unpin,
-    S: AsyncRead + Unpin,
-    X: AsyncWrite + Unpin,
-{
+) -> Relayed {
     let process = owner.process().clone();
     let lost = Lost::default();
     let stream = Stdout { stream, lost: lost.clone() };
@@ -110,41 +104,12 @@ where
         timer.sleep_until(timer.now() + grace).await;
         Ended::Over
     });
-    let patience = options.patience;
     let mut owner = Some(owner);
     let relayed = async {
-        let Some(faults) = faults else {
-            return protocol_async::relay((input, stream), (stdout, stdin), timer.clone(), options)
-                .await;
-        };
-        let (stream, to_client) = faults.pipe(Side::Up, stream, timer.clone());
-        let (stdin, to_server) = faults.pipe(Side::Down, stdin, timer.clone());
-        let relay = protocol_async::relay((input, stream), (stdout, stdin), timer.clone(), options);
-        // What is on its way when the relay is done is waited for as the relay would.
-        let relay = async {
-            let relayed = relay.await;
-            (relayed, timer.now() + faults.longest() + patience)
-        };
-        // A client that is cut off is gone: nobody is left to relay for.
-        let to_client = async {
-            match to_client.await {
-                Ok(End::Cut) => Err(()),
-                _ => Ok(()),
-            }
-        };
-        let to_server = async {
-            // The relay notices by itself.
-            let _ = to_server.await;
-            Ok(())
-        };
-        let (carried, relay) = (pin!(try_join(to_client, to_server)), pin!(relay));
-        match select(relay, carried).await {
-            Either::Left(((relayed, until), carried)) => {
-                select(carried, pin!(timer.sleep_until(until))).await;
-                relayed
-            }
-            Either::Right((Ok(_), relay)) => relay.await.0,
-            Either::Right((Err(()), _)) => Ok(()),
+        let (up, down) = ((input, stream), (stdout, stdin));
+        match &faults {
+            Some(faults) => relay_with(faults, up, down, &timer, options).await,
+            None => protocol_async::relay(up, down, timer.clone(), options).await,
         }
     };
     let watched = async {
@@ -162,4 +127,44 @@ where
     let recorded = recording.finish();
     let exit = process.exit().await;
     Relayed { relayed, exit, pushed: process.pushed(), lost, recorded }
+}
+
+/// Relays with these faults on the ways to the client and to the server.
+async fn relay_with(
+    faults: &Plan,
+    (input, stream): (impl AsyncRead + Unpin, impl AsyncWrite + Unpin),
+    (stdout, stdin): (impl AsyncRead + Unpin, impl AsyncWrite + Unpin),
+    timer: &(impl Timer + Unpin),
+    options: Options,
+) -> io::Result<()> {
+    let patience = options.patience;
+    let (stream, to_client) = faults.pipe(Side::Up, stream, timer.clone());
+    let (stdin, to_server) = faults.pipe(Side::Down, stdin, timer.clone());
+    let relay = protocol_async::relay((input, stream), (stdout, stdin), timer.clone(), options);
+    // Messages on their way when the relay is done are waited for as the relay would.
+    let relay = async {
+        let relayed = relay.await;
+        (relayed, timer.now() + faults.longest() + patience)
+    };
+    // A client that is cut off is gone: nobody is left to relay for.
+    let to_client = async {
+        match to_client.await {
+            Ok(End::Cut) => Err(()),
+            _ => Ok(()),
+        }
+    };
+    let to_server = async {
+        // The relay notices by itself.
+        let _ = to_server.await;
+        Ok(())
+    };
+    let (carried, relay) = (pin!(try_join(to_client, to_server)), pin!(relay));
+    match select(relay, carried).await {
+        Either::Left(((relayed, until), carried)) => {
+            select(carried, pin!(timer.sleep_until(until))).await;
+            relayed
+        }
+        Either::Right((Ok(_), relay)) => relay.await.0,
+        Either::Right((Err(()), _)) => Ok(()),
+    }
 }

@@ -15,6 +15,7 @@ use protocol_relay::Side;
 use protocol_tokio::TokioTimer;
 use smol::io::AsyncRead;
 use tokio::sync::oneshot;
+use tokio::task::{JoinError, JoinHandle};
 use tokio::time::sleep;
 use tokio_util::compat::{TokioAsyncReadCompatExt, TokioAsyncWriteCompatExt};
 
@@ -74,7 +75,7 @@ async fn relay(
     let output = Stdout { stream: protocol_tokio::stdout().compat_write(), lost: lost.clone() };
     let (up, incoming, up_driver) = protocol_async::connect(input, output, TokioTimer::start(), up);
     let (down, server, down_driver) = connect(target, down, reported(options));
-    let mut down_driver = tokio::spawn(down_driver);
+    let down_driver = tokio::spawn(down_driver);
     let (server, mut calls) = Upstream::new(down, server, args.guard.guard(), Some(up.clone()));
 
     let relayed = async {
@@ -106,17 +107,26 @@ async fn relay(
         () = relayed => Ok(()),
         () = over => Ok(()),
     };
-    server.end(Shutdown::CancelAll);
-    let down = tokio::select! {
-        over = &mut down_driver => over,
-        () = within(grace, ending, SHORT_GRACE) => {
-            server.end(Shutdown::Abandon);
-            down_driver.await
-        }
-    };
+    let down = finish(&server, down_driver, within(grace, ending, SHORT_GRACE)).await;
     // The error that kept responses from the client comes first.
     let up = Arc::into_inner(lost).and_then(OnceLock::into_inner).map_or(up, Err);
     [up, down.unwrap_or_else(|error| Err(error.into()))]
+}
+
+/// Ends the connection to the server, which is waited for until `patience` is over.
+async fn finish<T>(
+    server: &Upstream,
+    mut driver: JoinHandle<T>,
+    patience: impl Future<Output = ()>,
+) -> Result<T, JoinError> {
+    server.end(Shutdown::CancelAll);
+    tokio::select! {
+        over = &mut driver => over,
+        () = patience => {
+            server.end(Shutdown::Abandon);
+            driver.await
+        }
+    }
 }
 
 /// Waits for a time, or for a shorter one once the end is asked for.

@@ -35,7 +35,7 @@ use crate::noise::Noises;
 use crate::record::Session;
 use crate::replay::{RelaySetup, Setup};
 use crate::stats;
-use crate::terminal::{Line, say};
+use crate::terminal::{Line, counted, say};
 pub use args::RelayArgs;
 use args::Runtime;
 use bridge::Bridge;
@@ -63,26 +63,14 @@ pub fn main(args: &RelayArgs) -> Result<ExitCode, Exit> {
     if input::is_directory() {
         return Err("standard input is a directory".into());
     }
-    let command = args.server();
-
-    let both = args.dialect_file.as_ref().unwrap_or(&args.dialect);
-    let up = args.up.as_ref().or(args.up_file.as_ref()).unwrap_or(both);
-    let down = args.down.as_ref().or(args.down_file.as_ref()).unwrap_or(both);
-    let spoken = [up, down];
-    let (mut up, mut down) = (up.on_stdio(Role::Server), down.on_stdio(Role::Client));
-    (up.abandoned_grace, down.abandoned_grace) = (args.grace, args.grace);
-    let mut options = Options::new(up, down);
-    options.guard = args.guard.guard();
-    options.trace = args.trace.then(|| trace(&spoken[0].dialect, &spoken[1].dialect));
-    options.answer_after_end = args.answer_after_end;
-    options.waits = Some(Box::new(waits));
+    let mut options = options(args);
     let losses = Arc::<Losses>::default();
     options.observer = Some(observer(losses.clone()));
     let noises = Arc::<Noises>::default();
     options.noise = Some(noise(noises.clone()));
 
     let recording = args.record.start_with(Some(&program), || {
-        let setup = RelaySetup::new(spoken, args.grace, args.guard.rules())?;
+        let setup = RelaySetup::new(args.sides(), args.grace, args.guard.rules())?;
         Ok(Some(Setup::Relay(setup).raw()))
     })?;
     let watch = args.stuck.watch(&mut options);
@@ -91,8 +79,8 @@ pub fn main(args: &RelayArgs) -> Result<ExitCode, Exit> {
     let extras = Extras { faults, watch, ending, recording: recording.clone() };
     let options = recording.relay(options);
     let spawned = match args.runtime {
-        Runtime::Tokio => child::on_tokio(command, (options, extras)),
-        Runtime::Smol => child::on_smol(command, (options, extras)),
+        Runtime::Tokio => child::on_tokio(args.server(), (options, extras)),
+        Runtime::Smol => child::on_smol(args.server(), (options, extras)),
     };
     let relayed = spawned.map_err(|error| {
         recording.finish();
@@ -108,6 +96,20 @@ pub fn main(args: &RelayArgs) -> Result<ExitCode, Exit> {
         log(total);
     }
     ended(&program, relayed)
+}
+
+/// Returns the options of a relay on standard streams.
+fn options(args: &RelayArgs) -> Options {
+    let [up, down] = args.sides();
+    let trace = args.trace.then(|| trace(&up.dialect, &down.dialect));
+    let (mut up, mut down) = (up.on_stdio(Role::Server), down.on_stdio(Role::Client));
+    (up.abandoned_grace, down.abandoned_grace) = (args.grace, args.grace);
+    let mut options = Options::new(up, down);
+    options.guard = args.guard.guard();
+    options.trace = trace;
+    options.answer_after_end = args.answer_after_end;
+    options.waits = Some(Box::new(waits));
+    options
 }
 
 /// Relays between clients over HTTP and servers.
@@ -233,21 +235,16 @@ fn waits(wait: Wait) {
     match wait {
         Wait::Answers { requests, within } => log(format_args!(
             "the client's input has ended; {} may still be answered for {}",
-            number(requests, "request"),
+            counted(requests as u64, "request"),
             format_duration(within)
         )),
         Wait::Cancelled { requests, within } => log(format_args!(
             "the client is gone; the server has {} to answer {}, cancelled",
             format_duration(within),
-            number(requests, "request")
+            counted(requests as u64, "request")
         )),
         _ => {}
     }
-}
-
-fn number(count: usize, what: &str) -> String {
-    let plural = if count == 1 { "" } else { "s" };
-    format!("{count} {what}{plural}")
 }
 
 fn observer(losses: Arc<Losses>) -> Observer {

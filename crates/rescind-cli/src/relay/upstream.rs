@@ -1,8 +1,8 @@
 //! One server behind a listener, and the clients whose requests it has.
 
 use std::collections::BTreeMap;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use futures_util::StreamExt;
 use futures_util::future::BoxFuture;
@@ -18,6 +18,7 @@ use serde_json::value::{RawValue, to_raw_value};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use super::report::log;
+use crate::lock;
 
 /// The place of the token by which a request asks for progress.
 const TOKEN: [&str; 2] = ["_meta", "progressToken"];
@@ -258,8 +259,4 @@ fn replace(object: &RawValue, at: &[&str], value: &RawValue) -> Option<Box<RawVa
     let member = members.get_mut(*name)?;
     *member = replace(member, within, value)?;
     to_raw_value(&members).ok()
-}
-
-fn lock<T>(open: &Mutex<T>) -> MutexGuard<'_, T> {
-    open.lock().unwrap_or_else(PoisonError::into_inner)
 }

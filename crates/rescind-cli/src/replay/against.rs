@@ -12,7 +12,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use clap::ValueEnum;
-use protocol_child::{ChildCommand, Owner, Spawned, spawn};
+use protocol_child::{ChildCommand, Spawned, spawn};
 use protocol_core::{Config, Dialect, Envelope, Framing, InputBuffer, StreamConnection, Timestamp};
 use protocol_record::Line;
 use protocol_record::line::{Direction, Header, Hop, Kind, Message, Part, Payloads, Role};
@@ -236,13 +236,6 @@ impl Reading {
     }
 }
 
-/// The outcome of a played recording, beside the endings of its requests.
-#[derive(Debug, Default)]
-pub(super) struct Played {
-    /// Requests of the server's that it did not make when it was recorded, by method.
-    pub(super) unknown: BTreeMap<String, u64>,
-}
-
 /// One thing that a player hears.
 enum Heard {
     /// The server sent a message.
@@ -251,22 +244,14 @@ enum Heard {
     Ended,
 }
 
-/// A real server, and the messages between it and the player.
-struct Server {
-    say: Sender<Vec<u8>>,
-    said: Receiver<Heard>,
-    framing: Framing,
-    owner: Owner,
-    is_ended: bool,
-}
-
 /// Plays a script to the server that is started by a command; nobody waits longer than `patience` for an answer.
+/// Returns counts of the requests of the server's that it did not make when it was recorded, by method.
 pub(super) fn play(
     script: &mut Script,
     command: ChildCommand,
     pace: Pace,
     patience: Duration,
-) -> io::Result<Played> {
+) -> io::Result<BTreeMap<String, u64>> {
     let (tell, said) = sync_channel(SAID);
     end_when_asked(tell.clone());
     let Spawned { owner, stdin, stdout, .. } = spawn(command)?;
@@ -274,36 +259,16 @@ pub(super) fn play(
     thread::spawn(move || listen(stdout, config, &tell));
     let (say, told) = channel();
     thread::spawn(move || speak(stdin, &told));
-    let framing = script.config.dialect.framing;
     let mut player = Player {
-        server: Server { say, said, framing, owner, is_ended: false },
+        say,
+        said,
+        framing: script.config.dialect.framing,
+        is_ended: false,
         answers: std::mem::take(&mut script.answers),
         endings: HashMap::new(),
-        played: Played::default(),
+        unknown: BTreeMap::new(),
     };
-    let begun = Instant::now();
-    let first = script.steps.iter().find_map(|step| match step {
-        Step::Say { t, .. } => Some(*t),
-        Step::Answered(_) => None,
-    });
-    for step in &script.steps {
-        if player.server.is_ended {
-            break;
-        }
-        match step {
-            Step::Say { t, message } => {
-                if pace == Pace::Recorded {
-                    let after = t.saturating_sub(first.unwrap_or_default());
-                    player.hear_until(begun + Duration::from_micros(after), |_| false);
-                }
-                player.say(message);
-            }
-            Step::Answered(id) if pace == Pace::Fast => {
-                player.hear_until(Instant::now() + patience, |it| it.endings.contains_key(id));
-            }
-            Step::Answered(_) => {}
-        }
-    }
+    player.steps(&script.steps, pace, patience);
     let waits = |asked: &Asked, player: &Player| {
         asked.recorded != Ending::Unanswered && !player.endings.contains_key(&asked.id)
     };
@@ -313,26 +278,24 @@ pub(super) fn play(
     for asked in script.requests.values_mut() {
         asked.now = player.endings.remove(&asked.id).unwrap_or_default();
     }
-    let Player { server: Server { say, said, owner, .. }, played, .. } = player;
+    let Player { say, said, unknown, .. } = player;
     // Its input is closed, nobody keeps it waiting, and it ends with everything that it started.
     drop((say, said));
     let process = owner.process().clone();
     drop(owner);
-    process.wait().map(|_| played)
+    process.wait().map(|_| unknown)
 }
 
 /// Lets the player hear of a signal, and of a caller that is gone. A second one ends the program at once.
 fn end_when_asked(tell: SyncSender<Heard>) {
     let is_asked = AtomicBool::new(false);
-    let on: ending::OnCause = Arc::new(move |cause| {
+    ending::watch(Arc::new(move |cause| {
         if is_asked.swap(true, Ordering::Relaxed) {
             ending::end_at_once(cause, &Session::default());
         }
         // A player that is done has dropped the other end.
         let _ = tell.send(Heard::Ended);
-    });
-    ending::callers(on.clone());
-    ending::signals(on);
+    }));
 }
 
 /// So many messages of a server wait to be looked at; then it has to wait.
@@ -369,26 +332,57 @@ fn speak(mut stdin: ChildStdin, told: &Receiver<Vec<u8>>) {
     }
 }
 
+/// The client of a real server.
 struct Player {
-    server: Server,
+    say: Sender<Vec<u8>>,
+    said: Receiver<Heard>,
+    framing: Framing,
+    is_ended: bool,
     answers: HashMap<String, VecDeque<Vec<u8>>>,
     endings: HashMap<String, Ending>,
-    played: Played,
+    unknown: BTreeMap<String, u64>,
 }
 
 impl Player {
+    /// Takes the steps of a script, until the end was asked for.
+    fn steps(&mut self, steps: &[Step], pace: Pace, patience: Duration) {
+        let begun = Instant::now();
+        let first = steps.iter().find_map(|step| match step {
+            Step::Say { t, .. } => Some(*t),
+            Step::Answered(_) => None,
+        });
+        for step in steps {
+            if self.is_ended {
+                break;
+            }
+            match step {
+                Step::Say { t, message } => {
+                    if pace == Pace::Recorded {
+                        let after = t.saturating_sub(first.unwrap_or_default());
+                        self.hear_until(begun + Duration::from_micros(after), |_| false);
+                    }
+                    self.say(message);
+                }
+                Step::Answered(id) if pace == Pace::Fast => {
+                    self.hear_until(Instant::now() + patience, |it| it.endings.contains_key(id));
+                }
+                Step::Answered(_) => {}
+            }
+        }
+    }
+
     fn say(&self, message: &[u8]) {
         // Nobody takes it once the server is gone.
-        let _ = self.server.say.send(framed(self.server.framing, message));
+        let _ = self.say.send(framed(self.framing, message));
     }
 
     /// Listens to the server until a time, or until it has said enough, is gone, or is to end.
     fn hear_until(&mut self, until: Instant, is_enough: impl Fn(&Self) -> bool) {
-        while !self.server.is_ended && !is_enough(self) {
+        while !self.is_ended && !is_enough(self) {
             let left = until.saturating_duration_since(Instant::now());
-            match self.server.said.recv_timeout(left) {
+            match self.said.recv_timeout(left) {
                 Ok(Heard::Message(message)) => self.heard(&message),
-                Ok(Heard::Ended) => self.server.is_ended = true,
+                Ok(Heard::Ended) => self.is_ended = true,
                 // It is time, or nothing more comes.
                 Err(_) => break,
             }
@@ -403,7 +397,7 @@ impl Player {
                 match answers.and_then(VecDeque::pop_front) {
                     Some(answer) if !answer.is_empty() => self.answer(id, &answer),
                     Some(_) => {}
-                    None => *self.played.unknown.entry(method.clone()).or_default() += 1,
+                    None => *self.unknown.entry(method.clone()).or_default() += 1,
                 }
             }
             (Some(id), None) => {

@@ -20,7 +20,7 @@ use self::setup::NOT_KEPT;
 pub(crate) use self::setup::{RelaySetup, Setup};
 use crate::exit::{self, Exit};
 use crate::note;
-use crate::process::ProcessArgs;
+use crate::process::{self, ProcessArgs};
 use crate::terminal::{Line as Text, harmless, say};
 use crate::view::files;
 
@@ -66,21 +66,14 @@ pub struct ReplayArgs {
 /// The time that a server may take to end once its input is closed.
 const GRACE: Duration = Duration::from_secs(2);
 
-/// The place and the reason at which a replay did not go on.
-struct Stopped {
-    path: PathBuf,
-    /// The number of the line, counted from 1.
-    line: u64,
-    stop: Stop,
-}
-
 /// The point that a replay has reached.
 enum End {
     /// To its end.
     Whole,
     /// To where whoever wrote it was stopped.
     Cut,
-    Stopped(Box<Stopped>),
+    /// To a line, counted from 1, at which it did not go on.
+    Stopped { path: PathBuf, line: u64, stop: Stop },
 }
 
 /// Runs the command.
@@ -89,9 +82,7 @@ enum End {
 ///
 /// The reason that it did not do its work.
 pub fn main(args: &ReplayArgs) -> Result<ExitCode, Exit> {
-    if let Some((program, arguments)) = args.command.split_first() {
-        let mut command = Command::new(program);
-        command.args(arguments);
+    if let Some(command) = process::command(&args.command) {
         return against(args, command);
     }
     let (counts, end) = replay(&args.file)?;
@@ -102,11 +93,11 @@ pub fn main(args: &ReplayArgs) -> Result<ExitCode, Exit> {
         End::Cut => {
             (told + "the same as far as the recording goes, which has no end", ExitCode::SUCCESS)
         }
-        End::Stopped(_) => (told + "the same before that", ExitCode::from(exit::ERROR)),
+        End::Stopped { path, line, stop } => {
+            explain(path, *line, stop);
+            (told + "the same before that", ExitCode::from(exit::ERROR))
+        }
     };
-    if let End::Stopped(stopped) = &end {
-        explain(stopped);
-    }
     writeln!(io::stdout().lock(), "{told}").map_err(Exit::output)?;
     Ok(code)
 }
@@ -118,8 +109,8 @@ fn against(args: &ReplayArgs, command: Command) -> Result<ExitCode, Exit> {
     let program = command.get_program().to_string_lossy().into_owned();
     let command = args.process.child(command, GRACE);
     let unreached = |error| Exit::new(exit::UNREACHABLE, format_args!("{program}: {error}"));
-    let played = play(&mut script, command, args.pace, args.wait).map_err(unreached)?;
-    for (method, count) in &played.unknown {
+    let unknown = play(&mut script, command, args.pace, args.wait).map_err(unreached)?;
+    for (method, count) in &unknown {
         note(format_args!("{program} asked for {method}, and had no answer: {count}"));
     }
     let (mut same, mut other, mut out) = (0, 0, String::new());
@@ -142,7 +133,7 @@ fn against(args: &ReplayArgs, command: Command) -> Result<ExitCode, Exit> {
 }
 
 /// Says what differs, and where.
-fn explain(Stopped { path, line, stop }: &Stopped) {
+fn explain(path: &Path, line: u64, stop: &Stop) {
     let place = format!("{}, line {line}: ", path.display());
     match stop {
         Stop::Lacks(what) => say(Text::new().text(place).text(what)),
@@ -199,11 +190,8 @@ fn replay(file: &Path) -> Result<(Counts, End), String> {
                 Err(Unread::Line { .. }) => Stop::Lacks("this is no line of a recording"),
                 Err(error) => return Err(format!("{}: {error}", path.display())),
             };
-            end = End::Stopped(Box::new(Stopped { path: path.clone(), line, stop }));
-            break;
-        }
-        if matches!(end, End::Stopped(_)) {
-            break;
+            let counts = replay.map(|replay| replay.counts).unwrap_or_default();
+            return Ok((counts, End::Stopped { path, line, stop }));
         }
     }
     Ok((replay.map(|replay| replay.counts).unwrap_or_default(), end))

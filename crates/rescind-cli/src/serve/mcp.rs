@@ -8,6 +8,7 @@ use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Value, json};
 
 use crate::dialect::{NEWEST_WITH_INITIALIZE, Spoken, WITH_INITIALIZE, WITHOUT_INITIALIZE};
+use crate::own_name;
 
 #[derive(Clone, Copy)]
 struct Tool {
@@ -18,38 +19,22 @@ struct Tool {
 }
 
 const TOOLS: [Tool; 7] = [
-    Tool { name: "echo", description: "Answers with its arguments", arguments: &[] },
-    Tool {
-        name: "sleep",
-        description: "Answers after so many milliseconds",
-        arguments: &[("ms", "integer")],
-    },
-    Tool {
-        name: "count",
-        description: "Sends progress for each number",
-        arguments: &[("to", "integer"), ("every_ms", "integer")],
-    },
-    Tool {
-        name: "stubborn",
-        description: "Sleeps, and ignores cancels",
-        arguments: &[("ms", "integer")],
-    },
-    Tool {
-        name: "fail",
-        description: "Fails with that error",
-        arguments: &[("code", "integer"), ("message", "string")],
-    },
-    Tool {
-        name: "nested",
-        description: "Calls the client's sleep",
-        arguments: &[("ms", "integer")],
-    },
-    Tool {
-        name: "outcome",
-        description: "Tells how the call with that progress token ended",
-        arguments: &[("token", "string")],
-    },
+    tool("echo", "Answers with its arguments", &[]),
+    tool("sleep", "Answers after so many milliseconds", &[("ms", "integer")]),
+    tool("count", "Sends progress for each number", &[("to", "integer"), ("every_ms", "integer")]),
+    tool("stubborn", "Sleeps, and ignores cancels", &[("ms", "integer")]),
+    tool("fail", "Fails with that error", &[("code", "integer"), ("message", "string")]),
+    tool("nested", "Calls the client's sleep", &[("ms", "integer")]),
+    tool("outcome", "Tells how the call with that progress token ended", &[("token", "string")]),
 ];
+
+const fn tool(
+    name: &'static str,
+    description: &'static str,
+    arguments: &'static [(&'static str, &'static str)],
+) -> Tool {
+    Tool { name, description, arguments }
+}
 
 /// The tool whose calls may become tasks.
 pub(super) const TASK: &str = "sleep";
@@ -63,7 +48,7 @@ struct ToolCall {
 /// Answers what every server of the protocol does.
 pub(super) fn answer(spoken: &Spoken, request: &Request) -> Result<Value, Failure> {
     let revision = spoken.family().revision();
-    let server = json!({ "name": "rescind", "version": env!("CARGO_PKG_VERSION") });
+    let server = own_name();
     Ok(match request.method.as_str() {
         "initialize" => json!({
             "protocolVersion": negotiated(spoken, request),

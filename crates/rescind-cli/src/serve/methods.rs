@@ -1,8 +1,8 @@
 //! What the demonstration methods say, whatever runs them.
 
 use std::borrow::Cow;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use protocol_async::RpcError;
@@ -18,6 +18,7 @@ use super::turn::Update;
 use super::works::{Progress, Works};
 use crate::dialect::{Family, Spoken};
 use crate::terminal::{Line, say};
+use crate::{lock, own_name};
 
 /// Methods that take no time, in any protocol. A stop is handled before the next request begins.
 const IMMEDIATE: [&str; 11] = [
@@ -100,17 +101,17 @@ impl Methods {
 
     /// The dialect that is spoken now.
     fn spoken(&self) -> Spoken {
-        self.spoken.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        lock(&self.spoken).clone()
     }
 
     fn family(&self) -> Family {
-        self.spoken.lock().unwrap_or_else(PoisonError::into_inner).family()
+        lock(&self.spoken).family()
     }
 
     /// Our answer may settle what is spoken from now on, that answer included.
     fn settle(&self, method: &str, answer: &Value) -> serde_json::Result<()> {
         let answer = to_raw_value(answer)?;
-        let mut spoken = self.spoken.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut spoken = lock(&self.spoken);
         if let Some(settled) = spoken.settled_by(method, &answer) {
             *spoken = settled;
         }
@@ -136,29 +137,20 @@ impl Methods {
                 json(&json!({ "outcome": self.outcomes.of(&token) }))
             }
             (Family::Acp { version: 2 }, "initialize") => json(&json!({
-                "protocolVersion": 2,
-                "capabilities": {},
-                "info": { "name": "rescind", "version": env!("CARGO_PKG_VERSION") },
-                "authMethods": [],
+                "protocolVersion": 2, "capabilities": {}, "info": own_name(), "authMethods": [],
             })),
             (Family::Acp { version }, "initialize") => json(&json!({
                 "protocolVersion": version,
                 "agentCapabilities": self.spoken().capabilities(),
-                "agentInfo": { "name": "rescind", "version": env!("CARGO_PKG_VERSION") },
-                "authMethods": [],
+                "agentInfo": own_name(), "authMethods": [],
             })),
             (Family::Acp { .. }, "session/new") => {
                 let number = self.sessions.fetch_add(1, Ordering::Relaxed) + 1;
                 json(&json!({ "sessionId": format!("session-{number}") }))
             }
             (Family::Lsp, "initialize") => {
-                let asked: Value = request.params().unwrap_or_default();
-                let shows = asked["capabilities"]["window"]["workDoneProgress"] == true;
-                self.works.shows_progress.store(shows, Ordering::Relaxed);
-                json(&json!({
-                    "capabilities": {},
-                    "serverInfo": { "name": "rescind", "version": env!("CARGO_PKG_VERSION") },
-                }))
+                self.works.know_client(request);
+                json(&json!({ "capabilities": {}, "serverInfo": own_name() }))
             }
             (Family::Lsp, "shutdown") => {
                 self.shut_down.store(true, Ordering::Relaxed);
@@ -176,10 +168,9 @@ impl Methods {
             }
             (Family::Erlmcp, _) => json(&mcp::answer(&self.spoken(), request)?),
             (Family::Dap, "initialize") => json(&json!({ "supportsCancelRequest": true })),
-            (Family::Abp, "initialize") => json(&json!({
-                "app": { "name": "rescind", "version": env!("CARGO_PKG_VERSION") },
-                "capabilities": mcp::tool_names(),
-            })),
+            (Family::Abp, "initialize") => {
+                json(&json!({ "app": own_name(), "capabilities": mcp::tool_names() }))
+            }
             _ => Err(request.unknown_method()),
         }
     }

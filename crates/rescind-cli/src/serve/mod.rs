@@ -21,8 +21,8 @@ use std::thread;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use protocol_async::{Closed, Options, Peer, SharedOperations};
-use protocol_blocking::single::{Host, Transport};
+use protocol_async::{Closed, Incoming, Options, Peer, SharedOperations, Timer};
+use protocol_blocking::single::Host;
 use protocol_blocking::threaded::Server;
 use protocol_core::{CloseReason, Role, Shutdown};
 use protocol_tokio::TokioTimer;
@@ -41,7 +41,6 @@ pub(crate) use demo::Demo;
 use guesses::Guesses;
 use outcomes::Outcomes;
 use router::AsyncDemo;
-use websocket::Local;
 
 /// Serve demonstration methods on standard input and output, or on a WebSocket.
 #[derive(Debug, Args)]
@@ -180,15 +179,7 @@ fn serve_stdio(
     let until = Until { ending: Ending::catch("rescind serve", recording), recording };
     let ended = match args.runtime {
         Runtime::Blocking => Ok(serve_threaded(spoken, options, &until)),
-        Runtime::Single => {
-            let demo = Demo::new(spoken.clone());
-            let served = serve_single(options, &demo, &until);
-            served.map(|(reason, error)| Ended {
-                reason,
-                error,
-                was_shut_down: demo.was_shut_down(),
-            })
-        }
+        Runtime::Single => serve_single(spoken, options, &until),
         Runtime::Tokio => serve_on_tokio(spoken, options, &until),
         Runtime::Smol => Ok(serve_on_smol(spoken, options, &until)),
     };
@@ -221,28 +212,22 @@ fn serve_websockets(
         (false, None, None) => None,
         (false, ..) => return Err("a certificate is for a wss:// address".into()),
     };
-    let admission = args.clients.admission(token);
-    let (address, operations) = (address.clone(), operations.clone());
-    let (spoken, grace) = (args.dialect.spoken(), args.grace);
-    let recorder = recording.recorder();
     let mut limits = ListenerLimits::DEFAULT;
     limits.connections = args.clients.connections;
     limits.memory_bytes = args.clients.memory_bytes();
     let named = args.connections_per_address;
     limits.connections_per_address = named.unwrap_or(limits.connections_per_address);
-    let local = if named.is_some() { Local::Limited } else { Local::Unlimited };
-    let guesses = Guesses::default();
     let service = websocket::Service {
-        spoken,
+        spoken: args.dialect.spoken(),
         address,
         tls,
-        admission,
+        admission: args.clients.admission(token),
         limits,
-        local,
-        guesses,
-        grace,
+        is_local_limited: named.is_some(),
+        guesses: Guesses::default(),
+        grace: args.grace,
         operations,
-        recorder,
+        recorder: recording.recorder(),
     };
     service.run(&Ending::catch("rescind serve", recording))?;
     Ok(ExitCode::SUCCESS)
@@ -313,10 +298,7 @@ fn serve_on_tokio(spoken: &Spoken, options: Options, until: &Until<'_>) -> io::R
     let ended = runtime.block_on(async {
         let demo = AsyncDemo::new(spoken.clone(), TokioTimer::start());
         let connection = protocol_tokio::stdio(options);
-        until.shut_down_peer(&connection.peer);
-        let reason = demo.serve(&connection.incoming).await;
-        let error = connection.peer.closed().await.error.map(|error| error.to_string());
-        Ended { reason, error, was_shut_down: demo.was_shut_down() }
+        serve_async(&demo, &connection.peer, &connection.incoming, until).await
     });
     // Its thread may be waiting for standard input for ever.
     runtime.shutdown_background();
@@ -332,35 +314,36 @@ fn serve_on_smol(spoken: &Spoken, options: Options, until: &Until<'_>) -> Ended 
         let (stdin, stdout) = (protocol_smol::stdin(pipe_bytes), protocol_smol::stdout(pipe_bytes));
         let (peer, incoming, driver) = protocol_smol::connect(stdin, stdout, options);
         let _driver = executor.spawn(driver);
-        until.shut_down_peer(&peer);
-        let reason = demo.serve(&incoming).await;
-        let error = peer.closed().await.error.map(|error| error.to_string());
-        Ended { reason, error, was_shut_down: demo.was_shut_down() }
+        serve_async(&demo, &peer, &incoming, until).await
     }))
 }
 
-#[cfg(unix)]
-fn serve_single(options: Options, demo: &Demo, until: &Until<'_>) -> io::Result<Served> {
-    use protocol_blocking::single::FdTransport;
-
-    until.shut_down(|| ());
-    let transport = FdTransport::new(std::io::stdin(), std::io::stdout());
-    run_single(ended::EndedTransport::new(transport, until.ending.clone()), options, demo)
+async fn serve_async<T: Timer<Sleep: Send>>(
+    demo: &AsyncDemo<T>,
+    peer: &Peer,
+    incoming: &Incoming,
+    until: &Until<'_>,
+) -> Ended {
+    until.shut_down_peer(peer);
+    let reason = demo.serve(incoming).await;
+    let error = peer.closed().await.error.map(|error| error.to_string());
+    Ended { reason, error, was_shut_down: demo.was_shut_down() }
 }
 
-#[cfg(not(unix))]
-fn serve_single(options: Options, demo: &Demo, until: &Until<'_>) -> io::Result<Served> {
-    use protocol_blocking::single::PlainTransport;
+fn serve_single(spoken: &Spoken, options: Options, until: &Until<'_>) -> io::Result<Ended> {
+    use std::io::{stdin, stdout};
 
     until.shut_down(|| ());
-    run_single(PlainTransport::new(std::io::stdin(), std::io::stdout()), options, demo)
-}
-
-/// The error, if any, and the reason with which one thread has served.
-type Served = (CloseReason, Option<String>);
-
-fn run_single(transport: impl Transport, options: Options, demo: &Demo) -> io::Result<Served> {
+    #[cfg(unix)]
+    let transport = {
+        let transport = protocol_blocking::single::FdTransport::new(stdin(), stdout());
+        ended::EndedTransport::new(transport, until.ending.clone())
+    };
+    #[cfg(not(unix))]
+    let transport = protocol_blocking::single::PlainTransport::new(stdin(), stdout());
+    let demo = Demo::new(spoken.clone());
     let mut host = Host::new(transport, options);
-    let reason = host.run(demo)?;
-    Ok((reason, host.error().map(ToString::to_string)))
+    let reason = host.run(&demo)?;
+    let error = host.error().map(ToString::to_string);
+    Ok(Ended { reason, error, was_shut_down: demo.was_shut_down() })
 }

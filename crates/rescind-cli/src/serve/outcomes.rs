@@ -1,10 +1,12 @@
 //! The ends of the last calls, for a client that can't see them: its stream was closed.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use protocol_blocking::{Answer, Failure, Request};
 use serde_json::Value;
+
+use crate::lock;
 
 /// The number of calls that are remembered.
 const MOST: usize = 1_024;
@@ -27,7 +29,7 @@ impl Outcomes {
             Err(Failure::Cancelled) => "cancelled",
             Ok(_) | Err(_) => "finished",
         };
-        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kept = lock(&self.0);
         if kept.len() == MOST {
             kept.pop_front();
         }
@@ -36,7 +38,7 @@ impl Outcomes {
 
     /// Returns how the call with a token ended, or that nobody knows yet.
     pub(super) fn of(&self, token: &str) -> &'static str {
-        let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let kept = lock(&self.0);
         let found = kept.iter().rev().find(|(other, _)| other == token);
         found.map_or("unknown", |(_, end)| *end)
     }

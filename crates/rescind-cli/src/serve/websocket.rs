@@ -1,7 +1,7 @@
 //! `rescind serve --listen`: the demonstration methods for whoever opens a WebSocket.
 
 use std::io;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::pin::pin;
 use std::time::Duration;
 
@@ -26,7 +26,7 @@ use crate::dialect::Spoken;
 use crate::ending::{Cause as Asked, Ending, FLUSH};
 use crate::freed;
 use crate::note;
-use crate::socket::{Bound, From, Stream};
+use crate::socket::{Bound, Stream};
 use crate::tls::Acceptor;
 
 /// The time without a new connection when the system has no room for one.
@@ -38,31 +38,24 @@ const PAUSE: Duration = Duration::from_millis(100);
 const EVENT_INTERVAL: u32 = 1;
 
 /// A service, and the clients that may use it.
-pub(super) struct Service {
+pub(super) struct Service<'a> {
     pub(super) spoken: Spoken,
-    pub(super) address: Address,
+    pub(super) address: &'a Address,
     /// The certificate and key of TLS.
     pub(super) tls: Option<Acceptor>,
     pub(super) admission: Admission,
     pub(super) limits: ListenerLimits,
-    pub(super) local: Local,
+    /// Whether this machine's own address has the limit of any, or none but that on all connections: one
+    /// neighbour would shut all others out.
+    pub(super) is_local_limited: bool,
     pub(super) guesses: Guesses,
     /// The time that requests in flight have to be done after `SIGTERM`.
     pub(super) grace: Duration,
-    pub(super) operations: SharedOperations,
+    pub(super) operations: &'a SharedOperations,
     pub(super) recorder: Option<Recorder>,
 }
 
-/// The limit on connections of this machine's own address.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Local {
-    /// That of any address.
-    Limited,
-    /// None but that on all connections: one neighbour would shut all others out.
-    Unlimited,
-}
-
-impl Service {
+impl Service<'_> {
     /// Serves until the end is asked for.
     pub(super) fn run(self, ending: &Ending) -> Result<(), String> {
         let mut runtime = tokio::runtime::Builder::new_current_thread();
@@ -73,7 +66,7 @@ impl Service {
 
     async fn listen(self, ending: &Ending) -> Result<(), String> {
         let refused = |error| format!("can't listen on {}: {error}", self.address);
-        let bound = Bound::bind(&self.address).await.map_err(refused)?;
+        let bound = Bound::bind(self.address).await.map_err(refused)?;
         let mut address = self.address.clone();
         if let Some(bound) = bound.address().map_err(refused)? {
             address = address.with_port(bound.port());
@@ -123,13 +116,14 @@ impl Service {
     async fn serve(
         &self,
         stream: Box<dyn Stream>,
-        from: From,
+        from: Option<SocketAddr>,
         listener: &Listener<TokioTimer>,
         closing: Cancellation,
     ) {
-        let is_limited =
-            |ip: &IpAddr| self.local == Local::Limited || !ip.to_canonical().is_loopback();
-        let seat = match listener.admit(from.ip().filter(is_limited)) {
+        let ip = from.map(|from| from.ip());
+        let from = from.map_or_else(|| "a client".to_owned(), |from| from.to_string());
+        let is_limited = |ip: &IpAddr| self.is_local_limited || !ip.to_canonical().is_loopback();
+        let seat = match listener.admit(ip.filter(is_limited)) {
             Ok(seat) => seat,
             // One that speaks TLS could not read why.
             Err(_) if self.tls.is_some() => return,
@@ -141,20 +135,20 @@ impl Service {
             Err(error) => return note(format_args!("rescind serve: {from}: no TLS: {error}")),
         };
         let demo = AsyncDemo::new(self.spoken.clone(), TokioTimer::start());
-        let mut options = options(Options::socket(self.config()), &self.operations);
+        let mut options = options(Options::socket(self.config()), self.operations);
         if let Some(recorder) = &self.recorder {
-            options = recorder.connection(&from.to_string(), options);
+            options = recorder.connection(&from, options);
         }
         let talk = async |_peer, incoming| {
             demo.serve(&incoming).await;
         };
         let now = Instant::now().into_std();
         // A guess is waited for, on the seat of its connection.
-        let pause = sleep(self.guesses.pause(from.ip(), now));
+        let pause = sleep(self.guesses.pause(ip, now));
         if closing.unless_cancelled(pause).await.is_err() {
             return;
         }
-        let handshake = Handshake { service: self, from: from.ip() };
+        let handshake = Handshake { service: self, from: ip };
         if let Err(error) = seat.serve(stream.compat(), handshake, options, talk).await {
             note(format_args!("rescind serve: {from}: {error}"));
         }
@@ -197,7 +191,7 @@ impl Service {
 
 /// A request for a WebSocket, from an address.
 struct Handshake<'a> {
-    service: &'a Service,
+    service: &'a Service<'a>,
     from: Option<IpAddr>,
 }
 

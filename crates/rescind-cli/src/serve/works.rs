@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 
 use super::mcp::TASK;
 use super::turn::{self, CHUNK_EVERY, CHUNKS, Session, Update};
+use crate::lock;
 
 /// The number of turns that run at the same time, and of tasks that are remembered.
 const WORKS: usize = 64;
@@ -34,7 +35,7 @@ pub(super) struct Works {
     /// The peer of handlers on threads, to which a turn reports after its response.
     pub(super) peer: OnceLock<Peer>,
     /// Whether the client shows progress that a server creates.
-    pub(super) shows_progress: AtomicBool,
+    shows_progress: AtomicBool,
     last: AtomicU64,
 }
 
@@ -45,10 +46,6 @@ struct Task {
     created: SystemTime,
     begun: Instant,
     cancelled: Option<SystemTime>,
-}
-
-fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
-    of.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn invalid(why: &str) -> Failure {
@@ -62,6 +59,13 @@ fn too_many() -> Failure {
 impl Works {
     fn next(&self) -> u64 {
         self.last.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    /// Learns from LSP's `initialize` what the client shows.
+    pub(super) fn know_client(&self, initialize: &Request) {
+        let asked: Value = initialize.params().unwrap_or_default();
+        let shows = asked["capabilities"]["window"]["workDoneProgress"] == true;
+        self.shows_progress.store(shows, Ordering::Relaxed);
     }
 
     /// Stops the work that a notification names.

@@ -50,11 +50,11 @@ impl<'a> Input<'a> {
         if line.is_empty() {
             return Ok(None);
         }
-        let members: Members<'a> = serde_json::from_slice(line).map_err(InputProblem::Json)?;
+        let members: Members<'a> = serde_json::from_slice(line)?;
         let (at, reason) = (members.at, members.reason.is_some());
         let command = members.command()?;
         if reason && !matches!(command, Command::Cancel(..) | Command::End(..)) {
-            return Err(InputProblem::StrayReason);
+            return Err(InputProblem::new("reason belongs to cancel and end"));
         }
         Ok(Some(Self { at, command }))
     }
@@ -92,7 +92,7 @@ impl<'a> Members<'a> {
     /// The one command among the members.
     fn command(self) -> Result<Command<'a>, InputProblem> {
         if self.respond.as_ref().is_some_and(|respond| respond.reply().is_none()) {
-            return Err(InputProblem::ResultOrError);
+            return Err(InputProblem::new("respond takes either a result or an error"));
         }
         let commands = [
             ("receive", self.receive.map(Command::Receive)),
@@ -112,10 +112,16 @@ impl<'a> Members<'a> {
             ("shutdown", self.shutdown.map(|ShutdownWord(how)| Command::Shutdown(how))),
         ];
         let mut there = commands.into_iter().filter_map(|(name, command)| Some((name, command?)));
-        let (name, command) = there.next().ok_or(InputProblem::NoCommand)?;
-        match there.next() {
-            None => Ok(command),
-            Some((other, _)) => Err(InputProblem::TwoCommands(name, other)),
+        match (there.next(), there.next()) {
+            (Some((_, command)), None) => Ok(command),
+            (Some((name, _)), Some((other, _))) => {
+                let problem = format!("{name} and {other} in one input; give one a line");
+                Err(InputProblem::new(problem))
+            }
+            (None, _) => {
+                let problem = "no command; rescind step --help lists what an input can be";
+                Err(InputProblem::new(problem))
+            }
         }
     }
 }

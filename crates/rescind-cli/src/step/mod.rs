@@ -43,7 +43,7 @@ pub fn run(
             break;
         }
         let taken = if line.len() as u64 > LINE_BYTES {
-            Err(InputProblem::TooLong)
+            Err(InputProblem::new("the line is longer than 128 MiB"))
         } else {
             session.take(&line, &mut lines)
         };

@@ -10,7 +10,7 @@ use protocol_core::{
 };
 
 use super::args::{Side, StepArgs};
-use super::command::{Call, Command, Input, Notify, Respond};
+use super::command::{Call, Command, Input, Notify};
 use super::error::InputProblem;
 use super::output;
 
@@ -33,14 +33,8 @@ pub struct Session {
     begun: usize,
     /// The seed for the tokens of operations.
     seed: u64,
-    outbox: Outbox,
-}
-
-/// Whether messages are taken out of the outbox.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Outbox {
-    Drained,
-    Held,
+    /// Whether messages stay in the outbox.
+    is_held: bool,
 }
 
 impl Session {
@@ -55,7 +49,7 @@ impl Session {
             requests: Vec::new(),
             begun: 0,
             seed: args.seed,
-            outbox: Outbox::Drained,
+            is_held: false,
         }
     }
 
@@ -69,7 +63,10 @@ impl Session {
         let Some(Input { at, command }) = Input::parse(line)? else { return Ok(()) };
         if let Some(at) = at {
             if at < self.now {
-                return Err(InputProblem::Past { at, now: self.now });
+                let now = self.now;
+                return Err(InputProblem::new(format!(
+                    "at {at} is in the past, it is {now}; time never runs backwards"
+                )));
             }
             self.move_time(at, out);
         }
@@ -105,11 +102,18 @@ impl Session {
                 connection.detach(call, now);
                 None
             }),
-            Command::Respond(respond) => self.respond(&respond, out),
-            Command::End(name, reason) => self.end(&name, reason.as_deref(), out),
+            Command::Respond(respond) => {
+                let reply = respond.reply().expect("Input::parse lets only one answer through");
+                self.on_request(&respond.request, out, |connection, request| {
+                    connection.respond(request, reply)
+                });
+            }
+            Command::End(name, reason) => self.on_request(&name, out, |connection, request| {
+                connection.end_request(request, reason.as_deref())
+            }),
             Command::Advance(millis) => self.move_time(self.now.saturating_add(millis), out),
-            Command::Hold => self.outbox = Outbox::Held,
-            Command::Drain => self.outbox = Outbox::Drained,
+            Command::Hold => self.is_held = true,
+            Command::Drain => self.is_held = false,
             Command::Eof => self.finish(out),
             Command::Shutdown(how) => self.connection.connection_mut().shutdown(how, now),
         }
@@ -184,17 +188,6 @@ impl Session {
         }
     }
 
-    fn respond(&mut self, respond: &Respond<'_>, out: &mut Vec<u8>) {
-        let name = &respond.request;
-        let Some(handle) = request(&self.requests, name) else {
-            return output::refused("unknown_request", "request", name, out);
-        };
-        let reply = respond.reply().expect("Input::parse lets only one answer through");
-        if let Err(reason) = self.connection.connection_mut().respond(handle, reply) {
-            output::refused(reason.as_str(), "request", name, out);
-        }
-    }
-
     /// Answers each new request that starts an operation with its token.
     fn begin_operations(&mut self, out: &mut Vec<u8>) {
         for &request in &self.requests[self.begun..] {
@@ -210,11 +203,17 @@ impl Session {
         self.begun = self.requests.len();
     }
 
-    fn end(&mut self, name: &str, reason: Option<&str>, out: &mut Vec<u8>) {
-        let Some(handle) = request(&self.requests, name) else {
+    /// Does something to a request that was accepted, responded to or not.
+    fn on_request(
+        &mut self,
+        name: &str,
+        out: &mut Vec<u8>,
+        act: impl FnOnce(&mut Connection<String>, RequestHandle) -> Result<(), Refusal>,
+    ) {
+        let Some(request) = request(&self.requests, name) else {
             return output::refused("unknown_request", "request", name, out);
         };
-        if let Err(refusal) = self.connection.connection_mut().end_request(handle, reason) {
+        if let Err(refusal) = act(self.connection.connection_mut(), request) {
             output::refused(refusal.as_str(), "request", name, out);
         }
     }
@@ -241,7 +240,7 @@ impl Session {
     }
 
     fn take_transmits(&mut self, out: &mut Vec<u8>) {
-        if self.outbox == Outbox::Held {
+        if self.is_held {
             return;
         }
         let mut message = Vec::new();

@@ -3,12 +3,13 @@
 use std::collections::VecDeque;
 use std::io::Write;
 use std::mem;
-use std::sync::{Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Condvar, Mutex, OnceLock, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use super::budget::{At, Budgets, Kind};
 use super::spinner::Spinner;
+use crate::lock;
 
 /// Bytes of lines that wait; what does not fit is counted and dropped.
 const WAITING: usize = 1 << 20;
@@ -53,7 +54,7 @@ impl Log {
     pub(crate) fn of_this_process() -> &'static Self {
         static LOG: OnceLock<Log> = OnceLock::new();
         let log = LOG.get_or_init(Self::default);
-        let mut waiting = log.lock();
+        let mut waiting = lock(&log.waiting);
         if !waiting.has_writer {
             // Without a thread lines wait until there is no room.
             let started = thread::Builder::new().name("log".into()).spawn(move || log.write());
@@ -62,33 +63,29 @@ impl Log {
         log
     }
 
-    fn lock(&self) -> MutexGuard<'_, Waiting> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Prints a line. One that has a kind is counted instead once that kind's budget is spent.
     pub(crate) fn push(&self, line: String, kind: Option<Kind>) {
-        self.lock().push(line, kind);
+        lock(&self.waiting).push(line, kind);
         self.changed.notify_all();
     }
 
     /// Shows a spinner that says this, or none. Like lines, it is drawn by whoever may wait for a terminal
     /// that stands still.
     pub(super) fn spin(&self, message: Option<String>) {
-        self.lock().spinner = Some(message);
+        lock(&self.waiting).spinner = Some(message);
         self.changed.notify_all();
     }
 
     /// Writes whatever comes, for ever.
     fn write(&self) {
         let mut spinner = Spinner::default();
-        let mut waiting = self.lock();
+        let mut waiting = lock(&self.waiting);
         loop {
             if let Some(message) = waiting.spinner.take() {
                 waiting.is_writing = true;
                 drop(waiting);
                 spinner.show(message);
-                waiting = self.lock();
+                waiting = lock(&self.waiting);
                 waiting.is_writing = false;
                 self.changed.notify_all();
                 continue;
@@ -110,7 +107,7 @@ impl Log {
             for line in &lines {
                 drop(waiting);
                 spinner.around(|| write(line));
-                waiting = self.lock();
+                waiting = lock(&self.waiting);
                 waiting.written += 1;
                 self.changed.notify_all();
             }
@@ -121,7 +118,7 @@ impl Log {
 
     /// Waits until all lines are written, as long as somebody reads.
     pub(super) fn finish(&self) {
-        let mut waiting = self.lock();
+        let mut waiting = lock(&self.waiting);
         waiting.tell_repeated();
         waiting.tell_over_budget(At::End);
         waiting.tell_dropped();
@@ -271,9 +268,9 @@ mod tests {
     #[test]
     fn f67_the_end_sees_each_line_that_was_written() {
         let log = Log::of_this_process();
-        let before = log.lock().written;
+        let before = lock(&log.waiting).written;
         log.push("a line of a test\n".into(), None);
         log.finish();
-        assert!(log.lock().written > before, "whoever reads slowly would be given up");
+        assert!(lock(&log.waiting).written > before, "whoever reads slowly would be given up");
     }
 }

@@ -59,6 +59,12 @@ pub fn finish() {
     Log::of_this_process().finish();
 }
 
+/// Returns a number of things in words.
+pub(crate) fn counted(number: u64, thing: &str) -> String {
+    let plural = if number == 1 { "" } else { "s" };
+    format!("{number} {thing}{plural}")
+}
+
 /// Prints JSON on standard output: as it is, or with what a terminal would obey shown as text.
 ///
 /// # Errors

@@ -5,7 +5,6 @@ use std::io::{self, BufReader, IsTerminal, Read};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
-use protocol_record::line::Header;
 use protocol_record::{Line, Reader, Unread, part};
 
 use crate::terminal::{spin, stop_spinning};
@@ -23,6 +22,12 @@ pub(crate) struct Flaws {
 }
 
 impl Flaws {
+    /// Counts a line that is none of a recording.
+    pub(crate) fn count_unreadable(&mut self, error: &Unread) {
+        self.unreadable += 1;
+        self.first.get_or_insert_with(|| error.to_string());
+    }
+
     /// Those of another recording, too.
     pub(crate) fn add(&mut self, other: Self) {
         self.is_cut |= other.is_cut;
@@ -78,10 +83,7 @@ pub(crate) fn read_shown(
                 }
                 Ok(None) => break,
                 Err(Unread::Cut { .. }) => flaws.is_cut = true,
-                Err(error @ Unread::Line { .. }) => {
-                    flaws.unreadable += 1;
-                    flaws.first.get_or_insert_with(|| error.to_string());
-                }
+                Err(error @ Unread::Line { .. }) => flaws.count_unreadable(&error),
                 Err(error) => return Err(format!("{}: {error}", part.display())),
             }
         }
@@ -89,20 +91,21 @@ pub(crate) fn read_shown(
     Ok(flaws)
 }
 
-/// The first line of a file, which says what it is.
-pub(crate) fn first_line(path: &Path) -> Result<Header<'static>, String> {
+/// The part of a recording that a file holds.
+pub(crate) struct First {
+    /// When the recording began.
+    pub(crate) start: String,
+    /// The number of the file, counted from 1.
+    pub(crate) part: u64,
+}
+
+/// Reads the first line of a file, which says what it is.
+pub(crate) fn first_line(path: &Path) -> Result<First, String> {
     let mut reader = reader(path, false)?;
     match reader.line() {
-        Ok(Some(Line::Recording(header))) => Ok(Header {
-            version: header.version,
-            by: header.by.into_owned().into(),
-            program: header.program.map(|program| program.into_owned().into()),
-            start: header.start.into_owned().into(),
-            part: header.part.max(1),
-            payloads: header.payloads,
-            setup: None,
-            hops: Vec::new(),
-        }),
+        Ok(Some(Line::Recording(header))) => {
+            Ok(First { start: header.start.into_owned(), part: header.part.max(1) })
+        }
         Ok(_) => Err(format!("{}: {}", path.display(), Unread::NoRecording)),
         Err(error) => Err(format!("{}: {error}", path.display())),
     }

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use clap::ValueEnum;
 use protocol_record::line::Direction;
 use wildmatch::WildMatch;
 
@@ -185,7 +186,8 @@ impl Parser {
     }
 
     fn outcome(&mut self) -> Result<Outcome, FilterError> {
-        let names = Outcome::ALL.map(Outcome::as_str).join(", ");
+        let names: Vec<_> = Outcome::value_variants().iter().map(|it| it.as_str()).collect();
+        let names = names.join(", ");
         self.valued(&format!("one of {names}"), Outcome::named)
     }
 

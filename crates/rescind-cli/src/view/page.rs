@@ -18,7 +18,7 @@ use super::filter::Filter;
 use super::pairing::Counts;
 use super::row::Row;
 use super::summary::Summary;
-use super::walk::Visitor;
+use super::walk::{Visitor, time};
 use crate::terminal::harmless_json;
 
 const PAGE: &str = include_str!("page/page.html");
@@ -82,7 +82,7 @@ impl Page {
             left_out: 0,
             until: 0,
         };
-        page.out.write_all(head().as_bytes())?;
+        page.out.write_all(around().0.as_bytes())?;
         Ok(page)
     }
 
@@ -113,7 +113,7 @@ impl Page {
         let summary = self.summary.to_string();
         let until = self.until;
         self.data(&json!({ "page": { "summary": summary, "notes": notes, "until": until } }))?;
-        self.out.write_all(tail().as_bytes())?;
+        self.out.write_all(around().1.as_bytes())?;
         self.out.flush()?;
         Ok(notes)
     }
@@ -126,14 +126,10 @@ impl Page {
 
 impl Visitor for Page {
     fn line(&mut self, line: &Line<'_>, requests: &[Option<u64>]) -> io::Result<()> {
+        self.until = self.until.max(time(line));
         match line {
             Line::Recording(_) | Line::Opened(_) => self.data(line)?,
-            Line::Message(message) => {
-                self.until = self.until.max(message.t);
-                self.message(message, requests);
-            }
-            Line::Verdict(verdict) => self.until = self.until.max(verdict.t),
-            Line::End(end) => self.until = self.until.max(end.t),
+            Line::Message(message) => self.message(message, requests),
             _ => {}
         }
         Ok(())
@@ -180,14 +176,10 @@ fn owned(path: &Path) -> io::Result<File> {
 /// The mark in the template that the data replaces.
 const DATA: &str = "{{data}}";
 
-fn head() -> String {
-    let (head, _) = PAGE.split_once(DATA).expect("the template has a place for data");
-    filled(head)
-}
-
-fn tail() -> String {
-    let (_, tail) = PAGE.split_once(DATA).expect("the template has a place for data");
-    filled(tail)
+/// Returns what stands before the data, and behind it.
+fn around() -> (String, String) {
+    let (head, tail) = PAGE.split_once(DATA).expect("the template has a place for data");
+    (filled(head), filled(tail))
 }
 
 /// Only the style and the script that are ours run, whatever else a page came to hold.

@@ -27,11 +27,9 @@ pub(crate) struct Pairing {
     rows: BTreeMap<u64, Row>,
     /// The latest request of each name.
     named: HashMap<Name, u64>,
-    hops: HashMap<String, Rc<str>>,
-    /// The connections whose dialect leaves a cancelled request without an answer.
-    silent: HashSet<Rc<str>>,
-    /// The sides that may cancel, for each connection.
-    cancellers: HashMap<Rc<str>, Cancellers>,
+    hops: HashSet<Rc<str>>,
+    /// The dialects of the connections, as far as they are presets.
+    dialects: HashMap<Rc<str>, &'static Dialect>,
     tree: Tree,
     works: Works,
     begun: u64,
@@ -75,9 +73,8 @@ impl Pairing {
         Self {
             rows: BTreeMap::new(),
             named: HashMap::new(),
-            hops: HashMap::new(),
-            silent: HashSet::new(),
-            cancellers: HashMap::new(),
+            hops: HashSet::new(),
+            dialects: HashMap::new(),
             tree: Tree::default(),
             works: Works::default(),
             begun: 0,
@@ -96,25 +93,27 @@ impl Pairing {
                 let parts = message.parts.iter().enumerate();
                 parts.map(|(at, part)| self.part(message, at, &hop, part)).collect()
             }
+            other => {
+                self.take_other(other);
+                Vec::new()
+            }
+        }
+    }
+
+    /// Takes a line that is no message.
+    fn take_other(&mut self, line: &Line<'_>) {
+        match line {
             Line::Verdict(verdict) => {
                 let hop = self.hop(&verdict.hop);
                 self.verdict(verdict, &hop);
-                Vec::new()
             }
-            Line::Opened(opened) => {
-                self.open(opened);
-                Vec::new()
-            }
+            Line::Opened(opened) => self.open(opened),
             // A later part names the connections that are open again.
             Line::Recording(header) if self.hops.is_empty() => {
                 header.hops.iter().for_each(|opened| self.open(opened));
-                Vec::new()
             }
-            Line::Dropped(Dropped { lines, .. }) => {
-                self.counts.dropped += lines;
-                Vec::new()
-            }
-            _ => Vec::new(),
+            Line::Dropped(Dropped { lines, .. }) => self.counts.dropped += lines,
+            _ => {}
         }
     }
 
@@ -162,13 +161,13 @@ impl Pairing {
             return hop.clone();
         }
         let hop: Rc<str> = name.into();
-        self.hops.insert(name.into(), hop.clone());
+        self.hops.insert(hop.clone());
         hop
     }
 
     /// A connection is open. What had its name before is another.
     fn open(&mut self, opened: &Hop<'_>) {
-        let is_again = self.hops.contains_key(&*opened.hop);
+        let is_again = self.hops.contains(&*opened.hop);
         let hop = self.hop(&opened.hop);
         // A server has many connections: nothing is looked through for a new name.
         if is_again {
@@ -176,14 +175,10 @@ impl Pairing {
             self.works.open(&hop);
         }
         self.tree.open(&hop, opened);
-        self.silent.remove(&hop);
-        self.cancellers.remove(&hop);
-        if let Some(dialect) = Dialect::named(&opened.dialect) {
-            if dialect.response != ResponseRule::Required {
-                self.silent.insert(hop.clone());
-            }
-            self.cancellers.insert(hop, dialect.cancellers);
-        }
+        match Dialect::PRESETS.iter().find(|preset| preset.name == opened.dialect) {
+            Some(dialect) => self.dialects.insert(hop, dialect),
+            None => self.dialects.remove(&hop),
+        };
     }
 
     fn part(
@@ -269,14 +264,16 @@ impl Pairing {
     fn cancelled(&mut self, t: u64, number: u64) {
         let Some(row) = self.rows.get_mut(&number) else { return };
         row.cancelled.get_or_insert(t);
-        if self.silent.contains(&row.hop) && row.outcome == Outcome::Unanswered {
+        let dialect = self.dialects.get(&row.hop);
+        let is_silent = dialect.is_some_and(|it| it.response != ResponseRule::Required);
+        if is_silent && row.outcome == Outcome::Unanswered {
             row.outcome = Outcome::Cancelled;
             self.tree.end(row);
         }
     }
 
     fn is_ended_by_server(&self, row: &Row) -> bool {
-        match self.cancellers.get(&row.hop) {
+        match self.dialects.get(&row.hop).map(|dialect| &dialect.cancellers) {
             Some(Cancellers::Client { server_may_end }) => {
                 server_may_end.iter().any(|method| *method == row.method)
             }

@@ -2,6 +2,7 @@
 
 use std::rc::Rc;
 
+use clap::ValueEnum;
 use protocol_core::WireId;
 use protocol_record::line::Direction;
 use serde::ser::{Error as _, SerializeMap};
@@ -54,7 +55,7 @@ pub(crate) struct WorkName {
 }
 
 /// The end of a request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, ValueEnum)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Outcome {
     /// The response was a result.
@@ -76,17 +77,6 @@ pub(crate) enum Outcome {
 }
 
 impl Outcome {
-    pub(crate) const ALL: [Self; 8] = [
-        Self::Result,
-        Self::Error,
-        Self::Cancelled,
-        Self::TimedOut,
-        Self::Malformed,
-        Self::ConnectionLost,
-        Self::DuplicateId,
-        Self::Unanswered,
-    ];
-
     pub(crate) const fn as_str(self) -> &'static str {
         match self {
             Self::Result => "result",
@@ -101,7 +91,7 @@ impl Outcome {
     }
 
     pub(crate) fn named(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|outcome| outcome.as_str() == name)
+        Self::value_variants().iter().copied().find(|outcome| outcome.as_str() == name)
     }
 }
 

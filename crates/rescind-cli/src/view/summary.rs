@@ -3,12 +3,12 @@
 use std::fmt;
 
 use hdrhistogram::Histogram;
-use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::files::Flaws;
 use super::pairing::Counts;
 use super::row::{Outcome, Row, milliseconds};
+use crate::terminal::counted;
 
 /// Durations of many requests, in little memory: each is kept to three digits.
 #[derive(Clone, Debug)]
@@ -96,6 +96,14 @@ impl Summary {
         warnings
     }
 
+    /// Describes how long requests took; empty if none ended.
+    pub(crate) fn percentiles(&self) -> String {
+        match [50.0, 95.0].map(|percent| self.durations.percentile(percent).map(milliseconds)) {
+            [Some(p50), Some(p95)] => format!("; p50 {p50}, p95 {p95}"),
+            _ => String::new(),
+        }
+    }
+
     pub(crate) fn json(&self) -> Value {
         let mut recording = json!(self.counts);
         recording["is_cut"] = self.flaws.is_cut.into();
@@ -117,30 +125,13 @@ impl Summary {
 
 impl fmt::Display for Summary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { requests, cancelled, late, unanswered, durations, .. } = self;
-        let requests = Counted(*requests, "request");
+        let Self { requests, cancelled, late, unanswered, .. } = self;
+        let requests = counted(*requests, "request");
         write!(f, "{requests}: {cancelled} cancelled, {late} late, {unanswered} never answered")?;
         if self.works > 0 {
-            write!(f, "; {} of work, {} stopped", Counted(self.works, "piece"), self.stopped)?;
+            write!(f, "; {} of work, {} stopped", counted(self.works, "piece"), self.stopped)?;
         }
-        let [p50, p95] = [50.0, 95.0].map(|percent| durations.percentile(percent));
-        match p50.zip(p95) {
-            Some((p50, p95)) => {
-                write!(f, "; p50 {}, p95 {}", milliseconds(p50), milliseconds(p95))
-            }
-            None => Ok(()),
-        }
-    }
-}
-
-/// A number of things.
-#[derive(Clone, Copy, Debug, Serialize)]
-struct Counted(u64, &'static str);
-
-impl fmt::Display for Counted {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self(number, thing) = self;
-        write!(f, "{number} {thing}{}", if *number == 1 { "" } else { "s" })
+        f.write_str(&self.percentiles())
     }
 }
 

@@ -68,6 +68,16 @@ pub(crate) fn walk(path: &Path, visitor: &mut impl Visitor) -> Result<(Flaws, Co
     Ok((flaws, pairing.counts))
 }
 
+/// Returns the time of a line that has one; else 0.
+pub(crate) fn time(line: &Line<'_>) -> u64 {
+    match line {
+        Line::Message(message) => message.t,
+        Line::Verdict(verdict) => verdict.t,
+        Line::End(end) => end.t,
+        _ => 0,
+    }
+}
+
 /// When a recording began, in nanoseconds since 1970. One that does not say began then.
 pub(crate) fn start(header: &Header<'_>) -> u64 {
     let start = humantime::parse_rfc3339(&header.start).ok();

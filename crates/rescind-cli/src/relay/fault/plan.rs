@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use fastrand::Rng;
@@ -14,6 +14,7 @@ use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
 use super::rule::{Deed, Fault, Kind};
+use crate::lock;
 
 /// Is told of each fault that strikes: towards whom, the id of the message, and the fault.
 pub(in crate::relay) type Tell = Box<dyn Fn(Side, Option<String>, &str) + Send>;
@@ -94,8 +95,8 @@ impl Plan {
         options.trace = Some(Box::new(move |side, way, message| {
             trace.iter_mut().for_each(|trace| trace(side, way, message));
             match way {
-                Way::Received => traced.lock().received(side, message),
-                Way::Sent => traced.lock().sent(side, message),
+                Way::Received => lock(&traced.0).received(side, message),
+                Way::Sent => lock(&traced.0).sent(side, message),
             }
         }));
         Ok(plan)
@@ -103,33 +104,29 @@ impl Plan {
 
     /// The length of the next message that comes out of a pipe, framed, and what becomes of it.
     pub(super) fn next(&self, side: Side) -> Option<(usize, Fate)> {
-        self.lock().lanes[side as usize].written.pop_front()
+        lock(&self.0).lanes[side as usize].written.pop_front()
     }
 
     /// After how many bytes this side is cut, and the fault that says so.
     pub(super) fn cut(&self, side: Side) -> Option<(u64, String)> {
-        self.lock().faults.iter().find_map(|(fault, _)| match fault.deed {
+        lock(&self.0).faults.iter().find_map(|(fault, _)| match fault.deed {
             Deed::Cut(bytes) if fault.is_for(side) => Some((bytes, fault.text.clone())),
             _ => None,
         })
     }
 
     pub(super) fn tell(&self, side: Side, what: &str) {
-        (self.lock().tell)(side, None, what);
+        (lock(&self.0).tell)(side, None, what);
     }
 
     /// The longest that a message may be held.
     pub(in crate::relay) fn longest(&self) -> Duration {
-        let state = self.lock();
+        let state = lock(&self.0);
         let delays = state.faults.iter().map(|(fault, _)| match fault.deed {
             Deed::Delay(time) => time,
             _ => Duration::ZERO,
         });
         delays.max().unwrap_or_default()
-    }
-
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -88,19 +88,7 @@ pub(super) fn parse(text: &str) -> Result<Fault, String> {
             let time = crate::duration(time);
             (Deed::Delay(time.map_err(|error| format!("at byte {at}: {error}"))?), kind)
         }
-        "cut" => {
-            let (at, after) = words.next("`after`")?;
-            if after != "after" {
-                return Err(format!("at byte {at}: `{after}` should be `after`"));
-            }
-            let (at, size) = words.next("a size such as 1MiB")?;
-            let bytes =
-                size.parse::<ByteSize>().map_err(|error| format!("at byte {at}: {error}"))?;
-            if bytes.as_u64() == 0 {
-                return Err(format!("at byte {at}: `{size}` leaves nothing to cut after"));
-            }
-            (Deed::Cut(bytes.as_u64()), None)
-        }
+        "cut" => (cut(&mut words)?, None),
         _ => return Err(format!("at byte {at}: `{word}` is none of {DEEDS}")),
     };
     let text = text.to_owned();
@@ -110,13 +98,13 @@ pub(super) fn parse(text: &str) -> Result<Fault, String> {
             "method" => fault.method = Some(WildMatch::new(words.next("a method")?.1)),
             "to" => {
                 let (at, whom) = words.next("`client` or `server`")?;
-                fault.side = Some(match whom {
-                    "client" => Side::Up,
-                    "server" => Side::Down,
+                fault.side = match whom {
+                    "client" => Some(Side::Up),
+                    "server" => Some(Side::Down),
                     _ => {
                         return Err(format!("at byte {at}: `{whom}` is neither client nor server"));
                     }
-                });
+                };
             }
             _ => {
                 let percent = word.strip_suffix('%').and_then(|number| number.parse().ok());
@@ -134,6 +122,20 @@ pub(super) fn parse(text: &str) -> Result<Fault, String> {
         return Err("a cut is made after so many bytes, whatever they are".into());
     }
     Ok(fault)
+}
+
+/// Reads after how many bytes a connection is cut.
+fn cut(words: &mut Words<'_>) -> Result<Deed, String> {
+    let (at, after) = words.next("`after`")?;
+    if after != "after" {
+        return Err(format!("at byte {at}: `{after}` should be `after`"));
+    }
+    let (at, size) = words.next("a size such as 1MiB")?;
+    let bytes = size.parse::<ByteSize>().map_err(|error| format!("at byte {at}: {error}"))?;
+    match bytes.as_u64() {
+        0 => Err(format!("at byte {at}: `{size}` leaves nothing to cut after")),
+        bytes => Ok(Deed::Cut(bytes)),
+    }
 }
 
 fn kind(words: &mut Words<'_>) -> Result<Option<Kind>, String> {

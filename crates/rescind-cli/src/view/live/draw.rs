@@ -10,6 +10,7 @@ use ratatui::widgets::{Block, Clear, Paragraph, Row as Cells, Table};
 use super::state::{Live, Page, warning};
 use super::texts::cut;
 use crate::view::row::{Outcome, Row, milliseconds};
+use crate::view::summary::Summary;
 
 const KEYS: &str = "\
 up, down, j, k    another request, or line
@@ -154,14 +155,11 @@ fn below(live: &Live) -> Vec<Line<'static>> {
 fn totals(live: &Live) -> Line<'static> {
     let totals = &live.totals;
     let waits = if live.has_ended { "never answered" } else { "in flight" };
+    let Summary { requests, unanswered, cancelled, late, .. } = totals;
     let mut text = format!(
-        "{} requests: {} {waits}, {} cancelled, {} late",
-        totals.requests, totals.unanswered, totals.cancelled, totals.late
+        "{requests} requests: {unanswered} {waits}, {cancelled} cancelled, {late} late{}",
+        totals.percentiles()
     );
-    let percentiles = [50.0, 95.0].map(|percent| totals.durations.percentile(percent));
-    if let [Some(p50), Some(p95)] = percentiles.map(|micros| micros.map(milliseconds)) {
-        text.push_str(&format!("; p50 {p50}, p95 {p95}"));
-    }
     if live.filter.is_some() {
         text.push_str(&format!("; the filter shows {}", live.shown.len()));
     }

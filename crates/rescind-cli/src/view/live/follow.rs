@@ -37,7 +37,7 @@ impl Follower {
         Ok(Self {
             path: path.to_owned(),
             reader: files::reader(&parts[0], false)?,
-            start: first.start.into_owned(),
+            start: first.start,
             part: first.part,
             is_left: false,
             flaws: Flaws { gone: first.part - 1, ..Flaws::default() },
@@ -61,10 +61,7 @@ impl Follower {
                         return Ok(Pace::CaughtUp);
                     }
                 }
-                Err(error @ Unread::Line { .. }) => {
-                    self.flaws.unreadable += 1;
-                    self.flaws.first.get_or_insert_with(|| error.to_string());
-                }
+                Err(error @ Unread::Line { .. }) => self.flaws.count_unreadable(&error),
                 Err(error) => return Err(format!("{}: {error}", self.path.display())),
             }
         }

@@ -11,6 +11,7 @@ use crate::view::filter::Filter;
 use crate::view::pairing::Pairing;
 use crate::view::row::{Outcome, Row};
 use crate::view::summary::Summary;
+use crate::view::walk::time;
 
 /// The page that is seen in place of the table, or over it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -94,22 +95,14 @@ impl Live {
     }
 
     pub(super) fn line(&mut self, line: &Line<'_>) {
-        let t = match line {
-            Line::Recording(header) => {
-                if self.start != header.start {
-                    self.begin(header.start.clone().into_owned(), header.program.as_deref());
-                }
-                0
+        match line {
+            Line::Recording(header) if self.start != header.start => {
+                self.begin(header.start.clone().into_owned(), header.program.as_deref());
             }
-            Line::Message(message) => message.t,
-            Line::Verdict(verdict) => verdict.t,
-            Line::End(end) => {
-                self.has_ended = true;
-                end.t
-            }
-            _ => 0,
-        };
-        self.now = self.now.max(t);
+            Line::End(_) => self.has_ended = true,
+            _ => {}
+        }
+        self.now = self.now.max(time(line));
         chart::lanes(line, &mut self.lanes);
         let requests = self.pairing.take(line);
         if let Line::Message(message) = line {

@@ -11,7 +11,8 @@ fn f68_data_of_a_peer_can_not_end_its_element() {
 
 #[test]
 fn only_the_script_and_the_style_of_the_page_may_run() {
-    let page = format!("{}{}", head(), tail());
+    let (head, tail) = around();
+    let page = format!("{head}{tail}");
     assert!(!page.contains("{{"), "everything is filled in");
     for (name, text) in [("script", SCRIPT), ("style", STYLE)] {
         let digest = STANDARD.encode(Sha256::digest(text));
