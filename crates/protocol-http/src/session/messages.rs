@@ -22,7 +22,7 @@ impl Session {
     pub fn message(&mut self, message: &[u8], now: Timestamp) {
         let Ok(json) = core::str::from_utf8(message) else { return };
         if let Some(all) = elements(json, usize::MAX) {
-            let ids = all.iter().filter_map(|one| id_of_response(one.get()));
+            let ids = all.iter().filter_map(|one| id_of_response(one.get().as_bytes()));
             let exchanges: Vec<u64> = ids.filter_map(|id| self.release(&id)).collect();
             if let Some(at) = exchanges.first() {
                 self.respond(*at, message, Input::Last, now);
