@@ -174,12 +174,8 @@ impl ResponseStream {
     ///
     /// Returns [`TooLong`] for a body or an event over its limit. The stream is to be closed then.
     pub fn receive(&mut self, bytes: &mut &[u8]) -> Result<Option<Vec<u8>>, TooLong> {
-        let received = self.take(bytes);
-        if received.is_err() {
-            // It would be as long if it came again.
-            self.attempts = u32::MAX;
-        }
-        received
+        // It would be as long if it came again.
+        self.take(bytes).inspect_err(|_| self.attempts = u32::MAX)
     }
 
     fn take(&mut self, bytes: &mut &[u8]) -> Result<Option<Vec<u8>>, TooLong> {

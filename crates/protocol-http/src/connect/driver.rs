@@ -195,11 +195,8 @@ impl Driver {
         while let Some(message) = self.out.take_next() {
             let mut charge = self.hub.charge();
             charge.set(message.len());
-            self.held.push_back(Message {
-                bytes: message.into(),
-                charge: Some(charge),
-                left: None,
-            });
+            let bytes = message.into();
+            self.held.push_back(Message { bytes, charge: Some(charge), left: None });
         }
         self.out.clear();
         self.send_held();

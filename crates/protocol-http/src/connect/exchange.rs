@@ -162,7 +162,7 @@ pub(super) enum Said {
 }
 
 /// A message of ours, charged until the server takes it.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Message {
     pub(super) bytes: Vec<u8>,
     pub(super) charge: Option<Charge>,
@@ -377,17 +377,16 @@ impl Wire {
         session: &Headers,
         last_event_id: Option<&str>,
     ) -> Result<(Response<Incoming>, Link), String> {
-        let (method, headers, body, _charge, left) = match post {
-            Some((headers, Message { bytes, charge, left })) => {
-                (Method::POST, headers, Bytes::from(bytes), charge, left)
-            }
+        let (method, headers, message) = match post {
+            Some((headers, message)) => (Method::POST, headers, message),
             None => {
                 let last = last_event_id.map(|id| (LAST_EVENT_ID, id.into()));
                 let headers = session.iter().cloned().chain(last).collect();
-                (Method::GET, headers, Bytes::new(), None, None)
+                (Method::GET, headers, Message::default())
             }
         };
-        let sent = self.send(method, &headers, body, left.as_ref()).await;
+        let Message { bytes, charge: _charge, left } = message;
+        let sent = self.send(method, &headers, bytes.into(), left.as_ref()).await;
         sent.map_err(|error| error.to_string())
     }
 
