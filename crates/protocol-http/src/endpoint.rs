@@ -55,9 +55,10 @@ impl Clock {
 /// Fits a dialect to a session whose messages come on several connections.
 ///
 /// They may overtake each other. The input ends with the session and not with a stream, so that end cancels what is in
-/// flight.
+/// flight. The same holds for the revisions that the session may settle.
 pub(crate) fn over_streams(dialect: &mut Dialect) {
     dialect.framing = Framing::Whole;
     dialect.order = MessageOrder::MayChange;
     dialect.closed_stream.get_or_insert(Cause::PeerGone);
+    dialect.revisions.to_mut().iter_mut().for_each(|(_, revision)| over_streams(revision));
 }

@@ -4,7 +4,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::net::{Ipv4Addr, Ipv6Addr};
 
-use crate::head::{RequestHead, VERSION};
+use crate::head::{RequestHead, VERSION, is_type};
 use crate::refusal::Refusal;
 use crate::rules::{Rules, VersionHeader};
 
@@ -70,7 +70,9 @@ impl Gate {
         match verb {
             Verb::Get | Verb::Delete if !rules.has_sessions => Err(Refusal::METHOD),
             Verb::Get if !takes("text/event-stream") => Err(Refusal::ACCEPT),
-            Verb::Post if !is_json(head.get("content-type")) => Err(Refusal::CONTENT_TYPE),
+            Verb::Post if !is_type(head.get("content-type"), "application/json") => {
+                Err(Refusal::CONTENT_TYPE)
+            }
             Verb::Post if !takes("application/json") && !takes("text/event-stream") => {
                 Err(Refusal::ACCEPT)
             }
@@ -155,11 +157,6 @@ fn is_loopback(host: &str) -> bool {
                 || host.parse().is_ok_and(|address: Ipv4Addr| address.is_loopback())
         }
     }
-}
-
-fn is_json(kind: Option<&str>) -> bool {
-    let kind = kind.and_then(|kind| kind.split(';').next()).unwrap_or_default();
-    kind.trim().eq_ignore_ascii_case("application/json")
 }
 
 #[cfg(test)]

@@ -80,6 +80,12 @@ impl<'a> RequestHead<'a> {
     }
 }
 
+/// Returns whether `Content-Type` names this type, whatever its parameters are.
+pub(crate) fn is_type(kind: Option<&str>, wanted: &str) -> bool {
+    let kind = kind.and_then(|kind| kind.split(';').next()).unwrap_or_default();
+    kind.trim().eq_ignore_ascii_case(wanted)
+}
+
 fn is_visible(value: &str) -> bool {
     value.bytes().all(|byte| matches!(byte, b' '..=b'~' | b'\t'))
 }

@@ -142,18 +142,22 @@ pub(crate) fn scope(params: &RawValue) -> Option<String> {
     path(params, &["sessionId"]).and_then(text).map(Cow::into_owned)
 }
 
-/// Returns the id of a message, if it is a response.
-pub(crate) fn id_of_response(json: &str) -> Option<WireId> {
-    let members = Members::of(json, &["method", "id"])?;
-    members.token(1).filter(|_| members.token(0).is_none()).and_then(WireId::from_json)
+/// Returns the id of a message in a call, and whether it is the request, whatever else is wrong with it.
+pub(crate) fn call_of(message: &[u8]) -> Option<(WireId, bool)> {
+    let members = Members::of(core::str::from_utf8(message).ok()?, &["method", "id"])?;
+    let id = members.token(1).and_then(WireId::from_json)?;
+    Some((id, members.token(0).is_some()))
 }
 
-/// Returns the id of a body that is one request, whatever else is wrong with it.
+/// Returns the id of a message, if it is a response.
+pub(crate) fn id_of_response(message: &[u8]) -> Option<WireId> {
+    call_of(message).filter(|(_, is_request)| !is_request).map(|(id, _)| id)
+}
+
+/// Returns the id of a message, if it is a request.
 #[cfg(any(feature = "client", feature = "server"))]
-pub(crate) fn id_of(body: &[u8]) -> Option<WireId> {
-    let json = core::str::from_utf8(body).ok().and_then(value)?;
-    let members = Members::of(json.get(), &["method", "id"])?;
-    members.token(0).and_then(|_| members.token(1)).and_then(WireId::from_json)
+pub(crate) fn id_of(message: &[u8]) -> Option<WireId> {
+    call_of(message).filter(|(_, is_request)| *is_request).map(|(id, _)| id)
 }
 
 /// Compares a request with what its revision asks of it, and the headers with what they repeat of the body.
@@ -177,23 +181,17 @@ fn check(
     if rules.required_meta.iter().any(|name| path(json, &["params", META, name]).is_none()) {
         return Err(Refusal::META);
     }
-    let at = |names: &[&str]| path(json, names).and_then(text);
-    if rules.version_header == VersionHeader::OfBody {
-        let said = at(&SAID_VERSION);
-        if said.is_none() || said.as_deref() != head.get(VERSION) {
-            return Err(Refusal::MISMATCH);
-        }
-        if head.get("mcp-method") != Some(&*message.method) {
-            return Err(Refusal::MISMATCH);
-        }
-        let said = mirrored(&message.method).and_then(|member| at(&["params", member]));
-        let Some(said) = said else { return Ok(()) };
-        let mirrored = head.get("mcp-name").and_then(decoded);
-        if mirrored.as_deref() != Some(said.as_bytes()) {
-            return Err(Refusal::MISMATCH);
-        }
+    if rules.version_header != VersionHeader::OfBody {
+        return Ok(());
     }
-    Ok(())
+    let at = |names: &[&str]| path(json, names).and_then(text);
+    let version = at(&SAID_VERSION).ok_or(Refusal::MISMATCH)?;
+    let name = mirrored(&message.method).and_then(|member| at(&["params", member]));
+    let shown = head.get("mcp-name").and_then(decoded);
+    let is_repeated = head.get(VERSION) == Some(&*version)
+        && head.get("mcp-method") == Some(&*message.method)
+        && name.is_none_or(|name| shown.as_deref() == Some(name.as_bytes()));
+    if is_repeated { Ok(()) } else { Err(Refusal::MISMATCH) }
 }
 
 /// Returns the member of the params that `Mcp-Name` repeats.

@@ -6,8 +6,8 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use protocol_core::WireId;
-use protocol_json::Members;
 
+use crate::post::call_of;
 use crate::refusal::Refusal;
 
 /// The id of an event: its exchange, and its number there. The first event of an exchange has number 1, and the one that
@@ -76,13 +76,6 @@ impl Part {
             Some(_) => Self::ShortResponse,
         }
     }
-}
-
-/// Returns the id of a message in a call, and whether it is the request.
-fn call_of(data: &[u8]) -> Option<(WireId, bool)> {
-    let members = Members::of(core::str::from_utf8(data).ok()?, &["method", "id"])?;
-    let id = members.token(1).and_then(WireId::from_json)?;
-    Some((id, members.token(0).is_some()))
 }
 
 impl Store {

@@ -28,10 +28,8 @@ pub(crate) enum Input {
     Due,
     /// The endpoint sent a message that is not the last one.
     Update,
-    /// The endpoint sent the last response.
-    Last,
-    /// The endpoint sent the last response, and it has a status of its own.
-    LastWithStatus,
+    /// The endpoint sent the last response, whose status this is if it is the whole body.
+    Last(u16),
     /// No response comes: the requests were cancelled and get none, or the session is over.
     Ended,
     /// The stream closed, with this meaning.
@@ -49,8 +47,8 @@ pub(crate) enum Step {
     Send { head: bool, event: bool, end: bool },
     /// Sends a comment.
     SendComment,
-    /// Sends the message as the whole body, with its status.
-    SendBody,
+    /// Sends the message as the whole body, with this status.
+    SendBody(u16),
     /// Keeps the event for a stream that may come.
     Keep,
     /// Sends status 202 without a body, since no message will come.
@@ -79,14 +77,10 @@ impl Phase {
             (Adrift, I::Update) => (Adrift, Step::Keep),
             (Single, I::Update) => (Single, Step::Nothing),
             // The last response ends the exchange, once.
-            (Fresh, I::Last) => (Over, Step::Send { head: true, event: true, end: true }),
-            (Fresh, I::LastWithStatus) | (Single, I::Last | I::LastWithStatus) => {
-                (Over, Step::SendBody)
-            }
-            (Open, I::Last | I::LastWithStatus) => {
-                (Over, Step::Send { head: false, event: true, end: true })
-            }
-            (Adrift, I::Last | I::LastWithStatus) => (Over, Step::Keep),
+            (Fresh, I::Last(200)) => (Over, Step::Send { head: true, event: true, end: true }),
+            (Fresh | Single, I::Last(status)) => (Over, Step::SendBody(status)),
+            (Open, I::Last(_)) => (Over, Step::Send { head: false, event: true, end: true }),
+            (Adrift, I::Last(_)) => (Over, Step::Keep),
             // Silence ends it, too: nobody is to wait for a response that never comes.
             (Fresh | Single, I::Ended) => (Over, Step::SendNothing),
             (Open, I::Ended) => (Over, Step::Send { head: false, event: false, end: true }),
@@ -100,7 +94,7 @@ impl Phase {
             // client knows better than we do whether it is alive.
             (Fresh | Single | Open | Adrift, I::Resumed) => (Open, Step::Attach),
             // What crosses the end of an exchange changes nothing.
-            (Over, I::Update | I::Last | I::LastWithStatus | I::Ended) => (Over, Step::Nothing),
+            (Over, I::Update | I::Last(_) | I::Ended) => (Over, Step::Nothing),
             // A stream closes before the exchange is over, and only once. What is over is resumed from the store.
             (Adrift | Over, I::Lost(_)) | (Over, I::Resumed) => (self, Step::Impossible),
             // Neither waits for a time.

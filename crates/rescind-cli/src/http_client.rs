@@ -1,7 +1,6 @@
 //! A server of MCP or ACP over HTTP that is elsewhere, and the way to it.
 
 use std::fmt::Display;
-use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,8 +10,8 @@ use protocol_http::connect::{ClientOptions, Open, ServerStream, Target};
 use tokio::time::timeout;
 
 use crate::address::Address;
-use crate::connect;
-use crate::tls::{Client, Trust};
+use crate::connect::connect_with;
+use crate::tls::Trust;
 
 /// The time in which a server has to take a connection.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
@@ -38,16 +37,14 @@ pub(crate) async fn reach(
     let way = Arc::new((address.clone(), tls.map_err(|error| refused(&error))?));
     let open: Open = Arc::new(move || {
         let way = way.clone();
-        Box::pin(async move { connect(&way.0, way.1.as_ref()).await })
+        Box::pin(async move {
+            let (stream, is_http2) = connect_with(&way.0, way.1.as_ref()).await?;
+            Ok(if is_http2 { ServerStream::http2(stream) } else { ServerStream::http1(stream) })
+        })
     });
     let reached = timeout(patience, open()).await.map_err(|_| refused(&"it takes too long"))?;
     reached.map_err(|error| refused(&error))?;
     options.token = secret;
     options.open = Some(open);
     Ok((target, options))
-}
-
-async fn connect(address: &Address, tls: Option<&Client>) -> io::Result<ServerStream> {
-    let (stream, is_http2) = connect::connect_with(address, tls).await?;
-    Ok(if is_http2 { ServerStream::http2(stream) } else { ServerStream::http1(stream) })
 }

@@ -11,6 +11,7 @@ use protocol_core::WireId;
 use protocol_json::{path, text, value};
 
 use crate::decode::{Decoder, SseEvent, TooLong};
+use crate::head::is_type;
 use crate::post::id_of_response;
 use crate::rules::Rules;
 
@@ -139,8 +140,6 @@ impl ResponseStream {
 
     /// Takes the status and the type of the body, and whether the request named a session.
     pub fn head(&mut self, status: u16, kind: Option<&str>, has_session: bool) -> StreamStep {
-        let kind = kind.and_then(|it| it.split(';').next()).unwrap_or_default();
-        let is = |wanted: &str| kind.trim().eq_ignore_ascii_case(wanted);
         self.status = status;
         self.decoder = Decoder::new(self.limits.event_bytes);
         let is_resumed = self.phase == Phase::Resuming;
@@ -152,8 +151,8 @@ impl ResponseStream {
         self.phase = match status {
             // "When a client receives HTTP 404 in response to a request containing an MCP-Session-Id …"
             404 if has_session => return StreamStep::LoseSession,
-            _ if is("application/json") && !is_resumed => Phase::Body,
-            200 if is("text/event-stream") => Phase::Events,
+            _ if is_type(kind, "application/json") && !is_resumed => Phase::Body,
+            200 if is_type(kind, "text/event-stream") => Phase::Events,
             _ => return StreamStep::Lose,
         };
         StreamStep::Read
@@ -175,12 +174,8 @@ impl ResponseStream {
     ///
     /// Returns [`TooLong`] for a body or an event over its limit. The stream is to be closed then.
     pub fn receive(&mut self, bytes: &mut &[u8]) -> Result<Option<Vec<u8>>, TooLong> {
-        let received = self.take(bytes);
-        if received.is_err() {
-            // It would be as long if it came again.
-            self.attempts = u32::MAX;
-        }
-        received
+        // It would be as long if it came again.
+        self.take(bytes).inspect_err(|_| self.attempts = u32::MAX)
     }
 
     fn take(&mut self, bytes: &mut &[u8]) -> Result<Option<Vec<u8>>, TooLong> {
@@ -253,7 +248,7 @@ impl ResponseStream {
     }
 
     fn message(&mut self, message: Vec<u8>) -> Vec<u8> {
-        let id = core::str::from_utf8(&message).ok().and_then(id_of_response);
+        let id = id_of_response(&message);
         // The endpoint tells a second response from the first.
         self.is_settled |= id.is_some() && id == self.request;
         message

@@ -8,15 +8,15 @@ use core::time::Duration;
 
 use protocol_core::WireId;
 use tokio::sync::Notify;
-use tokio::sync::mpsc::{Receiver, Sender, channel};
-use tokio::task::{AbortHandle, JoinSet};
-use tokio::time::{sleep, timeout};
+use tokio::sync::mpsc::{Receiver, channel};
+use tokio::task::AbortHandle;
+use tokio::time::sleep;
 
-use super::driver::FAREWELL;
-use super::exchange::{Headers, Message, Name, Report, Said, Stream, Wire};
+use super::exchange::{Message, Name, Report, Reports, Said, Stream, Wire};
 use super::options::ClientOptions;
 use super::target::Target;
-use crate::client::{ClientSession, Lane, Outgoing, ResponseStream};
+use super::tasks::Tasks;
+use crate::client::{ClientSession, Lane};
 
 /// The messages of one read that wait to be taken.
 const REPORTS: usize = 1;
@@ -49,22 +49,25 @@ pub async fn carry(
     mut inputs: Receiver<Carried>,
     mut receive: impl AsyncFnMut(Vec<u8>),
 ) {
+    let session = ClientSession::with(options.rules);
+    let wire = Arc::new(Wire::new(target, options));
+    let (messages, mut reports) = channel(REPORTS);
+    let heads = messages.clone();
     let mut carrier = Carrier {
-        session: ClientSession::with(options.rules),
-        wire: Arc::new(Wire::new(target, options)),
-        tasks: JoinSet::new(),
+        session,
+        tasks: Tasks::new(wire.clone(), Reports { messages, heads }),
+        wire,
         streams: BTreeMap::new(),
         last: 0,
         awaited: None,
         has_heads: false,
         unheard: None,
-        reports: channel(REPORTS),
     };
     loop {
         let left = carrier.left();
         tokio::select! {
             biased;
-            Some(Report { name, said }) = carrier.reports.1.recv() => match said {
+            Some(Report { name, said }) = reports.recv() => match said {
                 // A server without a stream of its own may say so with the status of an unknown session.
                 Said::SessionGone if name != Name::Stream(Stream::Own) => return,
                 Said::Message(message, session) => {
@@ -82,17 +85,14 @@ pub async fn carry(
             },
         }
     }
-    carrier.tasks.shutdown().await;
-    if carrier.session.id().is_some() {
-        // The server may be gone.
-        let _ = timeout(FAREWELL, carrier.wire.delete(&carrier.session.headers())).await;
-    }
+    carrier.tasks.running.shutdown().await;
+    carrier.wire.leave(&carrier.session).await;
 }
 
 struct Carrier {
     session: ClientSession,
     wire: Arc<Wire>,
-    tasks: JoinSet<()>,
+    tasks: Tasks,
     /// The response streams that are open, by the numbers of their requests.
     streams: BTreeMap<u32, (WireId, AbortHandle)>,
     last: u32,
@@ -102,7 +102,6 @@ struct Carrier {
     has_heads: bool,
     /// The last request that has left, until the head of its response comes.
     unheard: Option<Name>,
-    reports: (Sender<Report>, Receiver<Report>),
 }
 
 struct Awaited {
@@ -114,25 +113,23 @@ struct Awaited {
 
 impl Carrier {
     async fn send(&mut self, message: Vec<u8>) {
-        let Some(Outgoing { headers, request, lane, .. }) = self.session.post(&message) else {
-            return;
-        };
+        let Some(out) = self.session.post(&message) else { return };
+        let (lane, request) = (out.lane, out.request.clone());
         let left = Arc::<Notify>::default();
         let message = Message { bytes: message, charge: None, left: Some(left.clone()) };
-        let wire = self.wire.clone();
         let Some(id) = request else {
             if self.unheard.take().is_some() {
                 sleep(HEAD_TIME).await;
             }
             let name = Name::InOrder(0);
             self.awaited = Some(Awaited { name, lane, left });
-            self.spawn(name, async move { wire.post(headers, message, false).await });
+            self.tasks.spawn(name, self.wire.clone().post(out.headers, message, false));
             return;
         };
         self.last += 1;
         let name = Name::Carried(self.last);
         self.awaited = Some(Awaited { name, lane, left });
-        let task = self.exchange(name, Some(id.clone()), Some((headers, message)));
+        let task = self.tasks.exchange(name, &self.session, None, Some((out, message)));
         self.streams.insert(self.last, (id, task));
     }
 
@@ -144,31 +141,6 @@ impl Carrier {
             }
             !is_named
         });
-    }
-
-    fn exchange(
-        &mut self,
-        name: Name,
-        request: Option<WireId>,
-        post: Option<(Headers, Message)>,
-    ) -> AbortHandle {
-        let stream = ResponseStream::new(self.session.rules(), request, self.wire.options.stream);
-        let (wire, headers) = (self.wire.clone(), self.session.headers());
-        let reports = self.reports.0.clone();
-        self.spawn(name, wire.exchange(name, stream, post, headers, reports.clone(), reports))
-    }
-
-    fn spawn(
-        &mut self,
-        name: Name,
-        task: impl Future<Output = Said> + Send + 'static,
-    ) -> AbortHandle {
-        let reports = self.reports.0.clone();
-        self.tasks.spawn(async move {
-            let said = task.await;
-            // The carrier may be over.
-            let _ = reports.send(Report { name, said }).await;
-        })
     }
 
     fn received(&mut self, name: Name, message: &[u8], session: Option<&str>) {
@@ -209,14 +181,14 @@ impl Carrier {
 
     fn over(&mut self, name: Name) {
         self.unheard.take_if(|it| *it == name);
-        while self.tasks.try_join_next().is_some() {}
+        while self.tasks.running.try_join_next().is_some() {}
         if let Name::Carried(number) = name {
             self.streams.remove(&number);
         }
         let is_awaited = self.awaited.take_if(|awaited| awaited.name == name);
         let rules = self.session.rules();
         if matches!(is_awaited, Some(Awaited { lane: Lane::Last, .. })) && rules.has_sessions {
-            self.exchange(Name::Stream(Stream::Own), None, None);
+            self.tasks.exchange(Name::Stream(Stream::Own), &self.session, None, None);
         }
     }
 }

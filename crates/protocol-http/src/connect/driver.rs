@@ -7,29 +7,24 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::future::poll_fn;
 use core::mem;
-use core::pin::pin;
 use core::task::{Context, Poll};
-use core::time::Duration;
 use std::io;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use protocol_async::hub::{Hub, Messages, Output};
 use protocol_async::{Incoming, Options, Peer, Verdict};
 use protocol_core::{InputBuffer, Settlement};
-use tokio::sync::mpsc::{Receiver, Sender, UnboundedReceiver, channel, unbounded_channel};
-use tokio::task::{AbortHandle, JoinSet};
+use tokio::sync::mpsc::{Receiver, UnboundedReceiver, channel, unbounded_channel};
+use tokio::task::AbortHandle;
 use tokio::time::timeout;
 
-use super::exchange::{Headers, Message, Name, Report, Said, Stream, Wire};
+use super::exchange::{FAREWELL, Message, Name, Report, Reports, Said, Stream, Wire};
 use super::options::ClientOptions;
 use super::target::Target;
-use crate::client::{ClientSession, Lane, Outgoing, ResponseStream};
+use super::tasks::Tasks;
+use crate::client::{ClientSession, Lane, Outgoing};
 use crate::endpoint::{Clock, over_streams};
-use crate::head::SCOPE;
 use crate::post::id_of;
 
-/// The time in which the last messages, and then DELETE, have to be taken.
-pub(super) const FAREWELL: Duration = Duration::from_secs(2);
 const TOO_MANY: &str = "too many response streams are open (options.streams)";
 
 /// Carries out what the session of a client decides.
@@ -37,8 +32,7 @@ pub(super) struct Driver {
     hub: Hub,
     session: ClientSession,
     wire: Arc<Wire>,
-    /// Every exchange. They end with the driver.
-    tasks: JoinSet<()>,
+    tasks: Tasks,
     calls: BTreeMap<u32, AbortHandle>,
     /// The streams that calls share, each with the session that it is of, if it is not that of the connection.
     streams: BTreeMap<Option<String>, (Stream, AbortHandle)>,
@@ -56,9 +50,9 @@ pub(super) struct Driver {
     /// Those that are on their way, by their numbers, with their bytes.
     posting: BTreeMap<u32, (Outgoing, usize)>,
     last_post: u32,
-    reports: (Sender<Report>, Receiver<Report>),
+    reports: Receiver<Report>,
     /// The reports of heads, which wait for no room to read: of the message that is posted, and of streams that open.
-    heads: (Sender<Report>, Receiver<Report>),
+    heads: Receiver<Report>,
     /// The calls that have settled, and whether a response came.
     settled: UnboundedReceiver<(u32, bool)>,
     /// The calls whose response has come, and whose stream may be open still.
@@ -91,9 +85,7 @@ impl Driver {
         mut options: ClientOptions,
     ) -> (Peer, Incoming, Self) {
         let (tell, settled) = unbounded_channel();
-        let dialect = &mut endpoint.config.dialect;
-        over_streams(dialect);
-        dialect.revisions.to_mut().iter_mut().for_each(|(_, revision)| over_streams(revision));
+        over_streams(&mut endpoint.config.dialect);
         // A message that the endpoint could not take would leave its call open.
         let message_bytes = endpoint.config.limits.message_bytes;
         options.stream.body_bytes = options.stream.body_bytes.min(message_bytes);
@@ -105,11 +97,14 @@ impl Driver {
                 let _ = tell.send((call.number(), has_response));
             }
         });
+        let session = ClientSession::with(options.rules);
+        let wire = Arc::new(Wire::new(target, options));
+        let ((messages, reports), (of_heads, heads)) = (channel(1), channel(1));
         let driver = Self {
             hub,
-            session: ClientSession::with(options.rules),
-            wire: Arc::new(Wire::new(target, options)),
-            tasks: JoinSet::new(),
+            session,
+            tasks: Tasks::new(wire.clone(), Reports { messages, heads: of_heads }),
+            wire,
             calls: BTreeMap::new(),
             streams: BTreeMap::new(),
             shared: BTreeMap::new(),
@@ -120,8 +115,8 @@ impl Driver {
             in_order: VecDeque::new(),
             posting: BTreeMap::new(),
             last_post: 0,
-            reports: channel(1),
-            heads: channel(1),
+            reports,
+            heads,
             settled,
             responded: VecDeque::new(),
             out: Messages::default(),
@@ -154,10 +149,8 @@ impl Driver {
         }
         let _ = timeout(FAREWELL, self.post_rest()).await;
         self.drop_rest();
-        if self.session.id().is_some() {
-            let _ = timeout(FAREWELL, self.wire.delete(&self.session.headers())).await;
-        }
-        self.tasks.shutdown().await;
+        self.wire.leave(&self.session).await;
+        self.tasks.running.shutdown().await;
         let _ = timeout(FAREWELL, self.wire.links.end()).await;
         self.error.map_or(Ok(()), Err)
     }
@@ -166,10 +159,10 @@ impl Driver {
         if let Poll::Ready(Some((number, has_response))) = self.settled.poll_recv(cx) {
             return Poll::Ready(Wake::Settled(number, has_response));
         }
-        if let Poll::Ready(Some(report)) = self.heads.1.poll_recv(cx) {
+        if let Poll::Ready(Some(report)) = self.heads.poll_recv(cx) {
             return Poll::Ready(Wake::Report(report));
         }
-        while let Poll::Ready(Some(_)) = self.tasks.poll_join_next(cx) {}
+        while let Poll::Ready(Some(_)) = self.tasks.running.poll_join_next(cx) {}
         let due = self.hub.poll_timers(cx.waker());
         // Cancels leave however much comes in.
         if self.has_room() && self.opening.is_empty() {
@@ -182,7 +175,7 @@ impl Driver {
             return Poll::Ready(Wake::Over);
         }
         if self.hub.poll_may_read(cx.waker()) {
-            if let Poll::Ready(Some(report)) = self.reports.1.poll_recv(cx) {
+            if let Poll::Ready(Some(report)) = self.reports.poll_recv(cx) {
                 return Poll::Ready(Wake::Report(report));
             }
         }
@@ -202,11 +195,8 @@ impl Driver {
         while let Some(message) = self.out.take_next() {
             let mut charge = self.hub.charge();
             charge.set(message.len());
-            self.held.push_back(Message {
-                bytes: message.into(),
-                charge: Some(charge),
-                left: None,
-            });
+            let bytes = message.into();
+            self.held.push_back(Message { bytes, charge: Some(charge), left: None });
         }
         self.out.clear();
         self.send_held();
@@ -266,10 +256,8 @@ impl Driver {
         if self.calls.len() >= self.wire.options.streams {
             return self.lose(number, TOO_MANY);
         }
-        let stream =
-            ResponseStream::new(self.session.rules(), out.request, self.wire.options.stream);
-        let headers = self.session.headers();
-        let task = self.exchange(Name::Call(number), stream, Some((out.headers, message)), headers);
+        let task =
+            self.tasks.exchange(Name::Call(number), &self.session, None, Some((out, message)));
         self.calls.insert(number, task);
     }
 
@@ -279,7 +267,7 @@ impl Driver {
             let (headers, bytes) = (mem::take(&mut out.headers), message.bytes.len());
             let post = self.wire.clone().post(headers, message, call_of(&out).is_some());
             self.posting.insert(number, (out, bytes));
-            self.spawn(Name::InOrder(number), post);
+            self.tasks.spawn(Name::InOrder(number), post);
         }
     }
 
@@ -292,46 +280,12 @@ impl Driver {
         self.in_order.remove(at)
     }
 
-    fn exchange(
-        &mut self,
-        name: Name,
-        stream: ResponseStream,
-        post: Option<(Headers, Message)>,
-        headers: Headers,
-    ) -> AbortHandle {
-        let (reports, heads) = (self.reports.0.clone(), self.heads.0.clone());
-        self.spawn(name, self.wire.clone().exchange(name, stream, post, headers, reports, heads))
-    }
-
-    /// Starts a task, and reports how it ended, even if it panicked.
-    fn spawn(
-        &mut self,
-        name: Name,
-        task: impl Future<Output = Said> + Send + 'static,
-    ) -> AbortHandle {
-        let (reports, heads) = (self.reports.0.clone(), self.heads.0.clone());
-        self.tasks.spawn(async move {
-            let mut task = pin!(task);
-            let said = poll_fn(|cx| {
-                let polled = catch_unwind(AssertUnwindSafe(|| task.as_mut().poll(cx)));
-                polled.unwrap_or_else(|_| Poll::Ready(Said::Lost("its task panicked".into())))
-            });
-            let said = said.await;
-            // Room to read may come only from what waits for these.
-            let is_head = matches!(name, Name::InOrder(..))
-                || matches!(said, Said::Refused(_))
-                || matches!((name, &said), (Name::Stream(_), Said::SessionGone));
-            let reports = if is_head { heads } else { reports };
-            let _ = reports.send(Report { name, said }).await;
-        })
-    }
-
     /// Posts what is left at the end.
     async fn post_rest(&mut self) {
         self.post_next();
         while !self.posting.is_empty() {
             // The sender is ours.
-            let report = self.heads.1.recv().await;
+            let report = self.heads.recv().await;
             if let Some(Report { name: Name::InOrder(number), .. }) = report {
                 self.posting.remove(&number);
                 self.post_next();
@@ -373,7 +327,7 @@ impl Driver {
                 let rules = self.session.rules();
                 let listens = rules.has_sessions && self.wire.options.listens;
                 if self.opening.contains(&name) && self.error.is_none() && listens {
-                    self.listen(Stream::Own, None);
+                    self.tasks.exchange(Name::Stream(Stream::Own), &self.session, None, None);
                 }
             }
             Name::Stream(stream) => self.unheard(stream, &how.unwrap_or_default()),
@@ -424,7 +378,7 @@ impl Driver {
             Stream::Own
         };
         self.unopened.insert(stream);
-        let task = self.listen(stream, scope.as_deref());
+        let task = self.tasks.exchange(Name::Stream(stream), &self.session, scope.as_deref(), None);
         self.streams.insert(scope, (stream, task));
         Some(stream)
     }
@@ -440,14 +394,6 @@ impl Driver {
         let closed = oldest.map(|(scope, _)| scope.clone()).and_then(|it| streams.remove(&it));
         closed.iter().for_each(|(_, task)| task.abort());
         closed.is_some()
-    }
-
-    /// Asks for the stream of the session itself, or in ACP of one in it.
-    fn listen(&mut self, name: Stream, scope: Option<&str>) -> AbortHandle {
-        let stream = ResponseStream::new(self.session.rules(), None, self.wire.options.stream);
-        let mut headers = self.session.headers();
-        headers.extend(scope.map(|scope| (SCOPE.into(), scope.into())));
-        self.exchange(Name::Stream(name), stream, None, headers)
     }
 
     /// Settles as lost what was to come on a stream that is not read any more.

@@ -26,7 +26,7 @@ use tokio::time::{Instant, sleep, timeout};
 use super::link::{Link, Links};
 use super::options::ClientOptions;
 use super::target::Target;
-use crate::client::{ResponseStream, StreamStep};
+use crate::client::{ClientSession, ResponseStream, StreamStep};
 use crate::head::LAST_EVENT_ID;
 use crate::rules::Rules;
 
@@ -38,6 +38,9 @@ const COOKIE_BYTES: usize = 4 << 10;
 
 /// The headers that name a session, or in ACP a connection.
 const SESSIONS: [&str; 2] = [Rules::MCP_2025_03_26.session_header, Rules::ACP_V1.session_header];
+
+/// The time in which the last messages, and then DELETE, have to be taken.
+pub(super) const FAREWELL: Duration = Duration::from_secs(2);
 
 const TOO_LONG: &str = "the server took too long (options.post_time)";
 
@@ -124,6 +127,25 @@ pub(super) struct Report {
     pub(super) said: Said,
 }
 
+/// The way of reports to the owner of the exchanges.
+#[derive(Clone)]
+pub(super) struct Reports {
+    pub(super) messages: Sender<Report>,
+    pub(super) heads: Sender<Report>,
+}
+
+impl Reports {
+    pub(super) async fn send(&self, name: Name, said: Said) {
+        // Room to read may come only from what waits for these.
+        let is_head = matches!(name, Name::InOrder(..))
+            || matches!(said, Said::Listening | Said::Refused(_))
+            || matches!((name, &said), (Name::Stream(_), Said::SessionGone));
+        let reports = if is_head { &self.heads } else { &self.messages };
+        // The owner may be gone.
+        let _ = reports.send(Report { name, said }).await;
+    }
+}
+
 #[derive(Debug)]
 pub(super) enum Said {
     /// A message came, in a response with this session id.
@@ -141,7 +163,7 @@ pub(super) enum Said {
 }
 
 /// A message of ours, charged until the server takes it.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Message {
     pub(super) bytes: Vec<u8>,
     pub(super) charge: Option<Charge>,
@@ -169,7 +191,7 @@ pub(super) type Headers = Vec<(Cow<'static, str>, String)>;
 
 impl Wire {
     pub(super) fn new(target: Target, options: ClientOptions) -> Self {
-        Self { target, options, links: Links::new(), cookies: Cookies::default() }
+        Self { target, options, links: Links::default(), cookies: Cookies::default() }
     }
 
     /// Sends a request, and waits for the head of its response.
@@ -284,10 +306,14 @@ impl Wire {
         }
     }
 
-    /// Tells the server that the session is over.
-    pub(super) async fn delete(&self, headers: &Headers) {
-        // A server that is gone, or takes no such request, ends it by itself.
-        let _ = self.send(Method::DELETE, headers, Bytes::new(), None).await;
+    /// Tells the server that the session is over, if it has one.
+    pub(super) async fn leave(&self, session: &ClientSession) {
+        if session.id().is_some() {
+            let headers = session.headers();
+            let delete = self.send(Method::DELETE, &headers, Bytes::new(), None);
+            // A server that is gone, or takes no such request, ends it by itself.
+            let _ = timeout(FAREWELL, delete).await;
+        }
     }
 
     /// Posts a request, or asks for the stream of the session, and reports what comes. Returns how it ended.
@@ -297,8 +323,7 @@ impl Wire {
         mut stream: ResponseStream,
         mut post: Option<(Headers, Message)>,
         session: Headers,
-        reports: Sender<Report>,
-        heads: Sender<Report>,
+        reports: Reports,
     ) -> Said {
         // Other messages wait for the head of a stream that is shared, so it has a time to come.
         let is_awaited = matches!(name, Name::Stream(_)) && stream.rules().shares_streams;
@@ -315,7 +340,7 @@ impl Wire {
                             // Any other body is a refusal.
                             let is_carried = matches!(name, Name::Carried(_));
                             if stream.has_events() && (awaited.take().is_some() || is_carried) {
-                                let _ = heads.send(Report { name, said: Said::Listening }).await;
+                                reports.send(name, Said::Listening).await;
                             }
                             let read = self.read(name, &mut stream, response, &reports);
                             self.in_time(awaited, read).await
@@ -332,9 +357,8 @@ impl Wire {
             };
             let (message, step) = stream.end(failed.is_ok());
             if let Some(message) = message {
-                let said = Said::Message(message, failed.clone().ok().flatten());
-                // The driver may be gone.
-                let _ = reports.send(Report { name, said }).await;
+                let session = failed.clone().ok().flatten();
+                reports.send(name, Said::Message(message, session)).await;
             }
             match step {
                 StreamStep::Resume => sleep(stream.retry()).await,
@@ -354,17 +378,16 @@ impl Wire {
         session: &Headers,
         last_event_id: Option<&str>,
     ) -> Result<(Response<Incoming>, Link), String> {
-        let (method, headers, body, _charge, left) = match post {
-            Some((headers, Message { bytes, charge, left })) => {
-                (Method::POST, headers, Bytes::from(bytes), charge, left)
-            }
+        let (method, headers, message) = match post {
+            Some((headers, message)) => (Method::POST, headers, message),
             None => {
                 let last = last_event_id.map(|id| (LAST_EVENT_ID.into(), id.into()));
                 let headers = session.iter().cloned().chain(last).collect();
-                (Method::GET, headers, Bytes::new(), None, None)
+                (Method::GET, headers, Message::default())
             }
         };
-        let sent = self.send(method, &headers, body, left.as_ref()).await;
+        let Message { bytes, charge: _charge, left } = message;
+        let sent = self.send(method, &headers, bytes.into(), left.as_ref()).await;
         sent.map_err(|error| error.to_string())
     }
 
@@ -385,7 +408,7 @@ impl Wire {
         name: Name,
         stream: &mut ResponseStream,
         response: Response<Incoming>,
-        reports: &Sender<Report>,
+        reports: &Reports,
     ) -> Result<Option<String>, String> {
         let session = value(&response, stream.rules().session_header).map(ToString::to_string);
         let mut body = response.into_body();
@@ -395,8 +418,7 @@ impl Wire {
             while let Some(message) =
                 stream.receive(&mut bytes).map_err(|_| "it is longer than the limits of streams")?
             {
-                let said = Said::Message(message, session.clone());
-                let _ = reports.send(Report { name, said }).await;
+                reports.send(name, Said::Message(message, session.clone())).await;
             }
         }
         Ok(session)

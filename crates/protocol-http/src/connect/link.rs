@@ -4,6 +4,7 @@ use alloc::boxed::Box;
 use alloc::string::{String, ToString};
 use alloc::sync::Arc;
 use core::future::poll_fn;
+use core::mem;
 use core::pin::Pin;
 use core::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use core::time::Duration;
@@ -20,8 +21,7 @@ use tokio::sync::Mutex;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
-use super::opened::{ServerStream, Stream};
-use super::options::ClientOptions;
+use super::options::{ClientOptions, ServerStream, Stream};
 use super::target::Target;
 
 /// The bytes of one stream of HTTP/2 that the server may send ahead of us.
@@ -50,8 +50,10 @@ pub(super) struct Shared {
 }
 
 /// The connection that exchanges share, if there is one.
+#[derive(Default)]
 enum Slot {
     /// Nothing was opened yet.
+    #[default]
     Unknown,
     /// The server speaks HTTP/1.1, so there is nothing to share.
     Http1,
@@ -62,16 +64,13 @@ enum Slot {
 type Failure = Option<(io::ErrorKind, String)>;
 
 /// Opens a connection, or shares one that is open.
+#[derive(Default)]
 pub(super) struct Links {
     slot: Mutex<(Slot, Failure)>,
     failures: AtomicUsize,
 }
 
 impl Links {
-    pub(super) fn new() -> Self {
-        Self { slot: Mutex::new((Slot::Unknown, None)), failures: AtomicUsize::new(0) }
-    }
-
     /// Returns a connection for one exchange. Opening one takes at most [`ClientOptions::connect_time`].
     ///
     /// While one is opened the others wait, because they may share it. They share its failure, too, so that nobody waits
@@ -113,9 +112,7 @@ impl Links {
 
     /// Ends the connection that is shared, and lets hyper write what it was given.
     pub(super) async fn end(&self) {
-        let Self { slot, .. } = self;
-        let slot = core::mem::replace(&mut slot.lock().await.0, Slot::Unknown);
-        let Slot::Http2(shared) = slot else { return };
+        let Slot::Http2(shared) = mem::take(&mut self.slot.lock().await.0) else { return };
         let Some(Shared { sender, mut connection, .. }) = Arc::into_inner(shared) else { return };
         drop(sender);
         connection.join_next().await;

@@ -46,9 +46,9 @@ mod carry;
 mod driver;
 mod exchange;
 mod link;
-mod opened;
 mod options;
 mod target;
+mod tasks;
 
 use std::io;
 
@@ -56,8 +56,7 @@ use protocol_async::{Incoming, Options, Peer};
 
 pub use self::carry::{Carried, carry};
 use self::driver::Driver;
-pub use self::opened::{Open, ServerStream};
-pub use self::options::{ClientOptions, Unheard, Untaken};
+pub use self::options::{ClientOptions, Open, ServerStream, Unheard, Untaken};
 pub use self::target::{InvalidTarget, Target};
 
 /// Makes a connection to a server. Nothing happens until the driver is polled.

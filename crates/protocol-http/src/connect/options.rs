@@ -1,13 +1,21 @@
-//! The options of a client.
+//! The options of a client, and the streams that its host opens.
 
+use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::sync::Arc;
 use core::fmt;
+use core::pin::Pin;
 use core::time::Duration;
+use std::io;
 
-use super::opened::Open;
+use tokio::io::{AsyncRead, AsyncWrite};
+
 use crate::client::StreamLimits;
 use crate::rules::Rules;
+
+/// A callback that opens a stream to the server.
+pub type Open =
+    Arc<dyn Fn() -> Pin<Box<dyn Future<Output = io::Result<ServerStream>> + Send>> + Send + Sync>;
 
 /// A callback that sees a message that the server did not take, and the reason in words.
 pub type Untaken = Arc<dyn Fn(&[u8], &str) + Send + Sync>;
@@ -88,5 +96,35 @@ impl fmt::Debug for ClientOptions {
             .field("stream", &self.stream)
             .field("streams", &self.streams)
             .finish_non_exhaustive()
+    }
+}
+
+pub(super) trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
+
+impl<S: AsyncRead + AsyncWrite + Send + Unpin> Stream for S {}
+
+/// A stream to the server that the host has opened, with TLS or without.
+pub struct ServerStream {
+    pub(super) stream: Box<dyn Stream>,
+    pub(super) is_http2: bool,
+}
+
+impl ServerStream {
+    /// Takes a stream on which HTTP/1.1 is spoken.
+    pub fn http1(stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static) -> Self {
+        Self { stream: Box::new(stream), is_http2: false }
+    }
+
+    /// Takes a stream on which HTTP/2 is spoken, such as one of TLS whose peers have agreed on `h2`.
+    ///
+    /// Many exchanges share it. A stream that is closed is reset, and the connection goes on.
+    pub fn http2(stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static) -> Self {
+        Self { stream: Box::new(stream), is_http2: true }
+    }
+}
+
+impl fmt::Debug for ServerStream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ServerStream").field("is_http2", &self.is_http2).finish_non_exhaustive()
     }
 }

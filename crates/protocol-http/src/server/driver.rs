@@ -4,8 +4,8 @@ use alloc::borrow::Cow;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::sync::Arc;
 use core::future::poll_fn;
+use core::ptr;
 use core::task::{Context, Poll, Waker};
-use core::{mem, ptr};
 
 use protocol_async::hub::{Charge, Hub, Messages, Output};
 use protocol_async::{Grant, Incoming, Options, Peer, Verdict};
@@ -40,7 +40,6 @@ pub(super) struct Driver {
     out: Messages,
     clock: Clock,
     options: Arc<ServerOptions>,
-    is_ended: bool,
     /// The charge of the events that are kept for clients that come back.
     kept: Charge,
     state: watch::Sender<State>,
@@ -95,7 +94,6 @@ impl Driver {
             out: Messages::default(),
             clock,
             options,
-            is_ended: false,
             kept,
             state,
             _permit: permit,
@@ -299,9 +297,7 @@ impl Driver {
     /// Ends the input of the endpoint, which cancels what is in flight.
     fn end(&mut self) {
         self.registry.remove(&self.seat);
-        if !mem::replace(&mut self.is_ended, true) {
-            self.hub.finish(&InputBuffer::new(), None);
-        }
+        self.hub.finish(&InputBuffer::new(), None);
     }
 
     /// Begins the handler, once there is something for it. It has a task of its own, since it may block.
@@ -335,17 +331,14 @@ impl Drop for Driver {
 /// Returns the dialect of an endpoint. An `initialize` may settle each revision that is offered.
 pub(super) fn dialect(rules: &Rules, offered: &[&'static Rules]) -> Dialect {
     let mut dialect = rules.dialect.clone();
-    if rules.has_sessions {
-        over_streams(&mut dialect);
-    }
     if rules.has_sessions && !rules.shares_streams {
-        let revisions = offered.iter().filter(|rules| rules.has_sessions).map(|rules| {
-            let mut revision = rules.dialect.clone();
-            over_streams(&mut revision);
-            (Cow::Borrowed(rules.version), revision)
-        });
+        let revisions = offered.iter().filter(|rules| rules.has_sessions);
+        let revisions = revisions.map(|it| (Cow::Borrowed(it.version), it.dialect.clone()));
         dialect.revisions = revisions.collect();
         dialect.exchanges = Dialect::MCP_HTTP.exchanges;
+    }
+    if rules.has_sessions {
+        over_streams(&mut dialect);
     }
     dialect
 }

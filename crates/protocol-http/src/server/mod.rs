@@ -113,7 +113,7 @@ impl Server {
             account: account.unwrap_or_else(within),
             seats: Arc::new(Semaphore::new(options.sessions.min(Semaphore::MAX_PERMITS))),
             options: Arc::new(options),
-            registry: Arc::new(Registry::new()),
+            registry: Arc::new(Registry::default()),
             handler: Box::new(move |peer, incoming| Box::pin(handler(peer, incoming))),
         };
         Self { shared: Arc::new(shared) }
@@ -232,7 +232,7 @@ impl Server {
     /// Returns the number of sessions that are open.
     #[must_use]
     pub fn sessions(&self) -> usize {
-        self.shared.registry.ids().len()
+        self.shared.registry.count()
     }
 
     /// Ends the server, and waits until all of its tasks are gone.

@@ -3,7 +3,6 @@
 use alloc::collections::BTreeMap;
 use alloc::string::String;
 use alloc::sync::Arc;
-use alloc::vec::Vec;
 use core::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Mutex;
 
@@ -29,7 +28,7 @@ pub(super) enum Stage {
 }
 
 /// The sessions that are open, by id, and the stage that all tasks follow.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Registry {
     seats: Mutex<BTreeMap<String, Arc<Seat>>>,
     stage: watch::Sender<Stage>,
@@ -41,8 +40,8 @@ pub(super) struct Seat {
     /// The id of the session; `None` for a request without one.
     pub(super) id: Option<String>,
     pub(super) commands: UnboundedSender<Command>,
-    streams: AtomicU64,
-    state: watch::Receiver<State>,
+    pub(super) streams: AtomicU64,
+    pub(super) state: watch::Receiver<State>,
 }
 
 /// The state of a session, as its driver says.
@@ -54,10 +53,6 @@ pub(super) struct State {
 }
 
 impl Registry {
-    pub(super) fn new() -> Self {
-        Self { seats: Mutex::default(), stage: watch::Sender::new(Stage::Serving) }
-    }
-
     pub(super) fn find(&self, id: &str) -> Option<Arc<Seat>> {
         lock(&self.seats).get(id).cloned()
     }
@@ -74,8 +69,8 @@ impl Registry {
         }
     }
 
-    pub(super) fn ids(&self) -> Vec<String> {
-        lock(&self.seats).keys().cloned().collect()
+    pub(super) fn count(&self) -> usize {
+        lock(&self.seats).len()
     }
 
     /// Returns the stage, for a task. The server is drained when every task has dropped it.
@@ -103,14 +98,6 @@ impl Registry {
 }
 
 impl Seat {
-    pub(super) fn new(
-        id: Option<String>,
-        commands: UnboundedSender<Command>,
-        state: watch::Receiver<State>,
-    ) -> Self {
-        Self { id, commands, streams: AtomicU64::new(0), state }
-    }
-
     /// Returns the number of the next response.
     pub(super) fn next_stream(&self) -> StreamId {
         StreamId(self.streams.fetch_add(1, Ordering::Relaxed))

@@ -2,10 +2,10 @@
 
 use alloc::boxed::Box;
 use alloc::format;
-use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::pin::pin;
+use core::sync::atomic::AtomicU64;
 use core::time::Duration;
 
 use bytes::{Buf, BufMut, Bytes};
@@ -169,14 +169,16 @@ impl Shared {
         let permit = self.seats.clone().try_acquire_owned().map_err(|_| Refusal::BUSY)?;
         let id = match rules.has_sessions {
             // Whoever knows the id may use the session, so nobody may guess it.
-            true => Some(hex(outside::entropy().ok_or(Refusal::BUSY)?)),
+            true => Some(u128::from_be_bytes(outside::entropy().ok_or(Refusal::BUSY)?)),
             false => None,
         };
+        let id = id.map(|id| format!("{id:032x}"));
         let (commands, taken) = unbounded_channel();
         let mut endpoint = (self.options.endpoint)(dialect(rules, &self.options.gate.revisions));
         endpoint.account.get_or_insert_with(|| self.account.clone());
         let state = watch::Sender::new(State { rules, may_read: true });
-        let seat = Arc::new(Seat::new(id, commands, state.subscribe()));
+        let streams = AtomicU64::default();
+        let seat = Arc::new(Seat { id, commands, streams, state: state.subscribe() });
         let (registry, options) = (self.registry.clone(), self.options.clone());
         let places = (seat.clone(), registry, permit, state);
         let driver = Driver::new(places, taken, options, endpoint, &*self.handler);
@@ -298,8 +300,4 @@ fn response(status: u16, headers: &[(HeaderName, &'static str)], body: Body) -> 
         response.headers_mut().insert(name, HeaderValue::from_static(value));
     }
     response
-}
-
-fn hex(bytes: [u8; 16]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }

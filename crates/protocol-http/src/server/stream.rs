@@ -56,16 +56,14 @@ pub(super) struct Pipe {
 #[derive(Debug)]
 pub struct Body {
     shared: Arc<Mutex<Unsent>>,
-    #[allow(dead_code, reason = "it reports that it is dropped")]
     watch: Option<Watch>,
 }
 
-/// Reports the loss of a response when it is dropped. Of one that was ended this means nothing.
+/// The place where the loss of a response is reported. Of one that was ended this means nothing.
 #[derive(Debug)]
 struct Watch {
     stream: StreamId,
     commands: UnboundedSender<Command>,
-    shared: Arc<Mutex<Unsent>>,
     link: Arc<Link>,
     _looks: Option<oneshot::Sender<()>>,
 }
@@ -94,8 +92,7 @@ pub(super) fn pipe(
         });
         gone
     });
-    let watch =
-        Watch { stream, commands, shared: shared.clone(), link: link.clone(), _looks: looks };
+    let watch = Watch { stream, commands, link: link.clone(), _looks: looks };
     let pipe = Pipe { shared: shared.clone(), answer: Some(answer), held: None, link };
     (pipe, answered, Body { shared, watch: Some(watch) })
 }
@@ -165,11 +162,12 @@ impl Drop for Pipe {
     }
 }
 
-impl Drop for Watch {
+impl Drop for Body {
     fn drop(&mut self) {
-        self.link.forget(&self.shared);
+        let Some(watch) = &self.watch else { return };
+        watch.link.forget(&self.shared);
         // The session may be over.
-        let _ = self.commands.send(Command::Lost(self.stream));
+        let _ = watch.commands.send(Command::Lost(watch.stream));
     }
 }
 

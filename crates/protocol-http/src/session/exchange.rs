@@ -5,7 +5,6 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use protocol_core::{Timestamp, WireId};
-use protocol_json::{member, value};
 
 use super::state::{Action, Exchange, ResponseHead, Session, StreamId};
 use crate::encode::{comment, event};
@@ -190,11 +189,7 @@ impl Session {
             Step::SendComment => {
                 self.actions.push_back(Action::Write { stream, bytes: comment().into() });
             }
-            Step::SendBody => {
-                let json = core::str::from_utf8(data).ok().and_then(value);
-                let status = self.status(json.and_then(|json| member(json, "error")));
-                self.send_body(stream, status, data);
-            }
+            Step::SendBody(status) => self.send_body(stream, status, data),
             Step::SendNothing => self.accept(stream),
             Step::Nothing | Step::Keep | Step::Cancel | Step::Impossible => {}
         }

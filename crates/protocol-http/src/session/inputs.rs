@@ -222,8 +222,7 @@ impl Session {
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Timestamp> {
         let due = self.due.first().map(|(at, _)| *at);
-        let idle = self.options.idle_time.map(|time| self.heard + time).filter(|_| self.is_idle());
-        [due, idle].into_iter().flatten().min()
+        [due, self.idle_end()].into_iter().flatten().min()
     }
 
     /// Does what is due.
@@ -231,8 +230,7 @@ impl Session {
         while let Some((_, at)) = self.due.first().copied().filter(|(due, _)| *due <= now) {
             self.step(at, Input::Due, &[], now);
         }
-        let idle = self.options.idle_time.filter(|_| self.is_idle());
-        if idle.is_some_and(|time| self.heard + time <= now) {
+        if self.idle_end().is_some_and(|end| end <= now) {
             self.end(now);
         }
     }
@@ -256,8 +254,10 @@ impl Session {
         new > 1 && open.sum::<usize>() + new > self.options.exchanges
     }
 
-    fn is_idle(&self) -> bool {
-        !self.is_over && self.by_stream.is_empty()
+    /// Returns the time at which a session ends whose client has no stream.
+    fn idle_end(&self) -> Option<Timestamp> {
+        let is_idle = !self.is_over && self.by_stream.is_empty();
+        self.options.idle_time.filter(|_| is_idle).map(|time| self.heard + time)
     }
 
     /// Returns the number of the last event of the exchange, if that is open.

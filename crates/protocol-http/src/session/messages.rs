@@ -22,10 +22,10 @@ impl Session {
     pub fn message(&mut self, message: &[u8], now: Timestamp) {
         let Ok(json) = core::str::from_utf8(message) else { return };
         if let Some(all) = elements(json, usize::MAX) {
-            let ids = all.iter().filter_map(|one| id_of_response(one.get()));
+            let ids = all.iter().filter_map(|one| id_of_response(one.get().as_bytes()));
             let exchanges: Vec<u64> = ids.filter_map(|id| self.release(&id)).collect();
             if let Some(at) = exchanges.first() {
-                self.respond(*at, message, Input::Last, now);
+                self.respond(*at, message, 200, now);
             }
             return;
         }
@@ -48,21 +48,18 @@ impl Session {
             let version = member(result, "protocolVersion").and_then(text);
             self.rules = self.rules.settled(version.as_deref());
         }
-        let input = match self.status(members.raw(4)) {
-            200 => Input::Last,
-            _ => Input::LastWithStatus,
-        };
-        self.respond(at, message, input, now);
+        let status = self.status(members.raw(4));
+        self.respond(at, message, status, now);
     }
 
-    fn respond(&mut self, at: u64, message: &[u8], last: Input, now: Timestamp) {
+    fn respond(&mut self, at: u64, message: &[u8], status: u16, now: Timestamp) {
         let is_last =
             self.exchanges.get(&at).is_some_and(|it| it.requests.is_empty() && it.is_posted);
-        self.step(at, if is_last { last } else { Input::Update }, message, now);
+        self.step(at, if is_last { Input::Last(status) } else { Input::Update }, message, now);
     }
 
     /// Returns the status of a response with this error, or with none.
-    pub(super) fn status(&self, error: Option<&RawValue>) -> u16 {
+    fn status(&self, error: Option<&RawValue>) -> u16 {
         let code = error.and_then(|error| member(error, "code")?.get().parse().ok());
         let found = self.rules.error_statuses.iter().find(|(error, _)| Some(*error) == code);
         found.map_or(200, |(_, status)| *status)

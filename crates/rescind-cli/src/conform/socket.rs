@@ -2,7 +2,6 @@
 
 use std::io;
 use std::pin::pin;
-use std::sync::mpsc;
 use std::thread;
 
 use futures_util::{SinkExt, StreamExt, future};
@@ -35,41 +34,25 @@ impl Target for Socket {
         let trust = self.credentials.trust();
         let (near, link) = Link::pair()?;
         near.set_nonblocking(true)?;
-        let address = self.address.clone();
-        let (tell, told) = mpsc::channel();
-        thread::spawn(move || -> io::Result<()> {
-            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-            runtime.block_on(async {
-                let near = TcpStream::from_std(near)?;
-                // Whoever started this is waiting for it.
-                let opened = |why: Result<(), String>| drop(tell.send(why));
-                match address {
-                    Listen::WebSocket(address) => {
-                        let config = WebSocketConfig::default();
-                        match handshake(&address, &trust, secret, config).await {
-                            Ok(socket) => {
-                                opened(Ok(()));
-                                carry(socket, near).await;
-                            }
-                            Err(error) => opened(Err(format!("{address}: {error}"))),
-                        }
-                    }
-                    Listen::Http(address) => {
-                        let dialect = Dialect::MCP_HTTP;
-                        match reach(&address, &dialect, &trust, secret, PATIENCE).await {
-                            Ok((target, options)) => {
-                                opened(Ok(()));
-                                carry_over_http(target, options, near).await;
-                            }
-                            Err(why) => opened(Err(why)),
-                        }
-                    }
-                }
-                Ok(())
-            })
-        });
-        let opened = told.recv().map_err(|_| io::Error::other("there is no runtime"))?;
-        opened.map_err(io::Error::other)?;
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let entered = runtime.enter();
+        let near = TcpStream::from_std(near)?;
+        drop(entered);
+        match &self.address {
+            Listen::WebSocket(address) => {
+                let opened = handshake(address, &trust, secret, WebSocketConfig::default());
+                let socket = runtime.block_on(opened);
+                let refused = |error| io::Error::other(format!("{address}: {error}"));
+                let socket = socket.map_err(refused)?;
+                thread::spawn(move || runtime.block_on(carry(socket, near)));
+            }
+            Listen::Http(address) => {
+                let dialect = Dialect::MCP_HTTP;
+                let reached = reach(address, &dialect, &trust, secret, PATIENCE);
+                let (target, options) = runtime.block_on(reached).map_err(io::Error::other)?;
+                thread::spawn(move || runtime.block_on(carry_over_http(target, options, near)));
+            }
+        }
         Ok(link)
     }
 }

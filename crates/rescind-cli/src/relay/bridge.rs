@@ -85,10 +85,11 @@ impl Bridge {
         let name = peer.dialect().name;
         let rules = Rules::PRESETS.iter().find(|rules| rules.dialect.name == name);
         let served = async {
-            match rules.is_some_and(|rules| !rules.has_sessions) {
-                true => self.request(peer, incoming).await,
-                false => self.session(peer, incoming).await,
+            if rules.is_none_or(|rules| rules.has_sessions) {
+                return self.session(peer, incoming).await;
             }
+            self.shared()?.forward(peer, incoming).await;
+            Ok(())
         };
         let served = tokio::select! {
             biased;
@@ -115,11 +116,6 @@ impl Bridge {
             // It has ended. So does the session, once nobody has a handle of it.
             () = server.pump(&mut calls) => {}
         }
-        Ok(())
-    }
-
-    async fn request(&self, peer: &Peer, incoming: &Incoming) -> io::Result<()> {
-        self.shared()?.forward(peer, incoming).await;
         Ok(())
     }
 
