@@ -342,21 +342,15 @@ fn tell(seen: Vec<Seen>) {
 impl Callbacks {
     /// Shows a callback what it is to see. A panic of it is contained.
     pub fn show(&mut self, shown: Shown) {
-        match shown {
-            Shown::Message(way, message) => {
-                if let Some(trace) = &mut self.trace {
-                    catch_panic(|| trace(way, &message));
-                }
+        match (shown, self) {
+            (Shown::Message(way, message), Self { trace: Some(trace), .. }) => {
+                catch_panic(|| trace(way, &message));
             }
-            Shown::Noise(violation, bytes) => {
-                if let Some(noise) = &mut self.noise {
-                    catch_panic(|| noise(violation, &bytes));
-                }
+            (Shown::Noise(violation, bytes), Self { noise: Some(noise), .. }) => {
+                catch_panic(|| noise(violation, &bytes));
             }
-            Shown::Verdict(verdict, _) => {
-                if let Some(observer) = &mut self.observer {
-                    catch_panic(|| observer(&verdict));
-                }
+            (Shown::Verdict(verdict, _), Self { observer: Some(observer), .. }) => {
+                catch_panic(|| observer(&verdict));
             }
             _ => {}
         }
