@@ -50,7 +50,8 @@ impl AtWork<'_, '_> {
                 responder.answer(answer);
             }
             Arrival::Notification(notification) => {
-                if handler.notification(&notification, &mut self).is_break() {
+                let flow = handler.notification(&notification, &mut self);
+                if flow.is_break() {
                     self.incoming.peer().shutdown(Shutdown::CancelAll);
                 }
             }
