@@ -144,7 +144,7 @@ pub struct Member(usize);
 
 #[derive(Clone, Debug)]
 struct Row<T> {
-    /// What the host keeps.
+    /// The value of the host's.
     value: T,
     held: usize,
     /// The number of the last charge by which it held less than before.
