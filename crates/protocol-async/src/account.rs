@@ -4,7 +4,6 @@
 //! order. The lock of the account is held for one charge. Drivers whose grant changed are woken once no
 //! lock is held, and each gives its own endpoint the grant.
 
-use std::collections::HashMap;
 use std::fmt;
 use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 use std::task::Waker;
@@ -28,10 +27,7 @@ pub struct Account {
     book: Arc<Mutex<Book>>,
 }
 
-struct Book {
-    account: protocol_endpoint::Account,
-    slots: HashMap<Member, Arc<Slot>>,
-}
+type Book = protocol_endpoint::Account<Arc<Slot>>;
 
 /// The place where a connection finds its grant.
 #[derive(Default)]
@@ -62,40 +58,34 @@ impl Account {
     /// Returns an account without a connection.
     #[must_use]
     pub fn new(limits: AccountLimits) -> Self {
-        let account = protocol_endpoint::Account::new(limits);
-        Self { book: Arc::new(Mutex::new(Book { account, slots: HashMap::new() })) }
+        Self { book: Arc::new(Mutex::new(Book::new(limits))) }
     }
 
     /// Returns the bytes that all connections hold, as they were charged.
     #[must_use]
     pub fn used(&self) -> usize {
-        lock(&self.book).account.used()
+        lock(&self.book).used()
     }
 
     pub(crate) fn open(&self) -> Membership {
         let (slot, charged) = (Arc::<Slot>::default(), AtomicUsize::new(0));
         let mut book = lock(&self.book);
-        let member = book.account.open();
-        book.slots.insert(member, slot.clone());
-        let changed = book.give();
+        let member = book.open(slot.clone());
+        let changed = give(&mut book);
         drop(book);
         wake(changed);
         Membership { account: self.clone(), member, slot, charged }
     }
 }
 
-impl Book {
-    /// Gives connections the grants that changed. Returns the wakers, to be woken without a lock.
-    fn give(&mut self) -> Vec<Waker> {
-        let Self { account, slots } = self;
-        let mut woken = Vec::new();
-        for (member, grant) in account.changed() {
-            let Some(slot) = slots.get(&member) else { continue };
-            slot.grant.store(grant as u8, Ordering::Release);
-            woken.extend(lock(&slot.wakers).iter_mut().filter_map(Option::take));
-        }
-        woken
+/// Gives connections the grants that changed. Returns the wakers, to be woken without a lock.
+fn give(book: &mut Book) -> Vec<Waker> {
+    let mut woken = Vec::new();
+    for (slot, grant) in book.changed() {
+        slot.grant.store(grant as u8, Ordering::Release);
+        woken.extend(lock(&slot.wakers).iter_mut().filter_map(Option::take));
     }
+    woken
 }
 
 impl Membership {
@@ -114,7 +104,7 @@ impl Membership {
         }
         self.charged.store(held, Ordering::Relaxed);
         let mut book = lock(&self.account.book);
-        if book.account.charge(self.member, held) { book.give() } else { Vec::new() }
+        if book.charge(self.member, held) { give(&mut book) } else { Vec::new() }
     }
 
     pub(crate) fn grant(&self) -> Grant {
@@ -140,9 +130,8 @@ impl Membership {
 impl Drop for Membership {
     fn drop(&mut self) {
         let mut book = lock(&self.account.book);
-        book.account.close(self.member);
-        book.slots.remove(&self.member);
-        let woken = book.give();
+        book.close(self.member);
+        let woken = give(&mut book);
         drop(book);
         wake(woken);
     }

@@ -162,20 +162,22 @@ impl Cancellation {
         Following { marker: self.clone(), key }
     }
 
-    /// Sets the flag, and returns the listeners to tell. The first cause stays.
+    /// Sets the flag, and tells the listeners. The first cause stays.
     ///
-    /// Telling them is a step of its own. The flag may be set under the lock of a connection, and a
-    /// listener may take the lock of another.
-    pub(crate) fn raise(&self, cause: Cause) -> Told {
+    /// A listener may take the lock of any connection, so none may be held.
+    pub(crate) fn set(&self, cause: Cause) {
         let index = Cause::ALL.iter().position(|&other| other == cause).expect("ALL has all");
         let index = u8::try_from(index + 1).expect("there are few causes");
         let mut around = lock(&self.inner.around);
         if self.is_cancelled() {
-            return Told { cause, listeners: Listeners::default(), _own: None };
+            return;
         }
         self.inner.cause.store(index, Ordering::Release);
-        let own = around.source.as_mut().and_then(|source| source.marker.take());
-        Told { cause, listeners: mem::take(&mut around.listeners), _own: own }
+        // It may be the last clone and own values of the host's, so it is dropped outside every lock.
+        let _own = around.source.as_mut().and_then(|source| source.marker.take());
+        let listeners = mem::take(&mut around.listeners);
+        drop(around);
+        listeners.tell(cause);
     }
 
     /// Returns whether nobody else has the marker, and nothing was ever done with it. Then it can be used
@@ -184,10 +186,6 @@ impl Cancellation {
         let Some(Inner { cause, around, .. }) = Arc::get_mut(&mut self.inner) else { return false };
         let around = get_mut(around);
         *cause.get_mut() == 0 && around.listeners.is_empty() && around.source.is_none()
-    }
-
-    pub(crate) fn set(&self, cause: Cause) {
-        self.raise(cause).tell();
     }
 
     /// Drops the marker of a request that is over, which its connection can't set any more. Its listeners
@@ -217,22 +215,6 @@ impl Inner {
         // They are the host's, and may run anything when they are dropped.
         drop(around);
         drop(gone);
-    }
-}
-
-/// The listeners that a raised marker has still to tell.
-#[must_use]
-pub(crate) struct Told {
-    cause: Cause,
-    listeners: Listeners,
-    /// The marker itself. It may be the last clone and own values of the host's, so it is dropped outside
-    /// every lock.
-    _own: Option<Cancellation>,
-}
-
-impl Told {
-    pub(crate) fn tell(self) {
-        self.listeners.tell(self.cause);
     }
 }
 

@@ -4,6 +4,8 @@ use std::any::Any;
 use std::mem;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+use protocol_endpoint::Failure;
+
 /// Runs the host's own code where a panic of it must harm nothing else. The panic hook reports the panic.
 pub fn catch_panic(work: impl FnOnce()) {
     let _ = unless_it_panics(work);
@@ -14,8 +16,21 @@ pub fn unless_it_panics<T>(run: impl FnOnce() -> T) -> Option<T> {
     catch_unwind(AssertUnwindSafe(run)).map_err(drop_panic).ok()
 }
 
+/// Runs a part of the handler of this method. A panic is a failure, of which `failed` makes the result.
+pub fn run_handler<T>(
+    method: &str,
+    part: impl FnOnce() -> T,
+    failed: impl FnOnce(Failure) -> T,
+) -> T {
+    catch_unwind(AssertUnwindSafe(part)).unwrap_or_else(|panic| {
+        let failure = Failure::panicked(method, &*panic);
+        catch_panic(|| drop(panic));
+        failed(failure)
+    })
+}
+
 /// Drops the value of a panic, whose destructor is the host's too.
-pub fn drop_panic(panic: Box<dyn Any + Send>) {
+fn drop_panic(panic: Box<dyn Any + Send>) {
     if let Err(another) = catch_unwind(AssertUnwindSafe(|| drop(panic))) {
         mem::forget(another);
     }

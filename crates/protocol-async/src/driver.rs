@@ -12,7 +12,7 @@ use crate::hub::{Hub, Output};
 use crate::incoming::Incoming;
 use crate::options::Options;
 use crate::peer::Peer;
-use crate::pipe::{FirstError, Read, Reader, TURNS, Turn, Writer};
+use crate::pipe::{FirstError, Read, Reader, TURNS, Writer};
 use crate::timer::{Alarm, Timer};
 
 /// The bytes that one poll reads before other tasks have their turn (F47).
@@ -74,12 +74,12 @@ where
                 return Poll::Pending;
             }
             let (timers, write) = this.poll_hub(cx);
-            if let Poll::Ready(Turn::Over) = write {
+            if write == Output::Over {
                 ready!(this.writer.poll_close(cx));
                 return Poll::Ready(this.error.take());
             }
             // Only what is read gives them more to do, or somebody who wakes us.
-            is_idle = timers.is_pending() && write.is_pending();
+            is_idle = timers.is_pending() && write == Output::Idle;
             if read.is_pending() && is_idle {
                 return Poll::Pending;
             }
@@ -138,10 +138,10 @@ where
     }
 
     /// Fires timers and writes. The first value is ready when a timer was due.
-    fn poll_hub(&mut self, cx: &mut Context<'_>) -> (Poll<()>, Poll<Turn>) {
+    fn poll_hub(&mut self, cx: &mut Context<'_>) -> (Poll<()>, Output) {
         if self.poll_write(cx).is_ready() {
             let first = self.poll_next(cx);
-            if !matches!(first, (_, Poll::Ready(Turn::Made))) {
+            if first.1 != Output::Write {
                 return first;
             }
             // Output is mostly written at once, and then there is mostly no more of it.
@@ -155,19 +155,14 @@ where
     }
 
     /// Fires timers, and takes what is to be written next.
-    fn poll_next(&mut self, cx: &mut Context<'_>) -> (Poll<()>, Poll<Turn>) {
+    fn poll_next(&mut self, cx: &mut Context<'_>) -> (Poll<()>, Output) {
         let (due, output) = self.hub.poll(cx.waker(), &mut self.writer.output);
-        let turn = match output {
-            Output::Write => Poll::Ready(Turn::Made),
-            Output::Over => Poll::Ready(Turn::Over),
-            Output::Idle => Poll::Pending,
-        };
-        (self.alarm.poll(due, cx), turn)
+        (self.alarm.poll(due, cx), output)
     }
 
-    fn wait_for_writer(&self) -> Poll<Turn> {
+    fn wait_for_writer(&self) -> Output {
         // What is being written may have been given up.
-        if self.hub.is_over() { Poll::Ready(Turn::Over) } else { Poll::Pending }
+        if self.hub.is_over() { Output::Over } else { Output::Idle }
     }
 }
 

@@ -1,7 +1,7 @@
 //! Names for `rescind-router`, `rescind-blocking` and `rescind-testkit`, which need more of a connection
 //! than its handles.
 
-pub use crate::catch_panic::{catch_panic, drop_panic, unless_it_panics};
+pub use crate::catch_panic::{catch_panic, run_handler, unless_it_panics};
 pub use crate::json::written;
 pub use crate::responder::ReturnSlot;
 pub use crate::sleep::Sleep;

@@ -58,13 +58,10 @@ pub mod hub;
 mod incoming;
 mod json;
 mod lease;
-#[cfg(feature = "tracing")]
-mod map;
 mod messages;
 mod method;
 pub mod operations;
 mod options;
-mod outcome;
 pub mod outside;
 mod peer;
 mod pipe;

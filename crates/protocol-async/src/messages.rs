@@ -15,7 +15,7 @@ use crate::hub::{Hub, Output};
 use crate::incoming::Incoming;
 use crate::options::Options;
 use crate::peer::Peer;
-use crate::pipe::{FirstError, TURNS, Turn};
+use crate::pipe::{FirstError, TURNS};
 use crate::timer::{Alarm, Timer};
 use protocol_endpoint::Messages;
 
@@ -104,6 +104,12 @@ enum Sending {
     Closing,
     /// It is closed, and the peer's may still be open.
     Closed,
+}
+
+/// The result of one turn.
+enum Turn {
+    Made,
+    Over,
 }
 
 impl<S, M, T> Future for MessageDriver<S, T>

@@ -126,9 +126,10 @@ impl SharedOperations {
         let _ = operations.cancel(operation, reason, Urgency::Forced, now);
     }
 
+    /// Ends an operation. Returns its clean-up, to be run once nothing is locked.
     #[doc(hidden)]
     #[must_use]
-    pub fn end(&self, token: [u8; 16], end: OperationEnd) -> Option<CleanUp> {
+    pub fn end(&self, token: [u8; 16], end: OperationEnd) -> Option<impl FnOnce() + use<>> {
         let mut operations = lock(&self.shared.operations);
         let operation = operations.find(OperationToken::from_bytes(token))?;
         let ended = match end {
@@ -141,20 +142,12 @@ impl SharedOperations {
             OperationEnd::WorkerGone => operations.worker_lost(operation),
         };
         let ended = ended.ok()?;
-        (ended.cleanup == Cleanup::Wanted).then(|| CleanUp(Box::new(ended)))
-    }
-}
-
-/// A clean-up to be run once nothing is locked.
-#[must_use = "it is to be run"]
-pub struct CleanUp(Box<CancelledOperation>);
-
-impl CleanUp {
-    /// Runs the clean-up. A panic of the host's handler is caught.
-    pub fn run(self) {
-        if let Some(Handler(handler)) = &self.0.data {
-            catch_panic(|| handler(&self.0));
-        }
+        let is_wanted = ended.cleanup == Cleanup::Wanted;
+        is_wanted.then_some(move || {
+            if let Some(Handler(handler)) = &ended.data {
+                catch_panic(|| handler(&ended));
+            }
+        })
     }
 }
 
@@ -189,11 +182,5 @@ impl fmt::Debug for SharedOperations {
 impl fmt::Debug for Handler {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Handler").finish_non_exhaustive()
-    }
-}
-
-impl fmt::Debug for CleanUp {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("CleanUp").field(&self.0.token).finish()
     }
 }

@@ -111,12 +111,6 @@ impl FirstError {
     }
 }
 
-/// The result of one turn of a driver.
-pub(crate) enum Turn {
-    Made,
-    Over,
-}
-
 pub(crate) struct Writer<W> {
     /// `None` once the peer reads no more.
     stream: Option<W>,

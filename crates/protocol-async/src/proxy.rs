@@ -4,10 +4,10 @@ use protocol_core::{CallOptions, SendError};
 use protocol_endpoint::{Failure, Notification};
 
 use crate::incoming::Arrival;
-use crate::outcome::HandOver;
 use crate::peer::Peer;
 use crate::responder::Responder;
 use crate::sent::SentRequest;
+use crate::waiter::HandOver;
 
 impl Peer {
     /// Forwards what another connection received. The response to a request and its cancels are forwarded

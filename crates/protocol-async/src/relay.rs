@@ -12,7 +12,6 @@ mod till;
 use std::fmt;
 use std::future::Future;
 use std::io;
-use std::ops::ControlFlow;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
@@ -26,8 +25,8 @@ use self::joint::Joint;
 pub use self::options::{Input, Inputs, NotRead, Observer, Options, Trace, Wait, Waits};
 use self::pace::{Pace, SLOW_AT};
 use self::till::Till;
-use protocol_endpoint::PIPE_BYTES;
 pub use protocol_endpoint::is_noise;
+use protocol_endpoint::{OverBudget, PIPE_BYTES};
 
 use crate::pipe::{FirstError, Read, Reader, TURNS, Writer};
 use crate::timer::{Alarm, Timer};
@@ -164,7 +163,10 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Stream<R, W> {
         cx: &mut Context<'_>,
     ) -> Poll<Option<io::Error>> {
         let read = match self.half.poll(&joint.relay, || alarm.now()) {
-            Some(ended) => Read::End(ready!(ended)),
+            Some(ended) => {
+                ready!(ended);
+                Read::End(None)
+            }
             None => {
                 let far = joint.relay.connection(self.side.other());
                 let is_slow = far.unsent_bytes() >= far.config().limits.unsent_bytes / SLOW_AT;
@@ -176,29 +178,17 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Stream<R, W> {
                 read
             }
         };
-        let (input, now) = (&mut self.reader.input, alarm.now());
-        let mut over = None;
-        while over.is_none() {
-            let used = joint.take(self.side, input.unread(), now);
-            if used == 0 {
-                break;
-            }
-            input.consume(used);
-            over = joint.till.take_over(self.side);
-        }
-        if over.is_some() {
-            // What else it has said is as good as never said.
-            input.consume(input.unread().len());
-        }
+        let now = alarm.now();
+        let over = self.take_input(joint, now);
         let read = over.map_or(read, |over| Read::End(Some(over.into())));
+        let input = &mut self.reader.input;
         let mut error = None;
         if let Read::End(end) = read {
             // No read follows that a pace could be for.
             self.pace = Pace::default();
-            let end = match self.half.begin(joint, input, end, now) {
-                ControlFlow::Break(()) => return Poll::Ready(None),
-                ControlFlow::Continue(end) => end,
-            };
+            if self.half.keeps_back(joint, input, end.is_some(), now) {
+                return Poll::Ready(None);
+            }
             joint.finish(self.side, input.unread(), now);
             joint.tell_cancelled(self.side);
             error = end;
@@ -207,6 +197,23 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Stream<R, W> {
             self.reader.close();
         }
         Poll::Ready(error)
+    }
+
+    /// Gives the relay all that was read. Returns the budget that the peer has gone over with it.
+    fn take_input(&mut self, joint: &mut Joint, now: Timestamp) -> Option<OverBudget> {
+        let input = &mut self.reader.input;
+        loop {
+            let used = joint.take(self.side, input.unread(), now);
+            if used == 0 {
+                return None;
+            }
+            input.consume(used);
+            if let over @ Some(_) = joint.till.take_over(self.side) {
+                // What else it has said is as good as never said.
+                input.consume(input.unread().len());
+                return over;
+            }
+        }
     }
 
     /// Is ready when something was written, or when nothing can be any more. Then this side ends, once

@@ -8,18 +8,17 @@ use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 
 use protocol_core::{CallId, CancelOutcome, Cause};
-use protocol_endpoint::{Call, CallError};
+use protocol_endpoint::{Call, CallError, CallOutcome};
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 
 use crate::cancellation::{Cancellation, Following};
 use crate::handle::CancellationHandle;
 use crate::lease::Lease;
-use crate::outcome::{CallOutcome, HandOver};
 use crate::spanned;
 use crate::sync::Arc;
 use crate::wait::is_same;
-use crate::waiter::Waiter;
+use crate::waiter::{HandOver, Waiter};
 
 /// A call in flight: a future of its outcome.
 ///

@@ -17,7 +17,7 @@ use crate::account::{self, Membership, Woken};
 use crate::cancellation::Cancellation;
 use crate::catch_panic::catch_panic;
 use crate::closed::Closed;
-use crate::operations::{self, CleanUp, SharedOperations};
+use crate::operations::{self, SharedOperations};
 use crate::options::{Callbacks, Options, SHARED};
 use crate::outside::Entropy;
 use crate::spans::{Seen, Spans};
@@ -235,7 +235,7 @@ impl Shared {
             }
         }
         drop(order);
-        clean_ups.into_iter().for_each(CleanUp::run);
+        clean_ups.into_iter().for_each(|clean_up| clean_up());
     }
 
     /// Returns whether the account of memory lets the connection read.
@@ -342,21 +342,15 @@ fn tell(seen: Vec<Seen>) {
 impl Callbacks {
     /// Shows a callback what it is to see. A panic of it is contained.
     pub fn show(&mut self, shown: Shown) {
-        match shown {
-            Shown::Message(way, message) => {
-                if let Some(trace) = &mut self.trace {
-                    catch_panic(|| trace(way, &message));
-                }
+        match (shown, self) {
+            (Shown::Message(way, message), Self { trace: Some(trace), .. }) => {
+                catch_panic(|| trace(way, &message));
             }
-            Shown::Noise(violation, bytes) => {
-                if let Some(noise) = &mut self.noise {
-                    catch_panic(|| noise(violation, &bytes));
-                }
+            (Shown::Noise(violation, bytes), Self { noise: Some(noise), .. }) => {
+                catch_panic(|| noise(violation, &bytes));
             }
-            Shown::Verdict(verdict, _) => {
-                if let Some(observer) = &mut self.observer {
-                    catch_panic(|| observer(&verdict));
-                }
+            (Shown::Verdict(verdict, _), Self { observer: Some(observer), .. }) => {
+                catch_panic(|| observer(&verdict));
             }
             _ => {}
         }
@@ -388,8 +382,8 @@ impl Inner {
     pub(crate) fn mark(&mut self, request: RequestHandle) -> Cancellation {
         let mark = self.spare.pop().unwrap_or_default();
         match self.endpoint.cause(request) {
-            // Nobody listens to it yet.
-            Some(cause) => drop(mark.raise(cause)),
+            // Nobody listens to it yet, so the lock that is held does no harm.
+            Some(cause) => mark.set(cause),
             None => drop(self.endpoint.watch(request, mark.clone())),
         }
         mark

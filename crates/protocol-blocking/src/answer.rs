@@ -1,9 +1,8 @@
 //! Running a handler on one request: its response, and undoing what it did if it fails.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Instant;
 
-use protocol_async::hooks::{UndoStep, drop_panic, unless_it_panics};
+use protocol_async::hooks::{UndoStep, run_handler, unless_it_panics};
 use protocol_async::{UndoEnd, Undone};
 use protocol_core::Timestamp;
 
@@ -18,7 +17,7 @@ pub(crate) fn answer<H: Handler + ?Sized>(
     responder: &mut dyn Responder,
     cancelled: Option<BeforeStart>,
 ) -> Answer {
-    catch_panic(request, || {
+    let run = || {
         let rule = match cancelled {
             Some(BeforeStart::Delivered) => Some(handler.cancelled_before_start(request)),
             rule => rule,
@@ -27,19 +26,8 @@ pub(crate) fn answer<H: Handler + ?Sized>(
             return Err(Failure::Cancelled);
         }
         undoing(handler, request, responder)
-    })
-}
-
-/// Runs a part of a handler. Its panic is a failure.
-fn catch_panic<T>(
-    request: &Request,
-    part: impl FnOnce() -> Result<T, Failure>,
-) -> Result<T, Failure> {
-    catch_unwind(AssertUnwindSafe(part)).unwrap_or_else(|panic| {
-        let failure = Failure::panicked(&request.method, &*panic);
-        drop_panic(panic);
-        Err(failure)
-    })
+    };
+    run_handler(&request.method, run, Err)
 }
 
 /// Runs a handler on one request, and undoes what it did if it fails.
@@ -51,7 +39,8 @@ fn undoing<H: Handler + ?Sized>(
     if let Some(undoing) = responder.undoing() {
         undoing.limits = handler.undo_limits();
     }
-    let answer = catch_panic(request, || handler.request(request, responder));
+    let run = || handler.request(request, responder);
+    let answer = run_handler(&request.method, run, Err);
     let Some(undoing) = responder.undoing() else { return answer };
     let mut left = undoing.stack.end();
     if answer.is_ok() {
@@ -67,7 +56,8 @@ fn undoing<H: Handler + ?Sized>(
     // The clock of a step is the thread's: its time begins at zero.
     while let Some(UndoStep { step: Undo { step, .. }, number, due }) = left.next(Timestamp::ZERO) {
         let until = Instant::now() + due.since(Timestamp::ZERO);
-        let mut undone = Undone::of(number, catch_panic(request, || step(until)));
+        let done = run_handler(&request.method, || step(until), Err);
+        let mut undone = Undone::of(number, done);
         if undone.is_done() && Instant::now() > until {
             undone.end = UndoEnd::OutOfTime;
         }

@@ -110,20 +110,23 @@ impl Default for AccountLimits {
 /// ends: among those that hold at least half as much as the largest, the one whose peer has not read for
 /// longest. "Longest" is an order of charges, because the account has no clock.
 ///
+/// A host keeps a value with each connection, and gets it back when the grant changes.
+///
 /// ```
 /// use protocol_endpoint::{Account, AccountLimits, Grant};
 ///
 /// let mut account = Account::new(AccountLimits::of(64 << 20));
-/// let (greedy, modest) = (account.open(), account.open());
+/// let (greedy, modest) = (account.open("greedy"), account.open("modest"));
 /// account.charge(modest, 1 << 20);
 /// account.charge(greedy, 63 << 20);
 /// assert_eq!(account.grant(greedy), Grant::Revoked);
 /// assert_eq!(account.grant(modest), Grant::All);
+/// assert_eq!(account.changed().collect::<Vec<_>>(), [(&"greedy", Grant::Revoked)]);
 /// ```
 #[derive(Clone, Debug)]
-pub struct Account {
+pub struct Account<T> {
     limits: AccountLimits,
-    rows: Slab<Row>,
+    rows: Slab<Row<T>>,
     /// The bytes that all connections hold.
     used: usize,
     /// The bytes of those among them whose grant is revoked.
@@ -140,7 +143,9 @@ pub struct Account {
 pub struct Member(usize);
 
 #[derive(Clone, Debug)]
-struct Row {
+struct Row<T> {
+    /// The value of the host's.
+    value: T,
     held: usize,
     /// The number of the last charge by which it held less than before.
     read: u64,
@@ -149,7 +154,7 @@ struct Row {
     is_new: bool,
 }
 
-impl Account {
+impl<T> Account<T> {
     /// Returns an account without a connection.
     #[must_use]
     pub const fn new(limits: AccountLimits) -> Self {
@@ -177,8 +182,8 @@ impl Account {
     }
 
     /// Opens the account of a connection that holds nothing yet.
-    pub fn open(&mut self) -> Member {
-        let row = Row { held: 0, read: self.charges, grant: Grant::All, is_new: false };
+    pub fn open(&mut self, value: T) -> Member {
+        let row = Row { value, held: 0, read: self.charges, grant: Grant::All, is_new: false };
         let member = Member(self.rows.insert(row));
         self.look_again();
         member
@@ -227,11 +232,11 @@ impl Account {
 
     /// Takes the connections whose grant has changed, in the order in which they were opened or took a
     /// place that was left.
-    pub fn changed(&mut self) -> impl Iterator<Item = (Member, Grant)> + '_ {
+    pub fn changed(&mut self) -> impl Iterator<Item = (&T, Grant)> {
         self.has_changed = false;
-        self.rows.iter_mut().filter_map(|(key, row)| {
+        self.rows.iter_mut().filter_map(|(_, row)| {
             let is_new = core::mem::take(&mut row.is_new);
-            is_new.then_some((Member(key), row.grant))
+            is_new.then_some((&row.value, row.grant))
         })
     }
 
@@ -257,7 +262,7 @@ impl Account {
     /// Revokes the grant of one connection, if any is above its share.
     fn revoke(&mut self) -> bool {
         let share = self.share();
-        let is_candidate = |row: &Row| row.grant < Grant::Revoked && row.held > share;
+        let is_candidate = |row: &Row<T>| row.grant < Grant::Revoked && row.held > share;
         let held = self.rows.iter().map(|(_, row)| row).filter(|row| is_candidate(row));
         let Some(largest) = held.map(|row| row.held).max() else { return false };
         let large = self.rows.iter_mut().map(|(_, row)| row);
@@ -270,7 +275,7 @@ impl Account {
     }
 }
 
-impl Row {
+impl<T> Row<T> {
     /// Gives it the grant of this level, if it holds more than the share. Returns whether that is new.
     fn give(&mut self, level: Grant, share: usize) -> bool {
         let grant = if self.held > share { level } else { Grant::All };
@@ -292,16 +297,16 @@ mod tests {
     const MIB: usize = 1 << 20;
 
     /// Returns an account with connections that hold this many bytes, charged in their order.
-    fn account<const N: usize>(held: [usize; N]) -> (Account, [Member; N]) {
+    fn account<const N: usize>(held: [usize; N]) -> (Account<usize>, [Member; N]) {
         let mut account = Account::new(AccountLimits::of(POOL));
-        let members = [(); N].map(|()| account.open());
+        let members = core::array::from_fn(|number| account.open(number));
         for (member, held) in members.iter().zip(held) {
             account.charge(*member, held);
         }
         (account, members)
     }
 
-    fn grants<const N: usize>(account: &Account, members: [Member; N]) -> [Grant; N] {
+    fn grants<const N: usize>(account: &Account<usize>, members: [Member; N]) -> [Grant; N] {
         members.map(|member| account.grant(member))
     }
 
@@ -327,7 +332,7 @@ mod tests {
         let [greedy, modest, ..] = grants(&account, members);
         assert_eq!((greedy, modest), (Grant::NoReading, Grant::All));
         // So many have no share that is more than their floor.
-        let more: Vec<Member> = (0..1_000).map(|_| account.open()).collect();
+        let more: Vec<Member> = (0..1_000).map(|number| account.open(number)).collect();
         account.charge(more[0], 64 << 10);
         account.charge(more[1], (64 << 10) + 1);
         let [least, above] = grants(&account, [more[0], more[1]]);
@@ -381,7 +386,7 @@ mod tests {
             for turn in 0..2_000_usize {
                 let held = turn * 7_919 * 997 % (2 * MIB);
                 if account.charge(members[turn * 31 % 16], held) {
-                    seen.extend(account.changed());
+                    seen.extend(account.changed().map(|(&number, grant)| (number, grant)));
                     assert_eq!(account.changed().next(), None, "each is told once");
                 }
             }

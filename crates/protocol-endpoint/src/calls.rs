@@ -142,18 +142,14 @@ impl<W, M> Endpoint<W, M> {
 
     /// Gives up the outcome of a call, and cancels it if it is in flight.
     pub fn drop_call(&mut self, call: Call, now: Timestamp, effects: &mut Effects<W, M>) {
-        let (waiter, is_in_flight) = self.calls.forget(call);
-        effects.add(waiter.map(Effect::Drop));
-        if is_in_flight {
+        if self.calls.forget(call, effects) {
             self.cancel(call.id, Cause::Dropped, None, now, effects);
         }
     }
 
     /// Gives up the outcome of a call without cancelling it.
     pub fn detach(&mut self, call: Call, now: Timestamp, effects: &mut Effects<W, M>) {
-        let (waiter, is_in_flight) = self.calls.forget(call);
-        effects.add(waiter.map(Effect::Drop));
-        if is_in_flight {
+        if self.calls.forget(call, effects) {
             self.detach_call(call.id, now, effects);
         }
     }

@@ -13,6 +13,7 @@ use alloc::borrow::ToOwned;
 
 use protocol_core::{CallOptions, Refusal, Timestamp};
 
+use crate::effects::Effects;
 use crate::keep_alive::{Beat, KeepAlive, Unanswered};
 use crate::state::{EndReason, Endpoint};
 
@@ -24,12 +25,12 @@ impl<W, M> Endpoint<W, M> {
     }
 
     /// Advances the keep-alive, if it is due.
-    pub(crate) fn beat(&mut self, now: Timestamp) {
+    pub(crate) fn beat(&mut self, now: Timestamp, effects: &mut Effects<W, M>) {
         let Some(mut heart) = self.heart.take_if(|heart| heart.due <= now) else { return };
         let KeepAlive { every, patience, .. } = heart.how;
         (heart.beat, heart.due) = match heart.beat {
             Beat::NotBegun => (Beat::Resting, now + every),
-            Beat::Resting => match self.ask(&heart.how, now) {
+            Beat::Resting => match self.ask(&heart.how, now, effects) {
                 Beat::Resting => (Beat::Resting, now + every),
                 asked => (asked, now + every.min(patience)),
             },
@@ -43,13 +44,13 @@ impl<W, M> Endpoint<W, M> {
     }
 
     /// Asks the peer, if there is a request to ask with. Nobody waits for the outcome.
-    fn ask(&mut self, how: &KeepAlive, now: Timestamp) -> Beat {
+    fn ask(&mut self, how: &KeepAlive, now: Timestamp, effects: &mut Effects<W, M>) -> Beat {
         let Some(method) = how.method(self.dialect()).map(ToOwned::to_owned) else {
             return Beat::Resting;
         };
         match self.make_call(&method, None, CallOptions::default(), now) {
             Ok(call) => {
-                self.calls.forget(call);
+                self.calls.forget(call, effects);
                 Beat::Asked(Some(call.id), now)
             }
             // The core promises a notice of room.

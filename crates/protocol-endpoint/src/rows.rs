@@ -127,17 +127,18 @@ impl<W> Calls<W> {
         Some(outcome)
     }
 
-    /// Gives up the outcome of a call. Returns the waiter that was to have it, and whether the call is in
-    /// flight.
-    pub(crate) fn forget(&mut self, call: Call) -> (Option<W>, bool) {
+    /// Gives up the outcome of a call, and drops the waiter that was to have it. Returns whether the call is
+    /// in flight.
+    pub(crate) fn forget<M>(&mut self, call: Call, effects: &mut Effects<W, M>) -> bool {
         if self.take(call).is_some() {
-            return (None, false);
+            return false;
         }
-        let Some(row) = self.find(call) else { return (None, false) };
-        match mem::replace(&mut row.interest, Interest::Nobody) {
-            Interest::Wake(waiter) | Interest::HandOver(waiter) => (Some(waiter), true),
-            _ => (None, true),
+        let Some(row) = self.find(call) else { return false };
+        let interest = mem::replace(&mut row.interest, Interest::Nobody);
+        if let Interest::Wake(waiter) | Interest::HandOver(waiter) = interest {
+            effects.push(Effect::Drop(waiter));
         }
+        true
     }
 
     /// A row is used again under another number, so a call that is over finds nothing.

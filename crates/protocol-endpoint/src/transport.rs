@@ -292,7 +292,7 @@ impl<W, M> Endpoint<W, M> {
             if self.muted.is_some_and(|until| until <= now) {
                 core.handle_eof(now);
             }
-            self.beat(now);
+            self.beat(now, effects);
             self.alarms.go_off(now, effects);
             self.follow(effects);
         }

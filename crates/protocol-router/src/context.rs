@@ -3,14 +3,13 @@
 use std::borrow::Cow;
 use std::fmt;
 use std::future::Future;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex};
 use std::task::{self, Poll};
 
 use futures_util::task::AtomicWaker;
-use protocol_async::hooks::{RequestSpan, UndoStack, catch_panic};
+use protocol_async::hooks::{RequestSpan, UndoStack, catch_panic, run_handler};
 use protocol_async::{
     Cancellation, Failure, Method, MethodName, Peer, Request, Responder, SentRequest, UndoLimits,
 };
@@ -220,11 +219,7 @@ impl<S, F: Form> Context<S, F> {
         task: &mut task::Context<'_>,
     ) -> Poll<Result<T, Failure>> {
         let poll = || self.asked.span.inside(|| Pin::new(work).poll(task));
-        catch_unwind(AssertUnwindSafe(poll)).unwrap_or_else(|panic| {
-            let failure = Failure::panicked(self.method(), &*panic);
-            catch_panic(|| drop(panic));
-            Poll::Ready(Err(failure))
-        })
+        run_handler(self.method(), poll, |failure| Poll::Ready(Err(failure)))
     }
 
     /// Reports trouble with this request, inside its span.

@@ -1,7 +1,5 @@
 //! A client that has ended its input, and may still be reading.
 
-use std::io;
-use std::ops::ControlFlow;
 use std::task::Poll;
 use std::time::Duration;
 
@@ -26,18 +24,19 @@ impl HalfClose {
         if within.is_zero() { Self::Over } else { Self::Ahead(within) }
     }
 
-    /// Takes the end of the input. Breaks if the relay is not to know of it yet.
-    pub(super) fn begin(
+    /// Takes the end of the input. Returns whether it is kept back, so that the relay is not to know of it
+    /// yet. An end by an error is not.
+    pub(super) fn keeps_back(
         &mut self,
         joint: &mut Joint,
         input: &mut InputBuffer,
-        error: Option<io::Error>,
+        is_error: bool,
         now: Timestamp,
-    ) -> ControlFlow<(), Option<io::Error>> {
-        let Self::Ahead(within) = *self else { return ControlFlow::Continue(error) };
+    ) -> bool {
+        let Self::Ahead(within) = *self else { return false };
         *self = Self::Over;
-        if error.is_some() {
-            return ControlFlow::Continue(error);
+        if is_error {
+            return false;
         }
         let client = joint.relay.connection(Side::Up);
         if client.config().dialect.framing == Framing::Newline && !input.unread().is_empty() {
@@ -48,11 +47,11 @@ impl HalfClose {
         }
         let requests = joint.relay.connection(Side::Up).machine().requests_in_flight();
         if requests == 0 {
-            return ControlFlow::Continue(None);
+            return false;
         }
         joint.tell(Wait::Answers { requests, within });
         *self = Self::Held { until: now + within };
-        ControlFlow::Break(())
+        true
     }
 
     /// Is `Some` while the end is kept back, and ready when the relay is to know of it.
@@ -60,14 +59,14 @@ impl HalfClose {
         &mut self,
         relay: &Relay,
         now: impl FnOnce() -> Timestamp,
-    ) -> Option<Poll<Option<io::Error>>> {
+    ) -> Option<Poll<()>> {
         let Self::Held { until } = *self else { return None };
         let machine = relay.connection(Side::Up).machine();
         if machine.requests_in_flight() > 0 && !machine.is_closed() && now() < until {
             return Some(Poll::Pending);
         }
         *self = Self::Over;
-        Some(Poll::Ready(None))
+        Some(Poll::Ready(()))
     }
 
     /// Returns the time to poll again.

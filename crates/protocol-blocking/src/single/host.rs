@@ -276,7 +276,7 @@ impl<T: Transport> Host<T> {
 
     fn end_operation(&self, token: [u8; 16], end: OperationEnd) {
         if let Some(clean_up) = self.operations.as_ref().and_then(|it| it.end(token, end)) {
-            clean_up.run();
+            clean_up();
         }
     }
 

@@ -1,16 +1,18 @@
 //! The thread that reads.
 
+use std::future::poll_fn;
 use std::io::{self, ErrorKind, Read};
 use std::sync::Arc;
+use std::task::Poll;
 use std::thread;
 use std::time::Duration;
 
-use parking::Parker;
 use protocol_async::hooks;
 use protocol_async::hub::Hub;
 use protocol_core::InputBuffer;
 
 use super::desk::Desk;
+use crate::park::block_on;
 
 /// The right to read, and all that it takes: the thread that has it reads.
 pub(super) struct Reading {
@@ -53,11 +55,10 @@ impl Reading {
         if self.hub.may_read() {
             return;
         }
-        let parker = Parker::new();
-        let waker = parker.unparker().into();
-        while !self.hub.poll_may_read(&waker) && !self.hub.is_closed() {
-            parker.park();
-        }
+        block_on(poll_fn(|cx| {
+            let waits = !self.hub.poll_may_read(cx.waker()) && !self.hub.is_closed();
+            if waits { Poll::Pending } else { Poll::Ready(()) }
+        }));
     }
 
     /// Reads once. The end of the input closes the connection.
