@@ -1,6 +1,7 @@
 //! The messages of a body.
 
 use alloc::borrow::Cow;
+use alloc::format;
 use alloc::string::String;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -201,6 +202,20 @@ pub(crate) fn mirrored(method: &str) -> Option<&'static str> {
         "resources/read" => Some("uri"),
         _ => None,
     }
+}
+
+/// Returns whether a header can have this value as it is.
+pub(crate) fn is_plain(value: &str) -> bool {
+    let is_edged = value.starts_with([' ', '\t']) || value.ends_with([' ', '\t']);
+    !is_edged && value.bytes().all(|byte| matches!(byte, b' '..=b'~'))
+}
+
+/// Encodes the value of a header that could not have it as it is.
+pub(crate) fn encoded(value: &str) -> String {
+    if is_plain(value) && !(value.starts_with("=?base64?") && value.ends_with("?=")) {
+        return value.into();
+    }
+    format!("=?base64?{}?=", STANDARD.encode(value))
 }
 
 /// Decodes a header that may be `=?base64?…?=`.

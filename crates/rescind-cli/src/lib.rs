@@ -16,6 +16,7 @@ pub mod freed;
 mod http;
 mod http_client;
 mod input;
+mod lock;
 mod noise;
 pub mod pages;
 pub mod process;
@@ -37,15 +38,9 @@ mod tls;
 mod trace;
 pub mod view;
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 pub use terminal::note;
-
-/// Locks what is whole at any time, even if somebody has panicked with it.
-fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
-    of.lock().unwrap_or_else(PoisonError::into_inner)
-}
 
 /// Returns the name and the version of this program, as protocols tell them.
 fn own_name() -> serde_json::Value {

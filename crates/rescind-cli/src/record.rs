@@ -10,7 +10,8 @@ use protocol_record::line::Payloads;
 use protocol_record::{Recorded, Recorder, Recording, Settings};
 use serde_json::value::RawValue;
 
-use crate::{lock, note};
+use crate::lock::lock;
+use crate::note;
 
 /// The options of a recording.
 #[derive(Clone, Debug, Args)]

@@ -9,7 +9,7 @@ use protocol_json::{array, member, path, text, value};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::session::encoded;
+use crate::post::encoded;
 
 /// The annotation of an argument that a header repeats, which names the header.
 const ANNOTATION: &str = "x-mcp-header";

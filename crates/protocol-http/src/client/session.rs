@@ -2,19 +2,16 @@
 
 use alloc::borrow::Cow;
 use alloc::collections::BTreeMap;
-use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use protocol_core::{Limits, WireId};
 use protocol_json::{Members, member, path, string, text, value};
 use serde_json::value::RawValue;
 
 use super::mirrors::Mirrors;
 use crate::head::{SCOPE, SCOPE_BYTES, VERSION};
-use crate::post::{SAID_VERSION, mirrored, scope};
+use crate::post::{SAID_VERSION, encoded, is_plain, mirrored, scope};
 use crate::rules::{Rules, VersionHeader};
 
 /// The most requests of the server whose sessions are known at the same time.
@@ -224,22 +221,10 @@ fn plain_scope(params: &RawValue) -> Option<String> {
     scope(params).filter(|it| it.len() <= SCOPE_BYTES && is_plain(it))
 }
 
-/// Returns whether a header can have this value as it is.
-fn is_plain(value: &str) -> bool {
-    let is_edged = value.starts_with([' ', '\t']) || value.ends_with([' ', '\t']);
-    !is_edged && value.bytes().all(|byte| matches!(byte, b' '..=b'~'))
-}
-
-/// Encodes the value of a header that could not have it as it is.
-pub(super) fn encoded(value: &str) -> String {
-    if is_plain(value) && !(value.starts_with("=?base64?") && value.ends_with("?=")) {
-        return value.into();
-    }
-    format!("=?base64?{}?=", STANDARD.encode(value))
-}
-
 #[cfg(test)]
 mod tests {
+    use alloc::format;
+
     use super::*;
     use crate::head::RequestHead;
     use crate::post::Posted;

@@ -7,9 +7,9 @@ use std::time::Duration;
 use clap::Args;
 use serde_json::value::RawValue;
 
-use super::client::TriggerArgs;
 use super::params;
 use super::runtime::Runtime;
+use super::trigger::TriggerArgs;
 use crate::address::Listen;
 use crate::credentials::CredentialArgs;
 use crate::dialect::DialectArgs;

@@ -2,10 +2,8 @@
 //! cancel the call.
 
 use std::ops::ControlFlow;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use clap::Args;
 use protocol_blocking::{
     Answer, Handler, Internal, InvalidParams, Notification, Request, Responder,
 };
@@ -17,46 +15,7 @@ use serde_json::value::{RawValue, to_raw_value};
 use super::attempt::Attempt;
 use super::interrupts::Interrupts;
 use super::report::Report;
-
-/// At which notification of the server the call is cancelled.
-#[derive(Clone, Debug, Args)]
-pub(super) struct TriggerArgs {
-    /// Cancel once so many notifications have come since the call was sent
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
-    cancel_after_notifications: Option<u64>,
-
-    /// Cancel at the first notification since the call was sent that has TEXT in its method or params
-    #[arg(long, value_name = "TEXT")]
-    cancel_on: Option<String>,
-}
-
-/// The same, and how many have come.
-#[derive(Debug)]
-pub(super) struct Trigger {
-    args: TriggerArgs,
-    seen: AtomicU64,
-}
-
-impl TriggerArgs {
-    /// Whether there is any such notification.
-    pub(super) const fn is_set(&self) -> bool {
-        self.cancel_after_notifications.is_some() || self.cancel_on.is_some()
-    }
-}
-
-impl Trigger {
-    pub(super) fn new(args: &TriggerArgs) -> Self {
-        Self { args: args.clone(), seen: AtomicU64::new(0) }
-    }
-
-    /// Whether this notification, which came while the call was in flight, is the one.
-    pub(super) fn is_pulled(&self, method: &str, params: &str) -> bool {
-        let seen = 1 + self.seen.fetch_add(1, Ordering::Relaxed);
-        let text = self.args.cancel_on.as_deref();
-        self.args.cancel_after_notifications.is_some_and(|wanted| seen >= wanted)
-            || text.is_some_and(|text| method.contains(text) || params.contains(text))
-    }
-}
+use super::trigger::Trigger;
 
 /// Answers servers as a client without features does.
 pub(super) struct Client {

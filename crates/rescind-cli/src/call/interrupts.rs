@@ -9,7 +9,7 @@ use protocol_core::Shutdown;
 
 use super::report::Report;
 use crate::ending::{self, Cause};
-use crate::lock;
+use crate::lock::lock;
 use crate::record::Session;
 
 /// The longest time that a server has to respond to the cancel of a first signal. Then the call is given up,

@@ -11,10 +11,10 @@ use protocol_blocking::threaded::Trace;
 use protocol_core::{Cause, Dialect, Violation, WireId};
 
 use super::args::CallArgs;
-use super::attempt::{Called, Ended};
+use super::ended::{Called, Ended};
 use super::told::{Server, Told};
 use crate::exit::{self, Exit};
-use crate::lock;
+use crate::lock::lock;
 use crate::noise::Noises;
 use crate::terminal::{Line, pass_on, print_json, say, show, spin, stop_spinning};
 use crate::trace::Traced;

@@ -7,7 +7,7 @@ use protocol_async::{CallError, RpcError};
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-use super::attempt::Ended;
+use super::ended::Ended;
 
 /// The outcome of a call. Times are whole microseconds.
 #[derive(Debug, Default, Serialize)]

@@ -13,7 +13,7 @@ use tungstenite::handshake::server::{Callback, ErrorResponse, Request, Response}
 
 use super::socket::carry;
 use crate::address::{Address, Place};
-use crate::lock;
+use crate::lock::lock;
 
 /// The longest time that a client may take for its handshake.
 const HANDSHAKE: Duration = Duration::from_secs(10);

@@ -25,7 +25,7 @@ use super::report::{has_failed, log, noise};
 use super::upstream::{Calls, Upstream};
 use crate::ending::{Ending, SHORT_GRACE};
 use crate::http::Service;
-use crate::lock;
+use crate::lock::lock;
 use crate::noise::Noises;
 use crate::record::Session;
 

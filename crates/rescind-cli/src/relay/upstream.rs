@@ -18,7 +18,7 @@ use serde_json::value::{RawValue, to_raw_value};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use super::report::log;
-use crate::lock;
+use crate::lock::lock;
 
 /// The place of the token by which a request asks for progress.
 const TOKEN: [&str; 2] = ["_meta", "progressToken"];

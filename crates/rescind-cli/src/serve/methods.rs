@@ -17,8 +17,9 @@ use super::outcomes::Outcomes;
 use super::turn::Update;
 use super::works::{Progress, Works};
 use crate::dialect::{Family, Spoken};
+use crate::lock::lock;
+use crate::own_name;
 use crate::terminal::{Line, say};
-use crate::{lock, own_name};
 
 /// Methods that take no time, in any protocol. A stop is handled before the next request begins.
 const IMMEDIATE: [&str; 11] = [

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use protocol_blocking::{Answer, Failure, Request};
 use serde_json::Value;
 
-use crate::lock;
+use crate::lock::lock;
 
 /// The number of calls that are remembered.
 const MOST: usize = 1_024;

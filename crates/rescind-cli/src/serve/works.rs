@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use super::mcp::TASK;
 use super::turn::{self, CHUNK_EVERY, CHUNKS, Session, Update};
-use crate::lock;
+use crate::lock::lock;
 
 /// The number of turns that run at the same time, and of tasks that are remembered.
 const WORKS: usize = 64;

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use super::budget::{At, Budgets, Kind};
 use super::spinner::Spinner;
-use crate::lock;
+use crate::lock::lock;
 
 /// Bytes of lines that wait; what does not fit is counted and dropped.
 const WAITING: usize = 1 << 20;

@@ -14,7 +14,7 @@ use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
 use super::rule::{Deed, Fault, Kind};
-use crate::lock;
+use crate::lock::lock;
 
 /// Is told of each fault that strikes: towards whom, the id of the message, and the fault.
 pub(in crate::relay) type Tell = Box<dyn Fn(Side, Option<String>, &str) + Send>;
