@@ -16,7 +16,7 @@ pub fn unless_it_panics<T>(run: impl FnOnce() -> T) -> Option<T> {
     catch_unwind(AssertUnwindSafe(run)).map_err(drop_panic).ok()
 }
 
-/// Runs a part of the handler of this method. A panic is a failure, of which `failed` makes the result.
+/// Runs a part of the handler of this method. If it panics, `failed` makes the result of that failure.
 pub fn run_handler<T>(
     method: &str,
     part: impl FnOnce() -> T,

@@ -209,7 +209,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Stream<R, W> {
             }
             input.consume(used);
             if let over @ Some(_) = joint.till.take_over(self.side) {
-                // What else it has said is as good as never said.
+                // The rest of its input counts as never said.
                 input.consume(input.unread().len());
                 return over;
             }

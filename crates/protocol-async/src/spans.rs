@@ -182,7 +182,7 @@ struct InFlight {
     requests: BTreeMap<RequestHandle, RequestSpan>,
 }
 
-/// A map has at most so much room for each entry.
+/// A map of three or more has at most so much room for each entry. The leaf of a smaller one is in [`SHARED`](crate::options::SHARED).
 const MAP: usize = 4;
 
 impl Spans {
@@ -350,7 +350,7 @@ mod tests {
     #[test]
     fn g08_no_span_of_a_call_takes_more_than_its_row() {
         let mut conn: Connection<()> = Connection::new(Config::client(Dialect::ACP_V1));
-        let calls: Vec<CallId> = (0..897)
+        let calls: Vec<CallId> = (0..1_000)
             .map(|_| conn.call("m", None, (), CallOptions::default(), Timestamp::ZERO).unwrap())
             .collect();
         let heap = Heap::of_thread();

@@ -14,7 +14,7 @@ pub(crate) enum Waiter {
     HandOver(HandOver),
 }
 
-/// A callback for an outcome. The box around it makes one word of two.
+/// A callback for an outcome. Its box is one word, and the callback alone is two.
 pub(crate) struct HandOver(Box<Then>);
 
 type Then = Box<dyn FnOnce(CallOutcome) + Send>;

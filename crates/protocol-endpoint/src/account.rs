@@ -110,7 +110,7 @@ impl Default for AccountLimits {
 /// ends: among those that hold at least half as much as the largest, the one whose peer has not read for
 /// longest. "Longest" is an order of charges, because the account has no clock.
 ///
-/// A host keeps a value with each connection, and gets it back when the grant changes.
+/// A host keeps a value with each connection. [`changed`](Self::changed) shows the value with the new grant.
 ///
 /// ```
 /// use protocol_endpoint::{Account, AccountLimits, Grant};
@@ -144,7 +144,7 @@ pub struct Member(usize);
 
 #[derive(Clone, Debug)]
 struct Row<T> {
-    /// The value of the host's.
+    /// The host's value.
     value: T,
     held: usize,
     /// The number of the last charge by which it held less than before.
@@ -181,7 +181,7 @@ impl<T> Account<T> {
         self.used
     }
 
-    /// Opens the account of a connection that holds nothing yet.
+    /// Opens the account of a connection that holds nothing yet, and keeps the host's value with it.
     pub fn open(&mut self, value: T) -> Member {
         let row = Row { value, held: 0, read: self.charges, grant: Grant::All, is_new: false };
         let member = Member(self.rows.insert(row));
@@ -230,8 +230,8 @@ impl<T> Account<T> {
         self.rows.get(member.0).map_or(Grant::Revoked, |row| row.grant)
     }
 
-    /// Takes the connections whose grant has changed, in the order in which they were opened or took a
-    /// place that was left.
+    /// Takes the values and grants of the connections whose grant has changed. They are in the order in which they were
+    /// opened or took a place that was left.
     pub fn changed(&mut self) -> impl Iterator<Item = (&T, Grant)> {
         self.has_changed = false;
         self.rows.iter_mut().filter_map(|(_, row)| {

@@ -127,8 +127,8 @@ impl<W> Calls<W> {
         Some(outcome)
     }
 
-    /// Gives up the outcome of a call, and drops the waiter that was to have it. Returns whether the call is
-    /// in flight.
+    /// Gives up the outcome of a call. The waiter that was to have it becomes an [`Effect::Drop`]. Returns whether the
+    /// call is in flight.
     pub(crate) fn forget<M>(&mut self, call: Call, effects: &mut Effects<W, M>) -> bool {
         if self.take(call).is_some() {
             return false;

@@ -28,7 +28,7 @@ pub(crate) enum Input {
     Due,
     /// The endpoint sent a message that is not the last one.
     Update,
-    /// The endpoint sent the last response, whose status this is if it is the whole body.
+    /// The endpoint sent the last response. It has this status if it is the whole body.
     Last(u16),
     /// No response comes: the requests were cancelled and get none, or the session is over.
     Ended,

@@ -1,4 +1,4 @@
-//! The credentials of a connection: the secret that is shown, and the certificates that are taken.
+//! Credentials: the secret that a client shows and a listener asks for, and the certificates that a client takes.
 
 use std::fmt::Display;
 use std::path::{Path, PathBuf};

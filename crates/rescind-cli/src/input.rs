@@ -38,7 +38,7 @@ pub(crate) fn standard(most: u64) -> io::Result<String> {
     text_in(of(io::stdin(), most)?)
 }
 
-/// Returns what an error in JSON says beside its place.
+/// Returns the text of an error in JSON, without its place.
 pub(crate) fn reason(error: &serde_json::Error) -> String {
     let place = format!(" at line {} column {}", error.line(), error.column());
     let text = error.to_string();

@@ -1,4 +1,4 @@
-//! The process of a program that `call`, `relay`, `replay` and `conform` start.
+//! The process of a program that `call`, `relay`, `replay` and `conform` start, and words of a command line.
 
 use std::ffi::OsString;
 use std::fmt::Display;
@@ -28,7 +28,7 @@ pub(crate) fn command(words: &[OsString]) -> Option<Command> {
     Some(command)
 }
 
-/// Returns an option and its value as words of a command line, if it has one.
+/// Returns an option and its value as words of a command line. Without a value there are none.
 pub(crate) fn option(name: &str, value: Option<impl Display>) -> impl Iterator<Item = String> {
     value.into_iter().flat_map(|value| [name.to_owned(), value.to_string()])
 }

@@ -76,7 +76,7 @@ const OTHERS: [(&str, &str); 8] = [
     ("auth/", "the library has a bearer token; the rest of OAuth is a program's or a proxy's"),
     ("authorization-", "they are for an authorization server"),
     ("http-custom-header-server-validation", "the library does not know the host's tools"),
-    ("http-invalid-tool-headers", "the host sees every tool that the server lists"),
+    ("http-invalid-tool-headers", "not done: the host sees every tool that the server lists"),
     ("input-required-result-", "the program asks in a result; no request is nested"),
     ("sep-2322-client-request-state", "the program responds in a request; none is nested"),
     ("sep-2640-", "skills are an extension, and their contents the program's"),

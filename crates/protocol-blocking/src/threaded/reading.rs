@@ -117,7 +117,6 @@ mod tests {
     use protocol_core::{Config, Dialect, Timestamp};
 
     use super::*;
-    use crate::park::block_on;
 
     #[test]
     fn g07_a_connection_that_no_thread_reads_any_more_is_closed() {

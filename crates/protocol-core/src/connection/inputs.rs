@@ -468,7 +468,7 @@ impl<O, I: Default> Connection<O, I> {
     }
 }
 
-/// Returns what kind of response a body is, but for the mark of a stop.
+/// Returns the kind of a response. It does not look for the mark of a stop.
 #[inline]
 fn response_kind(body: &ResponseBody<'_>, has_token: bool) -> ResponseKind {
     match body {

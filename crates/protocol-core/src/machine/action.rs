@@ -92,7 +92,7 @@ pub struct Completion<C> {
 pub(crate) struct ResultEffect {
     /// Its role in a handshake, if it has one.
     pub(crate) handshake: Option<Handshake>,
-    /// If it may tell of work, the cause for which the call was given up, or `None` if it was not.
+    /// It is there if the result may tell of work. It holds the cause if the call was given up.
     pub(crate) work: Option<Option<Cause>>,
 }
 

@@ -313,7 +313,9 @@ impl<C> Calls<C> {
         if let Some(mut extras) = extras {
             part = extras.facts.work.take();
             let work = part.as_ref().map(|_| ending.and_then(given_up));
-            effect = Some(ResultEffect { handshake: extras.facts.handshake, work });
+            let handshake = extras.facts.handshake;
+            let is_any = handshake.is_some() || work.is_some();
+            effect = is_any.then_some(ResultEffect { handshake, work });
             if let Some(cancel) = extras.cancel_number {
                 self.by_cancel.remove(&cancel);
                 if let Some(fate) = fate_of_cancel(phase, response.is_some()) {

@@ -232,8 +232,10 @@ impl<C, R: Default> Machine<C, R> {
         let (to_call, to_cancel, settlement) = response.meaning();
         let (key, input) = match self.calls.owner_of(number) {
             Some(NumberOwner::Call(key)) => {
-                if response == ResponseKind::Stopped {
-                    self.confirm_stop(Part::Call(self.calls.row(key).id));
+                let row = self.calls.row(key);
+                // A result to a call that has not left is a stray, and confirms nothing.
+                if response == ResponseKind::Stopped && row.phase != CallPhase::Queued {
+                    self.confirm_stop(Part::Call(row.id));
                 }
                 (key, to_call)
             }

@@ -260,7 +260,7 @@ impl<R: Default> Requests<R> {
     #[inline]
     pub(super) fn child_after(&self, request: RequestHandle, call: CallId) -> Option<CallId> {
         let after = (Bound::Excluded((request, call)), Bound::Unbounded);
-        // Few connections have any.
+        // Few connections have nested calls.
         let next = if self.children.is_empty() { None } else { self.children.range(after).next() };
         next.filter(|next| next.0 == request).map(|next| next.1)
     }

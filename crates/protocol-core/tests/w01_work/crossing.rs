@@ -246,3 +246,18 @@ fn w19_the_stop_of_a_later_turn_stops_the_one_that_was_given_up() {
     respond(&mut pair, request, "{}");
     assert_eq!(stops(&mut pair), Vec::<String>::new(), "that stop came after both prompts");
 }
+
+#[test]
+fn w16_a_result_to_a_turn_that_has_not_left_does_not_say_how_it_ends() {
+    let mut pair = Pair::new(Dialect::ACP_V1);
+    let params = raw(SESSION);
+    let options = CallOptions::default();
+    pair.client.call("session/prompt", Some(&params), "prompt", options, NOW).unwrap();
+    let guessed = br#"{"jsonrpc":"2.0","id":1,"result":{"stopReason":"cancelled"}}"#;
+    let stray = pair.client.receive(guessed, NOW).map(Event::into_owned);
+    assert!(stray.is_some(), "a violation, behind the begin of the turn");
+    let (_, events) = pair.up();
+    let result = raw(r#"{"stopReason":"end_turn"}"#);
+    pair.server.respond(request_in(&events), Response::Result(&result)).unwrap();
+    assert!(words(&pair.down().1).contains(&"ended finished".to_owned()));
+}

@@ -4,8 +4,9 @@ use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
+use core::iter;
 
-use protocol_json::{array, member, path, text, value};
+use protocol_json::{Members, array, member, path, text};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
@@ -14,15 +15,21 @@ use crate::post::encoded;
 /// The annotation of an argument that a header repeats, which names the header.
 const ANNOTATION: &str = "x-mcp-header";
 
-/// The most bytes of all names together. A tool beyond them has no such headers.
-const NAME_BYTES: usize = 64 << 10;
+/// The most bytes of a schema that is read for annotations.
+const SCHEMA_BYTES: usize = 64 << 10;
+
+/// The most arguments of one tool that have headers.
+const MOST_ARGUMENTS: usize = 64;
+
+/// The most bytes that are kept of all tools together. When they are full, all others are forgotten.
+const KEPT_BYTES: usize = 64 << 10;
 
 /// The arguments that headers repeat, as the server has listed them.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Mirrors {
     by_tool: BTreeMap<String, Vec<Mirror>>,
-    /// The bytes of all names in `by_tool`.
-    name_bytes: usize,
+    /// Invariant: the bytes of all that is in `by_tool`.
+    kept: usize,
 }
 
 /// An argument that a header repeats.
@@ -40,7 +47,9 @@ impl Mirrors {
         if self.by_tool.is_empty() && !message.contains(ANNOTATION) {
             return;
         }
-        let tools = value(message).and_then(|json| path(json, &["result", "tools"]));
+        let Some(members) = Members::of(message, &["method", "result"]) else { return };
+        let result = members.raw(1).filter(|_| members.token(0).is_none());
+        let tools = result.and_then(|result| member(result, "tools"));
         // Text that is no array lists nothing.
         let _ = tools.and_then(|tools| array(tools.get(), |tool| self.learn_tool(tool)));
     }
@@ -48,55 +57,60 @@ impl Mirrors {
     fn learn_tool(&mut self, tool: &RawValue) {
         let Some(name) = member(tool, "name").and_then(text) else { return };
         if let Some(before) = self.by_tool.remove(&*name) {
-            self.name_bytes -= name_bytes(&name, &before);
+            self.kept -= size(&name, &before);
         }
         let schema = member(tool, "inputSchema").map(RawValue::get);
-        let schema = schema.filter(|schema| schema.contains(ANNOTATION));
-        let schema = schema.and_then(|schema| serde_json::from_str::<Value>(schema).ok());
+        let is_read = |it: &&str| it.len() <= SCHEMA_BYTES && it.contains(ANNOTATION);
+        let schema = schema.filter(is_read).and_then(|it| serde_json::from_str::<Value>(it).ok());
         let mut found = Vec::new();
         // "Clients MUST reject tool definitions where any x-mcp-header value violates these constraints." The host sees
         // the tool all the same, and the server judges its call.
-        if schema.and_then(|schema| find(&schema, &[], &mut found)).is_none() || found.is_empty() {
+        let is_valid = schema.and_then(|schema| find(&schema, &mut Vec::new(), &mut found));
+        let bytes = size(&name, &found);
+        if is_valid.is_none() || found.is_empty() || bytes > KEPT_BYTES {
             return;
         }
-        let bytes = name_bytes(&name, &found);
-        if self.name_bytes + bytes <= NAME_BYTES {
-            self.name_bytes += bytes;
-            self.by_tool.insert(name.into_owned(), found);
+        if self.kept + bytes > KEPT_BYTES {
+            *self = Self::default();
         }
+        self.kept += bytes;
+        self.by_tool.insert(name.into_owned(), found);
     }
 
     /// Returns the headers of a call of a tool. An argument that is absent or null has none.
     pub(super) fn headers(&self, params: &RawValue) -> Vec<(String, String)> {
         let tool = member(params, "name").and_then(text);
-        let mirrors = tool.and_then(|tool| self.by_tool.get(&*tool)).into_iter().flatten();
-        let header = |mirror: &Mirror| {
-            let argument = path(member(params, "arguments")?, &mirror.path)?;
+        let mirrors = tool.and_then(|tool| self.by_tool.get(&*tool));
+        let called = mirrors.zip(member(params, "arguments")).into_iter();
+        let header = |(mirror, arguments): (&Mirror, _)| {
+            let argument = path(arguments, &mirror.path)?;
             Some((mirror.header.clone(), header_value(argument)?))
         };
-        mirrors.filter_map(header).collect()
+        called.flat_map(|(all, it)| all.iter().zip(iter::repeat(it))).filter_map(header).collect()
     }
 }
 
-/// Finds the annotated properties of a schema and of the schemas within. `None` if an annotation breaks a rule.
-fn find(schema: &Value, path: &[String], found: &mut Vec<Mirror>) -> Option<()> {
+/// Finds the annotated properties of a schema at this path, and of the schemas of its properties. `None` if an annotation
+/// of one breaks a rule, or if there are too many.
+fn find<'s>(schema: &'s Value, at: &mut Vec<&'s str>, found: &mut Vec<Mirror>) -> Option<()> {
     let properties = schema.get("properties").and_then(Value::as_object);
     for (name, property) in properties.into_iter().flatten() {
-        let path = [path, &[name.clone()]].concat();
+        at.push(name);
         if let Some(annotation) = property.get(ANNOTATION) {
             // "MUST match HTTP field-name token syntax", "MUST only be applied to parameters with primitive types
             // (integer, string, boolean)", "MUST be case-insensitively unique".
-            let is_plain =
-                matches!(property.get("type")?.as_str()?, "integer" | "string" | "boolean");
-            let named =
-                annotation.as_str().filter(|it| !it.is_empty() && it.bytes().all(is_token))?;
-            let header = format!("mcp-param-{}", named.to_ascii_lowercase());
-            if !is_plain || found.iter().any(|other| other.header == header) {
+            let kind = property.get("type")?.as_str()?;
+            let named = annotation.as_str().filter(|it| !it.is_empty() && it.bytes().all(is_token));
+            let header = format!("mcp-param-{}", named?.to_ascii_lowercase());
+            let is_plain = matches!(kind, "integer" | "string" | "boolean");
+            let is_new = found.iter().all(|other| other.header != header);
+            if !is_plain || !is_new || found.len() >= MOST_ARGUMENTS {
                 return None;
             }
-            found.push(Mirror { header, path: path.clone() });
+            found.push(Mirror { header, path: at.iter().map(ToString::to_string).collect() });
         }
-        find(property, &path, found)?;
+        find(property, at, found)?;
+        at.pop();
     }
     Some(())
 }
@@ -106,7 +120,7 @@ fn is_token(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
 }
 
-/// Returns an argument as the value of a header, unless it is no text, number or truth value.
+/// Returns a text, a number or a truth value as the value of a header. Another argument has none.
 fn header_value(argument: &RawValue) -> Option<String> {
     match argument.get().as_bytes().first()? {
         b'"' => text(argument).map(|text| encoded(&text)),
@@ -115,13 +129,19 @@ fn header_value(argument: &RawValue) -> Option<String> {
     }
 }
 
-fn name_bytes(tool: &str, mirrors: &[Mirror]) -> usize {
-    let of = |it: &Mirror| it.header.len() + it.path.iter().map(String::len).sum::<usize>();
+/// Returns the bytes of a tool and its mirrors.
+fn size(tool: &str, mirrors: &[Mirror]) -> usize {
+    let text = |it: &String| size_of::<String>() + it.len();
+    let of = |it: &Mirror| {
+        size_of::<Mirror>() + it.header.len() + it.path.iter().map(text).sum::<usize>()
+    };
     tool.len() + mirrors.iter().map(of).sum::<usize>()
 }
 
 #[cfg(test)]
 mod tests {
+    use protocol_json::value;
+
     use super::*;
 
     fn list(tool: &str, properties: &str) -> String {
@@ -167,7 +187,7 @@ mod tests {
         let sent = headers(&mirrors, "a", r#"{"region":"eu"}"#);
         assert_eq!(sent, [("mcp-param-zone".into(), "eu".into())]);
         mirrors.learn(&list("a", r#""region":{"type":"string"}"#));
-        assert_eq!((mirrors.by_tool.len(), mirrors.name_bytes), (0, 0));
+        assert_eq!((mirrors.by_tool.len(), mirrors.kept), (0, 0));
     }
 
     #[test]
@@ -189,13 +209,29 @@ mod tests {
     }
 
     #[test]
-    fn the_names_that_are_kept_have_a_limit() {
+    fn what_is_kept_has_limits_and_begins_anew_beyond_them() {
         let mut mirrors = Mirrors::default();
-        let per_tool = "a".len() + "mcp-param-region".len() + "region".len();
-        for tool in 0..NAME_BYTES {
+        for tool in 0..2_000 {
             mirrors.learn(&list(&format!("{tool:05}"), REGION));
+            assert!(mirrors.kept <= KEPT_BYTES && mirrors.by_tool.len() < 1_000);
+            let sent = headers(&mirrors, &format!("{tool:05}"), r#"{"region":"eu"}"#);
+            assert_eq!(sent.len(), 1, "the latest is kept");
         }
-        assert_eq!(mirrors.by_tool.len(), NAME_BYTES / (per_tool + 4));
-        assert!(mirrors.name_bytes <= NAME_BYTES);
+        let property = |n| format!(r#""p{n}":{{"type":"string","x-mcp-header":"H{n}"}}"#);
+        for (most, is_kept) in [(MOST_ARGUMENTS, true), (MOST_ARGUMENTS + 1, false)] {
+            let mut mirrors = Mirrors::default();
+            mirrors.learn(&list("a", &(0..most).map(property).collect::<Vec<_>>().join(",")));
+            assert_eq!(mirrors.by_tool.len(), usize::from(is_kept), "{most}");
+        }
+        let mut mirrors = Mirrors::default();
+        mirrors.learn(&list("a", &format!(r#""{}":0,{REGION}"#, "x".repeat(SCHEMA_BYTES))));
+        assert!(mirrors.by_tool.is_empty());
+    }
+
+    #[test]
+    fn a_message_that_is_no_response_lists_nothing() {
+        let mut mirrors = Mirrors::default();
+        mirrors.learn(&list("a", REGION).replace(r#""id":1"#, r#""id":1,"method":"m""#));
+        assert!(mirrors.by_tool.is_empty());
     }
 }

@@ -173,7 +173,8 @@ impl ClientSession {
 
     /// Takes a message that came, and returns the session of ACP that a response names. Its stream is to be opened.
     ///
-    /// In MCP 2026-07-28 it may list tools, whose calls repeat some arguments in headers `Mcp-Param-…`.
+    /// A client of MCP 2026-07-28 has to call it, too: the message may list tools, whose calls repeat some arguments in
+    /// headers `Mcp-Param-…`.
     pub fn received(&mut self, message: &[u8]) -> Option<String> {
         let json = core::str::from_utf8(message).ok()?;
         if self.rules.version_header == VersionHeader::OfBody {
@@ -271,6 +272,25 @@ mod tests {
         assert_eq!(session.headers(), [id], "it has no such header");
         session.opened(Some("s\n"), br#"{"id":1,"result":{"protocolVersion":"2025-06-18"}}"#);
         assert_eq!(session.id(), None);
+    }
+
+    #[test]
+    fn arguments_that_the_server_has_annotated_have_headers_in_2026_07_28_alone() {
+        let tools = r#"{"id":1,"result":{"tools":[{"name":"t","inputSchema":{"properties":
+            {"region":{"type":"string","x-mcp-header":"Region"}}}}]}}"#;
+        let call =
+            r#"{"id":2,"method":"tools/call","params":{"name":"t","arguments":{"region":"eu"}}}"#;
+        for (rules, method, has_header) in [
+            (&Rules::MCP_2026_07_28, "tools/call", true),
+            (&Rules::MCP_2026_07_28, "prompts/get", false),
+            (&Rules::MCP_2025_11_25, "tools/call", false),
+        ] {
+            let mut session = ClientSession::with(rules);
+            assert_eq!(session.received(tools.as_bytes()), None);
+            let out = session.post(call.replace("tools/call", method).as_bytes()).unwrap();
+            let header = ("mcp-param-region".into(), "eu".into());
+            assert_eq!(out.headers.contains(&header), has_header, "{method}");
+        }
     }
 
     #[test]

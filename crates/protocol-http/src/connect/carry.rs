@@ -144,7 +144,6 @@ impl Carrier {
     }
 
     fn received(&mut self, name: Name, message: &[u8], session: Option<&str>) {
-        self.session.received(message);
         match &self.awaited {
             Some(Awaited { name: awaited, lane: Lane::First, .. }) if *awaited == name => {
                 if self.session.opened(session, message) {

@@ -205,12 +205,17 @@ impl Driver {
     /// Sends what was held, up to a message that everything else waits for.
     fn send_held(&mut self) {
         while self.opening.is_empty() {
-            let Some(message) = self.held.pop_front() else { break };
+            let Some(mut message) = self.held.pop_front() else { break };
             let out = self.session.post(&message.bytes).filter(|_| self.error.is_none());
             let Some(mut out) = out else {
                 self.wire.untaken(&message.bytes, "the session takes no such message");
                 continue;
             };
+            if let Some(charge) = &mut message.charge {
+                // The headers may repeat all of it, and are copied once.
+                let headers = out.headers.iter().map(|(name, value)| name.len() + value.len());
+                charge.set(message.bytes.len() + 2 * headers.sum::<usize>());
+            }
             match (out.lane, call_of(&out)) {
                 (Lane::First, Some(number)) => {
                     self.opening.push(Name::Call(number));

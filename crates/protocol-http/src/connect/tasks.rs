@@ -24,7 +24,7 @@ impl Tasks {
         Self { wire, running: JoinSet::new(), reports }
     }
 
-    /// Posts a request, or asks for the stream of the session itself, or in ACP of one in it.
+    /// Posts a request, or asks for the stream of the session itself, or in ACP for that of one session.
     pub(super) fn exchange(
         &mut self,
         name: Name,

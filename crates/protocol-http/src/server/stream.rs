@@ -59,7 +59,7 @@ pub struct Body {
     watch: Option<Watch>,
 }
 
-/// The place where the loss of a response is reported. Of one that was ended this means nothing.
+/// The place where the loss of a response is reported. The loss of one that was ended means nothing.
 #[derive(Debug)]
 struct Watch {
     stream: StreamId,

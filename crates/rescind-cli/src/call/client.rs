@@ -96,6 +96,7 @@ mod tests {
     use clap::Parser;
 
     use super::*;
+    use crate::call::trigger::TriggerArgs;
 
     #[derive(Parser)]
     struct Given {

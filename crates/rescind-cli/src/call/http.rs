@@ -25,8 +25,15 @@ pub(super) fn open(
 ) -> Result<Opened, String> {
     let left = deadline.map_or(PATIENCE, |at| at.saturating_duration_since(Instant::now()));
     let runtime = runtime()?;
-    let (target, options) =
-        runtime.block_on(reach(address, &endpoint.config.dialect, trust, secret, left))?;
+    let reached = reach(address, &endpoint.config.dialect, trust, secret, left);
+    let (target, options) = match runtime.block_on(reached) {
+        Ok(reached) => reached,
+        Err(why) => {
+            // A thread of it may still be looking the name up.
+            runtime.shutdown_background();
+            return Err(why);
+        }
+    };
     let entered = runtime.enter();
     let (peer, incoming, driver) = connect(target, endpoint, options);
     drop(entered);

@@ -28,9 +28,11 @@ pub(super) fn of_tool(
     Some((start.clone(), params))
 }
 
-/// Cancels the operation whose token is the answer, when it is due, Ctrl-C comes or a notification that cancels,
-/// and says what became of that. It is cancelled too once the time for everything is over, and then nothing is
-/// waited for. An answer without a token is what it is.
+/// Cancels the operation whose token is the answer, and says what became of that.
+///
+/// It is cancelled when it is due, or earlier by Ctrl-C or by a notification. Once the time for everything is over it is
+/// cancelled too, and nothing is waited for. The answer to the cancel is waited for no longer than the grace. An answer
+/// without a token is what it is.
 pub(super) fn cancel(
     dialect: &Dialect,
     peer: &Peer,

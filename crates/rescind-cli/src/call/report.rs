@@ -12,7 +12,7 @@ use protocol_core::{Cause, Dialect, Violation, WireId};
 
 use super::args::CallArgs;
 use super::ended::{Called, Ended};
-use super::told::{Server, Told};
+use super::told::{ServerEnd, Told};
 use crate::exit::{self, Exit};
 use crate::lock::lock;
 use crate::noise::Noises;
@@ -178,11 +178,13 @@ impl Report {
         };
         let printed = match ended {
             _ if args.json => {
-                let mut told = Told::of(ended, self.begun, &waits_for);
-                told.method = &args.method;
-                told.notifications = self.shared.notifications.load(Ordering::Relaxed);
-                told.server = server.and_then(Server::of);
-                told.exit_code = exit_code;
+                let told = Told {
+                    method: &args.method,
+                    notifications: self.shared.notifications.load(Ordering::Relaxed),
+                    server: server.and_then(ServerEnd::of),
+                    exit_code,
+                    ..Told::of(ended, self.begun, &waits_for)
+                };
                 print_json(&serde_json::to_string(&told).expect("it is JSON"))
             }
             Ended::Called(Called { outcome: Ok(result), .. }) => print_json(result.get()),

@@ -13,35 +13,35 @@ use super::ended::Ended;
 #[derive(Debug, Default, Serialize)]
 pub(super) struct Told<'a> {
     pub(super) method: &'a str,
-    outcome: &'static str,
+    pub(super) outcome: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
-    cause: Option<&'static str>,
+    pub(super) cause: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    result: Option<&'a RawValue>,
+    pub(super) result: Option<&'a RawValue>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    error: Option<Error<'a>>,
+    pub(super) error: Option<Error<'a>>,
     /// More in words, for people.
     #[serde(skip_serializing_if = "Option::is_none")]
-    why: Option<String>,
+    pub(super) why: Option<String>,
     /// From the call to its end.
     #[serde(skip_serializing_if = "Option::is_none")]
-    duration: Option<u64>,
+    pub(super) duration: Option<u64>,
     /// From the call to its cancel.
     #[serde(skip_serializing_if = "Option::is_none")]
-    cancelled: Option<u64>,
+    pub(super) cancelled: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    cancel_to_settle: Option<u64>,
+    pub(super) cancel_to_settle: Option<u64>,
     /// From the start of the program to the end of the call.
-    total: u64,
+    pub(super) total: u64,
     pub(super) notifications: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) server: Option<Server>,
+    pub(super) server: Option<ServerEnd>,
     pub(super) exit_code: u8,
 }
 
 /// A peer's error.
 #[derive(Debug, Serialize)]
-struct Error<'a> {
+pub(super) struct Error<'a> {
     code: i64,
     message: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -51,14 +51,14 @@ struct Error<'a> {
 /// The end of a server that we started.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum Server {
+pub(super) enum ServerEnd {
     Code(i32),
     #[cfg(unix)]
     Signal(i32),
 }
 
 impl<'a> Told<'a> {
-    /// Returns what is known by how a call ended. The rest is for the caller to fill in.
+    /// Returns the facts that follow from how a call ended. Those of its circumstances are empty.
     pub(super) fn of(ended: &'a Ended, begun: Instant, waits_for: &str) -> Self {
         let at = match ended {
             Ended::Called(called) => called.settled,
@@ -112,7 +112,7 @@ fn outcome(error: &CallError) -> (&'static str, Option<&'static str>, Option<Str
     }
 }
 
-impl Server {
+impl ServerEnd {
     pub(super) fn of(status: ExitStatus) -> Option<Self> {
         #[cfg(unix)]
         if let Some(signal) = std::os::unix::process::ExitStatusExt::signal(&status) {

@@ -19,6 +19,7 @@ use tungstenite::protocol::WebSocketConfig;
 use crate::address::Listen;
 use crate::connect::handshake;
 use crate::credentials::CredentialArgs;
+use crate::http::runtime;
 use crate::http_client::{PATIENCE, reach};
 
 /// A server that runs already: where it is, and how it is reached.
@@ -34,7 +35,7 @@ impl Target for Socket {
         let trust = self.credentials.trust();
         let (near, link) = Link::pair()?;
         near.set_nonblocking(true)?;
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let runtime = runtime().map_err(io::Error::other)?;
         let entered = runtime.enter();
         let near = TcpStream::from_std(near)?;
         drop(entered);
@@ -49,8 +50,16 @@ impl Target for Socket {
             Listen::Http(address) => {
                 let dialect = Dialect::MCP_HTTP;
                 let reached = reach(address, &dialect, &trust, secret, PATIENCE);
-                let (target, options) = runtime.block_on(reached).map_err(io::Error::other)?;
-                thread::spawn(move || runtime.block_on(carry_over_http(target, options, near)));
+                match runtime.block_on(reached) {
+                    Ok((target, options)) => thread::spawn(move || {
+                        runtime.block_on(carry_over_http(target, options, near));
+                    }),
+                    Err(why) => {
+                        // A thread of it may still be looking the name up.
+                        runtime.shutdown_background();
+                        return Err(io::Error::other(why));
+                    }
+                };
             }
         }
         Ok(link)

@@ -188,7 +188,7 @@ impl SuiteArgs {
         write(&self.badge, &|| Ok(format!("{}\n", report.to_badge())))
     }
 
-    /// The words that run one check of such a `command` again, with these options.
+    /// The words that run one check of `command` again. `tested` is the subcommand of `conform`, and `options` are its own.
     pub(super) fn again(
         &self,
         tested: &str,

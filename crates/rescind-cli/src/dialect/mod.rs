@@ -170,7 +170,7 @@ impl Spoken {
         }
     }
 
-    /// The same as text.
+    /// Returns [`arguments`](Self::arguments) as text.
     pub(crate) fn words(&self) -> Vec<String> {
         self.arguments().map(|word| word.to_string_lossy().into_owned()).to_vec()
     }

@@ -113,16 +113,16 @@ async fn relay(
     [up, down.unwrap_or_else(|error| Err(error.into()))]
 }
 
-/// Ends the connection to the server, which is waited for until `patience` is over.
+/// Ends the connection to the server and waits for its end. It is abandoned once it `is_late`.
 async fn finish<T>(
     server: &Upstream,
     mut driver: JoinHandle<T>,
-    patience: impl Future<Output = ()>,
+    is_late: impl Future<Output = ()>,
 ) -> Result<T, JoinError> {
     server.end(Shutdown::CancelAll);
     tokio::select! {
         over = &mut driver => over,
-        () = patience => {
+        () = is_late => {
             server.end(Shutdown::Abandon);
             driver.await
         }

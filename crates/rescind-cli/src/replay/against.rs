@@ -245,7 +245,7 @@ enum Heard {
 }
 
 /// Plays a script to the server that is started by a command; nobody waits longer than `patience` for an answer.
-/// Returns counts of the requests of the server's that it did not make when it was recorded, by method.
+/// Returns how often the server made a request that the recording has no answer to, by method.
 pub(super) fn play(
     script: &mut Script,
     command: ChildCommand,
@@ -340,6 +340,7 @@ struct Player {
     is_ended: bool,
     answers: HashMap<String, VecDeque<Vec<u8>>>,
     endings: HashMap<String, Ending>,
+    /// The number of requests that the recording has no answer to, by method.
     unknown: BTreeMap<String, u64>,
 }
 

@@ -45,8 +45,8 @@ pub(super) struct Service<'a> {
     pub(super) tls: Option<Acceptor>,
     pub(super) admission: Admission,
     pub(super) limits: ListenerLimits,
-    /// Whether this machine's own address has the limit of any, or none but that on all connections: one
-    /// neighbour would shut all others out.
+    /// Whether this machine's own address is limited as any other is. If not, only the limit on all connections holds:
+    /// one neighbour would shut all others out.
     pub(super) is_local_limited: bool,
     pub(super) guesses: Guesses,
     /// The time that requests in flight have to be done after `SIGTERM`.

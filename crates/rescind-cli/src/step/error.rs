@@ -27,7 +27,7 @@ pub enum StepError {
 #[derive(Debug)]
 pub struct InputProblem {
     text: String,
-    /// The place of what is no JSON, or a wrong member.
+    /// The column of the error, if the line is no JSON or a member is wrong. The line is always 1 to `serde_json`.
     column: Option<usize>,
 }
 
@@ -62,6 +62,13 @@ impl fmt::Display for InputProblem {
     }
 }
 
-impl Error for StepError {}
+impl Error for StepError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match self {
+            Self::Input { problem, .. } => Some(problem),
+            Self::Read(error) | Self::Write(error) => Some(error),
+        }
+    }
+}
 
 impl Error for InputProblem {}

@@ -59,7 +59,7 @@ pub fn finish() {
     Log::of_this_process().finish();
 }
 
-/// Returns a number of things in words.
+/// Returns a number and the name of its things, such as `2 requests`.
 pub(crate) fn counted(number: u64, thing: &str) -> String {
     let plural = if number == 1 { "" } else { "s" };
     format!("{number} {thing}{plural}")

@@ -57,6 +57,7 @@ pub(crate) struct WorkName {
 /// The end of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, ValueEnum)]
 #[serde(rename_all = "snake_case")]
+#[value(rename_all = "snake_case")]
 pub(crate) enum Outcome {
     /// The response was a result.
     Result,

@@ -68,7 +68,7 @@ pub(crate) fn walk(path: &Path, visitor: &mut impl Visitor) -> Result<(Flaws, Co
     Ok((flaws, pairing.counts))
 }
 
-/// Returns the time of a line that has one; else 0.
+/// Returns the time of a message, of a verdict or of the end. It is 0 for other lines, which nothing shown reaches to.
 pub(crate) fn time(line: &Line<'_>) -> u64 {
     match line {
         Line::Message(message) => message.t,

@@ -1,5 +1,6 @@
 //! Three runs in which nothing is wrong show the facts about a client.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use protocol_core::{Dialect, Envelope};
@@ -21,9 +22,16 @@ impl ClientFacts {
     pub(super) fn find(target: &dyn Target, options: &ClientOptions) -> Result<Self, Unreached> {
         let mut facts = Self::unknown(options).meet(target, options)?;
         let each = [End::Result, End::Error, End::Cancelled];
-        let look = |end: &End| facts.look(*end, target, options);
+        // No other client is waited for once one has failed.
+        let has_failed = AtomicBool::new(false);
+        let look = |end: &End| {
+            let goes_on = !has_failed.load(Ordering::Relaxed);
+            let seen = goes_on.then(|| facts.look(*end, target, options))?;
+            has_failed.fetch_or(seen.is_err(), Ordering::Relaxed);
+            Some((*end, seen))
+        };
         let all_seen = in_order(&each, options.suite.jobs, look, |_| {});
-        for (end, seen) in each.into_iter().zip(all_seen) {
+        for (end, seen) in all_seen.into_iter().flatten() {
             let seen = seen?;
             facts.ends.push((end, seen.ended));
             facts.cancels = facts.cancels.or(seen.cancelled);
