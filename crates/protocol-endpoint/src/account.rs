@@ -230,8 +230,8 @@ impl<T> Account<T> {
         self.rows.get(member.0).map_or(Grant::Revoked, |row| row.grant)
     }
 
-    /// Takes the values and grants of the connections whose grant has changed. They are in the order in which they were
-    /// opened or took a place that was left.
+    /// Takes the values and grants of the connections whose grant has changed. The connections are in the order in which
+    /// they were opened or took a place that was left.
     pub fn changed(&mut self) -> impl Iterator<Item = (&T, Grant)> {
         self.has_changed = false;
         self.rows.iter_mut().filter_map(|(_, row)| {

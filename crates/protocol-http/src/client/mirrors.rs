@@ -1,5 +1,6 @@
 //! The arguments of tools that headers repeat: "Custom Headers from Tool Parameters", MCP 2026-07-28 (SEP-2243).
 
+use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -15,20 +16,20 @@ use crate::post::encoded;
 /// The annotation of an argument that a header repeats, which names the header.
 const ANNOTATION: &str = "x-mcp-header";
 
-/// The most bytes of a schema that is read for annotations.
+/// The most bytes of a schema that is read for annotations. Its tree takes up to a hundred times as many for a moment.
 const SCHEMA_BYTES: usize = 64 << 10;
 
-/// The most arguments of one tool that have headers.
-const MOST_ARGUMENTS: usize = 64;
+/// The most names in all paths of one tool. A call looks up each of them in its arguments.
+const MOST_NAMES: usize = 64;
 
-/// The most bytes that are kept of all tools together. When they are full, all others are forgotten.
+/// The most bytes that are kept of all tools together. A tool that would exceed it makes all others be forgotten.
 const KEPT_BYTES: usize = 64 << 10;
 
 /// The arguments that headers repeat, as the server has listed them.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Mirrors {
-    by_tool: BTreeMap<String, Vec<Mirror>>,
-    /// Invariant: the bytes of all that is in `by_tool`.
+    by_tool: BTreeMap<Box<str>, Box<[Mirror]>>,
+    /// The bytes of all that is in `by_tool`.
     kept: usize,
 }
 
@@ -36,9 +37,9 @@ pub(super) struct Mirrors {
 #[derive(Clone, Debug)]
 struct Mirror {
     /// The name of the header, in lower case.
-    header: String,
+    header: Box<str>,
     /// The names from the arguments down to the value.
-    path: Vec<String>,
+    path: Box<[Box<str>]>,
 }
 
 impl Mirrors {
@@ -74,7 +75,7 @@ impl Mirrors {
             *self = Self::default();
         }
         self.kept += bytes;
-        self.by_tool.insert(name.into_owned(), found);
+        self.by_tool.insert(name.into(), found.into());
     }
 
     /// Returns the headers of a call of a tool. An argument that is absent or null has none.
@@ -84,7 +85,7 @@ impl Mirrors {
         let called = mirrors.zip(member(params, "arguments")).into_iter();
         let header = |(mirror, arguments): (&Mirror, _)| {
             let argument = path(arguments, &mirror.path)?;
-            Some((mirror.header.clone(), header_value(argument)?))
+            Some((mirror.header.to_string(), header_value(argument)?))
         };
         called.flat_map(|(all, it)| all.iter().zip(iter::repeat(it))).filter_map(header).collect()
     }
@@ -103,11 +104,13 @@ fn find<'s>(schema: &'s Value, at: &mut Vec<&'s str>, found: &mut Vec<Mirror>) -
             let named = annotation.as_str().filter(|it| !it.is_empty() && it.bytes().all(is_token));
             let header = format!("mcp-param-{}", named?.to_ascii_lowercase());
             let is_plain = matches!(kind, "integer" | "string" | "boolean");
-            let is_new = found.iter().all(|other| other.header != header);
-            if !is_plain || !is_new || found.len() >= MOST_ARGUMENTS {
+            let is_new = found.iter().all(|other| *other.header != *header);
+            let path = at.iter().map(|&name| name.into()).collect();
+            found.push(Mirror { header: header.into(), path });
+            let names: usize = found.iter().map(|it| it.path.len()).sum();
+            if !is_plain || !is_new || names > MOST_NAMES || size("", found) > KEPT_BYTES {
                 return None;
             }
-            found.push(Mirror { header, path: at.iter().map(ToString::to_string).collect() });
         }
         find(property, at, found)?;
         at.pop();
@@ -131,11 +134,12 @@ fn header_value(argument: &RawValue) -> Option<String> {
 
 /// Returns the bytes of a tool and its mirrors.
 fn size(tool: &str, mirrors: &[Mirror]) -> usize {
-    let text = |it: &String| size_of::<String>() + it.len();
-    let of = |it: &Mirror| {
-        size_of::<Mirror>() + it.header.len() + it.path.iter().map(text).sum::<usize>()
-    };
-    tool.len() + mirrors.iter().map(of).sum::<usize>()
+    let text = |it: &str| size_of::<Box<str>>() + it.len();
+    let path = |it: &Mirror| it.path.iter().map(|name| text(name)).sum::<usize>();
+    let mirror = |it: &Mirror| size_of::<Mirror>() + it.header.len() + path(it);
+    // A node of the map has room for twice what it may hold at least.
+    let entry = 2 * size_of::<(Box<str>, Box<[Mirror]>)>();
+    entry + tool.len() + mirrors.iter().map(mirror).sum::<usize>()
 }
 
 #[cfg(test)]
@@ -218,14 +222,19 @@ mod tests {
             assert_eq!(sent.len(), 1, "the latest is kept");
         }
         let property = |n| format!(r#""p{n}":{{"type":"string","x-mcp-header":"H{n}"}}"#);
-        for (most, is_kept) in [(MOST_ARGUMENTS, true), (MOST_ARGUMENTS + 1, false)] {
+        for (most, is_kept) in [(MOST_NAMES, true), (MOST_NAMES + 1, false)] {
             let mut mirrors = Mirrors::default();
             mirrors.learn(&list("a", &(0..most).map(property).collect::<Vec<_>>().join(",")));
             assert_eq!(mirrors.by_tool.len(), usize::from(is_kept), "{most}");
         }
-        let mut mirrors = Mirrors::default();
-        mirrors.learn(&list("a", &format!(r#""{}":0,{REGION}"#, "x".repeat(SCHEMA_BYTES))));
-        assert!(mirrors.by_tool.is_empty());
+        for (tool, properties) in [
+            ("a", format!(r#""{}":0,{REGION}"#, "x".repeat(SCHEMA_BYTES))),
+            (&*"a".repeat(KEPT_BYTES), REGION.into()),
+        ] {
+            let mut mirrors = Mirrors::default();
+            mirrors.learn(&list(tool, &properties));
+            assert!(mirrors.by_tool.is_empty());
+        }
     }
 
     #[test]

@@ -173,8 +173,8 @@ impl ClientSession {
 
     /// Takes a message that came, and returns the session of ACP that a response names. Its stream is to be opened.
     ///
-    /// A client of MCP 2026-07-28 has to call it, too: the message may list tools, whose calls repeat some arguments in
-    /// headers `Mcp-Param-…`.
+    /// In MCP 2026-07-28 the message may list tools. Their calls repeat some arguments in headers `Mcp-Param-…` only if it
+    /// is given to this.
     pub fn received(&mut self, message: &[u8]) -> Option<String> {
         let json = core::str::from_utf8(message).ok()?;
         if self.rules.version_header == VersionHeader::OfBody {

@@ -52,6 +52,30 @@ async fn messages_that_wait_to_be_posted_are_charged_until_the_server_takes_them
 }
 
 #[tokio::test]
+async fn headers_that_repeat_an_argument_are_charged_too() {
+    let account = Account::new(AccountLimits::of(64 << 20));
+    let script = Script::new().await;
+    let client = client(&script, &account, ClientOptions::default());
+    let list = client.call("tools/list", json!({}));
+    let asked = script.asked().await;
+    let text = json!({ "type": "string", "x-mcp-header": "Text" });
+    let tool = json!({ "name": "t", "inputSchema": { "properties": { "text": text } } });
+    let id = asked.body["id"].clone();
+    asked.json("200 OK", &id, &json!({ "tools": [tool] })).await;
+    list.await.unwrap();
+    let long = json!({ "text": "x".repeat(20 << 10) });
+    let call = client.call("tools/call", json!({ "name": "t", "arguments": long }));
+    let asked = script.asked().await;
+    let used = account.used();
+    assert!(used > 3 * (20 << 10), "{used}: the body, the header and its copy");
+    let id = asked.body["id"].clone();
+    asked.json("200 OK", &id, &json!(1)).await;
+    call.await.unwrap();
+    client.end().await;
+    assert_eq!(account.used(), 0);
+}
+
+#[tokio::test]
 async fn no_more_bytes_wait_to_be_posted_than_the_options_say() {
     let account = Account::new(AccountLimits::of(64 << 20));
     let script = Script::new().await;

@@ -11,7 +11,9 @@ use protocol_json::{path, string, value};
 use rescind_conform::{LOSS, Link, Target};
 use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncWrite, AsyncWriteExt, BufReader};
 use tokio::net::TcpStream;
+use tokio::runtime::Runtime;
 use tokio::sync::mpsc::channel;
+use tokio::time::timeout;
 use tokio_tungstenite::WebSocketStream;
 use tungstenite::Message;
 use tungstenite::protocol::WebSocketConfig;
@@ -39,32 +41,39 @@ impl Target for Socket {
         let entered = runtime.enter();
         let near = TcpStream::from_std(near)?;
         drop(entered);
-        match &self.address {
-            Listen::WebSocket(address) => {
-                let opened = handshake(address, &trust, secret, WebSocketConfig::default());
-                let socket = runtime.block_on(opened);
-                let refused = |error| io::Error::other(format!("{address}: {error}"));
-                let socket = socket.map_err(refused)?;
-                thread::spawn(move || runtime.block_on(carry(socket, near)));
+        let reached = runtime.block_on(async {
+            Ok(match &self.address {
+                Listen::WebSocket(address) => {
+                    let opened = handshake(address, &trust, secret, WebSocketConfig::default());
+                    let opened = timeout(PATIENCE, opened).await;
+                    let opened = opened.unwrap_or_else(|late| Err(late.into()));
+                    let socket = opened.map_err(|error| format!("{address}: {error}"))?;
+                    Box::new(move |on: Runtime| on.block_on(carry(socket, near))) as Carrying
+                }
+                Listen::Http(address) => {
+                    let dialect = Dialect::MCP_HTTP;
+                    let (target, options) =
+                        reach(address, &dialect, &trust, secret, PATIENCE).await?;
+                    Box::new(move |on: Runtime| on.block_on(carry_over_http(target, options, near)))
+                }
+            })
+        });
+        match reached {
+            Ok(carry) => {
+                thread::spawn(move || carry(runtime));
+                Ok(link)
             }
-            Listen::Http(address) => {
-                let dialect = Dialect::MCP_HTTP;
-                let reached = reach(address, &dialect, &trust, secret, PATIENCE);
-                match runtime.block_on(reached) {
-                    Ok((target, options)) => thread::spawn(move || {
-                        runtime.block_on(carry_over_http(target, options, near));
-                    }),
-                    Err(why) => {
-                        // A thread of it may still be looking the name up.
-                        runtime.shutdown_background();
-                        return Err(io::Error::other(why));
-                    }
-                };
+            Err(why) => {
+                // A thread of it may still be looking the name up.
+                runtime.shutdown_background();
+                Err(io::Error::other::<String>(why))
             }
         }
-        Ok(link)
     }
 }
+
+/// The rest of the life of a connection.
+type Carrying = Box<dyn FnOnce(Runtime) + Send>;
 
 /// Carries lines there as messages, and messages here as lines, until each side ends.
 pub(super) async fn carry<S: AsyncRead + AsyncWrite + Unpin>(

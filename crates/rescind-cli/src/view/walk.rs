@@ -68,7 +68,7 @@ pub(crate) fn walk(path: &Path, visitor: &mut impl Visitor) -> Result<(Flaws, Co
     Ok((flaws, pairing.counts))
 }
 
-/// Returns the time of a message, of a verdict or of the end. It is 0 for other lines, which nothing shown reaches to.
+/// Returns the time of a message, of a verdict or of the end. It is 0 for other lines, for nothing that is shown lasts until them.
 pub(crate) fn time(line: &Line<'_>) -> u64 {
     match line {
         Line::Message(message) => message.t,

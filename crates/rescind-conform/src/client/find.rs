@@ -22,7 +22,7 @@ impl ClientFacts {
     pub(super) fn find(target: &dyn Target, options: &ClientOptions) -> Result<Self, Unreached> {
         let mut facts = Self::unknown(options).meet(target, options)?;
         let each = [End::Result, End::Error, End::Cancelled];
-        // No other client is waited for once one has failed.
+        // No other client is started once one has failed.
         let has_failed = AtomicBool::new(false);
         let look = |end: &End| {
             let goes_on = !has_failed.load(Ordering::Relaxed);
