@@ -249,7 +249,7 @@ impl Drop for Following {
         let Some(key) = self.key else { return };
         let mut around = lock(&self.marker.inner.around);
         let listener = around.listeners.remove(key);
-        // What it captured is the host's, and may run anything when it is dropped.
+        // Its captures are the host's, and may run anything when they are dropped.
         drop(around);
         drop(listener);
     }

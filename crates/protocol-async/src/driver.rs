@@ -161,7 +161,7 @@ where
     }
 
     fn wait_for_writer(&self) -> Output {
-        // What is being written may have been given up.
+        // The connection may have been given up during a write.
         if self.hub.is_over() { Output::Over } else { Output::Idle }
     }
 }

@@ -197,7 +197,7 @@ where
         if !self.output.is_empty() {
             let before = self.output.waiting();
             match self.poll_send(cx) {
-                // What is being sent may have been given up.
+                // The connection may have been given up while a message is sent.
                 Poll::Pending if self.hub.is_over() => return Poll::Ready(Output::Over),
                 Poll::Pending => {
                     if self.output.waiting() < before {
@@ -211,7 +211,7 @@ where
                     self.output.clear();
                     self.hub.fail(&error);
                     self.error.keep(Some(error));
-                    // What the peer said before that is still to be read.
+                    // The messages before that are still to be read.
                     return Poll::Ready(Output::Write);
                 }
             }

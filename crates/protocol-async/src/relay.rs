@@ -230,7 +230,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Stream<R, W> {
         let before = self.writer.written();
         let polled = self.writer.poll(cx);
         if self.writer.written() != before {
-            // Whoever reads slowly reads.
+            // The peer reads, however slowly.
             self.until = None;
         }
         let Poll::Ready(written) = polled else {
@@ -243,7 +243,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Stream<R, W> {
             return Poll::Ready(Some(error));
         }
         let output = &mut self.writer.output;
-        // What stays in the outbox can be withdrawn.
+        // A message that stays in the outbox can be withdrawn.
         while output.len() < PIPE_BYTES {
             let is_taken = output.push(|bytes| joint.take_transmit(self.side, bytes));
             if !is_taken {

@@ -318,7 +318,7 @@ impl Shared {
     /// handle.
     #[cold]
     fn show(&self, callbacks: &Mutex<Callbacks>) {
-        // Whoever comes while the last part is shown finds the callbacks taken, so it is looked for again.
+        // A thread that comes while the last part is shown finds the callbacks taken, so this looks again.
         while !self.lock().shown.is_empty() {
             let Ok(mut callbacks) = callbacks.try_lock() else { return };
             self.show_to(&mut callbacks);

@@ -305,7 +305,7 @@ impl Seen {
                 // A string may be a secret, such as the token of an operation.
                 let id = id.as_ref().map(WireId::as_json).filter(|id| !id.starts_with('"'));
                 let (id, rule) = (id.map(clip), violation.as_str());
-                // What a cancel or a deadline was faster than is nobody's fault.
+                // A response that was slower than a cancel or a deadline is nobody's fault.
                 if violation == Violation::LateResponse {
                     tell!(DEBUG, "violation", violation = rule, jsonrpc.request.id = id);
                 } else {

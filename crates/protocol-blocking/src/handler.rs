@@ -84,7 +84,7 @@ pub trait Handler {
     }
 
     /// Says what to do with a request that was cancelled while it waited for its turn.
-    /// Where the dialect has such requests skipped, nobody is asked.
+    /// It is not called if the dialect has such requests skipped.
     fn cancelled_before_start(&self, request: &Request) -> BeforeStart {
         let _ = request;
         BeforeStart::Skipped

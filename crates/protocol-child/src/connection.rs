@@ -39,7 +39,7 @@ where
     let (peer, incoming, driver) = protocol_async::connect(stdout, stdin, timer, options);
     let driver = async move {
         let _owner = owner;
-        // Whoever waits for a call is told why reading ended; for the process it changes nothing.
+        // The calls are told why reading ended. For the process it changes nothing.
         let _ = driver.await;
     };
     (ChildConnection { peer, incoming, process }, driver)

@@ -352,7 +352,7 @@ mod tests {
         account.charge(last, 2 * MIB);
         let expected = [Grant::All, Grant::NoReading, Grant::Revoked, Grant::NoReading];
         assert_eq!(grants(&account, members), expected);
-        // What it held does not make room before it is released, and what is revoked stays so.
+        // Its bytes make no room before they are released, and a revoked grant stays revoked.
         assert_eq!(account.used(), 15 * MIB / 2 - 2);
         account.charge(stuck, 0);
         assert_eq!(account.grant(stuck), Grant::Revoked);

@@ -93,7 +93,7 @@ impl Phase {
             // A client that comes back has the rest of the stream. A newer stream replaces one that is open, for the
             // client knows better than we do whether it is alive.
             (Fresh | Single | Open | Adrift, I::Resumed) => (Open, Step::Attach),
-            // What crosses the end of an exchange changes nothing.
+            // An input that crosses the end of an exchange changes nothing.
             (Over, I::Update | I::Last(_) | I::Ended) => (Over, Step::Nothing),
             // A stream closes before the exchange is over, and only once. What is over is resumed from the store.
             (Adrift | Over, I::Lost(_)) | (Over, I::Resumed) => (self, Step::Impossible),

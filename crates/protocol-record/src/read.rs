@@ -73,7 +73,7 @@ impl<R: BufRead> Reader<R> {
     ///
     /// # Errors
     ///
-    /// What stands in its place. After [`Unread::Line`] reading can go on.
+    /// The text in its place. After [`Unread::Line`] reading can go on.
     pub fn line(&mut self) -> Result<Option<Line<'_>>, Unread> {
         self.fill()?;
         if self.bytes.is_empty() {

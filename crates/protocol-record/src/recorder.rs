@@ -119,7 +119,7 @@ impl Recording {
         let (done, written) = mpsc::channel();
         let shared = recorder.0.clone();
         thread::Builder::new().name("recorder".into()).spawn(move || {
-            // Whoever records may not care how it ended.
+            // The caller may not care how it ended.
             let _ = done.send(writer.run(&shared.queue));
         })?;
         Ok(Self { recorder, written, patience })

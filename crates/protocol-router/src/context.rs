@@ -259,7 +259,7 @@ impl<S, F: Form> Shared<S, F> {
     }
 
     pub(crate) fn spawn(&self, kind: Kind, work: Contained<S, F, Done>) {
-        // Where no task serves any more, the work is dropped.
+        // The work is dropped if no task serves any more.
         let _ = self.spawned.send((kind, work));
         self.server.wake();
     }

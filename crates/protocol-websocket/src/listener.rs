@@ -163,7 +163,7 @@ impl<T: Timer> Listener<T> {
     ///
     /// # Errors
     ///
-    /// What reading or writing failed with.
+    /// The error of a read or a write.
     pub async fn turn_away<S>(&self, mut stream: S, refused: Refused) -> io::Result<()>
     where
         S: AsyncRead + AsyncWrite + Unpin,

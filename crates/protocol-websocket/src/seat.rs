@@ -76,7 +76,7 @@ impl<T: Timer + Unpin> Seat<T> {
     ///
     /// # Errors
     ///
-    /// What ended it, other than the client's going away.
+    /// The reason of its end, if it is not that the client went away.
     pub async fn serve<S, G, C, W>(
         self,
         mut stream: S,
@@ -107,13 +107,13 @@ impl<T: Timer + Unpin> Seat<T> {
         let conversation = conversation(peer.clone(), incoming);
         let conversation = async {
             conversation.await;
-            // Whoever still holds a handle keeps nothing open (G5).
+            // A handle that is still held keeps nothing open (G5).
             peer.shutdown(Shutdown::Drain);
         };
         let served_all = Canceller::new();
         let lingering = async {
             let sent_away = aside.sent_away().marker();
-            // What has happened already is seen first.
+            // An end that has come already is seen first.
             if let Either::Left(_) =
                 select(sent_away.cancelled(), served_all.marker().cancelled()).await
             {

@@ -79,7 +79,7 @@ where
                 continue;
             }
             match due {
-                // What works has no less time than an idle peer: a person may have to be asked.
+                // A peer that works has no less time than an idle one: a person may have to be asked.
                 Due::Idle if self.work.is_in_flight() => self.watch.message(now),
                 Due::Idle => return Poll::Ready(Error::Io(Eviction::Idle.into())),
                 Due::Evict(eviction) => return Poll::Ready(Error::Io(eviction.into())),

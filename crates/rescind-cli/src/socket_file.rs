@@ -103,7 +103,7 @@ fn lock(path: &Path) -> io::Result<File> {
         let is_there = || identity(path).is_ok_and(|there| there == (file.dev(), file.ino()));
         let error = match flock(&lock, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) if is_there() => return Ok(lock),
-            // Whoever had it has removed it meanwhile.
+            // Its owner has removed it meanwhile.
             Ok(()) => Errno::WOULDBLOCK,
             Err(error) => error,
         };

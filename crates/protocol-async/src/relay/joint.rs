@@ -44,7 +44,7 @@ impl Joint {
             None if !was_closed && is_closed(&self.relay) => {
                 self.input(Input::Broken(side, unread), now);
             }
-            // What waits to be told may be of a message that left before.
+            // A report that waits may be of a message that left before.
             None if first.as_ref().is_some_and(is_too_large) => {
                 self.input(Input::TooLarge(side), now);
             }

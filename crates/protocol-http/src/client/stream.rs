@@ -256,7 +256,7 @@ impl ResponseStream {
 
     fn note_id(&mut self) {
         let id = self.decoder.last_event_id();
-        // What no header can have names no event to come back to.
+        // An id that no header can have names no event to come back to.
         if !id.is_empty() && id.len() <= 1_024 && id.bytes().all(|it| matches!(it, b' '..=b'~')) {
             id.clone_into(&mut self.last_event_id);
         }

@@ -168,7 +168,7 @@ impl Shared {
     fn open(&self, rules: &'static Rules) -> Result<Arc<Seat>, Refusal> {
         let permit = self.seats.clone().try_acquire_owned().map_err(|_| Refusal::BUSY)?;
         let id = match rules.has_sessions {
-            // Whoever knows the id may use the session, so nobody may guess it.
+            // The id gives access to the session, so nobody may guess it.
             true => Some(u128::from_be_bytes(outside::entropy().ok_or(Refusal::BUSY)?)),
             false => None,
         };

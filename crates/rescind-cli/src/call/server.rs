@@ -83,7 +83,7 @@ impl Server {
     /// Says goodbye, and waits for the server's end. Gives its status, if we started it.
     pub(super) fn end(self) -> Option<ExitStatus> {
         opening::close(&self.spoken, &self.peer);
-        // What the server has asked us for is over too; then its input is closed.
+        // The server's own requests are over too. Then its input is closed.
         self.peer.shutdown(Shutdown::CancelAll);
         let status = match self.end {
             End::Child(owner) => {
@@ -96,7 +96,7 @@ impl Server {
                 None
             }
         };
-        // What the server said before it answered is shown before the answer.
+        // Output that came before the answer is shown before it.
         let _ = self.serving.join();
         status
     }

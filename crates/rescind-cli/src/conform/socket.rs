@@ -88,7 +88,7 @@ pub(super) async fn carry<S: AsyncRead + AsyncWrite + Unpin>(
             if to_them.feed(Message::text(line)).await.is_err() {
                 return;
             }
-            // What is written at once leaves at once.
+            // Lines that came together leave together.
             if lines.get_ref().buffer().is_empty() && to_them.flush().await.is_err() {
                 return;
             }
@@ -126,7 +126,7 @@ async fn carry_over_http(target: connect::Target, options: ClientOptions, near: 
             }
         }
     };
-    // Whoever reads no more ends the lines, too.
+    // A reader that has gone ends the lines, too.
     let receive = async |message: Vec<u8>| drop(write.write_all(&line(&message)).await);
     let carried = connect::carry(target, options, inputs, receive);
     // The session ends after the lines, and the lines need not end with it.

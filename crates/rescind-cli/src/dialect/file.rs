@@ -165,7 +165,7 @@ impl TryFrom<Members> for Described {
     fn try_from(members: Members) -> Result<Self, &'static str> {
         let mut dialect = members.base.0.clone();
         members.change(&mut dialect);
-        // What the file says holds in each revision of the base.
+        // The rules of the file hold in each revision of the base.
         if !dialect.revisions.is_empty() {
             let revisions = dialect.revisions.to_mut();
             revisions.iter_mut().for_each(|(_, revision)| members.change(revision));

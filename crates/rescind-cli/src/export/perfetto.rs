@@ -158,7 +158,7 @@ impl Visitor for Perfetto<'_> {
         if let Some(t) = row.cancelled {
             self.event(row, event::INSTANT, t, &named("cancel"))?;
         }
-        // What has no end is drawn until the trace has one.
+        // A bar without an end is drawn to the end of the trace.
         if let Some(t) = row.over() {
             self.event(row, event::END, t, &Message::default())?;
         }

@@ -156,7 +156,7 @@ impl Handler for Demo {
     fn failed(&self, _: &Request, _: &Internal) {}
 
     fn cancelled_before_start(&self, _: &Request) -> BeforeStart {
-        // What takes time looks at its marker first.
+        // A method that takes time looks at its marker first.
         BeforeStart::Delivered
     }
 }

@@ -28,7 +28,7 @@ pub(super) fn operations(dialect: &Dialect) -> SharedOperations {
     })
 }
 
-/// What a connection is made from.
+/// The parts of a connection.
 pub(super) fn options(options: impl Into<Options>, operations: &SharedOperations) -> Options {
     let mut options = options.into();
     if options.config.dialect.has_operations() {

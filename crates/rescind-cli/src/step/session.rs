@@ -58,7 +58,7 @@ impl Session {
     ///
     /// # Errors
     ///
-    /// What is wrong with the line; nothing happened then.
+    /// The problem with the line. Nothing happened then.
     pub fn take(&mut self, line: &[u8], out: &mut Vec<u8>) -> Result<(), InputProblem> {
         let Some(Input { at, command }) = Input::parse(line)? else { return Ok(()) };
         if let Some(at) = at {

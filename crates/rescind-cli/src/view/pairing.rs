@@ -284,7 +284,7 @@ impl Pairing {
     fn answer(&mut self, t: u64, hop: &Rc<str>, dir: Direction, part: &Part<'_>) -> Option<u64> {
         let number = self.find(hop, dir, &wire(part.id.as_ref())?)?;
         let row = self.rows.get_mut(&number)?;
-        // What is late or a duplicate is for the verdict to say.
+        // The verdict says whether it is late or a duplicate.
         if row.end.is_none() {
             row.end = Some(t);
             row.code = part.code;

@@ -98,7 +98,7 @@ fn table(live: &Live, frame: &mut Frame<'_>, area: Rect) {
 fn cells(live: &Live, row: &Row) -> Cells<'static> {
     let arrow = if row.dir == Direction::Sent { "-->" } else { "<--" };
     let (outcome, style) = outcome(live, row);
-    // What is in flight grows.
+    // The bars of requests in flight grow.
     let until = row.end.or((row.outcome == Outcome::Unanswered).then_some(live.now));
     let since = |t: u64| until.map_or("-".into(), |until| milliseconds(until.saturating_sub(t)));
     Cells::new([

@@ -78,7 +78,7 @@ fn run(
     let of_terminal = |error: io::Error| format!("the terminal: {error}");
     while !live.is_over && !signals.has_come() {
         let mut pace = Pace::CaughtUp;
-        // What is not read while it is paused stays in the file.
+        // Lines that are not read during a pause stay in the file.
         if !live.is_paused {
             let until = Instant::now() + PIECE;
             pace = follower.read(until, |line| live.take(&Input::Line(line)))?;
