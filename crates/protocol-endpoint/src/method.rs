@@ -8,7 +8,7 @@ use alloc::string::String;
 use compact_str::CompactString;
 
 /// The name of a method: a string that needs no allocation up to 24 bytes.
-#[derive(Clone, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct MethodName(CompactString);
 
 impl MethodName {
@@ -27,7 +27,7 @@ impl Deref for MethodName {
     }
 }
 
-/// Allows look-ups by a string, since a name is hashed as one.
+/// Allows look-ups by a string, since a name is hashed and ordered as one.
 impl Borrow<str> for MethodName {
     fn borrow(&self) -> &str {
         &self.0

@@ -1,6 +1,6 @@
 //! A router, and what both of its forms have.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
@@ -47,8 +47,8 @@ impl<S, F: Form> RouterOf<S, F> {
     pub fn with_state(state: S) -> Self {
         let routes = Routes {
             state: Arc::new(state),
-            requests: HashMap::new(),
-            notifications: HashMap::new(),
+            requests: BTreeMap::new(),
+            notifications: BTreeMap::new(),
             layers: Vec::new(),
             observers: Vec::new(),
             fallback: None,

@@ -1,6 +1,6 @@
 //! The routes of a router, and the layers around all requests.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::fmt;
 use std::future::Future;
 use std::sync::Arc;
@@ -17,8 +17,8 @@ use crate::trouble::{OnTrouble, Trouble};
 /// Everything that a router was built from.
 pub(crate) struct Routes<S, F: Form> {
     pub(crate) state: Arc<S>,
-    pub(crate) requests: HashMap<MethodName, F::Handler<Context<S, F>, Answer>>,
-    pub(crate) notifications: HashMap<MethodName, F::Handler<Context<S, F>, Done>>,
+    pub(crate) requests: BTreeMap<MethodName, F::Handler<Context<S, F>, Answer>>,
+    pub(crate) notifications: BTreeMap<MethodName, F::Handler<Context<S, F>, Done>>,
     /// The outermost first.
     pub(crate) layers: Vec<Layer<S, F>>,
     pub(crate) observers: Vec<Arc<Observer>>,
