@@ -112,7 +112,8 @@ impl Links {
 
     /// Ends the connection that is shared, and lets hyper write what it was given.
     pub(super) async fn end(&self) {
-        let Slot::Http2(shared) = mem::take(&mut self.slot.lock().await.0) else { return };
+        let Self { slot, .. } = self;
+        let Slot::Http2(shared) = mem::take(&mut slot.lock().await.0) else { return };
         let Some(Shared { sender, mut connection, .. }) = Arc::into_inner(shared) else { return };
         drop(sender);
         connection.join_next().await;
