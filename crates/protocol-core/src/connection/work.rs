@@ -134,8 +134,8 @@ impl<O, I: Default> Connection<O, I> {
         }
     }
 
-    /// Takes what the result of a call reports about work. The work of a call that was given up
-    /// is stopped for the same cause. Such a stop needs no room.
+    /// Takes what the result of a call reports about work. The work of a call that was given up is stopped for the same
+    /// cause. Such a stop needs no room.
     #[cold]
     pub(super) fn work_in_response(&mut self, call: CallId, result: &RawValue, why: Option<Cause>) {
         self.work_in_result(result, false, Some(call));

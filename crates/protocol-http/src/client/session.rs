@@ -83,20 +83,14 @@ impl Default for ClientSession {
 impl ClientSession {
     /// Creates the session of a client of MCP that has sent nothing.
     #[must_use]
-    pub fn new() -> Self {
+    pub const fn new() -> Self {
         Self::with(&Rules::MCP_2026_07_28)
     }
 
     /// Creates the session of a client that begins with these rules.
     #[must_use]
-    pub fn with(rules: &'static Rules) -> Self {
-        Self {
-            rules,
-            id: None,
-            is_open: false,
-            asked: BTreeMap::new(),
-            mirrors: Mirrors::default(),
-        }
+    pub const fn with(rules: &'static Rules) -> Self {
+        Self { rules, id: None, is_open: false, asked: BTreeMap::new(), mirrors: Mirrors::new() }
     }
 
     /// Returns the rules that hold now.

@@ -41,9 +41,8 @@ pub enum Carried {
 ///
 /// Inputs are posted side by side, each once the one before has left. If the server responds with streams in a session, the
 /// next input waits for their head instead. A notification gives the head of the request before it 50 ms. A notification or a
-/// response is taken first, and the session opened. A message that the revision
-/// has no place for is not posted, and there are no `Mcp-Param-` headers. The session ends with the inputs, and `carry` ends
-/// with it.
+/// response is taken first, and the session opened. A message that the revision has no place for is not posted, and there are
+/// no `Mcp-Param-` headers. The session ends with the inputs, and `carry` ends with it.
 pub async fn carry(
     target: Target,
     options: ClientOptions,
