@@ -14,7 +14,7 @@ FILE = pathlib.Path(__file__).with_name("budget.toml")
 HEAD = FILE.read_text().split("\n[", 1)[0]
 # A rise of more than this fails. The core is one thread of plain code, which varies less.
 RISE, RISE_OF_CORE = 0.03, 0.02
-# The dearest row of a group costs at most so many times as much as the cheapest.
+# The dearest row of a group costs at most so many times as much as the cheapest, unless the rows say `apart`.
 APART = 1.5
 # The difference of two sizes is what the steps in between cost.
 FEW, MORE = 320, 1280
@@ -107,14 +107,16 @@ def weighed(name, new, most):
 
 def grown(entries, found):
     """The groups whose rows are too far apart: what costs more where there is more of something."""
-    groups = {}
+    groups, most = {}, {}
     for name, entry in entries.items():
         if "group" in entry:
             groups.setdefault(entry["group"], []).append(found[name]["instructions"])
+            most[entry["group"]] = entry.get("apart", APART)
     times = {group: max(costs) / min(costs) for group, costs in groups.items()}
     for group, apart in times.items():
-        print(f"{'dearest by cheapest: ' + group:66}{apart:12.2f}{APART:10}{'  OVER' if apart > APART else ''}")
-    return [f"{group} costs {apart:.1f} times as much with many" for group, apart in times.items() if apart > APART]
+        print(f"{'dearest by cheapest: ' + group:66}{apart:12.2f}{most[group]:10}{'  OVER' if apart > most[group] else ''}")
+    over = {group: apart for group, apart in times.items() if apart > most[group]}
+    return [f"{group} costs {apart:.2f} times as much with many" for group, apart in over.items()]
 
 
 def exceeds(value, budget, rise):
@@ -124,9 +126,9 @@ def exceeds(value, budget, rise):
 
 def written(name, entry):
     lines = [f'\n["{name}"]', f'command = "{entry["command"]}"']
-    for key in ("within", "group"):
+    for key in ("within", "group", "apart"):
         if key in entry:
-            lines.append(f'{key} = "{entry[key]}"')
+            lines.append(f"{key} = {json.dumps(entry[key])}")
     if "bytes" in entry:
         most = ", ".join(f"{end} = {most}" for end, most in entry["bytes"].items())
         lines.append(f"bytes = {{ {most} }}")

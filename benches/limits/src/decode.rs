@@ -7,6 +7,7 @@ use bench_harness::{Size, clock, heap, report};
 use protocol_core::{Config, Connection, Dialect, Event, RequestHandle, Response, Timestamp};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
+use serde_json::json;
 use serde_json::value::{RawValue, to_raw_value};
 
 const NOW: Timestamp = Timestamp::ZERO;
@@ -18,15 +19,31 @@ const BATCH: usize = 64;
 enum Kind {
     Request,
     Notification,
+    /// An update of a turn that does not go on.
+    Update,
+    /// The same beside its turn.
+    UpdateInTurn,
     Response,
     Error,
     Cancel,
 }
 
+impl Kind {
+    /// In version 2 of ACP, an update may end a turn.
+    const fn dialect(self) -> Dialect {
+        match self {
+            Self::Update | Self::UpdateInTurn => Dialect::ACP_V2,
+            _ => Dialect::ACP_V1,
+        }
+    }
+}
+
 /// The messages that are read, by their names in metrics.
-const MESSAGES: [(&str, Kind, Size); 9] = [
+const MESSAGES: [(&str, Kind, Size); 11] = [
     ("request", Kind::Request, Size::Small),
     ("notification", Kind::Notification, Size::Small),
+    ("update", Kind::Update, Size::Small),
+    ("update_in_turn", Kind::UpdateInTurn, Size::Small),
     ("response", Kind::Response, Size::Small),
     ("error", Kind::Error, Size::Small),
     ("cancel", Kind::Cancel, Size::Small),
@@ -35,6 +52,11 @@ const MESSAGES: [(&str, Kind, Size); 9] = [
     ("request_1m", Kind::Request, Size::Text1M),
     ("response_1m", Kind::Response, Size::Text1M),
 ];
+
+const UPDATE: &str = concat!(
+    r#"{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"session-1","#,
+    r#""update":{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"and "}}}}"#
+);
 
 /// A connection, and the messages that come next.
 struct Reader {
@@ -50,15 +72,24 @@ struct Reader {
 
 impl Reader {
     fn new(kind: Kind, size: Size) -> Self {
-        Self {
+        let mut reader = Self {
             kind,
-            core: Connection::new(Config::client(Dialect::ACP_V1)),
+            core: Connection::new(Config::client(kind.dialect())),
             payload: to_raw_value(&size.payload()).expect("a payload"),
             last: 0,
             batch: Vec::new(),
             requests: Vec::with_capacity(BATCH),
             output: Vec::new(),
+        };
+        if kind == Kind::UpdateInTurn {
+            // It lasts until the agent is idle.
+            let session = to_raw_value(&json!({ "sessionId": "session-1" })).expect("JSON");
+            let core = &mut reader.core;
+            let prompt = core.call("session/prompt", Some(&session), (), Default::default(), NOW);
+            prompt.expect("there is room");
+            reader.write();
         }
+        reader
     }
 
     fn message(&self, kind: Kind, id: usize) -> Vec<u8> {
@@ -70,6 +101,7 @@ impl Reader {
             Kind::Notification => {
                 format!(r#"{{"jsonrpc":"2.0","method":"bench/note","params":{payload}}}"#)
             }
+            Kind::Update | Kind::UpdateInTurn => UPDATE.to_owned(),
             Kind::Response => format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{payload}}}"#),
             Kind::Error => format!(
                 r#"{{"jsonrpc":"2.0","id":{id},"error":{{"code":-32800,"message":"Request cancelled"}}}}"#
@@ -96,7 +128,7 @@ impl Reader {
                     let event = self.core.receive(&request, NOW);
                     keep(&mut self.requests, &event.expect("it is a good request"));
                 }
-                Kind::Request | Kind::Notification => {}
+                _ => {}
             }
         }
         self.last += count;

@@ -44,7 +44,7 @@ mod text;
 mod write;
 mod writer;
 
-pub use lookup::{each_text, elements, member, path, text};
+pub use lookup::{each_text, elements, may_say, member, path, text};
 pub use members::{Members, Names};
 pub use string::{string, unescaped};
 pub use text::{array, broken_at, value};

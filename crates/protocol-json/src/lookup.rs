@@ -3,6 +3,7 @@
 use alloc::borrow::Cow;
 use alloc::vec::Vec;
 
+use memchr::memchr_iter;
 use serde_json::value::RawValue;
 
 use crate::members::Members;
@@ -47,6 +48,28 @@ pub fn path<'m>(value: &'m RawValue, names: &[impl AsRef<str>]) -> Option<&'m Ra
 #[must_use]
 pub fn text(value: &RawValue) -> Option<Cow<'_, str>> {
     string(value.get())
+}
+
+/// Returns whether a string in this value may be equal to one of `texts`. It compares bytes, and reads no JSON, so it
+/// takes little time.
+///
+/// ```
+/// let value = protocol_json::value(r#"{"state": "running"}"#).ok_or("it is JSON")?;
+/// assert!(protocol_json::may_say(value, &["idle", "running"]));
+/// assert!(!protocol_json::may_say(value, &["idle"]));
+/// # Ok::<(), &str>(())
+/// ```
+#[must_use]
+pub fn may_say(value: &RawValue, texts: &[impl AsRef<str>]) -> bool {
+    let json = value.get().as_bytes();
+    let holds = |text: &[u8]| {
+        let starts = |first| memchr_iter(first, json).any(|at| json[at..].starts_with(text));
+        text.first().is_none_or(|first| starts(*first))
+    };
+    // Letters and digits have one escape. Other bytes may have a short one.
+    let is_other = |byte: &u8| !byte.is_ascii_alphanumeric();
+    let may_hold = |text: &[u8]| holds(text) || text.iter().any(is_other);
+    texts.iter().any(|text| may_hold(text.as_ref().as_bytes())) || holds(br"\u")
 }
 
 /// Calls `take` with the text that a value is, or with each text of the array that it is. Elements that are no strings

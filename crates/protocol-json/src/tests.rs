@@ -357,6 +357,22 @@ fn escaped(text: &str) -> String {
 }
 
 #[test]
+fn w01_a_state_is_seen_however_it_is_escaped() {
+    for text in ["idle", "a/b", "a\"b", "tab\t", "f\u{e9}e", "8"] {
+        let long: String = text.encode_utf16().map(|unit| format!("\\u{unit:04x}")).collect();
+        let one = text.replacen(|_| true, &long[..6], 1);
+        let usual = serde_json::to_string(text).unwrap();
+        for json in [&*usual, &*usual.replace('/', "\\/"), &format!("\"{long}\"")] {
+            assert!(may_say(raw(json), &["other", text]), "{json} says {text}");
+        }
+        if text.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
+            assert!(may_say(raw(&format!("\"{one}\"")), &[text]));
+            assert!(!may_say(raw(r#"{"ide": "i\n\"dl\"e\/"}"#), &[text]));
+        }
+    }
+}
+
+#[test]
 fn strings_are_escaped_as_json_asks() {
     for text in ["", "a\"b\\c", "\u{0}\n\u{1f}\u{e9}\u{2028}", "\u{7f}, and a backslash \\"] {
         assert_eq!(serde_json::from_str::<String>(&escaped(text)).unwrap(), text);

@@ -157,10 +157,8 @@ impl Dialect {
         names_up_to: usize,
     ) -> Option<WorkPart> {
         let speaks = |rule: &WorkRule| rule.signs.iter().any(|sign| sign.is_of(carrier, method));
-        if !self.work.iter().any(speaks) {
-            return None;
-        }
-        self.news_in(carrier, method, value?, names_up_to)
+        let value = value.filter(|_| self.work.iter().any(speaks))?;
+        self.news_in(carrier, method, value, names_up_to)
     }
 
     #[cold]

@@ -1,6 +1,6 @@
 //! Work as data: what goes on under a name of its own, and the messages that speak of it.
 
-use protocol_json::{Member, Value, path, text};
+use protocol_json::{Member, Value, may_say, path, text};
 use serde_json::value::RawValue;
 
 use super::data::{List, Text};
@@ -102,10 +102,12 @@ impl Sign {
     /// Returns the token that names the work, if these params or this result have the state.
     pub(super) fn name_in<'v>(&self, value: &'v RawValue) -> Option<&'v str> {
         let has_state = self.state.as_ref().is_none_or(|(names, states)| {
-            path(value, names).is_some_and(|state| match &**states {
-                [] => state.get() != "null",
-                states => text(state).is_some_and(|it| states.contains(&it)),
-            })
+            // Most updates have none of the texts, and are not read again.
+            (states.is_empty() || may_say(value, states))
+                && path(value, names).is_some_and(|state| match &**states {
+                    [] => state.get() != "null",
+                    states => text(state).is_some_and(|it| states.contains(&it)),
+                })
         });
         match &*self.name {
             _ if !has_state => None,

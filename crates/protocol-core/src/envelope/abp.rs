@@ -50,7 +50,7 @@ pub(super) fn read<'m>(envelope: &'m str, limits: &Limits) -> Option<Message<'m>
     let too_deep = (members.depth > limits.depth).then_some(Problem::TooDeep);
     let problem = repeated(&members).or(too_deep);
     let ([kind, id, payload], longest) = (members.values(), limits.id_bytes);
-    let Some(method) = kind.and_then(text).filter(|kind| kind.len() <= longest) else {
+    let Some(method) = kind.and(members.string(0)).filter(|kind| kind.len() <= longest) else {
         return Some(Message::InvalidNotification { problem: Problem::Type });
     };
     if method.ends_with(RESULT) {
@@ -82,7 +82,7 @@ fn read_call<'m>(message: Request<'m>, problem: Option<Problem>) -> Message<'m> 
     let (id, kind) = (chosen.map_or(message.id, RawValue::get), RequestKind::Ordinary);
     let (params, options) = (kind.params(params), options.filter(not_null));
     let problem = problem.or(repeated(&call)).or(repeated(&choice)).or(params.err());
-    let capability = capability.and_then(text).filter(|capability| kind_of(capability) == kind);
+    let capability = capability.and(call.string(0)).filter(|it| kind_of(it) == kind);
     let problem = problem.or(capability.is_none().then_some(Problem::Capability));
     let (method, params) = (capability.unwrap_or_default(), params.unwrap_or_default());
     Message::request(Request { id, kind, method, params, options, ..message }, problem)
