@@ -9,8 +9,8 @@
 //!   has a [`HopRecorder`].
 //! - A [`Reader`] gives the lines back, one at a time.
 //!
-//! What may hold secrets (params, results, errors, tokens of operations) is left out unless
-//! [`Settings::payloads`] asks for it; tokens are left out even then. The schema is in [`Line`].
+//! Params, results, errors and tokens of operations may hold secrets. They are left out unless
+//! [`Settings::payloads`] asks for them; tokens are left out even then. The schema is in [`Line`].
 //!
 //! ```no_run
 //! use protocol_core::{Config, Dialect};

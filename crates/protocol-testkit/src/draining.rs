@@ -48,7 +48,7 @@ pub fn judge_draining(
         }
         let is_shutdown = matches!(operation, Operation::Shutdown { .. });
         if is_shutdown {
-            // What is abandoned unsent is lost, with or without a withdrawal.
+            // Messages that are abandoned unsent are lost, with or without a withdrawal.
             hosts.iter_mut().try_for_each(Host::drain)?;
         }
         if is_legal(&hosts, operation) {

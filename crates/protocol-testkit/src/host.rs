@@ -73,7 +73,7 @@ impl Host {
     /// Whether something waits to leave.
     #[must_use]
     pub fn has_transmit(&self) -> bool {
-        // Where room is wanted that only kept-back answers take up, those leave.
+        // Responses that are kept back leave if room is wanted that only they take up.
         self.model.waiting() > 0 || self.awaits_room && self.model.keeps_answers_back()
     }
 
@@ -262,7 +262,7 @@ impl Host {
         let message = transmit.map(|transmit| transmit.message(framed));
         let sent = transmit.zip(message).map(|(it, message)| Sent::of(it.kind, message, dialect));
         if let Some(Some(Sent::Answers(answers))) = &sent {
-            // How much room answers take is not known to the model.
+            // The model does not know the room that responses take.
             let is_early = self.model.next_to_leave() != sent.as_ref().and_then(Option::as_ref);
             if is_early && self.is_tight() && self.model.has_left_early(answers) {
                 return Ok(());

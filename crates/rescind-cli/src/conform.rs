@@ -46,7 +46,7 @@ enum What {
     /// Be the server that a tested client or relay starts
     #[command(hide = true)]
     Bridge {
-        /// Which test it belongs to
+        /// The address of its test
         address: String,
     },
 }
@@ -71,9 +71,9 @@ fn print_checks(of: Option<Tested>) -> Result<ExitCode, Exit> {
 
 /// Test a server: start COMMAND anew for each check, and say what holds
 ///
-/// What takes a server its time is found out where that can be: among the tools of an MCP server, with a
-/// generated document for a language server. Where it can't, name it by --slow; in its params "$MS" and "$S"
-/// stand for how many milliseconds or seconds it is to take.
+/// Slow work is found among the tools of an MCP server, and by a generated document for a language server.
+/// For other servers, name it by --slow. In its params "$MS" and "$S" stand for the milliseconds or seconds
+/// that it is to take.
 ///
 /// Exit codes: 0 everything holds, 1 something does not, 2 usage, 3 ended by a signal, or its caller is gone, 6 no
 /// session could be opened, 7 standard output can't be written, 8 what was tried holds, but not every MUST could be
@@ -110,7 +110,7 @@ struct ServerArgs {
     #[arg(long)]
     allow_tools: bool,
 
-    /// How long slow requests are asked to take
+    /// The time that slow requests are asked to take
     #[arg(long, value_name = "DUR", value_parser = duration, default_value = "1s")]
     slow_time: Duration,
 

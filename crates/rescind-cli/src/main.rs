@@ -77,7 +77,7 @@ fn shown(error: &clap::Error) -> Result<ExitCode, Exit> {
     Ok(u8::try_from(error.exit_code()).unwrap_or_default().into())
 }
 
-/// What is wrong, without the usage that clap shows below it.
+/// Returns the fault, without the usage that clap shows below it.
 fn in_one_line(error: &clap::Error) -> String {
     let text = error.to_string();
     let text = text.split("\nUsage:").next().unwrap_or_default();

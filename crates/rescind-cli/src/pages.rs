@@ -25,7 +25,7 @@ pub struct CompletionsArgs {
 /// `rescind man | man -l -` shows it.
 #[derive(Debug, Args)]
 pub struct ManArgs {
-    /// Where to write `rescind.1`, `rescind-call.1` and so on; it is made if it is not there
+    /// The folder for `rescind.1`, `rescind-call.1` and so on; it is made if it is not there
     #[arg(value_name = "DIR")]
     directory: Option<PathBuf>,
 }

@@ -50,8 +50,8 @@ pub(crate) struct ProcessArgs {
     #[arg(long, value_name = "NAME=VALUE", value_parser = variable)]
     env: Vec<(String, String)>,
 
-    /// The time that COMMAND may take to end once its input is closed, and once more after SIGTERM, such as
-    /// 10s [default: 500ms for a call, 2s behind a relay or a replay, 10s for a test]
+    /// The time that COMMAND has to end once its input is closed, such as 10s. It has the same after SIGTERM
+    /// [default: 500ms for a call, 2s behind a relay or a replay, 10s for a test]
     #[arg(long, value_name = "DUR", value_parser = crate::duration)]
     exit_grace: Option<Duration>,
 

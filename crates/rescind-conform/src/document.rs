@@ -94,7 +94,7 @@ impl Folder {
 
 impl Drop for Folder {
     fn drop(&mut self) {
-        // What a server has left there may be somebody else's to remove.
+        // A server may have left something there, which may be somebody else's to remove.
         let _ = fs::remove_dir_all(&self.0);
     }
 }
@@ -119,7 +119,7 @@ impl Document {
         };
         // A server without a name: Python's and TypeScript's often have none.
         let language = LANGUAGES.iter().find(fits).or(LANGUAGES.last())?;
-        // Where none can be made it is as if the document had not been saved yet.
+        // Without a folder it is as if the document had not been saved yet.
         let folder = Folder::new().ok().map(Arc::new);
         let within = folder.as_ref().map_or(Path::new("/nowhere"), |folder| &folder.0);
         let uri = uri(&within.join(format!("generated.{}", language.extension)));

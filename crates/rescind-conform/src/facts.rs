@@ -130,7 +130,7 @@ impl Facts {
             let last = (self.document.replace(fitted), measured);
             self.try_all(target, vec![request], options)?;
             match &mut self.slow {
-                // What was seen once of a server is known of it, whatever the length of its document.
+                // It was seen once, and so it is known, whatever the length of the document.
                 Ok(slow) => slow.reads_on |= reads_on,
                 Err(_) => {
                     // It was too much for the server.
@@ -370,7 +370,7 @@ impl Facts {
         let most = Duration::from_millis(ms);
         let mut best = self.measure_once(session, request, ms)?;
         for round in 1..self.rounds() {
-            // What takes too long, and not because the machine was busy for a moment, will be shortened, and is
+            // Work that takes too long, and not because the machine was busy for a moment, will be shortened. It is
             // measured then.
             let is_certain = if best.undelayed > most { round >= TOO_LONG } else { best.reads_on };
             if is_certain {

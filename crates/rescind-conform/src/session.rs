@@ -97,7 +97,7 @@ impl Session {
         let side = if serving.is_some() { Config::server } else { Config::client };
         let mut config = side(wire.dialect.clone());
         config.dialect.framing = wire.framing();
-        // What the server may ask at the same time is no matter of these checks.
+        // The number of the server's own requests is no matter of these checks.
         config.limits.requests = 1 << 20;
         Self {
             wire,

@@ -316,7 +316,7 @@ mod tests {
         let mut looks = 0..1_000;
         let ended = looks.find_map(|_| child.ends(Duration::from_millis(10)));
         assert_eq!(ended, Some(false), "it has ended, and has left something");
-        // What is left ends with its input.
+        // The rest ends with its input.
         drop(spawned.stdin);
         assert!(looks.any(|_| child.status(Duration::from_millis(10)).is_some()));
     }

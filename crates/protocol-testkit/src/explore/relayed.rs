@@ -335,7 +335,7 @@ impl System for Relayed {
 
     fn unsettled(&self) -> Option<Broken> {
         let unanswered = self.watches.iter().zip(ENDS).find_map(|(watch, at)| {
-            // Whoever is gone is owed nothing.
+            // A peer that is gone is owed nothing.
             let id = watch.unanswered().filter(|_| !self.to_relay[at as usize].is_ended())?;
             let what = format!("the relay never answers request {id} of the {}", end(at));
             Some(Broken::new(Guarantee::G2, what))

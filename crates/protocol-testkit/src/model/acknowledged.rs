@@ -20,7 +20,7 @@ impl Model {
         now: Timestamp,
     ) {
         let to = (Some(id.clone()), origin.as_ref());
-        // Where the id of a message is that of its request, the two answers would look alike (B5).
+        // If the id of a message is that of its request, the two responses would look alike (B5).
         let is_own = self.config.dialect.envelope != Envelope::Abp;
         if is_own && self.unanswered_with(&id).is_some() {
             return self.refuse(to, code::INVALID_REQUEST, "duplicate_id", None);

@@ -118,7 +118,7 @@ impl Model {
         now: Timestamp,
     ) -> CancelOutcome {
         self.record(number, settlement, cause);
-        // Where nothing can be cancelled it settles at once; where only this may not be, it goes on.
+        // Without a cancel it settles at once. If only this one can't be cancelled, it goes on.
         let may_wait = self.has_cancel() || self.refusal_of(number).is_some();
         let waits = may_wait && patience != Some(Duration::ZERO);
         let outcome = match self.calls[&number].phase {

@@ -269,7 +269,7 @@ struct Wakes {
 
 impl Wake for Wakes {
     fn wake(self: Arc<Self>) {
-        // Whoever wakes when the thread or the world ends wakes nobody.
+        // At the end of the thread or of the world, nobody is left to wake.
         let _ = WORLD.try_with(|world| {
             let mut world = world.borrow_mut();
             let Some(world) = world.as_mut().filter(|world| world.number == self.world) else {

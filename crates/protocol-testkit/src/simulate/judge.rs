@@ -100,8 +100,8 @@ impl Judge {
         }
         match way {
             Way::Received => self.watch.reads(message),
-            // What a hostile peer sends may be no request, and be answered with an error all the same,
-            // perhaps with the id of one.
+            // A hostile peer may send something that is no request. It gets an error all the same, perhaps with
+            // the id of one.
             Way::Sent if self.is_hostile && is_error(message) => {}
             Way::Sent => self
                 .watch
@@ -130,7 +130,7 @@ impl Judge {
         }
         for &number in rows.calls.keys().filter(|number| !self.last.calls.contains_key(number)) {
             let requests = rows.requests.iter().chain(&self.last.requests);
-            // What is called once a request was cancelled is called in spite of that.
+            // A call that is made after its request was cancelled is made in spite of that.
             let wanted = requests.filter(|(_, is_cancelled)| !**is_cancelled);
             self.made_for.insert(number, wanted.map(|(&number, _)| number).collect());
         }

@@ -225,7 +225,7 @@ impl Run {
         let moves = |connection: usize, moves: Vec<Move>| {
             moves.into_iter().map(move |next| Event::Move(connection, next))
         };
-        // What the peer says is seen by nobody before it is read: in a search it is said just before.
+        // Nobody sees the peer's messages before they are read, so a search sends them just before.
         if let Some(connection) = self.moved.filter(|_| is_search) {
             let (reader, far) = (served[connection].reader.get(), served[connection].far.borrow());
             if ready.contains(&reader) {

@@ -97,9 +97,10 @@ impl Attempt<'_> {
         Ok((ended, status))
     }
 
-    /// Starts the server and opens as the dialect asks for. Where the server turns out to speak another
-    /// revision of it, it is opened in that: on the same connection, if that takes on what the peers
-    /// agree on; else, and where the server does not take that, with a new one.
+    /// Starts the server, and opens the connection as the dialect asks.
+    ///
+    /// If the server speaks another revision, that one is opened: on the same connection if the dialect settles
+    /// revisions there and the server agrees, and else on a new one.
     fn open(&self) -> Result<(Server, Result<Opened, CallError>), Unreached> {
         let mut tried = vec![self.args.dialect.spoken_at(self.args.connect.as_ref())];
         loop {
@@ -210,7 +211,7 @@ impl Attempt<'_> {
         result: Option<&RawValue>,
         took: Option<Duration>,
     ) -> bool {
-        // What settles here does so when the grace is over, and no earlier.
+        // A call that settles here does so when the grace is over, and no earlier.
         let is_in_time = |grace| took.is_some_and(|took| took < grace);
         match result {
             Some(result) => says_stopped(dialect, result),

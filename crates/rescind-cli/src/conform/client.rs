@@ -25,10 +25,11 @@ use crate::{duration, note};
 /// Test a client: start COMMAND anew for each check, be its server, and say what holds
 ///
 /// COMMAND speaks on its standard output and input. A client that starts its server itself has {server} among
-/// its arguments: that stands for the command of the server to start, and with --listen for the address of a
-/// WebSocket to connect to. The first request that is not needed
-/// to open a session is left unanswered, so that the client may cancel it by its own time-out, or when
-/// it is told by --trigger. What can only be seen of a client that cancels is otherwise not exercised.
+/// its arguments. That stands for the command of the server to start, and with --listen for the address of a
+/// WebSocket to connect to.
+///
+/// The first request that is not needed to open a session gets no response. So the client may cancel it by its
+/// own time-out, or when --trigger tells it. Without a cancel, the checks that need one are not exercised.
 ///
 /// Exit codes: 0 everything holds, 1 something does not, 2 usage, 3 ended by a signal, or its caller is gone, 6 the
 /// client makes no request, 7 standard output can't be written, 8 what was tried holds, but not every MUST could be
@@ -56,7 +57,7 @@ pub(super) struct ClientArgs {
     #[arg(long, num_args = 2, value_names = ["METHOD", "PARAMS_JSON"])]
     ask: Option<Vec<String>>,
 
-    /// How long that request is asked to take
+    /// The time that the request is asked to take
     #[arg(long, value_name = "DUR", value_parser = duration, default_value = "1s")]
     ask_time: Duration,
 

@@ -27,7 +27,7 @@ use crate::terminal::{VALUE, harmless, print_json, spin, stop_spinning};
 /// The time that a tested program has to end once its input is closed.
 const GRACE: Duration = Duration::from_secs(10);
 
-/// Which checks run, how, and what is written about it.
+/// The checks that run, and the reports about them.
 #[derive(Debug, Args)]
 pub(super) struct SuiteArgs {
     /// Run only this check, or those of this group; may be repeated
@@ -42,11 +42,11 @@ pub(super) struct SuiteArgs {
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
 
-    /// How many checks run at the same time [default: 4; of relays 8]
+    /// The number of checks at the same time [default: 4; of relays 8]
     #[arg(long, value_name = "N")]
     jobs: Option<usize>,
 
-    /// How long to wait for what has to come; what is still at work is waited for longer [default: 10s]
+    /// The wait for what has to come; it is longer for a server that is still at work [default: 10s]
     #[arg(long, value_name = "DUR", value_parser = duration)]
     patience: Option<Duration>,
 

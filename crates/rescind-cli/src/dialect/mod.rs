@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 
 use crate::address::Listen;
 
-/// Which dialect to speak.
+/// The dialect to speak.
 #[derive(Clone, Debug, Args)]
 pub struct DialectArgs {
     /// The protocol to speak: jsonrpc, acp, lsp, mcp, abp, dap or erlmcp, or a revision of one;

@@ -117,7 +117,7 @@ impl Visitor for Perfetto<'_> {
         match line {
             Line::Recording(header) if !self.is_begun => {
                 self.is_begun = true;
-                // What the clock of the recording shows at its beginning, and that on the wall.
+                // The clock of the recording at its beginning, and the one on the wall.
                 let clock = |id, time| {
                     Message::default().uint(clocks::ID, id).uint(clocks::TIMESTAMP, time)
                 };

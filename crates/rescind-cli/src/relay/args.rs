@@ -24,19 +24,18 @@ const GRACE: Duration = Duration::from_secs(2);
 
 /// Relay between a client on standard input and output and a server
 ///
-/// Spawns COMMAND, or connects to --connect, and passes on what the two say to each other: requests under ids of each
-/// connection's own, their answers under the ids that they came with, and each cancel as a cancel of
-/// the request that it means. The two may speak different dialects: --up is the client's, --down the
-/// server's.
+/// Spawns COMMAND, or connects to --connect, and passes messages on in both directions. A request has an id of its
+/// own on each connection, and its response comes back under the id of the request. A cancel becomes a cancel of
+/// the request that it means. The two may speak different dialects: --up is the client's, --down the server's.
 ///
-/// What breaks a rule is answered and not passed on; that, and whatever else could not be passed on,
-/// is reported on standard error. With --deadline, --idle or --cap no request takes for ever.
+/// A message that breaks a rule gets a response and is not passed on. That, and all else that could
+/// not be passed on, is reported on standard error. With --deadline, --idle or --cap no request takes for ever.
 ///
-/// It ends when one of them hangs up and everything in flight is answered. A client that ends its input
-/// may still be reading: what it has asked for is answered for a while (--answer-after-end), and then
-/// cancelled, and the server may say for another while how that ended (--grace). The server is given two
-/// seconds then (--exit-grace); whatever is left of it and of all that it started is sent SIGTERM, and as long
-/// after that SIGKILL, also when the relay itself is killed.
+/// It ends when one of them hangs up and every request in flight has its response. A client that ends its input
+/// may still be reading, so its requests still get responses for a while (--answer-after-end). Then they are
+/// cancelled, and the server has a while to respond to that (--grace). After that it has two seconds to end
+/// (--exit-grace). The rest of it, and of all that it started, is sent SIGTERM, and SIGKILL as long after that.
+/// This holds when the relay itself is killed, too.
 ///
 /// The first SIGTERM, SIGINT or SIGHUP ends it in the same way, without --answer-after-end and with a second
 /// for --grace. A second signal ends it at once. Exit codes: 0 the server succeeded, 1 it failed or was
@@ -75,12 +74,12 @@ pub struct RelayArgs {
     #[arg(long, value_name = "NAME", default_value = "tokio")]
     pub(super) runtime: Runtime,
 
-    /// How long the requests of a client whose input has ended may still be answered before they are
-    /// cancelled, such as 300ms or 30s; 0 for a client that ends its input only when it is gone
+    /// The time in which the requests of a client whose input has ended still get responses, such as
+    /// 300ms or 30s; then they are cancelled. 0 is for a client that ends its input only when it is gone
     #[arg(long, value_name = "DUR", default_value = "5s", value_parser = duration)]
     pub(super) answer_after_end: Duration,
 
-    /// How long the server may take to answer what was cancelled because the client is gone
+    /// The time in which the server may respond to requests that were cancelled because the client is gone
     #[arg(long, value_name = "DUR", default_value = "30s", value_parser = duration)]
     pub(super) grace: Duration,
 

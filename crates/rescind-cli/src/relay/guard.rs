@@ -6,7 +6,7 @@ use clap::Args;
 use protocol_core::CallOptions;
 use protocol_relay::Guard;
 
-/// How long the client's requests may take.
+/// The bounds of the client's requests.
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Guard")]
 pub(super) struct GuardArgs {

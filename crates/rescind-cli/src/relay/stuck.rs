@@ -14,7 +14,7 @@ use smol::channel::{Receiver, Sender, bounded};
 
 use super::report::log;
 
-/// What to do with a server that is stuck.
+/// The options for a server that is stuck.
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Guard")]
 pub(super) struct StuckArgs {
@@ -88,7 +88,7 @@ impl Watch {
     /// Does what was asked for whenever the server is stuck; ends never.
     pub(super) async fn run(self, timer: impl Timer, owner: &mut Option<Owner>) {
         while self.given_up.recv().await.is_ok() {
-            // What came since then counts, though this was looked into only now.
+            // Messages since then count, though this is looked into only now.
             let before = self.heard_before.load(Ordering::Relaxed);
             timer.sleep_until(timer.now() + self.after).await;
             if self.heard.load(Ordering::Relaxed) != before {

@@ -26,13 +26,13 @@ use crate::view::files;
 
 /// Do again what a recording holds, and see that it goes the same way
 ///
-/// Sets up the relay that made FILE, gives its core the same messages at the same times, and compares
-/// what it sends and decides with what was recorded, byte for byte. What differs first is shown, from
-/// both sides, with its line. The recording has to be made by `rescind relay --record FILE --payloads`.
+/// Sets up the relay that made FILE, and gives its core the same messages at the same times. Its messages and
+/// decisions are compared with the recorded ones, byte for byte. The first difference is shown from both sides,
+/// with its line. The recording has to be made by `rescind relay --record FILE --payloads`.
 ///
-/// With --against, what the recorded client said is said to a real server, and how that answers each request is
-/// compared: with a result, with an error of this code, or not at all. What results say is not
-/// compared, but counted. `rescind call --record FILE --payloads` makes a recording for that, too.
+/// With --against, the messages of the recorded client go to a real server. The kind of each response is compared:
+/// a result, an error of the same code, or none. Differences within results are counted.
+/// `rescind call --record FILE --payloads` makes a recording for that, too.
 ///
 /// Exit codes: 0 it is all the same, 1 something differs, or the recording does not hold everything, 2 usage,
 /// which includes a file that can't be replayed at all, 6 the server could not be started, 7 standard output
@@ -51,7 +51,7 @@ pub struct ReplayArgs {
     #[arg(long, value_name = "WHEN", default_value = "recorded", requires = "against")]
     pace: Pace,
 
-    /// How long to wait for an answer that there was in the recording
+    /// The wait for a response that there was in the recording
     #[arg(long, value_name = "DUR", default_value = "10s", value_parser = crate::duration, requires = "against")]
     wait: Duration,
 

@@ -150,7 +150,7 @@ pub(super) fn called(request: &Request) -> Result<Request, Failure> {
     Ok(tool)
 }
 
-/// What a tool's answer is to `tools/call`: its failure is a result too, for the model to see.
+/// Returns a tool's response to `tools/call`. Its failure is a result too, for the model to see.
 pub(super) fn tool_answer(revision: &str, answer: Answer) -> Answer {
     let (text, is_error) = match answer {
         Ok(value) => (value.get().to_owned(), false),

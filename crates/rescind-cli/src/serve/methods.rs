@@ -1,4 +1,4 @@
-//! What the demonstration methods say, whatever runs them.
+//! The responses of the demonstration methods, whatever runs them.
 
 use std::borrow::Cow;
 use std::sync::Mutex;
@@ -39,7 +39,7 @@ const IMMEDIATE: [&str; 11] = [
 /// The state that the methods of one connection share.
 #[derive(Debug)]
 pub(super) struct Methods {
-    /// What is spoken now: the exchange that opens the connection may settle it.
+    /// The revision that is spoken now. The exchange that opens the connection may settle it.
     spoken: Mutex<Spoken>,
     sessions: AtomicU64,
     shut_down: AtomicBool,
@@ -176,7 +176,7 @@ impl Methods {
         }
     }
 
-    /// What a request asks for: itself, or the tool that it calls.
+    /// Returns the work that a request asks for: itself, or the tool that it calls.
     pub(super) fn work<'a>(&self, request: &'a Request) -> Result<Cow<'a, Request>, Failure> {
         match (self.family(), request.method.as_str()) {
             (Family::Mcp { revision }, "tools/call") if mcp::is_task(revision, request) => {

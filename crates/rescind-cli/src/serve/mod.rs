@@ -52,7 +52,7 @@ pub struct ServeArgs {
     #[command(flatten)]
     dialect: DialectArgs,
 
-    /// What runs the handlers
+    /// The runtime of the handlers
     #[arg(long, value_name = "NAME", default_value = "blocking")]
     runtime: Runtime,
 
@@ -85,8 +85,8 @@ pub struct ServeArgs {
     #[arg(long, value_name = "DUR", value_parser = crate::duration, default_value = "5s", requires = "listen")]
     grace: Duration,
 
-    /// At the end, write counts of the operations into this file, as Prometheus reads them: how many
-    /// there were, how many were cancelled and why, how long those had run (erlmcp)
+    /// At the end, write counts of the operations into this file, as Prometheus reads them: of all, of those that
+    /// were cancelled, by cause, and the times that those had run (erlmcp)
     #[arg(long, value_name = "FILE")]
     metrics: Option<PathBuf>,
 

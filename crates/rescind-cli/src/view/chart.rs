@@ -160,7 +160,7 @@ impl Lanes {
     }
 }
 
-/// Who stands at the other end of a connection. Those of a relay are named by where they lead.
+/// Returns the peer at the other end of a connection. Those of a relay are named by their destinations.
 fn peer(hop: &str) -> &str {
     match hop {
         "up" => "client",

@@ -32,9 +32,9 @@ use walk::{Trouble, Visitor, walk};
 
 /// Show what a recording holds, a line a request
 ///
-/// Reads a file that --record has made, with the older files of the same recording, and prints one line
-/// for each request: when it began, over which connection and which way it went, its method, how long it
-/// took, how it ended, and how long after its cancel that was. The last line counts them.
+/// Reads a file that --record has made, with the older files of the same recording, and prints one line a request.
+/// The line has its beginning, its connection and direction, its method, its time, its end, and the time from its
+/// cancel to that. The last line counts them.
 #[derive(Debug, Args)]
 #[command(after_long_help = FILTERS)]
 pub struct ViewArgs {
@@ -42,7 +42,7 @@ pub struct ViewArgs {
     #[arg(value_name = "FILE")]
     file: PathBuf,
 
-    /// Which requests to show, such as `~m tools/* & ~late`; `--help` lists all operators
+    /// The requests to show, such as `~m tools/* & ~late`; `--help` lists all operators
     #[arg(value_name = "FILTER")]
     filter: Vec<String>,
 

@@ -104,7 +104,7 @@ fn start(
     take: impl FnMut() -> io::Result<Option<Link>>,
 ) -> io::Result<Link> {
     let spawned = client.spawn()?;
-    // What it prints is for its user, and what it reads comes from nobody.
+    // Its output is for its user, and its input comes from nobody.
     let mut printed = spawned.stdout;
     thread::spawn(move || io::copy(&mut printed, &mut io::sink()));
     let process = spawned.owner.process();

@@ -1,4 +1,4 @@
-//! What each rule says of records that are made by hand, one for each way in which it holds or is broken.
+//! Each rule on records that are made by hand, one for each way in which it holds or is broken.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use crate::target::Link;
 use crate::tests as by_hand;
 use crate::wire::Wire;
 
-/// What a rule finds wrong with a record.
+/// Returns the fault that a rule finds in a record.
 ///
 /// The record is written in words, with `;` between its entries: `ask a 7` is our request `a` under id 7, `crowd 7` one
 /// without a name, `next 7` a next request, `cancel 7` its cancel; `work a 7 s` is work `s` that request 7 begins, `stop 8`

@@ -1,4 +1,4 @@
-//! What is said of a check after so many runs, and what is known of it before.
+//! The verdict of a check after so many runs, and the facts before them.
 
 use super::{Once, outcome};
 use crate::check::{Check, Clause, Level};
@@ -50,7 +50,7 @@ fn runs(verdicts: &[Verdict]) -> Vec<Once> {
     verdicts.iter().cloned().map(Once::without).collect()
 }
 
-/// What is said of a check whose runs end like these, and how often it was run.
+/// Returns the verdict of a check whose runs end like these, and the number of its runs.
 fn after(runs: Vec<Once>) -> (Verdict, usize) {
     let verdicts: Vec<Verdict> = runs.iter().map(|run| run.verdict.clone()).collect();
     let mut runs = runs.into_iter();

@@ -88,7 +88,7 @@ pub fn run_relay(
         opening: options.open.clone().unwrap_or_else(|| family.opening(&options.near)),
         reaches: [None; 2],
     };
-    // What can't be opened once is not tried for every check.
+    // A relay that can't be opened once is not tried for every check.
     runner.probe()?;
     Ok(options.suite.run(&runner, RELAY_CHECKS, begun, seen))
 }
@@ -157,7 +157,7 @@ impl Runner<'_> {
         let mut play = Play::new(&mut bench, Side::Near, 0);
         let [near, far] = [0, 1].map(|side: usize| self.protocols[side].family);
         for side in [Side::Near, Side::Far] {
-            // What one protocol has the other need not have.
+            // One protocol may have what the other lacks.
             let works = if near == far { Work::of(near, side) } else { &[Work::Unknown] };
             self.reaches[side as usize] = play.reaches(side, works);
         }
@@ -186,7 +186,7 @@ impl Runner<'_> {
         };
         bench.reaches = self.reaches;
         let mut play = Play::new(&mut bench, caller, shift(self.options.suite.seed));
-        // Where it stopped short, the rules say what was missing.
+        // If it stopped short, the rules say what was missing.
         let opened = play.opened();
         let played = opened
             .and_then(|()| check.steps.iter().try_for_each(|run| run(&mut play)))

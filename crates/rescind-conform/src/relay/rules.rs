@@ -410,7 +410,7 @@ impl Asked {
 
     fn settle_answer(&self, callee: &Wire, checks: &mut Checks) {
         let Some(answer) = self.answers.first() else { return };
-        // Where the callee owes no answer to what was cancelled, the relay does not wait for one.
+        // If the callee owes no response to a cancelled request, the relay does not wait for one.
         let is_settled_here = self.cancelled && !callee.answers_cancelled();
         let holds = match &self.given {
             _ if is_settled_here && answer["error"]["code"] == code::REQUEST_CANCELLED => true,
@@ -441,7 +441,7 @@ impl Asked {
         let what = || format!("the cancel of {id} arrived {cancels} times");
         if self.cancelled {
             let crossed = self.answered_before_cancel || self.deserted;
-            // What was cancelled before it left is withdrawn.
+            // A request that was cancelled before it left is withdrawn.
             let is_withdrawn = self.forwarded.is_empty() || crossed;
             let holds = cancels == usize::from(!is_withdrawn) || (crossed && cancels == 1);
             checks.check(Rule::CancelForwarded, holds, what);

@@ -1,4 +1,4 @@
-//! What is said of a conversation with a relay.
+//! The verdicts on a conversation with a relay.
 
 use protocol_core::Dialect;
 
@@ -12,7 +12,7 @@ fn check(id: &str) -> &'static RelayCheck {
     RELAY_CHECKS.iter().find(|check| check.id == id).expect("there is such a check")
 }
 
-/// What is said after these were judged, each held or broken.
+/// Returns the verdict after these were judged, each held or broken.
 fn said(id: &str, judged: &[(Rule, bool)], played: Option<()>) -> Verdict {
     let mut checks = Checks::default();
     for (rule, holds) in judged {
@@ -32,7 +32,7 @@ fn a_check_passes_if_what_it_is_about_was_judged_and_holds() {
     let nothing = not_exercised("there was nothing to judge");
     assert_eq!(said("relay-cancel/live", &[], Some(())), nothing);
     assert_eq!(said("relay-cancel/live", &[(Rule::AnsweredOnce, true)], Some(())), nothing);
-    // What has no rule of its own is about those of every conversation.
+    // A check without a rule of its own is about those of every conversation.
     assert_eq!(said("relay-id/kinds", &[], Some(())), Verdict::Pass);
 }
 

@@ -1,4 +1,4 @@
-//! What a check needs of a server, and what is said where the server does not have it.
+//! The needs of a check, and its verdict on a server that lacks them.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use crate::report::Verdict::{self, NotApplicable, NotExercised, Pass};
 use crate::server::Server;
 use crate::tests::{Absent, IN_TWO_PROTOCOLS, is_played};
 
-/// What is said of a check that needs this, on a server of which that is known.
+/// Returns the verdict of a check that needs this, on a server with these facts.
 fn said(need: Need, dialect: &str, known: impl FnOnce(&mut Facts)) -> Verdict {
     let dialect = Dialect::named(dialect).expect("there is such a dialect");
     let mut facts = Facts::unknown(dialect.clone());

@@ -1,4 +1,4 @@
-//! What is written and read in each dialect, as bytes.
+//! Each dialect's messages as bytes, written and read.
 
 use protocol_core::Dialect;
 use serde_json::{Value, json};

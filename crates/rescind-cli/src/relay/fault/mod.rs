@@ -13,7 +13,7 @@ pub(super) use self::pipe::End;
 pub(super) use self::plan::Plan;
 pub(super) use self::rule::Fault;
 
-/// What is done to messages on purpose.
+/// The faults that are made on purpose.
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Faults on purpose")]
 pub(super) struct FaultArgs {

@@ -53,7 +53,7 @@ impl Follower {
         while Instant::now() < until {
             match self.reader.written_line() {
                 Ok(Some(line)) => take(&line),
-                // What was added between the last reading and the change of files is read first.
+                // The text that was added between the last reading and the change of files is read first.
                 Ok(None) if self.is_left => self.next()?,
                 Ok(None) => {
                     self.is_left = self.is_another_there();

@@ -59,7 +59,7 @@ pub(super) fn show(
 fn on_terminal<T>(run: impl FnOnce(&mut DefaultTerminal) -> T) -> io::Result<T> {
     let mut terminal = ratatui::try_init()?;
     let done = run(&mut terminal);
-    // Where nobody sees the cursor any more, dropping it would panic: it says so on standard error, which is gone too.
+    // If nobody sees the cursor any more, dropping it would panic: it says so on standard error, which is gone too.
     if let Err(error) = terminal.show_cursor() {
         mem::forget(terminal);
         return Err(error);

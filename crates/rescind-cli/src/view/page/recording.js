@@ -1,5 +1,5 @@
-// What the page holds, read from its data: the lines that `rescind view --json` prints, with the connections
-// and the messages between them. Whatever a peer wrote becomes text of a node and nothing else.
+// The contents of the page, read from its data: the lines that `rescind view --json` prints, with the connections
+// and the messages between them. All that a peer wrote becomes text of a node and nothing else.
 
 const OUTCOMES = {
   result: "✓", error: "✕", cancelled: "⊘", timed_out: "◷", malformed: "✕",
@@ -13,7 +13,7 @@ const MARKS = {
   refused: ["not passed on", (request) => request.refused !== undefined],
 };
 
-// What a reader would obey or not see is shown.
+// Characters that a reader would obey or not see are shown.
 const shown = (value) => String(value).replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu,
   (it) => it === "\n" ? it : `\\u${it.codePointAt(0).toString(16).padStart(4, "0")}`);
 

@@ -54,7 +54,7 @@ fn what_is_not_clear_is_not_told() {
     assert_eq!(parents(&[("server", "client")], &two), [None; 3]);
     let none = ["server> 1 m", "server< 1", "server< 1 ask"];
     assert_eq!(parents(&[("server", "client")], &none), [None; 2]);
-    // What a client asks while it is asked is its user's next wish.
+    // A request that a client makes while it is asked is its user's next wish.
     let wish = ["client> 1 ask", "client< 1 m"];
     assert_eq!(parents(&[("client", "server")], &wish), [None; 2]);
     // A server passes nothing on from one client to another.

@@ -1,4 +1,4 @@
-//! What each rule says of records that are made by hand, one for each way in which it holds or is broken.
+//! Each rule on records that are made by hand, one for each way in which it holds or is broken.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ use crate::target::Link;
 use crate::tests::{self as by_hand, hear, push};
 use crate::wire::Wire;
 
-/// What a rule finds wrong with a record.
+/// Returns the fault that a rule finds in a record.
 ///
 /// The record is written in words, with `;` between its entries: `asked 7` is a request of the client's, `held 7` the one
 /// that is left unanswered, `answer 7` our answer and `cancels 7` the client's cancel; `ask a 7` is our request `a`,

@@ -1,4 +1,4 @@
-//! What a check needs of a client, and what is said where the client does not have it.
+//! The needs of a check, and its verdict on a client that lacks them.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::options::ClientOptions;
 use crate::report::Verdict::{self, NotApplicable, NotExercised};
 use crate::tests::{Absent, IN_TWO_PROTOCOLS, is_played};
 
-/// What is said of a check that needs this, on a client of which that is known.
+/// Returns the verdict of a check that needs this, on a client with these facts.
 fn said(need: Need, dialect: &str, known: impl FnOnce(&mut ClientFacts)) -> Verdict {
     let dialect = Dialect::named(dialect).expect("there is such a dialect");
     let options = ClientOptions::new(dialect);
@@ -55,7 +55,7 @@ fn a_check_is_played_with_a_client_that_has_what_it_needs() {
         assert!(is_played(need, "acp", all), "{need:?}");
         assert!(is_played(need, "mcp", all), "{need:?}");
     }
-    // Where a cancelled request is answered, one that is done at once will do.
+    // If cancelled requests get responses, one that is done at once will do.
     assert!(is_played(Need::AskIfSilent, "acp", |_| {}));
 }
 

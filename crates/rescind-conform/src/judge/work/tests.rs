@@ -1,4 +1,4 @@
-//! What the rules about work say of records that are made by hand.
+//! The rules about work on records that are made by hand.
 
 use crate::check::{Rule, WorkEnd};
 use crate::checks::CHECKS;

@@ -1,4 +1,4 @@
-//! How messages are told apart, and what is known of each protocol.
+//! The kinds of messages, and the facts of each protocol.
 
 use protocol_core::{Cancellers, Dialect, Framing, ResponseRule};
 use serde_json::{Value, json};

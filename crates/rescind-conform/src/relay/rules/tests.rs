@@ -1,4 +1,4 @@
-//! What each rule says of conversations that are made by hand, one for each way in which it holds or is broken.
+//! Each rule on conversations that are made by hand, one for each way in which it holds or is broken.
 
 use std::time::Duration;
 
@@ -203,7 +203,7 @@ fn what_goes_through_is_as_it_was() {
         &[
             &asked("s> internal 1; c< internal 7"),
             &asked("c< internal 7"),
-            // What may be added to an error is its data.
+            // Data may be added to an error.
             &asked(
                 r#"s> internal 1; c< {"jsonrpc":"2.0","id":7,"error":{"code":-32603,"message":"no","data":1}}"#,
             ),
@@ -320,7 +320,7 @@ fn the_answer_to_a_cancelled_request_is_the_other_sides() {
             "c> ask 7 1; c> cancel 7; c< internal 7",
         ],
     );
-    // Where the other side says nothing, the relay does.
+    // The relay responds if the other side is silent.
     holds(["acp", "mcp-2025-11-25"], &[&asked(&format!("{cancelled}; c< cancelled 7"))]);
     holds(
         ["acp", "mcp-2025-11-25"],
@@ -491,7 +491,7 @@ fn the_end_of_one_side_settles_the_requests_of_the_other() {
             &asked("s|; c< internal 7"),
             &asked("s|; c> ask 8 2; c< internal 7; c< internal 8"),
             &asked(&format!("{DONE}; c|; s|")),
-            // Who goes second has nobody left to answer.
+            // The second to go has nobody left to respond to.
             &asked("c|; s|; s."),
         ],
     );
