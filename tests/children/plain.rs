@@ -269,6 +269,21 @@ fn f32_an_output_that_a_daemon_holds_is_not_read_for_ever() {
     mark.kill_the_rest();
 }
 
+/// A daemon ends when nobody can read it any more.
+#[test]
+fn f133_a_process_that_is_gone_holds_no_pipe_open_though_its_handle_is_kept() {
+    let mark = Mark::new();
+    let Spawned { owner, stdin, stdout, .. } =
+        spawn(hasty(mark.shell("setsid yes & exit 3"))).unwrap();
+    let process = owner.process().clone();
+    let output = Output::new(Untold, &process, SmolTimer::start());
+    drop((stdin, stdout, owner));
+    assert!(!process.wait().unwrap().success());
+    drop(output);
+    eventually("the daemon is gone", || mark.alive().is_empty());
+    assert!(process.has_ended());
+}
+
 #[test]
 fn its_output_can_be_read_by_anyone() {
     let mut echo = Command::new("echo");

@@ -2,8 +2,10 @@
 
 use std::io::{self, Read};
 use std::process::ChildStdout;
+use std::sync::Arc;
 
 use crate::output::LAST_BREATH;
+use crate::pipe::{OutputPipe, unread};
 use crate::process::Process;
 
 /// The standard output of a process, as [`Output`](crate::Output) reads it, for a thread that blocks.
@@ -11,6 +13,7 @@ use crate::process::Process;
 pub struct BlockingOutput {
     stdout: ChildStdout,
     process: Process,
+    pipe: Option<Arc<OutputPipe>>,
     /// Ends when the process does.
     #[cfg(unix)]
     ended: std::os::unix::net::UnixStream,
@@ -20,18 +23,19 @@ pub struct BlockingOutput {
 }
 
 impl BlockingOutput {
-    /// `stdout` is the standard output of that process.
+    /// Creates the output of a process from its standard output.
     ///
     /// # Errors
     ///
     /// There are no more descriptors.
     pub fn new(stdout: ChildStdout, process: &Process) -> io::Result<Self> {
-        let process = process.clone();
+        let (process, pipe) = (process.clone(), process.output());
         #[cfg(unix)]
         let ended = process.end_as_stream()?;
         Ok(Self {
             stdout,
             process,
+            pipe,
             #[cfg(unix)]
             ended,
             is_open: true,
@@ -39,7 +43,7 @@ impl BlockingOutput {
         })
     }
 
-    /// Waits until there is something to read, or the end; says how much of it may be read.
+    /// Waits until there is something to read, or the end, and returns how much of it may be read.
     #[cfg(unix)]
     fn wait(&mut self) -> io::Result<usize> {
         use rustix::event::{PollFd, PollFlags, poll};
@@ -53,7 +57,7 @@ impl BlockingOutput {
         if either[1].revents().is_empty() {
             return Ok(usize::MAX);
         }
-        Ok(*self.left.insert(self.process.rest_len()))
+        Ok(*self.left.insert(unread(&self.stdout)))
     }
 
     #[cfg(not(unix))]
@@ -83,8 +87,8 @@ impl Read for BlockingOutput {
 
 impl Drop for BlockingOutput {
     fn drop(&mut self) {
-        if self.is_open {
-            self.process.discard_output();
+        if let Some(pipe) = self.pipe.take().filter(|_| self.is_open) {
+            self.process.discard_output(pipe);
         }
     }
 }

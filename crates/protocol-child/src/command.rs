@@ -5,14 +5,20 @@ use std::io;
 use std::process::{ChildStdin, ChildStdout, Command, Stdio};
 use std::time::Duration;
 
-use crate::group::{self, Started};
+use crate::group::Started;
+#[cfg(windows)]
+use crate::group::job as keeper;
+#[cfg(target_os = "linux")]
+use crate::group::supervised;
+#[cfg(unix)]
+use crate::group::watched as keeper;
 use crate::process::{Owner, Process};
 use crate::stderr::Stderr;
 
-/// A longer grace is this one: a moment after it can still be told.
+/// The longest grace, a year. A moment that is so far away can still be told.
 const LONGEST_GRACE: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
-/// A command to spawn, and how its process is kept. A [`Command`] alone is one with every default.
+/// A command to spawn, and the options of its process. A [`Command`] alone is one with every default.
 ///
 /// ```
 /// use protocol_child::{ChildCommand, Stderr};
@@ -29,36 +35,27 @@ pub struct ChildCommand {
     command: Command,
     grace: Duration,
     stderr: Stderr,
-    keeper: Keeper,
-}
-
-/// The program that ends a process when this one is killed.
-#[derive(Clone, Copy, Debug)]
-enum Keeper {
-    /// A small shell, beside the process.
-    Watchdog,
-    /// The command itself, above the process.
-    #[cfg(target_os = "linux")]
-    Supervisor,
+    /// Spawns it in a group, with a keeper that ends the group when this program is killed.
+    spawn: fn(&mut Command, Duration) -> io::Result<Started>,
 }
 
 /// A process that was spawned.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Spawned {
-    /// Ends it when it is dropped.
+    /// The owner, which ends the process when it is dropped.
     pub owner: Owner,
-    /// Its standard input.
+    /// The standard input of the process.
     pub stdin: ChildStdin,
-    /// Its standard output.
+    /// The standard output of the process.
     pub stdout: ChildStdout,
 }
 
 impl ChildCommand {
-    /// Every default: two seconds of grace, standard error is ours.
+    /// Creates a command with every default: two seconds of grace, and our own standard error.
     pub fn new(command: Command) -> Self {
         let grace = Duration::from_secs(2);
-        Self { command, grace, stderr: Stderr::Inherit, keeper: Keeper::Watchdog }
+        Self { command, grace, stderr: Stderr::Inherit, spawn: keeper::spawn }
     }
 
     /// Sets the time that the process has to end once its input is closed, and once more after `SIGTERM`. At
@@ -70,11 +67,11 @@ impl ChildCommand {
     /// Declares that the command is a supervisor: a program that calls [`supervise`](crate::supervise) at once,
     /// such as the host itself with an argument for that.
     ///
-    /// Then nothing is left of what the supervisor's command starts, however it detaches itself, and the process
-    /// of the connection is that command. This program becomes a subreaper.
+    /// Then nothing is left of what the supervisor's command starts, however it detaches itself. The process of
+    /// the connection is that command. This program becomes a subreaper.
     #[cfg(target_os = "linux")]
     pub fn supervisor(self) -> Self {
-        Self { keeper: Keeper::Supervisor, ..self }
+        Self { spawn: supervised::spawn, ..self }
     }
 
     /// Sets the destination of its standard error.
@@ -101,22 +98,16 @@ impl fmt::Debug for ChildCommand {
 
 /// Spawns a command, with its standard input and output as pipes, in a process group of its own.
 ///
-/// A terminal's Ctrl-C does not reach it there: it ends when its owner lets it.
+/// A terminal's Ctrl-C does not reach it there, so its owner decides when it ends.
 ///
 /// # Errors
 ///
-/// Those of spawning, of the process, of its watchdog and of the threads that wait for it. Nothing is
-/// left running then.
+/// The process, its watchdog or a thread that waits for it can't be started. Nothing is left running then.
 pub fn spawn(command: impl Into<ChildCommand>) -> io::Result<Spawned> {
-    let ChildCommand { mut command, grace, stderr, keeper } = command.into();
+    let ChildCommand { mut command, grace, stderr, spawn } = command.into();
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(stderr.stdio());
-    let started = match keeper {
-        Keeper::Watchdog => group::spawn(&mut command, grace)?,
-        #[cfg(target_os = "linux")]
-        Keeper::Supervisor => group::spawn_supervised(&mut command)?,
-    };
-    let Started { group, child, stdin, stdout, stderr: errors } = started;
-    let process = Process::new(child, group, grace);
+    let Started { group, id, stdin, stdout, stderr: errors } = spawn(&mut command, grace)?;
+    let process = Process::new(id, group, grace);
     let owner = process.start(&stdout, errors.map(|errors| (errors, stderr)))?;
     Ok(Spawned { owner, stdin, stdout })
 }

@@ -34,13 +34,10 @@
 mod blocking;
 mod command;
 mod connection;
-#[cfg(unix)]
-mod group;
-#[cfg(windows)]
-#[path = "group/windows.rs"]
 mod group;
 mod lock;
 mod output;
+mod pipe;
 mod process;
 #[cfg(unix)]
 mod processes;

@@ -6,7 +6,7 @@ use std::io;
 #[cfg(unix)]
 use std::os::unix::net::UnixStream;
 use std::pin::Pin;
-use std::process::{Child, ChildStderr, ChildStdout, ExitStatus};
+use std::process::{ChildStderr, ChildStdout, ExitStatus};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::{Context, Poll, ready};
 use std::thread::{self, Builder};
@@ -14,9 +14,9 @@ use std::time::{Duration, Instant};
 
 use event_listener::{Event, EventListener, Listener};
 
-use crate::group::{Group, Spawned};
+use crate::group::Group;
 use crate::lock::lock;
-use crate::output::Rest;
+use crate::pipe::OutputPipe;
 use crate::stderr::{Stderr, Tail};
 
 /// The first pause between two looks at whether anything of a group is left. Each pause is twice as long, up to
@@ -24,21 +24,21 @@ use crate::stderr::{Stderr, Tail};
 const SOON: Duration = Duration::from_millis(5);
 const LATEST: Duration = Duration::from_millis(100);
 
-/// A process that was spawned, from any thread. Clones share it; it keeps nothing alive.
+/// A handle of a process that was spawned. Clones are the same process, and keep nothing alive.
 #[derive(Clone)]
 pub struct Process {
     shared: Arc<Shared>,
 }
 
-/// Ends the process and everything it started when it is dropped, which works without any runtime.
+/// The owner of a process, which ends it and everything that it started when it is dropped.
 ///
-/// It only begins what then takes its time: [`Process::exit`] waits for its end.
+/// Dropping it needs no runtime and waits for nothing: [`Process::exit`] waits for the end.
 #[must_use = "dropping it ends the process"]
 pub struct Owner {
     process: Process,
 }
 
-/// The means that it took to end a process, or those that it left behind.
+/// The strongest means that ended a process, or those that it left behind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Pushed {
     /// It ended by itself, at the latest when its input was closed.
@@ -52,9 +52,7 @@ pub enum Pushed {
 struct Shared {
     id: u32,
     grace: Duration,
-    group: Group,
-    /// Invariant: locked by nobody but the one who waits for it.
-    child: Mutex<Child>,
+    group: Box<dyn Group>,
     state: Mutex<State>,
     /// Notified whenever the state changes.
     changed: Event,
@@ -63,50 +61,73 @@ struct Shared {
 
 struct State {
     life: Life,
-    /// Invariant: there once it is not running any more.
-    status: Option<Status>,
     pushed: Pushed,
     /// Whether somebody is about to end the group.
     is_ending: bool,
     /// Whether there may be more on its standard error.
     is_talking: bool,
-    /// The other way to its output.
-    rest: Rest,
+    /// Kept until the process is gone, and longer if it has no reader yet.
+    output: Option<Arc<OutputPipe>>,
+    has_reader: bool,
     /// Closed when the process has ended.
     #[cfg(unix)]
     end_with_it: Vec<UnixStream>,
 }
 
 /// The stages of a process's life, in their order.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) enum Life {
     Running,
     /// The process is dead and reaped; others of its group may be there.
-    Ended,
+    Ended(Status),
     /// Nothing of it is left, or nothing that we can reach.
-    Gone,
+    Gone(Status),
 }
 
 /// The status with which a process ended. An `io::Error` can't be cloned.
 type Status = Result<ExitStatus, io::ErrorKind>;
 
+impl Life {
+    pub(crate) const fn has_ended(self) -> bool {
+        !matches!(self, Self::Running)
+    }
+
+    pub(crate) const fn is_gone(self) -> bool {
+        matches!(self, Self::Gone(_))
+    }
+
+    /// Returns the stage after the last process of the group.
+    const fn gone(self) -> Self {
+        match self {
+            Self::Running => self,
+            Self::Ended(status) | Self::Gone(status) => Self::Gone(status),
+        }
+    }
+
+    const fn status(self) -> Option<Status> {
+        match self {
+            Self::Running => None,
+            Self::Ended(status) | Self::Gone(status) => Some(status),
+        }
+    }
+}
+
 impl Process {
-    pub(crate) fn new(child: Child, group: Group, grace: Duration) -> Self {
+    pub(crate) fn new(id: u32, group: Box<dyn Group>, grace: Duration) -> Self {
         let state = State {
             life: Life::Running,
-            status: None,
             pushed: Pushed::No,
             is_ending: false,
             is_talking: false,
-            rest: Rest::default(),
+            output: None,
+            has_reader: false,
             #[cfg(unix)]
             end_with_it: Vec::new(),
         };
         let shared = Shared {
-            id: group.id(&child),
+            id,
             grace,
             group,
-            child: Mutex::new(child),
             state: Mutex::new(state),
             changed: Event::new(),
             stderr: Tail::default(),
@@ -128,9 +149,10 @@ impl Process {
             Ok(()) => Ok(Owner { process: self }),
             Err(error) => {
                 self.shared.push(Pushed::Killed);
-                self.shared.group.wait(&self.shared.child);
-                let _ = self.shared.group.status(&self.shared.child);
-                self.shared.group.release(&self.shared.child);
+                self.shared.group.release();
+                if self.shared.group.wait().is_none() {
+                    let _ = self.shared.group.reap();
+                }
                 Err(error)
             }
         }
@@ -141,7 +163,7 @@ impl Process {
         stdout: &ChildStdout,
         stderr: Option<(ChildStderr, Stderr)>,
     ) -> io::Result<()> {
-        self.shared.lock().rest = Rest::of(stdout)?;
+        self.shared.lock().output = Some(Arc::new(OutputPipe::of(stdout)?));
         if let Some((from, to)) = stderr {
             self.shared.lock().is_talking = true;
             let shared = self.shared.clone();
@@ -161,16 +183,16 @@ impl Process {
         self.shared.id
     }
 
-    /// Waits until it is gone, and with it everything of its group, or as much as can be killed. Its
-    /// own status is what this gives.
+    /// Waits until it is gone, and with it everything of its group, or as much as can be killed. Returns the
+    /// status of the process itself.
     ///
     /// # Errors
     ///
-    /// The system does not say how it ended, because this program ignores its children's ends.
+    /// The system does not report the status, because this program ignores its children's ends.
     pub fn exit(&self) -> impl Future<Output = io::Result<ExitStatus>> + Send + Unpin + use<> {
         let (process, mut listener) = (self.clone(), None);
         poll_fn(move |cx| {
-            ready!(process.poll_life(Life::Gone, &mut listener, cx));
+            ready!(process.poll_life(Life::is_gone, &mut listener, cx));
             Poll::Ready(process.shared.status())
         })
     }
@@ -181,54 +203,54 @@ impl Process {
     ///
     /// As [`exit`](Self::exit).
     pub fn wait(&self) -> io::Result<ExitStatus> {
-        self.shared.wait_for(Life::Gone);
+        self.shared.wait_for(Life::is_gone);
         self.shared.status()
     }
 
     /// Returns whether the process itself has ended. Others that it has started may be left.
     #[must_use]
     pub fn has_ended(&self) -> bool {
-        self.has_come(Life::Ended)
+        self.life().has_ended()
     }
 
-    /// Returns the means that it took to end it so far.
+    /// Returns the strongest means that was used so far to end it.
     #[must_use]
     pub fn pushed(&self) -> Pushed {
         self.shared.lock().pushed
     }
 
-    /// The last that it wrote to its standard error, from the beginning of a line on: with
-    /// [`Stderr::Last`]. It is complete once the process is gone.
+    /// Returns the end of its standard error, from the beginning of a line on, if that is [kept](Stderr::Last).
+    /// It is complete once the process is gone.
     #[must_use]
     pub fn stderr_tail(&self) -> String {
         self.shared.stderr.text()
     }
 
-    /// Ready once its life has come so far.
+    /// Ready once its life is so.
     pub(crate) fn poll_life(
         &self,
-        far: Life,
+        is_so: fn(Life) -> bool,
         listener: &mut Option<EventListener>,
         cx: &mut Context<'_>,
     ) -> Poll<()> {
-        poll_until(|| self.has_come(far), &self.shared.changed, listener, cx)
+        poll_until(|| is_so(self.life()), &self.shared.changed, listener, cx)
     }
 
-    pub(crate) fn has_come(&self, far: Life) -> bool {
-        self.shared.lock().life >= far
+    pub(crate) fn life(&self) -> Life {
+        self.shared.lock().life
     }
 
-    /// Waits for its end, but no longer than this; says whether it has ended.
+    /// Waits for its end, but no longer than this, and returns whether it has ended.
     pub(crate) fn wait_for_end(&self, patience: Duration) -> bool {
-        self.shared.wait_until(Instant::now() + patience, |state| state.life >= Life::Ended)
+        self.shared.wait_until(Instant::now() + patience, |state| state.life.has_ended())
     }
 
-    /// A stream that ends when it does.
+    /// Returns a stream that ends when the process does.
     #[cfg(unix)]
     pub(crate) fn end_as_stream(&self) -> io::Result<UnixStream> {
         let (near, far) = UnixStream::pair()?;
         let mut state = self.shared.lock();
-        if state.life < Life::Ended {
+        if !state.life.has_ended() {
             state.end_with_it.push(far);
         }
         Ok(near)
@@ -236,33 +258,40 @@ impl Process {
 
     /// Returns the error that readers of its output meet at its end.
     pub(crate) fn death(&self) -> io::Error {
-        let how = match self.shared.lock().status {
+        let how = match self.life().status() {
             Some(Ok(status)) => format!("the process ended: {status}"),
             _ => "the process ended".into(),
         };
         io::Error::new(io::ErrorKind::UnexpectedEof, how)
     }
 
-    /// Returns the number of bytes that can be read of its output.
-    pub(crate) fn rest_len(&self) -> usize {
-        self.shared.lock().rest.len()
+    /// Returns the pipe of its output, for a reader. A process that is gone has it for the first reader alone.
+    pub(crate) fn output(&self) -> Option<Arc<OutputPipe>> {
+        let mut state = self.shared.lock();
+        state.has_reader = true;
+        if state.life.is_gone() { state.output.take() } else { state.output.clone() }
     }
 
-    /// Reads what is left of its output. It waits for nothing; `None` if there is no more.
-    pub(crate) fn read_rest(&self, buffer: &mut [u8]) -> Option<usize> {
-        self.shared.lock().rest.read(buffer)
-    }
-
-    /// Nobody reads its output any more: until it is gone it is read and dropped.
-    pub(crate) fn discard_output(&self) {
-        let shared = self.shared.clone();
+    /// Reads its output and drops it until the process is gone, because no reader is left.
+    pub(crate) fn discard_output(&self, output: Arc<OutputPipe>) {
+        let process = self.clone();
+        let discard = move || {
+            let mut buffer = vec![0; 16 << 10];
+            while !process.life().is_gone() {
+                match output.read(&mut buffer, LATEST) {
+                    Ok(1..) => {}
+                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                    Ok(0) | Err(_) => return,
+                }
+            }
+        };
         // Without a thread it may get a broken pipe in place of an end.
-        let _ = Builder::new().name("child-stdout".into()).spawn(move || shared.discard_output());
+        let _ = Builder::new().name("child-stdout".into()).spawn(discard);
     }
 }
 
 impl Owner {
-    /// Returns the process, which this goes on owning.
+    /// Returns a handle of the process, which does not own it.
     #[must_use]
     pub const fn process(&self) -> &Process {
         &self.process
@@ -296,11 +325,10 @@ impl Shared {
 
     /// Waits for the process's end, and then ends what it left behind, unless somebody is at it.
     fn keep(&self) {
-        self.group.wait(&self.child);
+        let status = self.group.wait();
         self.change(|state| {
-            let status = self.group.status(&self.child);
-            state.status = Some(status.map_err(|error| error.kind()));
-            state.life = Life::Ended;
+            let status = status.map_or_else(|| self.group.reap(), Ok);
+            state.life = Life::Ended(status.map_err(|error| error.kind()));
             #[cfg(unix)]
             state.end_with_it.clear();
         });
@@ -309,12 +337,12 @@ impl Shared {
         }
     }
 
-    /// Whether it is the caller's to end it: the first's.
+    /// Returns whether the caller is the first, who is to end it.
     fn begin_to_end(&self) -> bool {
         !std::mem::replace(&mut self.lock().is_ending, true)
     }
 
-    /// Its input is closed. Ends the group, and sees it gone.
+    /// Ends the group, whose input is closed, and waits until it is gone.
     fn end(&self) {
         for push in [Pushed::Terminated, Pushed::Killed] {
             if self.is_deserted_within_grace() {
@@ -322,34 +350,38 @@ impl Shared {
             }
             self.push(push);
         }
-        self.wait_for(Life::Ended);
-        // Those that were killed need a moment. There may be some that nobody buries, too.
+        // Processes that were killed need a moment. Some may never be reaped by their parents.
         self.is_deserted_within_grace();
+        // This ends a supervisor that has not ended its process, so it comes before the wait for the process.
+        self.group.release();
+        self.wait_for(Life::has_ended);
         self.wait_until(Instant::now() + self.grace, |state| !state.is_talking);
-        self.group.release(&self.child);
-        self.change(|state| state.life = Life::Gone);
+        self.change(|state| {
+            state.life = state.life.gone();
+            state.output.take_if(|_| state.has_reader);
+        });
     }
 
     fn push(&self, push: Pushed) {
         // Under the lock the process is not reaped.
         let mut state = self.lock();
         state.pushed = push;
-        let spawned = if state.life == Life::Running { Spawned::Unreaped } else { Spawned::Reaped };
+        let is_reaped = state.life.has_ended();
         match push {
             Pushed::No => {}
-            Pushed::Terminated => self.group.terminate(spawned),
-            Pushed::Killed => self.group.kill(spawned),
+            Pushed::Terminated => self.group.terminate(is_reaped),
+            Pushed::Killed => self.group.kill(is_reaped),
         }
     }
 
     /// Waits until nothing of the group is left, but no longer than the grace.
     fn is_deserted_within_grace(&self) -> bool {
         let until = Instant::now() + self.grace;
-        if !self.wait_until(until, |state| state.life >= Life::Ended) {
+        if !self.wait_until(until, |state| state.life.has_ended()) {
             return false;
         }
         let mut pause = SOON;
-        while !self.group.is_empty(&self.child) {
+        while !self.group.is_empty() {
             let left = until.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 return false;
@@ -360,23 +392,23 @@ impl Shared {
         true
     }
 
-    /// Waits until the state is so, but not for ever; says whether it is.
-    fn wait_until(&self, until: Instant, there: fn(&State) -> bool) -> bool {
+    /// Waits until the state is so, but no longer than this, and returns whether it is.
+    fn wait_until(&self, until: Instant, is_so: fn(&State) -> bool) -> bool {
         loop {
             let listener = self.changed.listen();
-            if there(&self.lock()) {
+            if is_so(&self.lock()) {
                 return true;
             }
             if listener.wait_deadline(until).is_none() {
-                return there(&self.lock());
+                return is_so(&self.lock());
             }
         }
     }
 
-    fn wait_for(&self, far: Life) {
+    fn wait_for(&self, is_so: fn(Life) -> bool) {
         loop {
             let listener = self.changed.listen();
-            if self.lock().life >= far {
+            if is_so(self.lock().life) {
                 return;
             }
             listener.wait();
@@ -384,24 +416,12 @@ impl Shared {
     }
 
     fn status(&self) -> io::Result<ExitStatus> {
-        let status = self.lock().status;
+        let status = self.lock().life.status();
         status.expect("it has ended").map_err(io::Error::from)
-    }
-
-    fn discard_output(&self) {
-        let mut buffer = vec![0; 16 << 10];
-        while self.lock().life < Life::Gone {
-            let read = self.lock().rest.read(&mut buffer);
-            match read {
-                Some(0) => return,
-                Some(_) => {}
-                None => thread::sleep(SOON),
-            }
-        }
     }
 }
 
-/// Ready once it is so, which is looked at whenever it may have changed.
+/// Ready once it is so. It is looked at again whenever it may have changed.
 fn poll_until(
     mut is_so: impl FnMut() -> bool,
     changed: &Event,
@@ -412,7 +432,7 @@ fn poll_until(
         if is_so() {
             return Poll::Ready(());
         }
-        // It hears only of what changes from then on, so it is looked at once more.
+        // A listener hears only of later changes, so the state is looked at once more.
         let Some(listening) = listener else {
             *listener = Some(changed.listen());
             continue;
@@ -424,7 +444,7 @@ fn poll_until(
 
 impl fmt::Debug for Process {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let life = self.shared.lock().life;
+        let life = self.life();
         f.debug_struct("Process").field("id", &self.id()).field("life", &life).finish()
     }
 }

@@ -325,6 +325,23 @@ fn f47_a_frame_that_is_announced_is_charged_before_it_comes() {
     });
 }
 
+/// A handler that goes on keeps its place and no message.
+#[test]
+fn f131_an_unfinished_message_is_charged_no_longer_than_it_is_kept() {
+    const MIB: usize = 1 << 20;
+    everywhere(limits(|limits| limits.message_time = SOON), |server| {
+        let mut raw = server.open();
+        ask(&mut raw, 1, "stubborn");
+        is_answered(&mut raw);
+        let length = u64::try_from(20 * MIB).unwrap().to_be_bytes();
+        raw.get_mut().write_all(&[&[0x82, 0x80 | 127][..], &length, &[0; 4]].concat()).unwrap();
+        eventually(|| server.charged() >= 20 * MIB);
+        assert_eq!(goodbye(&mut raw), Some(CloseCode::Policy));
+        eventually(|| server.charged() < MIB);
+        assert_eq!(server.connections(), 1);
+    });
+}
+
 #[test]
 fn f47_unfinished_messages_are_bounded_together() {
     const FREE: usize = 64 << 10;

@@ -460,6 +460,32 @@ fn f102_a_supervisor_that_is_killed_leaves_nothing() {
 }
 
 #[test]
+fn f132_a_supervisor_that_was_stopped_is_ended_with_all_that_it_has() {
+    let (mut relay, _errors, mark) = detaching("100ms", &[]);
+    let supervisor = marked(&mark).into_iter().find(|id| command(*id).contains("supervise\0"));
+    support::signal(supervisor.unwrap(), Signal::STOP);
+    drop(relay.0.stdin.take());
+    let until = Instant::now() + PATIENCE;
+    while relay.0.try_wait().unwrap().is_none() {
+        assert!(Instant::now() < until, "the relay waits for its supervisor");
+        thread::sleep(Duration::from_millis(5));
+    }
+    assert_gone(&mark);
+}
+
+#[test]
+fn f132_a_tool_that_ends_at_once_ends_what_a_supervisor_has_that_was_stopped() {
+    let (mut relay, _errors, mark) = detaching("1h", &[]);
+    let supervisor = marked(&mark).into_iter().find(|id| command(*id).contains("supervise\0"));
+    support::signal(supervisor.unwrap(), Signal::STOP);
+    while relay.0.try_wait().unwrap().is_none() {
+        support::signal(relay.0.id(), Signal::TERM);
+        thread::sleep(Duration::from_millis(50));
+    }
+    assert_gone(&mark);
+}
+
+#[test]
 fn f107_a_server_that_asks_on_the_terminal_has_none_and_goes_on() {
     let (terminal, theirs) = support::terminal();
     // With a session of its own the command has the terminal, and its server would be stopped at it.

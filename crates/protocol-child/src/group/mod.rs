@@ -1,117 +1,41 @@
 //! A process and all that it starts.
 
-mod spawned;
+#[cfg(windows)]
+pub(crate) mod job;
 #[cfg(target_os = "linux")]
 pub(crate) mod supervised;
-mod watched;
+#[cfg(unix)]
+pub(crate) mod watched;
 
 use std::io;
-use std::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command, ExitStatus};
-use std::sync::Mutex;
-use std::time::Duration;
-
-use rustix::process::Signal;
-
-pub(crate) use self::spawned::Spawned;
-#[cfg(target_os = "linux")]
-use self::supervised::{Below, Supervised};
-use self::watched::Watched;
-use crate::lock::lock;
+use std::process::{ChildStderr, ChildStdin, ChildStdout, ExitStatus};
 
 /// A process and all that it starts, and the means to end them.
-#[derive(Debug)]
-pub(crate) enum Group {
-    Watched(Watched),
-    #[cfg(target_os = "linux")]
-    Supervised(Supervised),
+pub(crate) trait Group: Send + Sync {
+    /// Waits until the process has ended, and returns its status if nothing is left to be reaped.
+    fn wait(&self) -> Option<ExitStatus>;
+
+    /// Reaps the process, which has ended. From then on its id may be another's.
+    fn reap(&self) -> io::Result<ExitStatus>;
+
+    /// Asks all of it to end. `is_reaped` says whether the process has been.
+    fn terminate(&self, is_reaped: bool);
+
+    /// Kills all of it.
+    fn kill(&self, is_reaped: bool);
+
+    /// Returns whether nothing of it is left.
+    fn is_empty(&self) -> bool;
+
+    /// Ends the program that keeps watch, because no process of the group is left that can be ended.
+    fn release(&self);
 }
 
-/// A process that was started, or its supervisor.
+/// A process that was started.
 pub(crate) struct Started {
-    pub(crate) group: Group,
-    /// The child of this program: the process, or its supervisor.
-    pub(crate) child: Child,
+    pub(crate) group: Box<dyn Group>,
+    pub(crate) id: u32,
     pub(crate) stdin: ChildStdin,
     pub(crate) stdout: ChildStdout,
     pub(crate) stderr: Option<ChildStderr>,
-}
-
-/// Spawns a command in a group of its own.
-pub(crate) fn spawn(command: &mut Command, grace: Duration) -> io::Result<Started> {
-    let (watched, mut child) = Watched::spawn(command, grace)?;
-    let (stdin, stdout) = child.stdin.take().zip(child.stdout.take()).expect("both are piped");
-    let stderr = child.stderr.take();
-    Ok(Started { group: Group::Watched(watched), child, stdin, stdout, stderr })
-}
-
-/// Spawns the supervisor that is this command, and has it start its process.
-#[cfg(target_os = "linux")]
-pub(crate) fn spawn_supervised(command: &mut Command) -> io::Result<Started> {
-    let Below { supervised, child, stdin, stdout, stderr } = supervised::spawn(command)?;
-    Ok(Started { group: Group::Supervised(supervised), child, stdin, stdout, stderr })
-}
-
-impl Group {
-    /// Returns the id of the process, whose supervisor may be the child.
-    pub(crate) fn id(&self, child: &Child) -> u32 {
-        match self {
-            Self::Watched(_) => child.id(),
-            #[cfg(target_os = "linux")]
-            Self::Supervised(supervised) => supervised.id(),
-        }
-    }
-
-    /// Waits until the process that was spawned has ended.
-    pub(crate) fn wait(&self, _: &Mutex<Child>) {
-        match self {
-            Self::Watched(watched) => watched.wait(),
-            #[cfg(target_os = "linux")]
-            Self::Supervised(supervised) => supervised.wait(),
-        }
-    }
-
-    /// Reaps the process, and returns its status.
-    pub(crate) fn status(&self, child: &Mutex<Child>) -> io::Result<ExitStatus> {
-        match self {
-            Self::Watched(_) => lock(child).wait(),
-            #[cfg(target_os = "linux")]
-            Self::Supervised(supervised) => supervised.status(child),
-        }
-    }
-
-    /// Asks every process of it to end, and the one that was spawned.
-    pub(crate) fn terminate(&self, spawned: Spawned) {
-        match self {
-            Self::Watched(watched) => watched.signal(Signal::TERM, spawned),
-            #[cfg(target_os = "linux")]
-            Self::Supervised(supervised) => supervised.terminate(),
-        }
-    }
-
-    /// Kills every process of it, and the one that was spawned.
-    pub(crate) fn kill(&self, spawned: Spawned) {
-        match self {
-            Self::Watched(watched) => watched.signal(Signal::KILL, spawned),
-            #[cfg(target_os = "linux")]
-            Self::Supervised(supervised) => supervised.kill(),
-        }
-    }
-
-    /// Returns whether nothing of it is left.
-    pub(crate) fn is_empty(&self, child: &Mutex<Child>) -> bool {
-        match self {
-            Self::Watched(watched) => watched.is_empty(),
-            #[cfg(target_os = "linux")]
-            Self::Supervised(supervised) => supervised.is_empty(child),
-        }
-    }
-
-    /// Ends whatever keeps watch: nothing of the group is left, or nothing that can be ended.
-    pub(crate) fn release(&self, child: &Mutex<Child>) {
-        match self {
-            Self::Watched(watched) => watched.release(),
-            #[cfg(target_os = "linux")]
-            Self::Supervised(supervised) => supervised.release(child),
-        }
-    }
 }

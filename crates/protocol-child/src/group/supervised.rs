@@ -1,4 +1,4 @@
-//! A process below a supervisor, as the program that spawned it sees the two.
+//! A process below a supervisor, seen from the program that spawned the two.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, BufRead, BufReader, IoSlice, Write};
@@ -6,28 +6,32 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::ExitStatusExt;
-use std::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::Mutex;
 use std::thread;
 use std::time::Duration;
 
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 use rustix::pipe::{PipeFlags, pipe_with};
-use rustix::process::{Signal, getpid, set_child_subreaper};
+use rustix::process::{Signal, getpid, kill_process, set_child_subreaper};
 
+use super::{Group, Started};
 use crate::lock::lock;
-use crate::processes::{One, descendants, process, send};
+use crate::processes::{One, descendants, pid, process, send};
 use crate::supervise::{KILL, TERMINATE};
+
+/// The longest wait for a supervisor's report that it has started its process.
+const START: Duration = Duration::from_secs(30);
 
 static SUPERVISORS: Mutex<Supervisors> =
     Mutex::new(Supervisors { orders: BTreeMap::new(), are_killed: false });
 
 /// The supervisors of this program.
 struct Supervisors {
-    /// Those that are there, and the ways to them. Whatever else descends from this program and has left its
-    /// session is the rest of one that is not.
+    /// The supervisors that are there, by their ids. Each ends all that it has when its stream is closed. Other
+    /// processes that descend from this program and have left its session are the rest of one that is gone.
     orders: BTreeMap<u32, UnixStream>,
-    /// Whether no supervisor starts its process any more: nobody would be there to end it.
+    /// Whether no supervisor starts its process any more, because nobody would be there to end it.
     are_killed: bool,
 }
 
@@ -36,82 +40,72 @@ struct Supervisors {
 pub fn kill_supervised() {
     let mut supervisors = lock(&SUPERVISORS);
     supervisors.are_killed = true;
-    // One that is gone has nothing left.
-    supervisors.orders.values_mut().for_each(|orders| drop(orders.write_all(&[KILL])));
+    supervisors.orders.iter_mut().for_each(|(id, orders)| give(*id, orders, KILL));
+}
+
+/// Gives an order to a supervisor that is listed. One that was stopped goes on.
+fn give(supervisor: u32, orders: &mut UnixStream, order: u8) {
+    // One that is gone has nothing left to end.
+    let _ = (orders.write_all(&[order]), kill_process(pid(supervisor), Signal::CONT));
 }
 
 /// Lists a supervisor, which has started nothing yet.
-fn list(supervisor: u32, orders: &UnixStream) -> io::Result<()> {
+fn list(supervisor: u32, orders: UnixStream) -> io::Result<()> {
     let mut supervisors = lock(&SUPERVISORS);
     if supervisors.are_killed {
         return Err(io::Error::other("this program has killed all that it supervises"));
     }
-    supervisors.orders.insert(supervisor, orders.try_clone()?);
+    supervisors.orders.insert(supervisor, orders);
     Ok(())
 }
 
-fn forget(supervisor: u32) {
-    lock(&SUPERVISORS).orders.remove(&supervisor);
-}
-
-/// A supervisor that was started, and the pipes of the process below it.
-pub(super) struct Below {
-    pub(super) supervised: Supervised,
-    /// The child of this program, which is the supervisor.
-    pub(super) child: Child,
-    pub(super) stdin: ChildStdin,
-    pub(super) stdout: ChildStdout,
-    pub(super) stderr: Option<ChildStderr>,
-}
-
 /// A process below a supervisor.
-#[derive(Debug)]
-pub(crate) struct Supervised {
-    id: u32,
+struct Supervised {
     supervisor: u32,
-    /// The way to the supervisor. It ends everything when this is closed.
-    orders: UnixStream,
-    reports: Mutex<BufReader<UnixStream>>,
-    status: Mutex<Option<ExitStatus>>,
+    child: Mutex<Child>,
+    /// The supervisor's reports, until its process has ended.
+    reports: Mutex<Option<BufReader<UnixStream>>>,
 }
 
 /// Spawns the supervisor that is this command, and has it start its process.
 ///
 /// # Errors
 ///
-/// Those of starting the supervisor, and of the supervisor's starting the process.
-pub(super) fn spawn(command: &mut Command) -> io::Result<Below> {
+/// The supervisor can't be started, or it can't start its process, or it does not report that in time.
+pub(crate) fn spawn(command: &mut Command, _: Duration) -> io::Result<Started> {
+    spawn_within(command, START)
+}
+
+fn spawn_within(command: &mut Command, patience: Duration) -> io::Result<Started> {
     // The rest of a supervisor that is killed becomes ours.
     set_child_subreaper(Some(getpid()))?;
     let (stdin, to_stdin) = pipe_with(PipeFlags::CLOEXEC)?;
     let (from_stdout, stdout) = pipe_with(PipeFlags::CLOEXEC)?;
     let (orders, theirs) = UnixStream::pair()?;
+    let mut reports = BufReader::new(orders.try_clone()?);
     command.stdin(Stdio::from(OwnedFd::from(theirs))).stdout(Stdio::null());
     let mut child = command.spawn().map_err(|error| named("its supervisor", &error))?;
     command.stdin(Stdio::null());
-    let supervisor = child.id();
-    let mut reports = BufReader::new(orders.try_clone()?);
-    let started = list(supervisor, &orders)
-        .and_then(|()| pass(&orders, [&stdin, &stdout]))
-        .and_then(|()| first_report(&mut reports));
-    drop((stdin, stdout));
-    match started {
-        Ok(id) => {
-            let stderr = child.stderr.take();
-            let reports = Mutex::new(reports);
-            let status = Mutex::default();
-            let supervised = Supervised { id, supervisor, orders, reports, status };
-            let (stdin, stdout) = (to_stdin.into(), from_stdout.into());
-            Ok(Below { supervised, child, stdin, stdout, stderr })
+    let (supervisor, stderr) = (child.id(), child.stderr.take());
+    let started = list(supervisor, orders)
+        .and_then(|()| pass(reports.get_ref(), [&stdin, &stdout]))
+        .and_then(|()| first_report(&mut reports, patience));
+    let (child, reports) = (Mutex::new(child), Mutex::new(Some(reports)));
+    let supervised = Supervised { supervisor, child, reports };
+    let id = match started {
+        Ok(Ok(id)) => id,
+        // Nothing of it was started, so no other process of ours is looked at.
+        Ok(Err(refused)) => {
+            supervised.kill_supervisor();
+            return Err(refused);
         }
         Err(error) => {
-            // It has started nothing.
-            let _ = child.kill();
-            let _ = child.wait();
-            forget(supervisor);
-            Err(error)
+            supervised.destroy();
+            return Err(error);
         }
-    }
+    };
+    let (stdin, stdout) = (to_stdin.into(), from_stdout.into());
+    Ok(Started { group: Box::new(supervised), id, stdin, stdout, stderr })
 }
 
 fn named(what: &str, error: &io::Error) -> io::Error {
@@ -129,82 +123,53 @@ fn pass(orders: &UnixStream, pipes: [&OwnedFd; 2]) -> io::Result<()> {
     Ok(())
 }
 
-/// Reads whether the process was started, and returns its id.
-fn first_report(reports: &mut impl BufRead) -> io::Result<u32> {
+/// Reads whether the process was started, and returns its id, or the error of starting it.
+fn first_report(
+    reports: &mut BufReader<UnixStream>,
+    patience: Duration,
+) -> io::Result<io::Result<u32>> {
     let mut line = String::new();
-    reports.read_line(&mut line)?;
-    match line.trim_end().split_once(' ') {
-        Some(("started", id)) => id.parse().map_err(io::Error::other),
-        Some(("failed", code)) => {
-            Err(code.parse().map_or_else(io::Error::other, io::Error::from_raw_os_error))
+    reports.get_ref().set_read_timeout(Some(patience))?;
+    reports.read_line(&mut line).map_err(|error| match error.kind() {
+        io::ErrorKind::WouldBlock => {
+            io::Error::new(io::ErrorKind::TimedOut, "its supervisor did not report in time")
         }
+        _ => error,
+    })?;
+    reports.get_ref().set_read_timeout(None)?;
+    match line.trim_end().split_once(' ') {
+        Some(("started", id)) => id.parse().map(Ok).map_err(io::Error::other),
+        Some(("failed", code)) => code
+            .parse()
+            .map(|code| Err(io::Error::from_raw_os_error(code)))
+            .map_err(io::Error::other),
         _ => Err(io::Error::other("its supervisor did not start it")),
     }
 }
 
 impl Supervised {
-    pub(super) const fn id(&self) -> u32 {
-        self.id
-    }
-
-    /// Waits until the process has ended, or its supervisor.
-    pub(super) fn wait(&self) {
-        let mut reports = lock(&self.reports);
-        let mut line = String::new();
-        // An error is an end, too.
-        let _ = reports.read_line(&mut line);
-        let status = line.trim_end().strip_prefix("ended ").and_then(|raw| raw.parse().ok());
-        *lock(&self.status) = status.map(ExitStatus::from_raw);
-        if status.is_none() {
-            self.end_the_rest();
-        }
-    }
-
-    /// Returns how the process ended, or else how its supervisor did.
-    pub(super) fn status(&self, supervisor: &Mutex<Child>) -> io::Result<ExitStatus> {
-        let status = *lock(&self.status);
-        status.map_or_else(|| lock(supervisor).wait(), Ok)
-    }
-
-    pub(super) fn terminate(&self) {
-        self.order(TERMINATE);
-    }
-
-    pub(super) fn kill(&self) {
-        self.order(KILL);
-    }
-
     fn order(&self, order: u8) {
-        // A supervisor that is gone has nothing left to end.
-        let _ = (&self.orders).write_all(&[order]);
-    }
-
-    /// Returns whether nothing is left: a supervisor ends last. The rest of one that was killed is ended here.
-    pub(super) fn is_empty(&self, supervisor: &Mutex<Child>) -> bool {
-        match lock(supervisor).try_wait() {
-            Ok(None) => return false,
-            Ok(Some(status)) if status.success() => {}
-            _ => self.end_the_rest(),
-        }
-        forget(self.supervisor);
-        true
-    }
-
-    /// Kills a supervisor that does not end, and all that it had.
-    pub(super) fn release(&self, supervisor: &Mutex<Child>) {
-        if !self.is_empty(supervisor) {
-            let mut child = lock(supervisor);
-            let _ = child.kill();
-            let _ = child.wait();
-            drop(child);
-            self.end_the_rest();
-            forget(self.supervisor);
+        if let Some(orders) = lock(&SUPERVISORS).orders.get_mut(&self.supervisor) {
+            give(self.supervisor, orders, order);
         }
     }
 
-    /// Kills whatever a supervisor that is gone has left.
-    fn end_the_rest(&self) {
-        forget(self.supervisor);
+    /// Kills the supervisor and all that it had.
+    fn destroy(&self) {
+        self.kill_supervisor();
+        Self::end_the_rest();
+    }
+
+    fn kill_supervisor(&self) {
+        // Its id is another's once it is reaped.
+        lock(&SUPERVISORS).orders.remove(&self.supervisor);
+        let mut child = lock(&self.child);
+        let _ = child.kill();
+        let _ = child.wait();
+    }
+
+    /// Kills all that a supervisor which is gone has left.
+    fn end_the_rest() {
         // One that is killed may just have started another.
         for _ in 0..1_000 {
             let rest = adopted();
@@ -213,6 +178,55 @@ impl Supervised {
             }
             rest.iter().for_each(|one| send(one, Signal::KILL));
             thread::sleep(Duration::from_millis(1));
+        }
+    }
+}
+
+impl Group for Supervised {
+    /// Returns the status that the supervisor reports. If it ends without a report, so does all that it had.
+    fn wait(&self) -> Option<ExitStatus> {
+        let mut reports = lock(&self.reports).take()?;
+        let mut line = String::new();
+        // An error is an end, too.
+        let _ = reports.read_line(&mut line);
+        let status = line.trim_end().strip_prefix("ended ").and_then(|raw| raw.parse().ok());
+        if status.is_none() {
+            self.destroy();
+        }
+        status.map(ExitStatus::from_raw)
+    }
+
+    /// Returns the status of the supervisor, which stands for that of its process.
+    fn reap(&self) -> io::Result<ExitStatus> {
+        lock(&self.child).wait()
+    }
+
+    fn terminate(&self, _: bool) {
+        self.order(TERMINATE);
+    }
+
+    fn kill(&self, _: bool) {
+        self.order(KILL);
+    }
+
+    /// Returns whether the supervisor has ended, which it does last. The rest of one that was killed is ended here.
+    fn is_empty(&self) -> bool {
+        let mut supervisors = lock(&SUPERVISORS);
+        let ended = lock(&self.child).try_wait();
+        if matches!(ended, Ok(None)) {
+            return false;
+        }
+        supervisors.orders.remove(&self.supervisor);
+        drop(supervisors);
+        if !ended.is_ok_and(|status| status.is_some_and(|status| status.success())) {
+            Self::end_the_rest();
+        }
+        true
+    }
+
+    fn release(&self) {
+        if !self.is_empty() {
+            self.destroy();
         }
     }
 }
@@ -237,13 +251,28 @@ fn adopted() -> Vec<One> {
 mod tests {
     use super::*;
 
+    /// The supervisors are those of the whole program, so one test has them at a time.
+    static TURN: Mutex<()> = Mutex::new(());
+
     #[test]
     fn f102_a_supervisor_that_comes_after_all_were_killed_starts_nothing() {
+        let _turn = lock(&TURN);
         kill_supervised();
         let mut command = Command::new("sh");
         // One that would say that it has started itself.
         command.args(["-c", "echo started $$ >&0; read -r _"]);
-        let error = spawn(&mut command).map(|below| below.supervised.id()).unwrap_err();
+        let error = spawn_within(&mut command, START).map(|started| started.id).unwrap_err();
         assert!(error.to_string().contains("has killed all"), "{error}");
+        assert!(lock(&SUPERVISORS).orders.is_empty());
+        lock(&SUPERVISORS).are_killed = false;
+    }
+
+    #[test]
+    fn f134_a_supervisor_that_reports_nothing_is_ended_in_time() {
+        let _turn = lock(&TURN);
+        let mut command = Command::new("sleep");
+        let error = spawn_within(command.arg("1000"), Duration::from_millis(100)).err().unwrap();
+        assert_eq!(error.kind(), io::ErrorKind::TimedOut, "{error}");
+        assert!(lock(&SUPERVISORS).orders.is_empty());
     }
 }

@@ -28,7 +28,8 @@ type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
 /// A server that is drained when the test says so.
 pub(crate) struct Server {
     pub(crate) address: SocketAddr,
-    connections: Box<dyn Fn() -> usize>,
+    /// The number of connections, and the bytes that are charged to the account.
+    counts: Box<dyn Fn() -> (usize, usize)>,
     drain: smol::channel::Sender<(Duration, Duration)>,
     pub(crate) ended: Receiver<Ended>,
     thread: JoinHandle<()>,
@@ -41,7 +42,7 @@ impl Server {
         bound.set_nonblocking(true).unwrap();
         let (drain, drained) = smol::channel::bounded(1);
         let (tell, ended) = channel();
-        let (connections, thread): (Box<dyn Fn() -> usize>, _) = match runtime {
+        let (counts, thread): (Box<dyn Fn() -> (usize, usize)>, _) = match runtime {
             Runtime::Tokio => {
                 let listener = Listener::new(limits, TokioTimer::start());
                 let counted = listener.clone();
@@ -57,7 +58,7 @@ impl Server {
                         serve(listener, accept, spawn, &tell, drained).await;
                     });
                 });
-                (Box::new(move || counted.connections()), thread)
+                (Box::new(move || (counted.connections(), counted.account().used())), thread)
             }
             Runtime::Smol => {
                 let listener = Listener::new(limits, SmolTimer::start());
@@ -70,14 +71,18 @@ impl Server {
                         serve(listener, accept, spawn, &tell, drained).await;
                     });
                 });
-                (Box::new(move || counted.connections()), thread)
+                (Box::new(move || (counted.connections(), counted.account().used())), thread)
             }
         };
-        Self { address, connections, drain, ended, thread }
+        Self { address, counts, drain, ended, thread }
     }
 
     pub(crate) fn connections(&self) -> usize {
-        (self.connections)()
+        (self.counts)().0
+    }
+
+    pub(crate) fn charged(&self) -> usize {
+        (self.counts)().1
     }
 
     /// Connects a client that has its WebSocket.
