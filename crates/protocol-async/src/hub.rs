@@ -28,6 +28,7 @@ use crate::options::Options;
 use crate::peer::Peer;
 use crate::shared::{Inner, Shared};
 use crate::sync::Arc;
+pub use crate::timer::Alarm;
 use crate::wait::is_same;
 use crate::waiter::{Effects, Waiter};
 

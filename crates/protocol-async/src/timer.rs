@@ -1,5 +1,6 @@
 //! The clock of a runtime, and waiting for it.
 
+use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -26,25 +27,27 @@ pub trait Timer: Clone + Send + Sync + 'static {
     }
 }
 
-/// Wakes a driver when a timer of the core is due.
-pub(crate) struct Alarm<T: Timer> {
+/// An alarm that wakes a driver when something is due.
+pub struct Alarm<T: Timer> {
     timer: T,
     /// The latest sleep, and the time that it ends at.
     sleep: Option<(Timestamp, Pin<Box<T::Sleep>>)>,
 }
 
 impl<T: Timer> Alarm<T> {
-    pub(crate) const fn new(timer: T) -> Self {
+    /// Creates an alarm that is not set.
+    pub const fn new(timer: T) -> Self {
         Self { timer, sleep: None }
     }
 
-    pub(crate) fn now(&self) -> Timestamp {
+    /// Reads the clock of the timer.
+    pub fn now(&self) -> Timestamp {
         self.timer.now()
     }
 
     /// Is ready at that time, or earlier. A sleep goes on when its time moves to a later one, as it does with every
     /// piece that a slow peer takes.
-    pub(crate) fn poll(&mut self, due: Option<Timestamp>, cx: &mut Context<'_>) -> Poll<()> {
+    pub fn poll(&mut self, due: Option<Timestamp>, cx: &mut Context<'_>) -> Poll<()> {
         let Some(due) = due else {
             self.sleep = None;
             return Poll::Pending;
@@ -56,5 +59,12 @@ impl<T: Timer> Alarm<T> {
         ready!(sleep.as_mut().poll(cx));
         self.sleep = None;
         Poll::Ready(())
+    }
+}
+
+impl<T: Timer> fmt::Debug for Alarm<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let due = self.sleep.as_ref().map(|(due, _)| due);
+        f.debug_struct("Alarm").field("due", &due).finish_non_exhaustive()
     }
 }

@@ -9,7 +9,7 @@ use tungstenite::protocol::frame::coding::CloseCode;
 /// The reason for which a [`Listener`](crate::Listener) ended a connection. The peer kept something for longer,
 /// or more of it, than the [`ListenerLimits`](crate::ListenerLimits) allow.
 ///
-/// It is inside the error that [`Seat::serve`](crate::Seat::serve) ends with: [`Eviction::of`].
+/// [`Eviction::of`] finds it in the error that [`Seat::serve`](crate::Seat::serve) ends with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Eviction {
@@ -17,8 +17,7 @@ pub enum Eviction {
     UnfinishedMessage,
     /// The unfinished messages of all connections together were too long, and this one grew.
     UnfinishedBytes,
-    /// A message was longer than one can be, or its frames announced that. Their headers count too, so that
-    /// empty ones do.
+    /// A message was longer than one can be, or its frames announced that. Headers count too, so empty frames do.
     MessageTooLong,
     /// Our messages did not leave in time, because the peer reads nothing or hardly anything.
     Unread,
@@ -29,14 +28,14 @@ pub enum Eviction {
 }
 
 impl Eviction {
-    /// The eviction that an error is, if it is one.
+    /// Returns the eviction in an error, if there is one.
     #[must_use]
     pub fn of(error: &io::Error) -> Option<Self> {
         error.get_ref()?.downcast_ref::<Self>().copied()
     }
 
-    /// Returns the code that the peer gets. A peer that does not read gets none, and is released at once. The codes
-    /// are those of RFC 6455 and its registry.
+    /// Returns the code that the peer gets, of RFC 6455 and its registry. A peer that does not read gets none, and is
+    /// released at once.
     pub(crate) const fn close_code(self) -> Option<CloseCode> {
         match self {
             Self::UnfinishedMessage => Some(CloseCode::Policy),

@@ -1,4 +1,4 @@
-//! The limits of a client's frames. tungstenite reports a frame only once it is whole.
+//! The frames of a client, before they are whole. tungstenite reports a frame only then.
 
 /// The bytes of the longest header.
 const LONGEST_HEADER: usize = 14;
@@ -9,8 +9,7 @@ const IS_CONTROL: u8 = 0x08;
 const IS_MASKED: u8 = 0x80;
 const LENGTH: u8 = 0x7F;
 
-/// Follows the bytes of a client, and knows what its unfinished message takes (RFC 6455, section 5.2). It judges
-/// nothing: what is no frame is tungstenite's to refuse.
+/// The lengths of a client's frames, read from their headers (RFC 6455, section 5.2). tungstenite judges them.
 #[derive(Debug, Default)]
 pub(crate) struct Frames {
     header: [u8; LONGEST_HEADER],
@@ -25,7 +24,7 @@ pub(crate) struct Frames {
 }
 
 impl Frames {
-    /// Some more bytes came.
+    /// Takes note of the next bytes.
     pub(crate) fn follow(&mut self, mut bytes: &[u8]) {
         while let Some((first, rest)) = bytes.split_first() {
             if self.left > 0 {
@@ -64,7 +63,7 @@ impl Frames {
         self.has = 0;
     }
 
-    /// As far as it is known.
+    /// Returns the bytes of the whole header, as far as they are known.
     fn header_bytes(&self) -> usize {
         if self.has < 2 {
             return 2;
@@ -73,7 +72,7 @@ impl Frames {
         2 + self.length_bytes() + mask
     }
 
-    /// Bytes that a length takes for which the second byte has no room.
+    /// Returns the bytes of a length for which the second byte has no room.
     const fn length_bytes(&self) -> usize {
         match self.header[1] & LENGTH {
             126 => 2,

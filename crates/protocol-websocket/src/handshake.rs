@@ -5,7 +5,7 @@ use std::fmt;
 use std::io;
 
 use futures_io::{AsyncRead, AsyncWrite};
-use futures_util::{AsyncReadExt, AsyncWriteExt};
+use futures_util::{AsyncReadExt, AsyncWriteExt, FutureExt};
 use tungstenite::Error;
 use tungstenite::error::ProtocolError;
 use tungstenite::handshake::machine::TryParse;
@@ -24,16 +24,16 @@ const READ_BYTES: usize = 1_024;
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum HandshakeError {
-    /// The client was answered so. It may have gone before it got to read that.
+    /// The client got a response with this status. It may have gone before it got to read that.
     Refused(StatusCode),
-    /// It went away.
+    /// The client went away.
     Io(io::Error),
 }
 
 impl fmt::Display for HandshakeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Refused(status) => write!(f, "a request for a WebSocket was answered {status}"),
+            Self::Refused(status) => write!(f, "a request for a WebSocket was refused: {status}"),
             Self::Io(error) => write!(f, "no request for a WebSocket came: {error}"),
         }
     }
@@ -54,8 +54,8 @@ impl From<io::Error> for HandshakeError {
     }
 }
 
-/// Reads the request for a WebSocket and grants it, or gives what it is to be answered instead. Gives what
-/// was read behind it.
+/// Reads the request for a WebSocket and grants it. Returns the bytes that were read behind it, or the response that
+/// refuses it.
 pub(crate) async fn shake_hands<S, G>(
     stream: &mut S,
     gate: G,
@@ -67,8 +67,8 @@ where
 {
     match read_request(stream, most_bytes).await? {
         Ok((request, tail)) => match judge(&request, gate) {
-            Ok(answer) => {
-                stream.write_all(&answer).await?;
+            Ok(response) => {
+                stream.write_all(&response).await?;
                 stream.flush().await?;
                 Ok(Ok(tail))
             }
@@ -78,8 +78,9 @@ where
     }
 }
 
-/// Answers a client that gets no WebSocket, and says that nothing more comes.
-pub(crate) async fn answer<S>(stream: &mut S, mut refusal: ErrorResponse) -> io::Result<()>
+/// Sends a response that refuses a WebSocket, and ends the stream. It waits for nothing: a new stream has room for so
+/// few bytes.
+pub(crate) fn refuse<S>(stream: &mut S, mut refusal: ErrorResponse) -> io::Result<()>
 where
     S: AsyncWrite + Unpin,
 {
@@ -92,11 +93,14 @@ where
     let mut bytes = Vec::new();
     write_response(&mut bytes, &refusal).map_err(io::Error::other)?;
     bytes.extend_from_slice(body.as_bytes());
-    stream.write_all(&bytes).await?;
-    stream.close().await
+    let sent = async {
+        stream.write_all(&bytes).await?;
+        stream.close().await
+    };
+    sent.now_or_never().unwrap_or_else(|| Err(io::ErrorKind::WouldBlock.into()))
 }
 
-/// A refusal with this status, which is all that its body says too.
+/// Returns a response that refuses a WebSocket with this status, which is all that its body says too.
 pub(crate) fn refusal(status: StatusCode) -> ErrorResponse {
     let mut refusal = Response::new(Some(format!("{status}\n")));
     *refusal.status_mut() = status;
@@ -132,7 +136,7 @@ where
         if read == 0 {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
-        // It is parsed once: a byte a read must not cost a look at all bytes before it.
+        // It is parsed once, because a client may send a byte at a time.
         if has_empty_line(&head[before.saturating_sub(3)..]) {
             return Ok(match Request::try_parse(&head) {
                 Ok(Some((used, request))) => Ok((request, head.split_off(used))),
@@ -150,7 +154,7 @@ fn has_empty_line(bytes: &[u8]) -> bool {
     bytes.windows(2).any(|line| line == b"\n\n") || bytes.windows(3).any(|line| line == b"\n\r\n")
 }
 
-/// The bytes of the answer that opens a WebSocket, or what is answered instead.
+/// Returns the bytes of the response that opens a WebSocket, or the response that refuses it.
 #[expect(clippy::result_large_err, reason = "what tungstenite's callbacks return")]
 fn judge(request: &Request, gate: impl Callback) -> Result<Vec<u8>, ErrorResponse> {
     let response = create_response(request).map_err(|error| refusal(status(&error)))?;
@@ -162,7 +166,7 @@ fn judge(request: &Request, gate: impl Callback) -> Result<Vec<u8>, ErrorRespons
     }
 }
 
-/// Returns the status for a request that asks for no WebSocket, or not for one that is spoken here.
+/// Returns the status for a request that asks for no WebSocket, or for one of another version.
 fn status(error: &Error) -> StatusCode {
     match error {
         Error::Protocol(ProtocolError::WrongHttpMethod) => StatusCode::METHOD_NOT_ALLOWED,

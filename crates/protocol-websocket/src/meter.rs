@@ -1,4 +1,4 @@
-//! Counting what comes, before it is a message.
+//! The bytes of a client, before they are messages.
 
 use std::collections::VecDeque;
 use std::io::{self, Read};
@@ -10,18 +10,15 @@ use std::task::{Context, Poll, ready};
 use futures_io::{AsyncRead, AsyncWrite};
 use protocol_async::Canceller;
 
-use crate::READ_BYTES;
 use crate::eviction::Eviction;
 use crate::frames::Frames;
+use crate::settings::TURN_BYTES;
 use crate::work::Work;
 
-/// Bytes of each unfinished message that are not counted: nearly all messages are no longer.
+/// Bytes of each unfinished message that are not charged: nearly all messages are no longer.
 const FREE: usize = 64 << 10;
-/// Bytes that one connection reads before others have their turn: those of one read. What a turn costs others beside
-/// a flood is what they wait for most of the time.
-pub(crate) const TURN: usize = READ_BYTES;
 
-/// One address may have so much of what all may: a part of this many.
+/// The part of all unfinished bytes that one address may have: one of this many.
 const SHARES: usize = 4;
 
 /// The unfinished bytes of all connections of a listener.
@@ -37,63 +34,38 @@ impl Unfinished {
     }
 }
 
-/// The count of the bytes that one connection has read, and of those of its unfinished message.
+/// The unfinished bytes that one connection is charged, among all and among those of its address.
 #[derive(Debug)]
-pub(crate) struct Meter {
+pub(crate) struct Charge {
     all: Arc<Unfinished>,
-    /// The bytes that its address is charged.
     address: Arc<AtomicUsize>,
-    read: AtomicUsize,
-    unfinished: AtomicUsize,
-    /// The bytes that it is charged among all.
-    counted: AtomicUsize,
-    /// The most that can be of one message.
+    charged: usize,
+    /// The most that one message may have.
     most: usize,
 }
 
-impl Meter {
-    /// A connection whose WebSocket holds so many bytes of a message at most.
-    pub(crate) fn new(all: &Arc<Unfinished>, address: &Arc<AtomicUsize>, most: usize) -> Arc<Self> {
-        let [read, unfinished, counted] = [(); 3].map(|()| AtomicUsize::new(0));
-        Arc::new(Self {
-            all: all.clone(),
-            address: address.clone(),
-            read,
-            unfinished,
-            counted,
-            most,
-        })
+impl Charge {
+    pub(crate) fn new(all: &Arc<Unfinished>, address: &Arc<AtomicUsize>, most: usize) -> Self {
+        Self { all: all.clone(), address: address.clone(), charged: 0, most }
     }
 
-    /// Every byte so far. It may wrap around, for it is compared with earlier ones only.
-    pub(crate) fn read(&self) -> usize {
-        self.read.load(Relaxed)
-    }
-
-    /// Whether a message has begun to come that is not whole.
-    pub(crate) fn has_unfinished(&self) -> bool {
-        self.unfinished.load(Relaxed) > 0
-    }
-
-    /// More bytes came, after which the unfinished message takes so many.
+    /// Charges an unfinished message of so many bytes in place of the one before.
     ///
     /// # Errors
     ///
     /// They are more than a message can be and what is free; or too many, with those of all others.
-    fn add(&self, bytes: usize, unfinished: usize) -> Result<(), Eviction> {
-        self.read.fetch_add(bytes, Relaxed);
-        self.unfinished.store(unfinished, Relaxed);
-        let counts = unfinished.saturating_sub(FREE);
-        if counts > self.most {
+    fn set(&mut self, unfinished: usize) -> Result<(), Eviction> {
+        let charge = unfinished.saturating_sub(FREE);
+        if charge > self.most {
             return Err(Eviction::MessageTooLong);
         }
-        let counted = self.counted.swap(counts, Relaxed);
-        if counts <= counted {
-            self.address.fetch_sub(counted - counts, Relaxed);
-            self.all.bytes.fetch_sub(counted - counts, Relaxed);
+        let charged = std::mem::replace(&mut self.charged, charge);
+        if charge <= charged {
+            self.address.fetch_sub(charged - charge, Relaxed);
+            self.all.bytes.fetch_sub(charged - charge, Relaxed);
             return Ok(());
         }
-        let more = counts - counted;
+        let more = charge - charged;
         let all = self.all.bytes.fetch_add(more, Relaxed) + more;
         let address = self.address.fetch_add(more, Relaxed) + more;
         // One message of the longest always fits its share.
@@ -103,11 +75,10 @@ impl Meter {
     }
 }
 
-impl Drop for Meter {
+impl Drop for Charge {
     fn drop(&mut self) {
-        let counted = *self.counted.get_mut();
-        self.address.fetch_sub(counted, Relaxed);
-        self.all.bytes.fetch_sub(counted, Relaxed);
+        // No message always fits.
+        let _ = self.set(0);
     }
 }
 
@@ -133,31 +104,42 @@ impl<S> Aside<S> {
     }
 }
 
-/// A stream whose input is counted, and which lets others have their turn.
+/// A stream whose input is charged, and which lets others have their turn.
 pub(crate) struct Metered<S> {
     /// `None` once it is left aside.
     stream: Option<S>,
     /// The bytes that were read of it before.
-    read: VecDeque<u8>,
+    tail: VecDeque<u8>,
     aside: Arc<Aside<S>>,
-    meter: Arc<Meter>,
+    charge: Charge,
     work: Work,
     frames: Frames,
+    has_heard: bool,
     /// The bytes that were read since others had their turn.
     turn: usize,
 }
 
 impl<S> Metered<S> {
-    /// A stream of which these bytes were read already, and which gives them first.
+    /// Creates a stream that begins with these bytes, which were read of it already.
     pub(crate) fn new(
         stream: S,
-        read: Vec<u8>,
+        tail: Vec<u8>,
         aside: Arc<Aside<S>>,
-        meter: Arc<Meter>,
+        charge: Charge,
         work: Work,
     ) -> Self {
-        let (read, frames) = (read.into(), Frames::default());
-        Self { stream: Some(stream), read, aside, meter, work, frames, turn: 0 }
+        let (stream, tail, frames) = (Some(stream), tail.into(), Frames::default());
+        Self { stream, tail, aside, charge, work, frames, has_heard: false, turn: 0 }
+    }
+
+    /// Returns whether bytes came since this was asked last.
+    pub(crate) const fn take_heard(&mut self) -> bool {
+        std::mem::replace(&mut self.has_heard, false)
+    }
+
+    /// Returns whether a message has begun to come that is not whole.
+    pub(crate) fn has_unfinished(&self) -> bool {
+        self.frames.unfinished() > 0
     }
 }
 
@@ -169,6 +151,8 @@ impl<S: Unpin> Metered<S> {
 
 impl<S> Drop for Metered<S> {
     fn drop(&mut self) {
+        // The message that was on its way goes with the WebSocket.
+        self.work.note_unfinished(0);
         if self.aside.sent_away.marker().is_cancelled() {
             *self.aside.stream.lock().unwrap_or_else(PoisonError::into_inner) = self.stream.take();
         }
@@ -181,24 +165,25 @@ impl<S: AsyncRead + Unpin> AsyncRead for Metered<S> {
         cx: &mut Context<'_>,
         room: &mut [u8],
     ) -> Poll<io::Result<usize>> {
-        if self.turn >= TURN {
+        if self.turn >= TURN_BYTES {
             self.turn = 0;
             cx.waker().wake_by_ref();
             return Poll::Pending;
         }
-        // Its time runs on meanwhile, for only the bytes are not read.
+        // The client's time runs on meanwhile, because only its bytes are not read.
         ready!(self.work.poll_may_read(cx));
-        let read = if self.read.is_empty() {
+        let read = if self.tail.is_empty() {
             self.stream().poll_read(cx, room)
         } else {
-            Poll::Ready(self.read.read(room))
+            Poll::Ready(self.tail.read(room))
         };
         match &read {
             Poll::Ready(Ok(bytes)) => {
                 self.turn += bytes;
+                self.has_heard |= *bytes > 0;
                 self.frames.follow(&room[..*bytes]);
                 let unfinished = self.frames.unfinished();
-                self.meter.add(*bytes, unfinished)?;
+                self.charge.set(unfinished)?;
                 self.work.note_unfinished(unfinished);
             }
             _ => self.turn = 0,
@@ -229,22 +214,22 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Metered<S> {
 mod tests {
     use super::*;
 
-    fn meter(all: &Arc<Unfinished>, address: &Arc<AtomicUsize>) -> Arc<Meter> {
-        Meter::new(all, address, FREE)
+    fn charge(all: &Arc<Unfinished>, address: &Arc<AtomicUsize>) -> Charge {
+        Charge::new(all, address, FREE)
     }
 
     #[test]
     fn f47_unfinished_bytes_are_counted_together_and_given_back() {
         let all = Unfinished::new(FREE);
-        let [one, other] = [(); 2].map(|()| Meter::new(&all, &Arc::default(), 2 * FREE));
-        assert_eq!(one.add(FREE, FREE), Ok(()), "free");
-        assert_eq!(one.add(FREE, 2 * FREE), Ok(()));
-        assert_eq!(other.add(FREE, FREE), Ok(()), "free for each");
-        assert_eq!(other.add(1, FREE + 1), Err(Eviction::UnfinishedBytes));
+        let [mut one, mut other] = [(); 2].map(|()| Charge::new(&all, &Arc::default(), 2 * FREE));
+        assert_eq!(one.set(FREE), Ok(()), "free");
+        assert_eq!(one.set(2 * FREE), Ok(()));
+        assert_eq!(other.set(FREE), Ok(()), "free for each");
+        assert_eq!(other.set(FREE + 1), Err(Eviction::UnfinishedBytes));
         drop(other);
-        assert_eq!(one.add(1, 2 * FREE + 1), Err(Eviction::UnfinishedBytes));
-        assert_eq!((one.add(1, 10), all.bytes.load(Relaxed)), (Ok(()), 0));
-        assert_eq!((one.add(FREE, 2 * FREE), all.bytes.load(Relaxed)), (Ok(()), FREE));
+        assert_eq!(one.set(2 * FREE + 1), Err(Eviction::UnfinishedBytes));
+        assert_eq!((one.set(10), all.bytes.load(Relaxed)), (Ok(()), 0));
+        assert_eq!((one.set(2 * FREE), all.bytes.load(Relaxed)), (Ok(()), FREE));
         drop(one);
         assert_eq!(all.bytes.load(Relaxed), 0);
     }
@@ -252,26 +237,26 @@ mod tests {
     #[test]
     fn f47_who_sends_more_than_a_message_can_be_is_charged_a_message_and_no_more() {
         let all = Unfinished::new(10 * FREE);
-        let [greedy, honest] = [(); 2].map(|()| meter(&all, &Arc::default()));
-        assert_eq!(greedy.add(FREE, 2 * FREE), Ok(()));
-        assert_eq!(greedy.add(1, 20 * FREE), Err(Eviction::MessageTooLong));
+        let [mut greedy, mut honest] = [(); 2].map(|()| charge(&all, &Arc::default()));
+        assert_eq!(greedy.set(2 * FREE), Ok(()));
+        assert_eq!(greedy.set(20 * FREE), Err(Eviction::MessageTooLong));
         assert_eq!(all.bytes.load(Relaxed), FREE);
-        assert_eq!(honest.add(2 * FREE, 2 * FREE), Ok(()));
+        assert_eq!(honest.set(2 * FREE), Ok(()));
     }
 
     #[test]
     fn f47_connections_of_one_address_have_a_quarter_of_the_unfinished_bytes() {
         let all = Unfinished::new(8 * FREE);
         let (here, there) = (Arc::default(), Arc::default());
-        let [one, two, three] = [(); 3].map(|()| meter(&all, &here));
-        let other = meter(&all, &there);
-        let add = |meter: &Meter| meter.add(1, 2 * FREE);
-        assert_eq!((add(&one), add(&two)), (Ok(()), Ok(())));
-        assert_eq!(add(&three), Err(Eviction::UnfinishedBytes));
-        assert_eq!(add(&other), Ok(()));
+        let [mut one, mut two, mut three] = [(); 3].map(|()| charge(&all, &here));
+        let mut other = charge(&all, &there);
+        let add = |charge: &mut Charge| charge.set(2 * FREE);
+        assert_eq!((add(&mut one), add(&mut two)), (Ok(()), Ok(())));
+        assert_eq!(add(&mut three), Err(Eviction::UnfinishedBytes));
+        assert_eq!(add(&mut other), Ok(()));
         drop([one, three]);
         assert_eq!(here.load(Relaxed), FREE);
-        assert_eq!((two.add(1, 0), here.load(Relaxed)), (Ok(()), 0));
-        assert_eq!(add(&meter(&all, &here)), Ok(()));
+        assert_eq!((two.set(0), here.load(Relaxed)), (Ok(()), 0));
+        assert_eq!(add(&mut charge(&all, &here)), Ok(()));
     }
 }

@@ -9,43 +9,43 @@ use tungstenite::http::{StatusCode, Uri};
 /// The web pages that may connect to a server.
 ///
 /// A browser lets a page of any site open a WebSocket to any address, that of a server on the same
-/// machine too, and tells the server the page's origin. That is all that keeps strangers out.
+/// machine too, and tells the server the page's origin. Nothing else keeps strangers out.
 ///
-/// A reference to this goes where the handshake takes a callback: `accept_hdr_async(stream,
-/// &origins)`. A page that may not connect is answered 403.
+/// A reference to this is the callback of a handshake: `accept_hdr_async(stream, &origins)`. The response to a page that
+/// may not connect is 403.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Origins {
-    /// Admitted beside the local ones, in the form of the header.
+    /// Those that are admitted beside the local ones, in the form of the header.
     allowed: Vec<String>,
 }
 
 impl Origins {
-    /// Pages that this machine serves under a loopback name or address, over HTTP or HTTPS, and
-    /// whoever tells no origin, which no browser can be made to do.
+    /// Admits pages that this machine serves under a loopback name or address, over HTTP or HTTPS. Clients without an
+    /// origin are admitted too, because every browser sends one.
     ///
-    /// The origin `null` is not among them: a page of any site can have that, in a sandboxed frame.
+    /// The origin `null` is not admitted: a page of any site can have that, in a sandboxed frame.
     #[must_use]
     pub const fn local() -> Self {
         Self { allowed: Vec::new() }
     }
 
-    /// Admits one more, such as `https://example.com` or `https://example.com:8443`, as browsers
-    /// write it; `null` for local files and sandboxed frames; `*` for every page.
+    /// Admits one more, as browsers write it, such as `https://example.com` or `https://example.com:8443`. Local files
+    /// and sandboxed frames have `null`, and `*` is every page.
     #[must_use]
     pub fn allow(mut self, origin: impl Into<String>) -> Self {
         self.allowed.push(origin.into());
         self
     }
 
-    /// Whether a page of this origin may connect.
+    /// Returns whether a page of this origin may connect.
     #[must_use]
     pub fn admit(&self, origin: &str) -> bool {
         is_local(origin) || self.allowed.iter().any(|allowed| allowed == origin || allowed == "*")
     }
+}
 
-    /// The answer to a request that opens a WebSocket: the one that is there, or a refusal.
-    #[expect(clippy::result_large_err, reason = "what tungstenite's callbacks return")]
-    fn judge(&self, request: &Request, response: Response) -> Result<Response, ErrorResponse> {
+impl Callback for &Origins {
+    fn on_request(self, request: &Request, response: Response) -> Result<Response, ErrorResponse> {
         let mut origins = request.headers().get_all(ORIGIN).iter();
         if origins.all(|origin| origin.to_str().is_ok_and(|origin| self.admit(origin))) {
             return Ok(response);
@@ -56,13 +56,7 @@ impl Origins {
     }
 }
 
-impl Callback for &Origins {
-    fn on_request(self, request: &Request, response: Response) -> Result<Response, ErrorResponse> {
-        self.judge(request, response)
-    }
-}
-
-/// Whether an origin is a page that this machine serves.
+/// Returns whether an origin is a page that this machine serves.
 fn is_local(origin: &str) -> bool {
     let Ok(uri) = origin.parse::<Uri>() else { return false };
     let (Some(scheme), Some(host)) = (uri.scheme_str(), uri.host()) else { return false };
@@ -72,7 +66,7 @@ fn is_local(origin: &str) -> bool {
     is_origin && matches!(scheme, "http" | "https") && is_loopback(host)
 }
 
-/// Whether a host is this machine, by name or by address.
+/// Returns whether a host is this machine, by name or by address.
 fn is_loopback(host: &str) -> bool {
     let in_brackets = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));
     match in_brackets {

@@ -17,23 +17,19 @@ use tungstenite::protocol::frame::{Frame, Utf8Bytes};
 use tungstenite::{Bytes, Error, Message};
 
 use crate::eviction::Eviction;
-use crate::meter::TURN;
-
-/// Bytes of one frame that we send. A longer message leaves in several, each when the one before is on
-/// its way: so the write buffer is bounded whatever is sent.
-pub(crate) const FRAME_BYTES: usize = 64 << 10;
+use crate::settings::{FRAME_BYTES, TURN_BYTES};
 
 /// A WebSocket that carries one JSON message in each of its own.
 ///
-/// It lets the WebSocket go as soon as nothing can be read any more, for then nothing can be answered
-/// either: a handler that goes on keeps no socket of a peer that is gone (F47). A peer that sends more pings and
-/// pongs than [`Budgets::control_frames`] is sent away (F45).
+/// It releases the WebSocket as soon as nothing can be read any more, because a response would not arrive either. So a
+/// handler that goes on keeps no socket of a peer that is gone (F47). A peer that sends more pings and pongs than
+/// [`Budgets::control_frames`] is sent away (F45).
 pub struct Socket<S, T> {
-    /// `None` once it is let go.
+    /// `None` once it is released.
     inner: Option<S>,
     /// The rest of a message that leaves in several frames.
     rest: Bytes,
-    /// A message that came whole, and is long: others have their turn before it is looked at.
+    /// A long message that came whole. Others have their turn before it is looked at.
     whole: Option<Bytes>,
     /// Whether pongs may be in the write buffer, beside what we have sent.
     owes_pongs: bool,
@@ -43,7 +39,7 @@ pub struct Socket<S, T> {
     timer: T,
     /// Set when we end because the whole server does.
     going_away: Option<Cancellation>,
-    /// To be set when the peer was sent away, before the WebSocket is let go.
+    /// It is set when the peer is sent away, before the WebSocket is released.
     sent_away: Option<Canceller>,
 }
 
@@ -62,12 +58,12 @@ impl<S, T> Socket<S, T> {
         }
     }
 
-    /// Says so in its goodbye, once this is set.
+    /// Closes with [`CloseCode::Away`] once this is set.
     pub(crate) fn going_away(self, marker: Cancellation) -> Self {
         Self { going_away: Some(marker), ..self }
     }
 
-    /// Sets this when it sends the peer away.
+    /// Sets this when the peer is sent away.
     pub(crate) fn sending_away(self, sent_away: Canceller) -> Self {
         Self { sent_away: Some(sent_away), ..self }
     }
@@ -83,7 +79,7 @@ impl<S, T> Socket<S, T>
 where
     S: Sink<Message, Error = Error> + Unpin,
 {
-    /// Writes everything out.
+    /// Writes all that was sent.
     fn poll_flush_all(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
         ready!(self.poll_rest(cx))?;
         let Some(inner) = &mut self.inner else { return Poll::Ready(Err(Error::AlreadyClosed)) };
@@ -92,7 +88,7 @@ where
         Poll::Ready(flushed)
     }
 
-    /// Sends what is left of a message; ready when there is room for a frame of another.
+    /// Sends the rest of a message. Ready when there is room for a frame of another.
     fn poll_rest(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
         loop {
             ready!(self.poll_room(cx))?;
@@ -124,14 +120,15 @@ where
         Pin::new(inner).start_send(message)
     }
 
-    /// Lets the WebSocket go, with a goodbye if there is one to say and room for it. What it answers a
-    /// goodbye with leaves now or never.
-    fn let_go(&mut self, goodbye: Option<CloseCode>, cx: &mut Context<'_>) {
+    /// Releases the WebSocket, with a goodbye if there is one to say and room for it. Its response to a goodbye leaves
+    /// now or never.
+    fn release(&mut self, goodbye: Option<CloseCode>, cx: &mut Context<'_>) {
         if let Some(code) = goodbye.filter(|_| !self.has_said_goodbye) {
             if self.poll_room(cx).is_ready() {
                 let _ = self.send(close(code));
             }
         }
+        self.rest = Bytes::new();
         if let Some(mut inner) = self.inner.take() {
             let _ = Pin::new(&mut inner).poll_flush(cx);
             if let Some(sent_away) = self.sent_away.take().filter(|_| goodbye.is_some()) {
@@ -150,14 +147,14 @@ where
         let Self { inner: Some(inner), owes_pongs, .. } = self else { return Poll::Ready(None) };
         let polled = Pin::new(&mut *inner).poll_next(cx);
         if polled.is_pending() && *owes_pongs {
-            // An error shows again when it is read.
+            // The next read shows an error again.
             *owes_pongs = Pin::new(inner).poll_flush(cx).is_pending();
         }
         polled
     }
 }
 
-/// Without what it holds: messages on their way hold secrets.
+/// It shows no messages, because they hold secrets.
 impl<S, T> fmt::Debug for Socket<S, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Socket").field("is_open", &self.inner.is_some()).finish_non_exhaustive()
@@ -179,16 +176,16 @@ where
             let error = match ready!(self.poll_inner(cx)) {
                 Some(Ok(message @ (Message::Text(_) | Message::Binary(_)))) => {
                     let message = message.into_data();
-                    if message.len() <= TURN {
+                    if message.len() <= TURN_BYTES {
                         return Poll::Ready(Some(Ok(message)));
                     }
-                    // To unmask and check it was one piece of work, and to read it is another (F47).
+                    // Unmasking and checking it was one piece of work, and reading it is another (F47).
                     self.whole = Some(message);
                     cx.waker().wake_by_ref();
                     return Poll::Pending;
                 }
                 Some(Ok(message @ (Message::Ping(_) | Message::Pong(_)))) => {
-                    // To read on is what answers a ping.
+                    // Reading on sends the pong.
                     self.owes_pongs |= message.is_ping();
                     let now = self.timer.now();
                     match self.buckets.pay(Cheap::ControlFrame, now) {
@@ -198,12 +195,12 @@ where
                 }
                 Some(Ok(Message::Frame(_))) => continue,
                 Some(Ok(Message::Close(_))) | None => {
-                    self.let_go(None, cx);
+                    self.release(None, cx);
                     return Poll::Ready(None);
                 }
                 Some(Err(error)) => error,
             };
-            self.let_go(goodbye(&error), cx);
+            self.release(goodbye(&error), cx);
             return Poll::Ready(Some(Err(into_io(error))));
         }
     }
@@ -256,7 +253,7 @@ fn close(code: CloseCode) -> Message {
     Message::Close(Some(CloseFrame { code, reason: Utf8Bytes::default() }))
 }
 
-/// Returns the code for a peer that is read no more. A peer that is gone gets none.
+/// Returns the code for a peer that is no longer read. A peer that is gone gets none.
 fn goodbye(error: &Error) -> Option<CloseCode> {
     match error {
         Error::Io(error) => match Eviction::of(error) {
@@ -344,6 +341,18 @@ mod tests {
         fn poll_close(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Result<(), Error>> {
             Poll::Ready(Ok(()))
         }
+    }
+
+    /// A handler may go on for hours, and nothing can be sent for it.
+    #[test]
+    fn f131_a_socket_that_is_released_keeps_nothing_of_a_message_on_its_way_out() {
+        let mut socket = Socket::new(Full::default(), StandingStill, Budgets::default());
+        let mut cx = Context::from_waker(std::task::Waker::noop());
+        Pin::new(&mut socket).start_send(vec![b' '; 4 * FRAME_BYTES]).unwrap();
+        assert_eq!(socket.rest.len(), 3 * FRAME_BYTES);
+        let message = socket.rest.clone();
+        socket.release(Some(CloseCode::Policy), &mut cx);
+        assert!(message.is_unique());
     }
 
     /// Once there is room, we are woken and read on.

@@ -1,4 +1,4 @@
-//! A secret that a client has to know.
+//! Admission by a secret.
 
 use std::fmt;
 
@@ -9,11 +9,11 @@ use tungstenite::http::header::{AUTHORIZATION, HeaderValue, WWW_AUTHENTICATE};
 
 use crate::handshake::refusal;
 
-/// A secret that a client has to know: it asks with `Authorization: Bearer SECRET` (RFC 6750). Any
-/// other is answered 401.
+/// A secret that a client has to know. Its request has `Authorization: Bearer SECRET` (RFC 6750). The response to any
+/// other is 401.
 ///
-/// The secret is compared in a time that depends on its length only. A web page can't send that
-/// header; for pages there are [`Origins`](crate::Origins).
+/// The secret is compared in a time that depends on its length only. A web page can't send that header, so pages have
+/// [`Origins`](crate::Origins).
 #[derive(Clone)]
 pub struct BearerToken(Box<[u8]>);
 
@@ -24,7 +24,7 @@ impl BearerToken {
         Self(secret.as_ref().into())
     }
 
-    /// Whether a request knows it. It is to be said once.
+    /// Returns whether a request has the secret, exactly once.
     #[must_use]
     pub fn admits(&self, request: &Request) -> bool {
         let mut said = request.headers().get_all(AUTHORIZATION).iter();
@@ -47,7 +47,7 @@ impl Callback for &BearerToken {
     }
 }
 
-/// Without the secret.
+/// It does not show the secret.
 impl fmt::Debug for BearerToken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("BearerToken").finish_non_exhaustive()

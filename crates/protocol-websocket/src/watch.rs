@@ -1,4 +1,4 @@
-//! The meaning of a connection's silence. The decisions are pure, so that a test can see all of them.
+//! The meaning of a connection's silence. The decisions are pure, so a test can see all of them.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use protocol_core::Timestamp;
 use crate::eviction::Eviction;
 use crate::limits::ListenerLimits;
 
-/// A row that is due at once would begin again without end.
+/// The shortest idle time: a row that is due at once would begin again without end.
 const SHORTEST_IDLE: Duration = Duration::from_millis(10);
 
 /// The times of one connection. Each row is due so long after something:
@@ -45,30 +45,30 @@ impl Watch {
         Self { limits, heard: now, pinged: None, unfinished: None, unread: None, message: now }
     }
 
-    /// Some bytes came.
+    /// Takes note of bytes that came.
     pub(crate) fn heard(&mut self, now: Timestamp) {
         self.heard = now;
         self.pinged = None;
     }
 
-    /// A message came or went whole, or one is still owed.
+    /// Takes note of a message that came or went whole, or is still owed.
     pub(crate) fn message(&mut self, now: Timestamp) {
         self.message = now;
     }
 
-    /// Whether a message has begun to come that is not finished.
+    /// Takes note of whether a message has begun to come that is not finished.
     pub(crate) fn unfinished(&mut self, is_unfinished: bool, now: Timestamp) {
         self.unfinished = is_unfinished.then(|| self.unfinished.unwrap_or(now));
     }
 
-    /// Whether what is sent can't leave. Gives whether that is new.
+    /// Takes note of whether sent messages can't leave, and returns whether that is new.
     pub(crate) fn unread(&mut self, is_unread: bool, now: Timestamp) -> bool {
         let is_new = is_unread && self.unread.is_none();
         self.unread = is_unread.then(|| self.unread.unwrap_or(now));
         is_new
     }
 
-    /// A ping was sent, or would have been if the peer read anything.
+    /// Takes note of a ping that was sent, or would have been if the peer read anything.
     pub(crate) fn pinged(&mut self, now: Timestamp) {
         self.pinged = Some(now);
     }

@@ -1,31 +1,47 @@
 //! A WebSocket whose peer has limited time.
 
 use std::pin::Pin;
-use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
+use async_tungstenite::WebSocketStream;
 use futures_core::Stream;
+use futures_io::{AsyncRead, AsyncWrite};
 use futures_util::Sink;
 use protocol_async::Timer;
+use protocol_async::hub::Alarm;
 use protocol_core::Timestamp;
 use tungstenite::{Bytes, Error, Message};
 
 use crate::eviction::Eviction;
-use crate::meter::Meter;
+use crate::meter::Metered;
 use crate::watch::{Due, Watch};
 use crate::work::Work;
 
-/// Pings a silent peer, and ends with an [`Eviction`] when its time is up.
+/// A WebSocket whose bytes are looked at before they are messages.
+pub(crate) trait Heard {
+    /// Returns whether bytes came since this was asked last.
+    fn take_heard(&mut self) -> bool;
+
+    /// Returns whether a message has begun to come that is not whole.
+    fn has_unfinished(&self) -> bool;
+}
+
+impl<S: AsyncRead + AsyncWrite + Unpin> Heard for WebSocketStream<Metered<S>> {
+    fn take_heard(&mut self) -> bool {
+        self.get_mut().take_heard()
+    }
+
+    fn has_unfinished(&self) -> bool {
+        self.get_ref().has_unfinished()
+    }
+}
+
+/// A WebSocket that pings a silent peer, and ends with an [`Eviction`] when the peer's time is up.
 pub(crate) struct Watched<S, T: Timer> {
     inner: S,
-    meter: Arc<Meter>,
     watch: Watch,
     work: Work,
-    timer: T,
-    /// The time that the timer was asked for last, and its sleep.
-    sleep: Option<(Timestamp, Pin<Box<T::Sleep>>)>,
-    /// The bytes that had been read at the last look.
-    read: usize,
+    alarm: Alarm<T>,
     /// Whether there was no room for a frame when that was asked for last.
     is_full: bool,
     /// Whether a ping of ours may not have left.
@@ -33,33 +49,18 @@ pub(crate) struct Watched<S, T: Timer> {
 }
 
 impl<S, T: Timer> Watched<S, T> {
-    pub(crate) const fn new(
-        inner: S,
-        meter: Arc<Meter>,
-        watch: Watch,
-        work: Work,
-        timer: T,
-    ) -> Self {
-        let (sleep, read, is_full, owes_ping) = (None, 0, false, false);
-        Self { inner, meter, watch, work, timer, sleep, read, is_full, owes_ping }
+    pub(crate) const fn new(inner: S, watch: Watch, work: Work, timer: T) -> Self {
+        let alarm = Alarm::new(timer);
+        Self { inner, watch, work, alarm, is_full: false, owes_ping: false }
     }
 }
 
 impl<S, T> Watched<S, T>
 where
-    S: Sink<Message, Error = Error> + Unpin,
+    S: Heard + Sink<Message, Error = Error> + Unpin,
     T: Timer,
 {
-    /// Takes note of what came.
-    fn look(&mut self, now: Timestamp) {
-        let read = self.meter.read();
-        if self.read != read {
-            self.read = read;
-            self.watch.heard(now);
-        }
-    }
-
-    /// Takes note of a whole message. What came between two is none.
+    /// Takes note of a whole message. A ping or a pong may come in the middle of one.
     fn took(&mut self, message: &Message, now: Timestamp) {
         if !matches!(message, Message::Ping(_) | Message::Pong(_)) {
             self.watch.unfinished(false, now);
@@ -67,15 +68,13 @@ where
         }
     }
 
-    /// Waits for the next thing that is due, and does it; ready when the peer is to be sent away.
+    /// Waits for the next thing that is due, and does it. Ready when the peer is to be sent away.
     fn poll_watch(&mut self, mut now: Timestamp, cx: &mut Context<'_>) -> Poll<Error> {
-        self.watch.unfinished(self.meter.has_unfinished(), now);
+        self.watch.unfinished(self.inner.has_unfinished(), now);
         while let Some((at, due)) = self.watch.due() {
             if at > now {
-                if self.poll_sleep(at, cx).is_pending() {
-                    return Poll::Pending;
-                }
-                now = self.timer.now().max(at);
+                ready!(self.alarm.poll(Some(at), cx));
+                now = self.alarm.now();
                 continue;
             }
             match due {
@@ -91,23 +90,11 @@ where
                 }
             }
         }
-        self.sleep = None;
+        let _ = self.alarm.poll(None, cx);
         Poll::Pending
     }
 
-    fn poll_sleep(&mut self, at: Timestamp, cx: &mut Context<'_>) -> Poll<()> {
-        if self.sleep.as_ref().is_none_or(|(set, _)| *set != at) {
-            self.sleep = Some((at, Box::pin(self.timer.sleep_until(at))));
-        }
-        let (_, sleep) = self.sleep.as_mut().expect("it is set above");
-        let slept = sleep.as_mut().poll(cx);
-        if slept.is_ready() {
-            self.sleep = None;
-        }
-        slept
-    }
-
-    /// A peer that reads nothing gets none, and its time runs all the same.
+    /// Sends a ping. A peer that reads nothing gets none, and its time runs all the same.
     fn ping(&mut self, cx: &mut Context<'_>) -> Result<(), Error> {
         let mut inner = Pin::new(&mut self.inner);
         if let Poll::Ready(ready) = inner.as_mut().poll_ready(cx) {
@@ -121,7 +108,7 @@ where
 
 impl<S, T> Stream for Watched<S, T>
 where
-    S: Stream<Item = Result<Message, Error>> + Sink<Message, Error = Error> + Unpin,
+    S: Heard + Stream<Item = Result<Message, Error>> + Sink<Message, Error = Error> + Unpin,
     T: Timer + Unpin,
 {
     type Item = Result<Message, Error>;
@@ -129,8 +116,10 @@ where
     fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let this = self.get_mut();
         let polled = Pin::new(&mut this.inner).poll_next(cx);
-        let now = this.timer.now();
-        this.look(now);
+        let now = this.alarm.now();
+        if this.inner.take_heard() {
+            this.watch.heard(now);
+        }
         match polled {
             Poll::Ready(item) => {
                 if let Some(Ok(message)) = &item {
@@ -141,7 +130,7 @@ where
             Poll::Pending => {
                 let ended = this.poll_watch(now, cx);
                 if this.owes_ping {
-                    // An error shows again when it is read.
+                    // The next read shows an error again.
                     this.owes_ping = Pin::new(&mut this.inner).poll_flush(cx).is_pending();
                 }
                 ended.map(|error| Some(Err(error)))
@@ -151,11 +140,11 @@ where
 }
 
 impl<S, T: Timer> Watched<S, T> {
-    /// Takes note of whether what is sent leaves.
+    /// Takes note of whether sent messages leave.
     fn wrote<R>(&mut self, polled: Poll<R>, cx: &Context<'_>) -> Poll<R> {
-        let now = self.timer.now();
+        let now = self.alarm.now();
         if self.watch.unread(polled.is_pending(), now) {
-            // Reading is what waits for whatever is due, and it has not heard of this.
+            // The reading side waits for all that is due, and has not heard of this.
             cx.waker().wake_by_ref();
         }
         polled
@@ -172,12 +161,12 @@ where
     fn poll_ready(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
         let polled = Pin::new(&mut self.inner).poll_ready(cx);
         let was_full = std::mem::replace(&mut self.is_full, polled.is_pending());
-        // That there is room still says nothing of what left.
+        // Room that was there before says nothing of messages that left.
         if was_full || self.is_full { self.wrote(polled, cx) } else { polled }
     }
 
     fn start_send(mut self: Pin<&mut Self>, message: Message) -> Result<(), Error> {
-        let now = self.timer.now();
+        let now = self.alarm.now();
         self.watch.message(now);
         Pin::new(&mut self.inner).start_send(message)
     }
@@ -195,6 +184,7 @@ where
 #[cfg(test)]
 mod tests {
     use std::future::{Pending, pending};
+    use std::sync::Arc;
     use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
     use std::time::Duration;
 
@@ -203,7 +193,6 @@ mod tests {
 
     use super::*;
     use crate::limits::ListenerLimits;
-    use crate::meter::Unfinished;
 
     const SECOND: Duration = Duration::from_secs(1);
 
@@ -227,6 +216,16 @@ mod tests {
 
         fn sleep_until(&self, _: Timestamp) -> Self::Sleep {
             pending()
+        }
+    }
+
+    impl Heard for World {
+        fn take_heard(&mut self) -> bool {
+            false
+        }
+
+        fn has_unfinished(&self) -> bool {
+            false
         }
     }
 
@@ -263,9 +262,8 @@ mod tests {
     }
 
     fn watched(world: &World, limits: ListenerLimits) -> Watched<World, World> {
-        let meter = Meter::new(&Unfinished::new(0), &Arc::default(), 0);
         let watch = Watch::new(limits, world.now());
-        Watched::new(world.clone(), meter, watch, Work::default(), world.clone())
+        Watched::new(world.clone(), watch, Work::default(), world.clone())
     }
 
     /// Returns when and why a peer is sent away that has ten seconds to read. It does this in each of forty

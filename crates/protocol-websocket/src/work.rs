@@ -1,38 +1,34 @@
 //! The connection that a WebSocket carries, as seen from below.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll};
 
 use protocol_async::Peer;
 
-/// A view of whether anything is in flight on a connection. It is empty before there is a connection. Clones are
-/// the same.
+/// A view of the connection above, which does not exist while its transport is made. Clones are the same view.
 #[derive(Clone, Default)]
-pub(crate) struct Work(Arc<Mutex<Option<Peer>>>);
+pub(crate) struct Work(Arc<OnceLock<Peer>>);
 
 impl Work {
     pub(crate) fn of(&self, peer: &Peer) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(peer.clone());
+        // A transport carries one connection.
+        let _ = self.0.set(peer.clone());
     }
 
     pub(crate) fn is_in_flight(&self) -> bool {
-        // All are looked at, for those whose answers wait to be written are counted and not listed.
-        self.peer().is_some_and(|peer| !peer.in_flight(usize::MAX).is_empty())
+        // The list has no limit, because responses that wait to be written are counted and not listed.
+        self.0.get().is_some_and(|peer| !peer.in_flight(usize::MAX).is_empty())
     }
 
     /// Ready when the account of memory lets the connection read.
     pub(crate) fn poll_may_read(&self, cx: &Context<'_>) -> Poll<()> {
-        self.peer().map_or(Poll::Ready(()), |peer| peer.poll_may_read(cx))
+        self.0.get().map_or(Poll::Ready(()), |peer| peer.poll_may_read(cx))
     }
 
     /// Charges the account with an unfinished message.
     pub(crate) fn note_unfinished(&self, bytes: usize) {
-        if let Some(peer) = self.peer() {
+        if let Some(peer) = self.0.get() {
             peer.note_unfinished(bytes);
         }
-    }
-
-    fn peer(&self) -> Option<Peer> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
