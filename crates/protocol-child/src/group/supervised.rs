@@ -249,7 +249,10 @@ fn adopted() -> Vec<One> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::mpsc::channel;
+
     use super::*;
+    use crate::ChildCommand;
 
     /// The supervisors are those of the whole program, so one test has them at a time.
     static TURN: Mutex<()> = Mutex::new(());
@@ -265,6 +268,21 @@ mod tests {
         assert!(error.to_string().contains("has killed all"), "{error}");
         assert!(lock(&SUPERVISORS).orders.is_empty());
         lock(&SUPERVISORS).are_killed = false;
+    }
+
+    #[test]
+    fn f132_a_supervisor_that_obeys_nothing_is_killed() {
+        let _turn = lock(&TURN);
+        let mut command = Command::new("sh");
+        command.args(["-c", "echo started $$ >&0; exec sleep 1000"]);
+        let command = ChildCommand::new(command).supervisor().grace(Duration::from_millis(100));
+        let spawned = crate::spawn(command).unwrap();
+        let process = spawned.owner.process().clone();
+        drop(spawned);
+        let (tell, told) = channel();
+        thread::spawn(move || tell.send(process.wait().map(|status| status.success())));
+        let ended = told.recv_timeout(Duration::from_secs(60)).expect("it is killed");
+        assert!(!ended.unwrap());
     }
 
     #[test]
