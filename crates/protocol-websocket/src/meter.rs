@@ -3,12 +3,11 @@
 use std::collections::VecDeque;
 use std::io::{self, Read};
 use std::pin::Pin;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, ready};
 
 use futures_io::{AsyncRead, AsyncWrite};
-use protocol_async::Canceller;
 
 use crate::eviction::Eviction;
 use crate::frames::Frames;
@@ -34,19 +33,25 @@ impl Unfinished {
     }
 }
 
-/// The unfinished bytes that one connection is charged, among all and among those of its address.
-#[derive(Debug)]
+/// The charge for one connection's unfinished message: among all, among those of its address, and in its account.
 pub(crate) struct Charge {
     all: Arc<Unfinished>,
     address: Arc<AtomicUsize>,
+    work: Work,
+    /// The bytes that it is charged among all.
     charged: usize,
     /// The most that one message may have.
     most: usize,
 }
 
 impl Charge {
-    pub(crate) fn new(all: &Arc<Unfinished>, address: &Arc<AtomicUsize>, most: usize) -> Self {
-        Self { all: all.clone(), address: address.clone(), charged: 0, most }
+    pub(crate) fn new(
+        all: &Arc<Unfinished>,
+        address: &Arc<AtomicUsize>,
+        work: Work,
+        most: usize,
+    ) -> Self {
+        Self { all: all.clone(), address: address.clone(), work, charged: 0, most }
     }
 
     /// Charges an unfinished message of so many bytes in place of the one before.
@@ -59,6 +64,7 @@ impl Charge {
         if charge > self.most {
             return Err(Eviction::MessageTooLong);
         }
+        self.work.note_unfinished(unfinished);
         let charged = std::mem::replace(&mut self.charged, charge);
         if charge <= charged {
             self.address.fetch_sub(charged - charge, Relaxed);
@@ -82,37 +88,12 @@ impl Drop for Charge {
     }
 }
 
-/// A place for the stream of a client that was sent away, so that it is read on a little (F47). A stream that is
-/// closed with unread bytes in it may take back the goodbye.
-pub(crate) struct Aside<S> {
-    /// Set before a stream is let go that is to be left here.
-    sent_away: Canceller,
-    stream: Mutex<Option<S>>,
-}
-
-impl<S> Aside<S> {
-    pub(crate) fn new() -> Arc<Self> {
-        Arc::new(Self { sent_away: Canceller::new(), stream: Mutex::new(None) })
-    }
-
-    pub(crate) const fn sent_away(&self) -> &Canceller {
-        &self.sent_away
-    }
-
-    pub(crate) fn take(&self) -> Option<S> {
-        self.stream.lock().unwrap_or_else(PoisonError::into_inner).take()
-    }
-}
-
 /// A stream whose input is charged, and which lets others have their turn.
 pub(crate) struct Metered<S> {
-    /// `None` once it is left aside.
-    stream: Option<S>,
+    stream: S,
     /// The bytes that were read of it before.
     tail: VecDeque<u8>,
-    aside: Arc<Aside<S>>,
     charge: Charge,
-    work: Work,
     frames: Frames,
     has_heard: bool,
     /// The bytes that were read since others had their turn.
@@ -121,15 +102,13 @@ pub(crate) struct Metered<S> {
 
 impl<S> Metered<S> {
     /// Creates a stream that begins with these bytes, which were read of it already.
-    pub(crate) fn new(
-        stream: S,
-        tail: Vec<u8>,
-        aside: Arc<Aside<S>>,
-        charge: Charge,
-        work: Work,
-    ) -> Self {
-        let (stream, tail, frames) = (Some(stream), tail.into(), Frames::default());
-        Self { stream, tail, aside, charge, work, frames, has_heard: false, turn: 0 }
+    pub(crate) fn new(stream: S, tail: Vec<u8>, charge: Charge) -> Self {
+        let (tail, frames) = (tail.into(), Frames::default());
+        Self { stream, tail, charge, frames, has_heard: false, turn: 0 }
+    }
+
+    pub(crate) fn into_inner(self) -> S {
+        self.stream
     }
 
     /// Returns whether bytes came since this was asked last.
@@ -140,22 +119,6 @@ impl<S> Metered<S> {
     /// Returns whether a message has begun to come that is not whole.
     pub(crate) fn has_unfinished(&self) -> bool {
         self.frames.unfinished() > 0
-    }
-}
-
-impl<S: Unpin> Metered<S> {
-    fn stream(&mut self) -> Pin<&mut S> {
-        Pin::new(self.stream.as_mut().expect("it is there until this is dropped"))
-    }
-}
-
-impl<S> Drop for Metered<S> {
-    fn drop(&mut self) {
-        // The message that was on its way goes with the WebSocket.
-        self.work.note_unfinished(0);
-        if self.aside.sent_away.marker().is_cancelled() {
-            *self.aside.stream.lock().unwrap_or_else(PoisonError::into_inner) = self.stream.take();
-        }
     }
 }
 
@@ -171,9 +134,9 @@ impl<S: AsyncRead + Unpin> AsyncRead for Metered<S> {
             return Poll::Pending;
         }
         // The client's time runs on meanwhile, because only its bytes are not read.
-        ready!(self.work.poll_may_read(cx));
+        ready!(self.charge.work.poll_may_read(cx));
         let read = if self.tail.is_empty() {
-            self.stream().poll_read(cx, room)
+            Pin::new(&mut self.stream).poll_read(cx, room)
         } else {
             Poll::Ready(self.tail.read(room))
         };
@@ -184,7 +147,6 @@ impl<S: AsyncRead + Unpin> AsyncRead for Metered<S> {
                 self.frames.follow(&room[..*bytes]);
                 let unfinished = self.frames.unfinished();
                 self.charge.set(unfinished)?;
-                self.work.note_unfinished(unfinished);
             }
             _ => self.turn = 0,
         }
@@ -198,15 +160,15 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Metered<S> {
         cx: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        self.stream().poll_write(cx, bytes)
+        Pin::new(&mut self.stream).poll_write(cx, bytes)
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.stream().poll_flush(cx)
+        Pin::new(&mut self.stream).poll_flush(cx)
     }
 
     fn poll_close(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.stream().poll_close(cx)
+        Pin::new(&mut self.stream).poll_close(cx)
     }
 }
 
@@ -215,13 +177,14 @@ mod tests {
     use super::*;
 
     fn charge(all: &Arc<Unfinished>, address: &Arc<AtomicUsize>) -> Charge {
-        Charge::new(all, address, FREE)
+        Charge::new(all, address, Work::default(), FREE)
     }
 
     #[test]
     fn f47_unfinished_bytes_are_counted_together_and_given_back() {
         let all = Unfinished::new(FREE);
-        let [mut one, mut other] = [(); 2].map(|()| Charge::new(&all, &Arc::default(), 2 * FREE));
+        let [mut one, mut other] =
+            [(); 2].map(|()| Charge::new(&all, &Arc::default(), Work::default(), 2 * FREE));
         assert_eq!(one.set(FREE), Ok(()), "free");
         assert_eq!(one.set(2 * FREE), Ok(()));
         assert_eq!(other.set(FREE), Ok(()), "free for each");

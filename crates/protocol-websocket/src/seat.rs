@@ -7,18 +7,19 @@ use std::io;
 use std::pin::pin;
 
 use async_tungstenite::WebSocketStream;
+use futures_channel::oneshot::channel;
 use futures_io::{AsyncRead, AsyncWrite};
-use futures_util::future::{Either, join, select};
+use futures_util::future::{Either, join3, select};
 use futures_util::{AsyncWriteExt, FutureExt};
-use protocol_async::{Budgets, Canceller, Incoming, Options, Peer, Timer, connect_messages};
-use protocol_core::{Cause, Shutdown};
+use protocol_async::{Budgets, Incoming, Options, Peer, Timer, connect_messages};
+use protocol_core::Shutdown;
 use tungstenite::handshake::server::Callback;
 use tungstenite::http::StatusCode;
 use tungstenite::protocol::{Role, WebSocketConfig};
 
 use crate::admission::Admitted;
 use crate::handshake::{HandshakeError, refusal, refuse, shake_hands};
-use crate::meter::{Aside, Charge, Metered};
+use crate::meter::{Charge, Metered};
 use crate::settings::settings;
 use crate::socket::Socket;
 use crate::watch::Watch;
@@ -91,12 +92,13 @@ impl<T: Timer + Unpin> Seat<T> {
             }
         };
         let (settings, budgets) = (settings(&options.config.limits), options.budgets);
-        let (aside, work) = (Aside::new(), Work::default());
+        let (work, (send_away, sent_away)) = (Work::default(), channel());
         let most = settings.max_message_size.unwrap_or(usize::MAX);
-        let charge = Charge::new(&self.client.admission.unfinished, &self.client.unfinished, most);
-        let stream = Metered::new(stream, tail, aside.clone(), charge, work.clone());
+        let (all, address) = (&self.client.admission.unfinished, &self.client.unfinished);
+        let charge = Charge::new(all, address, work.clone(), most);
+        let stream = Metered::new(stream, tail, charge);
         let socket = self.socket(stream, settings, budgets, &work).await;
-        let socket = socket.sending_away(aside.sent_away().clone());
+        let socket = socket.sending_away(send_away);
         let (peer, incoming, driver) = connect_messages(socket, self.timer.clone(), options);
         work.of(&peer);
         let conversation = conversation(peer.clone(), incoming);
@@ -105,19 +107,14 @@ impl<T: Timer + Unpin> Seat<T> {
             // A handle that is held keeps nothing open (G5).
             peer.shutdown(Shutdown::Drain);
         };
-        let served_all = Canceller::new();
         let lingering = async {
-            let sent_away = aside.sent_away().marker();
-            // An end that has come already is seen first.
-            if let Either::Left(_) =
-                select(sent_away.cancelled(), served_all.marker().cancelled()).await
-            {
-                if let Some(mut stream) = aside.take() {
-                    // Whether or not that fails, the client was sent away.
-                    let _ = stream.close().now_or_never();
-                    let lingering = &self.client.admission.lingering;
-                    let _ = lingering.linger(&mut stream, &self.timer).await;
-                }
+            // The driver drops the other end if it sends nobody away.
+            if let Ok(socket) = sent_away.await {
+                let mut stream = socket.into_stream();
+                // Whether or not that fails, the client was sent away.
+                let _ = stream.close().now_or_never();
+                let lingering = &self.client.admission.lingering;
+                let _ = lingering.linger(&mut stream, &self.timer).await;
             }
         };
         let drained = async {
@@ -130,13 +127,9 @@ impl<T: Timer + Unpin> Seat<T> {
             }
             self.client.admission.abandoned.marker().cancelled().await;
         };
-        let served = async {
-            let served = join(driver, conversation).await;
-            served_all.cancel(Cause::Caller);
-            served
-        };
-        match select(pin!(join(served, lingering)), pin!(drained)).await {
-            Either::Left((((ended, ()), ()), _)) => ended.map_err(ServeError::Connection),
+        let served = join3(driver, conversation, lingering);
+        match select(pin!(served), pin!(drained)).await {
+            Either::Left(((ended, (), ()), _)) => ended.map_err(ServeError::Connection),
             Either::Right(_) => Err(ServeError::Abandoned),
         }
     }

@@ -5,11 +5,11 @@ use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
+use futures_channel::oneshot::Sender;
 use futures_core::Stream;
 use futures_util::Sink;
 use protocol_async::hub::Buckets;
-use protocol_async::{Budgets, Cancellation, Canceller, Cheap, OverBudget, Timer};
-use protocol_core::Cause;
+use protocol_async::{Budgets, Cancellation, Cheap, OverBudget, Timer};
 use tungstenite::error::ProtocolError;
 use tungstenite::protocol::CloseFrame;
 use tungstenite::protocol::frame::coding::{CloseCode, Data, OpCode};
@@ -39,8 +39,8 @@ pub struct Socket<S, T> {
     timer: T,
     /// Set when we end because the whole server does.
     going_away: Option<Cancellation>,
-    /// It is set when the peer is sent away, before the WebSocket is released.
-    sent_away: Option<Canceller>,
+    /// It gets the WebSocket of a peer that is sent away.
+    sent_away: Option<Sender<S>>,
 }
 
 impl<S, T> Socket<S, T> {
@@ -63,8 +63,8 @@ impl<S, T> Socket<S, T> {
         Self { going_away: Some(marker), ..self }
     }
 
-    /// Sets this when the peer is sent away.
-    pub(crate) fn sending_away(self, sent_away: Canceller) -> Self {
+    /// Hands the WebSocket over when the peer is sent away.
+    pub(crate) fn sending_away(self, sent_away: Sender<S>) -> Self {
         Self { sent_away: Some(sent_away), ..self }
     }
 
@@ -132,7 +132,7 @@ where
         if let Some(mut inner) = self.inner.take() {
             let _ = Pin::new(&mut inner).poll_flush(cx);
             if let Some(sent_away) = self.sent_away.take().filter(|_| goodbye.is_some()) {
-                sent_away.cancel(Cause::Shutdown);
+                let _ = sent_away.send(inner);
             }
         }
     }

@@ -55,6 +55,12 @@ impl<S, T: Timer> Watched<S, T> {
     }
 }
 
+impl<S, T: Timer> Watched<WebSocketStream<Metered<S>>, T> {
+    pub(crate) fn into_stream(self) -> S {
+        self.inner.into_inner().into_inner()
+    }
+}
+
 impl<S, T> Watched<S, T>
 where
     S: Heard + Sink<Message, Error = Error> + Unpin,
