@@ -13,11 +13,11 @@ use crate::process::Process;
 pub struct BlockingOutput {
     stdout: ChildStdout,
     process: Process,
+    /// `None` at the end of the output.
     pipe: Option<Arc<OutputPipe>>,
     /// Ends when the process does.
     #[cfg(unix)]
     ended: std::os::unix::net::UnixStream,
-    is_open: bool,
     /// The bytes that are left to read, once the process has ended.
     left: Option<usize>,
 }
@@ -38,7 +38,6 @@ impl BlockingOutput {
             pipe,
             #[cfg(unix)]
             ended,
-            is_open: true,
             left: None,
         })
     }
@@ -76,7 +75,7 @@ impl Read for BlockingOutput {
             if read > 0 || buffer.is_empty() {
                 return Ok(read);
             }
-            self.is_open = false;
+            self.pipe = None;
             if !self.process.wait_for_end(LAST_BREATH) {
                 return Ok(0);
             }
@@ -87,7 +86,7 @@ impl Read for BlockingOutput {
 
 impl Drop for BlockingOutput {
     fn drop(&mut self) {
-        if let Some(pipe) = self.pipe.take().filter(|_| self.is_open) {
+        if let Some(pipe) = self.pipe.take() {
             self.process.discard_output(pipe);
         }
     }

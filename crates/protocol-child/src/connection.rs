@@ -16,12 +16,13 @@ pub struct ChildConnection {
     pub peer: Peer,
     /// The stream of requests and notifications from the process.
     pub incoming: Incoming,
-    /// Tells how the process is.
+    /// The process: its id, its end and the end of its standard error.
     pub process: Process,
 }
 
-/// Makes a connection over the standard output and input of a process, as the runtime reads and writes
-/// them. The caller runs the driver, which ends the process when it is over, or dropped.
+/// Makes a connection over the standard output and input of a process, as the runtime reads and writes them.
+///
+/// The caller runs the driver. When that is over or dropped, the process ends.
 pub fn connect<R, W, T>(
     owner: Owner,
     stdout: R,
@@ -39,7 +40,7 @@ where
     let (peer, incoming, driver) = protocol_async::connect(stdout, stdin, timer, options);
     let driver = async move {
         let _owner = owner;
-        // The calls are told why reading ended. For the process it changes nothing.
+        // The calls settle with the error that ended reading. For the process it changes nothing.
         let _ = driver.await;
     };
     (ChildConnection { peer, incoming, process }, driver)

@@ -5,18 +5,18 @@
 //! The crates `rescind-tokio` and `rescind-smol` have a function `child` each, and most programs need no
 //! more. This crate is what they share, for any other executor and for plain threads.
 //!
-//! - [`ChildCommand`] says what is spawned, how long it may take to end, and where its standard
-//!   error goes.
+//! - [`ChildCommand`] is a command, with the time that its process has to end and the destination of
+//!   its standard error.
 //! - [`spawn`] returns an [`Owner`] and two pipes. The process is in a group of its own. Dropping the
 //!   owner ends that group, on threads of our own. So it works within a runtime, without one, and while
 //!   a panic unwinds.
 //! - [`connect`] makes a connection of them. The process is waited for beside it. When it dies, every
 //!   call settles with its exit status, even if something that it started keeps its output open.
-//! - [`Process`] tells its id, its end and the last of its standard error.
+//! - [`Process`] is a handle with its id, its end and the last of its standard error.
 //!
 //! # How it ends
 //!
-//! 1. Its standard input is closed, which is how a server is asked to end.
+//! 1. Its standard input is closed, which asks a server to end.
 //! 2. If anything of the group is left after the grace, all of it gets `SIGTERM`.
 //! 3. If anything is left after another grace, all of it gets `SIGKILL`.
 //!

@@ -45,7 +45,7 @@ pub enum Pushed {
     No,
     /// It was sent `SIGTERM`.
     Terminated,
-    /// It was sent `SIGKILL`, or what the system has for that.
+    /// It was sent `SIGKILL`, or its like on other systems.
     Killed,
 }
 
@@ -139,7 +139,7 @@ impl Process {
     ///
     /// # Errors
     ///
-    /// There are no more threads or descriptors; the process is killed.
+    /// There are no more threads or descriptors. The process is killed then.
     pub(crate) fn start(
         self,
         stdout: &ChildStdout,
@@ -197,13 +197,13 @@ impl Process {
         })
     }
 
-    /// As [`exit`](Self::exit), by blocking the thread.
+    /// Waits as [`exit`](Self::exit) does, and blocks the thread.
     ///
     /// # Errors
     ///
     /// As [`exit`](Self::exit).
     pub fn wait(&self) -> io::Result<ExitStatus> {
-        self.shared.wait_for(Life::is_gone);
+        self.shared.wait_until(None, |state| state.life.is_gone());
         self.shared.status()
     }
 
@@ -242,7 +242,7 @@ impl Process {
 
     /// Waits for its end, but no longer than this, and returns whether it has ended.
     pub(crate) fn wait_for_end(&self, patience: Duration) -> bool {
-        self.shared.wait_until(Instant::now() + patience, |state| state.life.has_ended())
+        self.shared.wait_until(Some(Instant::now() + patience), |state| state.life.has_ended())
     }
 
     /// Returns a stream that ends when the process does.
@@ -354,8 +354,8 @@ impl Shared {
         self.is_deserted_within_grace();
         // This ends a supervisor that has not ended its process, so it comes before the wait for the process.
         self.group.release();
-        self.wait_for(Life::has_ended);
-        self.wait_until(Instant::now() + self.grace, |state| !state.is_talking);
+        self.wait_until(None, |state| state.life.has_ended());
+        self.wait_until(Some(Instant::now() + self.grace), |state| !state.is_talking);
         self.change(|state| {
             state.life = state.life.gone();
             state.output.take_if(|_| state.has_reader);
@@ -377,7 +377,7 @@ impl Shared {
     /// Waits until nothing of the group is left, but no longer than the grace.
     fn is_deserted_within_grace(&self) -> bool {
         let until = Instant::now() + self.grace;
-        if !self.wait_until(until, |state| state.life.has_ended()) {
+        if !self.wait_until(Some(until), |state| state.life.has_ended()) {
             return false;
         }
         let mut pause = SOON;
@@ -392,26 +392,18 @@ impl Shared {
         true
     }
 
-    /// Waits until the state is so, but no longer than this, and returns whether it is.
-    fn wait_until(&self, until: Instant, is_so: fn(&State) -> bool) -> bool {
+    /// Waits until the state is so, or until then, and returns whether it is.
+    fn wait_until(&self, until: Option<Instant>, is_so: fn(&State) -> bool) -> bool {
         loop {
             let listener = self.changed.listen();
             if is_so(&self.lock()) {
                 return true;
             }
-            if listener.wait_deadline(until).is_none() {
-                return is_so(&self.lock());
+            match until {
+                None => listener.wait(),
+                Some(until) if listener.wait_deadline(until).is_some() => {}
+                Some(_) => return is_so(&self.lock()),
             }
-        }
-    }
-
-    fn wait_for(&self, is_so: fn(Life) -> bool) {
-        loop {
-            let listener = self.changed.listen();
-            if is_so(self.lock().life) {
-                return;
-            }
-            listener.wait();
         }
     }
 

@@ -2,14 +2,14 @@
 
 use std::io;
 
-/// One of all processes.
+/// A process, as the system lists it.
 #[derive(Clone, Debug)]
-pub(crate) struct One {
+pub(crate) struct ProcessInfo {
     pub(crate) id: u32,
     pub(crate) group: i32,
-    /// It only waits to be reaped. In a container without an `init` it does so for ever.
+    /// Whether it only waits to be reaped. In a container without an `init` it does so for ever.
     pub(crate) is_dead: bool,
-    /// The rest is known on Linux alone.
+    /// Its place among others, which is known on Linux alone.
     #[cfg(target_os = "linux")]
     pub(crate) lineage: Lineage,
 }
@@ -28,7 +28,7 @@ pub(crate) struct Lineage {
 
 /// Lists all processes.
 #[cfg(target_os = "linux")]
-pub(crate) fn processes() -> io::Result<impl Iterator<Item = One>> {
+pub(crate) fn processes() -> io::Result<impl Iterator<Item = ProcessInfo>> {
     let listed = std::fs::read_dir("/proc")?;
     // An entry may be gone by now, or be no process.
     Ok(listed.filter_map(|entry| process(entry.ok()?.file_name().to_str()?.parse().ok()?)))
@@ -36,7 +36,7 @@ pub(crate) fn processes() -> io::Result<impl Iterator<Item = One>> {
 
 /// Reads one process.
 #[cfg(target_os = "linux")]
-pub(crate) fn process(id: u32) -> Option<One> {
+pub(crate) fn process(id: u32) -> Option<ProcessInfo> {
     let status = std::fs::read(format!("/proc/{id}/stat")).ok()?;
     let status = String::from_utf8_lossy(&status);
     // The name may hold anything, parentheses too.
@@ -51,30 +51,30 @@ pub(crate) fn process(id: u32) -> Option<One> {
         begun: words.get(19)?.parse().ok()?,
     };
     let is_dead = state.starts_with(['Z', 'X']);
-    Some(One { id, group: group.parse().ok()?, is_dead, lineage })
+    Some(ProcessInfo { id, group: group.parse().ok()?, is_dead, lineage })
 }
 
 /// Lists all processes.
 #[cfg(not(target_os = "linux"))]
-pub(crate) fn processes() -> io::Result<impl Iterator<Item = One>> {
+pub(crate) fn processes() -> io::Result<impl Iterator<Item = ProcessInfo>> {
     let ps = std::process::Command::new("/bin/ps").args(["-A", "-o", "pid=,stat=,pgid="]).output();
     let listed = String::from_utf8_lossy(&ps?.stdout).into_owned();
     let read = |line: &str| {
         let mut words = line.split_whitespace();
         let (id, state, group) = (words.next()?, words.next()?, words.next()?);
         let is_dead = state.starts_with(['Z', 'X']);
-        Some(One { id: id.parse().ok()?, group: group.parse().ok()?, is_dead })
+        Some(ProcessInfo { id: id.parse().ok()?, group: group.parse().ok()?, is_dead })
     };
     Ok(listed.lines().filter_map(read).collect::<Vec<_>>().into_iter())
 }
 
 /// Lists the processes that descend from one, those that are dead left out.
 #[cfg(target_os = "linux")]
-pub(crate) fn descendants(of: u32) -> Vec<One> {
-    let mut rest: Vec<One> = processes().map(Iterator::collect).unwrap_or_default();
+pub(crate) fn descendants(of: u32) -> Vec<ProcessInfo> {
+    let mut rest: Vec<ProcessInfo> = processes().map(Iterator::collect).unwrap_or_default();
     let (mut parents, mut found) = (vec![of], Vec::new());
     while let Some(parent) = parents.pop() {
-        let (children, others): (Vec<One>, _) =
+        let (children, others): (Vec<ProcessInfo>, _) =
             rest.into_iter().partition(|one| one.lineage.parent == parent);
         rest = others;
         parents.extend(children.iter().map(|child| child.id));
@@ -85,7 +85,7 @@ pub(crate) fn descendants(of: u32) -> Vec<One> {
 
 /// Sends a signal to a process, unless another has its id by now.
 #[cfg(target_os = "linux")]
-pub(crate) fn send(to: &One, signal: rustix::process::Signal) {
+pub(crate) fn send(to: &ProcessInfo, signal: rustix::process::Signal) {
     use rustix::process::{PidfdFlags, kill_process, pidfd_open, pidfd_send_signal};
 
     let pid = pid(to.id);

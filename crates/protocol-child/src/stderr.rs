@@ -5,12 +5,14 @@ use std::fmt;
 use std::io::Read;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::Stdio;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
+
+use crate::lock::lock;
 
 /// The destination of a process's standard error. A process that floods it goes on.
 ///
-/// With [`Inherit`](Self::Inherit) it waits for whoever reads ours, and with [`Lines`](Self::Lines) for the
-/// function that each line is shown to.
+/// With [`Inherit`](Self::Inherit) it waits for the reader of our own, and with [`Lines`](Self::Lines) for the
+/// function that sees each line.
 #[derive(Default)]
 #[non_exhaustive]
 pub enum Stderr {
@@ -21,19 +23,18 @@ pub enum Stderr {
     Discard,
     /// The last of it is kept, for [`Process::stderr_tail`](crate::Process::stderr_tail).
     Last {
-        /// At most so many bytes.
+        /// The most bytes that are kept.
         bytes: usize,
     },
-    /// Each line is shown to this, without its end, on a thread for nothing else; a line over 16 KiB
-    /// in pieces. While it runs no more is read, so it should not wait for anything. After a panic
-    /// it is not called again.
+    /// A function sees each line without its end, on a thread of its own, and a line over 16 KiB in pieces. While
+    /// it runs no more is read, so it should not wait for anything. After a panic it is not called again.
     Lines(ShowLine),
 }
 
-/// Sees each line that a process writes to its standard error.
+/// A function that sees each line that a process writes to its standard error.
 pub type ShowLine = Box<dyn FnMut(&[u8]) + Send>;
 
-/// A line that is longer is shown in pieces of this many bytes.
+/// The longest line that is shown whole, in bytes. A longer one is shown in pieces of this length.
 const LINE_BYTES: usize = 16 << 10;
 
 impl Stderr {
@@ -61,7 +62,7 @@ impl Stderr {
         }
     }
 
-    /// Takes what there is of the buffer; the beginning of a line stays at its front.
+    /// Takes the filled part of the buffer, and returns the length of an unfinished line that is moved to its front.
     fn take(&mut self, buffer: &mut [u8], filled: usize, tail: &Tail) -> usize {
         if let Self::Last { bytes } = self {
             tail.push(&buffer[..filled], *bytes);
@@ -100,7 +101,7 @@ impl fmt::Debug for Stderr {
     }
 }
 
-/// The last that was written to it.
+/// The end of a process's standard error.
 #[derive(Default)]
 pub(crate) struct Tail(Mutex<Kept>);
 
@@ -112,7 +113,7 @@ struct Kept {
 
 impl Tail {
     fn push(&self, more: &[u8], limit: usize) {
-        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kept = lock(&self.0);
         let over = (kept.bytes.len() + more.len()).saturating_sub(limit);
         kept.is_cut |= over > 0;
         let gone = over.min(kept.bytes.len());
@@ -120,9 +121,9 @@ impl Tail {
         kept.bytes.extend(&more[over - gone..]);
     }
 
-    /// From the beginning of a line on, if there is one.
+    /// Returns it from the beginning of a line on, if there is one.
     pub(crate) fn text(&self) -> String {
-        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kept = lock(&self.0);
         let is_cut = kept.is_cut;
         let bytes = &*kept.bytes.make_contiguous();
         let begin = bytes.iter().position(|byte| *byte == b'\n').filter(|_| is_cut);
@@ -177,7 +178,7 @@ mod tests {
         let shown = Arc::new(Mutex::new(0));
         let count = shown.clone();
         let lines = Stderr::Lines(Box::new(move |_| {
-            *count.lock().unwrap_or_else(PoisonError::into_inner) += 1;
+            *lock(&count) += 1;
             panic!("a host's mistake");
         }));
         let mut rest: &[u8] = b"a\nb\nc\n";

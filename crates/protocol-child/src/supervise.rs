@@ -1,7 +1,7 @@
 //! The supervisor of a process: a small program between a host and the process that it spawns.
 //!
 //! It is a subreaper, so every orphan among those that descend from the process becomes its child, however the
-//! orphan has detached itself. It ends them all when it is told to, or when its host is gone.
+//! orphan has detached itself. It ends them all at an order of its host, or when its host is gone.
 
 use std::collections::BTreeSet;
 use std::io::{self, IoSliceMut, Read, Write};
@@ -18,7 +18,7 @@ use rustix::io::Errno;
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
 use rustix::process::{Pid, Signal, WaitOptions, getpid, set_child_subreaper, setsid, wait};
 
-use crate::processes::{One, descendants, pid, send};
+use crate::processes::{ProcessInfo, descendants, pid, send};
 
 /// The orders of a host, a byte each.
 pub(crate) const TERMINATE: u8 = b'T';
@@ -27,7 +27,7 @@ pub(crate) const KILL: u8 = b'K';
 /// The time between two looks at processes that were killed, or that have just ended.
 const AGAIN: Duration = Duration::from_millis(5);
 
-/// The ways of a supervisor.
+/// The options of a supervisor.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Supervision {
@@ -47,9 +47,9 @@ impl Default for Supervision {
 /// The treatment of processes that were detached on purpose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Detached {
-    /// They end with the process that they descend from.
+    /// The processes end with the one that they descend from.
     End,
-    /// They are left.
+    /// The processes are left.
     Keep,
 }
 
@@ -65,16 +65,16 @@ pub struct Ended {
 
 /// Supervises a command for the host that spawned this program with [`ChildCommand::supervisor`].
 ///
-/// It returns when nothing is left of the command, and calls `ended` for each process that it ended outside of
-/// the command's own group. The program has no other children, and ignores no signals that its children
-/// should not ignore. It has a session of its own from then on, so the command has no terminal to ask on.
+/// It returns when nothing is left of the command, and calls `ended` for each process that it ended outside of the
+/// command's own group. The program must have no other children, and ignore no signal that the command should not.
+/// It has a session of its own from then on, so the command has no terminal to ask on.
 ///
 /// [`ChildCommand::supervisor`]: crate::ChildCommand::supervisor
 ///
 /// # Errors
 ///
-/// Those of the connection to the host, if the program was not spawned so. A command that can't be spawned is
-/// reported to the host.
+/// The program was not spawned so, or has no more descriptors or threads. A command that can't be spawned is reported
+/// to the host.
 pub fn supervise(
     command: &mut Command,
     supervision: &Supervision,
@@ -82,20 +82,20 @@ pub fn supervise(
 ) -> io::Result<()> {
     let mut host = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
     let [stdin, stdout] = receive_pipes(&host)?;
-    // A process that leads a session can't begin one. It has none to leave then.
+    // It fails for a process that leads a session already.
     let _ = setsid();
     set_child_subreaper(Some(getpid()))?;
     let (tell, events) = channel();
-    let (orders, told) = (host.try_clone()?, tell.clone());
+    let (orders, heard) = (host.try_clone()?, tell.clone());
     let (begin, begun) = channel();
-    thread::Builder::new().name("orders".into()).spawn(move || hear(orders, &told))?;
+    thread::Builder::new().name("orders".into()).spawn(move || read_orders(orders, &heard))?;
     thread::Builder::new().name("ends".into()).spawn(move || {
         // Before the spawn a wait would find no child, and end.
         if begun.recv().is_ok() {
             reap(&tell);
         }
     })?;
-    // A signal for its whole group does not reach us.
+    // In a group of its own, so that a signal for its whole group does not reach us.
     command.stdin(Stdio::from(stdin)).stdout(Stdio::from(stdout)).process_group(0);
     let spawned = command.spawn();
     // A reader of its output sees the end of it.
@@ -107,7 +107,7 @@ pub fn supervise(
             return writeln!(host, "failed {code}");
         }
     };
-    // Nothing fails from here on: somebody has to end the process. `hear` reports a host that is gone.
+    // Nothing fails from here on, because the process has to be ended. `read_orders` reports a host that is gone.
     let _ = (writeln!(host, "started {process}"), begin.send(()));
     let Supervision { grace, detached } = *supervision;
     let (process, named) = (pid(process), BTreeSet::new());
@@ -141,8 +141,8 @@ enum Event {
     NoChild,
 }
 
-/// Hears the orders of the host, until it is gone.
-fn hear(mut orders: UnixStream, tell: &Sender<Event>) {
+/// Reads the orders of the host, until it is gone.
+fn read_orders(mut orders: UnixStream, tell: &Sender<Event>) {
     let mut order = [0];
     loop {
         let event = match orders.read(&mut order) {
@@ -158,8 +158,8 @@ fn hear(mut orders: UnixStream, tell: &Sender<Event>) {
     }
 }
 
-/// Reaps every child, the orphans among them, until there is none. An orphan has a parent until it is ours, so
-/// nothing is left then.
+/// Reaps every child, orphans too, until there is none. An orphan has a parent until it is ours, so nothing is left
+/// then.
 fn reap(tell: &Sender<Event>) {
     loop {
         let event = match wait(WaitOptions::empty()) {
@@ -187,7 +187,7 @@ struct Supervisor {
 impl Supervisor {
     /// Carries orders out until nothing is left.
     fn run(&mut self, events: &Receiver<Event>, ended: &mut dyn FnMut(Ended)) {
-        // The signals that follow by themselves once the host is gone.
+        // The signals that follow without an order once the host is gone.
         let mut left = vec![Signal::KILL, Signal::TERM];
         // A grace that is too long for an instant never ends.
         let (mut due, mut is_killing) = (None::<Instant>, false);
@@ -215,7 +215,7 @@ impl Supervisor {
                 due = Instant::now().checked_add(self.grace);
             }
             if is_killing {
-                // One that is killed may just have started another.
+                // A process that is killed may just have started another.
                 self.signal(Signal::KILL, ended);
             }
             let is_over = !self.is_running && self.detached == Detached::Keep;
@@ -228,13 +228,13 @@ impl Supervisor {
     fn reaped(&mut self, child: Pid, status: i32) {
         if self.is_running && child == self.process {
             self.is_running = false;
-            // A host that is gone does not ask.
+            // A host that is gone does not read it.
             let _ = writeln!(self.host, "ended {status}");
         }
     }
 
     /// Returns the processes that end with the supervisor.
-    fn ours(&self) -> Vec<One> {
+    fn ours(&self) -> Vec<ProcessInfo> {
         let mut all = descendants(std::process::id());
         if self.detached == Detached::Keep {
             let session = getpid().as_raw_pid();

@@ -1,17 +1,18 @@
-//! Ends a group when we can't: because we were killed.
+//! A program that ends a group when we were killed.
 
 use std::io;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 use std::time::Duration;
 
-/// When its input ends, we are gone, and so is the input of the process that we spawned: what follows are
-/// the other two steps.
+use crate::lock::lock;
+
+/// The script of a watchdog. When its input ends, we are gone, and so is the input of the process that we spawned. The
+/// other two steps follow.
 ///
-/// It leads the group, so it needs nobody's id, and what is meant for the group, by a terminal too, must
-/// neither end nor stop it. `command -p` finds `sleep` where the system has it, whatever the path says. Where
-/// there is none, there is no grace.
+/// It leads the group, so it needs no id. A signal for the group, from a terminal too, neither ends nor stops it.
+/// `command -p` finds the system's `sleep`, whatever the path is. Without `sleep` there is no grace.
 const SCRIPT: &str = r#"
 trap "" HUP INT QUIT TERM TSTP TTIN TTOU
 read -r nothing
@@ -39,7 +40,7 @@ impl Watchdog {
     pub(crate) fn start(grace: Duration) -> io::Result<Self> {
         let mut command = Command::new("/bin/sh");
         command.args(["-c", SCRIPT, "rescind-watchdog", &format!("{:.3}", grace.as_secs_f64())]);
-        // It holds nothing of the place where we are.
+        // It keeps no folder of ours in use.
         command.current_dir("/").env_clear().process_group(0);
         command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
         let shell = command.spawn().map_err(|error| {
@@ -51,16 +52,16 @@ impl Watchdog {
         Ok(Self { id: shell.id(), shell: Mutex::new(Some(shell)) })
     }
 
-    /// Its id, which is its group's, and no other's until it is dismissed.
+    /// Returns its id, which is its group's, and no other's until it is dismissed.
     pub(crate) const fn id(&self) -> u32 {
         self.id
     }
 
-    /// The rest of its group is gone, or was never there.
+    /// Ends it, because the rest of its group is gone, or was never there.
     pub(crate) fn dismiss(&self) {
-        let shell = self.shell.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let shell = lock(&self.shell).take();
         if let Some(mut shell) = shell {
-            // Whatever state it is in, this ends it. It may be dead already; unreaped, its id is no other's.
+            // This ends a stopped one too. A dead one is unreaped, so its id is no other's.
             let _ = shell.kill();
             let _ = shell.wait();
         }

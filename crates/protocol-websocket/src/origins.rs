@@ -8,8 +8,8 @@ use tungstenite::http::{StatusCode, Uri};
 
 /// The web pages that may connect to a server.
 ///
-/// A browser lets a page of any site open a WebSocket to any address, that of a server on the same
-/// machine too, and tells the server the page's origin. Nothing else keeps strangers out.
+/// A browser lets a page of any site open a WebSocket to any address, such as that of a server on the same
+/// machine. It sends the page's origin, and nothing else keeps strangers out.
 ///
 /// A reference to this is the callback of a handshake: `accept_hdr_async(stream, &origins)`. The response to a page that
 /// may not connect is 403.

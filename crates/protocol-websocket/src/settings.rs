@@ -14,15 +14,16 @@ pub(crate) const FRAME_BYTES: usize = 64 << 10;
 /// Room for one frame at least, whatever the limits: what is sent above them is no longer.
 const SMALLEST_FRAME: usize = 4 << 10;
 
-/// The most bytes of heap that rustls keeps for one connection, if what waits to be sent is bounded by
-/// `set_buffer_limit(Some(16 << 10))`: 16 KiB of that as text and 16 KiB encrypted, 64 KiB for a handshake that is not
-/// whole, and two records of 16 KiB that are decrypted.
+/// The most bytes of heap that rustls keeps for one connection with `set_buffer_limit(Some(16 << 10))`.
+///
+/// Bytes that wait to be sent have 16 KiB as text and 16 KiB encrypted. A handshake that is not whole has 64 KiB, and two
+/// records that are decrypted have 16 KiB each.
 pub const TLS_BYTES: usize = 128 << 10;
 
 /// Returns the settings of a WebSocket that go with these limits.
 ///
-/// A message that is longer than [`Limits::message_bytes`] is refused and the connection lives, as on any other
-/// transport, if it is at most twice as long. A still longer one ends the connection, because tungstenite can't skip it.
+/// A message that is longer than [`Limits::message_bytes`] is refused, as on any other transport, and the connection
+/// lives. One that is over twice as long ends the connection, because tungstenite can't skip it.
 /// tungstenite's own limits are 64 MiB for a message, but 16 MiB for one frame; browsers send a message in one frame.
 ///
 /// The buffers are bounded too: 16 KiB for reading, and for writing four times [`Limits::unsent_bytes`], at most 256

@@ -17,7 +17,7 @@ use rustix::process::{Signal, getpid, kill_process, set_child_subreaper};
 
 use super::{Group, Started};
 use crate::lock::lock;
-use crate::processes::{One, descendants, pid, process, send};
+use crate::processes::{ProcessInfo, descendants, pid, process, send};
 use crate::supervise::{KILL, TERMINATE};
 
 /// The longest wait for a supervisor's report that it has started its process.
@@ -170,7 +170,7 @@ impl Supervised {
 
     /// Kills all that a supervisor which is gone has left.
     fn end_the_rest() {
-        // One that is killed may just have started another.
+        // A process that is killed may just have started another.
         for _ in 0..1_000 {
             let rest = adopted();
             if rest.is_empty() {
@@ -209,7 +209,7 @@ impl Group for Supervised {
         self.order(KILL);
     }
 
-    /// Returns whether the supervisor has ended, which it does last. The rest of one that was killed is ended here.
+    /// Returns whether the supervisor has ended, which it does last. If it was killed, this ends its rest.
     fn is_empty(&self) -> bool {
         let mut supervisors = lock(&SUPERVISORS);
         let ended = lock(&self.child).try_wait();
@@ -232,7 +232,7 @@ impl Group for Supervised {
 }
 
 /// Returns the processes that have become ours: they are in no session of ours, and below no supervisor.
-fn adopted() -> Vec<One> {
+fn adopted() -> Vec<ProcessInfo> {
     let ours = std::process::id();
     let supervisors: BTreeSet<u32> = lock(&SUPERVISORS).orders.keys().copied().collect();
     // It is 0 for a program that has been in its container's first session, which `getsid` takes for no session.
