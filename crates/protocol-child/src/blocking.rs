@@ -5,7 +5,7 @@ use std::process::ChildStdout;
 use std::sync::Arc;
 
 use crate::output::LAST_BREATH;
-use crate::pipe::{OutputPipe, unread};
+use crate::pipe::OutputPipe;
 use crate::process::Process;
 
 /// The standard output of a process, as [`Output`](crate::Output) reads it, for a thread that blocks.
@@ -56,7 +56,7 @@ impl BlockingOutput {
         if either[1].revents().is_empty() {
             return Ok(usize::MAX);
         }
-        Ok(*self.left.insert(unread(&self.stdout)))
+        Ok(*self.left.insert(crate::pipe::unread(&self.stdout)))
     }
 
     #[cfg(not(unix))]

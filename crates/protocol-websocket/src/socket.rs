@@ -253,6 +253,16 @@ fn close(code: CloseCode) -> Message {
     Message::Close(Some(CloseFrame { code, reason: Utf8Bytes::default() }))
 }
 
+/// Returns whether an error means that the peer is gone.
+const fn is_gone(error: &Error) -> bool {
+    matches!(
+        error,
+        Error::ConnectionClosed
+            | Error::AlreadyClosed
+            | Error::Protocol(ProtocolError::ResetWithoutClosingHandshake)
+    )
+}
+
 /// Returns the code for a peer that is no longer read. A peer that is gone gets none.
 fn goodbye(error: &Error) -> Option<CloseCode> {
     match error {
@@ -260,9 +270,7 @@ fn goodbye(error: &Error) -> Option<CloseCode> {
             Some(eviction) => eviction.close_code(),
             None => error.get_ref()?.is::<OverBudget>().then_some(CloseCode::Policy),
         },
-        Error::ConnectionClosed
-        | Error::AlreadyClosed
-        | Error::Protocol(ProtocolError::ResetWithoutClosingHandshake) => None,
+        error if is_gone(error) => None,
         Error::Capacity(_) => Some(CloseCode::Size),
         Error::Utf8(_) => Some(CloseCode::Invalid),
         Error::Protocol(_) => Some(CloseCode::Protocol),
@@ -273,11 +281,7 @@ fn goodbye(error: &Error) -> Option<CloseCode> {
 fn into_io(error: Error) -> io::Error {
     match error {
         Error::Io(error) => error,
-        Error::ConnectionClosed
-        | Error::AlreadyClosed
-        | Error::Protocol(ProtocolError::ResetWithoutClosingHandshake) => {
-            io::Error::new(io::ErrorKind::ConnectionReset, error)
-        }
+        _ if is_gone(&error) => io::Error::new(io::ErrorKind::ConnectionReset, error),
         _ => io::Error::new(io::ErrorKind::InvalidData, error),
     }
 }

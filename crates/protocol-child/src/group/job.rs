@@ -4,6 +4,7 @@ use std::io;
 use std::os::windows::io::AsRawHandle;
 use std::process::{Child, Command, ExitStatus};
 use std::sync::Mutex;
+use std::time::Duration;
 
 use win32job::{ExtendedLimitInfo, Job};
 
@@ -19,7 +20,7 @@ struct OurJob {
 }
 
 /// Spawns a command in a job of its own. There is no grace when the job ends with us.
-pub(crate) fn spawn(command: &mut Command) -> io::Result<Started> {
+pub(crate) fn spawn(command: &mut Command, _: Duration) -> io::Result<Started> {
     let mut limits = ExtendedLimitInfo::new();
     limits.limit_kill_on_job_close();
     let job = Job::create_with_limit_info(&limits)?;
