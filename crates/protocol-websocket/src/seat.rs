@@ -7,7 +7,7 @@ use std::io;
 use std::pin::pin;
 
 use async_tungstenite::WebSocketStream;
-use futures_channel::oneshot::channel;
+use futures_channel::oneshot::{Receiver, channel};
 use futures_io::{AsyncRead, AsyncWrite};
 use futures_util::future::{Either, join3, select};
 use futures_util::{AsyncWriteExt, FutureExt};
@@ -23,7 +23,7 @@ use crate::meter::{Charge, Metered};
 use crate::settings::settings;
 use crate::socket::Socket;
 use crate::watch::Watch;
-use crate::watched::Watched;
+use crate::watched::{MeteredSocket, Watched};
 use crate::work::Work;
 
 /// The place of one client among those that a [`Listener`](crate::Listener) has admitted.
@@ -91,13 +91,10 @@ impl<T: Timer + Unpin> Seat<T> {
                 return Err(ServeError::Handshake(error));
             }
         };
+        let work = Work::default();
+        let (send_away, sent_away) = channel();
         let (settings, budgets) = (settings(&options.config.limits), options.budgets);
-        let (work, (send_away, sent_away)) = (Work::default(), channel());
-        let most = settings.max_message_size.unwrap_or(usize::MAX);
-        let (all, address) = (&self.client.admission.unfinished, &self.client.unfinished);
-        let charge = Charge::new(all, address, work.clone(), most);
-        let stream = Metered::new(stream, tail, charge);
-        let socket = self.socket(stream, settings, budgets, &work).await;
+        let socket = self.socket(stream, tail, settings, budgets, &work).await;
         let socket = socket.sending_away(send_away);
         let (peer, incoming, driver) = connect_messages(socket, self.timer.clone(), options);
         work.of(&peer);
@@ -107,28 +104,8 @@ impl<T: Timer + Unpin> Seat<T> {
             // A handle that is held keeps nothing open (G5).
             peer.shutdown(Shutdown::Drain);
         };
-        let lingering = async {
-            // The driver drops the other end if it sends nobody away.
-            if let Ok(socket) = sent_away.await {
-                let mut stream = socket.into_stream();
-                // Whether or not that fails, the client was sent away.
-                let _ = stream.close().now_or_never();
-                let lingering = &self.client.admission.lingering;
-                let _ = lingering.linger(&mut stream, &self.timer).await;
-            }
-        };
-        let drained = async {
-            for (stage, how) in [
-                (&self.client.admission.draining, Shutdown::Drain),
-                (&self.client.admission.cancelling, Shutdown::CancelAll),
-            ] {
-                stage.marker().cancelled().await;
-                peer.shutdown(how);
-            }
-            self.client.admission.abandoned.marker().cancelled().await;
-        };
-        let served = join3(driver, conversation, lingering);
-        match select(pin!(served), pin!(drained)).await {
+        let served = join3(driver, conversation, self.linger(sent_away));
+        match select(pin!(served), pin!(self.drained(&peer))).await {
             Either::Left(((ended, (), ()), _)) => ended.map_err(ServeError::Connection),
             Either::Right(_) => Err(ServeError::Abandoned),
         }
@@ -174,19 +151,51 @@ impl<T: Timer + Unpin> Seat<T> {
 
     async fn socket<S>(
         &self,
-        stream: Metered<S>,
+        stream: S,
+        tail: Vec<u8>,
         settings: WebSocketConfig,
         budgets: Budgets,
         work: &Work,
-    ) -> Socket<Watched<WebSocketStream<Metered<S>>, T>, T>
+    ) -> Socket<Watched<MeteredSocket<S>, T>, T>
     where
         S: AsyncRead + AsyncWrite + Unpin,
     {
+        let admission = &self.client.admission;
+        let most = settings.max_message_size.unwrap_or(usize::MAX);
+        let charge =
+            Charge::new(&admission.unfinished, &self.client.unfinished, work.clone(), most);
+        let stream = Metered::new(stream, tail, charge);
         let socket = WebSocketStream::from_raw_socket(stream, Role::Server, Some(settings)).await;
-        let watch = Watch::new(self.client.admission.limits, self.timer.now());
+        let watch = Watch::new(admission.limits, self.timer.now());
         let watched = Watched::new(socket, watch, work.clone(), self.timer.clone());
         let socket = Socket::new(watched, self.timer.clone(), budgets);
-        socket.going_away(self.client.admission.draining.marker())
+        socket.going_away(admission.draining.marker())
+    }
+
+    /// Reads on a little if the client is sent away, so that it gets to read the goodbye (F47).
+    async fn linger<S>(&self, sent_away: Receiver<Watched<MeteredSocket<S>, T>>)
+    where
+        S: AsyncRead + AsyncWrite + Unpin,
+    {
+        // The driver drops the other end if it sends nobody away.
+        if let Ok(socket) = sent_away.await {
+            let mut stream = socket.into_stream();
+            // Whether or not that fails, the client was sent away.
+            let _ = stream.close().now_or_never();
+            let _ = self.client.admission.lingering.linger(&mut stream, &self.timer).await;
+        }
+    }
+
+    /// Shuts the connection down as the listener drains, and ends when it abandons its clients.
+    async fn drained(&self, peer: &Peer) {
+        let admission = &self.client.admission;
+        for (stage, how) in
+            [(&admission.draining, Shutdown::Drain), (&admission.cancelling, Shutdown::CancelAll)]
+        {
+            stage.marker().cancelled().await;
+            peer.shutdown(how);
+        }
+        admission.abandoned.marker().cancelled().await;
     }
 }
 

@@ -17,6 +17,9 @@ use crate::meter::Metered;
 use crate::watch::{Due, Watch};
 use crate::work::Work;
 
+/// A WebSocket whose bytes are metered.
+pub(crate) type MeteredSocket<S> = WebSocketStream<Metered<S>>;
+
 /// A WebSocket whose bytes are looked at before they are messages.
 pub(crate) trait Heard {
     /// Returns whether bytes came since this was asked last.
@@ -26,7 +29,7 @@ pub(crate) trait Heard {
     fn has_unfinished(&self) -> bool;
 }
 
-impl<S: AsyncRead + AsyncWrite + Unpin> Heard for WebSocketStream<Metered<S>> {
+impl<S: AsyncRead + AsyncWrite + Unpin> Heard for MeteredSocket<S> {
     fn take_heard(&mut self) -> bool {
         self.get_mut().take_heard()
     }
@@ -55,7 +58,7 @@ impl<S, T: Timer> Watched<S, T> {
     }
 }
 
-impl<S, T: Timer> Watched<WebSocketStream<Metered<S>>, T> {
+impl<S, T: Timer> Watched<MeteredSocket<S>, T> {
     pub(crate) fn into_stream(self) -> S {
         self.inner.into_inner().into_inner()
     }
