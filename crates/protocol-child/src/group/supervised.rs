@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 use rustix::pipe::{PipeFlags, pipe_with};
-use rustix::process::{Signal, getpid, kill_process, set_child_subreaper};
+use rustix::process::{Signal, WaitOptions, getpid, kill_process, set_child_subreaper, waitpid};
 
 use super::{Group, Started};
 use crate::lock::lock;
@@ -170,14 +170,20 @@ impl Supervised {
 
     /// Kills all that a supervisor which is gone has left.
     fn end_the_rest() {
+        let mut killed = BTreeSet::new();
         // A process that is killed may just have started another.
         for _ in 0..1_000 {
             let rest = adopted();
             if rest.is_empty() {
-                return;
+                break;
             }
             rest.iter().for_each(|one| send(one, Signal::KILL));
+            killed.extend(rest.iter().map(|one| one.id));
             thread::sleep(Duration::from_millis(1));
+        }
+        // They are children of ours by now, and nobody else reaps them.
+        for id in killed {
+            let _ = waitpid(Some(pid(id)), WaitOptions::NOHANG);
         }
     }
 }
@@ -274,15 +280,17 @@ mod tests {
     fn f132_a_supervisor_that_obeys_nothing_is_killed() {
         let _turn = lock(&TURN);
         let mut command = Command::new("sh");
-        command.args(["-c", "echo started $$ >&0; exec sleep 1000"]);
+        command.args(["-c", "setsid sleep 1000 & echo started $! >&0; exec sleep 1000"]);
         let command = ChildCommand::new(command).supervisor().grace(Duration::from_millis(100));
         let spawned = crate::spawn(command).unwrap();
         let process = spawned.owner.process().clone();
+        let id = process.id();
         drop(spawned);
         let (tell, told) = channel();
         thread::spawn(move || tell.send(process.wait().map(|status| status.success())));
         let ended = told.recv_timeout(Duration::from_secs(60)).expect("it is killed");
         assert!(!ended.unwrap());
+        assert!(!std::path::Path::new(&format!("/proc/{id}")).exists(), "it is reaped, too");
     }
 
     #[test]
