@@ -3,10 +3,9 @@
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::format;
 use alloc::string::String;
-use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::future::poll_fn;
-use core::task::{Context, Poll};
+use core::task::{Context, Poll, ready};
 use std::io;
 
 use protocol_async::hub::{Hub, Messages, Output};
@@ -29,7 +28,6 @@ const TOO_MANY: &str = "too many response streams are open (options.streams)";
 pub(super) struct Driver {
     hub: Hub,
     session: ClientSession,
-    wire: Arc<Wire>,
     tasks: Tasks,
     /// The exchanges that are not over, as they were begun.
     exchanges: BTreeMap<u64, Exchange>,
@@ -76,15 +74,6 @@ enum Kind {
     Post(Option<u32>, usize),
 }
 
-/// A reason to go on.
-enum Wake {
-    Settled(u32, bool),
-    Report(Report),
-    Output,
-    Over,
-    Time,
-}
-
 impl Driver {
     pub(super) fn new(
         target: Target,
@@ -109,7 +98,6 @@ impl Driver {
         let driver = Self {
             hub,
             session,
-            wire: tasks.wire.clone(),
             tasks,
             exchanges: BTreeMap::new(),
             next: 0,
@@ -127,15 +115,7 @@ impl Driver {
 
     /// Runs until the endpoint is over, and takes leave of the server.
     pub(super) async fn run(mut self) -> io::Result<()> {
-        loop {
-            match poll_fn(|cx| self.poll(cx)).await {
-                Wake::Settled(number, has_response) => self.settled(number, has_response),
-                Wake::Report(report) => self.take(report),
-                Wake::Output => self.send_all(),
-                Wake::Time => {}
-                Wake::Over => break,
-            }
-        }
+        poll_fn(|cx| self.poll(cx)).await;
         // Nobody awaits calls any more, and nobody could cancel one that has not left.
         self.exchanges.retain(|_, it| match it.kind {
             Kind::Post(call, _) => call.is_none() || it.message.is_none(),
@@ -143,42 +123,52 @@ impl Driver {
         });
         let _ = timeout(FAREWELL, self.post_rest()).await;
         self.drop_rest();
-        self.wire.leave(&self.session).await;
+        self.tasks.wire.leave(&self.session).await;
         self.tasks.running.shutdown().await;
-        let _ = timeout(FAREWELL, self.wire.links.end()).await;
+        let _ = timeout(FAREWELL, self.tasks.wire.links.end()).await;
         self.error.map_or(Ok(()), Err)
     }
 
-    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Wake> {
-        if let Poll::Ready(Some((number, has_response))) = self.settled.poll_recv(cx) {
-            return Poll::Ready(Wake::Settled(number, has_response));
-        }
-        if let Poll::Ready(Some(report)) = self.heads.poll_recv(cx) {
-            return Poll::Ready(Wake::Report(report));
-        }
-        while let Poll::Ready(Some(_)) = self.tasks.running.poll_join_next(cx) {}
-        let due = self.hub.poll_timers(cx.waker());
-        // Cancels leave however much comes in.
-        if self.has_room() && !self.is_opening() {
-            match self.hub.poll_output(cx.waker(), &mut self.out) {
-                Output::Write => return Poll::Ready(Wake::Output),
-                Output::Over => return Poll::Ready(Wake::Over),
+    /// Goes on until the endpoint is over.
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        loop {
+            if let Poll::Ready(Some((call, has_response))) = self.settled.poll_recv(cx) {
+                self.settled(call, has_response);
+                continue;
+            }
+            if let Poll::Ready(Some(report)) = self.heads.poll_recv(cx) {
+                self.take(report);
+                continue;
+            }
+            while let Poll::Ready(Some(_)) = self.tasks.running.poll_join_next(cx) {}
+            let due = self.hub.poll_timers(cx.waker());
+            // Cancels leave however much comes in.
+            let output = match self.has_room() && !self.is_opening() {
+                true => self.hub.poll_output(cx.waker(), &mut self.out),
+                false if self.hub.is_over() => Output::Over,
+                false => Output::Idle,
+            };
+            match output {
+                Output::Write => {
+                    self.send_all();
+                    continue;
+                }
+                Output::Over => return Poll::Ready(()),
                 Output::Idle => {}
             }
-        } else if self.hub.is_over() {
-            return Poll::Ready(Wake::Over);
-        }
-        if self.hub.poll_may_read(cx.waker()) {
-            if let Poll::Ready(Some(report)) = self.reports.poll_recv(cx) {
-                return Poll::Ready(Wake::Report(report));
+            if self.hub.poll_may_read(cx.waker()) {
+                if let Poll::Ready(Some(report)) = self.reports.poll_recv(cx) {
+                    self.take(report);
+                    continue;
+                }
             }
+            ready!(self.clock.poll(due, cx));
         }
-        self.clock.poll(due, cx).map(|()| Wake::Time)
     }
 
     /// Returns whether another message may wait to be posted. The first one is on its way.
     fn has_room(&self) -> bool {
-        let options = &self.wire.options;
+        let options = &self.tasks.wire.options;
         let waiting = self.exchanges.values().filter_map(|it| match it.kind {
             Kind::Post(_, bytes) => Some(bytes),
             _ => None,
@@ -209,7 +199,7 @@ impl Driver {
             let Some(mut message) = self.held.pop_front() else { break };
             let out = self.session.post(&message.bytes).filter(|_| self.error.is_none());
             let Some(mut out) = out else {
-                self.wire.untaken(&message.bytes, "the session takes no such message");
+                self.tasks.wire.untaken(&message.bytes, "the session takes no such message");
                 continue;
             };
             if let Some(charge) = &mut message.charge {
@@ -265,7 +255,7 @@ impl Driver {
     /// Posts a request, whose response comes on a stream of its own.
     fn call(&mut self, call: u32, out: Outgoing, message: Message) {
         let is_own = |it: &&Exchange| matches!(it.kind, Kind::Call(_) | Kind::Settled);
-        if self.exchanges.values().filter(is_own).count() >= self.wire.options.streams {
+        if self.exchanges.values().filter(is_own).count() >= self.tasks.wire.options.streams {
             return self.lose(call, TOO_MANY);
         }
         let (kind, is_opening) = (Kind::Call(call), out.lane == Lane::First);
@@ -288,7 +278,7 @@ impl Driver {
             }
             if let Some((headers, message)) = it.message.take() {
                 let is_call = matches!(it.kind, Kind::Post(Some(_), _));
-                let post = self.wire.clone().post(headers, message, is_call);
+                let post = self.tasks.wire.clone().post(headers, message, is_call);
                 it.task = Some(self.tasks.spawn(*number, post));
             }
         }
@@ -308,7 +298,7 @@ impl Driver {
     /// Reports what was not posted.
     fn drop_rest(&mut self) {
         let untaken = |message: &Message| {
-            self.wire.untaken(&message.bytes, "the session was over before it was sent");
+            self.tasks.wire.untaken(&message.bytes, "the session was over before it was sent");
         };
         self.exchanges
             .retain(|_, it| it.message.as_ref().map(|(_, message)| untaken(message)).is_none());
@@ -344,7 +334,7 @@ impl Driver {
                     self.lose(call, how);
                 }
                 let rules = self.session.rules();
-                let listens = rules.has_sessions && self.wire.options.listens;
+                let listens = rules.has_sessions && self.tasks.wire.options.listens;
                 if over.is_some_and(|it| it.is_opening) && self.error.is_none() && listens {
                     self.begin(Exchange::default(), None);
                 }
@@ -385,7 +375,7 @@ impl Driver {
         if let Some((number, _)) = streams.clone().find(|(_, it)| it.scope.as_ref() == scope) {
             return Some(*number);
         }
-        if streams.count() >= self.wire.options.streams && !self.close_unused() {
+        if streams.count() >= self.tasks.wire.options.streams && !self.close_unused() {
             return None;
         }
         let scope = scope.cloned();
@@ -405,7 +395,7 @@ impl Driver {
 
     /// Settles as lost what was to come on a stream that is not read any more.
     fn unheard(&mut self, lost: u64, how: &str) {
-        self.wire.unheard(how);
+        self.tasks.wire.unheard(how);
         let calls = self.shared.iter().filter(|(_, stream)| **stream == lost);
         let calls: Vec<u32> = calls.map(|(call, _)| *call).collect();
         for call in calls {
@@ -433,7 +423,7 @@ impl Driver {
             let its = self.exchanges.values_mut().filter(|it| is_its(it));
             its.for_each(|it| it.kind = Kind::Settled);
             // The server may leave its stream open. The oldest are closed for it.
-            let most = self.wire.options.settled_streams;
+            let most = self.tasks.wire.options.settled_streams;
             let settled = self.exchanges.iter().filter(|(_, it)| matches!(it.kind, Kind::Settled));
             let oldest = settled.map(|(number, _)| *number).rev().nth(most);
             oldest.map(|number| self.exchanges.remove(&number));
@@ -451,7 +441,7 @@ impl Driver {
         let error = io::Error::new(io::ErrorKind::ConnectionReset, how.clone());
         self.hub.finish(&InputBuffer::new(), Some(&error));
         // There is nothing to delete.
-        self.session = ClientSession::with(self.wire.options.rules);
+        self.session = ClientSession::with(self.tasks.wire.options.rules);
         self.exchanges.values_mut().for_each(|it| it.is_opening = false);
         self.error.get_or_insert(error);
         self.drop_rest();

@@ -5,7 +5,7 @@ use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::sync::Arc;
 use core::future::poll_fn;
 use core::ptr;
-use core::task::{Context, Poll, Waker};
+use core::task::{Context, Poll, Waker, ready};
 
 use protocol_async::hub::{Charge, Hub, Messages, Output};
 use protocol_async::{Grant, Incoming, Options, Peer, Verdict};
@@ -52,15 +52,6 @@ const UNHEARD: &str = "the client did not listen, and too much waited for it (st
 /// The session of a driver, and its place among the others.
 pub(super) type Places = (Arc<Seat>, Arc<Registry>, OwnedSemaphorePermit, watch::Sender<State>);
 
-/// A reason to go on.
-enum Wake {
-    Command(Command),
-    Output,
-    Over,
-    Time,
-    Stage(Stage),
-}
-
 impl Driver {
     /// Makes a session with an endpoint of its own. Nothing happens until it runs.
     pub(super) fn new(
@@ -104,52 +95,57 @@ impl Driver {
     pub(super) async fn run(mut self) {
         loop {
             let mut stage = self.stage.clone();
-            let wake = tokio::select! {
-                wake = poll_fn(|cx| self.poll(cx)) => wake,
+            tokio::select! {
+                () = poll_fn(|cx| self.poll(cx)) => return,
                 // The registry is ours too, so the sender is there.
-                _ = stage.changed() => Wake::Stage(*stage.borrow_and_update()),
-            };
-            self.stage = stage;
-            let now = self.clock.now();
-            match wake {
-                Wake::Command(command) => self.take(command, now),
-                Wake::Output => self.forward(now),
-                Wake::Time => self.session.handle_timeout(now),
-                Wake::Stage(Stage::Serving) => {}
-                Wake::Stage(Stage::Draining) => self.hub.shutdown(Shutdown::Drain),
-                Wake::Stage(Stage::Cancelling) => self.hub.shutdown(Shutdown::CancelAll),
-                Wake::Stage(Stage::Abandoned) => return,
-                Wake::Over => {
-                    self.session.end(now);
-                    return self.act();
-                }
+                _ = stage.changed() => {}
             }
-            self.act();
+            match *stage.borrow_and_update() {
+                Stage::Serving => {}
+                Stage::Draining => self.hub.shutdown(Shutdown::Drain),
+                Stage::Cancelling => self.hub.shutdown(Shutdown::CancelAll),
+                Stage::Abandoned => return,
+            }
+            self.stage = stage;
         }
     }
 
-    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Wake> {
-        if let Poll::Ready(Some(command)) = self.commands.poll_recv(cx) {
-            return Poll::Ready(Wake::Command(command));
-        }
-        let due = self.hub.poll_timers(cx.waker());
-        self.draw();
-        let unread = self.unread(cx.waker());
-        let is_broken = |it: &&StreamId| self.streams.get(it).is_some_and(Pipe::is_broken);
-        if let Some(stream) = self.stuck.iter().find(is_broken) {
-            return Poll::Ready(Wake::Command(Command::Lost(*stream)));
-        }
-        if unread <= self.most_unread() {
-            match self.hub.poll_output(cx.waker(), &mut self.out) {
-                Output::Write => return Poll::Ready(Wake::Output),
-                Output::Over => return Poll::Ready(Wake::Over),
-                Output::Idle => {}
+    /// Goes on until the endpoint is over.
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        loop {
+            self.act();
+            let now = self.clock.now();
+            if let Poll::Ready(Some(command)) = self.commands.poll_recv(cx) {
+                self.take(command, now);
+                continue;
             }
-        } else if self.hub.is_over() {
-            return Poll::Ready(Wake::Over);
+            let due = self.hub.poll_timers(cx.waker());
+            self.draw();
+            let unread = self.unread(cx.waker());
+            let is_broken = |it: &&StreamId| self.streams.get(it).is_some_and(Pipe::is_broken);
+            if let Some(stream) = self.stuck.iter().find(is_broken) {
+                self.take(Command::Lost(*stream), now);
+                continue;
+            }
+            let output = match unread <= self.most_unread() {
+                true => self.hub.poll_output(cx.waker(), &mut self.out),
+                false if self.hub.is_over() => Output::Over,
+                false => Output::Idle,
+            };
+            match output {
+                Output::Write => self.forward(now),
+                Output::Over => {
+                    self.session.end(now);
+                    self.act();
+                    return Poll::Ready(());
+                }
+                Output::Idle => {
+                    let due = [due, self.session.poll_timeout()].into_iter().flatten().min();
+                    ready!(self.clock.poll(due, cx));
+                    self.session.handle_timeout(self.clock.now());
+                }
+            }
         }
-        let due = [due, self.session.poll_timeout()].into_iter().flatten().min();
-        self.clock.poll(due, cx).map(|()| Wake::Time)
     }
 
     /// Returns the number of bytes on streams whose client reads too little.

@@ -4,7 +4,7 @@ use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use protocol_core::{Timestamp, WireId};
+use protocol_core::Timestamp;
 
 use super::state::{Action, Exchange, ResponseHead, Session, StreamId};
 use crate::encode::{comment, event};
@@ -25,20 +25,17 @@ impl Session {
         now: Timestamp,
     ) {
         let tokens = posted.messages.iter().filter_map(|message| message.progress.clone());
+        self.by_token.extend(tokens.map(|token| (token, at)));
+        self.by_id.extend(posted.ids().map(|id| (id.clone(), at)));
         let exchange = Exchange {
             phase: if accepts_events { Phase::Fresh } else { Phase::Single },
             stream: Some(stream),
             is_posted: true,
-            requests: posted.ids().cloned().collect(),
             opens_session: posted.opens_session() && self.rules.has_sessions,
-            tokens: tokens.collect(),
+            due: accepts_events.then(|| now + self.rules.head_after),
             ..Exchange::default()
         };
-        self.by_id.extend(exchange.requests.iter().map(|id| (id.clone(), at)));
-        self.by_token.extend(exchange.tokens.iter().map(|token| (token.clone(), at)));
-        self.by_stream.insert(stream, at);
         self.exchanges.insert(at, exchange);
-        self.set_due(at, accepts_events.then(|| now + self.rules.head_after));
     }
 
     /// Notes the requests of a body whose responses come on shared streams.
@@ -47,9 +44,6 @@ impl Session {
             let Some(id) = message.id() else { continue };
             let at = message.scope.as_deref().map_or(0, |name| self.scope(name));
             self.by_id.insert(id.clone(), at);
-            if let Some(exchange) = self.exchanges.get_mut(&at) {
-                exchange.requests.push(id.clone());
-            }
         }
     }
 
@@ -66,17 +60,15 @@ impl Session {
         }
         if self.scopes.len() >= self.options.exchanges {
             let unsent = unsent(self.rules, &self.exchanges);
-            let calls: BTreeSet<u64> = self.store.calls(unsent).collect();
-            let is_unused = |it: &Exchange| it.phase == Phase::Adrift && it.requests.is_empty();
+            let calls = self.store.calls(unsent);
+            let awaited: BTreeSet<u64> = self.by_id.values().copied().chain(calls).collect();
             let scopes = self.scopes.iter().filter_map(|(name, at)| {
-                let it =
-                    self.exchanges.get(at).filter(|it| is_unused(it) && !calls.contains(at))?;
-                Some((it.sent < it.latest, *at, name))
+                let it = self.exchanges.get(at).filter(|it| it.phase == Phase::Adrift)?;
+                (!awaited.contains(at)).then_some((it.sent < it.latest, *at, name))
             });
             let Some((_, at, unused)) = scopes.min() else { return 0 };
             let unused = unused.clone();
             self.scopes.remove(&unused);
-            self.set_due(at, None);
             self.exchanges.remove(&at);
         }
         let at = self.next;
@@ -86,11 +78,9 @@ impl Session {
         at
     }
 
-    /// Takes a request out of those that await a response, and returns its exchange.
-    pub(super) fn release(&mut self, id: &WireId) -> Option<u64> {
-        let at = self.by_id.remove(id)?;
-        self.exchanges.get_mut(&at)?.requests.retain(|request| request != id);
-        Some(at)
+    /// Returns whether all requests of an exchange have their response.
+    pub(super) fn is_answered(&self, at: u64) -> bool {
+        self.by_id.values().all(|other| *other != at)
     }
 
     /// Attaches a stream to an exchange, and sends the events that were kept for it.
@@ -131,9 +121,7 @@ impl Session {
     fn replace(&mut self, at: u64, stream: StreamId) {
         let Some(exchange) = self.exchanges.get_mut(&at) else { return };
         let (phase, before) = (exchange.phase, exchange.stream.replace(stream));
-        self.by_stream.insert(stream, at);
         let Some(before) = before else { return };
-        self.by_stream.remove(&before);
         match phase {
             Phase::Open => self.actions.push_back(Action::Close { stream: before }),
             _ => self.accept(before),
@@ -152,7 +140,7 @@ impl Session {
         let (next, step) = exchange.phase.on(input);
         debug_assert_ne!(step, Step::Impossible, "{:?} on {input:?}", exchange.phase);
         exchange.phase = next;
-        let due = match (next, input) {
+        exchange.due = match (next, input) {
             (Phase::Open, _) => self.options.comment_every.map(|time| now + time),
             (Phase::Adrift, Input::Lost(OnLoss::CancelAfter(time))) => Some(now + time),
             (Phase::Adrift, Input::Update) => exchange.due,
@@ -164,7 +152,6 @@ impl Session {
             (_, None) => {}
             (step, Some(stream)) => self.send(at, stream, step, data),
         }
-        self.set_due(at, due);
         if next == Phase::Over {
             self.remove(at, now);
         }
@@ -243,17 +230,8 @@ impl Session {
 
     fn cancel_all(&mut self, at: u64) {
         let cause = self.rules.loss_cause();
-        let Some(exchange) = self.exchanges.get(&at) else { return };
-        let cancel = |id: &WireId| Action::Cancel { id: id.clone(), cause };
-        self.actions.extend(exchange.requests.iter().map(cancel));
-    }
-
-    fn set_due(&mut self, at: u64, next: Option<Timestamp>) {
-        let Some(exchange) = self.exchanges.get_mut(&at) else { return };
-        if let Some(before) = core::mem::replace(&mut exchange.due, next) {
-            self.due.remove(&(before, at));
-        }
-        self.due.extend(next.map(|next| (next, at)));
+        let requests = self.by_id.iter().filter(|(_, other)| **other == at);
+        self.actions.extend(requests.map(|(id, _)| Action::Cancel { id: id.clone(), cause }));
     }
 
     fn remove(&mut self, at: u64, now: Timestamp) {
@@ -263,16 +241,9 @@ impl Session {
             self.store
                 .keep(EventId { exchange: at, number: 1 }, Vec::new(), Part::Nothing, |_| false);
         }
-        for id in &exchange.requests {
-            self.by_id.remove(id);
-        }
-        for token in &exchange.tokens {
-            if self.by_token.get(token) == Some(&at) {
-                self.by_token.remove(token);
-            }
-        }
-        if let Some(stream) = exchange.stream {
-            self.by_stream.remove(&stream);
+        self.by_id.retain(|_, other| *other != at);
+        self.by_token.retain(|_, other| *other != at);
+        if exchange.stream.is_some() {
             self.heard = now;
         }
         // Without sessions, one exchange is all that there is.

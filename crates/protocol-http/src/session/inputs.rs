@@ -1,6 +1,6 @@
 //! The inputs of a session but for the messages of its endpoint, and its outputs.
 
-use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
+use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
 
 use protocol_core::{Cause, Timestamp, WireId};
@@ -26,9 +26,7 @@ impl Session {
             next: 1,
             by_id: BTreeMap::new(),
             by_token: BTreeMap::new(),
-            by_stream: BTreeMap::new(),
             scopes: BTreeMap::new(),
-            due: BTreeSet::new(),
             actions: VecDeque::new(),
             heard: now,
             is_over: false,
@@ -164,9 +162,9 @@ impl Session {
 
     /// Takes note that a response can't be sent any more, because the client closed it.
     pub fn lost(&mut self, stream: StreamId, now: Timestamp) {
-        let Some(at) = self.by_stream.remove(&stream) else { return };
+        let its = self.exchanges.iter_mut().find(|(_, it)| it.stream == Some(stream));
+        let Some((&at, exchange)) = its else { return };
         self.heard = now;
-        let Some(exchange) = self.exchanges.get_mut(&at) else { return };
         exchange.stream = None;
         // In MCP a stream of its own carries no requests, so its loss cancels none.
         let has_meaning = exchange.is_posted || self.rules.shares_streams;
@@ -179,10 +177,15 @@ impl Session {
     ///
     /// A request that is refused has its response by then, so the heads of all others can leave.
     pub fn begun(&mut self, now: Timestamp) {
-        let fresh = self.exchanges.iter().filter(|(_, exchange)| exchange.phase == Phase::Fresh);
-        let fresh: Vec<u64> = fresh.map(|(at, _)| *at).collect();
-        for at in fresh {
-            self.step(at, Input::Due, &[], now);
+        self.step_all(Input::Due, |it| it.phase == Phase::Fresh, now);
+    }
+
+    /// Takes the same step of all exchanges that are so.
+    fn step_all(&mut self, input: Input, is_so: impl Fn(&Exchange) -> bool, now: Timestamp) {
+        let these = self.exchanges.iter().filter(|(_, it)| is_so(it));
+        let these: Vec<u64> = these.map(|(at, _)| *at).collect();
+        for at in these {
+            self.step(at, input, &[], now);
         }
     }
 
@@ -193,8 +196,8 @@ impl Session {
         if !self.rules.is_silent(cause) {
             return;
         }
-        let Some(at) = self.release(id) else { return };
-        if self.exchanges.get(&at).is_some_and(|exchange| exchange.requests.is_empty()) {
+        let Some(at) = self.by_id.remove(id) else { return };
+        if self.is_answered(at) {
             self.step(at, Input::Ended, &[], now);
         }
     }
@@ -206,10 +209,7 @@ impl Session {
         }
         // First of all, for the end of the last exchange may be the end of the session.
         self.is_over = true;
-        let numbers: Vec<u64> = self.exchanges.keys().copied().collect();
-        for at in numbers {
-            self.step(at, Input::Ended, &[], now);
-        }
+        self.step_all(Input::Ended, |_| true, now);
         self.exchanges.clear();
         self.by_id.clear();
         self.by_token.clear();
@@ -221,15 +221,12 @@ impl Session {
     /// Returns the time at which [`handle_timeout`](Self::handle_timeout) has something to do.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Timestamp> {
-        let due = self.due.first().map(|(at, _)| *at);
-        [due, self.idle_end()].into_iter().flatten().min()
+        self.exchanges.values().filter_map(|it| it.due).chain(self.idle_end()).min()
     }
 
     /// Does what is due.
     pub fn handle_timeout(&mut self, now: Timestamp) {
-        while let Some((_, at)) = self.due.first().copied().filter(|(due, _)| *due <= now) {
-            self.step(at, Input::Due, &[], now);
-        }
+        self.step_all(Input::Due, |it| it.due.is_some_and(|due| due <= now), now);
         if self.idle_end().is_some_and(|end| end <= now) {
             self.end(now);
         }
@@ -249,14 +246,13 @@ impl Session {
 
     /// Returns whether a batch has more messages than may be open, with those of the other exchanges.
     fn is_too_many(&self, posted: &Posted) -> bool {
-        let open = self.exchanges.values().map(|it| it.requests.len().max(it.tokens.len()));
-        let new = posted.messages.len();
-        new > 1 && open.sum::<usize>() + new > self.options.exchanges
+        let (open, new) = (self.by_id.len().max(self.by_token.len()), posted.messages.len());
+        new > 1 && open + new > self.options.exchanges
     }
 
     /// Returns the time at which a session ends whose client has no stream.
     fn idle_end(&self) -> Option<Timestamp> {
-        let is_idle = !self.is_over && self.by_stream.is_empty();
+        let is_idle = !self.is_over && self.exchanges.values().all(|it| it.stream.is_none());
         self.options.idle_time.filter(|_| is_idle).map(|time| self.heard + time)
     }
 

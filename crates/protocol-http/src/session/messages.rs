@@ -23,7 +23,7 @@ impl Session {
         let Ok(json) = core::str::from_utf8(message) else { return };
         if let Some(all) = elements(json, usize::MAX) {
             let ids = all.iter().filter_map(|one| id_of_response(one.get().as_bytes()));
-            let exchanges: Vec<u64> = ids.filter_map(|id| self.release(&id)).collect();
+            let exchanges: Vec<u64> = ids.filter_map(|id| self.by_id.remove(&id)).collect();
             if let Some(at) = exchanges.first() {
                 self.respond(*at, message, 200, now);
             }
@@ -37,7 +37,7 @@ impl Session {
             return;
         }
         let id = members.token(1).and_then(WireId::from_json);
-        let Some(mut at) = id.and_then(|id| self.release(&id)) else { return };
+        let Some(mut at) = id.and_then(|id| self.by_id.remove(&id)) else { return };
         // The RFD has the response to `session/load` "on connection-scoped stream". Here, as in the SDK 5.0, it comes there
         // only if nothing came on the session's. So it never overtakes what it follows.
         if self.exchanges.get(&at).is_some_and(Exchange::is_unheard) {
@@ -53,8 +53,8 @@ impl Session {
     }
 
     fn respond(&mut self, at: u64, message: &[u8], status: u16, now: Timestamp) {
-        let is_last =
-            self.exchanges.get(&at).is_some_and(|it| it.requests.is_empty() && it.is_posted);
+        let is_posted = self.exchanges.get(&at).is_some_and(|it| it.is_posted);
+        let is_last = is_posted && self.is_answered(at);
         self.step(at, if is_last { Input::Last(status) } else { Input::Update }, message, now);
     }
 

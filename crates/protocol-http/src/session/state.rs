@@ -1,6 +1,6 @@
 //! The state of one session, and what it tells its host to do.
 
-use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
+use alloc::collections::{BTreeMap, VecDeque};
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::time::Duration;
@@ -40,13 +40,11 @@ pub struct Session {
     /// The exchanges that are not over, by number. Number 0 is the one of GET streams that name no session of ACP.
     pub(super) exchanges: BTreeMap<u64, Exchange>,
     pub(super) next: u64,
+    /// The exchange of each request that has no response yet, and that of each token of progress.
     pub(super) by_id: BTreeMap<WireId, u64>,
     pub(super) by_token: BTreeMap<WireId, u64>,
-    pub(super) by_stream: BTreeMap<StreamId, u64>,
     /// The exchanges of the streams of sessions of ACP, by their names.
     pub(super) scopes: BTreeMap<String, u64>,
-    /// The next time of each exchange that has one.
-    pub(super) due: BTreeSet<(Timestamp, u64)>,
     pub(super) store: Store,
     pub(super) actions: VecDeque<Action>,
     /// The last sign of the client: a request of it, or the end of a stream that it had.
@@ -157,15 +155,12 @@ pub(super) struct Exchange {
     pub(super) is_posted: bool,
     /// Whether the client has listened to it.
     pub(super) was_heard: bool,
-    /// The requests that have no response yet.
-    pub(super) requests: Vec<WireId>,
     /// Whether it is the request that opens the session.
     pub(super) opens_session: bool,
-    pub(super) tokens: Vec<WireId>,
     /// The number of the latest event, and of the latest one that was sent on a stream.
     pub(super) latest: u64,
     pub(super) sent: u64,
-    /// The time of its head, its next comment, or the end of its time to resume. It stands in `Session::due`.
+    /// The time of its head, its next comment, or the end of its time to resume.
     pub(super) due: Option<Timestamp>,
 }
 
