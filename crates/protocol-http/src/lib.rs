@@ -52,4 +52,4 @@ pub use head::RequestHead;
 pub use post::{Message, MessageKind, Posted};
 pub use refusal::Refusal;
 pub use rules::{OnLoss, Rules, VersionHeader};
-pub use session::{Action, ResponseHead, Session, SessionOptions, StreamId};
+pub use session::{Action, Session, SessionOptions, StreamId};

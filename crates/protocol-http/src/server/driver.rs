@@ -263,9 +263,14 @@ impl Driver {
                     self.hub.receive_message(&body);
                     self.begin();
                 }
-                Action::Respond { stream, head } => {
+                Action::Respond { stream, status, body } => {
+                    if let Some(pipe) = self.streams.remove(&stream) {
+                        pipe.respond(status, body);
+                    }
+                }
+                Action::Begin { stream } => {
                     if let Some(pipe) = self.streams.get_mut(&stream) {
-                        pipe.respond(head);
+                        pipe.begin();
                     }
                 }
                 Action::Write { stream, bytes } => {

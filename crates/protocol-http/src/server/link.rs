@@ -14,7 +14,7 @@ use protocol_async::{Account, Grant};
 use tokio::sync::watch;
 use tokio::time::sleep;
 
-use super::unsent::{Unsent, break_off, lock};
+use super::stream::{Unsent, break_off, lock};
 
 /// The references to a link that no stream has: those of the connection's task and of its transport.
 const OWN: usize = 2;
@@ -35,13 +35,10 @@ pub(super) struct Link {
     requests: AtomicU64,
     /// The responses that hyper has a use for.
     responses: Mutex<Vec<Arc<Mutex<Unsent>>>>,
-    /// The longest time in which a client may read nothing while more than this number of bytes wait for it. It is `None`
-    /// for a connection of ours, whose own task looks.
-    pub(super) patience: Option<(Duration, usize)>,
 }
 
 impl Link {
-    pub(super) fn new(account: &Account, patience: Option<(Duration, usize)>) -> Arc<Self> {
+    pub(super) fn new(account: &Account) -> Arc<Self> {
         Arc::new(Self {
             holder: Holder::new(account),
             granted: watch::Sender::new(Grant::All),
@@ -49,7 +46,6 @@ impl Link {
             version: OnceLock::new(),
             requests: AtomicU64::new(0),
             responses: Mutex::default(),
-            patience,
         })
     }
 
@@ -77,6 +73,11 @@ impl Link {
         self.requests.fetch_add(1, Relaxed);
     }
 
+    /// Returns whether it is a connection of ours, and its requests are of HTTP/1.
+    fn is_http1(&self) -> bool {
+        self.version.get().is_some_and(|version| *version < Version::HTTP_2)
+    }
+
     /// Returns whether there was a request.
     pub(super) fn was_asked(&self) -> bool {
         self.version.get().is_some()
@@ -89,8 +90,7 @@ impl Link {
         let mut before = Some(0);
         loop {
             sleep(time).await;
-            let is_http1 = self.version.get().is_some_and(|version| *version < Version::HTTP_2);
-            let is_unused = Arc::strong_count(self) == OWN && !is_http1;
+            let is_unused = Arc::strong_count(self) == OWN && !self.is_http1();
             let now = is_unused.then(|| self.requests.load(Relaxed));
             if is_unused && now == before {
                 return;
@@ -105,28 +105,26 @@ impl Link {
     }
 
     /// Waits until a client has read nothing of any response for `patience`, or twice that at most. Whole responses count,
-    /// and those of which more than `most` bytes wait. If it reads others, these alone are lost.
+    /// and those of which more than `most` bytes wait. They are lost. If it reads others, the connection goes on.
     ///
     /// hyper takes large pieces, so a slow client is seen by what the transport takes. The transport of HTTP/2 takes
-    /// pings and other responses too, so there it is what hyper takes.
+    /// pings and other responses too, and that of a host is unknown, so there it is what hyper takes.
     pub(super) async fn unread(&self, patience: Duration, most: usize) {
         loop {
             sleep(patience).await;
             let responses = lock(&self.responses).clone();
             let unread: Vec<_> = responses.iter().filter(|it| self.is_unread(it, most)).collect();
+            unread.iter().for_each(|it| break_off(it));
             if unread.len() == responses.len() && !unread.is_empty() {
                 return;
             }
-            unread.into_iter().for_each(|it| break_off(it));
         }
     }
 
     /// Returns whether the client has read nothing of a response since this was asked last, and had to.
     fn is_unread(&self, response: &Mutex<Unsent>, most: usize) -> bool {
-        let is_http2 = self.version.get() == Some(&Version::HTTP_2);
-        let counts_taken = is_http2 || self.patience.is_some();
         let mut it = lock(response);
-        let read = if counts_taken { it.taken } else { self.written.load(Relaxed) };
+        let read = if self.is_http1() { self.written.load(Relaxed) } else { it.taken };
         let read = it.waits_for_client(most).then_some(read);
         mem::replace(&mut it.looked, read) == read && read.is_some()
     }

@@ -3,7 +3,7 @@
 use protocol_async::{AccountLimits, Memory, Options};
 
 use super::options::ServerOptions;
-use super::unsent::FRAME;
+use super::stream::FRAME;
 use crate::session::SessionOptions;
 use crate::store::SHORT_RESPONSE;
 

@@ -51,7 +51,6 @@ mod options;
 mod registry;
 mod respond;
 mod stream;
-mod unsent;
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;
@@ -160,17 +159,9 @@ impl Server {
         stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
     ) {
         let options = &self.shared.options;
+        let builder = builder(options);
         let mut stage = self.shared.registry.stage();
-        let mut builder = Builder::new(TokioExecutor::new());
-        let (timer, head_time) = (TokioTimer::new(), options.receive_time);
-        builder.http1().timer(timer.clone()).header_read_timeout(head_time);
-        builder.http2().timer(timer).keep_alive_interval(PING);
-        builder.http1().max_buf_size(BUFFER_BYTES);
-        builder.http2().max_send_buf_size(BUFFER_BYTES).max_concurrent_streams(STREAMS);
-        // A body that is not read leaves room for others on its connection.
-        builder.http2().initial_stream_window_size(STREAM_WINDOW);
-        builder.http2().initial_connection_window_size(CONNECTION_WINDOW);
-        let link = Link::new(&self.shared.account, None);
+        let link = Link::new(&self.shared.account);
         let service = service_fn(|request: Request<Received>| {
             let (shared, link) = (self.shared.clone(), link.clone());
             link.asked(request.version());
@@ -186,9 +177,14 @@ impl Server {
         let stream = InspectWriter::new(stream, count);
         let mut connection = pin!(builder.serve_connection(TokioIo::new(stream), service));
         let mut unread = pin!(link.unread(options.patience, options.response_bytes));
-        let mut unused = pin!(link.unused(head_time));
+        let mut unused = pin!(link.unused(options.receive_time));
         let mut is_closing = false;
         loop {
+            let has_come = |stage: &Stage| match stage {
+                Stage::Abandoned => true,
+                Stage::Serving => false,
+                Stage::Draining | Stage::Cancelling => !is_closing,
+            };
             tokio::select! {
                 // The client has gone, which its sessions have noticed.
                 _ = connection.as_mut() => return,
@@ -199,16 +195,15 @@ impl Server {
                     if is_closing || !link.was_asked() {
                         return;
                     }
-                    is_closing = true;
-                    connection.as_mut().graceful_shutdown();
-                    unused.set(link.unused(head_time));
+                    unused.set(link.unused(options.receive_time));
                 }
-                _ = stage.wait_for(|stage| *stage == Stage::Abandoned) => return,
-                _ = self.is_draining(), if !is_closing => {
-                    is_closing = true;
-                    connection.as_mut().graceful_shutdown();
+                come = stage.wait_for(has_come) => match come {
+                    Ok(stage) if *stage != Stage::Abandoned => {}
+                    _ => return,
                 }
             }
+            is_closing = true;
+            connection.as_mut().graceful_shutdown();
         }
     }
 
@@ -221,12 +216,14 @@ impl Server {
         B: http_body::Body<Data: Buf, Error: Into<Box<dyn core::error::Error + Send + Sync>>>,
     {
         let options = &self.shared.options;
-        let patience = Some((options.patience, options.response_bytes));
-        let link = Link::new(&self.shared.account, patience);
-        tokio::select! {
+        let (patience, most) = (options.patience, options.response_bytes);
+        let link = Link::new(&self.shared.account);
+        let mut response = tokio::select! {
             response = self.shared.respond(request, link.clone()) => response,
             () = link.revoked() => self.shared.refuse(Refusal::BUSY, None, None),
-        }
+        };
+        response.body_mut().looks.spawn(async move { link.unread(patience, most).await });
+        response
     }
 
     /// Returns the number of sessions that are open.
@@ -250,15 +247,25 @@ impl Server {
             }
         }
     }
-
-    async fn is_draining(&self) {
-        // The registry is ours, so the stage goes on.
-        let _ = self.shared.registry.stage().wait_for(|stage| *stage != Stage::Serving).await;
-    }
 }
 
 impl fmt::Debug for Server {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Server").field("options", &self.shared.options).finish_non_exhaustive()
     }
+}
+
+/// Returns what makes the connections of clients.
+fn builder(options: &ServerOptions) -> Builder<TokioExecutor> {
+    let mut builder = Builder::new(TokioExecutor::new());
+    let (timer, head_time) = (TokioTimer::new(), options.receive_time);
+    builder.http1().timer(timer.clone()).header_read_timeout(head_time);
+    builder.http1().max_buf_size(BUFFER_BYTES);
+    let mut http2 = builder.http2();
+    http2.timer(timer).keep_alive_interval(PING).max_concurrent_streams(STREAMS);
+    http2.max_send_buf_size(BUFFER_BYTES);
+    // A body that is not read leaves room for others on its connection.
+    http2.initial_stream_window_size(STREAM_WINDOW);
+    http2.initial_connection_window_size(CONNECTION_WINDOW);
+    builder
 }

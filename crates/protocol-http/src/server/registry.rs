@@ -9,8 +9,7 @@ use std::sync::Mutex;
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::sync::watch;
 
-use super::stream::Command;
-use super::unsent::lock;
+use super::stream::{Command, lock};
 use crate::rules::Rules;
 use crate::session::StreamId;
 

@@ -14,6 +14,7 @@ use http::header::{
 };
 use http::request::Parts;
 use http::{HeaderName, HeaderValue, Request, Response, StatusCode};
+use http_body::Body as _;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use protocol_async::hub::Charge;
 use protocol_async::{Account, Incoming, Peer, outside};
@@ -33,7 +34,7 @@ use crate::head::{LAST_EVENT_ID, RequestHead, SCOPE, VERSION};
 use crate::post::{Posted, id_of};
 use crate::refusal::Refusal;
 use crate::rules::Rules;
-use crate::session::{ResponseHead, StreamId};
+use crate::session::StreamId;
 
 const JSON: &str = "application/json";
 const BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
@@ -100,30 +101,24 @@ impl Shared {
         if rules.has_sessions && head.get(rules.session_header).is_some() && seat.is_none() {
             return Err(bare(Refusal::UNKNOWN_SESSION));
         }
-        let no_session = || bare(Refusal::NO_SESSION);
-        match verb {
-            Verb::Post => {
-                let (body, charge) = self.read(body, seat.as_deref(), &link).await.map_err(bare)?;
-                let posted = Posted::read(body, &head, rules)?;
-                let accepts_events = head.accepts("text/event-stream");
-                self.post(seat, (posted, charge), rules, accepts_events, link).await
-            }
-            Verb::Get => {
-                let seat = seat.ok_or_else(no_session)?;
-                let scope = head.get(SCOPE).map(Into::into);
-                let last_event_id = head.get(LAST_EVENT_ID).map(Into::into);
-                let get = |stream, pipe| Command::Get { stream, pipe, scope, last_event_id };
-                ask(&seat, link, get).await.map_err(bare)
-            }
-            Verb::Delete => {
-                let seat = seat.ok_or_else(no_session)?;
-                let (done, is_done) = oneshot::channel();
-                // A session that ends by itself is as good.
-                let _ = seat.commands.send(Command::Delete(done));
-                let _ = is_done.await;
-                Ok(response(rules.delete_status, &[], Body::whole(Bytes::new())))
-            }
+        if verb == Verb::Post {
+            let (body, charge) = self.read(body, seat.as_deref(), &link).await.map_err(bare)?;
+            let posted = Posted::read(body, &head, rules)?;
+            let accepts_events = head.accepts("text/event-stream");
+            return self.post(seat, (posted, charge), rules, accepts_events, link).await;
         }
+        let seat = seat.ok_or_else(|| bare(Refusal::NO_SESSION))?;
+        if verb == Verb::Get {
+            let scope = head.get(SCOPE).map(Into::into);
+            let last_event_id = head.get(LAST_EVENT_ID).map(Into::into);
+            let get = |stream, pipe| Command::Get { stream, pipe, scope, last_event_id };
+            return ask(&seat, link, get).await.map_err(bare);
+        }
+        let (done, is_done) = oneshot::channel();
+        // A session that ends by itself is as good.
+        let _ = seat.commands.send(Command::Delete(done));
+        let _ = is_done.await;
+        Ok(response(rules.delete_status, &[], Body::whole(Bytes::new())))
     }
 
     /// Finds the session that a head names, by the header of its own rules.
@@ -269,18 +264,20 @@ async fn ask(
     command: impl FnOnce(StreamId, Pipe) -> Command,
 ) -> Result<Response<Body>, Refusal> {
     let stream = seat.next_stream();
-    let (pipe, answer, body) = pipe(stream, seat.commands.clone(), link);
+    let (pipe, head, body) = pipe(stream, seat.commands.clone(), link);
     // A session that is over drops both the command and its response.
     let _ = seat.commands.send(command(stream, pipe));
     let over = if seat.id.is_some() { Refusal::UNKNOWN_SESSION } else { Refusal::BUSY };
-    Ok(match answer.await.unwrap_or(Err(over))? {
-        ResponseHead::Events => {
+    Ok(match head.await.unwrap_or(Err(over))? {
+        None => {
             let kind = (CONTENT_TYPE, "text/event-stream");
             let caching = (CACHE_CONTROL, "no-cache, no-transform");
             response(200, &[kind, caching, (BUFFERING, "no")], body)
         }
-        ResponseHead::Json(status) => response(status, &[(CONTENT_TYPE, JSON)], body),
-        ResponseHead::Accepted => response(202, &[], body),
+        Some(status) => {
+            let kind = (!body.is_end_stream()).then_some((CONTENT_TYPE, JSON));
+            response(status, kind.as_slice(), body)
+        }
     })
 }
 

@@ -1,14 +1,16 @@
-//! The body of a response, between the driver of a session and hyper.
+//! A response, between the driver of a session and hyper.
 
 use alloc::boxed::Box;
+use alloc::collections::VecDeque;
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::error::Error;
+use core::mem;
 use core::pin::Pin;
 use core::task::{Context, Poll, Waker};
 use std::io;
-use std::sync::{Mutex, MutexGuard};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
 use http_body::{Frame, SizeHint};
@@ -16,12 +18,17 @@ use protocol_async::hub::Charge;
 use protocol_core::{Cause, WireId};
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::sync::oneshot;
+use tokio::task::JoinSet;
 
 use super::link::Link;
-use super::unsent::{Unsent, break_off, lock, piece};
 use crate::post::Posted;
 use crate::refusal::Refusal;
-use crate::session::{ResponseHead, StreamId};
+use crate::session::StreamId;
+
+/// The most bytes that hyper takes at a time, for it keeps what it took however slowly the client reads.
+pub(super) const FRAME: usize = 64 << 10;
+/// The bytes that a piece counts beside its own.
+const PIECE: usize = size_of::<Piece>() + 3 * size_of::<Bytes>();
 
 /// An input of the driver of a session.
 #[derive(Debug)]
@@ -40,13 +47,93 @@ pub(super) enum Command {
     Begun,
 }
 
+/// A response as both of its ends see it: the part that hyper did not take.
+#[derive(Debug, Default)]
+pub(super) struct Unsent {
+    pieces: VecDeque<Bytes>,
+    /// The sum of the lengths of all pieces.
+    bytes: usize,
+    /// The number of bytes that hyper took.
+    pub(super) taken: u64,
+    is_ended: bool,
+    is_broken: bool,
+    /// The bytes that the client had read when the connection last looked, if the response waited for it.
+    pub(super) looked: Option<u64>,
+    reader: Option<Waker>,
+    writer: Option<Waker>,
+}
+
+/// A part of a body, which is charged until hyper has written and dropped it.
+struct Piece {
+    bytes: Vec<u8>,
+    _charge: Charge,
+}
+
+impl AsRef<[u8]> for Piece {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+impl Unsent {
+    fn push(&mut self, piece: Bytes) {
+        self.bytes += piece.len();
+        self.pieces.extend((!piece.is_empty()).then_some(piece));
+    }
+
+    /// Takes a piece out, or a part of one that is long.
+    fn pop(&mut self) -> Option<Bytes> {
+        let mut piece = self.pieces.pop_front()?;
+        if piece.len() > FRAME {
+            self.pieces.push_front(piece.split_off(FRAME));
+        }
+        self.bytes -= piece.len();
+        self.taken += piece.len() as u64;
+        Some(piece)
+    }
+
+    /// Returns the bytes of the pieces, with those of their places.
+    fn waiting(&self) -> usize {
+        self.bytes + self.pieces.len() * PIECE
+    }
+
+    /// Returns whether nothing more can be sent before the client has read something.
+    pub(super) fn waits_for_client(&self, most: usize) -> bool {
+        self.is_ended || self.is_broken || self.waiting() > most
+    }
+}
+
+/// Locks a value of this module, or one that is kept in the same way.
+pub(super) fn lock<T>(value: &Mutex<T>) -> MutexGuard<'_, T> {
+    value.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Changes a response, and wakes both ends without the lock.
+fn change<R>(response: &Mutex<Unsent>, change: impl FnOnce(&mut Unsent) -> R) -> R {
+    let mut it = lock(response);
+    let changed = change(&mut it);
+    let ends = [it.reader.take(), it.writer.take()];
+    drop(it);
+    ends.into_iter().flatten().for_each(Waker::wake);
+    changed
+}
+
+/// Breaks a response off. What is unsent is dropped without the lock.
+pub(super) fn break_off(response: &Mutex<Unsent>) {
+    let _unsent = change(response, |it| {
+        (it.is_broken, it.bytes) = (true, 0);
+        mem::take(&mut it.pieces)
+    });
+}
+
+/// The head of a response, which comes once: the status if it is whole. Otherwise a stream of events begins.
+type Head = Result<Option<u16>, Refusal>;
+
 /// The end of a response that the driver of the session writes to. A response whose pipe is dropped is broken off.
 #[derive(Debug)]
 pub(super) struct Pipe {
     shared: Arc<Mutex<Unsent>>,
-    answer: Option<oneshot::Sender<Result<ResponseHead, Refusal>>>,
-    /// A head that leaves with the whole body, so that its length is known.
-    held: Option<ResponseHead>,
+    head: Option<oneshot::Sender<Head>>,
     link: Arc<Link>,
 }
 
@@ -57,6 +144,8 @@ pub(super) struct Pipe {
 pub struct Body {
     shared: Arc<Mutex<Unsent>>,
     watch: Option<Watch>,
+    /// The task that looks whether the client reads, where the connection is the host's.
+    pub(super) looks: JoinSet<()>,
 }
 
 /// The place where the loss of a response is reported. The loss of one that was ended means nothing.
@@ -65,45 +154,33 @@ struct Watch {
     stream: StreamId,
     commands: UnboundedSender<Command>,
     link: Arc<Link>,
-    _looks: Option<oneshot::Sender<()>>,
 }
-
-/// A receiver of the head, which comes once.
-pub(super) type Answer = oneshot::Receiver<Result<ResponseHead, Refusal>>;
 
 /// Makes both ends of a response on this connection.
 pub(super) fn pipe(
     stream: StreamId,
     commands: UnboundedSender<Command>,
     link: Arc<Link>,
-) -> (Pipe, Answer, Body) {
+) -> (Pipe, oneshot::Receiver<Head>, Body) {
     let shared = Arc::<Mutex<Unsent>>::default();
-    let (answer, answered) = oneshot::channel();
+    let (head, heard) = oneshot::channel();
     link.watch(shared.clone());
-    let looks = link.patience.map(|(patience, most)| {
-        let (gone, is_gone) = oneshot::channel();
-        let (link, commands) = (link.clone(), commands.clone());
-        tokio::spawn(async move {
-            tokio::select! {
-                _ = is_gone => {}
-                // The session may be over.
-                () = link.unread(patience, most) => drop(commands.send(Command::Lost(stream))),
-            }
-        });
-        gone
-    });
-    let watch = Watch { stream, commands, link: link.clone(), _looks: looks };
-    let pipe = Pipe { shared: shared.clone(), answer: Some(answer), held: None, link };
-    (pipe, answered, Body { shared, watch: Some(watch) })
+    let watch = Some(Watch { stream, commands, link: link.clone() });
+    let body = Body { shared: shared.clone(), watch, looks: JoinSet::new() };
+    (Pipe { shared, head: Some(head), link }, heard, body)
 }
 
 impl Pipe {
-    /// Sends the head. One with a body of its own waits for that.
-    pub(super) fn respond(&mut self, head: ResponseHead) {
-        match head {
-            ResponseHead::Events => self.answer(Ok(head)),
-            ResponseHead::Json(_) | ResponseHead::Accepted => self.held = Some(head),
-        }
+    /// Begins a stream of events.
+    pub(super) fn begin(&mut self) {
+        self.answer(Ok(None));
+    }
+
+    /// Sends a whole response. The head leaves with the body, so that its length is known.
+    pub(super) fn respond(mut self, status: u16, body: Vec<u8>) {
+        self.write(body);
+        change(&self.shared, |it| it.is_ended = true);
+        self.answer(Ok(Some(status)));
     }
 
     /// Refuses the request.
@@ -113,22 +190,19 @@ impl Pipe {
 
     /// Adds bytes, and returns the number of those that hyper did not take.
     pub(super) fn write(&self, bytes: Vec<u8>) -> usize {
-        let piece = piece(bytes, self.link.charge());
-        let mut shared = lock(&self.shared);
-        shared.push(piece);
-        let waiting = shared.waiting();
-        wake(shared);
-        waiting
+        // The charge may wake others, so no lock is held here.
+        let mut charge = self.link.charge();
+        charge.set(bytes.capacity() + PIECE);
+        let piece = Bytes::from_owner(Piece { bytes, _charge: charge });
+        change(&self.shared, |it| {
+            it.push(piece);
+            it.waiting()
+        })
     }
 
     /// Ends the body.
-    pub(super) fn end(mut self) {
-        let mut shared = lock(&self.shared);
-        shared.is_ended = true;
-        wake(shared);
-        if let Some(head) = self.held.take() {
-            self.answer(Ok(head));
-        }
+    pub(super) fn end(self) {
+        change(&self.shared, |it| it.is_ended = true);
     }
 
     /// Returns the number of bytes that hyper did not take, if they are more than `most`, and has the waker woken when it
@@ -148,9 +222,9 @@ impl Pipe {
         lock(&self.shared).is_broken
     }
 
-    fn answer(&mut self, head: Result<ResponseHead, Refusal>) {
+    fn answer(&mut self, head: Head) {
         // A client that has gone needs no head.
-        let _ = self.answer.take().map(|answer| answer.send(head));
+        let _ = self.head.take().map(|heard| heard.send(head));
     }
 }
 
@@ -177,7 +251,7 @@ impl Body {
         let mut whole = Unsent::default();
         whole.push(bytes.into());
         whole.is_ended = true;
-        Self { shared: Arc::new(Mutex::new(whole)), watch: None }
+        Self { shared: Arc::new(Mutex::new(whole)), watch: None, looks: JoinSet::new() }
     }
 }
 
@@ -208,7 +282,8 @@ impl http_body::Body for Body {
     }
 
     fn is_end_stream(&self) -> bool {
-        lock(&self.shared).is_taken()
+        let shared = lock(&self.shared);
+        shared.is_ended && !shared.is_broken && shared.pieces.is_empty()
     }
 
     fn size_hint(&self) -> SizeHint {
@@ -216,13 +291,6 @@ impl http_body::Body for Body {
         let len = shared.is_ended.then_some(shared.bytes as u64);
         len.map_or_else(SizeHint::default, SizeHint::with_exact)
     }
-}
-
-/// Wakes the reader without the lock.
-fn wake(mut shared: MutexGuard<'_, Unsent>) {
-    let reader = shared.reader.take();
-    drop(shared);
-    reader.into_iter().for_each(Waker::wake);
 }
 
 /// An error of the body of a request.

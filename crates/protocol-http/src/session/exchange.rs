@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 
 use protocol_core::Timestamp;
 
-use super::state::{Action, Exchange, ResponseHead, Session, StreamId};
+use super::state::{Action, Exchange, Session, StreamId};
 use crate::encode::{comment, event};
 use crate::head::SCOPE_BYTES;
 use crate::post::Posted;
@@ -103,7 +103,7 @@ impl Session {
             }
             self.step(at, Input::Resumed, &[], now);
         } else {
-            self.actions.push_back(Action::Respond { stream, head: ResponseHead::Events });
+            self.actions.push_back(Action::Begin { stream });
         }
         for (id, data) in kept {
             self.write_event(stream, Some(&id.text()), &data);
@@ -124,14 +124,13 @@ impl Session {
         let Some(before) = before else { return };
         match phase {
             Phase::Open => self.actions.push_back(Action::Close { stream: before }),
-            _ => self.accept(before),
+            _ => self.respond_whole(before, 202, &[]),
         }
     }
 
-    /// Ends a response without a body.
-    pub(super) fn accept(&mut self, stream: StreamId) {
-        self.actions.push_back(Action::Respond { stream, head: ResponseHead::Accepted });
-        self.actions.push_back(Action::Close { stream });
+    /// Sends a whole response.
+    pub(super) fn respond_whole(&mut self, stream: StreamId, status: u16, body: &[u8]) {
+        self.actions.push_back(Action::Respond { stream, status, body: body.into() });
     }
 
     /// Takes one step of an exchange, with the message that it is about.
@@ -176,8 +175,7 @@ impl Session {
             Step::SendComment => {
                 self.actions.push_back(Action::Write { stream, bytes: comment().into() });
             }
-            Step::SendBody(status) => self.send_body(stream, status, data),
-            Step::SendNothing => self.accept(stream),
+            Step::SendBody(status) => self.respond_whole(stream, status, data),
             Step::Nothing | Step::Keep | Step::Cancel | Step::Impossible => {}
         }
     }
@@ -186,14 +184,14 @@ impl Session {
         if !self.rules.is_primed {
             return self.send_head_of_resumed(stream);
         }
-        self.actions.push_back(Action::Respond { stream, head: ResponseHead::Events });
+        self.actions.push_back(Action::Begin { stream });
         let id = EventId { exchange: at, number: 0 }.text();
         self.write_event(stream, Some(&id), &[]);
     }
 
     /// Sends the head and a comment: the first bytes of a body take the head along through proxies that wait for some.
     fn send_head_of_resumed(&mut self, stream: StreamId) {
-        self.actions.push_back(Action::Respond { stream, head: ResponseHead::Events });
+        self.actions.push_back(Action::Begin { stream });
         self.actions.push_back(Action::Write { stream, bytes: comment().into() });
     }
 
@@ -206,12 +204,6 @@ impl Session {
         let mut bytes = Vec::with_capacity(data.len() + 32);
         event(id, data, &mut bytes);
         self.actions.push_back(Action::Write { stream, bytes });
-    }
-
-    fn send_body(&mut self, stream: StreamId, status: u16, data: &[u8]) {
-        self.actions.push_back(Action::Respond { stream, head: ResponseHead::Json(status) });
-        self.actions.push_back(Action::Write { stream, bytes: data.into() });
-        self.actions.push_back(Action::Close { stream });
     }
 
     /// Keeps an event for a client that comes back, and returns its id. Without resumption there is none.

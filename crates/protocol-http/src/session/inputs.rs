@@ -109,7 +109,7 @@ impl Session {
             return Ok(());
         }
         self.actions.push_back(Action::Deliver { body: posted.body });
-        self.accept(stream);
+        self.respond_whole(stream, 202, &[]);
         if !self.rules.has_sessions {
             self.end(now);
         }

@@ -5,4 +5,4 @@ mod inputs;
 mod messages;
 mod state;
 
-pub use self::state::{Action, ResponseHead, Session, SessionOptions, StreamId};
+pub use self::state::{Action, Session, SessionOptions, StreamId};

@@ -26,7 +26,7 @@ use crate::table::Phase;
 /// let posted = Posted::read(body.to_vec(), &head, &Rules::MCP_2025_11_25).map_err(|it| it.0)?;
 /// session.post(StreamId(1), posted, true, Timestamp::ZERO)?;
 /// assert!(matches!(session.poll_action(), Some(Action::Deliver { .. })));
-/// assert!(matches!(session.poll_action(), Some(Action::Respond { .. })), "the head leaves at once");
+/// assert!(matches!(session.poll_action(), Some(Action::Begin { .. })), "the head leaves at once");
 ///
 /// // A lost stream is no cancel in this revision.
 /// session.lost(StreamId(1), Timestamp::ZERO);
@@ -98,21 +98,28 @@ pub enum Action {
         /// The body of the POST, as it was read.
         body: Vec<u8>,
     },
-    /// Send the head of a response.
+    /// Send a whole response. Its end is no loss, and is not reported.
     Respond {
-        /// The response that it is for.
+        /// The response that it is.
         stream: StreamId,
-        /// The status and the type of its body.
-        head: ResponseHead,
+        /// The status.
+        status: u16,
+        /// The body, which is JSON unless it is empty.
+        body: Vec<u8>,
     },
-    /// Send a part of the body of a response, and flush it.
+    /// Begin a response that is a stream of events: status 200, which no proxy is to buffer.
+    Begin {
+        /// The response that it is.
+        stream: StreamId,
+    },
+    /// Send a part of a stream of events, and flush it.
     Write {
         /// The response that it is for.
         stream: StreamId,
-        /// The bytes, which may be any part of the body.
+        /// The bytes.
         bytes: Vec<u8>,
     },
-    /// End the body of a response. Its end is no loss, and is not reported.
+    /// End a stream of events. Its end is no loss, and is not reported.
     Close {
         /// The response that it is for.
         stream: StreamId,
@@ -131,17 +138,6 @@ pub enum Action {
     },
     /// End the endpoint, once everything that was delivered is read. Nothing follows.
     End,
-}
-
-/// The head of a response.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ResponseHead {
-    /// Status 200 and a stream of events, which no proxy is to buffer.
-    Events,
-    /// One JSON body with this status.
-    Json(u16),
-    /// Status 202 without a body.
-    Accepted,
 }
 
 /// One exchange: requests that were posted together, and the stream of their responses.
