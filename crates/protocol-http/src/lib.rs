@@ -49,7 +49,7 @@ pub use decode::{Decoder, SseEvent, TooLong};
 pub use encode::{comment, event};
 pub use gate::{Gate, Verb};
 pub use head::RequestHead;
-pub use post::{Message, MessageKind, Posted};
+pub use post::{Message, Posted};
 pub use refusal::Refusal;
 pub use rules::{OnLoss, Rules, VersionHeader};
 pub use session::{Action, Session, SessionOptions, StreamId};

@@ -2,20 +2,22 @@
 
 use alloc::borrow::Cow;
 use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::format;
 use alloc::sync::Arc;
 use core::future::poll_fn;
 use core::ptr;
+use core::sync::atomic::AtomicU64;
 use core::task::{Context, Poll, Waker, ready};
 
 use protocol_async::hub::{Charge, Hub, Messages, Output};
-use protocol_async::{Grant, Incoming, Options, Peer, Verdict};
+use protocol_async::{Grant, Verdict, outside};
 use protocol_core::{Dialect, InputBuffer, Limits, Shutdown, Timestamp, WireId};
-use tokio::sync::mpsc::UnboundedReceiver;
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::sync::{OwnedSemaphorePermit, watch};
 
-use super::options::{ServerOptions, Work};
-use super::registry::{Registry, Seat, Stage, State};
-use super::stream::{Command, Pipe};
+use super::options::Work;
+use super::registry::{Seat, Shared, Stage, State};
+use super::stream::{Command, Pipe, lock};
 use crate::endpoint::{Clock, over_streams};
 use crate::post::Posted;
 use crate::refusal::Refusal;
@@ -25,7 +27,7 @@ use crate::session::{Action, Session, StreamId};
 /// Carries out what a session decides: it moves messages between the responses and the endpoint.
 pub(super) struct Driver {
     seat: Arc<Seat>,
-    registry: Arc<Registry>,
+    shared: Arc<Shared>,
     session: Session,
     hub: Hub,
     /// The limits of the endpoint.
@@ -39,7 +41,6 @@ pub(super) struct Driver {
     stuck: BTreeSet<StreamId>,
     out: Messages,
     clock: Clock,
-    options: Arc<ServerOptions>,
     /// The charge of the events that are kept for clients that come back.
     kept: Charge,
     state: watch::Sender<State>,
@@ -49,46 +50,52 @@ pub(super) struct Driver {
 /// The reason why a call of ours is lost whose request was dropped.
 const UNHEARD: &str = "the client did not listen, and too much waited for it (store_bytes)";
 
-/// The session of a driver, and its place among the others.
-pub(super) type Places = (Arc<Seat>, Arc<Registry>, OwnedSemaphorePermit, watch::Sender<State>);
-
 impl Driver {
-    /// Makes a session with an endpoint of its own. Nothing happens until it runs.
-    pub(super) fn new(
-        (seat, registry, permit, state): Places,
-        commands: UnboundedReceiver<Command>,
-        options: Arc<ServerOptions>,
-        endpoint: Options,
-        handler: &dyn Fn(Peer, Incoming) -> Work,
-    ) -> Self {
-        let (clock, told) = (Clock::start(), seat.commands.clone());
+    /// Opens a session with an endpoint of its own, or the place of one request if the revision has none.
+    pub(super) fn open(shared: &Arc<Shared>, rules: &'static Rules) -> Result<Arc<Seat>, Refusal> {
+        let permit = shared.places.clone().try_acquire_owned().map_err(|_| Refusal::BUSY)?;
+        // The id gives access to the session, so nobody may guess it.
+        let entropy = rules.has_sessions.then(|| outside::entropy().ok_or(Refusal::BUSY));
+        let id = entropy.transpose()?.map(|it| format!("{:032x}", u128::from_be_bytes(it)));
+        let options = &shared.options;
+        let mut endpoint = (options.endpoint)(dialect(rules, &options.gate.revisions));
+        endpoint.account.get_or_insert_with(|| shared.account.clone());
         let limits = endpoint.config.limits;
+        let (tell, commands) = unbounded_channel();
+        let (clock, told) = (Clock::start(), tell.clone());
         let (hub, peer, incoming) = clock.endpoint(endpoint, move |verdict| {
             if let Verdict::Cancelled { id: Some(id), cause } = verdict {
                 let _ = told.send(Command::Cancelled(id.clone(), *cause));
             }
         });
-        let mut stage = registry.stage();
-        stage.mark_changed();
-        let kept = hub.charge();
-        Self {
-            session: Session::new(seat.rules(), options.session.clone(), clock.now()),
-            work: Some(handler(peer, incoming)),
+        let (state, seen) = watch::channel(State { rules, may_read: true });
+        let seat =
+            Arc::new(Seat { id, commands: tell, streams: AtomicU64::default(), state: seen });
+        let driver = Self {
+            session: Session::new(rules, options.session.clone(), clock.now()),
+            work: Some((shared.handler)(peer, incoming)),
+            kept: hub.charge(),
             hub,
             limits,
-            seat,
-            registry,
+            seat: seat.clone(),
+            shared: shared.clone(),
             commands,
-            stage,
+            stage: shared.stage.subscribe(),
             streams: BTreeMap::new(),
             stuck: BTreeSet::new(),
             out: Messages::default(),
             clock,
-            options,
-            kept,
             state,
             _permit: permit,
+        };
+        // Whoever drains the server waits for this one, or it sees that here.
+        if *shared.stage.borrow() != Stage::Serving {
+            return Err(Refusal::BUSY);
         }
+        let named = seat.id.iter().map(|id| (id.clone(), seat.clone()));
+        lock(&shared.seats).extend(named);
+        tokio::spawn(driver.run());
+        Ok(seat)
     }
 
     /// Runs until the session is over and its endpoint too.
@@ -97,7 +104,7 @@ impl Driver {
             let mut stage = self.stage.clone();
             tokio::select! {
                 () = poll_fn(|cx| self.poll(cx)) => return,
-                // The registry is ours too, so the sender is there.
+                // The state is ours too, so the sender is there.
                 _ = stage.changed() => {}
             }
             match *stage.borrow_and_update() {
@@ -151,7 +158,7 @@ impl Driver {
     /// Returns the number of bytes on streams whose client reads too little.
     fn unread(&mut self, waker: &Waker) -> usize {
         let (streams, mut sum) = (&self.streams, 0);
-        let most = self.options.response_bytes;
+        let most = self.shared.options.response_bytes;
         self.stuck.retain(|it| {
             let unread = streams.get(it).and_then(|it| it.unread(most, waker));
             sum += unread.unwrap_or(0);
@@ -163,7 +170,11 @@ impl Driver {
     /// Returns the most bytes on such streams. A client that reads less holds up the messages of its session, so that they
     /// can't pile up. In ACP, other streams go on first.
     fn most_unread(&self) -> usize {
-        if self.session.rules().shares_streams { self.options.session.store_bytes } else { 0 }
+        if self.session.rules().shares_streams {
+            self.shared.options.session.store_bytes
+        } else {
+            0
+        }
     }
 
     /// Charges the events that are kept, follows the grant, and tells requests the state. Events are the first to go when
@@ -275,7 +286,7 @@ impl Driver {
                 }
                 Action::Write { stream, bytes } => {
                     let Some(pipe) = self.streams.get(&stream) else { continue };
-                    if pipe.write(bytes) > self.options.response_bytes {
+                    if pipe.write(bytes) > self.shared.options.response_bytes {
                         self.stuck.insert(stream);
                     }
                 }
@@ -297,14 +308,19 @@ impl Driver {
 
     /// Ends the input of the endpoint, which cancels what is in flight.
     fn end(&mut self) {
-        self.registry.remove(&self.seat);
+        self.leave();
         self.hub.finish(&InputBuffer::new(), None);
+    }
+
+    /// Takes the session out of those that are open.
+    fn leave(&self) {
+        let _left = self.seat.id.as_ref().map(|id| lock(&self.shared.seats).remove(id));
     }
 
     /// Begins the handler, once there is something for it. It has a task of its own, since it may block.
     fn begin(&mut self) {
         let Some(mut work) = self.work.take() else { return };
-        let begun = (!self.options.is_proxy).then(|| self.seat.commands.clone());
+        let begun = (!self.shared.options.is_proxy).then(|| self.seat.commands.clone());
         let (mut begun, mut stage) = (begun, self.stage.clone());
         tokio::spawn(async move {
             let work = poll_fn(|cx| {
@@ -325,12 +341,12 @@ impl Driver {
 
 impl Drop for Driver {
     fn drop(&mut self) {
-        self.registry.remove(&self.seat);
+        self.leave();
     }
 }
 
 /// Returns the dialect of an endpoint. An `initialize` may settle each revision that is offered.
-pub(super) fn dialect(rules: &Rules, offered: &[&'static Rules]) -> Dialect {
+fn dialect(rules: &Rules, offered: &[&'static Rules]) -> Dialect {
     let mut dialect = rules.dialect.clone();
     if rules.has_sessions && !rules.shares_streams {
         let revisions = offered.iter().filter(|rules| rules.has_sessions);

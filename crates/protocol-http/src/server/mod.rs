@@ -56,9 +56,11 @@ use alloc::boxed::Box;
 use alloc::sync::Arc;
 use core::convert::Infallible;
 use core::fmt;
+use core::mem;
 use core::pin::pin;
 use core::time::Duration;
 use std::io;
+use std::sync::Mutex;
 
 use bytes::Buf;
 use http::{Request, Response};
@@ -69,16 +71,16 @@ use hyper_util::server::conn::auto::Builder;
 use protocol_async::{Account, AccountLimits, Incoming, Peer};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpListener;
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, watch};
 use tokio::time::{sleep, timeout};
 use tokio_util::io::InspectWriter;
 
 use self::link::Link;
 use self::memory::{BUFFER_BYTES, CONNECTION_WINDOW, STREAM_WINDOW, STREAMS};
 pub use self::options::ServerOptions;
-use self::registry::{Registry, Stage};
-use self::respond::Shared;
+use self::registry::{Shared, Stage};
 pub use self::stream::Body;
+use self::stream::lock;
 use crate::refusal::Refusal;
 
 /// The pause when the system has no room for another connection.
@@ -110,9 +112,10 @@ impl Server {
         let within = || Account::new(AccountLimits::within(options.memory_bytes));
         let shared = Shared {
             account: account.unwrap_or_else(within),
-            seats: Arc::new(Semaphore::new(options.sessions.min(Semaphore::MAX_PERMITS))),
-            options: Arc::new(options),
-            registry: Arc::new(Registry::default()),
+            places: Arc::new(Semaphore::new(options.sessions.min(Semaphore::MAX_PERMITS))),
+            seats: Mutex::default(),
+            stage: watch::Sender::default(),
+            options,
             handler: Box::new(move |peer, incoming| Box::pin(handler(peer, incoming))),
         };
         Self { shared: Arc::new(shared) }
@@ -126,7 +129,7 @@ impl Server {
     pub async fn serve(&self, listener: TcpListener) -> io::Result<()> {
         let most = self.shared.options.connections.min(Semaphore::MAX_PERMITS);
         let connections = Arc::new(Semaphore::new(most));
-        let mut stage = self.shared.registry.stage();
+        let mut stage = self.shared.stage.subscribe();
         loop {
             let accept = async {
                 // It is never closed.
@@ -160,7 +163,7 @@ impl Server {
     ) {
         let options = &self.shared.options;
         let builder = builder(options);
-        let mut stage = self.shared.registry.stage();
+        let mut stage = self.shared.stage.subscribe();
         let link = Link::new(&self.shared.account);
         let service = service_fn(|request: Request<Received>| {
             let (shared, link) = (self.shared.clone(), link.clone());
@@ -229,7 +232,7 @@ impl Server {
     /// Returns the number of sessions that are open.
     #[must_use]
     pub fn sessions(&self) -> usize {
-        self.shared.registry.count()
+        lock(&self.shared.seats).len()
     }
 
     /// Ends the server, and waits until all of its tasks are gone.
@@ -237,12 +240,13 @@ impl Server {
     /// Nobody is accepted any more, and no session begins. What is in flight has the time `finish` to be done. Then it is
     /// cancelled, and has the time `cancel` to respond. Then nobody is waited for any more, and handlers are dropped.
     pub async fn drain(&self, finish: Duration, cancel: Duration) {
-        let registry = &self.shared.registry;
-        for (stage, time) in
+        for (next, time) in
             [(Stage::Draining, finish), (Stage::Cancelling, cancel), (Stage::Abandoned, LAST)]
         {
-            registry.advance(stage);
-            if timeout(time, registry.is_empty()).await.is_ok() {
+            let stage = &self.shared.stage;
+            // Another call may have gone further.
+            stage.send_if_modified(|now| mem::replace(now, next.max(*now)) < next);
+            if timeout(time, stage.closed()).await.is_ok() {
                 return;
             }
         }

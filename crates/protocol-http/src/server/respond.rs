@@ -1,11 +1,8 @@
 //! The response to one HTTP request.
 
-use alloc::boxed::Box;
-use alloc::format;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::pin::pin;
-use core::sync::atomic::AtomicU64;
 use core::time::Duration;
 
 use bytes::{Buf, BufMut, Bytes};
@@ -17,18 +14,15 @@ use http::{HeaderName, HeaderValue, Request, Response, StatusCode};
 use http_body::Body as _;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use protocol_async::hub::Charge;
-use protocol_async::{Account, Incoming, Peer, outside};
 use protocol_core::WireId;
 use subtle::ConstantTimeEq;
-use tokio::sync::mpsc::unbounded_channel;
-use tokio::sync::{Semaphore, oneshot, watch};
+use tokio::sync::oneshot;
 use tokio::time::{sleep, timeout};
 
-use super::driver::{Driver, dialect};
+use super::driver::Driver;
 use super::link::Link;
-use super::options::{ServerOptions, Work};
-use super::registry::{Registry, Seat, State};
-use super::stream::{Body, BoxError, Command, Pipe, pipe};
+use super::registry::{Seat, Shared};
+use super::stream::{Body, BoxError, Command, Pipe, lock, pipe};
 use crate::gate::Verb;
 use crate::head::{LAST_EVENT_ID, RequestHead, SCOPE, VERSION};
 use crate::post::{Posted, id_of};
@@ -42,22 +36,16 @@ const BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
 /// The time until a wrong secret is refused (F110). A client that gives up sooner does not wait for it.
 const GUESS: Duration = Duration::from_secs(1);
 
-/// The state that all connections of a server share.
-pub(super) struct Shared {
-    pub(super) options: Arc<ServerOptions>,
-    pub(super) registry: Arc<Registry>,
-    pub(super) seats: Arc<Semaphore>,
-    /// The memory that the sessions draw on.
-    pub(super) account: Account,
-    pub(super) handler: Box<dyn Fn(Peer, Incoming) -> Work + Send + Sync>,
-}
-
 /// A refusal, and the id of the request that it is for.
 type Refused = (Refusal, Option<WireId>);
 
 impl Shared {
     /// Responds to a request, whatever its path. `link` is its connection.
-    pub(super) async fn respond<B>(&self, request: Request<B>, link: Arc<Link>) -> Response<Body>
+    pub(super) async fn respond<B>(
+        self: &Arc<Self>,
+        request: Request<B>,
+        link: Arc<Link>,
+    ) -> Response<Body>
     where
         B: http_body::Body<Data: Buf, Error: Into<BoxError>>,
     {
@@ -69,7 +57,7 @@ impl Shared {
     }
 
     async fn try_respond<B>(
-        &self,
+        self: &Arc<Self>,
         parts: &Parts,
         body: B,
         link: Arc<Link>,
@@ -126,11 +114,12 @@ impl Shared {
         let is_named = |seat: &Seat, id| head.get(seat.rules().session_header) == Some(id);
         let offered = self.options.gate.revisions.iter();
         let mut ids = offered.filter_map(|rules| head.get(rules.session_header));
-        ids.find_map(|id| self.registry.find(id).filter(|seat| is_named(seat, id)))
+        let seats = lock(&self.seats);
+        ids.find_map(|id| seats.get(id).filter(|seat| is_named(seat, id)).cloned())
     }
 
     async fn post(
-        &self,
+        self: &Arc<Self>,
         seat: Option<Arc<Seat>>,
         (posted, charge): (Posted, Charge),
         rules: &'static Rules,
@@ -145,7 +134,7 @@ impl Shared {
             None if rules.has_sessions && !opens_session => {
                 return Err(refused(Refusal::NO_SESSION));
             }
-            None => self.open(rules).map_err(refused)?,
+            None => Driver::open(self, rules).map_err(refused)?,
         };
         let post = |stream, pipe| Command::Post { stream, pipe, posted, accepts_events, charge };
         let asked = ask(&seat, link, post).await;
@@ -157,32 +146,6 @@ impl Shared {
             response.headers_mut().insert(name, id);
         }
         Ok(response)
-    }
-
-    /// Opens a session, or the place of one request if the revision has none.
-    fn open(&self, rules: &'static Rules) -> Result<Arc<Seat>, Refusal> {
-        let permit = self.seats.clone().try_acquire_owned().map_err(|_| Refusal::BUSY)?;
-        let id = match rules.has_sessions {
-            // The id gives access to the session, so nobody may guess it.
-            true => Some(u128::from_be_bytes(outside::entropy().ok_or(Refusal::BUSY)?)),
-            false => None,
-        };
-        let id = id.map(|id| format!("{id:032x}"));
-        let (commands, taken) = unbounded_channel();
-        let mut endpoint = (self.options.endpoint)(dialect(rules, &self.options.gate.revisions));
-        endpoint.account.get_or_insert_with(|| self.account.clone());
-        let state = watch::Sender::new(State { rules, may_read: true });
-        let streams = AtomicU64::default();
-        let seat = Arc::new(Seat { id, commands, streams, state: state.subscribe() });
-        let (registry, options) = (self.registry.clone(), self.options.clone());
-        let places = (seat.clone(), registry, permit, state);
-        let driver = Driver::new(places, taken, options, endpoint, &*self.handler);
-        if !self.registry.is_serving() {
-            return Err(Refusal::BUSY);
-        }
-        self.registry.insert(&seat);
-        tokio::spawn(driver.run());
-        Ok(seat)
     }
 
     /// Reads a body, as far as the account lets its connection and its session read.

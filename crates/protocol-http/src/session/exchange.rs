@@ -41,7 +41,7 @@ impl Session {
     /// Notes the requests of a body whose responses come on shared streams.
     pub(super) fn share(&mut self, posted: &Posted) {
         for message in &posted.messages {
-            let Some(id) = message.id() else { continue };
+            let Some(id) = &message.request else { continue };
             let at = message.scope.as_deref().map_or(0, |name| self.scope(name));
             self.by_id.insert(id.clone(), at);
         }
