@@ -321,16 +321,14 @@ impl Driver {
     fn begin(&mut self) {
         let Some(mut work) = self.work.take() else { return };
         let begun = (!self.shared.options.is_proxy).then(|| self.seat.commands.clone());
-        let (mut begun, mut stage) = (begun, self.stage.clone());
+        let mut stage = self.stage.clone();
         tokio::spawn(async move {
-            let work = poll_fn(|cx| {
-                let polled = work.as_mut().poll(cx);
-                if let Some(begun) = begun.take() {
-                    // The session may be over.
-                    let _ = begun.send(Command::Begun);
-                }
-                polled
-            });
+            let turn = poll_fn(|cx| Poll::Ready(work.as_mut().poll(cx))).await;
+            // The session may be over.
+            let _ = begun.map(|begun| begun.send(Command::Begun));
+            if turn.is_ready() {
+                return;
+            }
             tokio::select! {
                 () = work => {}
                 _ = stage.wait_for(|stage| *stage == Stage::Abandoned) => {}
