@@ -3,7 +3,6 @@
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use core::future::pending;
 use core::time::Duration;
 
 use protocol_core::WireId;
@@ -67,16 +66,22 @@ pub async fn carry(
                 _ => carrier.over(number),
             },
             Some(Report { number, said }) = reports.recv() => match said {
-                Said::Message(message, session) => {
-                    carrier.received(number, &message, session.as_deref());
+                Said::Message(message, id) => {
+                    let opens = carrier.awaited.as_ref().is_some_and(|it| it.opens(number));
+                    let is_over = opens && carrier.session.opened(id.as_deref(), &message);
+                    carrier.heard(number, is_over);
                     receive(message).await;
                 }
                 _ => carrier.over(number),
             },
-            () = left => carrier.unheard = carrier.awaited.take().map(|it| it.number),
+            Some(()) = async { Some(left?.notified().await) } => {
+                carrier.unheard = carrier.awaited.take().map(|it| it.number);
+            }
             input = inputs.recv(), if carrier.awaited.is_none() => match input {
                 Some(Carried::Message(message)) => carrier.send(message).await,
-                Some(Carried::Loss(id)) => carrier.open.retain(|_, (request, _)| request.as_ref() != Some(&id)),
+                Some(Carried::Loss(id)) => {
+                    carrier.open.retain(|_, (request, _)| request.as_ref() != Some(&id));
+                }
                 None => break,
             },
         }
@@ -130,27 +135,10 @@ impl Carrier {
         self.open.insert(number, (request, task));
     }
 
-    fn received(&mut self, number: u64, message: &[u8], session: Option<&str>) {
-        match &self.awaited {
-            Some(Awaited { number: awaited, lane: Lane::First, .. }) if *awaited == number => {
-                if self.session.opened(session, message) {
-                    self.awaited = None;
-                }
-            }
-            _ => self.took(number),
-        }
-    }
-
-    /// Waits until the message that is awaited has left, if that is enough.
-    fn left(&self) -> impl Future<Output = ()> + use<> {
-        let is_enough = |it: &&Awaited| it.lane == Lane::Free && !self.has_heads;
-        let left = self.awaited.as_ref().filter(is_enough).map(|it| it.left.clone());
-        async move {
-            match left {
-                Some(left) => left.notified().await,
-                None => pending().await,
-            }
-        }
+    /// Returns the notice that the message that is awaited has left, if that is enough.
+    fn left(&self) -> Option<Arc<Notify>> {
+        let awaited = self.awaited.as_ref();
+        awaited.filter(|it| it.lane == Lane::Free && !self.has_heads).map(|it| it.left.clone())
     }
 
     /// Takes the head of a stream, or that of a response to a message that has no other.
@@ -159,24 +147,28 @@ impl Carrier {
             return self.over(number);
         }
         self.has_heads = self.session.rules().has_sessions;
-        self.took(number);
+        self.heard(number, false);
     }
 
-    /// Goes on if this was awaited, unless it opens the session: then its response is.
-    fn took(&mut self, number: u64) {
+    /// Goes on if this was awaited. One that opens the session has to be over.
+    fn heard(&mut self, number: u64, is_over: bool) -> Option<Awaited> {
         self.unheard.take_if(|it| *it == number);
-        self.awaited.take_if(|awaited| awaited.number == number && awaited.lane != Lane::First);
+        self.awaited.take_if(|it| it.number == number && (is_over || !it.opens(number)))
     }
 
     fn over(&mut self, number: u64) {
-        self.unheard.take_if(|it| *it == number);
         while self.tasks.running.try_join_next().is_some() {}
         self.open.remove(&number);
-        let awaited = self.awaited.take_if(|awaited| awaited.number == number);
-        let rules = self.session.rules();
-        if awaited.is_some_and(|it| it.lane == Lane::Last) && rules.has_sessions {
+        let is_last = self.heard(number, true).is_some_and(|it| it.lane == Lane::Last);
+        if is_last && self.session.rules().has_sessions {
             let own = self.tasks.exchange(OWN, &self.session, None, None);
             self.open.insert(OWN, (None, own));
         }
+    }
+}
+
+impl Awaited {
+    fn opens(&self, number: u64) -> bool {
+        self.number == number && self.lane == Lane::First
     }
 }

@@ -3,7 +3,6 @@
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::format;
 use alloc::string::String;
-use alloc::vec::Vec;
 use core::future::poll_fn;
 use core::task::{Context, Poll, ready};
 use std::io;
@@ -210,8 +209,12 @@ impl Driver {
             match (out.lane, out.request.as_ref().and_then(number_of)) {
                 (Lane::First | Lane::Free, Some(call)) => self.call(call, out, message),
                 (lane, call) => {
-                    if call.is_some_and(|call| !self.share(call, &out)) {
-                        continue;
+                    if let Some(call) = call {
+                        let Some(stream) = self.stream(out.scope.as_ref()) else {
+                            self.lose(call, TOO_MANY);
+                            continue;
+                        };
+                        self.shared.insert(call, stream);
                     }
                     self.follow(&mut out);
                     self.insert(Exchange {
@@ -236,20 +239,10 @@ impl Driver {
 
     /// Puts a cancel behind its request, if the server did not take that yet.
     fn follow(&self, out: &mut Outgoing) {
-        let Some(id) = &out.cancels else { return };
-        let named = number_of(id);
-        let is_named = |it: &&Exchange| matches!(it.kind, Kind::Post(call, _) if call == named);
+        let Some(named) = out.cancels.as_ref().and_then(number_of) else { return };
+        let is_named =
+            |it: &&Exchange| matches!(it.kind, Kind::Post(Some(call), _) if call == named);
         out.scope = self.exchanges.values().find(is_named).and_then(|it| it.scope.clone());
-    }
-
-    /// Lets a call wait for its response on the stream of its session. Returns whether it does, and is not lost.
-    fn share(&mut self, call: u32, out: &Outgoing) -> bool {
-        let stream = self.stream(out.scope.as_ref());
-        match stream {
-            Some(stream) => _ = self.shared.insert(call, stream),
-            None => self.lose(call, TOO_MANY),
-        }
-        stream.is_some()
     }
 
     /// Posts a request, whose response comes on a stream of its own.
@@ -333,9 +326,8 @@ impl Driver {
                 if let (Some(call), Some(how)) = (call, &how) {
                     self.lose(call, how);
                 }
-                let rules = self.session.rules();
-                let listens = rules.has_sessions && self.tasks.wire.options.listens;
-                if over.is_some_and(|it| it.is_opening) && self.error.is_none() && listens {
+                let has_stream = self.session.rules().has_sessions && self.error.is_none();
+                if over.is_some_and(|it| it.is_opening) && has_stream {
                     self.begin(Exchange::default(), None);
                 }
             }
@@ -396,9 +388,7 @@ impl Driver {
     /// Settles as lost what was to come on a stream that is not read any more.
     fn unheard(&mut self, lost: u64, how: &str) {
         self.tasks.wire.unheard(how);
-        let calls = self.shared.iter().filter(|(_, stream)| **stream == lost);
-        let calls: Vec<u32> = calls.map(|(call, _)| *call).collect();
-        for call in calls {
+        while let Some((&call, _)) = self.shared.iter().find(|(_, stream)| **stream == lost) {
             self.lose(call, how);
         }
     }

@@ -46,7 +46,6 @@
 
 mod driver;
 mod link;
-mod memory;
 mod options;
 mod registry;
 mod respond;
@@ -76,8 +75,8 @@ use tokio::time::{sleep, timeout};
 use tokio_util::io::InspectWriter;
 
 use self::link::Link;
-use self::memory::{BUFFER_BYTES, CONNECTION_WINDOW, STREAM_WINDOW, STREAMS};
 pub use self::options::ServerOptions;
+use self::options::{BUFFER_BYTES, CONNECTION_WINDOW, STREAM_WINDOW, STREAMS};
 use self::registry::{Shared, Stage};
 pub use self::stream::Body;
 use self::stream::lock;

@@ -102,7 +102,7 @@ pub enum Action {
     Respond {
         /// The response that it is.
         stream: StreamId,
-        /// The status.
+        /// The status of HTTP, such as 200.
         status: u16,
         /// The body, which is JSON unless it is empty.
         body: Vec<u8>,
@@ -116,7 +116,7 @@ pub enum Action {
     Write {
         /// The response that it is for.
         stream: StreamId,
-        /// The bytes.
+        /// The bytes, which may be any part of an event.
         bytes: Vec<u8>,
     },
     /// End a stream of events. Its end is no loss, and is not reported.
