@@ -74,7 +74,7 @@ pub async fn carry(
                 }
                 _ => carrier.over(number),
             },
-            Some(()) = async { Some(left?.notified().await) } => {
+            Some(_) = async { left.as_ref()?.notified().await; left.as_ref() } => {
                 carrier.unheard = carrier.awaited.take().map(|it| it.number);
             }
             input = inputs.recv(), if carrier.awaited.is_none() => match input {

@@ -1,20 +1,26 @@
-//! One HTTP connection: the memory that it holds, and its end.
+//! One HTTP connection: the memory that it holds, the parts of responses that wait in it, and its end.
 
+use alloc::collections::VecDeque;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::future::poll_fn;
 use core::mem;
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use core::task::Waker;
 use core::time::Duration;
-use std::sync::{Mutex, OnceLock};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
+use bytes::Bytes;
 use http::Version;
 use protocol_async::hub::{Charge, Holder};
 use protocol_async::{Account, Grant};
 use tokio::sync::watch;
 use tokio::time::sleep;
 
-use super::stream::{Unsent, break_off, lock};
+/// The most bytes that hyper takes at a time, for it keeps what it took however slowly the client reads.
+pub(super) const FRAME: usize = 64 << 10;
+/// The bytes that a piece counts beside its own.
+const PIECE: usize = size_of::<Piece>() + 3 * size_of::<Bytes>();
 
 /// The references to a link that no stream has: those of the connection's task and of its transport.
 const OWN: usize = 2;
@@ -139,8 +145,94 @@ impl Link {
         lock(&self.responses).retain(|it| !Arc::ptr_eq(it, response));
     }
 
+    /// Returns bytes that are charged until hyper has written and dropped them.
+    pub(super) fn piece(&self, bytes: Vec<u8>) -> Bytes {
+        let mut charge = self.charge();
+        charge.set(bytes.capacity() + PIECE);
+        Bytes::from_owner(Piece { bytes, _charge: charge })
+    }
+
     /// Returns a charge of the connection that is nothing yet.
     pub(super) fn charge(&self) -> Charge {
         self.holder.charge()
     }
+}
+
+/// A response as both of its ends see it: the part that hyper did not take.
+#[derive(Debug, Default)]
+pub(super) struct Unsent {
+    pub(super) pieces: VecDeque<Bytes>,
+    /// The sum of the lengths of all pieces.
+    pub(super) bytes: usize,
+    /// The number of bytes that hyper took.
+    taken: u64,
+    pub(super) is_ended: bool,
+    pub(super) is_broken: bool,
+    /// The bytes that the client had read when the connection last looked, if the response waited for it.
+    looked: Option<u64>,
+    pub(super) reader: Option<Waker>,
+    pub(super) writer: Option<Waker>,
+}
+
+/// A part of a body, which is charged until hyper has written and dropped it.
+struct Piece {
+    bytes: Vec<u8>,
+    _charge: Charge,
+}
+
+impl AsRef<[u8]> for Piece {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+impl Unsent {
+    pub(super) fn push(&mut self, piece: Bytes) {
+        self.bytes += piece.len();
+        self.pieces.extend((!piece.is_empty()).then_some(piece));
+    }
+
+    /// Takes a piece out, or a part of one that is long.
+    pub(super) fn pop(&mut self) -> Option<Bytes> {
+        let mut piece = self.pieces.pop_front()?;
+        if piece.len() > FRAME {
+            self.pieces.push_front(piece.split_off(FRAME));
+        }
+        self.bytes -= piece.len();
+        self.taken += piece.len() as u64;
+        Some(piece)
+    }
+
+    /// Returns the bytes of the pieces, with those of their places.
+    pub(super) fn waiting(&self) -> usize {
+        self.bytes + self.pieces.len() * PIECE
+    }
+
+    /// Returns whether nothing more can be sent before the client has read something.
+    fn waits_for_client(&self, most: usize) -> bool {
+        self.is_ended || self.is_broken || self.waiting() > most
+    }
+}
+
+/// Locks a value of this module, or one that is kept in the same way.
+pub(super) fn lock<T>(value: &Mutex<T>) -> MutexGuard<'_, T> {
+    value.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Changes a response, and wakes both ends without the lock.
+pub(super) fn change<R>(response: &Mutex<Unsent>, change: impl FnOnce(&mut Unsent) -> R) -> R {
+    let mut it = lock(response);
+    let changed = change(&mut it);
+    let ends = [it.reader.take(), it.writer.take()];
+    drop(it);
+    ends.into_iter().flatten().for_each(Waker::wake);
+    changed
+}
+
+/// Breaks a response off. What is unsent is dropped without the lock.
+pub(super) fn break_off(response: &Mutex<Unsent>) {
+    let _unsent = change(response, |it| {
+        (it.is_broken, it.bytes) = (true, 0);
+        mem::take(&mut it.pieces)
+    });
 }

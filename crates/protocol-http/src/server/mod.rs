@@ -74,12 +74,11 @@ use tokio::sync::{Semaphore, watch};
 use tokio::time::{sleep, timeout};
 use tokio_util::io::InspectWriter;
 
-use self::link::Link;
+use self::link::{Link, lock};
 pub use self::options::ServerOptions;
 use self::options::{BUFFER_BYTES, CONNECTION_WINDOW, STREAM_WINDOW, STREAMS};
 use self::registry::{Shared, Stage};
 pub use self::stream::Body;
-use self::stream::lock;
 use crate::refusal::Refusal;
 
 /// The pause when the system has no room for another connection.

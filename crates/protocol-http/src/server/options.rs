@@ -9,7 +9,7 @@ use core::time::Duration;
 use protocol_async::{Account, AccountLimits, Memory, Options};
 use protocol_core::{Config, Dialect};
 
-use super::stream::FRAME;
+use super::link::FRAME;
 use crate::gate::Gate;
 use crate::session::SessionOptions;
 use crate::store::SHORT_RESPONSE;

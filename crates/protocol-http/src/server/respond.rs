@@ -20,9 +20,9 @@ use tokio::sync::oneshot;
 use tokio::time::{sleep, timeout};
 
 use super::driver::Driver;
-use super::link::Link;
+use super::link::{Link, lock};
 use super::registry::{Seat, Shared};
-use super::stream::{Body, BoxError, Command, Pipe, lock, pipe};
+use super::stream::{Body, BoxError, Command, Pipe, pipe};
 use crate::gate::Verb;
 use crate::head::{LAST_EVENT_ID, RequestHead, SCOPE, VERSION};
 use crate::post::{Posted, id_of};

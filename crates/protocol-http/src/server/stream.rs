@@ -1,16 +1,14 @@
 //! A response, between the driver of a session and hyper.
 
 use alloc::boxed::Box;
-use alloc::collections::VecDeque;
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::error::Error;
-use core::mem;
 use core::pin::Pin;
 use core::task::{Context, Poll, Waker};
 use std::io;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Mutex;
 
 use bytes::Bytes;
 use http_body::{Frame, SizeHint};
@@ -20,15 +18,10 @@ use tokio::sync::mpsc::UnboundedSender;
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 
-use super::link::Link;
+use super::link::{Link, Unsent, break_off, change, lock};
 use crate::post::Posted;
 use crate::refusal::Refusal;
 use crate::session::StreamId;
-
-/// The most bytes that hyper takes at a time, for it keeps what it took however slowly the client reads.
-pub(super) const FRAME: usize = 64 << 10;
-/// The bytes that a piece counts beside its own.
-const PIECE: usize = size_of::<Piece>() + 3 * size_of::<Bytes>();
 
 /// An input of the driver of a session.
 #[derive(Debug)]
@@ -45,85 +38,6 @@ pub(super) enum Command {
     Cancelled(WireId, Cause),
     /// The handler has had its first turn.
     Begun,
-}
-
-/// A response as both of its ends see it: the part that hyper did not take.
-#[derive(Debug, Default)]
-pub(super) struct Unsent {
-    pieces: VecDeque<Bytes>,
-    /// The sum of the lengths of all pieces.
-    bytes: usize,
-    /// The number of bytes that hyper took.
-    pub(super) taken: u64,
-    is_ended: bool,
-    is_broken: bool,
-    /// The bytes that the client had read when the connection last looked, if the response waited for it.
-    pub(super) looked: Option<u64>,
-    reader: Option<Waker>,
-    writer: Option<Waker>,
-}
-
-/// A part of a body, which is charged until hyper has written and dropped it.
-struct Piece {
-    bytes: Vec<u8>,
-    _charge: Charge,
-}
-
-impl AsRef<[u8]> for Piece {
-    fn as_ref(&self) -> &[u8] {
-        &self.bytes
-    }
-}
-
-impl Unsent {
-    fn push(&mut self, piece: Bytes) {
-        self.bytes += piece.len();
-        self.pieces.extend((!piece.is_empty()).then_some(piece));
-    }
-
-    /// Takes a piece out, or a part of one that is long.
-    fn pop(&mut self) -> Option<Bytes> {
-        let mut piece = self.pieces.pop_front()?;
-        if piece.len() > FRAME {
-            self.pieces.push_front(piece.split_off(FRAME));
-        }
-        self.bytes -= piece.len();
-        self.taken += piece.len() as u64;
-        Some(piece)
-    }
-
-    /// Returns the bytes of the pieces, with those of their places.
-    fn waiting(&self) -> usize {
-        self.bytes + self.pieces.len() * PIECE
-    }
-
-    /// Returns whether nothing more can be sent before the client has read something.
-    pub(super) fn waits_for_client(&self, most: usize) -> bool {
-        self.is_ended || self.is_broken || self.waiting() > most
-    }
-}
-
-/// Locks a value of this module, or one that is kept in the same way.
-pub(super) fn lock<T>(value: &Mutex<T>) -> MutexGuard<'_, T> {
-    value.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// Changes a response, and wakes both ends without the lock.
-fn change<R>(response: &Mutex<Unsent>, change: impl FnOnce(&mut Unsent) -> R) -> R {
-    let mut it = lock(response);
-    let changed = change(&mut it);
-    let ends = [it.reader.take(), it.writer.take()];
-    drop(it);
-    ends.into_iter().flatten().for_each(Waker::wake);
-    changed
-}
-
-/// Breaks a response off. What is unsent is dropped without the lock.
-pub(super) fn break_off(response: &Mutex<Unsent>) {
-    let _unsent = change(response, |it| {
-        (it.is_broken, it.bytes) = (true, 0);
-        mem::take(&mut it.pieces)
-    });
 }
 
 /// The head of a response, which comes once: the status if it is whole. Otherwise a stream of events begins.
@@ -190,10 +104,8 @@ impl Pipe {
 
     /// Adds bytes, and returns the number of those that hyper did not take.
     pub(super) fn write(&self, bytes: Vec<u8>) -> usize {
-        // The charge may wake others, so no lock is held here.
-        let mut charge = self.link.charge();
-        charge.set(bytes.capacity() + PIECE);
-        let piece = Bytes::from_owner(Piece { bytes, _charge: charge });
+        // Its charge may wake others, so no lock is held here.
+        let piece = self.link.piece(bytes);
         change(&self.shared, |it| {
             it.push(piece);
             it.waiting()
