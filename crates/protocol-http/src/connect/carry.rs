@@ -56,7 +56,6 @@ pub async fn carry(
         unheard: None,
     };
     loop {
-        let left = carrier.left();
         tokio::select! {
             biased;
             Some(Report { number, said }) = heads.recv() => match said {
@@ -74,8 +73,8 @@ pub async fn carry(
                 }
                 _ => carrier.over(number),
             },
-            Some(_) = async { left.as_ref()?.notified().await; left.as_ref() } => {
-                carrier.unheard = carrier.awaited.take().map(|it| it.number);
+            Some(number) = carrier.left() => {
+                (carrier.awaited, carrier.unheard) = (None, Some(number));
             }
             input = inputs.recv(), if carrier.awaited.is_none() => match input {
                 Some(Carried::Message(message)) => carrier.send(message).await,
@@ -135,10 +134,12 @@ impl Carrier {
         self.open.insert(number, (request, task));
     }
 
-    /// Returns the notice that the message that is awaited has left, if that is enough.
-    fn left(&self) -> Option<Arc<Notify>> {
-        let awaited = self.awaited.as_ref();
-        awaited.filter(|it| it.lane == Lane::Free && !self.has_heads).map(|it| it.left.clone())
+    /// Waits until the message that is awaited has left, and returns its number if that is enough.
+    async fn left(&self) -> Option<u64> {
+        let is_enough = |it: &&Awaited| it.lane == Lane::Free && !self.has_heads;
+        let awaited = self.awaited.as_ref().filter(is_enough)?;
+        awaited.left.notified().await;
+        Some(awaited.number)
     }
 
     /// Takes the head of a stream, or that of a response to a message that has no other.

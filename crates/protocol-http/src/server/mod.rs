@@ -181,10 +181,8 @@ impl Server {
         let mut unused = pin!(link.unused(options.receive_time));
         let mut is_closing = false;
         loop {
-            let has_come = |stage: &Stage| match stage {
-                Stage::Abandoned => true,
-                Stage::Serving => false,
-                Stage::Draining | Stage::Cancelling => !is_closing,
+            let has_come = |stage: &Stage| {
+                *stage == Stage::Abandoned || !is_closing && *stage != Stage::Serving
             };
             tokio::select! {
                 // The client has gone, which its sessions have noticed.

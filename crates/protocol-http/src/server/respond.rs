@@ -70,11 +70,8 @@ impl Shared {
         let seat = self.seat(&head);
         let assumed = seat.as_ref().map(|seat| seat.rules());
         let judged = self.options.gate.judge(&head, assumed);
-        let is_known = self.is_known(parts);
         // Every refusal waits, because one that came at once would tell that the secret is right.
-        if !is_known && parts.headers.contains_key(AUTHORIZATION) {
-            sleep(GUESS).await;
-        }
+        let is_known = self.is_known(parts).await;
         let (verb, rules) = match judged {
             // The version is one of the request, so its response has the id.
             Err(refusal @ (Refusal::VERSION | Refusal::MISMATCH)) if is_known => {
@@ -189,15 +186,19 @@ impl Shared {
         }
     }
 
-    /// Returns whether the client shows the secret, if there is one.
-    fn is_known(&self, parts: &Parts) -> bool {
+    /// Returns whether the client shows the secret, if there is one. A guess takes its time.
+    async fn is_known(&self, parts: &Parts) -> bool {
         let Some(token) = &self.options.token else { return true };
         let shown = parts.headers.get(AUTHORIZATION).and_then(|it| it.to_str().ok());
         let shown = shown.and_then(|shown| shown.split_once(' '));
-        shown.is_some_and(|(scheme, shown)| {
+        let is_known = shown.is_some_and(|(scheme, shown)| {
             let is_same = shown.trim().as_bytes().ct_eq(token.as_bytes());
             scheme.eq_ignore_ascii_case("bearer") && is_same.into()
-        })
+        });
+        if !is_known && parts.headers.contains_key(AUTHORIZATION) {
+            sleep(GUESS).await;
+        }
+        is_known
     }
 
     /// Makes the response to a request that is refused. The version is the one that it asked for.
