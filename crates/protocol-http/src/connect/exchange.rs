@@ -172,20 +172,21 @@ impl Wire {
         body: Bytes,
         left: Option<&Arc<Notify>>,
     ) -> io::Result<(Response<Incoming>, Link)> {
+        let mut body = Full::new(match left {
+            Some(left) => Bytes::from_owner(Leaving(body, left.clone())),
+            None => body,
+        });
         for _ in 0..ATTEMPTS {
             let mut link = self.links.get(&self.target, &self.options).await?;
-            let request = self.request(&method, headers, &link)?;
-            let body = body.clone();
-            let body = match left {
-                Some(left) => Bytes::from_owner(Leaving(body, left.clone())),
-                None => body,
-            };
-            let request = request.body(Full::new(body)).map_err(other)?;
-            if let Some(response) = link.send(request).await.map_err(other)? {
-                if self.options.rules.shares_streams {
-                    self.cookies.take(&response);
+            let request = self.request(&method, headers, &link)?.body(body).map_err(other)?;
+            match link.send(request).await.map_err(other)? {
+                Ok(response) => {
+                    if self.options.rules.shares_streams {
+                        self.cookies.take(&response);
+                    }
+                    return Ok((response, link));
                 }
-                return Ok((response, link));
+                Err(unsent) => body = unsent.into_body(),
             }
         }
         Err(io::Error::other("the connection ended before the request has left"))

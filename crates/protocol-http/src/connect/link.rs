@@ -117,20 +117,21 @@ impl Link {
         matches!(self, Self::Http2(_))
     }
 
-    /// Sends a request, and waits for the head of its response. `Ok(None)` says that nothing of it has left.
+    /// Sends a request, and waits for the head of its response. One of which nothing has left comes back.
     pub(super) async fn send(
         &mut self,
         request: Request<Body>,
-    ) -> hyper::Result<Option<Response<Incoming>>> {
-        let sent = match self {
-            Self::Http1(sender, _) => sender.send_request(request).await,
+    ) -> hyper::Result<Result<Response<Incoming>, Request<Body>>> {
+        match self {
+            Self::Http1(sender, _) => sender.send_request(request).await.map(Ok),
             Self::Http2(shared) => match shared.sender.clone().try_send_request(request).await {
-                Ok(response) => Ok(response),
-                Err(error) if error.message().is_some() => return Ok(None),
-                Err(error) => Err(error.into_error()),
+                Ok(response) => Ok(Ok(response)),
+                Err(mut error) => match error.take_message() {
+                    Some(request) => Ok(Err(request)),
+                    None => Err(error.into_error()),
+                },
             },
-        };
-        sent.map(Some)
+        }
     }
 }
 
