@@ -35,25 +35,14 @@ pub struct Posted {
 /// The part of a message that decides where its response goes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Message {
-    /// The kind of message.
-    pub kind: MessageKind,
+    /// The id, if it is a request.
+    pub request: Option<WireId>,
     /// The method; empty for a response.
     pub method: String,
     /// The token under which progress is to come.
     pub progress: Option<WireId>,
     /// The session that it names, where sessions have streams of their own.
     pub scope: Option<String>,
-}
-
-/// The kind of a posted message.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum MessageKind {
-    /// A request with this id.
-    Request(WireId),
-    /// A notification, which gets no response.
-    Notification,
-    /// A response to a request of ours.
-    Response,
 }
 
 impl Posted {
@@ -82,15 +71,16 @@ impl Posted {
             }
             None => {
                 let message = read(json, rules)?;
-                let id = message.id().cloned();
+                let id = message.request.clone();
                 check(&message, json, head, rules).map_err(|refusal| (refusal, id))?;
                 vec![message]
             }
         };
         for (at, message) in messages.iter().enumerate() {
-            let is_same = |other: &Message| other.id().is_some() && other.id() == message.id();
+            let is_same =
+                |other: &Message| other.request.is_some() && other.request == message.request;
             if messages[..at].iter().any(is_same) {
-                return Err((Refusal::DUPLICATE_ID, message.id().cloned()));
+                return Err((Refusal::DUPLICATE_ID, message.request.clone()));
             }
         }
         Ok(Self { body, messages })
@@ -99,23 +89,12 @@ impl Posted {
     /// Returns whether the body is the request that opens a session.
     #[must_use]
     pub fn opens_session(&self) -> bool {
-        matches!(&self.messages[..], [one] if one.method == "initialize" && one.id().is_some())
+        matches!(&self.messages[..], [one] if one.method == "initialize" && one.request.is_some())
     }
 
     /// Returns the ids of the requests.
     pub fn ids(&self) -> impl Iterator<Item = &WireId> {
-        self.messages.iter().filter_map(Message::id)
-    }
-}
-
-impl Message {
-    /// Returns the id, if it is a request.
-    #[must_use]
-    pub const fn id(&self) -> Option<&WireId> {
-        match &self.kind {
-            MessageKind::Request(id) => Some(id),
-            MessageKind::Notification | MessageKind::Response => None,
-        }
+        self.messages.iter().filter_map(|message| message.request.as_ref())
     }
 }
 
@@ -126,16 +105,16 @@ fn read(json: &RawValue, rules: &Rules) -> Result<Message, (Refusal, Option<Wire
     let id = members.token(1).and_then(WireId::from_json);
     let method = members.token(0).map(|token| string(token).ok_or_else(broken)).transpose()?;
     let is_response = members.token(3).is_some() || members.token(4).is_some();
-    let kind = match (&method, members.token(1), id) {
-        (Some(_), None, _) => MessageKind::Notification,
-        (Some(_), Some(_), Some(id)) if id.as_json() != "null" => MessageKind::Request(id),
-        (None, Some(_), Some(_)) if is_response && rules.has_sessions => MessageKind::Response,
+    let request = match (&method, members.token(1), id) {
+        (Some(_), None, _) => None,
+        (Some(_), Some(_), Some(id)) if id.as_json() != "null" => Some(id),
+        (None, Some(_), Some(_)) if is_response && rules.has_sessions => None,
         _ => return Err(broken()),
     };
     let progress = members.raw(2).and_then(|params| path(params, &["_meta", "progressToken"]));
     let progress = progress.and_then(|token| WireId::from_json(token.get()));
     let scope = members.raw(2).filter(|_| rules.shares_streams).and_then(scope);
-    Ok(Message { kind, method: method.unwrap_or_default().into_owned(), progress, scope })
+    Ok(Message { request, method: method.unwrap_or_default().into_owned(), progress, scope })
 }
 
 /// Returns the session of ACP that these params name.
@@ -172,7 +151,7 @@ fn check(
     if message.scope.is_some() && message.scope.as_deref() != head.get(SCOPE) {
         return Err(Refusal::MISMATCH);
     }
-    if message.id().is_none() {
+    if message.request.is_none() {
         // "header requirements for notification POSTs are not defined by this revision."
         return Ok(());
     }

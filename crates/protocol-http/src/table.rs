@@ -47,12 +47,10 @@ pub(crate) enum Step {
     Send { head: bool, event: bool, end: bool },
     /// Sends a comment.
     SendComment,
-    /// Sends the message as the whole body, with this status.
+    /// Sends the message as the whole body, with this status. Without a message there is no body.
     SendBody(u16),
     /// Keeps the event for a stream that may come.
     Keep,
-    /// Sends status 202 without a body, since no message will come.
-    SendNothing,
     /// Cancels the requests.
     Cancel,
     /// Sends the head of a stream that goes on, with what is kept for it behind.
@@ -82,7 +80,7 @@ impl Phase {
             (Open, I::Last(_)) => (Over, Step::Send { head: false, event: true, end: true }),
             (Adrift, I::Last(_)) => (Over, Step::Keep),
             // Silence ends it, too: nobody is to wait for a response that never comes.
-            (Fresh | Single, I::Ended) => (Over, Step::SendNothing),
+            (Fresh | Single, I::Ended) => (Over, Step::SendBody(202)),
             (Open, I::Ended) => (Over, Step::Send { head: false, event: false, end: true }),
             (Adrift, I::Ended) => (Over, Step::Nothing),
             // A lost stream is what the dialect or the host says.

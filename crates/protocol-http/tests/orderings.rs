@@ -13,8 +13,8 @@ use std::time::Duration;
 
 use protocol_core::{Cause, Timestamp, WireId};
 use protocol_http::{
-    Action, Decoder, OnLoss, Posted, RequestHead, ResponseHead, Rules, Session, SessionOptions,
-    SseEvent, StreamId,
+    Action, Decoder, OnLoss, Posted, RequestHead, Rules, Session, SessionOptions, SseEvent,
+    StreamId,
 };
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -32,7 +32,7 @@ enum Work {
 /// One HTTP response, as the client sees it.
 #[derive(Clone, Debug)]
 struct Client {
-    head: Option<ResponseHead>,
+    has_head: bool,
     decoder: Decoder,
     is_open: bool,
     is_closed_by_server: bool,
@@ -151,7 +151,7 @@ impl World {
         let stream = StreamId(self.next);
         self.next += 1;
         let decoder = Decoder::new(4 << 20);
-        let client = Client { head: None, decoder, is_open: true, is_closed_by_server: false };
+        let client = Client { has_head: false, decoder, is_open: true, is_closed_by_server: false };
         self.streams.insert(stream, client);
         stream
     }
@@ -166,15 +166,15 @@ impl World {
                         self.work = Work::Runs;
                     }
                 }
-                Action::Respond { stream, head } => {
-                    let client = self.streams.get_mut(&stream).unwrap();
-                    assert!(client.is_open && client.head.is_none(), "one head: {:?}", self.moves);
-                    client.head = Some(head);
+                Action::Begin { stream } => self.head(stream, true),
+                Action::Respond { stream, body, .. } => {
+                    self.head(stream, false);
+                    self.route(stream, vec![String::from_utf8(body).unwrap()]);
                 }
                 Action::Write { stream, bytes } => self.read(stream, &bytes),
                 Action::Close { stream } => {
                     let client = self.streams.get_mut(&stream).unwrap();
-                    assert!(client.is_open && client.head.is_some(), "{:?}", self.moves);
+                    assert!(client.is_open && client.has_head, "{:?}", self.moves);
                     client.is_open = false;
                     client.is_closed_by_server = true;
                 }
@@ -209,22 +209,27 @@ impl World {
     fn read(&mut self, stream: StreamId, bytes: &[u8]) {
         let client = self.streams.get_mut(&stream).unwrap();
         assert!(client.is_open, "nothing is written to a closed stream: {:?}", self.moves);
-        let mut messages = Vec::new();
-        match client.head {
-            Some(ResponseHead::Events) => {
-                let mut bytes = bytes;
-                while let Some(event) = client.decoder.receive(&mut bytes).unwrap() {
-                    if let SseEvent::Message(data) = event {
-                        messages.push(data);
-                    }
-                }
-                if stream == self.mine && !client.decoder.last_event_id().is_empty() {
-                    client.decoder.last_event_id().clone_into(&mut self.last_event_id);
-                }
+        assert!(client.has_head, "the head comes first: {:?}", self.moves);
+        let (mut bytes, mut messages) = (bytes, Vec::new());
+        while let Some(event) = client.decoder.receive(&mut bytes).unwrap() {
+            if let SseEvent::Message(data) = event {
+                messages.push(data);
             }
-            Some(ResponseHead::Json(_)) => messages.push(String::from_utf8(bytes.into()).unwrap()),
-            Some(ResponseHead::Accepted) | None => panic!("no body follows: {:?}", self.moves),
         }
+        if stream == self.mine && !client.decoder.last_event_id().is_empty() {
+            client.decoder.last_event_id().clone_into(&mut self.last_event_id);
+        }
+        self.route(stream, messages);
+    }
+
+    /// Takes the head of a response, which goes on or is whole.
+    fn head(&mut self, stream: StreamId, goes_on: bool) {
+        let client = self.streams.get_mut(&stream).unwrap();
+        assert!(client.is_open && !client.has_head, "one head: {:?}", self.moves);
+        (client.has_head, client.is_open, client.is_closed_by_server) = (true, goes_on, !goes_on);
+    }
+
+    fn route(&mut self, stream: StreamId, mut messages: Vec<String>) {
         messages.retain(|message| !message.is_empty());
         for message in messages {
             let is_mine = message.contains("of a");
@@ -349,7 +354,7 @@ impl World {
         if mine.is_open && case.accepts_events {
             let due = self.session.poll_timeout();
             assert!(due.is_some_and(|due| due <= self.now + SECOND), "no comment is due: {at}");
-            assert!(mine.head.is_some() || self.count.begins == 0, "no head: {at}");
+            assert!(mine.has_head || self.count.begins == 0, "no head: {at}");
         }
         // Without sessions, the endpoint ends with its one request.
         let is_over = self.work == Work::Done && !case.rules.has_sessions;

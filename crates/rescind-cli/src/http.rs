@@ -110,8 +110,22 @@ pub(crate) fn run(service: impl Future<Output = Result<(), String>>) -> Result<(
     runtime()?.block_on(service)
 }
 
-/// Makes a runtime of one thread.
-pub(crate) fn runtime() -> Result<Runtime, String> {
+/// Opens a connection on a runtime of one thread, which is returned with it.
+pub(crate) fn open<T, E: From<String>>(
+    opening: impl Future<Output = Result<T, E>>,
+) -> Result<(Runtime, T), E> {
+    let runtime = runtime()?;
+    match runtime.block_on(opening) {
+        Ok(opened) => Ok((runtime, opened)),
+        Err(why) => {
+            // A thread of it may still be looking the name up.
+            runtime.shutdown_background();
+            Err(why)
+        }
+    }
+}
+
+fn runtime() -> Result<Runtime, String> {
     let runtime = Builder::new_current_thread().enable_all().build();
     runtime.map_err(|error| format!("there is no runtime: {error}"))
 }

@@ -19,6 +19,12 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
 /// The protocols that are offered over TLS, the best one first.
 const PROTOCOLS: [&[u8]; 2] = [b"h2", b"http/1.1"];
 
+/// Returns the rules that a client of this dialect begins with.
+pub(crate) fn rules_of(dialect: &Dialect) -> &'static Rules {
+    let acp = Rules::ACP.iter().find(|rules| rules.dialect.name == dialect.name);
+    acp.unwrap_or(&Rules::MCP_2026_07_28)
+}
+
 /// Returns the options of a client of this dialect, if the server there takes a connection now.
 pub(crate) async fn reach(
     address: &Address,
@@ -28,8 +34,7 @@ pub(crate) async fn reach(
     patience: Duration,
 ) -> Result<(Target, ClientOptions), String> {
     let mut options = ClientOptions::default();
-    let acp = Rules::ACP.iter().find(|rules| rules.dialect.name == dialect.name);
-    options.rules = acp.unwrap_or(options.rules);
+    options.rules = rules_of(dialect);
     let url = address.of_rules(options.rules).http_url();
     let refused = |why: &dyn Display| format!("can't connect to {url}: {why}");
     let target: Target = url.parse().map_err(|error| refused(&error))?;

@@ -179,7 +179,8 @@ fn sigterm_cancels_and_answers_all_that_is_in_flight() {
         let own = recording(&format!("front-own-{version}"));
         let (serving, read) = server(&format!("front-sigterm-{version}"));
         let record = ["--quiet", "--record", own.to_str().unwrap()];
-        let mut client = Client::start(&serving.url(), version, &record);
+        let url = serving.url();
+        let mut client = Client::start(url.trim_end_matches("/mcp"), version, &record);
         client.begin(100..164);
         support::signal(client.program.id(), Signal::TERM);
         let (code, rest, said) = client.wait();
@@ -192,7 +193,9 @@ fn sigterm_cancels_and_answers_all_that_is_in_flight() {
         let cancelled = recorded.matches(r#""verdict":"cancelled""#).count();
         assert_eq!(cancelled, 64, "{version}: {recorded}");
         assert!(!recorded.contains(r#""why":"shutdown""#), "{version}: {recorded}");
-        assert!(std::fs::read_to_string(own).unwrap().contains(r#"{"end":"#));
+        let own = std::fs::read_to_string(own).unwrap();
+        assert!(own.contains(r#"{"end":"#));
+        assert!(own.contains(&format!(r#""program":"{url}""#)), "with the path that is asked for");
     }
 }
 

@@ -226,7 +226,8 @@ impl Scene {
             assert_eq!(self.ends, 0, "something follows the end");
             match action {
                 Action::Deliver { .. } => {}
-                Action::Respond { stream, head } => self.streams.respond(stream, head),
+                Action::Respond { stream, body, .. } => self.streams.respond(stream, body),
+                Action::Begin { stream } => self.streams.begin(stream),
                 Action::Write { stream, bytes } => self.streams.write(stream, &bytes),
                 Action::Close { stream } => self.streams.close(stream),
                 Action::Cancel { id, cause } => {

@@ -3,7 +3,7 @@
 use std::mem;
 
 use protocol_core::WireId;
-use protocol_http::{Decoder, ResponseHead, SseEvent, StreamId};
+use protocol_http::{Decoder, SseEvent, StreamId};
 
 /// All streams, by their number.
 #[derive(Default)]
@@ -12,12 +12,12 @@ pub(super) struct Streams(Vec<Stream>);
 struct Stream {
     /// The requests that the client asked on it. `None` is a client that made its last event up.
     ids: Option<Vec<WireId>>,
-    head: Option<ResponseHead>,
+    has_head: bool,
     /// The bytes on their way to the client.
     wire: Vec<u8>,
     decoder: Decoder,
-    /// The body, where it is JSON.
-    body: Vec<u8>,
+    /// The body, where the response is whole.
+    body: Option<Vec<u8>>,
     /// Whether the session may write to it.
     is_open: bool,
     /// Whether the client reads no more.
@@ -28,10 +28,10 @@ impl Streams {
     pub(super) fn open(&mut self, ids: Option<Vec<WireId>>) -> StreamId {
         self.0.push(Stream {
             ids,
-            head: None,
+            has_head: false,
             wire: Vec::new(),
             decoder: Decoder::new(4 << 20),
-            body: Vec::new(),
+            body: None,
             is_open: true,
             is_left: false,
         });
@@ -56,28 +56,34 @@ impl Streams {
     pub(super) fn refuse_unless(&mut self, stream: StreamId, is_taken: bool) {
         if !is_taken {
             let stream = self.get(stream);
-            assert!(stream.head.is_none(), "a refused stream has a head");
+            assert!(!stream.has_head, "a refused stream has a head");
             (stream.is_open, stream.is_left) = (false, true);
         }
     }
 
-    pub(super) fn respond(&mut self, stream: StreamId, head: ResponseHead) {
+    pub(super) fn begin(&mut self, stream: StreamId) {
         let stream = self.get(stream);
-        assert!(stream.is_open && stream.head.is_none(), "a head for {:?}", stream.head);
-        stream.head = Some(head);
+        assert!(stream.is_open && !stream.has_head, "a second head");
+        stream.has_head = true;
+    }
+
+    pub(super) fn respond(&mut self, stream: StreamId, body: Vec<u8>) {
+        self.begin(stream);
+        let stream = self.get(stream);
+        (stream.is_open, stream.body) = (false, Some(Vec::new()));
+        stream.wire = body;
     }
 
     pub(super) fn write(&mut self, stream: StreamId, bytes: &[u8]) {
         let stream = self.get(stream);
         assert!(stream.is_open, "bytes for a stream that is closed or lost");
-        let has_body = matches!(stream.head, Some(ResponseHead::Events | ResponseHead::Json(_)));
-        assert!(has_body, "a body behind {:?}", stream.head);
+        assert!(stream.has_head, "a body without a head");
         stream.wire.extend_from_slice(bytes);
     }
 
     pub(super) fn close(&mut self, stream: StreamId) {
         let stream = self.get(stream);
-        assert!(stream.is_open && stream.head.is_some(), "the end of {:?}", stream.head);
+        assert!(stream.is_open && stream.has_head, "the end of what has not begun");
         stream.is_open = false;
     }
 
@@ -103,15 +109,12 @@ impl Streams {
         }
         let rest = stream.wire.split_off(length.min(stream.wire.len()));
         let read = mem::replace(&mut stream.wire, rest);
-        if let Some(ResponseHead::Json(_)) = stream.head {
-            stream.body.extend_from_slice(&read);
-            let is_whole = !stream.is_open && stream.wire.is_empty();
-            let body = mem::take(&mut stream.body);
-            if is_whole && !body.is_empty() {
-                return vec![String::from_utf8(body).expect("JSON is text")];
+        if let Some(body) = &mut stream.body {
+            body.extend_from_slice(&read);
+            if !stream.wire.is_empty() || body.is_empty() {
+                return Vec::new();
             }
-            stream.body = body;
-            return Vec::new();
+            return vec![String::from_utf8(mem::take(body)).expect("JSON is text")];
         }
         let (mut bytes, mut messages) = (&read[..], Vec::new());
         while let Some(event) = stream.decoder.receive(&mut bytes).expect("it is short") {

@@ -3,23 +3,18 @@
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use core::future::pending;
 use core::time::Duration;
 
 use protocol_core::WireId;
 use tokio::sync::Notify;
-use tokio::sync::mpsc::{Receiver, channel};
-use tokio::task::AbortHandle;
+use tokio::sync::mpsc::Receiver;
 use tokio::time::sleep;
 
-use super::exchange::{Message, Name, Report, Reports, Said, Stream, Wire};
+use super::exchange::{Message, Report, Said, Wire};
 use super::options::ClientOptions;
 use super::target::Target;
-use super::tasks::Tasks;
+use super::tasks::{Task, Tasks};
 use crate::client::{ClientSession, Lane};
-
-/// The messages of one read that wait to be taken.
-const REPORTS: usize = 1;
 
 /// The time that a server has for the head of its response before a notification follows the request. Over another
 /// connection that could come first.
@@ -50,62 +45,69 @@ pub async fn carry(
     mut receive: impl AsyncFnMut(Vec<u8>),
 ) {
     let session = ClientSession::with(options.rules);
-    let wire = Arc::new(Wire::new(target, options));
-    let (messages, mut reports) = channel(REPORTS);
-    let heads = messages.clone();
+    let (tasks, mut reports, mut heads) = Tasks::new(Wire::new(target, options));
     let mut carrier = Carrier {
         session,
-        tasks: Tasks::new(wire.clone(), Reports { messages, heads }),
-        wire,
-        streams: BTreeMap::new(),
-        last: 0,
+        tasks,
+        open: BTreeMap::new(),
+        last: OWN,
         awaited: None,
         has_heads: false,
         unheard: None,
     };
     loop {
-        let left = carrier.left();
         tokio::select! {
             biased;
-            Some(Report { name, said }) = reports.recv() => match said {
+            Some(Report { number, said }) = heads.recv() => match said {
+                Said::Taken => carrier.began(number),
                 // A server without a stream of its own may say so with the status of an unknown session.
-                Said::SessionGone if name != Name::Stream(Stream::Own) => return,
-                Said::Message(message, session) => {
-                    carrier.received(name, &message, session.as_deref());
+                Said::SessionGone if number != OWN => return,
+                _ => carrier.over(number),
+            },
+            Some(Report { number, said }) = reports.recv() => match said {
+                Said::Message(message, id) => {
+                    let opens = carrier.awaited.as_ref().is_some_and(|it| it.opens(number));
+                    let is_over = opens && carrier.session.opened(id.as_deref(), &message);
+                    carrier.heard(number, is_over);
                     receive(message).await;
                 }
-                Said::Listening => carrier.began(name),
-                Said::Over | Said::Refused(_) | Said::Lost(_) | Said::SessionGone => carrier.over(name),
+                _ => carrier.over(number),
             },
-            () = left => carrier.unheard = carrier.awaited.take().map(|it| it.name),
+            Some(number) = carrier.left() => {
+                (carrier.awaited, carrier.unheard) = (None, Some(number));
+            }
             input = inputs.recv(), if carrier.awaited.is_none() => match input {
                 Some(Carried::Message(message)) => carrier.send(message).await,
-                Some(Carried::Loss(id)) => carrier.close(&id),
+                Some(Carried::Loss(id)) => {
+                    carrier.open.retain(|_, (request, _)| request.as_ref() != Some(&id));
+                }
                 None => break,
             },
         }
     }
     carrier.tasks.running.shutdown().await;
-    carrier.wire.leave(&carrier.session).await;
+    carrier.tasks.wire.leave(&carrier.session).await;
 }
+
+/// The number of the stream of the session itself.
+const OWN: u64 = 0;
 
 struct Carrier {
     session: ClientSession,
-    wire: Arc<Wire>,
     tasks: Tasks,
-    /// The response streams that are open, by the numbers of their requests.
-    streams: BTreeMap<u32, (WireId, AbortHandle)>,
-    last: u32,
+    /// The exchanges that are not over, with the ids of requests.
+    open: BTreeMap<u64, (Option<WireId>, Task)>,
+    last: u64,
     /// The message that the next one waits for.
     awaited: Option<Awaited>,
     /// Whether the server has begun a stream in the session. Its head says that the server has read the request.
     has_heads: bool,
     /// The last request that has left, until the head of its response comes.
-    unheard: Option<Name>,
+    unheard: Option<u64>,
 }
 
 struct Awaited {
-    name: Name,
+    number: u64,
     lane: Lane,
     /// Notified once it has left.
     left: Arc<Notify>,
@@ -117,77 +119,57 @@ impl Carrier {
         let (lane, request) = (out.lane, out.request.clone());
         let left = Arc::<Notify>::default();
         let message = Message { bytes: message, charge: None, left: Some(left.clone()) };
-        let Some(id) = request else {
-            if self.unheard.take().is_some() {
-                sleep(HEAD_TIME).await;
-            }
-            let name = Name::InOrder(0);
-            self.awaited = Some(Awaited { name, lane, left });
-            self.tasks.spawn(name, self.wire.clone().post(out.headers, message, false));
-            return;
-        };
+        if request.is_none() && self.unheard.take().is_some() {
+            sleep(HEAD_TIME).await;
+        }
         self.last += 1;
-        let name = Name::Carried(self.last);
-        self.awaited = Some(Awaited { name, lane, left });
-        let task = self.tasks.exchange(name, &self.session, None, Some((out, message)));
-        self.streams.insert(self.last, (id, task));
-    }
-
-    fn close(&mut self, id: &WireId) {
-        self.streams.retain(|_, (request, task)| {
-            let is_named = request == id;
-            if is_named {
-                task.abort();
+        let number = self.last;
+        self.awaited = Some(Awaited { number, lane, left });
+        let task = match request {
+            Some(_) => self.tasks.exchange(number, &self.session, None, Some((out, message))),
+            None => {
+                self.tasks.spawn(number, self.tasks.wire.clone().post(out.headers, message, false))
             }
-            !is_named
-        });
+        };
+        self.open.insert(number, (request, task));
     }
 
-    fn received(&mut self, name: Name, message: &[u8], session: Option<&str>) {
-        match &self.awaited {
-            Some(Awaited { name: awaited, lane: Lane::First, .. }) if *awaited == name => {
-                if self.session.opened(session, message) {
-                    self.awaited = None;
-                }
-            }
-            _ => self.took(name),
-        }
-    }
-
-    /// Waits until the message that is awaited has left, if that is enough.
-    fn left(&self) -> impl Future<Output = ()> + use<> {
+    /// Waits until the message that is awaited has left, and returns its number if that is enough.
+    async fn left(&self) -> Option<u64> {
         let is_enough = |it: &&Awaited| it.lane == Lane::Free && !self.has_heads;
-        let left = self.awaited.as_ref().filter(is_enough).map(|it| it.left.clone());
-        async move {
-            match left {
-                Some(left) => left.notified().await,
-                None => pending().await,
-            }
-        }
+        let awaited = self.awaited.as_ref().filter(is_enough)?;
+        awaited.left.notified().await;
+        Some(awaited.number)
     }
 
-    /// Takes the head of a stream.
-    fn began(&mut self, name: Name) {
+    /// Takes the head of a stream, or that of a response to a message that has no other.
+    fn began(&mut self, number: u64) {
+        if !matches!(self.open.get(&number), Some((Some(_), _))) {
+            return self.over(number);
+        }
         self.has_heads = self.session.rules().has_sessions;
-        self.took(name);
+        self.heard(number, false);
     }
 
-    /// Goes on if this was awaited, unless it opens the session: then its response is.
-    fn took(&mut self, name: Name) {
-        self.unheard.take_if(|it| *it == name);
-        self.awaited.take_if(|awaited| awaited.name == name && awaited.lane != Lane::First);
+    /// Goes on if this was awaited. One that opens the session has to be over.
+    fn heard(&mut self, number: u64, is_over: bool) -> Option<Awaited> {
+        self.unheard.take_if(|it| *it == number);
+        self.awaited.take_if(|it| it.number == number && (is_over || !it.opens(number)))
     }
 
-    fn over(&mut self, name: Name) {
-        self.unheard.take_if(|it| *it == name);
+    fn over(&mut self, number: u64) {
         while self.tasks.running.try_join_next().is_some() {}
-        if let Name::Carried(number) = name {
-            self.streams.remove(&number);
+        self.open.remove(&number);
+        let is_last = self.heard(number, true).is_some_and(|it| it.lane == Lane::Last);
+        if is_last && self.session.rules().has_sessions {
+            let own = self.tasks.exchange(OWN, &self.session, None, None);
+            self.open.insert(OWN, (None, own));
         }
-        let is_awaited = self.awaited.take_if(|awaited| awaited.name == name);
-        let rules = self.session.rules();
-        if matches!(is_awaited, Some(Awaited { lane: Lane::Last, .. })) && rules.has_sessions {
-            self.tasks.exchange(Name::Stream(Stream::Own), &self.session, None, None);
-        }
+    }
+}
+
+impl Awaited {
+    fn opens(&self, number: u64) -> bool {
+        self.number == number && self.lane == Lane::First
     }
 }

@@ -3,24 +3,20 @@
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::format;
 use alloc::string::String;
-use alloc::sync::Arc;
-use alloc::vec::Vec;
 use core::future::poll_fn;
-use core::mem;
-use core::task::{Context, Poll};
+use core::task::{Context, Poll, ready};
 use std::io;
 
 use protocol_async::hub::{Hub, Messages, Output};
 use protocol_async::{Incoming, Options, Peer, Verdict};
-use protocol_core::{InputBuffer, Settlement};
-use tokio::sync::mpsc::{Receiver, UnboundedReceiver, channel, unbounded_channel};
-use tokio::task::AbortHandle;
+use protocol_core::{InputBuffer, Settlement, WireId};
+use tokio::sync::mpsc::{Receiver, UnboundedReceiver, unbounded_channel};
 use tokio::time::timeout;
 
-use super::exchange::{FAREWELL, Message, Name, Report, Reports, Said, Stream, Wire};
+use super::exchange::{FAREWELL, Headers, Message, Report, Said, Wire};
 use super::options::ClientOptions;
 use super::target::Target;
-use super::tasks::Tasks;
+use super::tasks::{Task, Tasks};
 use crate::client::{ClientSession, Lane, Outgoing};
 use crate::endpoint::{Clock, over_streams};
 use crate::post::id_of;
@@ -31,51 +27,50 @@ const TOO_MANY: &str = "too many response streams are open (options.streams)";
 pub(super) struct Driver {
     hub: Hub,
     session: ClientSession,
-    wire: Arc<Wire>,
     tasks: Tasks,
-    calls: BTreeMap<u32, AbortHandle>,
-    /// The streams that calls share, each with the session that it is of, if it is not that of the connection.
-    streams: BTreeMap<Option<String>, (Stream, AbortHandle)>,
-    /// The calls whose response comes on such a stream.
-    shared: BTreeMap<u32, Stream>,
-    last_stream: u32,
-    /// The streams whose head has not come, which the messages of their sessions wait for.
-    unopened: BTreeSet<Stream>,
-    /// The message or the stream that everything else waits for.
-    opening: Vec<Name>,
+    /// The exchanges that are not over, as they were begun.
+    exchanges: BTreeMap<u64, Exchange>,
+    next: u64,
+    /// The calls whose response comes on a stream that they share, and that stream.
+    shared: BTreeMap<u32, u64>,
     /// The messages that were taken while something opens.
     held: VecDeque<Message>,
-    /// The messages of which each session has one at a time on its way: those without a response, and in ACP all.
-    in_order: VecDeque<Post>,
-    /// Those that are on their way, by their numbers, with their bytes.
-    posting: BTreeMap<u32, (Outgoing, usize)>,
-    last_post: u32,
     reports: Receiver<Report>,
-    /// The reports of heads, which wait for no room to read: of the message that is posted, and of streams that open.
     heads: Receiver<Report>,
     /// The calls that have settled, and whether a response came.
     settled: UnboundedReceiver<(u32, bool)>,
-    /// The calls whose response has come, and whose stream may be open still.
-    responded: VecDeque<u32>,
     out: Messages,
     clock: Clock,
     error: Option<io::Error>,
 }
 
-/// A message that is posted in its order.
-struct Post {
-    number: u32,
-    out: Outgoing,
-    message: Message,
+/// A message that is posted, or a stream that is asked for. Its task ends with it.
+#[derive(Default)]
+struct Exchange {
+    kind: Kind,
+    /// The session of ACP that it is of, if it is not that of the connection.
+    scope: Option<String>,
+    /// Whether later messages of that session wait for it.
+    is_awaited: bool,
+    /// Whether everything else waits for it.
+    is_opening: bool,
+    /// The message, until it is its turn.
+    message: Option<(Headers, Message)>,
+    task: Option<Task>,
 }
 
-/// A reason to go on.
-enum Wake {
-    Settled(u32, bool),
-    Report(Report),
-    Output,
-    Over,
-    Time,
+#[derive(Clone, Copy, Default)]
+enum Kind {
+    /// A stream that is no response to a POST.
+    #[default]
+    Stream,
+    /// A call, whose response comes on a stream of its own.
+    Call(u32),
+    /// One whose response has come, and whose stream may be open still.
+    Settled,
+    /// A message of so many bytes without a response of its own. It may be a call, whose response comes on a stream that
+    /// it shares.
+    Post(Option<u32>, usize),
 }
 
 impl Driver {
@@ -98,27 +93,18 @@ impl Driver {
             }
         });
         let session = ClientSession::with(options.rules);
-        let wire = Arc::new(Wire::new(target, options));
-        let ((messages, reports), (of_heads, heads)) = (channel(1), channel(1));
+        let (tasks, reports, heads) = Tasks::new(Wire::new(target, options));
         let driver = Self {
             hub,
             session,
-            tasks: Tasks::new(wire.clone(), Reports { messages, heads: of_heads }),
-            wire,
-            calls: BTreeMap::new(),
-            streams: BTreeMap::new(),
+            tasks,
+            exchanges: BTreeMap::new(),
+            next: 0,
             shared: BTreeMap::new(),
-            last_stream: 0,
-            unopened: BTreeSet::new(),
-            opening: Vec::new(),
             held: VecDeque::new(),
-            in_order: VecDeque::new(),
-            posting: BTreeMap::new(),
-            last_post: 0,
             reports,
             heads,
             settled,
-            responded: VecDeque::new(),
             out: Messages::default(),
             clock,
             error: None,
@@ -128,67 +114,71 @@ impl Driver {
 
     /// Runs until the endpoint is over, and takes leave of the server.
     pub(super) async fn run(mut self) -> io::Result<()> {
-        loop {
-            match poll_fn(|cx| self.poll(cx)).await {
-                Wake::Settled(number, _) if self.shared.remove(&number).is_some() => {}
-                Wake::Settled(number, true) => self.responded(number),
-                Wake::Settled(number, false) => self.close(number),
-                Wake::Report(report) => self.take(report),
-                Wake::Output => self.send_all(),
-                Wake::Time => {}
-                Wake::Over => break,
-            }
-        }
-        // A stream that is closed is the cancel in one revision, and no harm in the others.
-        self.calls.values().for_each(AbortHandle::abort);
-        self.opening.clear();
-        self.unopened.clear();
-        if self.session.rules().shares_streams {
-            // Nobody awaits these any more, and nobody could cancel them.
-            self.in_order.retain(|it| call_of(&it.out).is_none());
-        }
+        poll_fn(|cx| self.poll(cx)).await;
+        // Nobody awaits calls any more, and nobody could cancel one that has not left.
+        self.exchanges.retain(|_, it| match it.kind {
+            Kind::Post(call, _) => call.is_none() || it.message.is_none(),
+            _ => false,
+        });
         let _ = timeout(FAREWELL, self.post_rest()).await;
         self.drop_rest();
-        self.wire.leave(&self.session).await;
+        self.tasks.wire.leave(&self.session).await;
         self.tasks.running.shutdown().await;
-        let _ = timeout(FAREWELL, self.wire.links.end()).await;
+        let _ = timeout(FAREWELL, self.tasks.wire.links.end()).await;
         self.error.map_or(Ok(()), Err)
     }
 
-    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Wake> {
-        if let Poll::Ready(Some((number, has_response))) = self.settled.poll_recv(cx) {
-            return Poll::Ready(Wake::Settled(number, has_response));
-        }
-        if let Poll::Ready(Some(report)) = self.heads.poll_recv(cx) {
-            return Poll::Ready(Wake::Report(report));
-        }
-        while let Poll::Ready(Some(_)) = self.tasks.running.poll_join_next(cx) {}
-        let due = self.hub.poll_timers(cx.waker());
-        // Cancels leave however much comes in.
-        if self.has_room() && self.opening.is_empty() {
-            match self.hub.poll_output(cx.waker(), &mut self.out) {
-                Output::Write => return Poll::Ready(Wake::Output),
-                Output::Over => return Poll::Ready(Wake::Over),
+    /// Goes on until the endpoint is over.
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        loop {
+            if let Poll::Ready(Some((call, has_response))) = self.settled.poll_recv(cx) {
+                self.settled(call, has_response);
+                continue;
+            }
+            if let Poll::Ready(Some(report)) = self.heads.poll_recv(cx) {
+                self.take(report);
+                continue;
+            }
+            while let Poll::Ready(Some(_)) = self.tasks.running.poll_join_next(cx) {}
+            let due = self.hub.poll_timers(cx.waker());
+            // Cancels leave however much comes in.
+            let output = match self.has_room() && !self.is_opening() {
+                true => self.hub.poll_output(cx.waker(), &mut self.out),
+                false if self.hub.is_over() => Output::Over,
+                false => Output::Idle,
+            };
+            match output {
+                Output::Write => {
+                    self.send_all();
+                    continue;
+                }
+                Output::Over => return Poll::Ready(()),
                 Output::Idle => {}
             }
-        } else if self.hub.is_over() {
-            return Poll::Ready(Wake::Over);
-        }
-        if self.hub.poll_may_read(cx.waker()) {
-            if let Poll::Ready(Some(report)) = self.reports.poll_recv(cx) {
-                return Poll::Ready(Wake::Report(report));
+            if self.hub.poll_may_read(cx.waker()) {
+                if let Poll::Ready(Some(report)) = self.reports.poll_recv(cx) {
+                    self.take(report);
+                    continue;
+                }
             }
+            ready!(self.clock.poll(due, cx));
         }
-        self.clock.poll(due, cx).map(|()| Wake::Time)
     }
 
-    /// Returns whether another message may wait to be posted.
+    /// Returns whether another message may wait to be posted. The first one is on its way.
     fn has_room(&self) -> bool {
-        let options = &self.wire.options;
-        let waiting = self.in_order.iter().map(|it| it.message.bytes.len());
-        let waiting = waiting.chain(self.posting.values().skip(1).map(|(_, bytes)| *bytes));
-        let (count, bytes) = waiting.fold((0, 0), |(count, sum), bytes| (count + 1, sum + bytes));
+        let options = &self.tasks.wire.options;
+        let waiting = self.exchanges.values().filter_map(|it| match it.kind {
+            Kind::Post(_, bytes) => Some(bytes),
+            _ => None,
+        });
+        let (count, bytes) =
+            waiting.skip(1).fold((0, 0), |(count, sum), bytes| (count + 1, sum + bytes));
         count < options.waiting.max(1) && bytes < options.waiting_bytes.max(1)
+    }
+
+    fn is_opening(&self) -> bool {
+        self.exchanges.values().any(|it| it.is_opening)
     }
 
     fn send_all(&mut self) {
@@ -204,11 +194,11 @@ impl Driver {
 
     /// Sends what was held, up to a message that everything else waits for.
     fn send_held(&mut self) {
-        while self.opening.is_empty() {
+        while !self.is_opening() {
             let Some(mut message) = self.held.pop_front() else { break };
             let out = self.session.post(&message.bytes).filter(|_| self.error.is_none());
             let Some(mut out) = out else {
-                self.wire.untaken(&message.bytes, "the session takes no such message");
+                self.tasks.wire.untaken(&message.bytes, "the session takes no such message");
                 continue;
             };
             if let Some(charge) = &mut message.charge {
@@ -216,152 +206,155 @@ impl Driver {
                 let headers = out.headers.iter().map(|(name, value)| name.len() + value.len());
                 charge.set(message.bytes.len() + 2 * headers.sum::<usize>());
             }
-            match (out.lane, call_of(&out)) {
-                (Lane::First, Some(number)) => {
-                    self.opening.push(Name::Call(number));
-                    self.call(number, out, message);
-                }
-                (Lane::Free, Some(number)) => self.call(number, out, message),
-                (_, call) if call.is_none_or(|call| self.share(call, out.scope.clone())) => {
-                    self.last_post = self.last_post.wrapping_add(1);
-                    let number = self.last_post;
-                    if out.lane == Lane::Last {
-                        self.opening.push(Name::InOrder(number));
+            match (out.lane, out.request.as_ref().and_then(number_of)) {
+                (Lane::First | Lane::Free, Some(call)) => self.call(call, out, message),
+                (lane, call) => {
+                    if let Some(call) = call {
+                        let Some(stream) = self.stream(out.scope.as_ref()) else {
+                            self.lose(call, TOO_MANY);
+                            continue;
+                        };
+                        self.shared.insert(call, stream);
                     }
                     self.follow(&mut out);
-                    self.in_order.push_back(Post { number, out, message });
+                    self.insert(Exchange {
+                        kind: Kind::Post(call, message.bytes.len()),
+                        scope: out.scope,
+                        is_awaited: true,
+                        is_opening: lane == Lane::Last,
+                        message: Some((out.headers, message)),
+                        task: None,
+                    });
                     self.post_next();
                 }
-                _ => {}
             }
         }
     }
 
+    fn insert(&mut self, exchange: Exchange) -> u64 {
+        self.next += 1;
+        self.exchanges.insert(self.next, exchange);
+        self.next
+    }
+
     /// Puts a cancel behind its request, if the server did not take that yet.
     fn follow(&self, out: &mut Outgoing) {
-        let Some(id) = &out.cancels else { return };
-        let posts = self.in_order.iter().map(|it| &it.out);
-        let mut posts = posts.chain(self.posting.values().map(|(out, _)| out));
-        out.scope =
-            posts.find(|it| it.request.as_ref() == Some(id)).and_then(|it| it.scope.clone());
+        let Some(named) = out.cancels.as_ref().and_then(number_of) else { return };
+        let is_named =
+            |it: &&Exchange| matches!(it.kind, Kind::Post(Some(call), _) if call == named);
+        out.scope = self.exchanges.values().find(is_named).and_then(|it| it.scope.clone());
     }
 
-    /// Lets a call wait for its response on the stream of its session. Returns whether it does, and is not lost.
-    fn share(&mut self, number: u32, scope: Option<String>) -> bool {
-        let stream = self.stream(scope);
-        match stream {
-            Some(stream) => _ = self.shared.insert(number, stream),
-            None => self.lose(number, TOO_MANY),
+    /// Posts a request, whose response comes on a stream of its own.
+    fn call(&mut self, call: u32, out: Outgoing, message: Message) {
+        let is_own = |it: &&Exchange| matches!(it.kind, Kind::Call(_) | Kind::Settled);
+        if self.exchanges.values().filter(is_own).count() >= self.tasks.wire.options.streams {
+            return self.lose(call, TOO_MANY);
         }
-        stream.is_some()
+        let (kind, is_opening) = (Kind::Call(call), out.lane == Lane::First);
+        self.begin(Exchange { kind, is_opening, ..Exchange::default() }, Some((out, message)));
     }
 
-    /// Posts a request.
-    fn call(&mut self, number: u32, out: Outgoing, message: Message) {
-        if self.calls.len() >= self.wire.options.streams {
-            return self.lose(number, TOO_MANY);
-        }
-        let task =
-            self.tasks.exchange(Name::Call(number), &self.session, None, Some((out, message)));
-        self.calls.insert(number, task);
+    /// Begins an exchange that reads a stream.
+    fn begin(&mut self, mut exchange: Exchange, post: Option<(Outgoing, Message)>) -> u64 {
+        let scope = exchange.scope.as_deref();
+        exchange.task = Some(self.tasks.exchange(self.next + 1, &self.session, scope, post));
+        self.insert(exchange)
     }
 
     /// Posts the next message of each session that has none on its way, and whose stream is not awaited.
     fn post_next(&mut self) {
-        while let Some(Post { number, mut out, message }) = self.take_ready() {
-            let (headers, bytes) = (mem::take(&mut out.headers), message.bytes.len());
-            let post = self.wire.clone().post(headers, message, call_of(&out).is_some());
-            self.posting.insert(number, (out, bytes));
-            self.tasks.spawn(Name::InOrder(number), post);
+        let mut busy = BTreeSet::new();
+        for (number, it) in &mut self.exchanges {
+            if !it.is_awaited || !busy.insert(&it.scope) {
+                continue;
+            }
+            if let Some((headers, message)) = it.message.take() {
+                let is_call = matches!(it.kind, Kind::Post(Some(_), _));
+                let post = self.tasks.wire.clone().post(headers, message, is_call);
+                it.task = Some(self.tasks.spawn(*number, post));
+            }
         }
-    }
-
-    /// Takes the first message that waits for no other one, and for no stream.
-    fn take_ready(&mut self) -> Option<Post> {
-        let streams = self.streams.iter().filter(|(_, (stream, _))| self.unopened.contains(stream));
-        let posting = self.posting.values().map(|(out, _)| &out.scope);
-        let mut busy: BTreeSet<_> = streams.map(|(scope, _)| scope).chain(posting).collect();
-        let at = self.in_order.iter().position(|it| busy.insert(&it.out.scope))?;
-        self.in_order.remove(at)
     }
 
     /// Posts what is left at the end.
     async fn post_rest(&mut self) {
         self.post_next();
-        while !self.posting.is_empty() {
+        while !self.exchanges.is_empty() {
             // The sender is ours.
-            let report = self.heads.recv().await;
-            if let Some(Report { name: Name::InOrder(number), .. }) = report {
-                self.posting.remove(&number);
-                self.post_next();
-            }
+            let Some(report) = self.heads.recv().await else { return };
+            self.exchanges.remove(&report.number);
+            self.post_next();
         }
     }
 
     /// Reports what was not posted.
     fn drop_rest(&mut self) {
-        let in_order = self.in_order.drain(..).map(|it| it.message);
-        for message in in_order.chain(self.held.drain(..)) {
-            self.wire.untaken(&message.bytes, "the session was over before it was sent");
-        }
+        let untaken = |message: &Message| {
+            self.tasks.wire.untaken(&message.bytes, "the session was over before it was sent");
+        };
+        self.exchanges
+            .retain(|_, it| it.message.as_ref().map(|(_, message)| untaken(message)).is_none());
+        self.held.drain(..).for_each(|message| untaken(&message));
     }
 
-    fn take(&mut self, report: Report) {
-        let name = report.name;
-        let how = match report.said {
+    fn take(&mut self, Report { number, said }: Report) {
+        let how = match said {
             Said::Message(message, session) => {
-                self.received(name, &message, session.as_deref());
+                self.received(number, &message, session.as_deref());
                 self.hub.receive_message(&message);
                 return self.send_held();
             }
-            Said::Listening => return self.release(name),
+            Said::Taken => match self.exchanges.get_mut(&number) {
+                Some(it) if matches!(it.kind, Kind::Stream) => {
+                    (it.is_awaited, it.is_opening) = (false, false);
+                    return self.go_on();
+                }
+                _ => None,
+            },
             Said::Over => None,
             Said::Refused(how) | Said::Lost(how) => Some(how),
             Said::SessionGone => Some(self.end_session()),
         };
-        match name {
+        let over = self.exchanges.remove(&number);
+        match over.as_ref().map(|it| it.kind) {
             // A response that the endpoint could read has settled its call.
-            Name::Call(number) | Name::Carried(number) => {
-                self.lose(number, how.as_deref().unwrap_or("its response could not be read"));
+            Some(Kind::Call(call)) => {
+                self.lose(call, how.as_deref().unwrap_or("its response could not be read"));
             }
-            Name::InOrder(number) => {
-                let call = self.posting.remove(&number).and_then(|(out, _)| call_of(&out));
-                if let (Some(number), Some(how)) = (call, &how) {
-                    self.lose(number, how);
+            Some(Kind::Post(call, _)) => {
+                if let (Some(call), Some(how)) = (call, &how) {
+                    self.lose(call, how);
                 }
-                let rules = self.session.rules();
-                let listens = rules.has_sessions && self.wire.options.listens;
-                if self.opening.contains(&name) && self.error.is_none() && listens {
-                    self.tasks.exchange(Name::Stream(Stream::Own), &self.session, None, None);
+                let has_stream = self.session.rules().has_sessions && self.error.is_none();
+                if over.is_some_and(|it| it.is_opening) && has_stream {
+                    self.begin(Exchange::default(), None);
                 }
             }
-            Name::Stream(stream) => self.unheard(stream, &how.unwrap_or_default()),
+            Some(Kind::Stream) => self.unheard(number, &how.unwrap_or_default()),
+            Some(Kind::Settled) | None => {}
         }
-        self.release(name);
+        self.go_on();
     }
 
-    /// Goes on with what waited for this exchange.
-    fn release(&mut self, name: Name) {
-        if let Name::Stream(stream) = name {
-            self.unopened.remove(&stream);
-        }
-        self.opening.retain(|opening| *opening != name);
+    /// Goes on with what waited for an exchange.
+    fn go_on(&mut self) {
         self.post_next();
         self.send_held();
     }
 
     /// Takes note of a message, which may open the session, or one in it.
-    fn received(&mut self, name: Name, message: &[u8], session: Option<&str>) {
+    fn received(&mut self, number: u64, message: &[u8], session: Option<&str>) {
         if let Some(scope) = self.session.received(message) {
-            self.stream(Some(scope));
+            self.stream(Some(&scope));
         }
-        let Some(at) = self.opening.iter().position(|opening| *opening == name) else { return };
+        let Some(it) = self.exchanges.get_mut(&number).filter(|it| it.is_opening) else { return };
         if self.session.opened(session, message) {
-            self.opening.swap_remove(at);
-            if self.session.rules().shares_streams && self.session.id().is_some() {
-                self.stream(None);
-                let is_new = self.unopened.contains(&Stream::Own);
-                self.opening.extend(is_new.then_some(Name::Stream(Stream::Own)));
+            it.is_opening = false;
+            let is_shared = self.session.rules().shares_streams && self.session.id().is_some();
+            let own = if is_shared { self.stream(None) } else { None };
+            if let Some(own) = own.and_then(|own| self.exchanges.get_mut(&own)) {
+                own.is_opening = own.is_awaited;
             }
         }
     }
@@ -369,76 +362,67 @@ impl Driver {
     /// Returns the stream of this session of ACP, or of the connection. Opens it first if it is not open.
     /// The messages of the session wait for that, since the server may not keep what it sends before. `None` if too many are
     /// open.
-    fn stream(&mut self, scope: Option<String>) -> Option<Stream> {
-        if let Some((stream, _)) = self.streams.get(&scope) {
-            return Some(*stream);
+    fn stream(&mut self, scope: Option<&String>) -> Option<u64> {
+        let streams = self.exchanges.iter().filter(|(_, it)| matches!(it.kind, Kind::Stream));
+        if let Some((number, _)) = streams.clone().find(|(_, it)| it.scope.as_ref() == scope) {
+            return Some(*number);
         }
-        if self.streams.len() >= self.wire.options.streams && !self.close_unused() {
+        if streams.count() >= self.tasks.wire.options.streams && !self.close_unused() {
             return None;
         }
-        let stream = if scope.is_some() {
-            self.last_stream += 1;
-            Stream::Of(self.last_stream)
-        } else {
-            Stream::Own
-        };
-        self.unopened.insert(stream);
-        let task = self.tasks.exchange(Name::Stream(stream), &self.session, scope.as_deref(), None);
-        self.streams.insert(scope, (stream, task));
-        Some(stream)
+        let scope = scope.cloned();
+        Some(self.begin(Exchange { scope, is_awaited: true, ..Exchange::default() }, None))
     }
 
     /// Closes the oldest stream of a session that no call waits for. Returns whether there was one.
     fn close_unused(&mut self) -> bool {
-        let Self { streams, shared, unopened, .. } = self;
-        let unused = streams.iter().filter(|(_, (stream, _))| {
-            let is_used = shared.values().any(|used| used == stream);
-            *stream != Stream::Own && !is_used && !unopened.contains(stream)
+        let unused = self.exchanges.iter().find(|(number, it)| {
+            let is_used = self.shared.values().any(|used| used == *number);
+            let is_open = matches!(it.kind, Kind::Stream) && !it.is_awaited;
+            is_open && it.scope.is_some() && !is_used
         });
-        let oldest = unused.min_by_key(|(_, (stream, _))| *stream);
-        let closed = oldest.map(|(scope, _)| scope.clone()).and_then(|it| streams.remove(&it));
-        closed.iter().for_each(|(_, task)| task.abort());
-        closed.is_some()
+        let oldest = unused.map(|(number, _)| *number);
+        oldest.is_some_and(|number| self.exchanges.remove(&number).is_some())
     }
 
     /// Settles as lost what was to come on a stream that is not read any more.
-    fn unheard(&mut self, lost: Stream, how: &str) {
-        self.wire.unheard(how);
-        self.streams.retain(|_, (stream, _)| *stream != lost);
-        let calls = self.shared.iter().filter(|(_, stream)| **stream == lost);
-        let calls: Vec<u32> = calls.map(|(call, _)| *call).collect();
-        for call in calls {
+    fn unheard(&mut self, lost: u64, how: &str) {
+        self.tasks.wire.unheard(how);
+        while let Some((&call, _)) = self.shared.iter().find(|(_, stream)| **stream == lost) {
             self.lose(call, how);
         }
     }
 
-    fn lose(&mut self, number: u32, how: &str) {
-        self.calls.remove(&number);
-        self.shared.remove(&number);
+    fn lose(&mut self, call: u32, how: &str) {
+        self.shared.remove(&call);
         // The server would begin what nobody awaits or can cancel.
-        self.in_order.retain(|it| call_of(&it.out) != Some(number));
-        self.hub.lose_call(number, how);
+        self.exchanges.retain(|_, it| match it.kind {
+            Kind::Post(Some(posted), _) => posted != call || it.message.is_none(),
+            _ => true,
+        });
+        self.hub.lose_call(call, how);
     }
 
-    /// Lets the server close the stream of a call whose response has come. The oldest are closed for it.
-    fn responded(&mut self, number: u32) {
-        let Self { calls, responded, .. } = self;
-        responded.retain(|number| calls.contains_key(number));
-        responded.push_back(number);
-        while responded.len() > self.wire.options.settled_streams {
-            let task = responded.pop_front().and_then(|number| calls.remove(&number));
-            task.iter().for_each(AbortHandle::abort);
+    /// Takes note of a call that has settled.
+    fn settled(&mut self, call: u32, has_response: bool) {
+        if self.shared.remove(&call).is_some() {
+            return;
         }
-    }
-
-    /// Closes the stream of a call that has settled without its response.
-    fn close(&mut self, number: u32) {
-        if let Some(task) = self.calls.remove(&number) {
-            task.abort();
+        let is_its = |it: &Exchange| matches!(it.kind, Kind::Call(own) if own == call);
+        if has_response {
+            let its = self.exchanges.values_mut().filter(|it| is_its(it));
+            its.for_each(|it| it.kind = Kind::Settled);
+            // The server may leave its stream open. The oldest are closed for it.
+            let most = self.tasks.wire.options.settled_streams;
+            let settled = self.exchanges.iter().filter(|(_, it)| matches!(it.kind, Kind::Settled));
+            let oldest = settled.map(|(number, _)| *number).rev().nth(most);
+            oldest.map(|number| self.exchanges.remove(&number));
+        } else {
+            self.exchanges.retain(|_, it| !is_its(it));
+            let id = format!("{call}");
+            self.held.retain(|it| id_of(&it.bytes).is_none_or(|request| request.as_json() != id));
+            self.go_on();
         }
-        let id = format!("{number}");
-        self.held.retain(|it| id_of(&it.bytes).is_none_or(|request| request.as_json() != id));
-        self.release(Name::Call(number));
     }
 
     /// Ends the connection, because the server knows its session no longer. Returns that in words.
@@ -447,15 +431,15 @@ impl Driver {
         let error = io::Error::new(io::ErrorKind::ConnectionReset, how.clone());
         self.hub.finish(&InputBuffer::new(), Some(&error));
         // There is nothing to delete.
-        self.session = ClientSession::with(self.wire.options.rules);
-        self.opening.clear();
+        self.session = ClientSession::with(self.tasks.wire.options.rules);
+        self.exchanges.values_mut().for_each(|it| it.is_opening = false);
         self.error.get_or_insert(error);
         self.drop_rest();
         how
     }
 }
 
-/// Returns the number of the call that a message is.
-fn call_of(out: &Outgoing) -> Option<u32> {
-    out.request.as_ref()?.as_json().parse().ok()
+/// Returns the number of the call with this id.
+fn number_of(id: &WireId) -> Option<u32> {
+    id.as_json().parse().ok()
 }

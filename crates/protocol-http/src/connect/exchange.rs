@@ -1,12 +1,12 @@
 //! One exchange with the server.
 
 use alloc::borrow::Cow;
-use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt::Display;
+use core::mem;
 use core::time::Duration;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -27,7 +27,7 @@ use super::link::{Link, Links};
 use super::options::ClientOptions;
 use super::target::Target;
 use crate::client::{ClientSession, ResponseStream, StreamStep};
-use crate::head::LAST_EVENT_ID;
+use crate::head::{LAST_EVENT_ID, SCOPE};
 use crate::rules::Rules;
 
 /// The connections that a request is tried on. One that is shared may end just before the request leaves.
@@ -55,11 +55,11 @@ pub(super) struct Wire {
     cookies: Cookies,
 }
 
-/// The cookies of a connection, by which a balancer finds its server again.
+/// The cookies of a connection, `name=value` each, by which a balancer finds its server again.
 ///
 /// They go to one address, which set them.
 #[derive(Default)]
-struct Cookies(Mutex<BTreeMap<String, String>>);
+struct Cookies(Mutex<Vec<String>>);
 
 impl Cookies {
     /// Takes the cookies of a response. Those over the limit are not kept, nor those that the server deletes.
@@ -67,27 +67,20 @@ impl Cookies {
         let mut cookies = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         for cookie in response.headers().get_all(SET_COOKIE) {
             let mut parts = cookie.to_str().unwrap_or_default().split(';').map(str::trim);
-            let pair = parts.next().and_then(|pair| pair.split_once('='));
-            let Some((name, value)) = pair else { continue };
-            cookies.remove(name);
-            let kept: usize = cookies.iter().map(|(name, value)| size(name, value)).sum();
-            let is_deleted = parts.any(ends_at_once);
-            if !is_deleted && kept + size(name, value) <= COOKIE_BYTES {
-                cookies.insert(name.into(), value.into());
+            let pair = parts.next().unwrap_or_default();
+            let Some((name, _)) = pair.split_once('=') else { continue };
+            cookies.retain(|it| it.split_once('=').is_none_or(|(other, _)| other != name));
+            let kept: usize = cookies.iter().map(|it| it.len() + "; ".len()).sum();
+            if !parts.any(ends_at_once) && kept + pair.len() + "; ".len() <= COOKIE_BYTES {
+                cookies.push(pair.into());
             }
         }
     }
 
     fn header(&self) -> Option<String> {
         let cookies = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let pairs: Vec<_> = cookies.iter().map(|(name, value)| format!("{name}={value}")).collect();
-        (!pairs.is_empty()).then(|| pairs.join("; "))
+        (!cookies.is_empty()).then(|| cookies.join("; "))
     }
-}
-
-/// Returns the bytes of a cookie in a head, with what separates it.
-const fn size(name: &str, value: &str) -> usize {
-    name.len() + value.len() + "=; ".len()
 }
 
 /// Returns whether this is `Max-Age=0`, or less. "If delta-seconds is less than or equal to zero", it is over (RFC 6265).
@@ -98,51 +91,28 @@ fn ends_at_once(attribute: &str) -> bool {
     })
 }
 
-/// The name of an exchange.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Name {
-    /// That of the call with this number.
-    Call(u32),
-    /// That of the request with this number among those that are carried as they are.
-    Carried(u32),
-    /// The message with this number among those that are posted in their order.
-    InOrder(u32),
-    /// A stream that is no response to a POST.
-    Stream(Stream),
-}
-
-/// A stream that the client asks for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Stream {
-    /// That of the session itself.
-    Own,
-    /// That of a session in a connection of ACP, as they were opened.
-    Of(u32),
-}
-
-/// A report of an exchange.
+/// A report of the exchange with this number.
 #[derive(Debug)]
 pub(super) struct Report {
-    pub(super) name: Name,
+    pub(super) number: u64,
     pub(super) said: Said,
 }
 
-/// The way of reports to the owner of the exchanges.
+/// The way of the reports of one exchange to the owner of all.
 #[derive(Clone)]
 pub(super) struct Reports {
+    pub(super) number: u64,
     pub(super) messages: Sender<Report>,
     pub(super) heads: Sender<Report>,
 }
 
 impl Reports {
-    pub(super) async fn send(&self, name: Name, said: Said) {
-        // Room to read may come only from what waits for these.
-        let is_head = matches!(name, Name::InOrder(..))
-            || matches!(said, Said::Listening | Said::Refused(_))
-            || matches!((name, &said), (Name::Stream(_), Said::SessionGone));
+    pub(super) async fn send(&self, said: Said) {
+        // Room to read may come only from what waits for a head.
+        let is_head = matches!(said, Said::Taken | Said::Refused(_) | Said::SessionGone);
         let reports = if is_head { &self.heads } else { &self.messages };
         // The owner may be gone.
-        let _ = reports.send(Report { name, said }).await;
+        let _ = reports.send(Report { number: self.number, said }).await;
     }
 }
 
@@ -150,9 +120,9 @@ impl Reports {
 pub(super) enum Said {
     /// A message came, in a response with this session id.
     Message(Vec<u8>, Option<String>),
-    /// The head of a stream came, and what waited for it goes on.
-    Listening,
-    /// The stream that others wait for did not begin.
+    /// The head came, and what waited for it goes on. A message that has no response here is over.
+    Taken,
+    /// It is over without the head that others wait for.
     Refused(String),
     /// The exchange is over, and so is its call.
     Over,
@@ -202,20 +172,21 @@ impl Wire {
         body: Bytes,
         left: Option<&Arc<Notify>>,
     ) -> io::Result<(Response<Incoming>, Link)> {
+        let mut body = Full::new(match left {
+            Some(left) => Bytes::from_owner(Leaving(body, left.clone())),
+            None => body,
+        });
         for _ in 0..ATTEMPTS {
             let mut link = self.links.get(&self.target, &self.options).await?;
-            let request = self.request(&method, headers, &link)?;
-            let body = body.clone();
-            let body = match left {
-                Some(left) => Bytes::from_owner(Leaving(body, left.clone())),
-                None => body,
-            };
-            let request = request.body(Full::new(body)).map_err(other)?;
-            if let Some(response) = link.send(request).await.map_err(other)? {
-                if self.options.rules.shares_streams {
-                    self.cookies.take(&response);
+            let request = self.request(&method, headers, &link)?.body(body).map_err(other)?;
+            match link.send(request).await.map_err(other)? {
+                Ok(response) => {
+                    if self.options.rules.shares_streams {
+                        self.cookies.take(&response);
+                    }
+                    return Ok((response, link));
                 }
-                return Ok((response, link));
+                Err(unsent) => body = unsent.into_body(),
             }
         }
         Err(io::Error::other("the connection ended before the request has left"))
@@ -259,7 +230,7 @@ impl Wire {
         let send = self.send_until_taken(&headers, &body, is_call);
         let mut is_gone = false;
         let why = match timeout(self.options.post_time, send).await {
-            Ok(Ok(response)) if response.status().is_success() => return Said::Over,
+            Ok(Ok(response)) if response.status().is_success() => return Said::Taken,
             Ok(Ok(response)) => {
                 is_gone = response.status() == StatusCode::NOT_FOUND && name_session(&headers);
                 format!("the server responded with status {}", response.status().as_u16())
@@ -271,7 +242,7 @@ impl Wire {
         if !is_call {
             self.untaken(&body, &why);
         }
-        if is_gone { Said::SessionGone } else { Said::Lost(why) }
+        if is_gone { Said::SessionGone } else { Said::Refused(why) }
     }
 
     /// Posts a message, and again as long as a busy server names a time for that. A call is posted once, since the cancel
@@ -319,54 +290,49 @@ impl Wire {
     /// Posts a request, or asks for the stream of the session, and reports what comes. Returns how it ended.
     pub(super) async fn exchange(
         self: Arc<Self>,
-        name: Name,
         mut stream: ResponseStream,
         mut post: Option<(Headers, Message)>,
         session: Headers,
         reports: Reports,
     ) -> Said {
         // Other messages wait for the head of a stream that is shared, so it has a time to come.
-        let is_awaited = matches!(name, Name::Stream(_)) && stream.rules().shares_streams;
-        let mut awaited = is_awaited.then(Instant::now);
+        let is_shared = post.is_none() && stream.rules().shares_streams;
+        let mut awaited = is_shared.then(Instant::now);
+        let mut tells_head =
+            is_shared || post.as_ref().is_some_and(|(_, message)| message.left.is_some());
         // A stream of ACP may lack its session, while the connection is there.
-        let has_session = name_session(&session) && !matches!(name, Name::Stream(Stream::Of(_)));
+        let is_scoped = session.iter().any(|(name, _)| name == SCOPE);
+        let has_session = name_session(&session) && !is_scoped;
         loop {
             let ask = self.ask(post.take(), &session, stream.last_event_id());
-            let failed = match self.in_time(awaited, ask).await {
+            let read = match self.in_time(awaited, ask).await {
                 Ok((response, _link)) => {
                     let kind = value(&response, CONTENT_TYPE.as_str());
-                    match stream.head(response.status().as_u16(), kind, has_session) {
+                    let step = stream.head(response.status().as_u16(), kind, has_session);
+                    // Any other body is a refusal.
+                    if stream.has_events() && mem::take(&mut tells_head) {
+                        awaited = None;
+                        reports.send(Said::Taken).await;
+                    }
+                    match step {
                         StreamStep::Read => {
-                            // Any other body is a refusal.
-                            let is_carried = matches!(name, Name::Carried(_));
-                            if stream.has_events() && (awaited.take().is_some() || is_carried) {
-                                reports.send(name, Said::Listening).await;
-                            }
-                            let read = self.read(name, &mut stream, response, &reports);
+                            let read = self.read(&mut stream, response, &reports);
                             self.in_time(awaited, read).await
                         }
-                        StreamStep::Resume => {
-                            sleep(stream.retry()).await;
-                            continue;
-                        }
-                        StreamStep::LoseSession => break Said::SessionGone,
-                        _ => break lost(awaited.is_some(), stream.loss()),
+                        step => Ok(step),
                     }
                 }
-                Err(error) => Err(error),
+                Err(why) => Err(why),
             };
-            let (message, step) = stream.end(failed.is_ok());
-            if let Some(message) = message {
-                let session = failed.clone().ok().flatten();
-                reports.send(name, Said::Message(message, session)).await;
-            }
+            let read = read.map_err(|why| (stream.end(false).1, format!(": {why}")));
+            let (step, why) = read.map_or_else(|lost| lost, |step| (step, String::new()));
+            let how = || stream.loss() + &why;
             match step {
                 StreamStep::Resume => sleep(stream.retry()).await,
-                StreamStep::Lose => {
-                    let why = failed.err().map_or_else(String::new, |why| format!(": {why}"));
-                    break lost(awaited.is_some(), stream.loss() + &why);
-                }
-                _ => break Said::Over,
+                StreamStep::LoseSession => break Said::SessionGone,
+                StreamStep::Lose if awaited.is_some() => break Said::Refused(how()),
+                StreamStep::Lose => break Said::Lost(how()),
+                StreamStep::Nothing | StreamStep::Read => break Said::Over,
             }
         }
     }
@@ -402,14 +368,13 @@ impl Wire {
         timeout(time, step).await.unwrap_or_else(|_| Err(TOO_LONG.into()))
     }
 
-    /// Reads a body to its end, and returns the session id of its head.
+    /// Reads a body to its end, and returns the step that it asks for.
     async fn read(
         &self,
-        name: Name,
         stream: &mut ResponseStream,
         response: Response<Incoming>,
         reports: &Reports,
-    ) -> Result<Option<String>, String> {
+    ) -> Result<StreamStep, String> {
         let session = value(&response, stream.rules().session_header).map(ToString::to_string);
         let mut body = response.into_body();
         while let Some(frame) = body.frame().await {
@@ -418,16 +383,15 @@ impl Wire {
             while let Some(message) =
                 stream.receive(&mut bytes).map_err(|_| "it is longer than the limits of streams")?
             {
-                reports.send(name, Said::Message(message, session.clone())).await;
+                reports.send(Said::Message(message, session.clone())).await;
             }
         }
-        Ok(session)
+        let (message, step) = stream.end(true);
+        if let Some(message) = message {
+            reports.send(Said::Message(message, session)).await;
+        }
+        Ok(step)
     }
-}
-
-/// Says how an exchange ended, whose head others may still have awaited.
-const fn lost(is_awaited: bool, how: String) -> Said {
-    if is_awaited { Said::Refused(how) } else { Said::Lost(how) }
 }
 
 /// Returns whether one of these headers names a session, or in ACP a connection.

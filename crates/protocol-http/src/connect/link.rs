@@ -4,7 +4,6 @@ use alloc::boxed::Box;
 use alloc::string::{String, ToString};
 use alloc::sync::Arc;
 use core::future::poll_fn;
-use core::mem;
 use core::pin::Pin;
 use core::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use core::time::Duration;
@@ -19,7 +18,7 @@ use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use tokio::net::TcpStream;
 use tokio::sync::Mutex;
 use tokio::task::JoinSet;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
 use super::options::{ClientOptions, ServerStream, Stream};
 use super::target::Target;
@@ -49,25 +48,19 @@ pub(super) struct Shared {
     allowed: Arc<AtomicUsize>,
 }
 
-/// The connection that exchanges share, if there is one.
-#[derive(Default)]
-enum Slot {
-    /// Nothing was opened yet.
-    #[default]
-    Unknown,
-    /// The server speaks HTTP/1.1, so there is nothing to share.
-    Http1,
-    Http2(Arc<Shared>),
-}
-
-/// The last failure to open a connection.
-type Failure = Option<(io::ErrorKind, String)>;
-
 /// Opens a connection, or shares one that is open.
 #[derive(Default)]
-pub(super) struct Links {
-    slot: Mutex<(Slot, Failure)>,
-    failures: AtomicUsize,
+pub(super) struct Links(Mutex<Known>);
+
+/// The parts of the server's behaviour that are known.
+#[derive(Default)]
+struct Known {
+    /// Whether the server speaks HTTP/1.1, so that there is nothing to share.
+    is_http1: bool,
+    /// The connection that exchanges share.
+    shared: Option<Arc<Shared>>,
+    /// The last failure to open one.
+    failure: Option<(Instant, io::ErrorKind, String)>,
 }
 
 impl Links {
@@ -76,35 +69,25 @@ impl Links {
     /// While one is opened the others wait, because they may share it. They share its failure, too, so that nobody waits
     /// for one attempt after the other.
     pub(super) async fn get(&self, target: &Target, options: &ClientOptions) -> io::Result<Link> {
-        let failures = self.failures.load(Relaxed);
-        let mut guard = self.slot.lock().await;
-        let (slot, failure) = &mut *guard;
-        match slot {
-            // Each exchange has a reference, and so has the slot.
-            Slot::Http2(shared)
-                if !shared.sender.is_closed()
-                    && Arc::strong_count(shared) <= shared.streams(options) =>
-            {
-                return Ok(Link::Http2(shared.clone()));
-            }
-            Slot::Http1 => {
-                drop(guard);
-                return dial(target, options).await;
-            }
-            Slot::Unknown | Slot::Http2(_) => {}
+        let begun = Instant::now();
+        let mut known = self.0.lock().await;
+        if known.is_http1 {
+            drop(known);
+            return dial(target, options).await;
         }
-        let is_new = self.failures.load(Relaxed) != failures;
-        if let Some((kind, how)) = failure.as_ref().filter(|_| is_new) {
+        if let Some(shared) = known.shared.as_ref().filter(|it| it.has_room(options)) {
+            return Ok(Link::Http2(shared.clone()));
+        }
+        if let Some((_, kind, how)) = known.failure.as_ref().filter(|(at, ..)| *at > begun) {
             return Err(io::Error::new(*kind, how.clone()));
         }
         let dialled = dial(target, options).await;
         match &dialled {
-            Ok(Link::Http1(..)) => *slot = Slot::Http1,
-            Ok(Link::Http2(shared)) => *slot = Slot::Http2(shared.clone()),
+            Ok(Link::Http1(..)) => known.is_http1 = true,
+            Ok(Link::Http2(shared)) => known.shared = Some(shared.clone()),
             // One that is open stays: it may have room again.
             Err(error) => {
-                self.failures.fetch_add(1, Relaxed);
-                *failure = Some((error.kind(), error.to_string()));
+                known.failure = Some((Instant::now(), error.kind(), error.to_string()));
             }
         }
         dialled
@@ -112,8 +95,8 @@ impl Links {
 
     /// Ends the connection that is shared, and lets hyper write what it was given.
     pub(super) async fn end(&self) {
-        let Self { slot, .. } = self;
-        let Slot::Http2(shared) = mem::take(&mut slot.lock().await.0) else { return };
+        let Self(known) = self;
+        let Some(shared) = known.lock().await.shared.take() else { return };
         let Some(Shared { sender, mut connection, .. }) = Arc::into_inner(shared) else { return };
         drop(sender);
         connection.join_next().await;
@@ -121,9 +104,11 @@ impl Links {
 }
 
 impl Shared {
-    /// Returns the number of exchanges that may share the connection.
-    fn streams(&self, options: &ClientOptions) -> usize {
-        options.streams_per_connection.min(self.allowed.load(Relaxed)).max(1)
+    /// Returns whether one more exchange may share the connection.
+    fn has_room(self: &Arc<Self>, options: &ClientOptions) -> bool {
+        let most = options.streams_per_connection.min(self.allowed.load(Relaxed)).max(1);
+        // Each exchange has a reference, and so has the place from which it is shared.
+        !self.sender.is_closed() && Arc::strong_count(self) <= most
     }
 }
 
@@ -132,20 +117,21 @@ impl Link {
         matches!(self, Self::Http2(_))
     }
 
-    /// Sends a request, and waits for the head of its response. `Ok(None)` says that nothing of it has left.
+    /// Sends a request, and waits for the head of its response. One of which nothing has left comes back.
     pub(super) async fn send(
         &mut self,
         request: Request<Body>,
-    ) -> hyper::Result<Option<Response<Incoming>>> {
-        let sent = match self {
-            Self::Http1(sender, _) => sender.send_request(request).await,
+    ) -> hyper::Result<Result<Response<Incoming>, Request<Body>>> {
+        match self {
+            Self::Http1(sender, _) => sender.send_request(request).await.map(Ok),
             Self::Http2(shared) => match shared.sender.clone().try_send_request(request).await {
-                Ok(response) => Ok(response),
-                Err(error) if error.message().is_some() => return Ok(None),
-                Err(error) => Err(error.into_error()),
+                Ok(response) => Ok(Ok(response)),
+                Err(mut error) => match error.take_message() {
+                    Some(request) => Ok(Err(request)),
+                    None => Err(error.into_error()),
+                },
             },
-        };
-        sent.map(Some)
+        }
     }
 }
 

@@ -57,7 +57,7 @@ use protocol_async::{Incoming, Options, Peer};
 pub use self::carry::{Carried, carry};
 use self::driver::Driver;
 pub use self::options::{ClientOptions, Open, ServerStream, Unheard, Untaken};
-pub use self::target::{InvalidTarget, Target};
+pub use self::target::Target;
 
 /// Makes a connection to a server. Nothing happens until the driver is polled.
 ///

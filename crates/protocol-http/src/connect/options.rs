@@ -56,8 +56,6 @@ pub struct ClientOptions {
     /// again when a busy server names a time for it (status 503 with `Retry-After`). In ACP, calls have the same time, and
     /// so has the first head of a stream. They are not posted again, and hold up their session alone.
     pub post_time: Duration,
-    /// Whether the client asks for the stream of the session itself, where the revision has one; yes. In ACP it always does.
-    pub listens: bool,
     /// The callback that sees each notification, cancel and response of ours that the server did not take; none.
     /// It should be quick. A call that was posted needs none, since it settles as lost.
     pub untaken: Option<Untaken>,
@@ -82,7 +80,6 @@ impl Default for ClientOptions {
             ping_interval: Duration::from_secs(10),
             connect_time: Duration::from_secs(10),
             post_time: Duration::from_secs(30),
-            listens: true,
             untaken: None,
             unheard: None,
         }

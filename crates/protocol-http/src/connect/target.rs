@@ -1,8 +1,8 @@
 //! The address of a server.
 
 use alloc::string::ToString;
-use core::fmt;
 use core::str::FromStr;
+use std::io;
 
 use http::Uri;
 use http::uri::{Authority, Scheme};
@@ -44,22 +44,18 @@ impl Target {
     }
 }
 
-/// The error of an address that is none, or that this client can't reach.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct InvalidTarget(&'static str);
-
 impl FromStr for Target {
-    type Err = InvalidTarget;
+    type Err = io::Error;
 
-    fn from_str(text: &str) -> Result<Self, InvalidTarget> {
+    fn from_str(text: &str) -> io::Result<Self> {
         if !text.contains("://") {
-            return Err(InvalidTarget("it has no scheme: write http://HOST:PORT/PATH"));
+            return Err(invalid("it has no scheme: write http://HOST:PORT/PATH"));
         }
-        let uri: Uri = text.parse().map_err(|_| InvalidTarget("it is no address"))?;
+        let uri: Uri = text.parse().map_err(|_| invalid("it is no address"))?;
         let usual = match uri.scheme_str() {
             Some("http") => ":80",
             Some("https") => ":443",
-            _ => return Err(InvalidTarget("an address begins with http:// or https://")),
+            _ => return Err(invalid("an address begins with http:// or https://")),
         };
         let mut parts = uri.into_parts();
         // An address with a query and without a path has the path `/`, which is only in its text.
@@ -69,15 +65,11 @@ impl FromStr for Target {
         let authority = authority.strip_suffix(usual).unwrap_or(authority);
         let is_valid = |it: &Authority| !it.host().is_empty() && !it.as_str().contains('@');
         let authority = authority.parse().ok().filter(is_valid);
-        parts.authority = Some(authority.ok_or(InvalidTarget("it is no HOST:PORT"))?);
-        Uri::from_parts(parts).map(Self).map_err(|_| InvalidTarget("it is no address"))
+        parts.authority = Some(authority.ok_or_else(|| invalid("it is no HOST:PORT"))?);
+        Uri::from_parts(parts).map(Self).map_err(|_| invalid("it is no address"))
     }
 }
 
-impl fmt::Display for InvalidTarget {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.0)
-    }
+fn invalid(why: &'static str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidInput, why)
 }
-
-impl core::error::Error for InvalidTarget {}

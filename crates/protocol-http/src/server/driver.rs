@@ -2,19 +2,22 @@
 
 use alloc::borrow::Cow;
 use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::format;
 use alloc::sync::Arc;
 use core::future::poll_fn;
 use core::ptr;
-use core::task::{Context, Poll, Waker};
+use core::sync::atomic::AtomicU64;
+use core::task::{Context, Poll, Waker, ready};
 
 use protocol_async::hub::{Charge, Hub, Messages, Output};
-use protocol_async::{Grant, Incoming, Options, Peer, Verdict};
+use protocol_async::{Grant, Verdict, outside};
 use protocol_core::{Dialect, InputBuffer, Limits, Shutdown, Timestamp, WireId};
-use tokio::sync::mpsc::UnboundedReceiver;
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::sync::{OwnedSemaphorePermit, watch};
 
-use super::options::{ServerOptions, Work};
-use super::registry::{Registry, Seat, Stage, State};
+use super::link::lock;
+use super::options::Work;
+use super::registry::{Seat, Shared, Stage, State};
 use super::stream::{Command, Pipe};
 use crate::endpoint::{Clock, over_streams};
 use crate::post::Posted;
@@ -25,7 +28,7 @@ use crate::session::{Action, Session, StreamId};
 /// Carries out what a session decides: it moves messages between the responses and the endpoint.
 pub(super) struct Driver {
     seat: Arc<Seat>,
-    registry: Arc<Registry>,
+    shared: Arc<Shared>,
     session: Session,
     hub: Hub,
     /// The limits of the endpoint.
@@ -39,7 +42,6 @@ pub(super) struct Driver {
     stuck: BTreeSet<StreamId>,
     out: Messages,
     clock: Clock,
-    options: Arc<ServerOptions>,
     /// The charge of the events that are kept for clients that come back.
     kept: Charge,
     state: watch::Sender<State>,
@@ -49,113 +51,115 @@ pub(super) struct Driver {
 /// The reason why a call of ours is lost whose request was dropped.
 const UNHEARD: &str = "the client did not listen, and too much waited for it (store_bytes)";
 
-/// The session of a driver, and its place among the others.
-pub(super) type Places = (Arc<Seat>, Arc<Registry>, OwnedSemaphorePermit, watch::Sender<State>);
-
-/// A reason to go on.
-enum Wake {
-    Command(Command),
-    Output,
-    Over,
-    Time,
-    Stage(Stage),
-}
-
 impl Driver {
-    /// Makes a session with an endpoint of its own. Nothing happens until it runs.
-    pub(super) fn new(
-        (seat, registry, permit, state): Places,
-        commands: UnboundedReceiver<Command>,
-        options: Arc<ServerOptions>,
-        endpoint: Options,
-        handler: &dyn Fn(Peer, Incoming) -> Work,
-    ) -> Self {
-        let (clock, told) = (Clock::start(), seat.commands.clone());
+    /// Opens a session with an endpoint of its own, or the place of one request if the revision has none.
+    pub(super) fn open(shared: &Arc<Shared>, rules: &'static Rules) -> Result<Arc<Seat>, Refusal> {
+        let permit = shared.places.clone().try_acquire_owned().map_err(|_| Refusal::BUSY)?;
+        // The id gives access to the session, so nobody may guess it.
+        let entropy = rules.has_sessions.then(|| outside::entropy().ok_or(Refusal::BUSY));
+        let id = entropy.transpose()?.map(|it| format!("{:032x}", u128::from_be_bytes(it)));
+        let options = &shared.options;
+        let mut endpoint = (options.endpoint)(dialect(rules, &options.gate.revisions));
+        endpoint.account.get_or_insert_with(|| shared.account.clone());
         let limits = endpoint.config.limits;
+        let (tell, commands) = unbounded_channel();
+        let (clock, told) = (Clock::start(), tell.clone());
         let (hub, peer, incoming) = clock.endpoint(endpoint, move |verdict| {
             if let Verdict::Cancelled { id: Some(id), cause } = verdict {
                 let _ = told.send(Command::Cancelled(id.clone(), *cause));
             }
         });
-        let mut stage = registry.stage();
-        stage.mark_changed();
-        let kept = hub.charge();
-        Self {
-            session: Session::new(seat.rules(), options.session.clone(), clock.now()),
-            work: Some(handler(peer, incoming)),
+        let (state, seen) = watch::channel(State { rules, may_read: true });
+        let seat =
+            Arc::new(Seat { id, commands: tell, streams: AtomicU64::default(), state: seen });
+        let driver = Self {
+            session: Session::new(rules, options.session.clone(), clock.now()),
+            work: Some((shared.handler)(peer, incoming)),
+            kept: hub.charge(),
             hub,
             limits,
-            seat,
-            registry,
+            seat: seat.clone(),
+            shared: shared.clone(),
             commands,
-            stage,
+            stage: shared.stage.subscribe(),
             streams: BTreeMap::new(),
             stuck: BTreeSet::new(),
             out: Messages::default(),
             clock,
-            options,
-            kept,
             state,
             _permit: permit,
+        };
+        // Whoever drains the server waits for this one, or it sees that here.
+        if *shared.stage.borrow() != Stage::Serving {
+            return Err(Refusal::BUSY);
         }
+        let named = seat.id.iter().map(|id| (id.clone(), seat.clone()));
+        lock(&shared.seats).extend(named);
+        tokio::spawn(driver.run());
+        Ok(seat)
     }
 
     /// Runs until the session is over and its endpoint too.
     pub(super) async fn run(mut self) {
         loop {
             let mut stage = self.stage.clone();
-            let wake = tokio::select! {
-                wake = poll_fn(|cx| self.poll(cx)) => wake,
-                // The registry is ours too, so the sender is there.
-                _ = stage.changed() => Wake::Stage(*stage.borrow_and_update()),
-            };
-            self.stage = stage;
-            let now = self.clock.now();
-            match wake {
-                Wake::Command(command) => self.take(command, now),
-                Wake::Output => self.forward(now),
-                Wake::Time => self.session.handle_timeout(now),
-                Wake::Stage(Stage::Serving) => {}
-                Wake::Stage(Stage::Draining) => self.hub.shutdown(Shutdown::Drain),
-                Wake::Stage(Stage::Cancelling) => self.hub.shutdown(Shutdown::CancelAll),
-                Wake::Stage(Stage::Abandoned) => return,
-                Wake::Over => {
-                    self.session.end(now);
-                    return self.act();
-                }
+            tokio::select! {
+                () = poll_fn(|cx| self.poll(cx)) => return,
+                // The state is ours too, so the sender is there.
+                _ = stage.changed() => {}
             }
-            self.act();
+            match *stage.borrow_and_update() {
+                Stage::Serving => {}
+                Stage::Draining => self.hub.shutdown(Shutdown::Drain),
+                Stage::Cancelling => self.hub.shutdown(Shutdown::CancelAll),
+                Stage::Abandoned => return,
+            }
+            self.stage = stage;
         }
     }
 
-    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Wake> {
-        if let Poll::Ready(Some(command)) = self.commands.poll_recv(cx) {
-            return Poll::Ready(Wake::Command(command));
-        }
-        let due = self.hub.poll_timers(cx.waker());
-        self.draw();
-        let unread = self.unread(cx.waker());
-        let is_broken = |it: &&StreamId| self.streams.get(it).is_some_and(Pipe::is_broken);
-        if let Some(stream) = self.stuck.iter().find(is_broken) {
-            return Poll::Ready(Wake::Command(Command::Lost(*stream)));
-        }
-        if unread <= self.most_unread() {
-            match self.hub.poll_output(cx.waker(), &mut self.out) {
-                Output::Write => return Poll::Ready(Wake::Output),
-                Output::Over => return Poll::Ready(Wake::Over),
-                Output::Idle => {}
+    /// Goes on until the endpoint is over.
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        loop {
+            self.act();
+            let now = self.clock.now();
+            if let Poll::Ready(Some(command)) = self.commands.poll_recv(cx) {
+                self.take(command, now);
+                continue;
             }
-        } else if self.hub.is_over() {
-            return Poll::Ready(Wake::Over);
+            let due = self.hub.poll_timers(cx.waker());
+            self.draw();
+            let unread = self.unread(cx.waker());
+            let is_broken = |it: &&StreamId| self.streams.get(it).is_some_and(Pipe::is_broken);
+            if let Some(stream) = self.stuck.iter().find(is_broken) {
+                self.take(Command::Lost(*stream), now);
+                continue;
+            }
+            let output = match unread <= self.most_unread() {
+                true => self.hub.poll_output(cx.waker(), &mut self.out),
+                false if self.hub.is_over() => Output::Over,
+                false => Output::Idle,
+            };
+            match output {
+                Output::Write => self.forward(now),
+                Output::Over => {
+                    self.session.end(now);
+                    self.act();
+                    return Poll::Ready(());
+                }
+                Output::Idle => {
+                    let due = [due, self.session.poll_timeout()].into_iter().flatten().min();
+                    ready!(self.clock.poll(due, cx));
+                    self.session.handle_timeout(self.clock.now());
+                }
+            }
         }
-        let due = [due, self.session.poll_timeout()].into_iter().flatten().min();
-        self.clock.poll(due, cx).map(|()| Wake::Time)
     }
 
     /// Returns the number of bytes on streams whose client reads too little.
     fn unread(&mut self, waker: &Waker) -> usize {
         let (streams, mut sum) = (&self.streams, 0);
-        let most = self.options.response_bytes;
+        let most = self.shared.options.response_bytes;
         self.stuck.retain(|it| {
             let unread = streams.get(it).and_then(|it| it.unread(most, waker));
             sum += unread.unwrap_or(0);
@@ -167,7 +171,11 @@ impl Driver {
     /// Returns the most bytes on such streams. A client that reads less holds up the messages of its session, so that they
     /// can't pile up. In ACP, other streams go on first.
     fn most_unread(&self) -> usize {
-        if self.session.rules().shares_streams { self.options.session.store_bytes } else { 0 }
+        if self.session.rules().shares_streams {
+            self.shared.options.session.store_bytes
+        } else {
+            0
+        }
     }
 
     /// Charges the events that are kept, follows the grant, and tells requests the state. Events are the first to go when
@@ -267,14 +275,19 @@ impl Driver {
                     self.hub.receive_message(&body);
                     self.begin();
                 }
-                Action::Respond { stream, head } => {
+                Action::Respond { stream, status, body } => {
+                    if let Some(pipe) = self.streams.remove(&stream) {
+                        pipe.respond(status, body);
+                    }
+                }
+                Action::Begin { stream } => {
                     if let Some(pipe) = self.streams.get_mut(&stream) {
-                        pipe.respond(head);
+                        pipe.begin();
                     }
                 }
                 Action::Write { stream, bytes } => {
                     let Some(pipe) = self.streams.get(&stream) else { continue };
-                    if pipe.write(bytes) > self.options.response_bytes {
+                    if pipe.write(bytes) > self.shared.options.response_bytes {
                         self.stuck.insert(stream);
                     }
                 }
@@ -296,24 +309,27 @@ impl Driver {
 
     /// Ends the input of the endpoint, which cancels what is in flight.
     fn end(&mut self) {
-        self.registry.remove(&self.seat);
+        self.leave();
         self.hub.finish(&InputBuffer::new(), None);
+    }
+
+    /// Takes the session out of those that are open.
+    fn leave(&self) {
+        let _left = self.seat.id.as_ref().map(|id| lock(&self.shared.seats).remove(id));
     }
 
     /// Begins the handler, once there is something for it. It has a task of its own, since it may block.
     fn begin(&mut self) {
         let Some(mut work) = self.work.take() else { return };
-        let begun = (!self.options.is_proxy).then(|| self.seat.commands.clone());
-        let (mut begun, mut stage) = (begun, self.stage.clone());
+        let begun = (!self.shared.options.is_proxy).then(|| self.seat.commands.clone());
+        let mut stage = self.stage.clone();
         tokio::spawn(async move {
-            let work = poll_fn(|cx| {
-                let polled = work.as_mut().poll(cx);
-                if let Some(begun) = begun.take() {
-                    // The session may be over.
-                    let _ = begun.send(Command::Begun);
-                }
-                polled
-            });
+            let turn = poll_fn(|cx| Poll::Ready(work.as_mut().poll(cx))).await;
+            // The session may be over.
+            let _ = begun.map(|begun| begun.send(Command::Begun));
+            if turn.is_ready() {
+                return;
+            }
             tokio::select! {
                 () = work => {}
                 _ = stage.wait_for(|stage| *stage == Stage::Abandoned) => {}
@@ -324,12 +340,12 @@ impl Driver {
 
 impl Drop for Driver {
     fn drop(&mut self) {
-        self.registry.remove(&self.seat);
+        self.leave();
     }
 }
 
 /// Returns the dialect of an endpoint. An `initialize` may settle each revision that is offered.
-pub(super) fn dialect(rules: &Rules, offered: &[&'static Rules]) -> Dialect {
+fn dialect(rules: &Rules, offered: &[&'static Rules]) -> Dialect {
     let mut dialect = rules.dialect.clone();
     if rules.has_sessions && !rules.shares_streams {
         let revisions = offered.iter().filter(|rules| rules.has_sessions);

@@ -1,20 +1,26 @@
-//! One HTTP connection: the memory that it holds, and its end.
+//! One HTTP connection: the memory that it holds, the parts of responses that wait in it, and its end.
 
+use alloc::collections::VecDeque;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::future::poll_fn;
 use core::mem;
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use core::task::Waker;
 use core::time::Duration;
-use std::sync::{Mutex, OnceLock};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
+use bytes::Bytes;
 use http::Version;
 use protocol_async::hub::{Charge, Holder};
 use protocol_async::{Account, Grant};
 use tokio::sync::watch;
 use tokio::time::sleep;
 
-use super::unsent::{Unsent, break_off, lock};
+/// The most bytes that hyper takes at a time, for it keeps what it took however slowly the client reads.
+pub(super) const FRAME: usize = 64 << 10;
+/// The bytes that a piece counts beside its own.
+const PIECE: usize = size_of::<Piece>() + 3 * size_of::<Bytes>();
 
 /// The references to a link that no stream has: those of the connection's task and of its transport.
 const OWN: usize = 2;
@@ -35,13 +41,10 @@ pub(super) struct Link {
     requests: AtomicU64,
     /// The responses that hyper has a use for.
     responses: Mutex<Vec<Arc<Mutex<Unsent>>>>,
-    /// The longest time in which a client may read nothing while more than this number of bytes wait for it. It is `None`
-    /// for a connection of ours, whose own task looks.
-    pub(super) patience: Option<(Duration, usize)>,
 }
 
 impl Link {
-    pub(super) fn new(account: &Account, patience: Option<(Duration, usize)>) -> Arc<Self> {
+    pub(super) fn new(account: &Account) -> Arc<Self> {
         Arc::new(Self {
             holder: Holder::new(account),
             granted: watch::Sender::new(Grant::All),
@@ -49,7 +52,6 @@ impl Link {
             version: OnceLock::new(),
             requests: AtomicU64::new(0),
             responses: Mutex::default(),
-            patience,
         })
     }
 
@@ -77,6 +79,11 @@ impl Link {
         self.requests.fetch_add(1, Relaxed);
     }
 
+    /// Returns whether it is a connection of ours, and its requests are of HTTP/1.
+    fn is_http1(&self) -> bool {
+        self.version.get().is_some_and(|version| *version < Version::HTTP_2)
+    }
+
     /// Returns whether there was a request.
     pub(super) fn was_asked(&self) -> bool {
         self.version.get().is_some()
@@ -89,8 +96,7 @@ impl Link {
         let mut before = Some(0);
         loop {
             sleep(time).await;
-            let is_http1 = self.version.get().is_some_and(|version| *version < Version::HTTP_2);
-            let is_unused = Arc::strong_count(self) == OWN && !is_http1;
+            let is_unused = Arc::strong_count(self) == OWN && !self.is_http1();
             let now = is_unused.then(|| self.requests.load(Relaxed));
             if is_unused && now == before {
                 return;
@@ -105,28 +111,26 @@ impl Link {
     }
 
     /// Waits until a client has read nothing of any response for `patience`, or twice that at most. Whole responses count,
-    /// and those of which more than `most` bytes wait. If it reads others, these alone are lost.
+    /// and those of which more than `most` bytes wait. They are lost. If it reads others, the connection goes on.
     ///
     /// hyper takes large pieces, so a slow client is seen by what the transport takes. The transport of HTTP/2 takes
-    /// pings and other responses too, so there it is what hyper takes.
+    /// pings and other responses too, and that of a host is unknown, so there it is what hyper takes.
     pub(super) async fn unread(&self, patience: Duration, most: usize) {
         loop {
             sleep(patience).await;
             let responses = lock(&self.responses).clone();
             let unread: Vec<_> = responses.iter().filter(|it| self.is_unread(it, most)).collect();
+            unread.iter().for_each(|it| break_off(it));
             if unread.len() == responses.len() && !unread.is_empty() {
                 return;
             }
-            unread.into_iter().for_each(|it| break_off(it));
         }
     }
 
     /// Returns whether the client has read nothing of a response since this was asked last, and had to.
     fn is_unread(&self, response: &Mutex<Unsent>, most: usize) -> bool {
-        let is_http2 = self.version.get() == Some(&Version::HTTP_2);
-        let counts_taken = is_http2 || self.patience.is_some();
         let mut it = lock(response);
-        let read = if counts_taken { it.taken } else { self.written.load(Relaxed) };
+        let read = if self.is_http1() { self.written.load(Relaxed) } else { it.taken };
         let read = it.waits_for_client(most).then_some(read);
         mem::replace(&mut it.looked, read) == read && read.is_some()
     }
@@ -141,8 +145,94 @@ impl Link {
         lock(&self.responses).retain(|it| !Arc::ptr_eq(it, response));
     }
 
+    /// Returns bytes that are charged until hyper has written and dropped them.
+    pub(super) fn piece(&self, bytes: Vec<u8>) -> Bytes {
+        let mut charge = self.charge();
+        charge.set(bytes.capacity() + PIECE);
+        Bytes::from_owner(Piece { bytes, _charge: charge })
+    }
+
     /// Returns a charge of the connection that is nothing yet.
     pub(super) fn charge(&self) -> Charge {
         self.holder.charge()
     }
+}
+
+/// A response as both of its ends see it: the part that hyper did not take.
+#[derive(Debug, Default)]
+pub(super) struct Unsent {
+    pub(super) pieces: VecDeque<Bytes>,
+    /// The sum of the lengths of all pieces.
+    pub(super) bytes: usize,
+    /// The number of bytes that hyper took.
+    taken: u64,
+    pub(super) is_ended: bool,
+    pub(super) is_broken: bool,
+    /// The bytes that the client had read when the connection last looked, if the response waited for it.
+    looked: Option<u64>,
+    pub(super) reader: Option<Waker>,
+    pub(super) writer: Option<Waker>,
+}
+
+/// A part of a body, which is charged until hyper has written and dropped it.
+struct Piece {
+    bytes: Vec<u8>,
+    _charge: Charge,
+}
+
+impl AsRef<[u8]> for Piece {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+impl Unsent {
+    pub(super) fn push(&mut self, piece: Bytes) {
+        self.bytes += piece.len();
+        self.pieces.extend((!piece.is_empty()).then_some(piece));
+    }
+
+    /// Takes a piece out, or a part of one that is long.
+    pub(super) fn pop(&mut self) -> Option<Bytes> {
+        let mut piece = self.pieces.pop_front()?;
+        if piece.len() > FRAME {
+            self.pieces.push_front(piece.split_off(FRAME));
+        }
+        self.bytes -= piece.len();
+        self.taken += piece.len() as u64;
+        Some(piece)
+    }
+
+    /// Returns the bytes of the pieces, with those of their places.
+    pub(super) fn waiting(&self) -> usize {
+        self.bytes + self.pieces.len() * PIECE
+    }
+
+    /// Returns whether nothing more can be sent before the client has read something.
+    fn waits_for_client(&self, most: usize) -> bool {
+        self.is_ended || self.is_broken || self.waiting() > most
+    }
+}
+
+/// Locks a value of this module, or one that is kept in the same way.
+pub(super) fn lock<T>(value: &Mutex<T>) -> MutexGuard<'_, T> {
+    value.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Changes a response, and wakes both ends without the lock.
+pub(super) fn change<R>(response: &Mutex<Unsent>, change: impl FnOnce(&mut Unsent) -> R) -> R {
+    let mut it = lock(response);
+    let changed = change(&mut it);
+    let ends = [it.reader.take(), it.writer.take()];
+    drop(it);
+    ends.into_iter().flatten().for_each(Waker::wake);
+    changed
+}
+
+/// Breaks a response off. What is unsent is dropped without the lock.
+pub(super) fn break_off(response: &Mutex<Unsent>) {
+    let _unsent = change(response, |it| {
+        (it.is_broken, it.bytes) = (true, 0);
+        mem::take(&mut it.pieces)
+    });
 }

@@ -46,20 +46,20 @@
 
 mod driver;
 mod link;
-mod memory;
 mod options;
 mod registry;
 mod respond;
 mod stream;
-mod unsent;
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use core::convert::Infallible;
 use core::fmt;
+use core::mem;
 use core::pin::pin;
 use core::time::Duration;
 use std::io;
+use std::sync::Mutex;
 
 use bytes::Buf;
 use http::{Request, Response};
@@ -70,15 +70,14 @@ use hyper_util::server::conn::auto::Builder;
 use protocol_async::{Account, AccountLimits, Incoming, Peer};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpListener;
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, watch};
 use tokio::time::{sleep, timeout};
 use tokio_util::io::InspectWriter;
 
-use self::link::Link;
-use self::memory::{BUFFER_BYTES, CONNECTION_WINDOW, STREAM_WINDOW, STREAMS};
+use self::link::{Link, lock};
 pub use self::options::ServerOptions;
-use self::registry::{Registry, Stage};
-use self::respond::Shared;
+use self::options::{BUFFER_BYTES, CONNECTION_WINDOW, STREAM_WINDOW, STREAMS};
+use self::registry::{Shared, Stage};
 pub use self::stream::Body;
 use crate::refusal::Refusal;
 
@@ -111,9 +110,10 @@ impl Server {
         let within = || Account::new(AccountLimits::within(options.memory_bytes));
         let shared = Shared {
             account: account.unwrap_or_else(within),
-            seats: Arc::new(Semaphore::new(options.sessions.min(Semaphore::MAX_PERMITS))),
-            options: Arc::new(options),
-            registry: Arc::new(Registry::default()),
+            places: Arc::new(Semaphore::new(options.sessions.min(Semaphore::MAX_PERMITS))),
+            seats: Mutex::default(),
+            stage: watch::Sender::default(),
+            options,
             handler: Box::new(move |peer, incoming| Box::pin(handler(peer, incoming))),
         };
         Self { shared: Arc::new(shared) }
@@ -127,7 +127,7 @@ impl Server {
     pub async fn serve(&self, listener: TcpListener) -> io::Result<()> {
         let most = self.shared.options.connections.min(Semaphore::MAX_PERMITS);
         let connections = Arc::new(Semaphore::new(most));
-        let mut stage = self.shared.registry.stage();
+        let mut stage = self.shared.stage.subscribe();
         loop {
             let accept = async {
                 // It is never closed.
@@ -160,17 +160,9 @@ impl Server {
         stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
     ) {
         let options = &self.shared.options;
-        let mut stage = self.shared.registry.stage();
-        let mut builder = Builder::new(TokioExecutor::new());
-        let (timer, head_time) = (TokioTimer::new(), options.receive_time);
-        builder.http1().timer(timer.clone()).header_read_timeout(head_time);
-        builder.http2().timer(timer).keep_alive_interval(PING);
-        builder.http1().max_buf_size(BUFFER_BYTES);
-        builder.http2().max_send_buf_size(BUFFER_BYTES).max_concurrent_streams(STREAMS);
-        // A body that is not read leaves room for others on its connection.
-        builder.http2().initial_stream_window_size(STREAM_WINDOW);
-        builder.http2().initial_connection_window_size(CONNECTION_WINDOW);
-        let link = Link::new(&self.shared.account, None);
+        let builder = builder(options);
+        let mut stage = self.shared.stage.subscribe();
+        let link = Link::new(&self.shared.account);
         let service = service_fn(|request: Request<Received>| {
             let (shared, link) = (self.shared.clone(), link.clone());
             link.asked(request.version());
@@ -186,9 +178,12 @@ impl Server {
         let stream = InspectWriter::new(stream, count);
         let mut connection = pin!(builder.serve_connection(TokioIo::new(stream), service));
         let mut unread = pin!(link.unread(options.patience, options.response_bytes));
-        let mut unused = pin!(link.unused(head_time));
+        let mut unused = pin!(link.unused(options.receive_time));
         let mut is_closing = false;
         loop {
+            let has_come = |stage: &Stage| {
+                *stage == Stage::Abandoned || !is_closing && *stage != Stage::Serving
+            };
             tokio::select! {
                 // The client has gone, which its sessions have noticed.
                 _ = connection.as_mut() => return,
@@ -199,16 +194,15 @@ impl Server {
                     if is_closing || !link.was_asked() {
                         return;
                     }
-                    is_closing = true;
-                    connection.as_mut().graceful_shutdown();
-                    unused.set(link.unused(head_time));
+                    unused.set(link.unused(options.receive_time));
                 }
-                _ = stage.wait_for(|stage| *stage == Stage::Abandoned) => return,
-                _ = self.is_draining(), if !is_closing => {
-                    is_closing = true;
-                    connection.as_mut().graceful_shutdown();
+                come = stage.wait_for(has_come) => match come {
+                    Ok(stage) if *stage != Stage::Abandoned => {}
+                    _ => return,
                 }
             }
+            is_closing = true;
+            connection.as_mut().graceful_shutdown();
         }
     }
 
@@ -221,18 +215,20 @@ impl Server {
         B: http_body::Body<Data: Buf, Error: Into<Box<dyn core::error::Error + Send + Sync>>>,
     {
         let options = &self.shared.options;
-        let patience = Some((options.patience, options.response_bytes));
-        let link = Link::new(&self.shared.account, patience);
-        tokio::select! {
+        let (patience, most) = (options.patience, options.response_bytes);
+        let link = Link::new(&self.shared.account);
+        let mut response = tokio::select! {
             response = self.shared.respond(request, link.clone()) => response,
             () = link.revoked() => self.shared.refuse(Refusal::BUSY, None, None),
-        }
+        };
+        response.body_mut().looks.spawn(async move { link.unread(patience, most).await });
+        response
     }
 
     /// Returns the number of sessions that are open.
     #[must_use]
     pub fn sessions(&self) -> usize {
-        self.shared.registry.count()
+        lock(&self.shared.seats).len()
     }
 
     /// Ends the server, and waits until all of its tasks are gone.
@@ -240,20 +236,16 @@ impl Server {
     /// Nobody is accepted any more, and no session begins. What is in flight has the time `finish` to be done. Then it is
     /// cancelled, and has the time `cancel` to respond. Then nobody is waited for any more, and handlers are dropped.
     pub async fn drain(&self, finish: Duration, cancel: Duration) {
-        let registry = &self.shared.registry;
-        for (stage, time) in
+        for (next, time) in
             [(Stage::Draining, finish), (Stage::Cancelling, cancel), (Stage::Abandoned, LAST)]
         {
-            registry.advance(stage);
-            if timeout(time, registry.is_empty()).await.is_ok() {
+            let stage = &self.shared.stage;
+            // Another call may have gone further.
+            stage.send_if_modified(|now| mem::replace(now, next.max(*now)) < next);
+            if timeout(time, stage.closed()).await.is_ok() {
                 return;
             }
         }
-    }
-
-    async fn is_draining(&self) {
-        // The registry is ours, so the stage goes on.
-        let _ = self.shared.registry.stage().wait_for(|stage| *stage != Stage::Serving).await;
     }
 }
 
@@ -261,4 +253,19 @@ impl fmt::Debug for Server {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Server").field("options", &self.shared.options).finish_non_exhaustive()
     }
+}
+
+/// Returns what makes the connections of clients.
+fn builder(options: &ServerOptions) -> Builder<TokioExecutor> {
+    let mut builder = Builder::new(TokioExecutor::new());
+    let (timer, head_time) = (TokioTimer::new(), options.receive_time);
+    builder.http1().timer(timer.clone()).header_read_timeout(head_time);
+    builder.http1().max_buf_size(BUFFER_BYTES);
+    let mut http2 = builder.http2();
+    http2.timer(timer).keep_alive_interval(PING).max_concurrent_streams(STREAMS);
+    http2.max_send_buf_size(BUFFER_BYTES);
+    // A body that is not read leaves room for others on its connection.
+    http2.initial_stream_window_size(STREAM_WINDOW);
+    http2.initial_connection_window_size(CONNECTION_WINDOW);
+    builder
 }

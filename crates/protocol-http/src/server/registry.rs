@@ -1,16 +1,18 @@
 //! The sessions that are open, and the stage of the server.
 
+use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::string::String;
 use alloc::sync::Arc;
 use core::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Mutex;
 
+use protocol_async::{Account, Incoming, Peer};
 use tokio::sync::mpsc::UnboundedSender;
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, watch};
 
+use super::options::{ServerOptions, Work};
 use super::stream::Command;
-use super::unsent::lock;
 use crate::rules::Rules;
 use crate::session::StreamId;
 
@@ -27,11 +29,18 @@ pub(super) enum Stage {
     Abandoned,
 }
 
-/// The sessions that are open, by id, and the stage that all tasks follow.
-#[derive(Debug, Default)]
-pub(super) struct Registry {
-    seats: Mutex<BTreeMap<String, Arc<Seat>>>,
-    stage: watch::Sender<Stage>,
+/// The state that all tasks of a server share.
+pub(super) struct Shared {
+    pub(super) options: ServerOptions,
+    /// The memory that the sessions draw on.
+    pub(super) account: Account,
+    pub(super) handler: Box<dyn Fn(Peer, Incoming) -> Work + Send + Sync>,
+    /// The room for sessions, and for requests without one.
+    pub(super) places: Arc<Semaphore>,
+    /// The sessions that are open, by id.
+    pub(super) seats: Mutex<BTreeMap<String, Arc<Seat>>>,
+    /// The stage, which every task has a receiver of. The server is drained when all of them are gone.
+    pub(super) stage: watch::Sender<Stage>,
 }
 
 /// One session, or one request without a session.
@@ -50,51 +59,6 @@ pub(super) struct State {
     pub(super) rules: &'static Rules,
     /// Whether the account lets the session read.
     pub(super) may_read: bool,
-}
-
-impl Registry {
-    pub(super) fn find(&self, id: &str) -> Option<Arc<Seat>> {
-        lock(&self.seats).get(id).cloned()
-    }
-
-    pub(super) fn insert(&self, seat: &Arc<Seat>) {
-        if let Some(id) = &seat.id {
-            lock(&self.seats).insert(id.clone(), seat.clone());
-        }
-    }
-
-    pub(super) fn remove(&self, seat: &Seat) {
-        if let Some(id) = &seat.id {
-            lock(&self.seats).remove(id);
-        }
-    }
-
-    pub(super) fn count(&self) -> usize {
-        lock(&self.seats).len()
-    }
-
-    /// Returns the stage, for a task. The server is drained when every task has dropped it.
-    pub(super) fn stage(&self) -> watch::Receiver<Stage> {
-        self.stage.subscribe()
-    }
-
-    pub(super) fn is_serving(&self) -> bool {
-        *self.stage.borrow() == Stage::Serving
-    }
-
-    /// Goes on to a stage, but never back.
-    pub(super) fn advance(&self, stage: Stage) {
-        self.stage.send_if_modified(|now| {
-            let is_later = stage > *now;
-            *now = stage.max(*now);
-            is_later
-        });
-    }
-
-    /// Waits until every task is gone.
-    pub(super) async fn is_empty(&self) {
-        self.stage.closed().await;
-    }
 }
 
 impl Seat {

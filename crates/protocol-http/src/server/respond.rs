@@ -1,11 +1,8 @@
 //! The response to one HTTP request.
 
-use alloc::boxed::Box;
-use alloc::format;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::pin::pin;
-use core::sync::atomic::AtomicU64;
 use core::time::Duration;
 
 use bytes::{Buf, BufMut, Bytes};
@@ -14,26 +11,24 @@ use http::header::{
 };
 use http::request::Parts;
 use http::{HeaderName, HeaderValue, Request, Response, StatusCode};
+use http_body::Body as _;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use protocol_async::hub::Charge;
-use protocol_async::{Account, Incoming, Peer, outside};
 use protocol_core::WireId;
 use subtle::ConstantTimeEq;
-use tokio::sync::mpsc::unbounded_channel;
-use tokio::sync::{Semaphore, oneshot, watch};
+use tokio::sync::oneshot;
 use tokio::time::{sleep, timeout};
 
-use super::driver::{Driver, dialect};
-use super::link::Link;
-use super::options::{ServerOptions, Work};
-use super::registry::{Registry, Seat, State};
+use super::driver::Driver;
+use super::link::{Link, lock};
+use super::registry::{Seat, Shared};
 use super::stream::{Body, BoxError, Command, Pipe, pipe};
 use crate::gate::Verb;
 use crate::head::{LAST_EVENT_ID, RequestHead, SCOPE, VERSION};
 use crate::post::{Posted, id_of};
 use crate::refusal::Refusal;
 use crate::rules::Rules;
-use crate::session::{ResponseHead, StreamId};
+use crate::session::StreamId;
 
 const JSON: &str = "application/json";
 const BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
@@ -41,22 +36,16 @@ const BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
 /// The time until a wrong secret is refused (F110). A client that gives up sooner does not wait for it.
 const GUESS: Duration = Duration::from_secs(1);
 
-/// The state that all connections of a server share.
-pub(super) struct Shared {
-    pub(super) options: Arc<ServerOptions>,
-    pub(super) registry: Arc<Registry>,
-    pub(super) seats: Arc<Semaphore>,
-    /// The memory that the sessions draw on.
-    pub(super) account: Account,
-    pub(super) handler: Box<dyn Fn(Peer, Incoming) -> Work + Send + Sync>,
-}
-
 /// A refusal, and the id of the request that it is for.
 type Refused = (Refusal, Option<WireId>);
 
 impl Shared {
     /// Responds to a request, whatever its path. `link` is its connection.
-    pub(super) async fn respond<B>(&self, request: Request<B>, link: Arc<Link>) -> Response<Body>
+    pub(super) async fn respond<B>(
+        self: &Arc<Self>,
+        request: Request<B>,
+        link: Arc<Link>,
+    ) -> Response<Body>
     where
         B: http_body::Body<Data: Buf, Error: Into<BoxError>>,
     {
@@ -68,7 +57,7 @@ impl Shared {
     }
 
     async fn try_respond<B>(
-        &self,
+        self: &Arc<Self>,
         parts: &Parts,
         body: B,
         link: Arc<Link>,
@@ -81,11 +70,8 @@ impl Shared {
         let seat = self.seat(&head);
         let assumed = seat.as_ref().map(|seat| seat.rules());
         let judged = self.options.gate.judge(&head, assumed);
-        let is_known = self.is_known(parts);
         // Every refusal waits, because one that came at once would tell that the secret is right.
-        if !is_known && parts.headers.contains_key(AUTHORIZATION) {
-            sleep(GUESS).await;
-        }
+        let is_known = self.is_known(parts).await;
         let (verb, rules) = match judged {
             // The version is one of the request, so its response has the id.
             Err(refusal @ (Refusal::VERSION | Refusal::MISMATCH)) if is_known => {
@@ -100,30 +86,24 @@ impl Shared {
         if rules.has_sessions && head.get(rules.session_header).is_some() && seat.is_none() {
             return Err(bare(Refusal::UNKNOWN_SESSION));
         }
-        let no_session = || bare(Refusal::NO_SESSION);
-        match verb {
-            Verb::Post => {
-                let (body, charge) = self.read(body, seat.as_deref(), &link).await.map_err(bare)?;
-                let posted = Posted::read(body, &head, rules)?;
-                let accepts_events = head.accepts("text/event-stream");
-                self.post(seat, (posted, charge), rules, accepts_events, link).await
-            }
-            Verb::Get => {
-                let seat = seat.ok_or_else(no_session)?;
-                let scope = head.get(SCOPE).map(Into::into);
-                let last_event_id = head.get(LAST_EVENT_ID).map(Into::into);
-                let get = |stream, pipe| Command::Get { stream, pipe, scope, last_event_id };
-                ask(&seat, link, get).await.map_err(bare)
-            }
-            Verb::Delete => {
-                let seat = seat.ok_or_else(no_session)?;
-                let (done, is_done) = oneshot::channel();
-                // A session that ends by itself is as good.
-                let _ = seat.commands.send(Command::Delete(done));
-                let _ = is_done.await;
-                Ok(response(rules.delete_status, &[], Body::whole(Bytes::new())))
-            }
+        if verb == Verb::Post {
+            let (body, charge) = self.read(body, seat.as_deref(), &link).await.map_err(bare)?;
+            let posted = Posted::read(body, &head, rules)?;
+            let accepts_events = head.accepts("text/event-stream");
+            return self.post(seat, (posted, charge), rules, accepts_events, link).await;
         }
+        let seat = seat.ok_or_else(|| bare(Refusal::NO_SESSION))?;
+        if verb == Verb::Get {
+            let scope = head.get(SCOPE).map(Into::into);
+            let last_event_id = head.get(LAST_EVENT_ID).map(Into::into);
+            let get = |stream, pipe| Command::Get { stream, pipe, scope, last_event_id };
+            return ask(&seat, link, get).await.map_err(bare);
+        }
+        let (done, is_done) = oneshot::channel();
+        // A session that ends by itself is as good.
+        let _ = seat.commands.send(Command::Delete(done));
+        let _ = is_done.await;
+        Ok(response(rules.delete_status, &[], Body::whole(Bytes::new())))
     }
 
     /// Finds the session that a head names, by the header of its own rules.
@@ -131,11 +111,12 @@ impl Shared {
         let is_named = |seat: &Seat, id| head.get(seat.rules().session_header) == Some(id);
         let offered = self.options.gate.revisions.iter();
         let mut ids = offered.filter_map(|rules| head.get(rules.session_header));
-        ids.find_map(|id| self.registry.find(id).filter(|seat| is_named(seat, id)))
+        let seats = lock(&self.seats);
+        ids.find_map(|id| seats.get(id).filter(|seat| is_named(seat, id)).cloned())
     }
 
     async fn post(
-        &self,
+        self: &Arc<Self>,
         seat: Option<Arc<Seat>>,
         (posted, charge): (Posted, Charge),
         rules: &'static Rules,
@@ -150,7 +131,7 @@ impl Shared {
             None if rules.has_sessions && !opens_session => {
                 return Err(refused(Refusal::NO_SESSION));
             }
-            None => self.open(rules).map_err(refused)?,
+            None => Driver::open(self, rules).map_err(refused)?,
         };
         let post = |stream, pipe| Command::Post { stream, pipe, posted, accepts_events, charge };
         let asked = ask(&seat, link, post).await;
@@ -162,32 +143,6 @@ impl Shared {
             response.headers_mut().insert(name, id);
         }
         Ok(response)
-    }
-
-    /// Opens a session, or the place of one request if the revision has none.
-    fn open(&self, rules: &'static Rules) -> Result<Arc<Seat>, Refusal> {
-        let permit = self.seats.clone().try_acquire_owned().map_err(|_| Refusal::BUSY)?;
-        let id = match rules.has_sessions {
-            // The id gives access to the session, so nobody may guess it.
-            true => Some(u128::from_be_bytes(outside::entropy().ok_or(Refusal::BUSY)?)),
-            false => None,
-        };
-        let id = id.map(|id| format!("{id:032x}"));
-        let (commands, taken) = unbounded_channel();
-        let mut endpoint = (self.options.endpoint)(dialect(rules, &self.options.gate.revisions));
-        endpoint.account.get_or_insert_with(|| self.account.clone());
-        let state = watch::Sender::new(State { rules, may_read: true });
-        let streams = AtomicU64::default();
-        let seat = Arc::new(Seat { id, commands, streams, state: state.subscribe() });
-        let (registry, options) = (self.registry.clone(), self.options.clone());
-        let places = (seat.clone(), registry, permit, state);
-        let driver = Driver::new(places, taken, options, endpoint, &*self.handler);
-        if !self.registry.is_serving() {
-            return Err(Refusal::BUSY);
-        }
-        self.registry.insert(&seat);
-        tokio::spawn(driver.run());
-        Ok(seat)
     }
 
     /// Reads a body, as far as the account lets its connection and its session read.
@@ -231,15 +186,19 @@ impl Shared {
         }
     }
 
-    /// Returns whether the client shows the secret, if there is one.
-    fn is_known(&self, parts: &Parts) -> bool {
+    /// Returns whether the client shows the secret, if there is one. A guess takes its time.
+    async fn is_known(&self, parts: &Parts) -> bool {
         let Some(token) = &self.options.token else { return true };
         let shown = parts.headers.get(AUTHORIZATION).and_then(|it| it.to_str().ok());
         let shown = shown.and_then(|shown| shown.split_once(' '));
-        shown.is_some_and(|(scheme, shown)| {
+        let is_known = shown.is_some_and(|(scheme, shown)| {
             let is_same = shown.trim().as_bytes().ct_eq(token.as_bytes());
             scheme.eq_ignore_ascii_case("bearer") && is_same.into()
-        })
+        });
+        if !is_known && parts.headers.contains_key(AUTHORIZATION) {
+            sleep(GUESS).await;
+        }
+        is_known
     }
 
     /// Makes the response to a request that is refused. The version is the one that it asked for.
@@ -269,18 +228,20 @@ async fn ask(
     command: impl FnOnce(StreamId, Pipe) -> Command,
 ) -> Result<Response<Body>, Refusal> {
     let stream = seat.next_stream();
-    let (pipe, answer, body) = pipe(stream, seat.commands.clone(), link);
+    let (pipe, head, body) = pipe(stream, seat.commands.clone(), link);
     // A session that is over drops both the command and its response.
     let _ = seat.commands.send(command(stream, pipe));
     let over = if seat.id.is_some() { Refusal::UNKNOWN_SESSION } else { Refusal::BUSY };
-    Ok(match answer.await.unwrap_or(Err(over))? {
-        ResponseHead::Events => {
+    Ok(match head.await.unwrap_or(Err(over))? {
+        None => {
             let kind = (CONTENT_TYPE, "text/event-stream");
             let caching = (CACHE_CONTROL, "no-cache, no-transform");
             response(200, &[kind, caching, (BUFFERING, "no")], body)
         }
-        ResponseHead::Json(status) => response(status, &[(CONTENT_TYPE, JSON)], body),
-        ResponseHead::Accepted => response(202, &[], body),
+        Some(status) => {
+            let kind = (!body.is_end_stream()).then_some((CONTENT_TYPE, JSON));
+            response(status, kind.as_slice(), body)
+        }
     })
 }
 

@@ -1,4 +1,4 @@
-//! The body of a response, between the driver of a session and hyper.
+//! A response, between the driver of a session and hyper.
 
 use alloc::boxed::Box;
 use alloc::string::String;
@@ -8,7 +8,7 @@ use core::error::Error;
 use core::pin::Pin;
 use core::task::{Context, Poll, Waker};
 use std::io;
-use std::sync::{Mutex, MutexGuard};
+use std::sync::Mutex;
 
 use bytes::Bytes;
 use http_body::{Frame, SizeHint};
@@ -16,12 +16,12 @@ use protocol_async::hub::Charge;
 use protocol_core::{Cause, WireId};
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::sync::oneshot;
+use tokio::task::JoinSet;
 
-use super::link::Link;
-use super::unsent::{Unsent, break_off, lock, piece};
+use super::link::{Link, Unsent, break_off, change, lock};
 use crate::post::Posted;
 use crate::refusal::Refusal;
-use crate::session::{ResponseHead, StreamId};
+use crate::session::StreamId;
 
 /// An input of the driver of a session.
 #[derive(Debug)]
@@ -40,13 +40,14 @@ pub(super) enum Command {
     Begun,
 }
 
+/// The head of a response, which comes once: the status if it is whole. Otherwise a stream of events begins.
+type Head = Result<Option<u16>, Refusal>;
+
 /// The end of a response that the driver of the session writes to. A response whose pipe is dropped is broken off.
 #[derive(Debug)]
 pub(super) struct Pipe {
     shared: Arc<Mutex<Unsent>>,
-    answer: Option<oneshot::Sender<Result<ResponseHead, Refusal>>>,
-    /// A head that leaves with the whole body, so that its length is known.
-    held: Option<ResponseHead>,
+    head: Option<oneshot::Sender<Head>>,
     link: Arc<Link>,
 }
 
@@ -57,6 +58,8 @@ pub(super) struct Pipe {
 pub struct Body {
     shared: Arc<Mutex<Unsent>>,
     watch: Option<Watch>,
+    /// The task that looks whether the client reads, where the connection is the host's.
+    pub(super) looks: JoinSet<()>,
 }
 
 /// The place where the loss of a response is reported. The loss of one that was ended means nothing.
@@ -65,45 +68,33 @@ struct Watch {
     stream: StreamId,
     commands: UnboundedSender<Command>,
     link: Arc<Link>,
-    _looks: Option<oneshot::Sender<()>>,
 }
-
-/// A receiver of the head, which comes once.
-pub(super) type Answer = oneshot::Receiver<Result<ResponseHead, Refusal>>;
 
 /// Makes both ends of a response on this connection.
 pub(super) fn pipe(
     stream: StreamId,
     commands: UnboundedSender<Command>,
     link: Arc<Link>,
-) -> (Pipe, Answer, Body) {
+) -> (Pipe, oneshot::Receiver<Head>, Body) {
     let shared = Arc::<Mutex<Unsent>>::default();
-    let (answer, answered) = oneshot::channel();
+    let (head, heard) = oneshot::channel();
     link.watch(shared.clone());
-    let looks = link.patience.map(|(patience, most)| {
-        let (gone, is_gone) = oneshot::channel();
-        let (link, commands) = (link.clone(), commands.clone());
-        tokio::spawn(async move {
-            tokio::select! {
-                _ = is_gone => {}
-                // The session may be over.
-                () = link.unread(patience, most) => drop(commands.send(Command::Lost(stream))),
-            }
-        });
-        gone
-    });
-    let watch = Watch { stream, commands, link: link.clone(), _looks: looks };
-    let pipe = Pipe { shared: shared.clone(), answer: Some(answer), held: None, link };
-    (pipe, answered, Body { shared, watch: Some(watch) })
+    let watch = Some(Watch { stream, commands, link: link.clone() });
+    let body = Body { shared: shared.clone(), watch, looks: JoinSet::new() };
+    (Pipe { shared, head: Some(head), link }, heard, body)
 }
 
 impl Pipe {
-    /// Sends the head. One with a body of its own waits for that.
-    pub(super) fn respond(&mut self, head: ResponseHead) {
-        match head {
-            ResponseHead::Events => self.answer(Ok(head)),
-            ResponseHead::Json(_) | ResponseHead::Accepted => self.held = Some(head),
-        }
+    /// Begins a stream of events.
+    pub(super) fn begin(&mut self) {
+        self.answer(Ok(None));
+    }
+
+    /// Sends a whole response. The head leaves with the body, so that its length is known.
+    pub(super) fn respond(mut self, status: u16, body: Vec<u8>) {
+        self.write(body);
+        change(&self.shared, |it| it.is_ended = true);
+        self.answer(Ok(Some(status)));
     }
 
     /// Refuses the request.
@@ -113,22 +104,17 @@ impl Pipe {
 
     /// Adds bytes, and returns the number of those that hyper did not take.
     pub(super) fn write(&self, bytes: Vec<u8>) -> usize {
-        let piece = piece(bytes, self.link.charge());
-        let mut shared = lock(&self.shared);
-        shared.push(piece);
-        let waiting = shared.waiting();
-        wake(shared);
-        waiting
+        // Its charge may wake others, so no lock is held here.
+        let piece = self.link.piece(bytes);
+        change(&self.shared, |it| {
+            it.push(piece);
+            it.waiting()
+        })
     }
 
     /// Ends the body.
-    pub(super) fn end(mut self) {
-        let mut shared = lock(&self.shared);
-        shared.is_ended = true;
-        wake(shared);
-        if let Some(head) = self.held.take() {
-            self.answer(Ok(head));
-        }
+    pub(super) fn end(self) {
+        change(&self.shared, |it| it.is_ended = true);
     }
 
     /// Returns the number of bytes that hyper did not take, if they are more than `most`, and has the waker woken when it
@@ -148,9 +134,9 @@ impl Pipe {
         lock(&self.shared).is_broken
     }
 
-    fn answer(&mut self, head: Result<ResponseHead, Refusal>) {
+    fn answer(&mut self, head: Head) {
         // A client that has gone needs no head.
-        let _ = self.answer.take().map(|answer| answer.send(head));
+        let _ = self.head.take().map(|heard| heard.send(head));
     }
 }
 
@@ -177,7 +163,7 @@ impl Body {
         let mut whole = Unsent::default();
         whole.push(bytes.into());
         whole.is_ended = true;
-        Self { shared: Arc::new(Mutex::new(whole)), watch: None }
+        Self { shared: Arc::new(Mutex::new(whole)), watch: None, looks: JoinSet::new() }
     }
 }
 
@@ -208,7 +194,8 @@ impl http_body::Body for Body {
     }
 
     fn is_end_stream(&self) -> bool {
-        lock(&self.shared).is_taken()
+        let shared = lock(&self.shared);
+        shared.is_ended && !shared.is_broken && shared.pieces.is_empty()
     }
 
     fn size_hint(&self) -> SizeHint {
@@ -216,13 +203,6 @@ impl http_body::Body for Body {
         let len = shared.is_ended.then_some(shared.bytes as u64);
         len.map_or_else(SizeHint::default, SizeHint::with_exact)
     }
-}
-
-/// Wakes the reader without the lock.
-fn wake(mut shared: MutexGuard<'_, Unsent>) {
-    let reader = shared.reader.take();
-    drop(shared);
-    reader.into_iter().for_each(Waker::wake);
 }
 
 /// An error of the body of a request.

@@ -4,9 +4,9 @@ use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use protocol_core::{Timestamp, WireId};
+use protocol_core::Timestamp;
 
-use super::state::{Action, Exchange, ResponseHead, Session, StreamId};
+use super::state::{Action, Exchange, Session, StreamId};
 use crate::encode::{comment, event};
 use crate::head::SCOPE_BYTES;
 use crate::post::Posted;
@@ -25,31 +25,25 @@ impl Session {
         now: Timestamp,
     ) {
         let tokens = posted.messages.iter().filter_map(|message| message.progress.clone());
+        self.by_token.extend(tokens.map(|token| (token, at)));
+        self.by_id.extend(posted.ids().map(|id| (id.clone(), at)));
         let exchange = Exchange {
             phase: if accepts_events { Phase::Fresh } else { Phase::Single },
             stream: Some(stream),
             is_posted: true,
-            requests: posted.ids().cloned().collect(),
             opens_session: posted.opens_session() && self.rules.has_sessions,
-            tokens: tokens.collect(),
+            due: accepts_events.then(|| now + self.rules.head_after),
             ..Exchange::default()
         };
-        self.by_id.extend(exchange.requests.iter().map(|id| (id.clone(), at)));
-        self.by_token.extend(exchange.tokens.iter().map(|token| (token.clone(), at)));
-        self.by_stream.insert(stream, at);
         self.exchanges.insert(at, exchange);
-        self.set_due(at, accepts_events.then(|| now + self.rules.head_after));
     }
 
     /// Notes the requests of a body whose responses come on shared streams.
     pub(super) fn share(&mut self, posted: &Posted) {
         for message in &posted.messages {
-            let Some(id) = message.id() else { continue };
+            let Some(id) = &message.request else { continue };
             let at = message.scope.as_deref().map_or(0, |name| self.scope(name));
             self.by_id.insert(id.clone(), at);
-            if let Some(exchange) = self.exchanges.get_mut(&at) {
-                exchange.requests.push(id.clone());
-            }
         }
     }
 
@@ -66,17 +60,15 @@ impl Session {
         }
         if self.scopes.len() >= self.options.exchanges {
             let unsent = unsent(self.rules, &self.exchanges);
-            let calls: BTreeSet<u64> = self.store.calls(unsent).collect();
-            let is_unused = |it: &Exchange| it.phase == Phase::Adrift && it.requests.is_empty();
+            let calls = self.store.calls(unsent);
+            let awaited: BTreeSet<u64> = self.by_id.values().copied().chain(calls).collect();
             let scopes = self.scopes.iter().filter_map(|(name, at)| {
-                let it =
-                    self.exchanges.get(at).filter(|it| is_unused(it) && !calls.contains(at))?;
-                Some((it.sent < it.latest, *at, name))
+                let it = self.exchanges.get(at).filter(|it| it.phase == Phase::Adrift)?;
+                (!awaited.contains(at)).then_some((it.sent < it.latest, *at, name))
             });
             let Some((_, at, unused)) = scopes.min() else { return 0 };
             let unused = unused.clone();
             self.scopes.remove(&unused);
-            self.set_due(at, None);
             self.exchanges.remove(&at);
         }
         let at = self.next;
@@ -86,11 +78,9 @@ impl Session {
         at
     }
 
-    /// Takes a request out of those that await a response, and returns its exchange.
-    pub(super) fn release(&mut self, id: &WireId) -> Option<u64> {
-        let at = self.by_id.remove(id)?;
-        self.exchanges.get_mut(&at)?.requests.retain(|request| request != id);
-        Some(at)
+    /// Returns whether all requests of an exchange have their response.
+    pub(super) fn is_answered(&self, at: u64) -> bool {
+        self.by_id.values().all(|other| *other != at)
     }
 
     /// Attaches a stream to an exchange, and sends the events that were kept for it.
@@ -113,7 +103,7 @@ impl Session {
             }
             self.step(at, Input::Resumed, &[], now);
         } else {
-            self.actions.push_back(Action::Respond { stream, head: ResponseHead::Events });
+            self.actions.push_back(Action::Begin { stream });
         }
         for (id, data) in kept {
             self.write_event(stream, Some(&id.text()), &data);
@@ -131,19 +121,16 @@ impl Session {
     fn replace(&mut self, at: u64, stream: StreamId) {
         let Some(exchange) = self.exchanges.get_mut(&at) else { return };
         let (phase, before) = (exchange.phase, exchange.stream.replace(stream));
-        self.by_stream.insert(stream, at);
         let Some(before) = before else { return };
-        self.by_stream.remove(&before);
         match phase {
             Phase::Open => self.actions.push_back(Action::Close { stream: before }),
-            _ => self.accept(before),
+            _ => self.respond_whole(before, 202, &[]),
         }
     }
 
-    /// Ends a response without a body.
-    pub(super) fn accept(&mut self, stream: StreamId) {
-        self.actions.push_back(Action::Respond { stream, head: ResponseHead::Accepted });
-        self.actions.push_back(Action::Close { stream });
+    /// Sends a whole response.
+    pub(super) fn respond_whole(&mut self, stream: StreamId, status: u16, body: &[u8]) {
+        self.actions.push_back(Action::Respond { stream, status, body: body.into() });
     }
 
     /// Takes one step of an exchange, with the message that it is about.
@@ -152,7 +139,7 @@ impl Session {
         let (next, step) = exchange.phase.on(input);
         debug_assert_ne!(step, Step::Impossible, "{:?} on {input:?}", exchange.phase);
         exchange.phase = next;
-        let due = match (next, input) {
+        exchange.due = match (next, input) {
             (Phase::Open, _) => self.options.comment_every.map(|time| now + time),
             (Phase::Adrift, Input::Lost(OnLoss::CancelAfter(time))) => Some(now + time),
             (Phase::Adrift, Input::Update) => exchange.due,
@@ -164,7 +151,6 @@ impl Session {
             (_, None) => {}
             (step, Some(stream)) => self.send(at, stream, step, data),
         }
-        self.set_due(at, due);
         if next == Phase::Over {
             self.remove(at, now);
         }
@@ -189,8 +175,7 @@ impl Session {
             Step::SendComment => {
                 self.actions.push_back(Action::Write { stream, bytes: comment().into() });
             }
-            Step::SendBody(status) => self.send_body(stream, status, data),
-            Step::SendNothing => self.accept(stream),
+            Step::SendBody(status) => self.respond_whole(stream, status, data),
             Step::Nothing | Step::Keep | Step::Cancel | Step::Impossible => {}
         }
     }
@@ -199,14 +184,14 @@ impl Session {
         if !self.rules.is_primed {
             return self.send_head_of_resumed(stream);
         }
-        self.actions.push_back(Action::Respond { stream, head: ResponseHead::Events });
+        self.actions.push_back(Action::Begin { stream });
         let id = EventId { exchange: at, number: 0 }.text();
         self.write_event(stream, Some(&id), &[]);
     }
 
     /// Sends the head and a comment: the first bytes of a body take the head along through proxies that wait for some.
     fn send_head_of_resumed(&mut self, stream: StreamId) {
-        self.actions.push_back(Action::Respond { stream, head: ResponseHead::Events });
+        self.actions.push_back(Action::Begin { stream });
         self.actions.push_back(Action::Write { stream, bytes: comment().into() });
     }
 
@@ -219,12 +204,6 @@ impl Session {
         let mut bytes = Vec::with_capacity(data.len() + 32);
         event(id, data, &mut bytes);
         self.actions.push_back(Action::Write { stream, bytes });
-    }
-
-    fn send_body(&mut self, stream: StreamId, status: u16, data: &[u8]) {
-        self.actions.push_back(Action::Respond { stream, head: ResponseHead::Json(status) });
-        self.actions.push_back(Action::Write { stream, bytes: data.into() });
-        self.actions.push_back(Action::Close { stream });
     }
 
     /// Keeps an event for a client that comes back, and returns its id. Without resumption there is none.
@@ -243,17 +222,8 @@ impl Session {
 
     fn cancel_all(&mut self, at: u64) {
         let cause = self.rules.loss_cause();
-        let Some(exchange) = self.exchanges.get(&at) else { return };
-        let cancel = |id: &WireId| Action::Cancel { id: id.clone(), cause };
-        self.actions.extend(exchange.requests.iter().map(cancel));
-    }
-
-    fn set_due(&mut self, at: u64, next: Option<Timestamp>) {
-        let Some(exchange) = self.exchanges.get_mut(&at) else { return };
-        if let Some(before) = core::mem::replace(&mut exchange.due, next) {
-            self.due.remove(&(before, at));
-        }
-        self.due.extend(next.map(|next| (next, at)));
+        let requests = self.by_id.iter().filter(|(_, other)| **other == at);
+        self.actions.extend(requests.map(|(id, _)| Action::Cancel { id: id.clone(), cause }));
     }
 
     fn remove(&mut self, at: u64, now: Timestamp) {
@@ -263,16 +233,9 @@ impl Session {
             self.store
                 .keep(EventId { exchange: at, number: 1 }, Vec::new(), Part::Nothing, |_| false);
         }
-        for id in &exchange.requests {
-            self.by_id.remove(id);
-        }
-        for token in &exchange.tokens {
-            if self.by_token.get(token) == Some(&at) {
-                self.by_token.remove(token);
-            }
-        }
-        if let Some(stream) = exchange.stream {
-            self.by_stream.remove(&stream);
+        self.by_id.retain(|_, other| *other != at);
+        self.by_token.retain(|_, other| *other != at);
+        if exchange.stream.is_some() {
             self.heard = now;
         }
         // Without sessions, one exchange is all that there is.

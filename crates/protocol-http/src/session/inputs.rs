@@ -1,18 +1,23 @@
-//! The inputs of a session but for the messages of its endpoint, and its outputs.
+//! The inputs of a session, and its outputs.
 
-use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
+use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
 
 use protocol_core::{Cause, Timestamp, WireId};
+use protocol_json::{Members, elements, member, path, text};
+use serde_json::value::RawValue;
 
 use super::exchange::unsent;
 use super::state::{Action, Exchange, Session, SessionOptions, StreamId};
 use crate::head::SCOPE_BYTES;
-use crate::post::Posted;
+use crate::post::{Posted, id_of_response, scope};
 use crate::refusal::Refusal;
 use crate::rules::{OnLoss, Rules};
 use crate::store::{EventId, Store};
 use crate::table::{Input, Phase};
+
+/// The members of a message that decide where it goes.
+const NAMES: [&str; 5] = ["method", "id", "params", "result", "error"];
 
 impl Session {
     /// Creates a session under the rules of a revision. An `initialize` in it may settle another one.
@@ -26,9 +31,7 @@ impl Session {
             next: 1,
             by_id: BTreeMap::new(),
             by_token: BTreeMap::new(),
-            by_stream: BTreeMap::new(),
             scopes: BTreeMap::new(),
-            due: BTreeSet::new(),
             actions: VecDeque::new(),
             heard: now,
             is_over: false,
@@ -111,7 +114,7 @@ impl Session {
             return Ok(());
         }
         self.actions.push_back(Action::Deliver { body: posted.body });
-        self.accept(stream);
+        self.respond_whole(stream, 202, &[]);
         if !self.rules.has_sessions {
             self.end(now);
         }
@@ -164,9 +167,9 @@ impl Session {
 
     /// Takes note that a response can't be sent any more, because the client closed it.
     pub fn lost(&mut self, stream: StreamId, now: Timestamp) {
-        let Some(at) = self.by_stream.remove(&stream) else { return };
+        let its = self.exchanges.iter_mut().find(|(_, it)| it.stream == Some(stream));
+        let Some((&at, exchange)) = its else { return };
         self.heard = now;
-        let Some(exchange) = self.exchanges.get_mut(&at) else { return };
         exchange.stream = None;
         // In MCP a stream of its own carries no requests, so its loss cancels none.
         let has_meaning = exchange.is_posted || self.rules.shares_streams;
@@ -179,10 +182,15 @@ impl Session {
     ///
     /// A request that is refused has its response by then, so the heads of all others can leave.
     pub fn begun(&mut self, now: Timestamp) {
-        let fresh = self.exchanges.iter().filter(|(_, exchange)| exchange.phase == Phase::Fresh);
-        let fresh: Vec<u64> = fresh.map(|(at, _)| *at).collect();
-        for at in fresh {
-            self.step(at, Input::Due, &[], now);
+        self.step_all(Input::Due, |it| it.phase == Phase::Fresh, now);
+    }
+
+    /// Takes the same step of all exchanges that are so.
+    fn step_all(&mut self, input: Input, is_so: impl Fn(&Exchange) -> bool, now: Timestamp) {
+        let these = self.exchanges.iter().filter(|(_, it)| is_so(it));
+        let these: Vec<u64> = these.map(|(at, _)| *at).collect();
+        for at in these {
+            self.step(at, input, &[], now);
         }
     }
 
@@ -193,8 +201,8 @@ impl Session {
         if !self.rules.is_silent(cause) {
             return;
         }
-        let Some(at) = self.release(id) else { return };
-        if self.exchanges.get(&at).is_some_and(|exchange| exchange.requests.is_empty()) {
+        let Some(at) = self.by_id.remove(id) else { return };
+        if self.is_answered(at) {
             self.step(at, Input::Ended, &[], now);
         }
     }
@@ -206,10 +214,7 @@ impl Session {
         }
         // First of all, for the end of the last exchange may be the end of the session.
         self.is_over = true;
-        let numbers: Vec<u64> = self.exchanges.keys().copied().collect();
-        for at in numbers {
-            self.step(at, Input::Ended, &[], now);
-        }
+        self.step_all(Input::Ended, |_| true, now);
         self.exchanges.clear();
         self.by_id.clear();
         self.by_token.clear();
@@ -221,15 +226,12 @@ impl Session {
     /// Returns the time at which [`handle_timeout`](Self::handle_timeout) has something to do.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Timestamp> {
-        let due = self.due.first().map(|(at, _)| *at);
-        [due, self.idle_end()].into_iter().flatten().min()
+        self.exchanges.values().filter_map(|it| it.due).chain(self.idle_end()).min()
     }
 
     /// Does what is due.
     pub fn handle_timeout(&mut self, now: Timestamp) {
-        while let Some((_, at)) = self.due.first().copied().filter(|(due, _)| *due <= now) {
-            self.step(at, Input::Due, &[], now);
-        }
+        self.step_all(Input::Due, |it| it.due.is_some_and(|due| due <= now), now);
         if self.idle_end().is_some_and(|end| end <= now) {
             self.end(now);
         }
@@ -249,19 +251,87 @@ impl Session {
 
     /// Returns whether a batch has more messages than may be open, with those of the other exchanges.
     fn is_too_many(&self, posted: &Posted) -> bool {
-        let open = self.exchanges.values().map(|it| it.requests.len().max(it.tokens.len()));
-        let new = posted.messages.len();
-        new > 1 && open.sum::<usize>() + new > self.options.exchanges
+        let (open, new) = (self.by_id.len().max(self.by_token.len()), posted.messages.len());
+        new > 1 && open + new > self.options.exchanges
     }
 
     /// Returns the time at which a session ends whose client has no stream.
     fn idle_end(&self) -> Option<Timestamp> {
-        let is_idle = !self.is_over && self.by_stream.is_empty();
+        let is_idle = !self.is_over && self.exchanges.values().all(|it| it.stream.is_none());
         self.options.idle_time.filter(|_| is_idle).map(|time| self.heard + time)
     }
 
     /// Returns the number of the last event of the exchange, if that is open.
     fn latest(&self, event: EventId) -> Option<u64> {
         self.exchanges.get(&event.exchange).map(|exchange| exchange.latest)
+    }
+
+    /// Takes a message of the endpoint, for the stream to which it belongs.
+    ///
+    /// A response goes to the stream of its request, and progress to that of its token. Another message goes to the GET
+    /// stream if there is one, else to the oldest exchange with a stream. A message without a stream is kept for a client
+    /// that comes back, or dropped if none can. In ACP a message goes to the stream of the session that it names, or else
+    /// to that of the connection. A response goes to that of its request's session.
+    pub fn message(&mut self, message: &[u8], now: Timestamp) {
+        let Ok(json) = core::str::from_utf8(message) else { return };
+        if let Some(all) = elements(json, usize::MAX) {
+            let ids = all.iter().filter_map(|one| id_of_response(one.get().as_bytes()));
+            let exchanges: Vec<u64> = ids.filter_map(|id| self.by_id.remove(&id)).collect();
+            if let Some(at) = exchanges.first() {
+                self.respond(*at, message, 200, now);
+            }
+            return;
+        }
+        let Some(members) = Members::of(json, &NAMES) else { return };
+        if members.token(0).is_some() {
+            if let Some(at) = self.route(&members) {
+                self.step(at, Input::Update, message, now);
+            }
+            return;
+        }
+        let id = members.token(1).and_then(WireId::from_json);
+        let Some(mut at) = id.and_then(|id| self.by_id.remove(&id)) else { return };
+        // The RFD has the response to `session/load` "on connection-scoped stream". Here, as in the SDK 5.0, it comes there
+        // only if nothing came on the session's. So it never overtakes what it follows.
+        if self.exchanges.get(&at).is_some_and(Exchange::is_unheard) {
+            at = 0;
+        }
+        let opens_session = self.exchanges.get(&at).is_some_and(|it| it.opens_session);
+        if let Some(result) = members.raw(3).filter(|_| opens_session) {
+            let version = member(result, "protocolVersion").and_then(text);
+            self.rules = self.rules.settled(version.as_deref());
+        }
+        let status = self.status(members.raw(4));
+        self.respond(at, message, status, now);
+    }
+
+    fn respond(&mut self, at: u64, message: &[u8], status: u16, now: Timestamp) {
+        let is_posted = self.exchanges.get(&at).is_some_and(|it| it.is_posted);
+        let is_last = is_posted && self.is_answered(at);
+        self.step(at, if is_last { Input::Last(status) } else { Input::Update }, message, now);
+    }
+
+    /// Returns the status of a response with this error, or with none.
+    fn status(&self, error: Option<&RawValue>) -> u16 {
+        let code = error.and_then(|error| member(error, "code")?.get().parse().ok());
+        let found = self.rules.error_statuses.iter().find(|(error, _)| Some(*error) == code);
+        found.map_or(200, |(_, status)| *status)
+    }
+
+    /// Returns the exchange of a notification or a request.
+    fn route(&mut self, members: &Members<'_, 5>) -> Option<u64> {
+        if self.rules.shares_streams {
+            return Some(members.raw(2).and_then(scope).map_or(0, |name| self.scope(&name)));
+        }
+        let token = members.raw(2).and_then(|params| path(params, &["progressToken"]));
+        let token = token.and_then(|token| WireId::from_json(token.get()));
+        if let Some(at) = token.and_then(|token| self.by_token.get(&token)) {
+            return Some(*at);
+        }
+        let is_open = |phase: Phase| matches!(phase, Phase::Fresh | Phase::Open);
+        let listens = self.exchanges.get(&0).is_some_and(|it| it.phase == Phase::Open);
+        let open = self.exchanges.iter().find(|(_, it)| is_open(it.phase)).map(|(at, _)| *at);
+        let any = self.exchanges.keys().next().copied();
+        if listens { Some(0) } else { open.or(any) }
     }
 }

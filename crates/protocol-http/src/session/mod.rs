@@ -2,7 +2,6 @@
 
 mod exchange;
 mod inputs;
-mod messages;
 mod state;
 
-pub use self::state::{Action, ResponseHead, Session, SessionOptions, StreamId};
+pub use self::state::{Action, Session, SessionOptions, StreamId};

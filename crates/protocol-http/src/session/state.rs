@@ -1,6 +1,6 @@
 //! The state of one session, and what it tells its host to do.
 
-use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
+use alloc::collections::{BTreeMap, VecDeque};
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::time::Duration;
@@ -26,7 +26,7 @@ use crate::table::Phase;
 /// let posted = Posted::read(body.to_vec(), &head, &Rules::MCP_2025_11_25).map_err(|it| it.0)?;
 /// session.post(StreamId(1), posted, true, Timestamp::ZERO)?;
 /// assert!(matches!(session.poll_action(), Some(Action::Deliver { .. })));
-/// assert!(matches!(session.poll_action(), Some(Action::Respond { .. })), "the head leaves at once");
+/// assert!(matches!(session.poll_action(), Some(Action::Begin { .. })), "the head leaves at once");
 ///
 /// // A lost stream is no cancel in this revision.
 /// session.lost(StreamId(1), Timestamp::ZERO);
@@ -40,13 +40,11 @@ pub struct Session {
     /// The exchanges that are not over, by number. Number 0 is the one of GET streams that name no session of ACP.
     pub(super) exchanges: BTreeMap<u64, Exchange>,
     pub(super) next: u64,
+    /// The exchange of each request that has no response yet, and that of each token of progress.
     pub(super) by_id: BTreeMap<WireId, u64>,
     pub(super) by_token: BTreeMap<WireId, u64>,
-    pub(super) by_stream: BTreeMap<StreamId, u64>,
     /// The exchanges of the streams of sessions of ACP, by their names.
     pub(super) scopes: BTreeMap<String, u64>,
-    /// The next time of each exchange that has one.
-    pub(super) due: BTreeSet<(Timestamp, u64)>,
     pub(super) store: Store,
     pub(super) actions: VecDeque<Action>,
     /// The last sign of the client: a request of it, or the end of a stream that it had.
@@ -100,21 +98,28 @@ pub enum Action {
         /// The body of the POST, as it was read.
         body: Vec<u8>,
     },
-    /// Send the head of a response.
+    /// Send a whole response. Its end is no loss, and is not reported.
     Respond {
-        /// The response that it is for.
+        /// The response that it is.
         stream: StreamId,
-        /// The status and the type of its body.
-        head: ResponseHead,
+        /// The status of HTTP, such as 200.
+        status: u16,
+        /// The body, which is JSON unless it is empty.
+        body: Vec<u8>,
     },
-    /// Send a part of the body of a response, and flush it.
+    /// Begin a response that is a stream of events: status 200, which no proxy is to buffer.
+    Begin {
+        /// The response that it is.
+        stream: StreamId,
+    },
+    /// Send a part of a stream of events, and flush it.
     Write {
         /// The response that it is for.
         stream: StreamId,
-        /// The bytes, which may be any part of the body.
+        /// The bytes, which may be any part of an event.
         bytes: Vec<u8>,
     },
-    /// End the body of a response. Its end is no loss, and is not reported.
+    /// End a stream of events. Its end is no loss, and is not reported.
     Close {
         /// The response that it is for.
         stream: StreamId,
@@ -135,17 +140,6 @@ pub enum Action {
     End,
 }
 
-/// The head of a response.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ResponseHead {
-    /// Status 200 and a stream of events, which no proxy is to buffer.
-    Events,
-    /// One JSON body with this status.
-    Json(u16),
-    /// Status 202 without a body.
-    Accepted,
-}
-
 /// One exchange: requests that were posted together, and the stream of their responses.
 ///
 /// By default it is one of GET streams, before the client listens.
@@ -157,15 +151,12 @@ pub(super) struct Exchange {
     pub(super) is_posted: bool,
     /// Whether the client has listened to it.
     pub(super) was_heard: bool,
-    /// The requests that have no response yet.
-    pub(super) requests: Vec<WireId>,
     /// Whether it is the request that opens the session.
     pub(super) opens_session: bool,
-    pub(super) tokens: Vec<WireId>,
     /// The number of the latest event, and of the latest one that was sent on a stream.
     pub(super) latest: u64,
     pub(super) sent: u64,
-    /// The time of its head, its next comment, or the end of its time to resume. It stands in `Session::due`.
+    /// The time of its head, its next comment, or the end of its time to resume.
     pub(super) due: Option<Timestamp>,
 }
 

@@ -41,3 +41,9 @@ pub(super) enum Unreached {
     /// Ctrl-C came between two servers.
     GaveUp,
 }
+
+impl From<String> for Unreached {
+    fn from(why: String) -> Self {
+        Self::Failed(why)
+    }
+}

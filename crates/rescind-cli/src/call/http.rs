@@ -8,7 +8,7 @@ use protocol_async::{Incoming, Options, Peer};
 use protocol_http::connect::connect;
 
 use crate::address::Address;
-use crate::http::runtime;
+use crate::http;
 use crate::http_client::{PATIENCE, reach};
 use crate::tls::Trust;
 
@@ -24,18 +24,10 @@ pub(super) fn open(
     deadline: Option<Instant>,
 ) -> Result<Opened, String> {
     let left = deadline.map_or(PATIENCE, |at| at.saturating_duration_since(Instant::now()));
-    let runtime = runtime()?;
-    let reached = reach(address, &endpoint.config.dialect, trust, secret, left);
-    let (target, options) = match runtime.block_on(reached) {
-        Ok(reached) => reached,
-        Err(why) => {
-            // A thread of it may still be looking the name up.
-            runtime.shutdown_background();
-            return Err(why);
-        }
-    };
-    let entered = runtime.enter();
-    let (peer, incoming, driver) = connect(target, endpoint, options);
-    drop(entered);
+    let (runtime, (peer, incoming, driver)) = http::open(async {
+        let dialect = &endpoint.config.dialect;
+        let (target, options) = reach(address, dialect, trust, secret, left).await?;
+        Ok::<_, String>(connect(target, endpoint, options))
+    })?;
     Ok((peer, incoming, thread::spawn(move || runtime.block_on(driver))))
 }

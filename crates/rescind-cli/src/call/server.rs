@@ -64,8 +64,7 @@ impl Server {
                 (peer, incoming, End::Socket(socket))
             }
             None => {
-                let spawned =
-                    spawn(&spoken, &args.command, &args.process).map_err(Unreached::Failed)?;
+                let spawned = spawn(&spoken, &args.command, &args.process)?;
                 let mut options = Options::new(spoken.on_stdio(Role::Client));
                 options.trace = report.trace(&spoken.dialect);
                 options.noise = Some(report.noise());

@@ -13,7 +13,7 @@ use tokio::time::timeout_at;
 use super::attempt::Unreached;
 use crate::address::Address;
 use crate::connect::handshake;
-use crate::http::runtime;
+use crate::http;
 use crate::tls::Trust;
 
 /// The time that a server has to say goodbye once we have.
@@ -36,23 +36,15 @@ impl Socket {
     ) -> Result<(Peer, Incoming, Self), Unreached> {
         let failed =
             |why: &dyn Display| Unreached::Failed(format!("can't connect to {address}: {why}"));
-        let runtime = runtime().map_err(|why| failed(&why))?;
         let opening = handshake(address, trust, secret, settings(&options.config.limits));
-        let opened = runtime.block_on(async {
-            match deadline {
+        let (runtime, (peer, incoming, driver)) = http::open(async {
+            let opened = match deadline {
                 Some(at) => timeout_at(at.into(), opening).await,
                 None => Ok(opening.await),
-            }
-        });
-        let Ok(opened) = opened else {
-            // A thread may be looking the name up. It goes on for as long as this program still runs.
-            runtime.shutdown_background();
-            return Err(Unreached::TimedOut);
-        };
-        let socket = opened.map_err(|error| failed(&error))?;
-        let entered = runtime.enter();
-        let (peer, incoming, driver) = connect(socket, TokioTimer::start(), options);
-        drop(entered);
+            };
+            let socket = opened.map_err(|_| Unreached::TimedOut)?.map_err(|it| failed(&it))?;
+            Ok::<_, Unreached>(connect(socket, TokioTimer::start(), options))
+        })?;
         Ok((peer, incoming, Self { driver: thread::spawn(move || runtime.block_on(driver)) }))
     }
 

@@ -21,7 +21,7 @@ use tungstenite::protocol::WebSocketConfig;
 use crate::address::Listen;
 use crate::connect::handshake;
 use crate::credentials::CredentialArgs;
-use crate::http::runtime;
+use crate::http;
 use crate::http_client::{PATIENCE, reach};
 
 /// A server that runs already: where it is, and how it is reached.
@@ -37,38 +37,27 @@ impl Target for Socket {
         let trust = self.credentials.trust();
         let (near, link) = Link::pair()?;
         near.set_nonblocking(true)?;
-        let runtime = runtime().map_err(io::Error::other)?;
-        let entered = runtime.enter();
-        let near = TcpStream::from_std(near)?;
-        drop(entered);
-        let reached = runtime.block_on(async {
-            Ok(match &self.address {
+        let opened = http::open(async {
+            let near = TcpStream::from_std(near).map_err(|error| error.to_string())?;
+            Ok::<Carrying, String>(match &self.address {
                 Listen::WebSocket(address) => {
                     let opened = handshake(address, &trust, secret, WebSocketConfig::default());
                     let opened = timeout(PATIENCE, opened).await;
                     let opened = opened.unwrap_or_else(|late| Err(late.into()));
                     let socket = opened.map_err(|error| format!("{address}: {error}"))?;
-                    Box::new(move |on: Runtime| on.block_on(carry(socket, near))) as Carrying
+                    Box::new(move |on| on.block_on(carry(socket, near)))
                 }
                 Listen::Http(address) => {
                     let dialect = Dialect::MCP_HTTP;
                     let (target, options) =
                         reach(address, &dialect, &trust, secret, PATIENCE).await?;
-                    Box::new(move |on: Runtime| on.block_on(carry_over_http(target, options, near)))
+                    Box::new(move |on| on.block_on(carry_over_http(target, options, near)))
                 }
             })
         });
-        match reached {
-            Ok(carry) => {
-                thread::spawn(move || carry(runtime));
-                Ok(link)
-            }
-            Err(why) => {
-                // A thread of it may still be looking the name up.
-                runtime.shutdown_background();
-                Err(io::Error::other::<String>(why))
-            }
-        }
+        let (runtime, carrying) = opened.map_err(io::Error::other)?;
+        thread::spawn(move || carrying(runtime));
+        Ok(link)
     }
 }
 

@@ -2,22 +2,22 @@
 
 use std::future::pending;
 use std::io;
-use std::pin::Pin;
 use std::sync::{Arc, OnceLock};
-use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
 use futures_util::future::join;
-use protocol_async::Options;
+use protocol_async::{Options, Peer};
 use protocol_core::{Config, Shutdown};
 use protocol_http::connect::{ClientOptions, Target, connect};
 use protocol_relay::Side;
 use protocol_tokio::TokioTimer;
 use smol::io::AsyncRead;
+use tokio::io::{AsyncReadExt, simplex};
 use tokio::sync::oneshot;
 use tokio::task::{JoinError, JoinHandle};
 use tokio::time::sleep;
 use tokio_util::compat::{TokioAsyncReadCompatExt, TokioAsyncWriteCompatExt};
+use tokio_util::io::InspectReader;
 
 use super::args::RelayArgs;
 use super::report::{log, traced};
@@ -40,17 +40,14 @@ pub(super) fn run(
     secret: Option<String>,
     recording: &Session,
 ) -> Result<[io::Result<()>; 2], String> {
-    let runtime = http::runtime()?;
     let ending = &Ending::catch("rescind relay", recording);
-    let relayed = runtime.block_on(async {
-        let trust = args.ca.clone().map_or(Trust::System, Trust::Only);
-        let (target, options) =
-            reach(address, &args.dialect.dialect, &trust, secret, PATIENCE).await?;
-        Ok(relay(args, target, options, recording, ending).await)
-    });
+    let trust = args.ca.clone().map_or(Trust::System, Trust::Only);
+    let reached = reach(address, &args.dialect.dialect, &trust, secret, PATIENCE);
+    let (runtime, (target, options)) = http::open(reached)?;
+    let relayed = runtime.block_on(relay(args, target, options, recording, ending));
     // Its thread may be waiting for standard input for ever.
     runtime.shutdown_background();
-    relayed
+    Ok(relayed)
 }
 
 async fn relay(
@@ -70,8 +67,8 @@ async fn relay(
     };
     let up = endpoint(Side::Up, "client", Config::server(args.dialect.behind_http()));
     let down = endpoint(Side::Down, "server", Config::client(args.dialect.dialect.clone()));
-    let (lost, (end, input_ended)) = (Lost::default(), oneshot::channel());
-    let input = Input { stream: protocol_tokio::stdin().compat(), end: Some(end) };
+    let (input, input_ended) = input();
+    let lost = Lost::default();
     let output = Stdout { stream: protocol_tokio::stdout().compat_write(), lost: lost.clone() };
     let (up, incoming, up_driver) = protocol_async::connect(input, output, TokioTimer::start(), up);
     let (down, server, down_driver) = connect(target, down, reported(options));
@@ -88,29 +85,38 @@ async fn relay(
         server.pump(&mut calls).await;
         pending::<()>().await;
     };
-    let over = async {
-        tokio::select! {
-            _ = input_ended => {
-                up.shutdown(Shutdown::Drain);
-                within(args.answer_after_end, ending, Duration::ZERO).await;
-            }
-            _ = ending.asked() => {}
-        }
-        up.shutdown(Shutdown::CancelAll);
-        within(grace, ending, grace.min(SHORT_GRACE)).await;
-        // Requests without a response of the server get one from us.
-        server.end(Shutdown::Abandon);
-        pending::<()>().await;
-    };
     let up = tokio::select! {
         over = up_driver => over,
         () = relayed => Ok(()),
-        () = over => Ok(()),
+        () = end(args, &up, &server, input_ended, ending) => Ok(()),
     };
     let down = finish(&server, down_driver, within(grace, ending, SHORT_GRACE)).await;
     // The error that kept responses from the client comes first.
     let up = Arc::into_inner(lost).and_then(OnceLock::into_inner).map_or(up, Err);
     [up, down.unwrap_or_else(|error| Err(error.into()))]
+}
+
+/// Ends what is in flight once the input is over, or the end is asked for.
+async fn end(
+    args: &RelayArgs,
+    up: &Peer,
+    server: &Upstream,
+    input_ended: oneshot::Receiver<()>,
+    ending: &Ending,
+) {
+    let grace = args.grace;
+    tokio::select! {
+        _ = input_ended => {
+            up.shutdown(Shutdown::Drain);
+            within(args.answer_after_end, ending, Duration::ZERO).await;
+        }
+        _ = ending.asked() => {}
+    }
+    up.shutdown(Shutdown::CancelAll);
+    within(grace, ending, grace.min(SHORT_GRACE)).await;
+    // Requests without a response of the server get one from us.
+    server.end(Shutdown::Abandon);
+    pending::<()>().await;
 }
 
 /// Ends the connection to the server and waits for its end. It is abandoned once it `is_late`.
@@ -153,27 +159,15 @@ fn reported(mut options: ClientOptions) -> ClientOptions {
     options
 }
 
-/// The input of a client, which reports its end. Nothing comes then, so that the client may still be responded to.
-struct Input<R> {
-    stream: R,
-    end: Option<oneshot::Sender<()>>,
-}
-
-impl<R: AsyncRead + Unpin> AsyncRead for Input<R> {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        buffer: &mut [u8],
-    ) -> Poll<io::Result<usize>> {
-        if self.end.is_none() {
-            return Poll::Pending;
-        }
-        let read = ready!(Pin::new(&mut self.stream).poll_read(cx, buffer));
-        let (Ok(0), Some(first)) = (&read, buffer.first_mut()) else { return Poll::Ready(read) };
-        // The last line may be without its end, and a request all the same.
-        *first = b'\n';
-        // Its receiver may be gone.
-        let _ = self.end.take().map(|end| end.send(()));
-        Poll::Ready(Ok(1))
-    }
+/// Returns standard input, and the report of its end. Nothing comes then, so that the client may still be responded to.
+fn input() -> (impl AsyncRead + Unpin, oneshot::Receiver<()>) {
+    let (end, ended) = oneshot::channel();
+    let (mut end, (nothing, open)) = (Some(end), simplex(1));
+    let stdin = InspectReader::new(protocol_tokio::stdin(), move |read: &[u8]| {
+        let _open = &open;
+        // The relay may be over.
+        let _ = end.take_if(|_| read.is_empty()).map(|end| end.send(()));
+    });
+    // The last line may be without its end, and a request all the same.
+    (stdin.chain(&b"\n"[..]).chain(nothing).compat(), ended)
 }

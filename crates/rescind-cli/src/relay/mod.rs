@@ -30,6 +30,7 @@ use crate::address::Listen;
 use crate::ending::Ending;
 use crate::exit::{self, Exit};
 use crate::http::{self, Service};
+use crate::http_client::rules_of;
 use crate::input;
 use crate::noise::Noises;
 use crate::record::Session;
@@ -156,7 +157,7 @@ fn connect(args: &RelayArgs, address: &Listen) -> Result<ExitCode, Exit> {
     if input::is_directory() {
         return Err("standard input is a directory".into());
     }
-    let url = address.http_url();
+    let url = address.of_rules(rules_of(&args.dialect.dialect)).http_url();
     let secret = args.clients.token()?;
     let recording = args.record.start(Some(&url))?;
     let relayed = connect::run(args, address, secret, &recording);
