@@ -49,7 +49,7 @@ fn differing(peer: &Peer, report: &Report) -> Vec<String> {
 fn what_is_seen_of_real_peers_is_what_the_pages_say() {
     let peers = peers();
     // They mostly wait.
-    let width = 3 * thread::available_parallelism().map_or(1, usize::from);
+    let width = 2 * thread::available_parallelism().map_or(1, usize::from);
     let tested = Mutex::new(BTreeMap::new());
     run_all(&peers, width, |number, report| {
         told(&peers[number], &report);
