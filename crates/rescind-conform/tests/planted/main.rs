@@ -10,7 +10,7 @@ use std::process::exit;
 
 use libtest_mimic::Arguments;
 
-/// Fewer than of the other tests: on a machine that is late less is seen.
+/// As many as cargo gives the other tests.
 const AT_ONCE: usize = 8;
 
 fn main() {
