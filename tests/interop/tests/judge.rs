@@ -2,7 +2,6 @@
 //! programs. `crates/rescind-cli/tests/conform.rs` judges a single relay, and `crates/rescind-conform` has a wrong relay for
 //! each check.
 
-use std::thread;
 use std::time::Duration;
 
 use protocol_core::Dialect;
@@ -47,12 +46,9 @@ fn our_relay_mcp_three_hops() {
 /// LSP has another framing, and MCP does not answer what was cancelled.
 #[test]
 fn our_relay_between_dialects() {
-    thread::scope(|scope| {
-        for [up, down] in [["lsp", "acp"], ["acp", "mcp-2025-11-25"], ["mcp-2025-11-25", "acp"]] {
-            let relay = line(&[rescind(), "relay", "--up", up, "--down", down, "--"]);
-            scope.spawn(move || judge_ours([up, down], &relay));
-        }
-    });
+    for [up, down] in [["lsp", "acp"], ["acp", "mcp-2025-11-25"], ["mcp-2025-11-25", "acp"]] {
+        judge_ours([up, down], &line(&[rescind(), "relay", "--up", up, "--down", down, "--"]));
+    }
 }
 
 fn wrong(fault: &str) -> CommandLine {
