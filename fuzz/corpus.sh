@@ -8,7 +8,7 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
 
 corpus() {
-    cargo run --quiet --release --locked --example corpus -- "$@"
+    cargo run --quiet --locked --example corpus -- "$@"
 }
 
 case "${1-} $#" in

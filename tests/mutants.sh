@@ -99,9 +99,8 @@ adapters)
     ;;
 conform)
     mutants few 60 "$@" --cargo-arg=--lib
-    again few relays 180 --cargo-arg=--test=planted_relay
     export RESCIND_EVERY_FAULT=1
-    again relays planted 1200 --cargo-arg=--test={planted,planted_client}
+    again few planted 1200 --cargo-arg=--test=planted
     ;;
 command-line)
     mutants own 600 "$@" --cargo-arg=--tests

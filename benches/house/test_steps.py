@@ -3,6 +3,7 @@
 import pathlib
 import subprocess
 import tempfile
+import time
 import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -14,7 +15,7 @@ source .ci/steps
 passes() { true; }
 skips() { skip "there is no compiler"; }
 test_skips() { for _ in 1 2; do echo "there is no clangd" >>"$RESCIND_SKIPPED"; done; }
-fails() { false; }
+fails() { echo "it is broken"; false; }
 """
 
 
@@ -43,6 +44,21 @@ class Summary(unittest.TestCase):
         self.assertNotEqual(code, 0)
         self.assertEqual([line.split()[0] for line in lines], ["skipped", "FAILED"])
         self.assertTrue(lines[1].endswith("Two"), lines)
+
+    def test_what_runs_beside_is_a_step_where_it_is_joined(self):
+        code, lines = run('beside passes\nstep One passes\nstep Two join')
+        self.assertEqual((code, [line.split()[-1] for line in lines[:2]]), (0, ["One", "Two"]))
+        code, lines = run('beside fails\nstep One passes\nstep Two join\nstep Three passes')
+        self.assertNotEqual(code, 0)
+        self.assertEqual([line.split()[-1] for line in lines], ["One", "Two"])
+        self.assertTrue(lines[1].startswith("FAILED"), lines)
+
+    def test_what_runs_beside_ends_with_a_check_that_fails(self):
+        begun = time.monotonic()
+        code, lines = run('beside sleep 60\nstep One sleep 1\nstep Two fails\nstep Three join')
+        self.assertNotEqual(code, 0)
+        self.assertTrue(lines[1].endswith("Two"), lines)
+        self.assertLess(time.monotonic() - begun, 30)
 
 
 if __name__ == "__main__":

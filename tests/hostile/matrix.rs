@@ -4,6 +4,7 @@
 //! process before. Its processor time is held to that of a twin under the same flood, whose client reads the responses.
 //! Both are measured in the same run.
 
+use std::env;
 use std::io;
 use std::sync::Mutex;
 use std::thread;
@@ -285,20 +286,34 @@ impl Attack {
 /// Servers that are attacked at the same time. Each is a process, so its memory and time are its own.
 const AT_ONCE: usize = 4;
 
-/// Runs all attacks of a fault.
-fn withstood(fault: &str) {
-    let _alone = alone();
-    let attacks = ATTACKS.iter().filter(|attack| attack.fault == fault);
-    let cells = attacks.flat_map(|attack| VICTIMS.map(|victim| (attack, victim)));
-    let cells: Vec<_> = cells
-        .filter_map(|(attack, victim)| match victim.cell(attack) {
+/// Servers of which each is attacked in one turn of so many, if `RESCIND_TURN` is set: `.ci/run` sets it to a number that
+/// differs after each commit. An attack that concerns fewer servers is tried on all of them.
+const TURNS: usize = 3;
+
+/// Returns the servers that an attack concerns and whose turn it is, each with the memory that it may take.
+fn concerned(attack: &Attack) -> Vec<(&Attack, Victim, usize)> {
+    let turn = env::var("RESCIND_TURN").ok().map(|it| it.parse::<usize>().expect("a number"));
+    let mut cells: Vec<_> = VICTIMS
+        .into_iter()
+        .filter_map(|victim| match victim.cell(attack) {
             Holds(most) => Some((attack, victim, most(&victim.options(), attack.many))),
             No(why) => {
-                println!("{fault} {:<40} {victim:?}: no, {why}", attack.name);
+                println!("{} {:<40} {victim:?}: no, {why}", attack.fault, attack.name);
                 None
             }
         })
         .collect();
+    if let Some(turn) = turn.filter(|_| cells.len() >= TURNS) {
+        cells = cells.into_iter().skip(turn % TURNS).step_by(TURNS).collect();
+    }
+    cells
+}
+
+/// Runs all attacks of a fault.
+fn withstood(fault: &str) {
+    let _alone = alone();
+    let attacks = ATTACKS.iter().filter(|attack| attack.fault == fault);
+    let cells: Vec<_> = attacks.flat_map(concerned).collect();
     let (cells, broken) = (Mutex::new(cells.into_iter()), Mutex::new(Vec::new()));
     thread::scope(|scope| {
         for _ in 0..AT_ONCE {

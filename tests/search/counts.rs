@@ -42,6 +42,12 @@ impl Counts {
         self.0.get(&(preset.to_owned(), scenario.to_owned())).copied()
     }
 
+    /// Returns the place of a search among those with more states than `size`, if it is one of them.
+    pub(crate) fn place(&self, preset: &str, scenario: &str, size: usize) -> Option<usize> {
+        let mut large = self.0.iter().filter(|(_, count)| count.states > size);
+        large.position(|((of, name), _)| of == preset && name == scenario)
+    }
+
     pub(crate) fn insert(&mut self, preset: &str, scenario: &str, count: Count) {
         self.0.insert((preset.to_owned(), scenario.to_owned()), count);
     }

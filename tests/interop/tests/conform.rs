@@ -48,7 +48,8 @@ fn differing(peer: &Peer, report: &Report) -> Vec<String> {
 #[test]
 fn what_is_seen_of_real_peers_is_what_the_pages_say() {
     let peers = peers();
-    let width = thread::available_parallelism().map_or(1, usize::from);
+    // They mostly wait.
+    let width = 2 * thread::available_parallelism().map_or(1, usize::from);
     let tested = Mutex::new(BTreeMap::new());
     run_all(&peers, width, |number, report| {
         told(&peers[number], &report);

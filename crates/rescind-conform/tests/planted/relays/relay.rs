@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 use protocol_core::{Config, Dialect, Framing, InputBuffer, Timestamp};
 use protocol_relay::{Relay, Side};
 
-use crate::dap;
-use crate::tamper::{Fault, Route, Tamper};
+use super::dap;
+use super::tamper::{Fault, Route, Tamper};
 
 /// Relays between a client and a server until both have hung up.
 pub(crate) fn relay(fault: Fault, [up, down]: [Dialect; 2], near: TcpStream, far: TcpStream) {

@@ -3,11 +3,8 @@
 //! Those of some dialects that are right are tested by every check but the longest, the others by those that find
 //! their fault. With `RESCIND_EVERY_CHECK=1` all of them by every check.
 
-#[path = "planted_relay/dap.rs"]
 mod dap;
-#[path = "planted_relay/relay.rs"]
 mod relay;
-#[path = "planted_relay/tamper.rs"]
 mod tamper;
 
 use std::collections::BTreeSet;
@@ -15,7 +12,7 @@ use std::env;
 use std::net::TcpStream;
 use std::time::Duration;
 
-use libtest_mimic::{Arguments, Failed, Trial};
+use libtest_mimic::{Failed, Trial};
 use protocol_core::Dialect;
 use rescind_conform::{
     InProcessRelay, Outcome, RELAY_CHECKS, RelayOptions, Report, Unreached, Verdict, Whole,
@@ -295,7 +292,8 @@ fn what_is_not_passed_on_is_no_verdict() -> Result<(), Failed> {
     }
 }
 
-fn main() {
+/// Returns all relays, but for a sample of those that are right.
+pub(crate) fn trials() -> Vec<Trial> {
     let mut trials: Vec<Trial> = planted()
         .into_iter()
         .filter(|(fault, dialects, _)| {
@@ -310,8 +308,5 @@ fn main() {
     trials.push(Trial::test("what_is_passed_on_is_asked", what_is_passed_on_is_asked));
     let told = "what_is_not_passed_on_is_no_verdict";
     trials.push(Trial::test(told, what_is_not_passed_on_is_no_verdict));
-    let mut arguments = Arguments::from_args();
-    // As many as cargo gives the other tests.
-    arguments.test_threads = arguments.test_threads.or(Some(8));
-    libtest_mimic::run(&arguments, trials).exit();
+    trials.into_iter().map(|trial| trial.with_kind("relay")).collect()
 }

@@ -3,14 +3,13 @@
 //! The clients are this program, started again. The right ones are tested by every check, the others by those that
 //! find their fault, and of these a sample. With `RESCIND_EVERY_FAULT=1` all of these; with `RESCIND_EVERY_CHECK=1` all by every check.
 
-#[path = "planted_client/client.rs"]
 mod client;
 
 use std::collections::BTreeSet;
 use std::env;
 use std::time::Duration;
 
-use libtest_mimic::{Arguments, Failed, Trial};
+use libtest_mimic::{Failed, Trial};
 use protocol_core::Dialect;
 use rescind_conform::{
     CLIENT_CHECKS, ClientOptions, ClientProgram, Outcome, Program, Report, Request, SERVER,
@@ -164,11 +163,11 @@ fn a_client_that_starts_its_server() -> Result<(), Failed> {
 }
 
 /// Starts a server, and joins it with the planted client, as a client does that starts its server.
-fn start_server(fault: &str, dialect: &str, server: &[String]) {
+fn start_server(fault: &str, dialect: &str, server: &[&str]) {
     use std::process::{Command, Stdio};
     println!("this is what a program says that is a client, not what a client says");
     let own = env::current_exe().expect("this is a program");
-    let mut server = Command::new(&server[0])
+    let mut server = Command::new(server[0])
         .args(&server[1..])
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
@@ -185,35 +184,33 @@ fn start_server(fault: &str, dialect: &str, server: &[String]) {
     std::process::exit(status.code().unwrap_or(1));
 }
 
-fn main() {
-    let arguments: Vec<String> = env::args().collect();
-    match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+/// Is a client with a fault, or one that starts its server, or its bridge, if the arguments say so.
+pub(crate) fn plays(arguments: &[&str]) -> bool {
+    match *arguments {
         [_, "client", fault, dialect] => {
             let mut faults = planted().into_iter().map(|(fault, ..)| fault);
             let fault = faults.find(|it| format!("{it:?}") == fault);
-            return client::run(fault.expect("it is planted"), dialect);
+            client::run(fault.expect("it is planted"), dialect);
         }
-        [_, "starts", fault, dialect, ..] => return start_server(fault, dialect, &arguments[4..]),
-        [_, "bridge", address] => return bridge(address).expect("the tester listens"),
-        _ => {}
+        [_, "starts", fault, dialect, ref server @ ..] => start_server(fault, dialect, server),
+        [_, "bridge", address] => bridge(address).expect("the tester listens"),
+        _ => return false,
     }
+    true
+}
+
+/// Returns the clients whose turn it is.
+pub(crate) fn trials(turn: usize) -> Vec<Trial> {
     // Each starts some processes, and with every check some hundred: by itself it tries a sample.
     let tests_every_fault = tests_all() || env::var_os("RESCIND_EVERY_FAULT").is_some();
     let step = if tests_every_fault { 1 } else { 6 };
-    // `.ci/run` sets it, so that another sample is tried after each commit.
-    let turn = env::var("RESCIND_TURN").map_or(0, |turn| turn.parse::<usize>().expect("a number"));
-    let mut trials: Vec<Trial> = planted()
-        .into_iter()
-        .skip(turn % step)
-        .step_by(step)
+    let chosen = planted().into_iter().skip(turn % step).step_by(step);
+    let mut trials: Vec<Trial> = chosen
         .map(|(fault, dialect, expected)| {
             Trial::test(format!("{fault:?} in {dialect}"), move || finds(fault, dialect, &expected))
         })
         .collect();
     trials.push(Trial::test("every_check_has_a_fault", every_check_has_a_fault));
     trials.push(Trial::test("a_client_that_starts_its_server", a_client_that_starts_its_server));
-    let mut arguments = Arguments::from_args();
-    // As many as cargo gives the other tests.
-    arguments.test_threads = arguments.test_threads.or(Some(8));
-    libtest_mimic::run(&arguments, trials).exit();
+    trials.into_iter().map(|trial| trial.with_kind("client")).collect()
 }

@@ -3,15 +3,13 @@
 //! The servers are this program, started again. The right ones are tested by every check, the others by those that
 //! find their fault, and of these a sample. With `RESCIND_EVERY_FAULT=1` all of these; with `RESCIND_EVERY_CHECK=1` all by every check.
 
-#[path = "planted/server.rs"]
 mod server;
 
 use std::collections::BTreeSet;
 use std::env;
-use std::process::exit;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use libtest_mimic::{Arguments, Failed, Trial};
+use libtest_mimic::{Failed, Trial};
 use protocol_core::Dialect;
 use rescind_conform::{CHECKS, Options, Program, Report, Request, Verdict, run};
 use serde_json::json;
@@ -263,38 +261,36 @@ fn every_check_has_a_fault() -> Result<(), Failed> {
     }
 }
 
-fn main() {
-    let arguments: Vec<String> = env::args().collect();
-    if let [_, serve, fault, dialect] = &arguments[..] {
-        if serve == "serve" {
-            let planted = planted().into_iter().map(|(fault, ..)| fault);
-            let fault = planted.into_iter().find(|it| format!("{it:?}") == *fault);
-            return server::serve(fault.expect("it is planted"), dialect);
-        }
-    }
+/// Is a server with a fault, if the arguments say so.
+pub(crate) fn plays(arguments: &[&str]) -> bool {
+    let [_, "serve", fault, dialect] = *arguments else { return false };
+    let fault = planted().into_iter().map(|(it, ..)| it).find(|it| format!("{it:?}") == fault);
+    server::serve(fault.expect("it is planted"), dialect);
+    true
+}
+
+/// Returns the servers whose turn it is, those first that are right: they are tested the longest.
+pub(crate) fn trials(turn: usize) -> Vec<Trial> {
     // Each starts some processes, and with every check some hundred: by itself it tries a sample.
     let wants_all = ["RESCIND_EVERY_CHECK", "RESCIND_EVERY_FAULT"];
     let step = if wants_all.iter().any(|name| env::var_os(name).is_some()) { 1 } else { 8 };
-    // `.ci/run` sets it, so that another sample is tried after each commit.
-    let turn = env::var("RESCIND_TURN").map_or(0, |turn| turn.parse::<usize>().expect("a number"));
-    let mut trials: Vec<Trial> = planted()
-        .into_iter()
-        .skip(turn % step)
-        .step_by(step)
-        .map(|(fault, dialect, expected)| {
-            Trial::test(format!("{fault:?} in {dialect}"), move || finds(fault, dialect, &expected))
-        })
-        .collect();
-    trials.push(Trial::test("every_check_has_a_fault", every_check_has_a_fault));
-    let mut arguments = Arguments::from_args();
-    // As many as cargo gives the other tests.
-    arguments.test_threads = arguments.test_threads.or(Some(8));
-    let conclusion = libtest_mimic::run(&arguments, trials);
+    let mut chosen: Vec<_> = planted().into_iter().skip(turn % step).step_by(step).collect();
+    chosen.sort_by_key(|(fault, ..)| *fault != None);
+    let trial = |(fault, dialect, expected): (Fault, &'static str, Vec<_>)| {
+        let name = format!("{fault:?} in {dialect}");
+        Trial::test(name, move || finds(fault, dialect, &expected)).with_kind("server")
+    };
+    let every = Trial::test("every_check_has_a_fault", every_check_has_a_fault);
+    chosen.into_iter().map(trial).chain([every.with_kind("server")]).collect()
+}
+
+/// Reports how many verdicts were clear, and returns whether those are enough.
+pub(crate) fn are_judged() -> bool {
     let (judged, unclear) = (JUDGED.load(Ordering::Relaxed), UNCLEAR.load(Ordering::Relaxed));
     println!("{judged} verdicts are clear, {unclear} are not");
-    if judged * 100 < (judged + unclear) * LEAST {
+    let enough = judged * 100 >= (judged + unclear) * LEAST;
+    if !enough {
         eprintln!("fewer than {LEAST} of a hundred verdicts are clear");
-        exit(1);
     }
-    conclusion.exit();
+    enough
 }

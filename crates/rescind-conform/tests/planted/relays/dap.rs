@@ -3,7 +3,7 @@
 use protocol_relay::Side;
 use serde_json::{Value, json};
 
-use crate::tamper::Fault::{self, *};
+use super::tamper::Fault::{self, *};
 
 /// Tampers with a message that the relay has for a side. Returns `None` if it is lost.
 pub(crate) fn outgoing(fault: Fault, to: Side, mut message: Value) -> Option<Value> {
