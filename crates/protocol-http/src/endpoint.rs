@@ -21,6 +21,7 @@ impl Clock {
         Self { start, sleep: Box::pin(sleep_until(start)) }
     }
 
+    #[cfg(feature = "server")]
     pub(crate) fn now(&self) -> Timestamp {
         Timestamp::ZERO + self.start.elapsed()
     }
