@@ -102,7 +102,8 @@ impl fmt::Debug for ChildCommand {
 ///
 /// # Errors
 ///
-/// The process, its watchdog or a thread that waits for it can't be started. Nothing is left running then.
+/// The process, its watchdog or a thread that waits for it can't be started. A supervisor that does not report in 30
+/// seconds is one of those. Nothing is left running then.
 pub fn spawn(command: impl Into<ChildCommand>) -> io::Result<Spawned> {
     let ChildCommand { mut command, grace, stderr, spawn } = command.into();
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(stderr.stdio());

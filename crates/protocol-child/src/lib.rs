@@ -28,7 +28,8 @@
 //! job, which ends with us. Step 2 is missing there.
 //!
 //! A process that leaves the group, as daemons do with `setsid`, leaves us too. On Linux a
-//! [supervisor](ChildCommand::supervisor) holds those: nothing that descends from the process is left.
+//! [supervisor](ChildCommand::supervisor) holds those: nothing that descends from the process is left. One that does not
+//! end its process within ten seconds of `SIGKILL` is killed, with all that it has.
 #![forbid(unsafe_code)]
 
 mod blocking;

@@ -24,7 +24,7 @@ use crate::stderr::{Stderr, Tail};
 const SOON: Duration = Duration::from_millis(5);
 const LATEST: Duration = Duration::from_millis(100);
 
-/// The longest wait for the end of a process that was killed. Then its supervisor is, which should have killed it.
+/// The longest wait for the end of a process that was killed. Then the supervisor that should have killed it is killed.
 const OBEDIENCE: Duration = Duration::from_secs(10);
 
 /// A handle of a process that was spawned. Clones are the same process, and keep nothing alive.
@@ -354,8 +354,9 @@ impl Shared {
             self.push(push);
         }
         // Processes that were killed need a moment. Some may never be reaped by their parents.
-        self.wait_until(Some(Instant::now() + OBEDIENCE), |state| state.life.has_ended());
-        self.is_deserted_within_grace();
+        if self.wait_until(Some(Instant::now() + OBEDIENCE), |state| state.life.has_ended()) {
+            self.is_deserted_within_grace();
+        }
         // This ends a supervisor that has not ended its process, so it comes before the wait for the process.
         self.group.release();
         self.wait_until(None, |state| state.life.has_ended());

@@ -71,12 +71,22 @@ pub(crate) fn processes() -> io::Result<impl Iterator<Item = ProcessInfo>> {
 /// Lists the processes that descend from one, those that are dead left out.
 #[cfg(target_os = "linux")]
 pub(crate) fn descendants(of: u32) -> Vec<ProcessInfo> {
-    let mut rest: Vec<ProcessInfo> = processes().map(Iterator::collect).unwrap_or_default();
+    descendants_among(of, processes().map(Iterator::collect).unwrap_or_default(), |_| false)
+}
+
+/// Lists the processes among these that descend from one. The dead are left out, and so is each of `others` with all
+/// that descends from it.
+#[cfg(target_os = "linux")]
+pub(crate) fn descendants_among(
+    of: u32,
+    mut rest: Vec<ProcessInfo>,
+    others: impl Fn(u32) -> bool,
+) -> Vec<ProcessInfo> {
     let (mut parents, mut found) = (vec![of], Vec::new());
     while let Some(parent) = parents.pop() {
-        let (children, others): (Vec<ProcessInfo>, _) =
-            rest.into_iter().partition(|one| one.lineage.parent == parent);
-        rest = others;
+        let is_child = |one: &ProcessInfo| one.lineage.parent == parent && !others(one.id);
+        let (children, left): (Vec<ProcessInfo>, _) = rest.into_iter().partition(is_child);
+        rest = left;
         parents.extend(children.iter().map(|child| child.id));
         found.extend(children.into_iter().filter(|child| !child.is_dead));
     }

@@ -64,20 +64,22 @@ impl Charge {
         if charge > self.most {
             return Err(Eviction::MessageTooLong);
         }
-        self.work.note_unfinished(unfinished);
         let charged = std::mem::replace(&mut self.charged, charge);
         if charge <= charged {
             self.address.fetch_sub(charged - charge, Relaxed);
             self.all.bytes.fetch_sub(charged - charge, Relaxed);
-            return Ok(());
+        } else {
+            let more = charge - charged;
+            let all = self.all.bytes.fetch_add(more, Relaxed) + more;
+            let address = self.address.fetch_add(more, Relaxed) + more;
+            // One message of the longest always fits its share.
+            if all > self.all.most || address > self.most.max(self.all.most / SHARES) {
+                return Err(Eviction::UnfinishedBytes);
+            }
         }
-        let more = charge - charged;
-        let all = self.all.bytes.fetch_add(more, Relaxed) + more;
-        let address = self.address.fetch_add(more, Relaxed) + more;
-        // One message of the longest always fits its share.
-        let share = self.most.max(self.all.most / SHARES);
-        let is_over = all > self.all.most || address > share;
-        if is_over { Err(Eviction::UnfinishedBytes) } else { Ok(()) }
+        // Only a message that fits is for the account, which may ask others to make room for it.
+        self.work.note_unfinished(unfinished);
+        Ok(())
     }
 }
 

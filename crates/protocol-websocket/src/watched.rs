@@ -83,7 +83,12 @@ where
         while let Some((at, due)) = self.watch.due() {
             if at > now {
                 ready!(self.alarm.poll(Some(at), cx));
-                now = self.alarm.now();
+                let before = std::mem::replace(&mut now, self.alarm.now());
+                if now <= before {
+                    // A clock that stands still is looked at again, but not at once.
+                    cx.waker().wake_by_ref();
+                    return Poll::Pending;
+                }
                 continue;
             }
             match due {

@@ -478,7 +478,9 @@ fn f132_a_tool_that_ends_at_once_ends_what_a_supervisor_has_that_was_stopped() {
     let (mut relay, _errors, mark) = detaching("1h", &[]);
     let supervisor = marked(&mark).into_iter().find(|id| command(*id).contains("supervise\0"));
     support::signal(supervisor.unwrap(), Signal::STOP);
+    let until = Instant::now() + PATIENCE;
     while relay.0.try_wait().unwrap().is_none() {
+        assert!(Instant::now() < until, "the relay waits for its supervisor");
         support::signal(relay.0.id(), Signal::TERM);
         thread::sleep(Duration::from_millis(50));
     }

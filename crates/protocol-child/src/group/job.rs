@@ -13,7 +13,7 @@ use crate::lock::lock;
 
 /// A job that ends with its last handle, which is ours. So it ends with us, however we end.
 ///
-/// The processes that ours starts before it is in the job, a moment after it began, stay outside.
+/// The process is put into the job a moment after its beginning. Processes that it starts before that stay outside.
 struct OurJob {
     child: Mutex<Child>,
     job: Mutex<Option<Job>>,

@@ -7,8 +7,16 @@ pub(crate) mod supervised;
 #[cfg(unix)]
 pub(crate) mod watched;
 
+#[cfg(unix)]
+use std::collections::BTreeSet;
 use std::io;
 use std::process::{ChildStderr, ChildStdin, ChildStdout, ExitStatus};
+#[cfg(unix)]
+use std::sync::Mutex;
+
+/// The processes that were spawned without a supervisor, and are not reaped.
+#[cfg(unix)]
+static WATCHED: Mutex<BTreeSet<u32>> = Mutex::new(BTreeSet::new());
 
 /// A process and all that it starts, and the means to end them.
 pub(crate) trait Group: Send + Sync {

@@ -1,7 +1,7 @@
 //! A process below a supervisor, seen from the program that spawned the two.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::io::{self, BufRead, BufReader, IoSlice, Write};
+use std::collections::BTreeMap;
+use std::io::{self, BufRead, BufReader, IoSlice, Read, Write};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
@@ -11,25 +11,32 @@ use std::sync::Mutex;
 use std::thread;
 use std::time::Duration;
 
+use rustix::io::retry_on_intr;
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 use rustix::pipe::{PipeFlags, pipe_with};
-use rustix::process::{Signal, WaitOptions, getpid, kill_process, set_child_subreaper, waitpid};
+use rustix::process::{
+    Signal, WaitId, WaitIdOptions, WaitOptions, getpid, kill_process, set_child_subreaper, waitid,
+    waitpid,
+};
 
-use super::{Group, Started};
+use super::{Group, Started, WATCHED};
 use crate::lock::lock;
-use crate::processes::{ProcessInfo, descendants, pid, process, send};
+use crate::processes::{ProcessInfo, descendants_among, pid, process, processes, send};
 use crate::supervise::{KILL, TERMINATE};
 
 /// The longest wait for a supervisor's report that it has started its process.
 const START: Duration = Duration::from_secs(30);
+
+/// The bytes of the longest report.
+const LONGEST_REPORT: u64 = 64;
 
 static SUPERVISORS: Mutex<Supervisors> =
     Mutex::new(Supervisors { orders: BTreeMap::new(), are_killed: false });
 
 /// The supervisors of this program.
 struct Supervisors {
-    /// The supervisors that are there, by their ids. Each ends all that it has when its stream is closed. Other
-    /// processes that descend from this program and have left its session are the rest of one that is gone.
+    /// The supervisors that are not reaped, with the streams of their orders. Other processes that descend from this
+    /// program and have left its session are the rest of one that is gone.
     orders: BTreeMap<u32, UnixStream>,
     /// Whether no supervisor starts its process any more, because nobody would be there to end it.
     are_killed: bool,
@@ -87,9 +94,12 @@ fn spawn_within(command: &mut Command, patience: Duration) -> io::Result<Started
     let mut child = command.spawn().map_err(|error| named("its supervisor", &error))?;
     command.stdin(Stdio::null());
     let (supervisor, stderr) = (child.id(), child.stderr.take());
-    let started = list(supervisor, orders)
-        .and_then(|()| pass(reports.get_ref(), [&stdin, &stdout]))
-        .and_then(|()| first_report(&mut reports, patience));
+    let started =
+        list(supervisor, orders).and_then(|()| pass(reports.get_ref(), [&stdin, &stdout]));
+    let started = match started {
+        Ok(()) => first_report(&mut reports, patience),
+        Err(error) => Ok(Err(error)),
+    };
     let (child, reports) = (Mutex::new(child), Mutex::new(Some(reports)));
     let supervised = Supervised { supervisor, child, reports };
     let id = match started {
@@ -124,17 +134,23 @@ fn pass(orders: &UnixStream, pipes: [&OwnedFd; 2]) -> io::Result<()> {
 }
 
 /// Reads whether the process was started, and returns its id, or the error of starting it.
+///
+/// # Errors
+///
+/// Nobody knows whether it was started.
 fn first_report(
     reports: &mut BufReader<UnixStream>,
     patience: Duration,
 ) -> io::Result<io::Result<u32>> {
     let mut line = String::new();
     reports.get_ref().set_read_timeout(Some(patience))?;
-    reports.read_line(&mut line).map_err(|error| match error.kind() {
-        io::ErrorKind::WouldBlock => {
-            io::Error::new(io::ErrorKind::TimedOut, "its supervisor did not report in time")
+    reports.by_ref().take(LONGEST_REPORT).read_line(&mut line).map_err(|error| {
+        match error.kind() {
+            io::ErrorKind::WouldBlock => {
+                io::Error::new(io::ErrorKind::TimedOut, "its supervisor did not report in time")
+            }
+            _ => error,
         }
-        _ => error,
     })?;
     reports.get_ref().set_read_timeout(None)?;
     match line.trim_end().split_once(' ') {
@@ -143,7 +159,7 @@ fn first_report(
             .parse()
             .map(|code| Err(io::Error::from_raw_os_error(code)))
             .map_err(io::Error::other),
-        _ => Err(io::Error::other("its supervisor did not start it")),
+        _ => Ok(Err(io::Error::other("its supervisor did not start it"))),
     }
 }
 
@@ -161,31 +177,40 @@ impl Supervised {
     }
 
     fn kill_supervisor(&self) {
-        // Its id is another's once it is reaped.
-        lock(&SUPERVISORS).orders.remove(&self.supervisor);
         let mut child = lock(&self.child);
         let _ = child.kill();
+        let is_listed = lock(&SUPERVISORS).orders.contains_key(&self.supervisor);
+        if is_listed {
+            // It is listed until it is dead. Its id is another's once it is reaped.
+            let (id, until_dead) = (WaitId::Pid(pid(self.supervisor)), WaitIdOptions::EXITED);
+            let _ = retry_on_intr(|| waitid(id.clone(), until_dead | WaitIdOptions::NOWAIT));
+            lock(&SUPERVISORS).orders.remove(&self.supervisor);
+        }
         let _ = child.wait();
     }
 
-    /// Kills all that a supervisor which is gone has left.
+    /// Kills all that a supervisor which is gone has left, and reaps it.
     fn end_the_rest() {
-        let mut killed = BTreeSet::new();
-        // A process that is killed may just have started another.
+        let mut killed = BTreeMap::new();
+        // A process that is killed may just have started another, and its threads take a while to end.
         for _ in 0..1_000 {
             let rest = adopted();
-            if rest.is_empty() {
-                break;
-            }
             rest.iter().for_each(|one| send(one, Signal::KILL));
-            killed.extend(rest.iter().map(|one| one.id));
+            killed.extend(rest.iter().map(|one| (one.id, one.lineage.begun)));
+            killed.retain(|id, begun| !reap(*id, *begun));
+            if rest.is_empty() && killed.is_empty() {
+                return;
+            }
             thread::sleep(Duration::from_millis(1));
         }
-        // They are children of ours by now, and nobody else reaps them.
-        for id in killed {
-            let _ = waitpid(Some(pid(id)), WaitOptions::NOHANG);
-        }
     }
+}
+
+/// Reaps a process that is dead and a child of ours. Returns whether it is gone.
+fn reap(id: u32, begun: u64) -> bool {
+    let Some(now) = process(id).filter(|now| now.lineage.begun == begun) else { return true };
+    let is_ours = now.is_dead && now.lineage.parent == std::process::id();
+    is_ours && !matches!(waitpid(Some(pid(id)), WaitOptions::NOHANG), Ok(None))
 }
 
 impl Group for Supervised {
@@ -217,13 +242,14 @@ impl Group for Supervised {
 
     /// Returns whether the supervisor has ended, which it does last. If it was killed, this ends its rest.
     fn is_empty(&self) -> bool {
+        let mut child = lock(&self.child);
         let mut supervisors = lock(&SUPERVISORS);
-        let ended = lock(&self.child).try_wait();
+        let ended = child.try_wait();
         if matches!(ended, Ok(None)) {
             return false;
         }
         supervisors.orders.remove(&self.supervisor);
-        drop(supervisors);
+        drop((supervisors, child));
         if !ended.is_ok_and(|status| status.is_some_and(|status| status.success())) {
             Self::end_the_rest();
         }
@@ -237,20 +263,19 @@ impl Group for Supervised {
     }
 }
 
-/// Returns the processes that have become ours: they are in no session of ours, and below no supervisor.
+/// Returns the processes that have become ours. They are in no session of ours, and neither below a supervisor nor
+/// below a process that this crate has spawned without one.
 fn adopted() -> Vec<ProcessInfo> {
     let ours = std::process::id();
-    let supervisors: BTreeSet<u32> = lock(&SUPERVISORS).orders.keys().copied().collect();
     // It is 0 for a program that has been in its container's first session, which `getsid` takes for no session.
     let Some(session) = process(ours).map(|it| it.lineage.session) else { return Vec::new() };
-    let below: BTreeSet<u32> =
-        supervisors.iter().flat_map(|id| descendants(*id)).map(|one| one.id).collect();
-    let mut all = descendants(ours);
-    all.retain(|one| {
-        let is_supervised = supervisors.contains(&one.id) || below.contains(&one.id);
-        one.lineage.session != session && !is_supervised
-    });
-    all
+    // The list comes first: a process that is spawned meanwhile is not in it.
+    let all = processes().map(Iterator::collect).unwrap_or_default();
+    let (watched, supervisors) = (lock(&WATCHED), lock(&SUPERVISORS));
+    let is_owned = |id| watched.contains(&id) || supervisors.orders.contains_key(&id);
+    let mut adopted = descendants_among(ours, all, is_owned);
+    adopted.retain(|one| one.lineage.session != session);
+    adopted
 }
 
 #[cfg(test)]
@@ -291,6 +316,27 @@ mod tests {
         let ended = told.recv_timeout(Duration::from_secs(60)).expect("it is killed");
         assert!(!ended.unwrap());
         assert!(!std::path::Path::new(&format!("/proc/{id}")).exists(), "it is reaped, too");
+    }
+
+    #[test]
+    fn f135_a_process_that_left_our_session_is_not_the_rest_of_another_ones_supervisor() {
+        let _turn = lock(&TURN);
+        let mut command = Command::new("sh");
+        command.args(["-c", "exec setsid sleep 1000"]);
+        let watched = crate::spawn(ChildCommand::new(command)).unwrap();
+        let id = watched.owner.process().id();
+        while process(id).is_some_and(|it| it.lineage.session.unsigned_abs() != id) {
+            thread::sleep(Duration::from_millis(1));
+        }
+        let mut command = Command::new("sh");
+        command.args(["-c", "echo started $$ >&0; exec sleep 1000"]);
+        let lost = crate::spawn(ChildCommand::new(command).supervisor()).unwrap();
+        kill_process(pid(lost.owner.process().id()), Signal::KILL).unwrap();
+        assert!(!lost.owner.process().wait().unwrap().success());
+        assert!(process(id).is_some_and(|it| !it.is_dead));
+        let process = watched.owner.process().clone();
+        drop(watched);
+        assert_eq!(process.wait().unwrap().signal(), Some(Signal::TERM.as_raw()));
     }
 
     #[test]

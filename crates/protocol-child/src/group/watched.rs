@@ -11,7 +11,7 @@ use rustix::process::{
     Pid, Signal, WaitId, WaitIdOptions, getpgid, kill_process, kill_process_group, waitid,
 };
 
-use super::{Group, Started};
+use super::{Group, Started, WATCHED};
 use crate::lock::lock;
 use crate::processes::{pid, processes};
 use crate::watchdog::Watchdog;
@@ -35,6 +35,7 @@ pub(crate) fn spawn(command: &mut Command, grace: Duration) -> io::Result<Starte
     let mut child = spawned.inspect_err(|_| watchdog.dismiss())?;
     let (stdin, stdout) = child.stdin.take().zip(child.stdout.take()).expect("both are piped");
     let (id, stderr) = (child.id(), child.stderr.take());
+    lock(&WATCHED).insert(id);
     let watched = Watched { process: pid(id), child: Mutex::new(child), id: group, watchdog };
     Ok(Started { group: Box::new(watched), id, stdin, stdout, stderr })
 }
@@ -61,7 +62,9 @@ impl Group for Watched {
     }
 
     fn reap(&self) -> io::Result<ExitStatus> {
-        lock(&self.child).wait()
+        let status = lock(&self.child).wait();
+        lock(&WATCHED).remove(&self.process.as_raw_pid().unsigned_abs());
+        status
     }
 
     fn terminate(&self, is_reaped: bool) {
