@@ -84,7 +84,7 @@ impl Link {
         self.version.get().is_some_and(|version| *version < Version::HTTP_2)
     }
 
-    /// Returns whether there was a request.
+    /// Returns whether it is a connection of ours, and there was a request.
     pub(super) fn was_asked(&self) -> bool {
         self.version.get().is_some()
     }
@@ -111,7 +111,8 @@ impl Link {
     }
 
     /// Waits until a client has read nothing of any response for `patience`, or twice that at most. Whole responses count,
-    /// and those of which more than `most` bytes wait. They are lost. If it reads others, the connection goes on.
+    /// and those of which more than `most` bytes wait. They are lost. If it reads others, the connection goes on. That of a
+    /// host has whole responses for as long as the host wants.
     ///
     /// hyper takes large pieces, so a slow client is seen by what the transport takes. The transport of HTTP/2 takes
     /// pings and other responses too, and that of a host is unknown, so there it is what hyper takes.
@@ -131,7 +132,10 @@ impl Link {
     fn is_unread(&self, response: &Mutex<Unsent>, most: usize) -> bool {
         let mut it = lock(response);
         let read = if self.is_http1() { self.written.load(Relaxed) } else { it.taken };
-        let read = it.waits_for_client(most).then_some(read);
+        // Nothing more can be sent before the client has read something.
+        let waits =
+            if it.is_ended { self.was_asked() } else { it.is_broken || it.waiting() > most };
+        let read = waits.then_some(read);
         mem::replace(&mut it.looked, read) == read && read.is_some()
     }
 
@@ -206,11 +210,6 @@ impl Unsent {
     /// Returns the bytes of the pieces, with those of their places.
     pub(super) fn waiting(&self) -> usize {
         self.bytes + self.pieces.len() * PIECE
-    }
-
-    /// Returns whether nothing more can be sent before the client has read something.
-    fn waits_for_client(&self, most: usize) -> bool {
-        self.is_ended || self.is_broken || self.waiting() > most
     }
 }
 

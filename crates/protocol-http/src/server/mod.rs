@@ -208,8 +208,8 @@ impl Server {
 
     /// Responds to one request, for a host that has hyper or axum already. Its path is the host's.
     ///
-    /// A stream whose client reads nothing for [`ServerOptions::patience`] is lost to its session. The connection is the
-    /// host's, so the host has to end it.
+    /// A stream whose client reads nothing for [`ServerOptions::patience`] is lost to its session, unless it is finished. The
+    /// connection is the host's, so the host has to end it.
     pub async fn respond<B>(&self, request: Request<B>) -> Response<Body>
     where
         B: http_body::Body<Data: Buf, Error: Into<Box<dyn core::error::Error + Send + Sync>>>,
@@ -221,7 +221,10 @@ impl Server {
             response = self.shared.respond(request, link.clone()) => response,
             () = link.revoked() => self.shared.refuse(Refusal::BUSY, None, None),
         };
-        response.body_mut().looks.spawn(async move { link.unread(patience, most).await });
+        // One of a known length is finished.
+        if http_body::Body::size_hint(response.body()).exact().is_none() {
+            response.body_mut().looks.spawn(async move { link.unread(patience, most).await });
+        }
         response
     }
 

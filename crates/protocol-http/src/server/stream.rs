@@ -92,7 +92,9 @@ impl Pipe {
 
     /// Sends a whole response. The head leaves with the body, so that its length is known.
     pub(super) fn respond(mut self, status: u16, body: Vec<u8>) {
-        self.write(body);
+        if !body.is_empty() {
+            self.write(body);
+        }
         change(&self.shared, |it| it.is_ended = true);
         self.answer(Ok(Some(status)));
     }

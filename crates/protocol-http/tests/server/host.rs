@@ -55,7 +55,7 @@ impl Host {
             .request("needs", async |_: Value, _| {
                 Err::<(), _>(Failure::Error(RpcError::new(-32021, "sampling is missing")))
             })
-            .request("wait", move |_: Value, cx| {
+            .request("wait", move |params: Value, cx| {
                 let (tell, gate) = (tell.clone(), waited.clone());
                 async move {
                     let _ = tell.send(Report::Began);
@@ -67,7 +67,7 @@ impl Host {
                         Err(cancelled) => Report::Cancelled(cancelled.cause),
                     });
                     done?;
-                    Ok("waited")
+                    Ok(params.get("respond").cloned().unwrap_or_else(|| "waited".into()))
                 }
             })
             .request("count", async |params: Value, cx| {

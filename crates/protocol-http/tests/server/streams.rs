@@ -1,12 +1,14 @@
 //! Streams of events: progress, cancels, and streams that are lost.
 
-use http_body_util::Full;
+use std::time::Duration;
+
+use http_body_util::{BodyExt, Full};
 use hyper::body::Bytes;
 use protocol_core::Cause;
 use protocol_http::server::ServerOptions;
 use protocol_http::{OnLoss, SessionOptions};
 use serde_json::{Value, json};
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep};
 
 use crate::client::{begin, send};
 use crate::host::{Host, Report, notification, request};
@@ -73,18 +75,47 @@ async fn a_stream_that_nobody_reads_is_lost_on_the_connection_of_a_host_too() {
     let host = Host::new(options);
     let session = host.open("2025-11-25").await;
     let count = json!({ "to": 20_000, "_meta": { "progressToken": "a" } });
-    let stuck = hyper::Request::post("http://localhost/mcp")
-        .header("host", "localhost")
-        .header("content-type", "application/json")
-        .header("accept", "application/json, text/event-stream")
-        .header("mcp-session-id", &session.id)
-        .header("mcp-protocol-version", "2025-11-25")
-        .body(Full::new(Bytes::from(request(1, "count", &count))))
-        .unwrap();
+    let stuck =
+        hosted(&session.id, "application/json, text/event-stream", &request(1, "count", &count));
     let stuck = host.server.respond(stuck).await;
     assert_eq!(stuck.status(), 200);
     let mut other = session.post(&request(2, "echo", &json!(["a"]))).await;
     assert_eq!(json(&other.event().await.unwrap())["result"], json!(["a"]));
+}
+
+/// Returns a request as a host has it.
+fn hosted(session: &str, accept: &str, body: &str) -> hyper::Request<Full<Bytes>> {
+    hyper::Request::post("http://localhost/mcp")
+        .header("host", "localhost")
+        .header("content-type", "application/json")
+        .header("accept", accept)
+        .header("mcp-session-id", session)
+        .header("mcp-protocol-version", "2025-11-25")
+        .body(Full::new(Bytes::from(body.to_owned())))
+        .unwrap()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_response_that_is_finished_is_the_host_s_however_slow_the_client_is() {
+    let mut host = Host::new(ServerOptions::default());
+    let session = host.open("2025-11-25").await;
+    let (server, long) = (host.server.clone(), "x".repeat(1 << 20));
+    let body = request(1, "wait", &json!({ "respond": long }));
+    for accept in ["application/json", "application/json, text/event-stream"] {
+        let asked = hosted(&session.id, accept, &body);
+        let finished = async {
+            assert_eq!(host.report().await, Report::Began);
+            // A stream of events has begun by then.
+            sleep(Duration::from_secs(1)).await;
+            host.gate.notify_one();
+            assert_eq!(host.report().await, Report::Finished);
+        };
+        let (response, ()) = tokio::join!(server.respond(asked), finished);
+        assert_eq!(response.status(), 200);
+        sleep(4 * ServerOptions::default().patience).await;
+        let body = response.into_body().collect().await.unwrap().to_bytes();
+        assert!(body.len() > long.len());
+    }
 }
 
 #[tokio::test]
