@@ -45,12 +45,15 @@ pub async fn carry(
     mut receive: impl AsyncFnMut(Vec<u8>),
 ) {
     let session = ClientSession::with(options.rules);
-    let (tasks, mut reports, mut heads) = Tasks::new(Wire::new(target, options));
+    let (mut tasks, mut reports, _) = Tasks::new(Wire::new(target, options));
+    // Nothing overtakes a message that was read.
+    tasks.reports.heads = tasks.reports.messages.clone();
     let mut carrier = Carrier {
         session,
         tasks,
         open: BTreeMap::new(),
-        last: OWN,
+        own: BTreeMap::new(),
+        last: 0,
         awaited: None,
         has_heads: false,
         unheard: None,
@@ -58,12 +61,6 @@ pub async fn carry(
     loop {
         tokio::select! {
             biased;
-            Some(Report { number, said }) = heads.recv() => match said {
-                Said::Taken => carrier.began(number),
-                // A server without a stream of its own may say so with the status of an unknown session.
-                Said::SessionGone if number != OWN => return,
-                _ => carrier.over(number),
-            },
             Some(Report { number, said }) = reports.recv() => match said {
                 Said::Message(message, id) => {
                     let opens = carrier.awaited.as_ref().is_some_and(|it| it.opens(number));
@@ -71,6 +68,9 @@ pub async fn carry(
                     carrier.heard(number, is_over);
                     receive(message).await;
                 }
+                Said::Taken => carrier.began(number),
+                // A server without a stream of its own may say so with the status of an unknown session.
+                Said::SessionGone { .. } if !carrier.own.contains_key(&number) => return,
                 _ => carrier.over(number),
             },
             Some(number) = carrier.left() => {
@@ -89,14 +89,13 @@ pub async fn carry(
     carrier.tasks.wire.leave(&carrier.session).await;
 }
 
-/// The number of the stream of the session itself.
-const OWN: u64 = 0;
-
 struct Carrier {
     session: ClientSession,
     tasks: Tasks,
     /// The exchanges that are not over, with the ids of requests.
     open: BTreeMap<u64, (Option<WireId>, Task)>,
+    /// The streams of the session itself. Each message that ends its opening begins one.
+    own: BTreeMap<u64, Task>,
     last: u64,
     /// The message that the next one waits for.
     awaited: Option<Awaited>,
@@ -160,10 +159,11 @@ impl Carrier {
     fn over(&mut self, number: u64) {
         while self.tasks.running.try_join_next().is_some() {}
         self.open.remove(&number);
+        self.own.remove(&number);
         let is_last = self.heard(number, true).is_some_and(|it| it.lane == Lane::Last);
         if is_last && self.session.rules().has_sessions {
-            let own = self.tasks.exchange(OWN, &self.session, None, None);
-            self.open.insert(OWN, (None, own));
+            self.last += 1;
+            self.own.insert(self.last, self.tasks.exchange(self.last, &self.session, None, None));
         }
     }
 }

@@ -4,6 +4,7 @@ use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::format;
 use alloc::string::String;
 use core::future::poll_fn;
+use core::mem;
 use core::task::{Context, Poll, ready};
 use std::io;
 
@@ -39,6 +40,8 @@ pub(super) struct Driver {
     heads: Receiver<Report>,
     /// The calls that have settled, and whether a response came.
     settled: UnboundedReceiver<(u32, bool)>,
+    /// The exchanges whose response has come, and whose stream may be open still.
+    responded: VecDeque<u64>,
     out: Messages,
     clock: Clock,
     error: Option<io::Error>,
@@ -66,8 +69,6 @@ enum Kind {
     Stream,
     /// A call, whose response comes on a stream of its own.
     Call(u32),
-    /// One whose response has come, and whose stream may be open still.
-    Settled,
     /// A message of so many bytes without a response of its own. It may be a call, whose response comes on a stream that
     /// it shares.
     Post(Option<u32>, usize),
@@ -105,6 +106,7 @@ impl Driver {
             reports,
             heads,
             settled,
+            responded: VecDeque::new(),
             out: Messages::default(),
             clock,
             error: None,
@@ -115,10 +117,12 @@ impl Driver {
     /// Runs until the endpoint is over, and takes leave of the server.
     pub(super) async fn run(mut self) -> io::Result<()> {
         poll_fn(|cx| self.poll(cx)).await;
-        // Nobody awaits calls any more, and nobody could cancel one that has not left.
-        self.exchanges.retain(|_, it| match it.kind {
-            Kind::Post(call, _) => call.is_none() || it.message.is_none(),
-            _ => false,
+        // Nobody awaits calls any more, and nobody could cancel one that has not left. A stream stays, since the server may
+        // take its end for the loss of what the last messages cancel. They do not wait for it.
+        self.exchanges.retain(|_, it| {
+            it.is_awaited = matches!(it.kind, Kind::Post(..));
+            let is_unsent = it.message.is_some() && matches!(it.kind, Kind::Post(Some(_), _));
+            !is_unsent && !matches!(it.kind, Kind::Call(_))
         });
         let _ = timeout(FAREWELL, self.post_rest()).await;
         self.drop_rest();
@@ -165,15 +169,17 @@ impl Driver {
         }
     }
 
-    /// Returns whether another message may wait to be posted. The first one is on its way.
+    /// Returns whether another message may wait to be posted. The first one that is on its way does not count.
     fn has_room(&self) -> bool {
         let options = &self.tasks.wire.options;
+        let mut is_first = true;
         let waiting = self.exchanges.values().filter_map(|it| match it.kind {
-            Kind::Post(_, bytes) => Some(bytes),
+            Kind::Post(_, bytes) if it.message.is_some() || !mem::take(&mut is_first) => {
+                Some(bytes)
+            }
             _ => None,
         });
-        let (count, bytes) =
-            waiting.skip(1).fold((0, 0), |(count, sum), bytes| (count + 1, sum + bytes));
+        let (count, bytes) = waiting.fold((0, 0), |(count, sum), bytes| (count + 1, sum + bytes));
         count < options.waiting.max(1) && bytes < options.waiting_bytes.max(1)
     }
 
@@ -247,8 +253,8 @@ impl Driver {
 
     /// Posts a request, whose response comes on a stream of its own.
     fn call(&mut self, call: u32, out: Outgoing, message: Message) {
-        let is_own = |it: &&Exchange| matches!(it.kind, Kind::Call(_) | Kind::Settled);
-        if self.exchanges.values().filter(is_own).count() >= self.tasks.wire.options.streams {
+        let calls = self.exchanges.values().filter(|it| matches!(it.kind, Kind::Call(_)));
+        if calls.count() >= self.tasks.wire.options.streams {
             return self.lose(call, TOO_MANY);
         }
         let (kind, is_opening) = (Kind::Call(call), out.lane == Lane::First);
@@ -264,26 +270,25 @@ impl Driver {
 
     /// Posts the next message of each session that has none on its way, and whose stream is not awaited.
     fn post_next(&mut self) {
-        let mut busy = BTreeSet::new();
+        let is_stream = |it: &&Exchange| it.is_awaited && matches!(it.kind, Kind::Stream);
+        let streams = self.exchanges.values().filter(is_stream);
+        let mut busy: BTreeSet<_> = streams.map(|it| it.scope.clone()).collect();
         for (number, it) in &mut self.exchanges {
-            if !it.is_awaited || !busy.insert(&it.scope) {
-                continue;
-            }
-            if let Some((headers, message)) = it.message.take() {
-                let is_call = matches!(it.kind, Kind::Post(Some(_), _));
-                let post = self.tasks.wire.clone().post(headers, message, is_call);
-                it.task = Some(self.tasks.spawn(*number, post));
-            }
+            let is_next = it.is_awaited && busy.insert(it.scope.clone());
+            let Some((headers, message)) = it.message.take_if(|_| is_next) else { continue };
+            let is_call = matches!(it.kind, Kind::Post(Some(_), _));
+            let post = self.tasks.wire.clone().post(headers, message, is_call);
+            it.task = Some(self.tasks.spawn(*number, post));
         }
     }
 
     /// Posts what is left at the end.
     async fn post_rest(&mut self) {
         self.post_next();
-        while !self.exchanges.is_empty() {
+        while self.exchanges.values().any(|it| it.is_awaited) {
             // The sender is ours.
             let Some(report) = self.heads.recv().await else { return };
-            self.exchanges.remove(&report.number);
+            self.exchanges.retain(|number, it| *number != report.number || !it.is_awaited);
             self.post_next();
         }
     }
@@ -314,7 +319,7 @@ impl Driver {
             },
             Said::Over => None,
             Said::Refused(how) | Said::Lost(how) => Some(how),
-            Said::SessionGone => Some(self.end_session()),
+            Said::SessionGone { .. } => Some(self.end_session()),
         };
         let over = self.exchanges.remove(&number);
         match over.as_ref().map(|it| it.kind) {
@@ -332,7 +337,7 @@ impl Driver {
                 }
             }
             Some(Kind::Stream) => self.unheard(number, &how.unwrap_or_default()),
-            Some(Kind::Settled) | None => {}
+            None => {}
         }
         self.go_on();
     }
@@ -410,13 +415,13 @@ impl Driver {
         }
         let is_its = |it: &Exchange| matches!(it.kind, Kind::Call(own) if own == call);
         if has_response {
-            let its = self.exchanges.values_mut().filter(|it| is_its(it));
-            its.for_each(|it| it.kind = Kind::Settled);
+            let its = self.exchanges.iter().filter(|(_, it)| is_its(it));
+            self.responded.extend(its.map(|(number, _)| *number));
+            self.responded.retain(|number| self.exchanges.contains_key(number));
             // The server may leave its stream open. The oldest are closed for it.
-            let most = self.tasks.wire.options.settled_streams;
-            let settled = self.exchanges.iter().filter(|(_, it)| matches!(it.kind, Kind::Settled));
-            let oldest = settled.map(|(number, _)| *number).rev().nth(most);
-            oldest.map(|number| self.exchanges.remove(&number));
+            if self.responded.len() > self.tasks.wire.options.settled_streams {
+                self.responded.pop_front().map(|oldest| self.exchanges.remove(&oldest));
+            }
         } else {
             self.exchanges.retain(|_, it| !is_its(it));
             let id = format!("{call}");

@@ -109,7 +109,8 @@ pub(super) struct Reports {
 impl Reports {
     pub(super) async fn send(&self, said: Said) {
         // Room to read may come only from what waits for a head.
-        let is_head = matches!(said, Said::Taken | Said::Refused(_) | Said::SessionGone);
+        let is_head =
+            matches!(said, Said::Taken | Said::Refused(_) | Said::SessionGone { in_order: false });
         let reports = if is_head { &self.heads } else { &self.messages };
         // The owner may be gone.
         let _ = reports.send(Report { number: self.number, said }).await;
@@ -128,8 +129,8 @@ pub(super) enum Said {
     Over,
     /// It is over without the response.
     Lost(String),
-    /// The server knows the session no longer.
-    SessionGone,
+    /// The server knows the session no longer. In order, it comes behind the messages that were read.
+    SessionGone { in_order: bool },
 }
 
 /// A message of ours, charged until the server takes it.
@@ -242,7 +243,7 @@ impl Wire {
         if !is_call {
             self.untaken(&body, &why);
         }
-        if is_gone { Said::SessionGone } else { Said::Refused(why) }
+        if is_gone { Said::SessionGone { in_order: false } } else { Said::Refused(why) }
     }
 
     /// Posts a message, and again as long as a busy server names a time for that. A call is posted once, since the cancel
@@ -296,7 +297,8 @@ impl Wire {
         reports: Reports,
     ) -> Said {
         // Other messages wait for the head of a stream that is shared, so it has a time to come.
-        let is_shared = post.is_none() && stream.rules().shares_streams;
+        let is_posted = post.is_some();
+        let is_shared = !is_posted && stream.rules().shares_streams;
         let mut awaited = is_shared.then(Instant::now);
         let mut tells_head =
             is_shared || post.as_ref().is_some_and(|(_, message)| message.left.is_some());
@@ -329,7 +331,7 @@ impl Wire {
             let how = || stream.loss() + &why;
             match step {
                 StreamStep::Resume => sleep(stream.retry()).await,
-                StreamStep::LoseSession => break Said::SessionGone,
+                StreamStep::LoseSession => break Said::SessionGone { in_order: is_posted },
                 StreamStep::Lose if awaited.is_some() => break Said::Refused(how()),
                 StreamStep::Lose => break Said::Lost(how()),
                 StreamStep::Nothing | StreamStep::Read => break Said::Over,

@@ -83,7 +83,7 @@ impl Links {
         }
         let dialled = dial(target, options).await;
         match &dialled {
-            Ok(Link::Http1(..)) => known.is_http1 = true,
+            Ok(Link::Http1(..)) => (known.is_http1, known.shared) = (true, None),
             Ok(Link::Http2(shared)) => known.shared = Some(shared.clone()),
             // One that is open stays: it may have room again.
             Err(error) => {

@@ -17,7 +17,7 @@ use crate::head::SCOPE;
 pub(super) struct Tasks {
     pub(super) wire: Arc<Wire>,
     pub(super) running: JoinSet<()>,
-    reports: Reports,
+    pub(super) reports: Reports,
 }
 
 /// The task of an exchange, which ends with this. A stream that is closed is the cancel in one revision.

@@ -1,9 +1,12 @@
 //! ACP: our client and our server, and servers that break off.
 
+use std::pin::pin;
+use std::time::Duration;
+
 use protocol_async::{
     Account, AccountLimits, Arrival, CallError, Grant, Options, Responder, SentRequest, Verdict,
 };
-use protocol_core::{Cause, Config};
+use protocol_core::{Cause, Config, Shutdown};
 use protocol_http::Rules;
 use protocol_http::connect::{ClientOptions, connect};
 use protocol_http::server::ServerOptions;
@@ -11,6 +14,7 @@ use serde_json::{Value, json};
 use tokio::io::AsyncWriteExt;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
+use tokio::time::timeout;
 
 use crate::broken::{Asked, Script};
 use crate::host::{Client, Host, Report, how};
@@ -342,4 +346,62 @@ async fn a_client_that_has_no_room_to_read_still_opens_streams() {
     let _next = client.call("session/list", json!({}));
     refused.says("405 No\r\ncontent-length: 0\r\n\r\n").await;
     assert_eq!(taken(&script).await["method"], "session/list");
+}
+
+/// A time in which what is wrong would happen.
+const WHILE: Duration = Duration::from_millis(100);
+
+#[tokio::test]
+async fn streams_end_behind_the_last_cancel_so_that_they_are_not_its_cause() {
+    let script = Script::new().await;
+    let (client, connection) = opened(&script, ClientOptions::default()).await;
+    let (call, _, stream) = prompt(&script, &client, "one").await;
+    call.cancel();
+    let cancel = script.asked().await;
+    assert_eq!(cancel.body["method"], "$/cancel_request");
+    client.peer.shutdown(Shutdown::Abandon);
+    let mut closed = pin!(async { tokio::join!(connection.closed(), stream.closed()) });
+    assert!(timeout(WHILE, &mut closed).await.is_err(), "they are open while it is posted");
+    cancel.says(TAKEN).await;
+    let delete = script.asked().await;
+    assert!(delete.head.starts_with("DELETE "), "{}", delete.head);
+    delete.says(TAKEN).await;
+    closed.await;
+}
+
+#[tokio::test]
+async fn g08_a_message_that_waits_for_its_stream_counts_as_one_that_waits() {
+    let script = Script::new().await;
+    let mut options = ClientOptions::default();
+    options.waiting = 1;
+    let (client, _connection) = opened(&script, options).await;
+    let _prompt = client.call("session/prompt", json!({ "sessionId": "one" }));
+    let silent = listening(&script, Some("one")).await;
+    let _list = client.call("session/list", json!({}));
+    assert!(timeout(WHILE, script.asked()).await.is_err(), "there is no room for another");
+    let _stream = begin(silent).await;
+    assert_eq!(taken(&script).await["method"], "session/prompt");
+    assert_eq!(taken(&script).await["method"], "session/list");
+}
+
+#[tokio::test]
+async fn an_older_message_waits_for_the_stream_of_its_session_too() {
+    let script = Script::new().await;
+    let mut options = ClientOptions::default();
+    options.stream.resumes = 0;
+    let (client, _connection) = opened(&script, options).await;
+    let (lost, _, stream) = prompt(&script, &client, "one").await;
+    for method in ["m", "older"] {
+        client.peer.try_notify(method, json!({ "sessionId": "one" })).unwrap();
+    }
+    let hangs = script.asked().await;
+    drop(stream);
+    how(lost.await);
+    let _prompt = client.call("session/prompt", json!({ "sessionId": "one" }));
+    let silent = listening(&script, Some("one")).await;
+    hangs.says(TAKEN).await;
+    assert!(timeout(WHILE, script.asked()).await.is_err(), "its stream has not begun");
+    let _stream = begin(silent).await;
+    assert_eq!(taken(&script).await["method"], "older");
+    assert_eq!(taken(&script).await["method"], "session/prompt");
 }

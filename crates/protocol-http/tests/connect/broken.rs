@@ -195,6 +195,27 @@ async fn a_session_that_the_server_no_longer_knows_ends_every_call() {
 }
 
 #[tokio::test]
+async fn a_response_that_was_read_before_the_session_is_gone_settles_its_call() {
+    let script = Script::new().await;
+    let client = Client::new(&script.url, "2025-06-18", ClientOptions::default());
+    let _listening = script.open(&client).await;
+    let (one, two) = (client.call("a", json!({})), client.call("b", json!({})));
+    let (mut first, second) = (script.asked().await, script.asked().await);
+    let (settled, lost) = if first.body["method"] == "a" { (one, two) } else { (two, one) };
+    let event = |it: &Value| format!("data: {it}\n\n");
+    let update = event(&json!({ "jsonrpc": "2.0", "method": "m" }));
+    let head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n";
+    first.stream.write_all(format!("{head}{update}").as_bytes()).await.unwrap();
+    assert_eq!(client.notified().await.0, "m");
+    // The client finds both at once.
+    let response = event(&json!({ "jsonrpc": "2.0", "id": first.body["id"], "result": 1 }));
+    first.stream.write_all(response.as_bytes()).await.unwrap();
+    second.says("404 Not Found\r\ncontent-length: 0\r\n\r\n").await;
+    assert_eq!(settled.await.unwrap(), 1);
+    assert!(how(lost.await).contains("has ended the session"));
+}
+
+#[tokio::test]
 async fn the_stream_of_the_session_is_asked_for_again_and_one_that_is_not_offered_is_not() {
     let script = Script::new().await;
     let client = Client::new(&script.url, "2025-11-25", ClientOptions::default());

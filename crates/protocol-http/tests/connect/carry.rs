@@ -4,11 +4,14 @@ use protocol_core::{Cause, WireId};
 use protocol_http::connect::{Carried, ClientOptions, carry};
 use protocol_http::server::ServerOptions;
 use serde_json::{Value, json};
+use tokio::io::AsyncWriteExt;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
 use crate::broken::Script;
 use crate::host::{Host, Report};
+
+const INITIALIZED: &str = "notifications/initialized";
 
 /// A host of messages, which reads what comes.
 struct Carrying {
@@ -51,8 +54,7 @@ impl Carrying {
 
     async fn open_session(&self) {
         self.request(0, "initialize", json!({ "protocolVersion": "2025-11-25" })).await;
-        let opened = json!({ "jsonrpc": "2.0", "method": "notifications/initialized" });
-        self.send(&opened).await;
+        self.send(&json!({ "jsonrpc": "2.0", "method": INITIALIZED })).await;
     }
 }
 
@@ -82,7 +84,7 @@ async fn messages_wait_for_the_session_and_are_taken_in_their_order() {
     carrying.send(&cancel).await;
     carrying.request(1, "tools/call", json!({ "name": "a" })).await;
     assert_eq!(carrying.here.recv().await.unwrap()["id"], 0);
-    assert_eq!(host.report().await, Report::Notified("notifications/initialized".into()));
+    assert_eq!(host.report().await, Report::Notified(INITIALIZED.into()));
     assert_eq!(host.report().await, Report::Began);
     assert_eq!(host.report().await, Report::Cancelled(Cause::Peer));
     let again = carrying.here.recv().await.unwrap();
@@ -132,4 +134,62 @@ async fn a_response_stream_is_closed_once_its_request_has_left() {
         assert_eq!(asked.body["id"], id);
         asked.closed().await;
     }
+}
+
+#[tokio::test]
+async fn a_second_stream_of_the_session_leaves_the_first_one_open() {
+    let script = Script::new().await;
+    let mut carrying = Carrying::to(&script.url);
+    carrying.open_session().await;
+    let result = json!({ "protocolVersion": "2025-11-25", "capabilities": {} });
+    script.asked().await.json("200 OK\r\nmcp-session-id: s1", &json!(0), &result).await;
+    assert_eq!(carrying.here.recv().await.unwrap()["id"], 0);
+    let mut streams = Vec::new();
+    for _ in 0..2 {
+        script.asked().await.says("202 Accepted\r\ncontent-length: 0\r\n\r\n").await;
+        let mut listening = script.asked().await;
+        assert!(listening.head.starts_with("GET"), "{}", listening.head);
+        let head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n";
+        listening.stream.write_all(head.as_bytes()).await.unwrap();
+        streams.push(listening);
+        if streams.len() == 1 {
+            carrying.send(&json!({ "jsonrpc": "2.0", "method": INITIALIZED })).await;
+        }
+    }
+    for (mut stream, method) in streams.into_iter().zip(["first", "second"]) {
+        let event = format!("data: {}\n\n", json!({ "jsonrpc": "2.0", "method": method }));
+        stream.stream.write_all(event.as_bytes()).await.unwrap();
+        tokio::select! {
+            message = carrying.here.recv() => assert_eq!(message.unwrap()["method"], method),
+            () = stream.closed() => panic!("the {method} one was closed"),
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_response_that_was_read_comes_before_the_end_of_the_session() {
+    let script = Script::new().await;
+    let mut carrying = Carrying::to(&script.url);
+    carrying.open_session().await;
+    let result = json!({ "protocolVersion": "2025-11-25", "capabilities": {} });
+    script.asked().await.json("200 OK\r\nmcp-session-id: s1", &json!(0), &result).await;
+    assert_eq!(carrying.here.recv().await.unwrap()["id"], 0);
+    script.asked().await.says("202 Accepted\r\ncontent-length: 0\r\n\r\n").await;
+    let _listening = script.asked().await;
+    for id in [1, 2] {
+        carrying.request(id, "wait", json!({})).await;
+    }
+    let (mut first, second) = (script.asked().await, script.asked().await);
+    let update = json!({ "jsonrpc": "2.0", "method": "m" });
+    let head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n";
+    let begun = format!("{head}data: {update}\n\n");
+    first.stream.write_all(begun.as_bytes()).await.unwrap();
+    assert_eq!(carrying.here.recv().await.unwrap(), update);
+    // The client finds both at once.
+    let response = json!({ "jsonrpc": "2.0", "id": first.body["id"], "result": "waited" });
+    let event = format!("data: {response}\n\n");
+    first.stream.write_all(event.as_bytes()).await.unwrap();
+    second.says("404 Not Found\r\ncontent-length: 0\r\n\r\n").await;
+    assert_eq!(carrying.here.recv().await, Some(response));
+    assert_eq!(carrying.here.recv().await, None);
 }

@@ -9,10 +9,11 @@ use protocol_core::{CancelOutcome, Cause};
 use protocol_http::connect::{ClientOptions, Open, ServerStream, Target};
 use protocol_http::server::ServerOptions;
 use serde_json::json;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Notify;
 use tokio::sync::mpsc::unbounded_channel;
+use tokio::time::timeout;
 
 use crate::host::{Client, Host, Report, how};
 
@@ -238,5 +239,32 @@ async fn g08_the_wait_for_another_s_attempt_costs_no_time_to_open() {
     pass(MOST * 3 / 4).await;
     may_open.notify_one();
     assert_eq!(last.await.unwrap(), "a");
+    client.end().await;
+}
+
+#[tokio::test]
+async fn a_connection_that_nobody_shares_any_more_ends_with_its_last_exchange() {
+    let mut host = Host::start(ServerOptions::default()).await;
+    let (tell, mut opened) = unbounded_channel();
+    let (server, tries) = (host.server.clone(), AtomicUsize::new(0));
+    let open: Open = Arc::new(move || {
+        let (near, far) = duplex(64 << 10);
+        let server = server.clone();
+        tell.send(tokio::spawn(async move { server.serve_connection(far).await })).unwrap();
+        let is_first = tries.fetch_add(1, Ordering::Relaxed) == 0;
+        let stream = if is_first { ServerStream::http2(near) } else { ServerStream::http1(near) };
+        Box::pin(std::future::ready(Ok(stream)))
+    });
+    let mut options = ClientOptions::default();
+    (options.open, options.streams_per_connection) = (Some(open), 1);
+    let client = client(&mut host, "2026-07-28", options).await;
+    let waiting = client.call("wait", json!({}));
+    assert_eq!(host.report().await, Report::Began);
+    // There is room no more, and the server speaks another version meanwhile.
+    assert_eq!(client.call("tools/call", json!({ "name": "a" })).await.unwrap(), "a");
+    host.gate.notify_one();
+    assert_eq!(waiting.await.unwrap(), "waited");
+    let first = opened.recv().await.unwrap();
+    assert!(timeout(Duration::from_secs(10), first).await.is_ok(), "it is held open");
     client.end().await;
 }

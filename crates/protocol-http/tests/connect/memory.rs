@@ -146,3 +146,30 @@ async fn streams_that_stay_open_behind_their_response_are_closed_beginning_with_
         asked.closed().await;
     }
 }
+
+#[tokio::test]
+async fn the_stream_whose_response_came_first_is_closed_first() {
+    let mut options = ClientOptions::default();
+    options.settled_streams = 1;
+    let script = Script::new().await;
+    let client = Client::new(&script.url, "2026-07-28", options);
+    let mut open = Vec::new();
+    for _ in 0..2 {
+        let call = client.call("a", json!({}));
+        open.push((script.asked().await, call));
+    }
+    let mut settled = Vec::new();
+    for (mut asked, call) in open.into_iter().rev() {
+        let response = json!({ "jsonrpc": "2.0", "id": asked.body["id"], "result": 1 });
+        let head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n";
+        let stream = format!("{head}data: {response}\n\n");
+        asked.stream.write_all(stream.as_bytes()).await.unwrap();
+        assert_eq!(call.await.unwrap(), 1);
+        settled.push(asked);
+    }
+    let (Some(last), Some(first)) = (settled.pop(), settled.pop()) else { unreachable!() };
+    tokio::select! {
+        () = first.closed() => {}
+        () = last.closed() => panic!("it came last"),
+    }
+}
