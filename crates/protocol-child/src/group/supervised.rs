@@ -159,7 +159,7 @@ fn first_report(
             .parse()
             .map(|code| Err(io::Error::from_raw_os_error(code)))
             .map_err(io::Error::other),
-        _ => Ok(Err(io::Error::other("its supervisor did not start it"))),
+        _ => Err(io::Error::other("its supervisor did not report that it has started it")),
     }
 }
 
@@ -269,13 +269,13 @@ fn adopted() -> Vec<ProcessInfo> {
     let ours = std::process::id();
     // It is 0 for a program that has been in its container's first session, which `getsid` takes for no session.
     let Some(session) = process(ours).map(|it| it.lineage.session) else { return Vec::new() };
-    // The list comes first: a process that is spawned meanwhile is not in it.
-    let all = processes().map(Iterator::collect).unwrap_or_default();
+    // The list comes first, so that no process is in it that is spawned meanwhile. The rest of a supervisor is in no
+    // session of ours, and neither is what descends from that.
+    let all = processes().into_iter().flatten().filter(|one| one.lineage.session != session);
+    let all = all.collect();
     let (watched, supervisors) = (lock(&WATCHED), lock(&SUPERVISORS));
     let is_owned = |id| watched.contains(&id) || supervisors.orders.contains_key(&id);
-    let mut adopted = descendants_among(ours, all, is_owned);
-    adopted.retain(|one| one.lineage.session != session);
-    adopted
+    descendants_among(ours, all, is_owned)
 }
 
 #[cfg(test)]

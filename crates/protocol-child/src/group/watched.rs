@@ -31,11 +31,14 @@ struct Watched {
 pub(crate) fn spawn(command: &mut Command, grace: Duration) -> io::Result<Started> {
     let watchdog = Watchdog::start(grace)?;
     let group = pid(watchdog.id());
+    // It may leave our session before we know its id.
+    let mut watched = lock(&WATCHED);
     let spawned = command.process_group(group.as_raw_pid()).spawn();
     let mut child = spawned.inspect_err(|_| watchdog.dismiss())?;
     let (stdin, stdout) = child.stdin.take().zip(child.stdout.take()).expect("both are piped");
     let (id, stderr) = (child.id(), child.stderr.take());
-    lock(&WATCHED).insert(id);
+    watched.insert(id);
+    drop(watched);
     let watched = Watched { process: pid(id), child: Mutex::new(child), id: group, watchdog };
     Ok(Started { group: Box::new(watched), id, stdin, stdout, stderr })
 }

@@ -297,8 +297,7 @@ impl Wire {
         reports: Reports,
     ) -> Said {
         // Other messages wait for the head of a stream that is shared, so it has a time to come.
-        let is_posted = post.is_some();
-        let is_shared = !is_posted && stream.rules().shares_streams;
+        let is_shared = post.is_none() && stream.rules().shares_streams;
         let mut awaited = is_shared.then(Instant::now);
         let mut tells_head =
             is_shared || post.as_ref().is_some_and(|(_, message)| message.left.is_some());
@@ -331,7 +330,7 @@ impl Wire {
             let how = || stream.loss() + &why;
             match step {
                 StreamStep::Resume => sleep(stream.retry()).await,
-                StreamStep::LoseSession => break Said::SessionGone { in_order: is_posted },
+                StreamStep::LoseSession => break Said::SessionGone { in_order: awaited.is_none() },
                 StreamStep::Lose if awaited.is_some() => break Said::Refused(how()),
                 StreamStep::Lose => break Said::Lost(how()),
                 StreamStep::Nothing | StreamStep::Read => break Said::Over,
