@@ -31,28 +31,14 @@ impl Scene {
         self.settle();
     }
 
-    /// Waits again for an event that has not come. A waiter for room sends its notification if
-    /// there is some.
+    /// Waits again for an event that has not come.
     fn wait_again(&mut self, at: usize) {
         let line = self.host.places[at].line;
-        let Self { endpoint, effects, host, .. } = self;
-        let new = host.waiter();
-        let (id, mut waiter) = (new.id, Some(new));
         if line == Line::Room {
-            let Standing { place, asleep, .. } = host.places.remove(at);
-            let value = host.values[0].clone();
-            let sent = inside(|| endpoint.notify_at(Some(&place), "note", Some(&value), effects));
-            if sent == Err(Refusal::OutboxFull) {
-                let mut place = Some(place);
-                inside(|| endpoint.wait(line, &mut place, &mut waiter));
-                assert_eq!(waiter.map(|waiter| waiter.id), asleep, "the one before comes back");
-                let place = place.expect("it waits");
-                host.places.insert(at, Standing { line, place, asleep: Some(id) });
-            } else {
-                inside(|| endpoint.leave(line, &place, effects));
-            }
-            return self.settle();
+            return self.send_again(at);
         }
+        let new = self.host.waiter();
+        let (id, mut waiter) = (new.id, Some(new));
         let is_there = match line {
             Line::Ready => self.endpoint.has_room(Some(&self.host.places[at].place)),
             _ => self.is_there(line),
@@ -68,6 +54,29 @@ impl Scene {
         assert_eq!(waiter.map(|waiter| waiter.id), asleep, "the one before comes back");
         let place = place.expect("it waits");
         host.places.insert(at, Standing { line, place, asleep: Some(id) });
+    }
+
+    /// Sends the notification of a waiter for room, which waits again if there is none.
+    fn send_again(&mut self, at: usize) {
+        let Self { endpoint, effects, host, .. } = self;
+        let value = host.values[0].clone();
+        let place = Some(&host.places[at].place);
+        let sent = inside(|| endpoint.notify_at(place, "note", Some(&value), effects));
+        // Its own waiter may be woken, too.
+        self.settle();
+        let Self { endpoint, effects, host, .. } = self;
+        let Standing { line, place, asleep } = host.places.remove(at);
+        if sent == Err(Refusal::OutboxFull) {
+            let new = host.waiter();
+            let (id, mut waiter, mut place) = (new.id, Some(new), Some(place));
+            inside(|| endpoint.wait(line, &mut place, &mut waiter));
+            assert_eq!(waiter.map(|waiter| waiter.id), asleep, "the one before comes back");
+            let place = place.expect("it waits");
+            host.places.insert(at, Standing { line, place, asleep: Some(id) });
+        } else {
+            inside(|| endpoint.leave(line, &place, effects));
+        }
+        self.settle();
     }
 
     fn wait_in(&mut self, line: Line) {
