@@ -286,7 +286,7 @@ impl Attack {
 /// Servers that are attacked at the same time. Each is a process, so its memory and time are its own.
 const AT_ONCE: usize = 4;
 
-/// Servers of which each is attacked in one turn of so many, if `RESCIND_TURN` is set: `.ci/run` sets it to a number that
+/// The number of turns. If `RESCIND_TURN` is set, each server is attacked in one of them: `.ci/run` sets it to a number that
 /// differs after each commit. An attack that concerns fewer servers is tried on all of them.
 const TURNS: usize = 3;
 

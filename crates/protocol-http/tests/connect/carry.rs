@@ -21,6 +21,16 @@ struct Carrying {
 }
 
 impl Carrying {
+    /// Opens a session with the id `s1`.
+    async fn in_session_of(script: &Script) -> Self {
+        let mut carrying = Self::to(&script.url);
+        carrying.open_session().await;
+        let result = json!({ "protocolVersion": "2025-11-25", "capabilities": {} });
+        script.asked().await.json("200 OK\r\nmcp-session-id: s1", &json!(0), &result).await;
+        assert_eq!(carrying.here.recv().await.unwrap()["id"], 0);
+        carrying
+    }
+
     fn to(url: &str) -> Self {
         let (there, inputs) = mpsc::channel(16);
         let (tell, here) = mpsc::unbounded_channel();
@@ -98,11 +108,7 @@ async fn messages_wait_for_the_session_and_are_taken_in_their_order() {
 #[tokio::test]
 async fn a_cancel_overtakes_a_response_that_is_no_stream() {
     let script = Script::new().await;
-    let mut carrying = Carrying::to(&script.url);
-    carrying.open_session().await;
-    let result = json!({ "protocolVersion": "2025-11-25", "capabilities": {} });
-    script.asked().await.json("200 OK\r\nmcp-session-id: s1", &json!(0), &result).await;
-    assert_eq!(carrying.here.recv().await.unwrap()["id"], 0);
+    let mut carrying = Carrying::in_session_of(&script).await;
     script.asked().await.says("202 Accepted\r\ncontent-length: 0\r\n\r\n").await;
     let listening = script.asked().await;
     assert!(listening.head.starts_with("GET"), "{}", listening.head);
@@ -139,11 +145,7 @@ async fn a_response_stream_is_closed_once_its_request_has_left() {
 #[tokio::test]
 async fn a_second_stream_of_the_session_leaves_the_first_one_open() {
     let script = Script::new().await;
-    let mut carrying = Carrying::to(&script.url);
-    carrying.open_session().await;
-    let result = json!({ "protocolVersion": "2025-11-25", "capabilities": {} });
-    script.asked().await.json("200 OK\r\nmcp-session-id: s1", &json!(0), &result).await;
-    assert_eq!(carrying.here.recv().await.unwrap()["id"], 0);
+    let mut carrying = Carrying::in_session_of(&script).await;
     let mut streams = Vec::new();
     for _ in 0..2 {
         script.asked().await.says("202 Accepted\r\ncontent-length: 0\r\n\r\n").await;
@@ -169,11 +171,7 @@ async fn a_second_stream_of_the_session_leaves_the_first_one_open() {
 #[tokio::test]
 async fn a_response_that_was_read_comes_before_the_end_of_the_session() {
     let script = Script::new().await;
-    let mut carrying = Carrying::to(&script.url);
-    carrying.open_session().await;
-    let result = json!({ "protocolVersion": "2025-11-25", "capabilities": {} });
-    script.asked().await.json("200 OK\r\nmcp-session-id: s1", &json!(0), &result).await;
-    assert_eq!(carrying.here.recv().await.unwrap()["id"], 0);
+    let mut carrying = Carrying::in_session_of(&script).await;
     script.asked().await.says("202 Accepted\r\ncontent-length: 0\r\n\r\n").await;
     let _listening = script.asked().await;
     for id in [1, 2] {
