@@ -1,7 +1,6 @@
 //! `rescind conform` on servers that are made of the libraries alone, in this process, one for each runtime.
 //!
 //! With `RESCIND_EVERY_RUNTIME=1` in every dialect, and in one of them without.
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::env;
 use std::net::TcpStream;

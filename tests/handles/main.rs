@@ -22,6 +22,9 @@ pub(crate) enum Driver {
 mod far;
 mod pipe;
 
+// It mostly waits, beside the suite.
+mod conform;
+
 mod blocking;
 mod hand_made;
 #[cfg(unix)]

@@ -25,7 +25,7 @@ const SOON: Duration = Duration::from_millis(5);
 const LATEST: Duration = Duration::from_millis(100);
 
 /// The longest wait for the end of a process that was killed. Then the supervisor that should have killed it is killed.
-const OBEDIENCE: Duration = Duration::from_secs(10);
+const OBEDIENCE: Duration = Duration::from_secs(if cfg!(test) { 1 } else { 10 });
 
 /// A handle of a process that was spawned. Clones are the same process, and keep nothing alive.
 #[derive(Clone)]

@@ -2,13 +2,13 @@
 
 use std::path::PathBuf;
 use std::process::{Command, Output};
-use std::{env, fs, thread};
+use std::{env, fs};
 
 use protocol_core::Dialect;
 use rescind_conform::{client_page, page, relay_page};
 use serde_json::Value;
 
-use crate::support::RESCIND;
+use crate::support::{RESCIND, at_once};
 
 const SLOW: [&str; 3] = ["--slow", "sleep", r#"{"ms":"$MS"}"#];
 
@@ -65,7 +65,7 @@ fn is_tried(dialect: &str, runtime: &str) -> bool {
 }
 
 /// The number of dialects that are tested at the same time.
-const AT_ONCE: usize = 3;
+pub(crate) const AT_ONCE: usize = 3;
 
 /// Reasons for an open check: the server does one thing at a time, and its turns ask nothing.
 const SERIAL: [&str; 5] = [
@@ -96,15 +96,7 @@ fn serve_passes_everything_on(runtime: &str) {
         let said = text(&output);
         assert!(is_good(&output, &said, runtime), "{dialect} on {runtime}:\n{said}");
     };
-    let dialects: Vec<_> = dialects().filter(|dialect| is_tried(dialect, runtime)).collect();
-    // Each run waits most of its time.
-    for some in dialects.chunks(AT_ONCE) {
-        thread::scope(|scope| {
-            for dialect in some {
-                scope.spawn(|| passes(dialect));
-            }
-        });
-    }
+    at_once(AT_ONCE, dialects().filter(|dialect| is_tried(dialect, runtime)), passes);
 }
 
 #[test]
@@ -147,12 +139,12 @@ fn f115_serve_passes_every_must_without_an_argument() {
         let is_sample = ["acp", "mcp"].contains(dialect) || has_turn(dialect);
         is_sample || env::var_os("RESCIND_EVERY_CHECK").is_some()
     };
-    for dialect in dialects().filter(is_tried) {
+    at_once(AT_ONCE, dialects().filter(is_tried), |dialect| {
         let said = plainly("server", dialect, &["serve", "--dialect", dialect]);
         assert!(said.lines().last().unwrap().starts_with("pass: "), "{dialect}:\n{said}");
         let untried = said.lines().find(|line| line.starts_with("not exercised MUST"));
         assert_eq!(untried, None, "{dialect}");
-    }
+    });
 }
 
 /// The checks of work that is stopped, in the dialects whose work goes on after its request.
@@ -198,7 +190,7 @@ const STOPPED: [(&str, &[&str]); 3] = [
 
 #[test]
 fn serve_stops_each_kind_of_work() {
-    for (dialect, checks) in STOPPED {
+    at_once(AT_ONCE, STOPPED, |(dialect, checks)| {
         let only = ["--only", "stop", "--jobs", "8"];
         let mut command = Command::new(RESCIND);
         command.args(["conform", "server", "--dialect", dialect]).args(only);
@@ -208,7 +200,7 @@ fn serve_stops_each_kind_of_work() {
             |id: &&&str| said.lines().any(|it| it.starts_with("pass") && it.contains(**id));
         let untried: Vec<_> = checks.iter().filter(|id| !passes(id)).collect();
         assert!(untried.is_empty(), "{dialect}: {untried:?}\n{said}");
-    }
+    });
 }
 
 #[test]
@@ -407,9 +399,9 @@ fn relay_passes(sides: &[&str]) {
 
 #[test]
 fn relay_passes_everything_in_every_dialect() {
-    for dialect in ["acp", "lsp", "mcp", "dap"] {
+    at_once(AT_ONCE, ["acp", "lsp", "mcp", "dap"], |dialect| {
         relay_passes(&["--dialect", dialect]);
-    }
+    });
     if env::var_os("RESCIND_EVERY_CHECK").is_some() {
         for dialect in ["acp-v2", "acp-draft", "mcp-2024-11-05", "mcp-2025-03-26", "mcp-2025-11-25"]
         {

@@ -8,8 +8,8 @@ use std::{env, fs, thread};
 use serde_json::{Value, json};
 use tungstenite::Message;
 
-use crate::conform::{dialects, has_turn};
-use crate::support::RESCIND;
+use crate::conform::{AT_ONCE, dialects, has_turn};
+use crate::support::{RESCIND, at_once};
 
 const WORK: [&str; 2] = ["sleep", r#"{"ms":1}"#];
 
@@ -57,22 +57,24 @@ fn call_passes_everything_in_every_dialect() {
     // Its slow request is found: `sleep`.
     let options = ["--trigger", "stop", "{}"];
     // What is asked of those in which a cancel is acknowledged is below.
-    for dialect in dialects().filter(|dialect| !["abp", "dap"].contains(dialect)) {
-        let is_sample = WITHOUT.contains(&dialect) || has_turn(dialect);
-        if is_sample || env::var_os("RESCIND_EVERY_CHECK").is_some() {
-            passes(dialect, &conform_call(dialect, &options, &["--cancel-on", "stop"]));
-        }
-    }
+    let all = dialects().filter(|dialect| !["abp", "dap"].contains(dialect));
+    let is_tried = |dialect: &&str| {
+        let is_sample = WITHOUT.contains(dialect) || has_turn(dialect);
+        is_sample || env::var_os("RESCIND_EVERY_CHECK").is_some()
+    };
+    at_once(AT_ONCE, all.filter(is_tried), |dialect| {
+        passes(dialect, &conform_call(dialect, &options, &["--cancel-on", "stop"]));
+    });
 }
 
 #[test]
 fn call_that_cancels_by_itself_passes_everything() {
-    for dialect in ["acp", "abp", "dap"] {
+    at_once(AT_ONCE, ["acp", "abp", "dap"], |dialect| {
         // None of these asks for a request of ours that takes time.
         let options =
             ["--only", "client-cancel", "--only", "client-answer", "--only", "client-end"];
         passes(dialect, &conform_call(dialect, &options, &["--cancel-after", "500ms"]));
-    }
+    });
 }
 
 /// Any port that is free.
@@ -194,7 +196,7 @@ fn a_debugger_names_what_it_cancels_by_its_number() {
 
 #[test]
 fn what_a_client_does_not_cancel_is_no_pass() {
-    let output = conform_call("acp", &["--only", "client-cancel"], &[]);
+    let output = conform_call("acp", &["--only", "client-cancel", "--jobs", "4"], &[]);
     let said = text(&output);
     assert_eq!(output.status.code(), Some(8), "{said}");
     assert!(said.starts_with("not exercised MUST"), "{said}");

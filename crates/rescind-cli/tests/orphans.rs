@@ -6,11 +6,14 @@
 
 use std::fs;
 use std::io::{BufRead, BufReader, IoSlice, Read};
+use std::iter::repeat_n;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
+use std::panic::catch_unwind;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -19,7 +22,7 @@ use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg}
 use rustix::pipe::pipe;
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::support::{self, PATIENCE, RESCIND, Running};
+use crate::support::{self, PATIENCE, RESCIND, Running, at_once};
 
 const RELAY_RUNTIMES: [&str; 2] = ["tokio", "smol"];
 const CALL_RUNTIMES: [&str; 3] = ["blocking", "tokio", "smol"];
@@ -231,6 +234,9 @@ const CAUSES: [Cause; 6] = [
 /// The environment of the matrix: how often the whole of it is gone through for a relay.
 const WHOLE: &str = "RESCIND_MATRIX";
 
+/// The number of cells that are gone through at the same time.
+const CELLS_AT_ONCE: usize = 4;
+
 /// Returns the file that a server makes once it is there.
 fn witness(number: u32) -> PathBuf {
     std::env::temp_dir().join(format!("rescind-orphans-{}-{number}", std::process::id()))
@@ -295,7 +301,7 @@ fn f102_nothing_that_descends_from_a_server_is_left_however_it_detached() {
         is_there
     });
     let there: Vec<_> = there.collect();
-    let (mut longest, mut failed) = (None, Vec::new());
+    let mut cells = Vec::new();
     for (row, (command, options)) in COMMANDS.into_iter().enumerate() {
         for (column, way) in there.iter().enumerate() {
             for (number, cause) in CAUSES.into_iter().enumerate() {
@@ -309,26 +315,18 @@ fn f102_nothing_that_descends_from_a_server_is_left_however_it_detached() {
                     Some(_) => 3,
                     None => usize::from((row + column + number) % 3 == 0),
                 };
-                thread::scope(|scope| {
-                    for pair in (0..times).collect::<Vec<_>>().chunks(4) {
-                        let cells = pair
-                            .iter()
-                            .map(|_| scope.spawn(move || cell(command, options, *way, cause)));
-                        for cell in cells.collect::<Vec<_>>() {
-                            let which = (command, way.0, cause);
-                            match cell.join() {
-                                Ok(took) if longest.is_none_or(|(most, _)| most < took) => {
-                                    longest = Some((took, which));
-                                }
-                                Ok(_) => {}
-                                Err(_) => failed.push(which),
-                            }
-                        }
-                    }
-                });
+                cells.extend(repeat_n((command, options, *way, cause), times));
             }
         }
     }
+    let ended = Mutex::new(Vec::new());
+    at_once(CELLS_AT_ONCE, cells, |(command, options, way, cause)| {
+        let took = catch_unwind(|| cell(command, options, way, cause));
+        ended.lock().unwrap().push((took.ok(), (command, way.0, cause)));
+    });
+    let (ended, failed): (Vec<_>, Vec<_>) =
+        ended.into_inner().unwrap().into_iter().partition(|(took, _)| took.is_some());
+    let longest = ended.iter().max_by_key(|(took, _)| *took);
     assert!(failed.is_empty(), "{failed:#?}");
     println!("the slowest cell: {longest:?}");
 }

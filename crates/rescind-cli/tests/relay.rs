@@ -5,7 +5,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Output, 
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::support::{self, RESCIND};
+use crate::support::{self, RESCIND, at_once};
 
 const RELAY_RUNTIMES: [&str; 2] = ["tokio", "smol"];
 const SERVE_RUNTIMES: [&str; 4] = ["blocking", "single", "tokio", "smol"];
@@ -476,7 +476,7 @@ fn f70_a_slow_client_slows_its_server_and_loses_nothing() {
         echo '{{"jsonrpc":"2.0","id":1,"result":"done"}}'
         cat >/dev/null"#
     );
-    for runtime in RELAY_RUNTIMES {
+    at_once(RELAY_RUNTIMES.len(), RELAY_RUNTIMES, |runtime| {
         let mut hop = Hop::spawn(runtime, &["sh", "-c", &script]);
         hop.write(r#"{"jsonrpc":"2.0","id":"q","method":"m"}"#);
         // As long as it takes the server to say it all, if the relay lets it.
@@ -498,7 +498,7 @@ fn f70_a_slow_client_slows_its_server_and_loses_nothing() {
         drop(hop.input.take());
         assert!(hop.process.wait().unwrap().success());
         assert_eq!(told.join().unwrap(), "flooded\n", "nothing is missing");
-    }
+    });
 }
 
 /// A client that reads nothing, and still cancels.

@@ -7,7 +7,7 @@ use serde_json::json;
 use tungstenite::Message;
 
 use crate::support::listening::{HOUR, LOCAL, Listening, UPGRADE, receive, send};
-use crate::support::{Running, rescind};
+use crate::support::{Running, at_once, rescind};
 
 /// As long as is asked for.
 const MS: &str = r#"{"ms":"$MS"}"#;
@@ -29,14 +29,15 @@ fn calls_are_answered_and_cancelled_in_every_dialect() {
 
 #[test]
 fn a_server_that_listens_passes_every_check_but_those_of_processes() {
-    for (dialect, method) in [("acp", "nested"), ("lsp", "nested"), ("abp", "sleep")] {
+    let all = [("acp", "nested"), ("lsp", "nested"), ("abp", "sleep")];
+    at_once(all.len(), all, |(dialect, method)| {
         let server = Listening::start(&[LOCAL, "--dialect", dialect]);
         let (slow, reverse) = (["--slow", "sleep", MS], ["--reverse", method, MS]);
         let connect = ["--dialect", dialect, "--slow-time", "500ms", "--connect", &server.url];
         let said = rescind([&["conform", "server"][..], &slow, &reverse, &connect].concat());
         assert_eq!(said.code, Some(0), "{dialect}: {said:?}");
         assert!(said.stdout.contains("end/pending") && !said.stdout.contains("end/orphan"));
-    }
+    });
 }
 
 #[test]

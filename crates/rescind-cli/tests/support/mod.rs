@@ -5,6 +5,7 @@ pub(crate) mod listening;
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
+use std::sync::Mutex;
 use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -23,7 +24,26 @@ pub(crate) const STUBBORN: [&str; 3] = [
 ];
 
 /// Longer than anything takes on a loaded machine. A wait of this length would never end.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
+
+/// Does something with each item, with so many of them at once: most of what is tested here waits.
+pub(crate) fn at_once<T: Send>(
+    count: usize,
+    items: impl IntoIterator<Item = T, IntoIter: Send>,
+    does: impl Fn(T) + Sync,
+) {
+    let items = Mutex::new(items.into_iter());
+    let next = || items.lock().unwrap().next();
+    thread::scope(|scope| {
+        for _ in 0..count {
+            scope.spawn(|| {
+                while let Some(item) = next() {
+                    does(item);
+                }
+            });
+        }
+    });
+}
 
 /// A program that is killed when it takes too long, or the test fails.
 pub(crate) struct Program {
