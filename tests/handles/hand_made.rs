@@ -19,6 +19,9 @@ use crate::pipe::{PipeReader, PipeWriter};
 #[path = "suite/mod.rs"]
 mod suite;
 
+#[path = "suite/whole.rs"]
+mod whole;
+
 pub(crate) const DRIVER: crate::Driver = crate::Driver::Future;
 
 pub(crate) type Shared<T> = Rc<T>;

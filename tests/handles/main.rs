@@ -1,4 +1,4 @@
-//! The whole handle API, on every runtime: one suite, written once.
+//! The whole handle API, on every kind of runtime: one suite, written once.
 //!
 //! Each runtime is a module; another one takes one more file. It brings these parts:
 //! - `open` makes a connection, and the future that drives it

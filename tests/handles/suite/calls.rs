@@ -7,7 +7,7 @@ use protocol_core::{CallOptions, CancelOutcome, Cause, Grace, Refusal, Violation
 
 use super::{
     TICK, acp, against_far, cancel_line, cancelled_line, error_line, is_pending, notification,
-    notification_line, request_line, result_line, run, sleep, spawn,
+    notification_line, request_line, result_line, run, spawn,
 };
 use crate::pipe::ENDLESS;
 
@@ -266,23 +266,6 @@ fn g05_a_deadline_frees_its_caller_though_the_peer_does_not_read() {
         let sent = peer.call_with::<()>("slow", (), CallOptions::default().timeout(TICK));
         let outcome = sent.await;
         assert!(matches!(outcome, Err(CallError::TimedOut { cause: Cause::Deadline })));
-    });
-}
-
-#[test]
-fn g05_a_timer_is_armed_anew_when_an_earlier_one_comes() {
-    run(async {
-        let (peer, _incoming, mut far) = against_far(acp(), ENDLESS);
-        let within = |ticks| CallOptions::default().timeout(TICK * ticks);
-        let late = peer.call_with::<()>("late", (), within(100));
-        far.expect(&request_line(1, "late")).await;
-        sleep(TICK).await;
-        let early = peer.call_with::<()>("early", (), within(1));
-        early.await.unwrap_err();
-        far.expect(&request_line(2, "early")).await;
-        far.expect(&cancel_line(2)).await;
-        assert_eq!(peer.in_flight(9).len(), 1);
-        late.await.unwrap_err();
     });
 }
 

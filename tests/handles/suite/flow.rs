@@ -3,7 +3,7 @@
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::task::{Context, Wake};
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use serde_json::value::RawValue;
 
 use super::{
     DRIVER, Driver, TICK, acp, against_far, cancel_line, is_pending, notification,
-    notification_line, open, request, request_line, result_line, run, sleep, spawn,
+    notification_line, open, request, request_line, result_line, run, sleep,
 };
 use crate::far::Far;
 use crate::pipe::{ENDLESS, pipe};
@@ -251,37 +251,5 @@ fn g03_what_is_in_flight_is_listed_both_ways() {
         assert_eq!((request.phase, request.cause), (Phase::Cancelled, Some(Cause::Peer)));
         assert!(call.age >= TICK && call.age < TICK + Duration::from_secs(60));
         assert_eq!(peer.in_flight(0), []);
-    });
-}
-
-/// One round trip costs a few polls of the driver, and then it sleeps.
-#[test]
-fn g03_an_idle_connection_is_not_polled() {
-    run(async {
-        let (far_reader, writer) = pipe(ENDLESS);
-        let (reader, far_writer) = pipe(ENDLESS);
-        let mut far = Far::new(far_reader, far_writer);
-        let (peer, _incoming, driver) = open(reader, writer, acp().into());
-        let polls = Arc::new(AtomicUsize::new(0));
-        let counted = polls.clone();
-        spawn(async move {
-            let mut driver = std::pin::pin!(driver);
-            let driven = std::future::poll_fn(|cx| {
-                counted.fetch_add(1, SeqCst);
-                driver.as_mut().poll(cx)
-            });
-            driven.await.unwrap();
-        });
-        for id in 1..=10 {
-            let sent = peer.call::<u8>("m", ());
-            far.expect(&request_line(id, "m")).await;
-            far.send(&[&result_line(id, "1")]).await;
-            sent.await.unwrap();
-        }
-        sleep(TICK).await;
-        let busy = polls.load(SeqCst);
-        assert!(busy <= 1 + 10 * 2, "{busy} polls for 10 round trips");
-        sleep(TICK).await;
-        assert_eq!(polls.load(SeqCst), busy);
     });
 }

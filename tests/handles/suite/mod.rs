@@ -1,19 +1,10 @@
-//! The tests, each named for what it holds; see `main.rs`.
+//! The tests that every runtime passes, each named for what it holds: what an adapter, its streams and its timer can get
+//! wrong. The others are in `whole.rs`.
 
-mod calls;
+mod driving;
 mod endings;
-mod flow;
 mod forwarded;
-mod hostile;
-mod keep_alive;
-mod markers;
-mod operations;
-mod proxies;
-mod requests;
-mod router;
-mod served;
 mod shutdown;
-mod undo;
 
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
@@ -22,32 +13,24 @@ use std::task::Poll;
 use protocol_async::{Arrival, Incoming, Options, Peer, Request, Responder};
 use protocol_core::{Config, Dialect};
 
-use super::{DRIVER, Router, Shared, TICK, open, run, sleep, spawn};
-use crate::Driver;
+pub(crate) use super::{DRIVER, Router, Shared, TICK, open, run, sleep, spawn};
+pub(crate) use crate::Driver;
 use crate::far::Far;
 use crate::pipe::{ENDLESS, PipeReader, PipeWriter, pipe};
 
-fn acp() -> Config {
+pub(crate) fn acp() -> Config {
     Config::client(Dialect::ACP_V1)
 }
 
 /// A connection whose far end is played by hand. Our output waits in a pipe of so many bytes.
-fn against_far(options: impl Into<Options>, capacity: usize) -> (Peer, Incoming, Far) {
+pub(crate) fn against_far(options: impl Into<Options>, capacity: usize) -> (Peer, Incoming, Far) {
     let (far_reader, writer) = pipe(capacity);
     let (reader, far_writer) = pipe(ENDLESS);
     let (peer, incoming) = connect(reader, writer, options);
     (peer, incoming, Far::new(far_reader, far_writer))
 }
 
-/// Two ends of one connection.
-fn pair() -> ((Peer, Incoming), (Peer, Incoming)) {
-    let (near_reader, far_writer) = pipe(4 << 10);
-    let (far_reader, near_writer) = pipe(4 << 10);
-    let server = Config::server(Dialect::ACP_V1);
-    (connect(near_reader, near_writer, acp()), connect(far_reader, far_writer, server))
-}
-
-fn connect(
+pub(crate) fn connect(
     reader: PipeReader,
     writer: PipeWriter,
     options: impl Into<Options>,
@@ -60,7 +43,7 @@ fn connect(
 }
 
 /// The next arrival, which is a request.
-async fn request(incoming: &Incoming) -> (Request, Responder) {
+pub(crate) async fn request(incoming: &Incoming) -> (Request, Responder) {
     match incoming.receive().await {
         Ok(Arrival::Request(request, responder)) => (request, responder),
         other => panic!("no request: {other:?}"),
@@ -68,7 +51,7 @@ async fn request(incoming: &Incoming) -> (Request, Responder) {
 }
 
 /// The next arrival, which is a notification of this method.
-async fn notification(incoming: &Incoming, method: &str) {
+pub(crate) async fn notification(incoming: &Incoming, method: &str) {
     match incoming.receive().await {
         Ok(Arrival::Notification(notification)) => assert_eq!(notification.method, method),
         other => panic!("no notification: {other:?}"),
@@ -76,30 +59,30 @@ async fn notification(incoming: &Incoming, method: &str) {
 }
 
 /// Polls a future once.
-async fn is_pending(future: &mut (impl Future + Unpin)) -> bool {
+pub(crate) async fn is_pending(future: &mut (impl Future + Unpin)) -> bool {
     poll_fn(|cx| Poll::Ready(Pin::new(&mut *future).poll(cx).is_pending())).await
 }
 
-fn request_line(id: u64, method: &str) -> String {
+pub(crate) fn request_line(id: u64, method: &str) -> String {
     format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"{method}"}}"#)
 }
 
-fn notification_line(method: &str) -> String {
+pub(crate) fn notification_line(method: &str) -> String {
     format!(r#"{{"jsonrpc":"2.0","method":"{method}"}}"#)
 }
 
-fn cancel_line(id: u64) -> String {
+pub(crate) fn cancel_line(id: u64) -> String {
     format!(r#"{{"jsonrpc":"2.0","method":"$/cancel_request","params":{{"requestId":{id}}}}}"#)
 }
 
-fn result_line(id: u64, result: &str) -> String {
+pub(crate) fn result_line(id: u64, result: &str) -> String {
     format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{result}}}"#)
 }
 
-fn error_line(id: u64, code: i64, message: &str) -> String {
+pub(crate) fn error_line(id: u64, code: i64, message: &str) -> String {
     format!(r#"{{"jsonrpc":"2.0","id":{id},"error":{{"code":{code},"message":"{message}"}}}}"#)
 }
 
-fn cancelled_line(id: u64) -> String {
+pub(crate) fn cancelled_line(id: u64) -> String {
     error_line(id, -32800, "Request cancelled")
 }

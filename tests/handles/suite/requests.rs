@@ -32,39 +32,6 @@ fn b06_a_handler_awaits_its_own_cancellation_inline() {
 }
 
 #[test]
-fn b07_10_000_requests_and_cancels_in_one_write_with_the_peer_not_reading() {
-    const MANY: u64 = 10_000;
-    run(async {
-        let (peer, incoming, mut far) = against_far(acp(), 8);
-        let (told, cancelled) = smol::channel::unbounded();
-        let shared = Shared::new(told);
-        spawn(async move {
-            let router = Router::new().request("slow", async move |(): (), cx| {
-                let cause = cx.cancellation().cancelled().await;
-                shared.try_send(cause).unwrap();
-                Err::<(), _>(Failure::Cancelled)
-            });
-            router.serve(&incoming).await;
-        });
-        let messages: Vec<String> = (1..=MANY)
-            .map(|id| request_line(id, "slow"))
-            .chain((1..=MANY).map(cancel_line))
-            .collect();
-        let messages: Vec<&str> = messages.iter().map(String::as_str).collect();
-        far.send(&messages).await;
-        for _ in 0..MANY {
-            assert_eq!(cancelled.recv().await.unwrap(), Cause::Peer);
-        }
-        // Nobody has read a byte yet, and a call of ours can still be made and withdrawn.
-        assert_eq!(peer.in_flight(0), []);
-        drop(peer.call::<()>("withdrawn", ()));
-        for _ in 0..MANY {
-            assert!(far.line().await.unwrap().contains("-32800"));
-        }
-    });
-}
-
-#[test]
 fn b09_cancel_in_the_same_read() {
     run(async {
         let (_peer, incoming, mut far) = against_far(acp(), ENDLESS);
