@@ -19,12 +19,10 @@
 //! A stream that closes is the cancel of its request in MCP 2026-07-28, and nothing of the kind before that or in ACP. [`OnLoss`]
 //! is the choice of the host: it cancels now, cancels after a while, or goes on. Proxies may hide that a client has gone
 //! until bytes flow. So a session sends heads at once and a comment each second, as far as the client accepts events.
-#![no_std]
+#![cfg_attr(not(any(feature = "client", feature = "server")), no_std)]
 #![forbid(unsafe_code)]
 
 extern crate alloc;
-#[cfg(any(feature = "client", feature = "server"))]
-extern crate std;
 
 mod client;
 #[cfg(feature = "client")]

@@ -74,6 +74,14 @@ pub enum Lane {
     Last,
 }
 
+impl Outgoing {
+    /// Returns whether its response comes in the same exchange.
+    #[must_use]
+    pub fn has_response(&self) -> bool {
+        self.request.is_some() && matches!(self.lane, Lane::First | Lane::Free)
+    }
+}
+
 impl Default for ClientSession {
     fn default() -> Self {
         Self::new()

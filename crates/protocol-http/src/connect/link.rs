@@ -1,13 +1,11 @@
 //! The connections to the server: one for each exchange, or with HTTP/2 one for many.
 
-use alloc::boxed::Box;
-use alloc::string::{String, ToString};
-use alloc::sync::Arc;
-use core::future::poll_fn;
-use core::pin::Pin;
-use core::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-use core::time::Duration;
+use std::future::poll_fn;
 use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::time::Duration;
 
 use bytes::Bytes;
 use http::{Request, Response};
@@ -16,12 +14,11 @@ use hyper::body::Incoming;
 use hyper::client::conn::{http1, http2};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use tokio::net::TcpStream;
-use tokio::sync::Mutex;
-use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout};
+use tokio_util::task::AbortOnDropHandle;
 
 use super::options::{ClientOptions, ServerStream, Stream};
-use super::target::Target;
+use super::wire::Wire;
 
 /// The bytes of one stream of HTTP/2 that the server may send ahead of us.
 const STREAM_WINDOW: u32 = 64 << 10;
@@ -31,30 +28,26 @@ const CONNECTION_WINDOW: u32 = 1 << 20;
 /// The body of a request.
 type Body = Full<Bytes>;
 
+/// The task of a connection, which ends with this.
+type Running = AbortOnDropHandle<()>;
+
 /// A connection that an exchange has to itself, or shares.
 pub(super) enum Link {
-    Http1(
-        http1::SendRequest<Body>,
-        #[expect(dead_code, reason = "it ends with the link")] JoinSet<()>,
-    ),
+    Http1(http1::SendRequest<Body>, #[expect(dead_code, reason = "it ends with the link")] Running),
     Http2(Arc<Shared>),
 }
 
 /// A connection of HTTP/2.
 pub(super) struct Shared {
     sender: http2::SendRequest<Body>,
-    connection: JoinSet<()>,
+    connection: Running,
     /// The exchanges that the server allows at the same time.
     allowed: Arc<AtomicUsize>,
 }
 
-/// Opens a connection, or shares one that is open.
-#[derive(Default)]
-pub(super) struct Links(Mutex<Known>);
-
 /// The parts of the server's behaviour that are known.
 #[derive(Default)]
-struct Known {
+pub(super) struct Known {
     /// Whether the server speaks HTTP/1.1, so that there is nothing to share.
     is_http1: bool,
     /// The connection that exchanges share.
@@ -63,25 +56,25 @@ struct Known {
     failure: Option<(Instant, io::ErrorKind, String)>,
 }
 
-impl Links {
+impl Wire {
     /// Returns a connection for one exchange. Opening one takes at most [`ClientOptions::connect_time`].
     ///
     /// While one is opened the others wait, because they may share it. They share its failure, too, so that nobody waits
     /// for one attempt after the other.
-    pub(super) async fn get(&self, target: &Target, options: &ClientOptions) -> io::Result<Link> {
+    pub(super) async fn link(&self) -> io::Result<Link> {
         let begun = Instant::now();
-        let mut known = self.0.lock().await;
+        let mut known = self.known.lock().await;
         if known.is_http1 {
             drop(known);
-            return dial(target, options).await;
+            return self.dial().await;
         }
-        if let Some(shared) = known.shared.as_ref().filter(|it| it.has_room(options)) {
+        if let Some(shared) = known.shared.as_ref().filter(|it| it.has_room(&self.options)) {
             return Ok(Link::Http2(shared.clone()));
         }
         if let Some((_, kind, how)) = known.failure.as_ref().filter(|(at, ..)| *at > begun) {
             return Err(io::Error::new(*kind, how.clone()));
         }
-        let dialled = dial(target, options).await;
+        let dialled = self.dial().await;
         match &dialled {
             Ok(Link::Http1(..)) => (known.is_http1, known.shared) = (true, None),
             Ok(Link::Http2(shared)) => known.shared = Some(shared.clone()),
@@ -93,13 +86,43 @@ impl Links {
         dialled
     }
 
+    /// Opens a connection that nobody shares yet.
+    async fn dial(&self) -> io::Result<Link> {
+        let dialled = timeout(self.options.connect_time, async {
+            let ServerStream { stream, is_http2 } = self.open().await?;
+            let stream = TokioIo::new(stream);
+            let link = match is_http2 {
+                true => http2(stream, self.options.ping_interval).await,
+                false => http1::handshake(stream).await.map(|(sender, connection)| {
+                    Link::Http1(sender, run(async { drop(connection.await) }))
+                }),
+            };
+            link.map_err(io::Error::other)
+        });
+        dialled.await.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))?
+    }
+
+    async fn open(&self) -> io::Result<ServerStream> {
+        if let Some(open) = &self.options.open {
+            return open().await;
+        }
+        if self.target.is_secure() {
+            let why = "TLS is the host's: https needs ClientOptions::open";
+            return Err(io::Error::new(io::ErrorKind::Unsupported, why));
+        }
+        let stream = TcpStream::connect((self.target.host(), self.target.port())).await?;
+        // It only makes small messages faster.
+        let _ = stream.set_nodelay(true);
+        Ok(ServerStream::http1(stream))
+    }
+
     /// Ends the connection that is shared, and lets hyper write what it was given.
     pub(super) async fn end(&self) {
-        let Self(known) = self;
-        let Some(shared) = known.lock().await.shared.take() else { return };
-        let Some(Shared { sender, mut connection, .. }) = Arc::into_inner(shared) else { return };
+        let Some(shared) = self.known.lock().await.shared.take() else { return };
+        let Some(Shared { sender, connection, .. }) = Arc::into_inner(shared) else { return };
         drop(sender);
-        connection.join_next().await;
+        // A panic of it is the end, too.
+        let _ = connection.await;
     }
 }
 
@@ -113,10 +136,6 @@ impl Shared {
 }
 
 impl Link {
-    pub(super) const fn is_http2(&self) -> bool {
-        matches!(self, Self::Http2(_))
-    }
-
     /// Sends a request, and waits for the head of its response. One of which nothing has left comes back.
     pub(super) async fn send(
         &mut self,
@@ -135,40 +154,8 @@ impl Link {
     }
 }
 
-/// Opens a connection that nobody shares yet.
-async fn dial(target: &Target, options: &ClientOptions) -> io::Result<Link> {
-    let dialled = timeout(options.connect_time, async {
-        let ServerStream { stream, is_http2 } = open(target, options).await?;
-        match is_http2 {
-            true => Ok(Link::Http2(Arc::new(http2(stream, options).await?))),
-            false => http1(stream).await,
-        }
-    });
-    dialled.await.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))?
-}
-
-async fn open(target: &Target, options: &ClientOptions) -> io::Result<ServerStream> {
-    if let Some(open) = &options.open {
-        return open().await;
-    }
-    if target.is_secure() {
-        let why = "TLS is the host's: https needs ClientOptions::open";
-        return Err(io::Error::new(io::ErrorKind::Unsupported, why));
-    }
-    let stream = TcpStream::connect((target.host(), target.port())).await?;
-    // It only makes small messages faster.
-    let _ = stream.set_nodelay(true);
-    Ok(ServerStream::http1(stream))
-}
-
-async fn http1(stream: Box<dyn Stream>) -> io::Result<Link> {
-    let (sender, connection) =
-        http1::handshake(TokioIo::new(stream)).await.map_err(io::Error::other)?;
-    Ok(Link::Http1(sender, run(async { drop(connection.await) })))
-}
-
-async fn http2(stream: Box<dyn Stream>, options: &ClientOptions) -> io::Result<Shared> {
-    let ping = options.ping_interval.max(Duration::from_millis(1));
+async fn http2(stream: TokioIo<Box<dyn Stream>>, ping_interval: Duration) -> hyper::Result<Link> {
+    let ping = ping_interval.max(Duration::from_millis(1));
     let (sender, mut connection) = http2::Builder::new(TokioExecutor::new())
         .timer(TokioTimer::new())
         .initial_stream_window_size(STREAM_WINDOW)
@@ -176,9 +163,8 @@ async fn http2(stream: Box<dyn Stream>, options: &ClientOptions) -> io::Result<S
         // Otherwise a connection that is dead without a word would take one request after the other.
         .keep_alive_interval(ping)
         .keep_alive_timeout(ping)
-        .handshake(TokioIo::new(stream))
-        .await
-        .map_err(io::Error::other)?;
+        .handshake(stream)
+        .await?;
     let allowed = Arc::new(AtomicUsize::new(connection.current_max_send_streams()));
     let said = allowed.clone();
     let connection = poll_fn(move |cx| {
@@ -186,12 +172,10 @@ async fn http2(stream: Box<dyn Stream>, options: &ClientOptions) -> io::Result<S
         said.store(connection.current_max_send_streams(), Relaxed);
         over.map(drop)
     });
-    Ok(Shared { sender, connection: run(connection), allowed })
+    Ok(Link::Http2(Arc::new(Shared { sender, connection: run(connection), allowed })))
 }
 
 /// Runs a connection. Its error is that of the response, too.
-fn run(connection: impl Future<Output = ()> + Send + 'static) -> JoinSet<()> {
-    let mut task = JoinSet::new();
-    task.spawn(connection);
-    task
+fn run(connection: impl Future<Output = ()> + Send + 'static) -> Running {
+    Running::new(tokio::spawn(connection))
 }

@@ -48,7 +48,7 @@ mod exchange;
 mod link;
 mod options;
 mod target;
-mod tasks;
+mod wire;
 
 use std::io;
 

@@ -1,12 +1,10 @@
 //! The options of a client, and the streams that its host opens.
 
-use alloc::boxed::Box;
-use alloc::string::String;
-use alloc::sync::Arc;
-use core::fmt;
-use core::pin::Pin;
-use core::time::Duration;
+use std::fmt;
 use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite};
 

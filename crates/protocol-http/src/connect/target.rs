@@ -1,8 +1,7 @@
 //! The address of a server.
 
-use alloc::string::ToString;
-use core::str::FromStr;
 use std::io;
+use std::str::FromStr;
 
 use http::Uri;
 use http::uri::{Authority, Scheme};

@@ -1,13 +1,12 @@
 //! The task of one session, or of one request without a session.
 
-use alloc::borrow::Cow;
-use alloc::collections::{BTreeMap, BTreeSet};
-use alloc::format;
-use alloc::sync::Arc;
-use core::future::poll_fn;
-use core::ptr;
-use core::sync::atomic::AtomicU64;
-use core::task::{Context, Poll, Waker, ready};
+use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet};
+use std::future::poll_fn;
+use std::ptr;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::task::{Context, Poll, Waker, ready};
 
 use protocol_async::hub::{Charge, Hub, Messages, Output};
 use protocol_async::{Grant, Verdict, outside};
@@ -15,11 +14,10 @@ use protocol_core::{Dialect, InputBuffer, Limits, Shutdown, Timestamp, WireId};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::sync::{OwnedSemaphorePermit, watch};
 
-use super::link::lock;
 use super::options::Work;
 use super::registry::{Seat, Shared, Stage, State};
 use super::stream::{Command, Pipe};
-use crate::endpoint::{Clock, over_streams};
+use crate::endpoint::{Clock, lock, over_streams};
 use crate::post::Posted;
 use crate::refusal::Refusal;
 use crate::rules::Rules;

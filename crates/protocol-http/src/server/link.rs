@@ -1,14 +1,12 @@
 //! One HTTP connection: the memory that it holds, the parts of responses that wait in it, and its end.
 
-use alloc::collections::VecDeque;
-use alloc::sync::Arc;
-use alloc::vec::Vec;
-use core::future::poll_fn;
-use core::mem;
-use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use core::task::Waker;
-use core::time::Duration;
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::collections::VecDeque;
+use std::future::poll_fn;
+use std::mem;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, OnceLock};
+use std::task::Waker;
+use std::time::Duration;
 
 use bytes::Bytes;
 use http::Version;
@@ -17,10 +15,12 @@ use protocol_async::{Account, Grant};
 use tokio::sync::watch;
 use tokio::time::sleep;
 
+use crate::endpoint::{Held, lock};
+
 /// The most bytes that hyper takes at a time, for it keeps what it took however slowly the client reads.
 pub(super) const FRAME: usize = 64 << 10;
 /// The bytes that a piece counts beside its own.
-const PIECE: usize = size_of::<Piece>() + 3 * size_of::<Bytes>();
+const PIECE: usize = size_of::<Held<Vec<u8>, Charge>>() + 3 * size_of::<Bytes>();
 
 /// The references to a link that no stream has: those of the connection's task and of its transport.
 const OWN: usize = 2;
@@ -153,7 +153,7 @@ impl Link {
     pub(super) fn piece(&self, bytes: Vec<u8>) -> Bytes {
         let mut charge = self.charge();
         charge.set(bytes.capacity() + PIECE);
-        Bytes::from_owner(Piece { bytes, _charge: charge })
+        Bytes::from_owner(Held(bytes, charge))
     }
 
     /// Returns a charge of the connection that is nothing yet.
@@ -178,18 +178,6 @@ pub(super) struct Unsent {
     pub(super) writer: Option<Waker>,
 }
 
-/// A part of a body, which is charged until hyper has written and dropped it.
-struct Piece {
-    bytes: Vec<u8>,
-    _charge: Charge,
-}
-
-impl AsRef<[u8]> for Piece {
-    fn as_ref(&self) -> &[u8] {
-        &self.bytes
-    }
-}
-
 impl Unsent {
     pub(super) fn push(&mut self, piece: Bytes) {
         self.bytes += piece.len();
@@ -211,11 +199,6 @@ impl Unsent {
     pub(super) fn waiting(&self) -> usize {
         self.bytes + self.pieces.len() * PIECE
     }
-}
-
-/// Locks a value of this module, or one that is kept in the same way.
-pub(super) fn lock<T>(value: &Mutex<T>) -> MutexGuard<'_, T> {
-    value.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Changes a response, and wakes both ends without the lock.

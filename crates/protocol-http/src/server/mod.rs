@@ -51,15 +51,13 @@ mod registry;
 mod respond;
 mod stream;
 
-use alloc::boxed::Box;
-use alloc::sync::Arc;
-use core::convert::Infallible;
-use core::fmt;
-use core::mem;
-use core::pin::pin;
-use core::time::Duration;
+use std::convert::Infallible;
+use std::fmt;
 use std::io;
-use std::sync::Mutex;
+use std::mem;
+use std::pin::pin;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use bytes::Buf;
 use http::{Request, Response};
@@ -74,11 +72,12 @@ use tokio::sync::{Semaphore, watch};
 use tokio::time::{sleep, timeout};
 use tokio_util::io::InspectWriter;
 
-use self::link::{Link, lock};
+use self::link::Link;
 pub use self::options::ServerOptions;
 use self::options::{BUFFER_BYTES, CONNECTION_WINDOW, STREAM_WINDOW, STREAMS};
 use self::registry::{Shared, Stage};
 pub use self::stream::Body;
+use crate::endpoint::lock;
 use crate::refusal::Refusal;
 
 /// The pause when the system has no room for another connection.

@@ -1,11 +1,8 @@
 //! The sessions that are open, and the stage of the server.
 
-use alloc::boxed::Box;
-use alloc::collections::BTreeMap;
-use alloc::string::String;
-use alloc::sync::Arc;
-use core::sync::atomic::{AtomicU64, Ordering};
-use std::sync::Mutex;
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 
 use protocol_async::{Account, Incoming, Peer};
 use tokio::sync::mpsc::UnboundedSender;

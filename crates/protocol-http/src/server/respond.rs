@@ -1,9 +1,8 @@
 //! The response to one HTTP request.
 
-use alloc::sync::Arc;
-use alloc::vec::Vec;
-use core::pin::pin;
-use core::time::Duration;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::{Buf, BufMut, Bytes};
 use http::header::{
@@ -20,9 +19,10 @@ use tokio::sync::oneshot;
 use tokio::time::{sleep, timeout};
 
 use super::driver::Driver;
-use super::link::{Link, lock};
+use super::link::Link;
 use super::registry::{Seat, Shared};
 use super::stream::{Body, BoxError, Command, Pipe, pipe};
+use crate::endpoint::lock;
 use crate::gate::Verb;
 use crate::head::{LAST_EVENT_ID, RequestHead, SCOPE, VERSION};
 use crate::post::{Posted, id_of};

@@ -1,14 +1,10 @@
 //! A response, between the driver of a session and hyper.
 
-use alloc::boxed::Box;
-use alloc::string::String;
-use alloc::sync::Arc;
-use alloc::vec::Vec;
-use core::error::Error;
-use core::pin::Pin;
-use core::task::{Context, Poll, Waker};
+use std::error::Error;
 use std::io;
-use std::sync::Mutex;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll, Waker};
 
 use bytes::Bytes;
 use http_body::{Frame, SizeHint};
@@ -18,7 +14,8 @@ use tokio::sync::mpsc::UnboundedSender;
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 
-use super::link::{Link, Unsent, break_off, change, lock};
+use super::link::{Link, Unsent, break_off, change};
+use crate::endpoint::lock;
 use crate::post::Posted;
 use crate::refusal::Refusal;
 use crate::session::StreamId;
