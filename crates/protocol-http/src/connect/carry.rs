@@ -9,10 +9,10 @@ use tokio::sync::mpsc::{Receiver, channel};
 use tokio::sync::oneshot;
 use tokio::time::sleep;
 
-use super::exchange::{Message, Report, Said, Task};
+use super::exchange::{Message, Task};
 use super::options::ClientOptions;
 use super::target::Target;
-use super::wire::Wire;
+use super::wire::{Report, Said, Wire};
 use crate::client::{ClientSession, Lane, Outgoing};
 
 /// The time that a server has for the head of its response before a notification follows the request. Over another

@@ -13,10 +13,10 @@ use protocol_core::{InputBuffer, Settlement, WireId};
 use tokio::sync::mpsc::{Receiver, UnboundedReceiver, channel, unbounded_channel};
 use tokio::time::timeout;
 
-use super::exchange::{Message, Report, Said, Task};
+use super::exchange::{Message, Task};
 use super::options::ClientOptions;
 use super::target::Target;
-use super::wire::{FAREWELL, Wire};
+use super::wire::{FAREWELL, Report, Said, Wire};
 use crate::client::{ClientSession, Lane, Outgoing};
 use crate::endpoint::{Clock, over_streams};
 use crate::post::id_of;

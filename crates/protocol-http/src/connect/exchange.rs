@@ -16,8 +16,7 @@ use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::task::AbortOnDropHandle;
 
-use super::link::Link;
-use super::wire::{Headers, Wire, retry_after, value};
+use super::wire::{Headers, Link, Report, Said, Wire, retry_after, value};
 use crate::client::{ClientSession, Outgoing, ResponseStream, StreamStep};
 use crate::endpoint::Held;
 use crate::head::{LAST_EVENT_ID, SCOPE};
@@ -28,27 +27,6 @@ const SESSIONS: [&str; 2] = [Rules::MCP_2025_03_26.session_header, Rules::ACP_V1
 
 /// The task of an exchange, which ends with this. A stream that is closed is the cancel in one revision.
 pub(super) type Task = AbortOnDropHandle<()>;
-
-/// A report of the exchange with this number.
-#[derive(Debug)]
-pub(super) struct Report {
-    pub(super) number: u64,
-    pub(super) said: Said,
-}
-
-#[derive(Debug)]
-pub(super) enum Said {
-    /// A message came, in a response with this session id.
-    Message(Vec<u8>, Option<String>),
-    /// The head of a stream came, and what waited for it goes on.
-    Taken,
-    /// The exchange is over, and so is its call. If it was lost, this is how.
-    Over(Option<String>),
-    /// The server knows the session no longer, which comes behind the messages that were read.
-    SessionGone,
-    /// The same, ahead of them. Nothing more is to be posted.
-    Parting,
-}
 
 /// A message of ours, charged until the server takes it.
 #[derive(Debug)]

@@ -45,7 +45,6 @@
 mod carry;
 mod driver;
 mod exchange;
-mod link;
 mod options;
 mod target;
 mod wire;

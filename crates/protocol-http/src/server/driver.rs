@@ -14,9 +14,9 @@ use protocol_core::{Dialect, InputBuffer, Limits, Shutdown, Timestamp, WireId};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::sync::{OwnedSemaphorePermit, watch};
 
+use super::link::{Command, Pipe};
 use super::options::Work;
 use super::registry::{Seat, Shared, Stage, State};
-use super::stream::{Command, Pipe};
 use crate::endpoint::{Clock, lock, over_streams};
 use crate::post::Posted;
 use crate::refusal::Refusal;

@@ -1,21 +1,31 @@
-//! One HTTP connection: the memory that it holds, the parts of responses that wait in it, and its end.
+//! One HTTP connection: the memory that it holds, its responses between the driver of a session and hyper, and its end.
 
 use std::collections::VecDeque;
+use std::error::Error;
 use std::future::poll_fn;
+use std::io;
 use std::mem;
+use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, OnceLock};
-use std::task::Waker;
+use std::sync::{Arc, Mutex, OnceLock, Weak};
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use bytes::Bytes;
 use http::Version;
+use http_body::{Frame, SizeHint};
 use protocol_async::hub::{Charge, Holder};
 use protocol_async::{Account, Grant};
-use tokio::sync::watch;
+use protocol_core::{Cause, WireId};
+use tokio::sync::mpsc::UnboundedSender;
+use tokio::sync::{oneshot, watch};
 use tokio::time::sleep;
+use tokio_util::task::AbortOnDropHandle;
 
 use crate::endpoint::{Held, lock};
+use crate::post::Posted;
+use crate::refusal::Refusal;
+use crate::session::StreamId;
 
 /// The most bytes that hyper takes at a time, for it keeps what it took however slowly the client reads.
 pub(super) const FRAME: usize = 64 << 10;
@@ -39,8 +49,8 @@ pub(super) struct Link {
     version: OnceLock<Version>,
     /// The number of requests so far.
     requests: AtomicU64,
-    /// The responses that hyper has a use for.
-    responses: Mutex<Vec<Arc<Mutex<Unsent>>>>,
+    /// The responses that somebody has a use for.
+    responses: Mutex<Vec<Weak<Mutex<Unsent>>>>,
 }
 
 impl Link {
@@ -119,7 +129,8 @@ impl Link {
     pub(super) async fn unread(&self, patience: Duration, most: usize) {
         loop {
             sleep(patience).await;
-            let responses = lock(&self.responses).clone();
+            let responses: Vec<_> =
+                lock(&self.responses).iter().filter_map(Weak::upgrade).collect();
             let unread: Vec<_> = responses.iter().filter(|it| self.is_unread(it, most)).collect();
             unread.iter().for_each(|it| break_off(it));
             if unread.len() == responses.len() && !unread.is_empty() {
@@ -139,18 +150,28 @@ impl Link {
         mem::replace(&mut it.looked, read) == read && read.is_some()
     }
 
-    /// Watches a response until hyper has no use for it.
-    pub(super) fn watch(&self, response: Arc<Mutex<Unsent>>) {
-        lock(&self.responses).push(response);
-    }
-
-    /// Watches a response no longer.
-    pub(super) fn forget(&self, response: &Arc<Mutex<Unsent>>) {
-        lock(&self.responses).retain(|it| !Arc::ptr_eq(it, response));
+    /// Makes both ends of a response, which is watched until nobody has a use for it.
+    pub(super) fn pipe(
+        self: Arc<Self>,
+        stream: StreamId,
+        commands: UnboundedSender<Command>,
+    ) -> (Pipe, oneshot::Receiver<Head>, Body) {
+        let shared = Arc::<Mutex<Unsent>>::default();
+        let mut responses = lock(&self.responses);
+        responses.retain(|it| it.strong_count() > 0);
+        responses.push(Arc::downgrade(&shared));
+        drop(responses);
+        let (head, heard) = oneshot::channel();
+        let body = Body {
+            shared: shared.clone(),
+            lost: Some((stream, commands, self.clone())),
+            looks: None,
+        };
+        (Pipe { shared, head: Some(head), link: self }, heard, body)
     }
 
     /// Returns bytes that are charged until hyper has written and dropped them.
-    pub(super) fn piece(&self, bytes: Vec<u8>) -> Bytes {
+    fn piece(&self, bytes: Vec<u8>) -> Bytes {
         let mut charge = self.charge();
         charge.set(bytes.capacity() + PIECE);
         Bytes::from_owner(Held(bytes, charge))
@@ -164,28 +185,28 @@ impl Link {
 
 /// A response as both of its ends see it: the part that hyper did not take.
 #[derive(Debug, Default)]
-pub(super) struct Unsent {
-    pub(super) pieces: VecDeque<Bytes>,
+struct Unsent {
+    pieces: VecDeque<Bytes>,
     /// The sum of the lengths of all pieces.
-    pub(super) bytes: usize,
+    bytes: usize,
     /// The number of bytes that hyper took.
     taken: u64,
-    pub(super) is_ended: bool,
-    pub(super) is_broken: bool,
+    is_ended: bool,
+    is_broken: bool,
     /// The bytes that the client had read when the connection last looked, if the response waited for it.
     looked: Option<u64>,
-    pub(super) reader: Option<Waker>,
-    pub(super) writer: Option<Waker>,
+    reader: Option<Waker>,
+    writer: Option<Waker>,
 }
 
 impl Unsent {
-    pub(super) fn push(&mut self, piece: Bytes) {
+    fn push(&mut self, piece: Bytes) {
         self.bytes += piece.len();
         self.pieces.extend((!piece.is_empty()).then_some(piece));
     }
 
     /// Takes a piece out, or a part of one that is long.
-    pub(super) fn pop(&mut self) -> Option<Bytes> {
+    fn pop(&mut self) -> Option<Bytes> {
         let mut piece = self.pieces.pop_front()?;
         if piece.len() > FRAME {
             self.pieces.push_front(piece.split_off(FRAME));
@@ -196,13 +217,13 @@ impl Unsent {
     }
 
     /// Returns the bytes of the pieces, with those of their places.
-    pub(super) fn waiting(&self) -> usize {
+    fn waiting(&self) -> usize {
         self.bytes + self.pieces.len() * PIECE
     }
 }
 
 /// Changes a response, and wakes both ends without the lock.
-pub(super) fn change<R>(response: &Mutex<Unsent>, change: impl FnOnce(&mut Unsent) -> R) -> R {
+fn change<R>(response: &Mutex<Unsent>, change: impl FnOnce(&mut Unsent) -> R) -> R {
     let mut it = lock(response);
     let changed = change(&mut it);
     let ends = [it.reader.take(), it.writer.take()];
@@ -212,9 +233,175 @@ pub(super) fn change<R>(response: &Mutex<Unsent>, change: impl FnOnce(&mut Unsen
 }
 
 /// Breaks a response off. What is unsent is dropped without the lock.
-pub(super) fn break_off(response: &Mutex<Unsent>) {
+fn break_off(response: &Mutex<Unsent>) {
     let _unsent = change(response, |it| {
         (it.is_broken, it.bytes) = (true, 0);
         mem::take(&mut it.pieces)
     });
 }
+
+/// An input of the driver of a session.
+#[derive(Debug)]
+pub(super) enum Command {
+    /// A body was posted.
+    Post { stream: StreamId, pipe: Pipe, posted: Posted, accepts_events: bool, charge: Charge },
+    /// The client listens, or resumes a stream.
+    Get { stream: StreamId, pipe: Pipe, scope: Option<String>, last_event_id: Option<String> },
+    /// The client ends the session, and waits until that is done.
+    Delete(oneshot::Sender<()>),
+    /// hyper has no use for a response any more.
+    Lost(StreamId),
+    /// The endpoint cancelled a request.
+    Cancelled(WireId, Cause),
+    /// The handler has had its first turn.
+    Begun,
+}
+
+/// The head of a response, which comes once: the status if it is whole. Otherwise a stream of events begins.
+type Head = Result<Option<u16>, Refusal>;
+
+/// The end of a response that the driver of the session writes to. A response whose pipe is dropped is broken off.
+#[derive(Debug)]
+pub(super) struct Pipe {
+    shared: Arc<Mutex<Unsent>>,
+    head: Option<oneshot::Sender<Head>>,
+    link: Arc<Link>,
+}
+
+/// The body of a response.
+///
+/// hyper drops it when the client has gone, and that is how the loss of a stream is noticed.
+#[derive(Debug)]
+pub struct Body {
+    shared: Arc<Mutex<Unsent>>,
+    /// The number that its session is told if it is lost, and the connection that is used until then. The loss of one that
+    /// was ended means nothing.
+    lost: Option<(StreamId, UnboundedSender<Command>, Arc<Link>)>,
+    /// The task that looks whether the client reads, where the connection is the host's.
+    pub(super) looks: Option<AbortOnDropHandle<()>>,
+}
+
+impl Pipe {
+    /// Begins a stream of events.
+    pub(super) fn begin(&mut self) {
+        self.answer(Ok(None));
+    }
+
+    /// Sends a whole response. The head leaves with the body, so that its length is known.
+    pub(super) fn respond(mut self, status: u16, body: Vec<u8>) {
+        if !body.is_empty() {
+            self.write(body);
+        }
+        change(&self.shared, |it| it.is_ended = true);
+        self.answer(Ok(Some(status)));
+    }
+
+    /// Refuses the request.
+    pub(super) fn refuse(mut self, refusal: Refusal) {
+        self.answer(Err(refusal));
+    }
+
+    /// Adds bytes, and returns the number of those that hyper did not take.
+    pub(super) fn write(&self, bytes: Vec<u8>) -> usize {
+        // Its charge may wake others, so no lock is held here.
+        let piece = self.link.piece(bytes);
+        change(&self.shared, |it| {
+            it.push(piece);
+            it.waiting()
+        })
+    }
+
+    /// Ends the body.
+    pub(super) fn end(self) {
+        change(&self.shared, |it| it.is_ended = true);
+    }
+
+    /// Returns the number of bytes that hyper did not take, if they are more than `most`, and has the waker woken when it
+    /// takes some.
+    pub(super) fn unread(&self, most: usize, waker: &Waker) -> Option<usize> {
+        let mut shared = lock(&self.shared);
+        let is_broken = shared.is_broken;
+        let unread = Some(shared.waiting()).filter(|waiting| is_broken || *waiting > most);
+        if unread.is_some() {
+            shared.writer = Some(waker.clone());
+        }
+        unread
+    }
+
+    /// Returns whether the connection has broken it off.
+    pub(super) fn is_broken(&self) -> bool {
+        lock(&self.shared).is_broken
+    }
+
+    fn answer(&mut self, head: Head) {
+        // A client that has gone needs no head.
+        let _ = self.head.take().map(|heard| heard.send(head));
+    }
+}
+
+impl Drop for Pipe {
+    fn drop(&mut self) {
+        if !lock(&self.shared).is_ended {
+            break_off(&self.shared);
+        }
+    }
+}
+
+impl Drop for Body {
+    fn drop(&mut self) {
+        let Some((stream, commands, _)) = &self.lost else { return };
+        // The session may be over.
+        let _ = commands.send(Command::Lost(*stream));
+    }
+}
+
+impl Body {
+    /// A body that is there.
+    pub(super) fn whole(bytes: impl Into<Bytes>) -> Self {
+        let mut whole = Unsent::default();
+        whole.push(bytes.into());
+        whole.is_ended = true;
+        Self { shared: Arc::new(Mutex::new(whole)), lost: None, looks: None }
+    }
+}
+
+impl http_body::Body for Body {
+    type Data = Bytes;
+    type Error = io::Error;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<io::Result<Frame<Bytes>>>> {
+        let mut shared = lock(&self.shared);
+        if shared.is_broken {
+            let why = "the server broke the response off";
+            return Poll::Ready(Some(Err(io::Error::new(io::ErrorKind::ConnectionAborted, why))));
+        }
+        if let Some(piece) = shared.pop() {
+            let writer = shared.writer.take();
+            drop(shared);
+            writer.into_iter().for_each(Waker::wake);
+            return Poll::Ready(Some(Ok(Frame::data(piece))));
+        }
+        if shared.is_ended {
+            return Poll::Ready(None);
+        }
+        shared.reader = Some(cx.waker().clone());
+        Poll::Pending
+    }
+
+    fn is_end_stream(&self) -> bool {
+        let shared = lock(&self.shared);
+        shared.is_ended && !shared.is_broken && shared.pieces.is_empty()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        let shared = lock(&self.shared);
+        let len = shared.is_ended.then_some(shared.bytes as u64);
+        len.map_or_else(SizeHint::default, SizeHint::with_exact)
+    }
+}
+
+/// An error of the body of a request.
+pub(super) type BoxError = Box<dyn Error + Send + Sync>;

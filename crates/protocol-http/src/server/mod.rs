@@ -49,7 +49,6 @@ mod link;
 mod options;
 mod registry;
 mod respond;
-mod stream;
 
 use std::convert::Infallible;
 use std::fmt;
@@ -71,12 +70,13 @@ use tokio::net::TcpListener;
 use tokio::sync::{Semaphore, watch};
 use tokio::time::{sleep, timeout};
 use tokio_util::io::InspectWriter;
+use tokio_util::task::AbortOnDropHandle;
 
+pub use self::link::Body;
 use self::link::Link;
 pub use self::options::ServerOptions;
 use self::options::{BUFFER_BYTES, CONNECTION_WINDOW, STREAM_WINDOW, STREAMS};
 use self::registry::{Shared, Stage};
-pub use self::stream::Body;
 use crate::endpoint::lock;
 use crate::refusal::Refusal;
 
@@ -222,7 +222,8 @@ impl Server {
         };
         // One of a known length is finished.
         if http_body::Body::size_hint(response.body()).exact().is_none() {
-            response.body_mut().looks.spawn(async move { link.unread(patience, most).await });
+            let looks = tokio::spawn(async move { link.unread(patience, most).await });
+            response.body_mut().looks = Some(AbortOnDropHandle::new(looks));
         }
         response
     }

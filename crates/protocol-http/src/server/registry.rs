@@ -8,8 +8,8 @@ use protocol_async::{Account, Incoming, Peer};
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::sync::{Semaphore, watch};
 
+use super::link::Command;
 use super::options::{ServerOptions, Work};
-use super::stream::Command;
 use crate::rules::Rules;
 use crate::session::StreamId;
 

@@ -19,9 +19,8 @@ use tokio::sync::oneshot;
 use tokio::time::{sleep, timeout};
 
 use super::driver::Driver;
-use super::link::Link;
+use super::link::{Body, BoxError, Command, Link, Pipe};
 use super::registry::{Seat, Shared};
-use super::stream::{Body, BoxError, Command, Pipe, pipe};
 use crate::endpoint::lock;
 use crate::gate::Verb;
 use crate::head::{LAST_EVENT_ID, RequestHead, SCOPE, VERSION};
@@ -228,7 +227,7 @@ async fn ask(
     command: impl FnOnce(StreamId, Pipe) -> Command,
 ) -> Result<Response<Body>, Refusal> {
     let stream = seat.next_stream();
-    let (pipe, head, body) = pipe(stream, seat.commands.clone(), link);
+    let (pipe, head, body) = link.pipe(stream, seat.commands.clone());
     // A session that is over drops both the command and its response.
     let _ = seat.commands.send(command(stream, pipe));
     let over = if seat.id.is_some() { Refusal::UNKNOWN_SESSION } else { Refusal::BUSY };
