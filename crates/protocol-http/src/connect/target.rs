@@ -29,14 +29,6 @@ impl Target {
         self.0.scheme() == Some(&Scheme::HTTPS)
     }
 
-    pub(super) fn authority(&self) -> &str {
-        self.0.authority().map_or("", Authority::as_str)
-    }
-
-    pub(super) fn path(&self) -> &str {
-        self.0.path_and_query().map_or("/", |path| path.as_str())
-    }
-
     /// Returns the address that a request of HTTP/2 names.
     pub(super) fn uri(&self) -> &Uri {
         &self.0

@@ -151,12 +151,13 @@ impl Wire {
     }
 
     fn request(&self, method: &Method, headers: &Headers, link: &Link) -> io::Result<Builder> {
-        let target = &self.target;
+        let uri = self.target.uri();
         let mut request = Request::builder().method(method);
-        request = if let Link::Http2(_) = link {
-            request.version(Version::HTTP_2).uri(target.uri().clone())
-        } else {
-            request.uri(target.path()).header(HOST, target.authority())
+        request = match (link, uri.authority(), uri.path_and_query()) {
+            (Link::Http1(..), Some(authority), Some(path)) => {
+                request.uri(path.as_str()).header(HOST, authority.as_str())
+            }
+            _ => request.version(Version::HTTP_2).uri(uri.clone()),
         };
         let accepted = match *method {
             Method::GET => "text/event-stream",

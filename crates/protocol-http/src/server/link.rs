@@ -1,7 +1,7 @@
 //! One HTTP connection: the memory that it holds, its responses between the driver of a session and hyper, and its end.
 
 use std::collections::VecDeque;
-use std::error::Error;
+use std::fmt;
 use std::future::poll_fn;
 use std::io;
 use std::mem;
@@ -16,16 +16,12 @@ use http::Version;
 use http_body::{Frame, SizeHint};
 use protocol_async::hub::{Charge, Holder};
 use protocol_async::{Account, Grant};
-use protocol_core::{Cause, WireId};
-use tokio::sync::mpsc::UnboundedSender;
 use tokio::sync::{oneshot, watch};
 use tokio::time::sleep;
 use tokio_util::task::AbortOnDropHandle;
 
 use crate::endpoint::{Held, lock};
-use crate::post::Posted;
 use crate::refusal::Refusal;
-use crate::session::StreamId;
 
 /// The most bytes that hyper takes at a time, for it keeps what it took however slowly the client reads.
 pub(super) const FRAME: usize = 64 << 10;
@@ -153,8 +149,7 @@ impl Link {
     /// Makes both ends of a response, which is watched until nobody has a use for it.
     pub(super) fn pipe(
         self: Arc<Self>,
-        stream: StreamId,
-        commands: UnboundedSender<Command>,
+        lost: impl FnOnce() + Send + Sync + 'static,
     ) -> (Pipe, oneshot::Receiver<Head>, Body) {
         let shared = Arc::<Mutex<Unsent>>::default();
         let mut responses = lock(&self.responses);
@@ -164,7 +159,7 @@ impl Link {
         let (head, heard) = oneshot::channel();
         let body = Body {
             shared: shared.clone(),
-            lost: Some((stream, commands, self.clone())),
+            lost: Some((Box::new(lost), self.clone())),
             looks: None,
         };
         (Pipe { shared, head: Some(head), link: self }, heard, body)
@@ -240,23 +235,6 @@ fn break_off(response: &Mutex<Unsent>) {
     });
 }
 
-/// An input of the driver of a session.
-#[derive(Debug)]
-pub(super) enum Command {
-    /// A body was posted.
-    Post { stream: StreamId, pipe: Pipe, posted: Posted, accepts_events: bool, charge: Charge },
-    /// The client listens, or resumes a stream.
-    Get { stream: StreamId, pipe: Pipe, scope: Option<String>, last_event_id: Option<String> },
-    /// The client ends the session, and waits until that is done.
-    Delete(oneshot::Sender<()>),
-    /// hyper has no use for a response any more.
-    Lost(StreamId),
-    /// The endpoint cancelled a request.
-    Cancelled(WireId, Cause),
-    /// The handler has had its first turn.
-    Begun,
-}
-
 /// The head of a response, which comes once: the status if it is whole. Otherwise a stream of events begins.
 type Head = Result<Option<u16>, Refusal>;
 
@@ -271,12 +249,10 @@ pub(super) struct Pipe {
 /// The body of a response.
 ///
 /// hyper drops it when the client has gone, and that is how the loss of a stream is noticed.
-#[derive(Debug)]
 pub struct Body {
     shared: Arc<Mutex<Unsent>>,
-    /// The number that its session is told if it is lost, and the connection that is used until then. The loss of one that
-    /// was ended means nothing.
-    lost: Option<(StreamId, UnboundedSender<Command>, Arc<Link>)>,
+    /// Reports that it is lost. Its connection is used until then. The loss of one that was ended means nothing.
+    lost: Option<(Box<dyn FnOnce() + Send + Sync>, Arc<Link>)>,
     /// The task that looks whether the client reads, where the connection is the host's.
     pub(super) looks: Option<AbortOnDropHandle<()>>,
 }
@@ -349,9 +325,15 @@ impl Drop for Pipe {
 
 impl Drop for Body {
     fn drop(&mut self) {
-        let Some((stream, commands, _)) = &self.lost else { return };
-        // The session may be over.
-        let _ = commands.send(Command::Lost(*stream));
+        if let Some((lost, _link)) = self.lost.take() {
+            lost();
+        }
+    }
+}
+
+impl fmt::Debug for Body {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Body").field("shared", &self.shared).finish_non_exhaustive()
     }
 }
 
@@ -402,6 +384,3 @@ impl http_body::Body for Body {
         len.map_or_else(SizeHint::default, SizeHint::with_exact)
     }
 }
-
-/// An error of the body of a request.
-pub(super) type BoxError = Box<dyn Error + Send + Sync>;

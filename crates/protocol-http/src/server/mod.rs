@@ -47,7 +47,6 @@
 mod driver;
 mod link;
 mod options;
-mod registry;
 mod respond;
 
 use std::convert::Infallible;
@@ -72,11 +71,11 @@ use tokio::time::{sleep, timeout};
 use tokio_util::io::InspectWriter;
 use tokio_util::task::AbortOnDropHandle;
 
+use self::driver::{Shared, Stage};
 pub use self::link::Body;
 use self::link::Link;
 pub use self::options::ServerOptions;
 use self::options::{BUFFER_BYTES, CONNECTION_WINDOW, STREAM_WINDOW, STREAMS};
-use self::registry::{Shared, Stage};
 use crate::endpoint::lock;
 use crate::refusal::Refusal;
 

@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 
 use protocol_core::Timestamp;
 
-use super::state::{Action, Exchange, Session, StreamId};
+use super::{Action, Exchange, Session, StreamId};
 use crate::encode::{comment, event};
 use crate::head::SCOPE_BYTES;
 use crate::post::Posted;

@@ -8,7 +8,7 @@ use protocol_json::{Members, elements, member, path, text};
 use serde_json::value::RawValue;
 
 use super::exchange::unsent;
-use super::state::{Action, Exchange, Session, SessionOptions, StreamId};
+use super::{Action, Exchange, Session, SessionOptions, StreamId};
 use crate::head::SCOPE_BYTES;
 use crate::post::{Posted, id_of_response, scope};
 use crate::refusal::Refusal;
