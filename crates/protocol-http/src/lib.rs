@@ -27,27 +27,23 @@ extern crate alloc;
 mod client;
 #[cfg(feature = "client")]
 pub mod connect;
-mod decode;
-mod encode;
 #[cfg(any(feature = "client", feature = "server"))]
 mod endpoint;
 mod gate;
-mod head;
 mod post;
 mod refusal;
 mod rules;
 #[cfg(feature = "server")]
 pub mod server;
 mod session;
+mod sse;
 mod store;
 mod table;
 
 pub use client::{ClientSession, Lane, Outgoing, ResponseStream, StreamLimits, StreamStep};
-pub use decode::{Decoder, SseEvent, TooLong};
-pub use encode::{comment, event};
-pub use gate::{Gate, Verb};
-pub use head::RequestHead;
+pub use gate::{Gate, RequestHead, Verb};
 pub use post::{Message, Posted};
 pub use refusal::Refusal;
 pub use rules::{OnLoss, Rules, VersionHeader};
 pub use session::{Action, Session, SessionOptions, StreamId};
+pub use sse::{Decoder, SseEvent, TooLong, comment, event};

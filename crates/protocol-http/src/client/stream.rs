@@ -11,10 +11,10 @@ use protocol_core::WireId;
 use protocol_json::{path, text, value};
 
 use super::session::Outgoing;
-use crate::decode::{Decoder, SseEvent, TooLong};
-use crate::head::is_type;
+use crate::gate::is_type;
 use crate::post::id_of_response;
 use crate::rules::Rules;
+use crate::sse::{Decoder, SseEvent, TooLong};
 
 /// The shortest time before an attempt, whatever the server names.
 const SHORTEST_RETRY: Duration = Duration::from_millis(100);
@@ -315,7 +315,7 @@ mod tests {
     const JSON: Option<&str> = Some("application/json");
 
     fn of_request(rules: &'static Rules, limits: StreamLimits) -> ResponseStream {
-        let out = ClientSession::with(rules).post(br#"{"id":1,"method":"m"}"#).unwrap();
+        let out = ClientSession::new(rules).post(br#"{"id":1,"method":"m"}"#).unwrap();
         ResponseStream::new(rules, Some(&out), limits)
     }
 

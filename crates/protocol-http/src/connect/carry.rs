@@ -10,8 +10,7 @@ use tokio::sync::oneshot;
 use tokio::time::sleep;
 
 use super::exchange::{Message, Task};
-use super::options::ClientOptions;
-use super::target::Target;
+use super::options::{ClientOptions, Target};
 use super::wire::{Report, Said, Wire};
 use crate::client::{ClientSession, Lane, Outgoing};
 
@@ -43,7 +42,7 @@ pub async fn carry(
     mut inputs: Receiver<Carried>,
     mut receive: impl AsyncFnMut(Vec<u8>),
 ) {
-    let session = ClientSession::with(options.rules);
+    let session = ClientSession::new(options.rules);
     // Nothing overtakes a message that was read.
     let (messages, mut reports) = channel(1);
     let wire = Wire::new(target, options, messages.clone(), messages);

@@ -14,8 +14,7 @@ use tokio::sync::mpsc::{Receiver, UnboundedReceiver, channel, unbounded_channel}
 use tokio::time::timeout;
 
 use super::exchange::{Message, Task};
-use super::options::ClientOptions;
-use super::target::Target;
+use super::options::{ClientOptions, Target};
 use super::wire::{FAREWELL, Report, Said, Wire};
 use crate::client::{ClientSession, Lane, Outgoing};
 use crate::endpoint::{Clock, over_streams};
@@ -92,7 +91,7 @@ impl Driver {
                 let _ = tell.send((call.number(), has_response));
             }
         });
-        let session = ClientSession::with(options.rules);
+        let session = ClientSession::new(options.rules);
         let ((of_messages, reports), (of_heads, heads)) = (channel(1), channel(1));
         let wire = Wire::new(target, options, of_messages, of_heads);
         let driver = Self {
@@ -441,7 +440,7 @@ impl Driver {
         let error = || io::Error::new(io::ErrorKind::ConnectionReset, how.clone());
         self.error.get_or_insert_with(error);
         // There is nothing to delete.
-        self.session = ClientSession::with(self.wire.options.rules);
+        self.session = ClientSession::new(self.wire.options.rules);
         self.exchanges.values_mut().for_each(|it| it.is_opening = false);
         self.drop_rest();
         how

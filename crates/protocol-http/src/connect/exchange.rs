@@ -19,7 +19,7 @@ use tokio_util::task::AbortOnDropHandle;
 use super::wire::{Headers, Link, Report, Said, Wire, retry_after, value};
 use crate::client::{ClientSession, Outgoing, ResponseStream, StreamStep};
 use crate::endpoint::Held;
-use crate::head::{LAST_EVENT_ID, SCOPE};
+use crate::gate::{LAST_EVENT_ID, SCOPE};
 use crate::rules::Rules;
 
 /// The headers that name a session, or in ACP a connection.

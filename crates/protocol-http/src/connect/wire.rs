@@ -25,8 +25,7 @@ use tokio::sync::mpsc::Sender;
 use tokio::time::{Instant, timeout};
 use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 
-use super::options::{ClientOptions, ServerStream, Stream};
-use super::target::Target;
+use super::options::{ClientOptions, ServerStream, Stream, Target};
 use crate::client::ClientSession;
 use crate::endpoint::lock;
 

@@ -23,8 +23,7 @@ use tokio::time::{sleep, timeout};
 use super::driver::{Driver, Seat, Shared};
 use super::link::{Body, Link};
 use crate::endpoint::lock;
-use crate::gate::Verb;
-use crate::head::{LAST_EVENT_ID, RequestHead, SCOPE, VERSION};
+use crate::gate::{LAST_EVENT_ID, RequestHead, SCOPE, VERSION, Verb};
 use crate::post::{Posted, id_of};
 use crate::refusal::Refusal;
 use crate::rules::Rules;
@@ -217,7 +216,8 @@ impl Shared {
         id: Option<&WireId>,
         asked: Option<&str>,
     ) -> Response<Body> {
-        let versions: Vec<&str> = self.options.gate.versions().collect();
+        let offered = self.options.gate.revisions.iter();
+        let versions: Vec<&str> = offered.map(|rules| rules.version).collect();
         let body = Body::whole(refusal.body(id, &versions, asked));
         let more = match refusal {
             Refusal::METHOD => Some((ALLOW, "POST, GET, DELETE")),

@@ -9,7 +9,7 @@ use serde_json::value::RawValue;
 
 use super::exchange::unsent;
 use super::{Action, Exchange, Session, SessionOptions, StreamId};
-use crate::head::SCOPE_BYTES;
+use crate::gate::SCOPE_BYTES;
 use crate::post::{Posted, id_of_response, scope};
 use crate::refusal::Refusal;
 use crate::rules::{OnLoss, Rules};
