@@ -280,7 +280,8 @@ impl Wire {
 
     /// Ends the connection that is shared, and lets hyper write what it was given.
     pub(super) async fn end(&self) {
-        let Some(shared) = self.known.lock().await.shared.take() else { return };
+        let Self { known, .. } = self;
+        let Some(shared) = known.lock().await.shared.take() else { return };
         let Some(Shared { sender, connection, .. }) = Arc::into_inner(shared) else { return };
         drop(sender);
         // A panic of it is the end, too.

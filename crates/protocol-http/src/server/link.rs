@@ -268,7 +268,7 @@ impl Pipe {
         if !body.is_empty() {
             self.write(body);
         }
-        change(&self.shared, |it| it.is_ended = true);
+        change(&self.shared, |unsent| unsent.is_ended = true);
         self.answer(Ok(Some(status)));
     }
 
@@ -289,7 +289,7 @@ impl Pipe {
 
     /// Ends the body.
     pub(super) fn end(self) {
-        change(&self.shared, |it| it.is_ended = true);
+        change(&self.shared, |unsent| unsent.is_ended = true);
     }
 
     /// Returns the number of bytes that hyper did not take, if they are more than `most`, and has the waker woken when it
