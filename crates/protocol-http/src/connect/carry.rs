@@ -58,24 +58,15 @@ pub async fn carry(
     loop {
         tokio::select! {
             biased;
-            Some(Report { number, said }) = reports.recv() => match said {
-                Said::Message(message, id) => {
-                    let opens = carrier.is_awaited(number, Lane::First);
-                    if !opens || carrier.session.opened(id.as_deref(), &message) {
-                        carrier.heard(number);
-                    }
+            Some(Report { number, said }) = reports.recv() => {
+                // A server without a stream of its own may say so with the status of an unknown session.
+                let is_own = carrier.open.get(&number).is_some_and(|it| it.is_own);
+                if matches!(said, Said::SessionGone) && !is_own {
+                    return;
+                }
+                if let Some(message) = carrier.take(number, said) {
                     receive(message).await;
                 }
-                Said::Taken => {
-                    carrier.has_heads = carrier.session.rules().has_sessions;
-                    if !carrier.is_awaited(number, Lane::First) {
-                        carrier.heard(number);
-                    }
-                }
-                // A server without a stream of its own may say so with the status of an unknown session.
-                Said::SessionGone if carrier.open.get(&number).is_none_or(|it| !it.is_own) => return,
-                Said::SessionGone | Said::Over(_) => carrier.over(number),
-                Said::Parting => {}
             },
             Some(number) = carrier.left() => {
                 (carrier.awaited, carrier.unheard) = (None, Some(number));
@@ -144,6 +135,28 @@ impl Carrier {
         // Nothing is sent.
         let _ = left.await;
         Some(*number)
+    }
+
+    /// Takes a report, and returns the message in it.
+    fn take(&mut self, number: u64, said: Said) -> Option<Vec<u8>> {
+        let opens = self.is_awaited(number, Lane::First);
+        match said {
+            Said::Message(message, id) => {
+                if !opens || self.session.opened(id.as_deref(), &message) {
+                    self.heard(number);
+                }
+                return Some(message);
+            }
+            Said::Taken => {
+                self.has_heads = self.session.rules().has_sessions;
+                if !opens {
+                    self.heard(number);
+                }
+            }
+            Said::Over(_) | Said::SessionGone => self.over(number),
+            Said::Parting => {}
+        }
+        None
     }
 
     fn is_awaited(&self, number: u64, place: Lane) -> bool {

@@ -11,7 +11,7 @@ use protocol_async::hub::{Charge, Hub, Messages, Output};
 use protocol_async::{Account, Grant, Incoming, Peer, Verdict, outside};
 use protocol_core::{Dialect, InputBuffer, Limits, Shutdown, Timestamp, WireId};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot, watch};
 
 use super::link::Pipe;
 use super::options::{ServerOptions, Work};
@@ -96,6 +96,18 @@ impl Seat {
     /// Has the driver take an input, behind all others. A session that is over takes none.
     pub(super) fn tell(&self, input: impl FnOnce(&mut Driver, Timestamp) + Send + 'static) {
         let _ = self.commands.send(Box::new(input));
+    }
+
+    /// Ends the session, and waits until nobody finds it any more.
+    pub(super) async fn delete(&self) {
+        let (done, is_done) = oneshot::channel();
+        self.tell(|driver, now| {
+            driver.delete(now);
+            // A client that has gone need not know.
+            let _ = done.send(());
+        });
+        // A session that ends by itself is as good.
+        let _ = is_done.await;
     }
 
     /// Waits until the account lets the session read. It need not once the session is over.
@@ -308,7 +320,7 @@ impl Driver {
     }
 
     /// Ends the session, which nobody finds any more.
-    pub(super) fn delete(&mut self, now: Timestamp) {
+    fn delete(&mut self, now: Timestamp) {
         self.session.end(now);
         self.act();
     }

@@ -157,11 +157,10 @@ impl Link {
         responses.push(Arc::downgrade(&shared));
         drop(responses);
         let (head, heard) = oneshot::channel();
-        let body = Body {
-            shared: shared.clone(),
-            lost: Some((Box::new(lost), self.clone())),
-            looks: None,
-        };
+        // The connection is in use until then.
+        let used = self.clone();
+        let lost = move || drop((lost(), used));
+        let body = Body { shared: shared.clone(), lost: Some(Box::new(lost)), looks: None };
         (Pipe { shared, head: Some(head), link: self }, heard, body)
     }
 
@@ -251,8 +250,8 @@ pub(super) struct Pipe {
 /// hyper drops it when the client has gone, and that is how the loss of a stream is noticed.
 pub struct Body {
     shared: Arc<Mutex<Unsent>>,
-    /// Reports that it is lost. Its connection is used until then. The loss of one that was ended means nothing.
-    lost: Option<(Box<dyn FnOnce() + Send + Sync>, Arc<Link>)>,
+    /// Reports that it is lost. The loss of one that was ended means nothing.
+    lost: Option<Box<dyn FnOnce() + Send + Sync>>,
     /// The task that looks whether the client reads, where the connection is the host's.
     pub(super) looks: Option<AbortOnDropHandle<()>>,
 }
@@ -325,7 +324,7 @@ impl Drop for Pipe {
 
 impl Drop for Body {
     fn drop(&mut self) {
-        if let Some((lost, _link)) = self.lost.take() {
+        if let Some(lost) = self.lost.take() {
             lost();
         }
     }

@@ -17,7 +17,6 @@ use http_body_util::{BodyExt, LengthLimitError, Limited};
 use protocol_async::hub::Charge;
 use protocol_core::{Timestamp, WireId};
 use subtle::ConstantTimeEq;
-use tokio::sync::oneshot;
 use tokio::time::{sleep, timeout};
 
 use super::driver::{Driver, Seat, Shared};
@@ -103,14 +102,7 @@ impl Shared {
             };
             return ask(&seat, link, get).await.map_err(bare);
         }
-        let (done, is_done) = oneshot::channel();
-        seat.tell(|driver, now| {
-            driver.delete(now);
-            // A client that has gone need not know.
-            let _ = done.send(());
-        });
-        // A session that ends by itself is as good.
-        let _ = is_done.await;
+        seat.delete().await;
         Ok(response(rules.delete_status, &[], Body::whole(Bytes::new())))
     }
 
