@@ -139,7 +139,6 @@ impl ClientSession {
         if self.rules.version_header == VersionHeader::OfBody {
             // The body counts. A message without the member has that of the revision.
             let said = at(&SAID_VERSION).filter(|it| is_plain(it));
-            headers.retain(|(name, _)| *name != VERSION);
             let version = said.as_deref().unwrap_or(self.rules.version);
             headers.push((VERSION.into(), version.into()));
             headers.push(("mcp-method".into(), method.clone().into_owned()));

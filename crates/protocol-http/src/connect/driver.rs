@@ -20,6 +20,7 @@ use crate::client::{ClientSession, Lane, Outgoing};
 use crate::endpoint::{Clock, over_streams};
 use crate::post::id_of;
 
+const GONE: &str = "the server has ended the session (status 404)";
 const TOO_MANY: &str = "too many response streams are open (options.streams)";
 
 /// Carries out what the session of a client decides.
@@ -308,16 +309,19 @@ impl Driver {
                 self.hub.receive_message(&message);
                 return self.send_held();
             }
-            Said::Taken => match self.exchanges.get_mut(&number) {
-                Some(it) if matches!(it.kind, Kind::Stream) => {
+            Said::Taken => {
+                if let Some(it) = self.exchanges.get_mut(&number) {
                     (it.is_awaited, it.is_opening) = (false, false);
-                    return self.go_on();
                 }
-                _ => None,
-            },
+                return self.go_on();
+            }
             Said::Over(how) => how,
-            Said::Parting => return drop(self.part()),
-            Said::SessionGone => Some(self.end_session()),
+            Said::Parting => return self.part(),
+            Said::SessionGone => {
+                self.part();
+                self.hub.finish(&InputBuffer::new(), self.error.as_ref());
+                Some(GONE.into())
+            }
         };
         let over = self.exchanges.remove(&number);
         match over.as_ref().map(|it| it.kind) {
@@ -427,23 +431,14 @@ impl Driver {
         }
     }
 
-    /// Ends the connection, because the server knows its session no longer. Returns that in words.
-    fn end_session(&mut self) -> String {
-        let how = self.part();
-        self.hub.finish(&InputBuffer::new(), self.error.as_ref());
-        how
-    }
-
-    /// Posts nothing more, because the server knows its session no longer. Returns that in words.
-    fn part(&mut self) -> String {
-        let how: String = "the server has ended the session (status 404)".into();
-        let error = || io::Error::new(io::ErrorKind::ConnectionReset, how.clone());
+    /// Posts nothing more, because the server knows its session no longer.
+    fn part(&mut self) {
+        let error = || io::Error::new(io::ErrorKind::ConnectionReset, GONE);
         self.error.get_or_insert_with(error);
         // There is nothing to delete.
         self.session = ClientSession::new(self.wire.options.rules);
         self.exchanges.values_mut().for_each(|it| it.is_opening = false);
         self.drop_rest();
-        how
     }
 }
 
