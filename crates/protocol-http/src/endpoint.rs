@@ -1,8 +1,8 @@
 //! The parts that the drivers of clients and servers share: clock, observer and dialect.
 
-use alloc::boxed::Box;
-use core::pin::Pin;
-use core::task::{Context, Poll};
+use std::pin::Pin;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll};
 
 use protocol_async::hub::Hub;
 use protocol_async::{Incoming, Options, Peer, Verdict};
@@ -62,4 +62,18 @@ pub(crate) fn over_streams(dialect: &mut Dialect) {
     dialect.order = MessageOrder::MayChange;
     dialect.closed_stream.get_or_insert(Cause::PeerGone);
     dialect.revisions.to_mut().iter_mut().for_each(|(_, revision)| over_streams(revision));
+}
+
+/// Bytes that hold something until they are dropped.
+pub(crate) struct Held<B, T>(pub(crate) B, pub(crate) T);
+
+impl<B: AsRef<[u8]>, T> AsRef<[u8]> for Held<B, T> {
+    fn as_ref(&self) -> &[u8] {
+        self.0.as_ref()
+    }
+}
+
+/// Locks what no panic leaves half done.
+pub(crate) fn lock<T>(value: &Mutex<T>) -> MutexGuard<'_, T> {
+    value.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -19,37 +19,31 @@
 //! A stream that closes is the cancel of its request in MCP 2026-07-28, and nothing of the kind before that or in ACP. [`OnLoss`]
 //! is the choice of the host: it cancels now, cancels after a while, or goes on. Proxies may hide that a client has gone
 //! until bytes flow. So a session sends heads at once and a comment each second, as far as the client accepts events.
-#![no_std]
+#![cfg_attr(not(any(feature = "client", feature = "server")), no_std)]
 #![forbid(unsafe_code)]
 
 extern crate alloc;
-#[cfg(any(feature = "client", feature = "server"))]
-extern crate std;
 
 mod client;
 #[cfg(feature = "client")]
 pub mod connect;
-mod decode;
-mod encode;
 #[cfg(any(feature = "client", feature = "server"))]
 mod endpoint;
 mod gate;
-mod head;
 mod post;
 mod refusal;
 mod rules;
 #[cfg(feature = "server")]
 pub mod server;
 mod session;
+mod sse;
 mod store;
 mod table;
 
 pub use client::{ClientSession, Lane, Outgoing, ResponseStream, StreamLimits, StreamStep};
-pub use decode::{Decoder, SseEvent, TooLong};
-pub use encode::{comment, event};
-pub use gate::{Gate, Verb};
-pub use head::RequestHead;
+pub use gate::{Gate, RequestHead, Verb};
 pub use post::{Message, Posted};
 pub use refusal::Refusal;
 pub use rules::{OnLoss, Rules, VersionHeader};
 pub use session::{Action, Session, SessionOptions, StreamId};
+pub use sse::{Decoder, SseEvent, TooLong, comment, event};

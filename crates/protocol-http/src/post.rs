@@ -12,7 +12,7 @@ use protocol_core::WireId;
 use protocol_json::{Members, elements, path, string, text, value};
 use serde_json::value::RawValue;
 
-use crate::head::{RequestHead, SCOPE, VERSION};
+use crate::gate::{RequestHead, SCOPE, VERSION};
 use crate::refusal::Refusal;
 use crate::rules::{Rules, VersionHeader};
 

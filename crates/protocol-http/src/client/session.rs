@@ -10,7 +10,7 @@ use protocol_json::{Members, member, path, string, text, value};
 use serde_json::value::RawValue;
 
 use super::mirrors::Mirrors;
-use crate::head::{SCOPE, SCOPE_BYTES, VERSION};
+use crate::gate::{SCOPE, SCOPE_BYTES, VERSION};
 use crate::post::{SAID_VERSION, encoded, is_plain, mirrored, scope};
 use crate::rules::{Rules, VersionHeader};
 
@@ -20,13 +20,13 @@ const NAMES: [&str; 4] = ["method", "id", "params", "result"];
 
 /// The session of a client: the revision that is spoken, and the id that the server gave.
 ///
-/// It begins as MCP 2026-07-28, which has no sessions. A request `initialize` makes it one of an earlier revision. One
-/// [with the rules](Self::with) of ACP keeps them.
+/// One of MCP 2026-07-28 has no session. A request `initialize` makes it one of an earlier revision, and changes no rules of
+/// ACP.
 ///
 /// ```
-/// use protocol_http::{ClientSession, Lane};
+/// use protocol_http::{ClientSession, Lane, Rules};
 ///
-/// let mut session = ClientSession::new();
+/// let mut session = ClientSession::new(&Rules::MCP_2026_07_28);
 /// let message = br#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18"}}"#;
 /// assert_eq!(session.post(message).ok_or("it is a message")?.lane, Lane::First);
 /// session.opened(Some("4f1a"), br#"{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":"2025-06-18"}}"#);
@@ -74,22 +74,18 @@ pub enum Lane {
     Last,
 }
 
-impl Default for ClientSession {
-    fn default() -> Self {
-        Self::new()
+impl Outgoing {
+    /// Returns whether its response comes in the same exchange.
+    #[must_use]
+    pub fn has_response(&self) -> bool {
+        self.request.is_some() && matches!(self.lane, Lane::First | Lane::Free)
     }
 }
 
 impl ClientSession {
-    /// Creates the session of a client of MCP that has sent nothing.
+    /// Creates the session of a client that has sent nothing, and begins with these rules.
     #[must_use]
-    pub const fn new() -> Self {
-        Self::with(&Rules::MCP_2026_07_28)
-    }
-
-    /// Creates the session of a client that begins with these rules.
-    #[must_use]
-    pub const fn with(rules: &'static Rules) -> Self {
+    pub const fn new(rules: &'static Rules) -> Self {
         Self { rules, id: None, is_open: false, asked: BTreeMap::new(), mirrors: Mirrors::new() }
     }
 
@@ -128,7 +124,7 @@ impl ClientSession {
         if lane == Lane::First {
             let asked = at(&["params", "protocolVersion"]);
             let usual = if self.rules.has_sessions { self.rules } else { &Rules::MCP_2025_11_25 };
-            *self = Self::with(usual.settled(asked.as_deref()));
+            *self = Self::new(usual.settled(asked.as_deref()));
         }
         let mut headers = self.headers();
         let scope = match (&request, self.rules.shares_streams) {
@@ -143,7 +139,6 @@ impl ClientSession {
         if self.rules.version_header == VersionHeader::OfBody {
             // The body counts. A message without the member has that of the revision.
             let said = at(&SAID_VERSION).filter(|it| is_plain(it));
-            headers.retain(|(name, _)| *name != VERSION);
             let version = said.as_deref().unwrap_or(self.rules.version);
             headers.push((VERSION.into(), version.into()));
             headers.push(("mcp-method".into(), method.clone().into_owned()));
@@ -221,7 +216,7 @@ mod tests {
     use alloc::format;
 
     use super::*;
-    use crate::head::RequestHead;
+    use crate::gate::RequestHead;
     use crate::post::Posted;
 
     fn taken_by_server(message: &str, session: &mut ClientSession) -> bool {
@@ -235,7 +230,7 @@ mod tests {
     fn the_headers_of_2026_07_28_repeat_the_body_as_our_server_reads_it() {
         let meta = r#""_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28",
             "io.modelcontextprotocol/clientCapabilities":{}}"#;
-        let mut session = ClientSession::new();
+        let mut session = ClientSession::new(&Rules::MCP_2026_07_28);
         for name in ["a", "a b", " a", "世界", "x\\n", "=?base64?YQ==?=", "ab", "abc", "abcd", ""]
         {
             for (method, member) in
@@ -253,7 +248,7 @@ mod tests {
 
     #[test]
     fn the_version_of_a_session_is_sent_once_it_is_settled() {
-        let mut session = ClientSession::new();
+        let mut session = ClientSession::new(&Rules::MCP_2026_07_28);
         let open = br#"{"id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25"}}"#;
         assert_eq!(session.post(open).unwrap().headers, []);
         session.opened(Some("s"), br#"{"id":1,"error":{"code":1,"message":""}}"#);
@@ -279,7 +274,7 @@ mod tests {
             (&Rules::MCP_2026_07_28, "prompts/get", false),
             (&Rules::MCP_2025_11_25, "tools/call", false),
         ] {
-            let mut session = ClientSession::with(rules);
+            let mut session = ClientSession::new(rules);
             assert_eq!(session.received(tools.as_bytes()), None);
             let out = session.post(call.replace("tools/call", method).as_bytes()).unwrap();
             let header = ("mcp-param-region".into(), "eu".into());
@@ -289,7 +284,7 @@ mod tests {
 
     #[test]
     fn only_what_opens_a_session_holds_others_up() {
-        let mut session = ClientSession::new();
+        let mut session = ClientSession::new(&Rules::MCP_2026_07_28);
         let mut lane = |message: &str| session.post(message.as_bytes()).map(|out| out.lane);
         assert_eq!(lane(r#"{"id":1,"result":{}}"#), None, "a client of 2026-07-28 may not respond");
         assert_eq!(lane(r#"{"id":1,"method":"initialize"}"#), Some(Lane::First));
@@ -302,7 +297,7 @@ mod tests {
 
     #[test]
     fn a_response_names_the_session_of_the_first_request_with_its_id_if_a_header_can() {
-        let mut session = ClientSession::with(&Rules::ACP_V1);
+        let mut session = ClientSession::new(&Rules::ACP_V1);
         let long = "x".repeat(SCOPE_BYTES + 1);
         let endless = "9".repeat(Limits::DEFAULT.id_bytes + 1);
         let asked = [("1", "one"), ("1", "two"), ("2", "\u{e9}"), ("3", &long), (&endless, "one")];

@@ -10,10 +10,11 @@ use core::time::Duration;
 use protocol_core::WireId;
 use protocol_json::{path, text, value};
 
-use crate::decode::{Decoder, SseEvent, TooLong};
-use crate::head::is_type;
+use super::session::Outgoing;
+use crate::gate::is_type;
 use crate::post::id_of_response;
 use crate::rules::Rules;
+use crate::sse::{Decoder, SseEvent, TooLong};
 
 /// The shortest time before an attempt, whatever the server names.
 const SHORTEST_RETRY: Duration = Duration::from_millis(100);
@@ -27,8 +28,7 @@ pub struct ResponseStream {
     /// Whether the response came, so that nothing can be lost any more.
     is_settled: bool,
     rules: &'static Rules,
-    /// The request whose response is awaited. The stream of the session itself has none.
-    request: Option<WireId>,
+    awaited: Awaited,
     limits: StreamLimits,
     decoder: Decoder,
     body: Vec<u8>,
@@ -44,16 +44,27 @@ pub struct ResponseStream {
 /// The step that a head or an end asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StreamStep {
-    /// Nothing is to be done.
+    /// Nothing is to be done, since the response or the message has come.
     Nothing,
     /// Reads the body.
     Read,
-    /// Asks for the rest of the stream, after the time to retry.
+    /// Asks for the rest of the stream, after the time to retry. A message that was not taken is posted again.
     Resume,
     /// Settles the call as lost.
     Lose,
     /// Settles every call as lost, for the session is gone.
     LoseSession,
+}
+
+/// The content for which a response is read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Awaited {
+    /// It has nothing to read: the message has no response, or one on a stream that is shared.
+    Nothing,
+    /// It is that of a request, with this response in it.
+    Response(WireId),
+    /// It is the stream of the session itself.
+    Messages,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -95,14 +106,18 @@ impl StreamLimits {
 }
 
 impl ResponseStream {
-    /// Creates the stream of a request, or without one that of the session itself.
+    /// Creates the response to a message that is posted, or without one the stream of the session itself.
     #[must_use]
-    pub const fn new(rules: &'static Rules, request: Option<WireId>, limits: StreamLimits) -> Self {
+    pub fn new(rules: &'static Rules, posted: Option<&Outgoing>, limits: StreamLimits) -> Self {
+        let response = |out: &Outgoing| out.request.clone().filter(|_| out.has_response());
+        let awaited = posted.map_or(Awaited::Messages, |out| {
+            response(out).map_or(Awaited::Nothing, Awaited::Response)
+        });
         Self {
             phase: Phase::Sent,
             is_settled: false,
             rules,
-            request,
+            awaited,
             limits,
             decoder: Decoder::new(limits.event_bytes),
             body: Vec::new(),
@@ -139,7 +154,15 @@ impl ResponseStream {
     }
 
     /// Takes the status and the type of the body, and whether the request named a session.
-    pub fn head(&mut self, status: u16, kind: Option<&str>, has_session: bool) -> StreamStep {
+    ///
+    /// A message without a response here may be posted again. A server that is busy names the time to `retry`.
+    pub fn head(
+        &mut self,
+        status: u16,
+        kind: Option<&str>,
+        has_session: bool,
+        retry: Option<Duration>,
+    ) -> StreamStep {
         self.status = status;
         self.decoder = Decoder::new(self.limits.event_bytes);
         let is_resumed = self.phase == Phase::Resuming;
@@ -151,11 +174,24 @@ impl ResponseStream {
         self.phase = match status {
             // "When a client receives HTTP 404 in response to a request containing an MCP-Session-Id …"
             404 if has_session => return StreamStep::LoseSession,
+            _ if self.awaited == Awaited::Nothing => return self.taken(retry),
             _ if is_type(kind, "application/json") && !is_resumed => Phase::Body,
             200 if is_type(kind, "text/event-stream") => Phase::Events,
             _ => return StreamStep::Lose,
         };
         StreamStep::Read
+    }
+
+    /// Returns the step after the status of a message that has nothing to read.
+    fn taken(&mut self, retry: Option<Duration>) -> StreamStep {
+        match (self.status, retry) {
+            (200..=299, _) => StreamStep::Nothing,
+            (503, Some(retry)) => {
+                self.retry = retry.max(SHORTEST_RETRY);
+                StreamStep::Resume
+            }
+            _ => StreamStep::Lose,
+        }
     }
 
     /// Asks for the rest of the stream, unless that was done too often.
@@ -219,7 +255,7 @@ impl ResponseStream {
             self.refusal = reason(refusal);
         }
         let message = message.filter(|_| !is_refusal);
-        let has_place = self.request.is_none() || !self.last_event_id.is_empty();
+        let has_place = self.awaited == Awaited::Messages || !self.last_event_id.is_empty();
         // The end of a stream is its loss, unless the response came or the rest can still come.
         let step = match self.phase {
             _ if self.is_settled => StreamStep::Nothing,
@@ -236,7 +272,7 @@ impl ResponseStream {
     pub fn loss(&self) -> String {
         match self.status {
             0 => "the server could not be asked".into(),
-            200 if self.request.is_none() => {
+            200 if self.awaited == Awaited::Messages => {
                 "the stream ended, and is asked for no more (stream.resumes)".into()
             }
             200 => "the response stream ended without the response".into(),
@@ -250,7 +286,7 @@ impl ResponseStream {
     fn message(&mut self, message: Vec<u8>) -> Vec<u8> {
         let id = id_of_response(&message);
         // The endpoint tells a second response from the first.
-        self.is_settled |= id.is_some() && id == self.request;
+        self.is_settled |= id.is_some_and(|id| self.awaited == Awaited::Response(id));
         message
     }
 
@@ -273,12 +309,18 @@ fn reason(message: &[u8]) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::client::ClientSession;
 
     const EVENTS: Option<&str> = Some("text/event-stream");
     const JSON: Option<&str> = Some("application/json");
 
+    fn of_request(rules: &'static Rules, limits: StreamLimits) -> ResponseStream {
+        let out = ClientSession::new(rules).post(br#"{"id":1,"method":"m"}"#).unwrap();
+        ResponseStream::new(rules, Some(&out), limits)
+    }
+
     fn stream(rules: &'static Rules) -> ResponseStream {
-        ResponseStream::new(rules, WireId::from_json("1"), StreamLimits::DEFAULT)
+        of_request(rules, StreamLimits::DEFAULT)
     }
 
     fn read(stream: &mut ResponseStream, text: &str) -> Vec<String> {
@@ -292,12 +334,12 @@ mod tests {
     #[test]
     fn a_stream_that_ends_without_the_response_is_a_loss_and_with_an_id_is_resumed() {
         let mut lost = stream(&Rules::MCP_2025_11_25);
-        assert_eq!(lost.head(200, EVENTS, true), StreamStep::Read);
+        assert_eq!(lost.head(200, EVENTS, true, None), StreamStep::Read);
         assert_eq!(read(&mut lost, "data: {\"method\":\"a\"}\n\n").len(), 1);
         assert_eq!(lost.end(true), (None, StreamStep::Lose));
 
         let mut resumed = stream(&Rules::MCP_2025_11_25);
-        resumed.head(200, EVENTS, true);
+        resumed.head(200, EVENTS, true, None);
         assert_eq!(read(&mut resumed, "id: 7\nretry: 20\ndata:\n\n"), [""; 0]);
         assert_eq!(resumed.end(false), (None, StreamStep::Resume));
         assert_eq!((resumed.last_event_id(), resumed.retry().as_millis()), (Some("7"), 100));
@@ -306,12 +348,12 @@ mod tests {
         }
         let mut given_up = resumed.clone();
         assert_eq!(given_up.end(false).1, StreamStep::Lose);
-        resumed.head(200, EVENTS, true);
+        resumed.head(200, EVENTS, true, None);
         assert_eq!(read(&mut resumed, "id: 8\ndata: {\"id\":1,\"result\":2}\n\n").len(), 1);
         assert_eq!(resumed.end(true), (None, StreamStep::Nothing));
 
         let mut modern = stream(&Rules::MCP_2026_07_28);
-        modern.head(200, EVENTS, true);
+        modern.head(200, EVENTS, true, None);
         read(&mut modern, "id: 7\ndata:\n\n");
         assert_eq!(modern.end(false).1, StreamStep::Lose, "it has no resumption");
     }
@@ -321,7 +363,7 @@ mod tests {
         let longest_retry = Duration::from_millis(50);
         let limits = StreamLimits { longest_retry, ..StreamLimits::DEFAULT };
         let mut one = ResponseStream::new(&Rules::MCP_2025_11_25, None, limits);
-        one.head(200, EVENTS, true);
+        one.head(200, EVENTS, true, None);
         assert_eq!(read(&mut one, "retry: 20\n\n"), [""; 0]);
         assert_eq!(one.retry(), longest_retry);
     }
@@ -337,7 +379,7 @@ mod tests {
             ("", true, StreamStep::Lose),
         ] {
             let mut one = stream(&Rules::MCP_2026_07_28);
-            one.head(200, JSON, true);
+            one.head(200, JSON, true, None);
             assert_eq!(one.receive(&mut body.as_bytes()), Ok(None));
             assert_eq!(one.end(is_whole).1, step, "{body}");
         }
@@ -351,7 +393,7 @@ mod tests {
             (r#"{"id":1,"error":{"message":"m"}}"#, true, "status 400"),
         ] {
             let mut one = stream(&Rules::MCP_2026_07_28);
-            one.head(400, JSON, true);
+            one.head(400, JSON, true, None);
             assert_eq!(one.receive(&mut body.as_bytes()), Ok(None));
             let (message, step) = one.end(true);
             assert_eq!((message.is_some(), step == StreamStep::Lose), (is_message, !is_message));
@@ -362,7 +404,7 @@ mod tests {
     #[test]
     fn a_head_says_what_can_come() {
         let step = |status, content_type, has_session| {
-            stream(&Rules::MCP_2025_11_25).head(status, content_type, has_session)
+            stream(&Rules::MCP_2025_11_25).head(status, content_type, has_session, None)
         };
         let json = Some("Application/JSON; charset=utf-8");
         assert_eq!(step(404, json, true), StreamStep::LoseSession);
@@ -370,11 +412,11 @@ mod tests {
         assert_eq!(step(500, Some("text/event-stream"), true), StreamStep::Lose);
         assert_eq!(step(202, None, true), StreamStep::Lose);
         let mut resumed = stream(&Rules::MCP_2025_11_25);
-        resumed.head(200, EVENTS, true);
+        resumed.head(200, EVENTS, true, None);
         assert_eq!(read(&mut resumed, "id: 7\ndata:\n\n"), [""; 0]);
         assert_eq!(resumed.end(false).1, StreamStep::Resume);
         assert_eq!(
-            resumed.head(200, JSON, true),
+            resumed.head(200, JSON, true, None),
             StreamStep::Lose,
             "the rest of a stream is no body"
         );
@@ -388,7 +430,7 @@ mod tests {
             (EVENTS, b"id: 1\ndata: 12345678\n\n", b"data: 123456789\n\n"),
         ] {
             let mut one = ResponseStream::new(&Rules::MCP_2025_11_25, None, limits);
-            one.head(200, head, true);
+            one.head(200, head, true, None);
             assert!(one.receive(&mut &*at_most).is_ok());
             assert_eq!(one.receive(&mut &*over), Err(TooLong));
             assert_eq!(one.end(false).1, StreamStep::Lose, "it is not asked for again");

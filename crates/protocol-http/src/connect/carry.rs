@@ -1,20 +1,18 @@
 //! A client without an endpoint, whose host writes the messages and chooses their ids.
 
-use alloc::collections::BTreeMap;
-use alloc::sync::Arc;
-use alloc::vec::Vec;
-use core::time::Duration;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
 
 use protocol_core::WireId;
-use tokio::sync::Notify;
-use tokio::sync::mpsc::Receiver;
+use tokio::sync::mpsc::{Receiver, channel};
+use tokio::sync::oneshot;
 use tokio::time::sleep;
 
-use super::exchange::{Message, Report, Said, Wire};
-use super::options::ClientOptions;
-use super::target::Target;
-use super::tasks::{Task, Tasks};
-use crate::client::{ClientSession, Lane};
+use super::exchange::{Message, Task};
+use super::options::{ClientOptions, Target};
+use super::wire::{Report, Said, Wire};
+use crate::client::{ClientSession, Lane, Outgoing};
 
 /// The time that a server has for the head of its response before a notification follows the request. Over another
 /// connection that could come first.
@@ -44,15 +42,14 @@ pub async fn carry(
     mut inputs: Receiver<Carried>,
     mut receive: impl AsyncFnMut(Vec<u8>),
 ) {
-    let session = ClientSession::with(options.rules);
-    let (mut tasks, mut reports, _) = Tasks::new(Wire::new(target, options));
+    let session = ClientSession::new(options.rules);
     // Nothing overtakes a message that was read.
-    tasks.reports.heads = tasks.reports.messages.clone();
+    let (messages, mut reports) = channel(1);
+    let wire = Wire::new(target, options, messages.clone(), messages);
     let mut carrier = Carrier {
         session,
-        tasks,
+        wire,
         open: BTreeMap::new(),
-        own: BTreeMap::new(),
         last: 0,
         awaited: None,
         has_heads: false,
@@ -61,17 +58,15 @@ pub async fn carry(
     loop {
         tokio::select! {
             biased;
-            Some(Report { number, said }) = reports.recv() => match said {
-                Said::Message(message, id) => {
-                    let opens = carrier.awaited.as_ref().is_some_and(|it| it.opens(number));
-                    let is_over = opens && carrier.session.opened(id.as_deref(), &message);
-                    carrier.heard(number, is_over);
+            Some(Report { number, said }) = reports.recv() => {
+                // A server without a stream of its own may say so with the status of an unknown session.
+                let is_own = carrier.open.get(&number).is_some_and(|it| it.is_own);
+                if matches!(said, Said::SessionGone) && !is_own {
+                    return;
+                }
+                if let Some(message) = carrier.take(number, said) {
                     receive(message).await;
                 }
-                Said::Taken => carrier.began(number),
-                // A server without a stream of its own may say so with the status of an unknown session.
-                Said::SessionGone { .. } if !carrier.own.contains_key(&number) => return,
-                _ => carrier.over(number),
             },
             Some(number) = carrier.left() => {
                 (carrier.awaited, carrier.unheard) = (None, Some(number));
@@ -79,97 +74,107 @@ pub async fn carry(
             input = inputs.recv(), if carrier.awaited.is_none() => match input {
                 Some(Carried::Message(message)) => carrier.send(message).await,
                 Some(Carried::Loss(id)) => {
-                    carrier.open.retain(|_, (request, _)| request.as_ref() != Some(&id));
+                    carrier.open.retain(|_, it| it.request.as_ref() != Some(&id));
                 }
                 None => break,
             },
         }
     }
-    carrier.tasks.running.shutdown().await;
-    carrier.tasks.wire.leave(&carrier.session).await;
+    carrier.open.clear();
+    carrier.wire.leave(&carrier.session).await;
 }
 
 struct Carrier {
     session: ClientSession,
-    tasks: Tasks,
-    /// The exchanges that are not over, with the ids of requests.
-    open: BTreeMap<u64, (Option<WireId>, Task)>,
-    /// The streams of the session itself. Each message that ends its opening begins one.
-    own: BTreeMap<u64, Task>,
+    wire: Arc<Wire>,
+    /// The exchanges that are not over.
+    open: BTreeMap<u64, Open>,
     last: u64,
-    /// The message that the next one waits for.
-    awaited: Option<Awaited>,
+    /// The message that the next one waits for, and its place. The end of this channel is dropped once it has left.
+    awaited: Option<(u64, Lane, oneshot::Receiver<()>)>,
     /// Whether the server has begun a stream in the session. Its head says that the server has read the request.
     has_heads: bool,
     /// The last request that has left, until the head of its response comes.
     unheard: Option<u64>,
 }
 
-struct Awaited {
-    number: u64,
-    lane: Lane,
-    /// Notified once it has left.
-    left: Arc<Notify>,
+struct Open {
+    request: Option<WireId>,
+    /// Whether it is a stream of the session itself. Each message that ends its opening begins one.
+    is_own: bool,
+    _task: Task,
 }
 
 impl Carrier {
     async fn send(&mut self, message: Vec<u8>) {
         let Some(out) = self.session.post(&message) else { return };
-        let (lane, request) = (out.lane, out.request.clone());
-        let left = Arc::<Notify>::default();
-        let message = Message { bytes: message, charge: None, left: Some(left.clone()) };
-        if request.is_none() && self.unheard.take().is_some() {
+        if out.request.is_none() && self.unheard.take().is_some() {
             sleep(HEAD_TIME).await;
         }
+        let (leaving, left) = oneshot::channel();
+        let (lane, bytes) = (out.lane, message.into());
+        let message = Message { bytes, charge: None, leaving: Some(leaving) };
+        let number = self.begin(Some((out, message)));
+        self.awaited = Some((number, lane, left));
+    }
+
+    /// Posts a message, or asks for the stream of the session.
+    fn begin(&mut self, post: Option<(Outgoing, Message)>) -> u64 {
         self.last += 1;
-        let number = self.last;
-        self.awaited = Some(Awaited { number, lane, left });
-        let task = match request {
-            Some(_) => self.tasks.exchange(number, &self.session, None, Some((out, message))),
-            None => {
-                self.tasks.spawn(number, self.tasks.wire.clone().post(out.headers, message, false))
-            }
-        };
-        self.open.insert(number, (request, task));
+        let (is_own, request) =
+            (post.is_none(), post.as_ref().and_then(|(out, _)| out.request.clone()));
+        let task = self.wire.begin(self.last, &self.session, None, post);
+        self.open.insert(self.last, Open { request, is_own, _task: task });
+        self.last
     }
 
     /// Waits until the message that is awaited has left, and returns its number if that is enough.
-    async fn left(&self) -> Option<u64> {
-        let is_enough = |it: &&Awaited| it.lane == Lane::Free && !self.has_heads;
-        let awaited = self.awaited.as_ref().filter(is_enough)?;
-        awaited.left.notified().await;
-        Some(awaited.number)
+    async fn left(&mut self) -> Option<u64> {
+        let awaited = self.awaited.as_mut();
+        let (number, _, left) = awaited.filter(|it| it.1 == Lane::Free && !self.has_heads)?;
+        // Nothing is sent.
+        let _ = left.await;
+        Some(*number)
     }
 
-    /// Takes the head of a stream, or that of a response to a message that has no other.
-    fn began(&mut self, number: u64) {
-        if !matches!(self.open.get(&number), Some((Some(_), _))) {
-            return self.over(number);
+    /// Takes a report, and returns the message in it.
+    fn take(&mut self, number: u64, said: Said) -> Option<Vec<u8>> {
+        let opens = self.is_awaited(number, Lane::First);
+        match said {
+            Said::Message(message, id) => {
+                if !opens || self.session.opened(id.as_deref(), &message) {
+                    self.heard(number);
+                }
+                return Some(message);
+            }
+            Said::Taken => {
+                self.has_heads = self.session.rules().has_sessions;
+                if !opens {
+                    self.heard(number);
+                }
+            }
+            Said::Over(_) | Said::SessionGone => self.over(number),
+            Said::Parting => {}
         }
-        self.has_heads = self.session.rules().has_sessions;
-        self.heard(number, false);
+        None
     }
 
-    /// Goes on if this was awaited. One that opens the session has to be over.
-    fn heard(&mut self, number: u64, is_over: bool) -> Option<Awaited> {
+    fn is_awaited(&self, number: u64, place: Lane) -> bool {
+        self.awaited.as_ref().is_some_and(|(awaited, lane, _)| (*awaited, *lane) == (number, place))
+    }
+
+    /// Goes on if this was awaited.
+    fn heard(&mut self, number: u64) {
         self.unheard.take_if(|it| *it == number);
-        self.awaited.take_if(|it| it.number == number && (is_over || !it.opens(number)))
+        self.awaited.take_if(|(awaited, ..)| *awaited == number);
     }
 
     fn over(&mut self, number: u64) {
-        while self.tasks.running.try_join_next().is_some() {}
         self.open.remove(&number);
-        self.own.remove(&number);
-        let is_last = self.heard(number, true).is_some_and(|it| it.lane == Lane::Last);
+        let is_last = self.is_awaited(number, Lane::Last);
+        self.heard(number);
         if is_last && self.session.rules().has_sessions {
-            self.last += 1;
-            self.own.insert(self.last, self.tasks.exchange(self.last, &self.session, None, None));
+            self.begin(None);
         }
-    }
-}
-
-impl Awaited {
-    fn opens(&self, number: u64) -> bool {
-        self.number == number && self.lane == Lane::First
     }
 }

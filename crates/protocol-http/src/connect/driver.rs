@@ -1,34 +1,33 @@
 //! The task of a client: it moves messages between its endpoint and the exchanges.
 
-use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
-use alloc::format;
-use alloc::string::String;
-use core::future::poll_fn;
-use core::mem;
-use core::task::{Context, Poll, ready};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::future::poll_fn;
 use std::io;
+use std::mem;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
 
 use protocol_async::hub::{Hub, Messages, Output};
 use protocol_async::{Incoming, Options, Peer, Verdict};
 use protocol_core::{InputBuffer, Settlement, WireId};
-use tokio::sync::mpsc::{Receiver, UnboundedReceiver, unbounded_channel};
+use tokio::sync::mpsc::{Receiver, UnboundedReceiver, channel, unbounded_channel};
 use tokio::time::timeout;
 
-use super::exchange::{FAREWELL, Headers, Message, Report, Said, Wire};
-use super::options::ClientOptions;
-use super::target::Target;
-use super::tasks::{Task, Tasks};
+use super::exchange::{Message, Task};
+use super::options::{ClientOptions, Target};
+use super::wire::{FAREWELL, Report, Said, Wire};
 use crate::client::{ClientSession, Lane, Outgoing};
 use crate::endpoint::{Clock, over_streams};
 use crate::post::id_of;
 
+const GONE: &str = "the server has ended the session (status 404)";
 const TOO_MANY: &str = "too many response streams are open (options.streams)";
 
 /// Carries out what the session of a client decides.
 pub(super) struct Driver {
     hub: Hub,
     session: ClientSession,
-    tasks: Tasks,
+    wire: Arc<Wire>,
     /// The exchanges that are not over, as they were begun.
     exchanges: BTreeMap<u64, Exchange>,
     next: u64,
@@ -58,7 +57,7 @@ struct Exchange {
     /// Whether everything else waits for it.
     is_opening: bool,
     /// The message, until it is its turn.
-    message: Option<(Headers, Message)>,
+    message: Option<(Outgoing, Message)>,
     task: Option<Task>,
 }
 
@@ -93,12 +92,13 @@ impl Driver {
                 let _ = tell.send((call.number(), has_response));
             }
         });
-        let session = ClientSession::with(options.rules);
-        let (tasks, reports, heads) = Tasks::new(Wire::new(target, options));
+        let session = ClientSession::new(options.rules);
+        let ((of_messages, reports), (of_heads, heads)) = (channel(1), channel(1));
+        let wire = Wire::new(target, options, of_messages, of_heads);
         let driver = Self {
             hub,
             session,
-            tasks,
+            wire,
             exchanges: BTreeMap::new(),
             next: 0,
             shared: BTreeMap::new(),
@@ -126,9 +126,11 @@ impl Driver {
         });
         let _ = timeout(FAREWELL, self.post_rest()).await;
         self.drop_rest();
-        self.tasks.wire.leave(&self.session).await;
-        self.tasks.running.shutdown().await;
-        let _ = timeout(FAREWELL, self.tasks.wire.links.end()).await;
+        self.wire.leave(&self.session).await;
+        self.exchanges.clear();
+        self.wire.running.close();
+        self.wire.running.wait().await;
+        let _ = timeout(FAREWELL, self.wire.end()).await;
         self.error.map_or(Ok(()), Err)
     }
 
@@ -143,7 +145,6 @@ impl Driver {
                 self.take(report);
                 continue;
             }
-            while let Poll::Ready(Some(_)) = self.tasks.running.poll_join_next(cx) {}
             let due = self.hub.poll_timers(cx.waker());
             // Cancels leave however much comes in.
             let output = match self.has_room() && !self.is_opening() {
@@ -171,7 +172,7 @@ impl Driver {
 
     /// Returns whether another message may wait to be posted. The first one that is on its way does not count.
     fn has_room(&self) -> bool {
-        let options = &self.tasks.wire.options;
+        let options = &self.wire.options;
         let mut is_first = true;
         let waiting = self.exchanges.values().filter_map(|it| match it.kind {
             Kind::Post(_, bytes) if it.message.is_some() || !mem::take(&mut is_first) => {
@@ -191,8 +192,8 @@ impl Driver {
         while let Some(message) = self.out.take_next() {
             let mut charge = self.hub.charge();
             charge.set(message.len());
-            let bytes = message.into();
-            self.held.push_back(Message { bytes, charge: Some(charge), left: None });
+            let bytes = Vec::from(message).into();
+            self.held.push_back(Message { bytes, charge: Some(charge), leaving: None });
         }
         self.out.clear();
         self.send_held();
@@ -204,7 +205,7 @@ impl Driver {
             let Some(mut message) = self.held.pop_front() else { break };
             let out = self.session.post(&message.bytes).filter(|_| self.error.is_none());
             let Some(mut out) = out else {
-                self.tasks.wire.untaken(&message.bytes, "the session takes no such message");
+                self.wire.untaken(&message.bytes, "the session takes no such message");
                 continue;
             };
             if let Some(charge) = &mut message.charge {
@@ -212,28 +213,28 @@ impl Driver {
                 let headers = out.headers.iter().map(|(name, value)| name.len() + value.len());
                 charge.set(message.bytes.len() + 2 * headers.sum::<usize>());
             }
-            match (out.lane, out.request.as_ref().and_then(number_of)) {
-                (Lane::First | Lane::Free, Some(call)) => self.call(call, out, message),
-                (lane, call) => {
-                    if let Some(call) = call {
-                        let Some(stream) = self.stream(out.scope.as_ref()) else {
-                            self.lose(call, TOO_MANY);
-                            continue;
-                        };
-                        self.shared.insert(call, stream);
-                    }
-                    self.follow(&mut out);
-                    self.insert(Exchange {
-                        kind: Kind::Post(call, message.bytes.len()),
-                        scope: out.scope,
-                        is_awaited: true,
-                        is_opening: lane == Lane::Last,
-                        message: Some((out.headers, message)),
-                        task: None,
-                    });
-                    self.post_next();
-                }
+            let call = out.request.as_ref().and_then(number_of);
+            if let Some(call) = call.filter(|_| out.has_response()) {
+                self.call(call, out, message);
+                continue;
             }
+            if let Some(call) = call {
+                let Some(stream) = self.stream(out.scope.as_ref()) else {
+                    self.lose(call, TOO_MANY);
+                    continue;
+                };
+                self.shared.insert(call, stream);
+            }
+            self.follow(&mut out);
+            self.insert(Exchange {
+                kind: Kind::Post(call, message.bytes.len()),
+                scope: out.scope.clone(),
+                is_awaited: true,
+                is_opening: out.lane == Lane::Last,
+                message: Some((out, message)),
+                task: None,
+            });
+            self.post_next();
         }
     }
 
@@ -254,7 +255,7 @@ impl Driver {
     /// Posts a request, whose response comes on a stream of its own.
     fn call(&mut self, call: u32, out: Outgoing, message: Message) {
         let calls = self.exchanges.values().filter(|it| matches!(it.kind, Kind::Call(_)));
-        if calls.count() >= self.tasks.wire.options.streams {
+        if calls.count() >= self.wire.options.streams {
             return self.lose(call, TOO_MANY);
         }
         let (kind, is_opening) = (Kind::Call(call), out.lane == Lane::First);
@@ -264,7 +265,7 @@ impl Driver {
     /// Begins an exchange that reads a stream.
     fn begin(&mut self, mut exchange: Exchange, post: Option<(Outgoing, Message)>) -> u64 {
         let scope = exchange.scope.as_deref();
-        exchange.task = Some(self.tasks.exchange(self.next + 1, &self.session, scope, post));
+        exchange.task = Some(self.wire.begin(self.next + 1, &self.session, scope, post));
         self.insert(exchange)
     }
 
@@ -275,10 +276,8 @@ impl Driver {
         let mut busy: BTreeSet<_> = streams.map(|it| it.scope.clone()).collect();
         for (number, it) in &mut self.exchanges {
             let is_next = it.is_awaited && busy.insert(it.scope.clone());
-            let Some((headers, message)) = it.message.take_if(|_| is_next) else { continue };
-            let is_call = matches!(it.kind, Kind::Post(Some(_), _));
-            let post = self.tasks.wire.clone().post(headers, message, is_call);
-            it.task = Some(self.tasks.spawn(*number, post));
+            let Some(post) = it.message.take_if(|_| is_next) else { continue };
+            it.task = Some(self.wire.begin(*number, &self.session, None, Some(post)));
         }
     }
 
@@ -296,7 +295,7 @@ impl Driver {
     /// Reports what was not posted.
     fn drop_rest(&mut self) {
         let untaken = |message: &Message| {
-            self.tasks.wire.untaken(&message.bytes, "the session was over before it was sent");
+            self.wire.untaken(&message.bytes, "the session was over before it was sent");
         };
         self.exchanges
             .retain(|_, it| it.message.as_ref().map(|(_, message)| untaken(message)).is_none());
@@ -310,16 +309,19 @@ impl Driver {
                 self.hub.receive_message(&message);
                 return self.send_held();
             }
-            Said::Taken => match self.exchanges.get_mut(&number) {
-                Some(it) if matches!(it.kind, Kind::Stream) => {
+            Said::Taken => {
+                if let Some(it) = self.exchanges.get_mut(&number) {
                     (it.is_awaited, it.is_opening) = (false, false);
-                    return self.go_on();
                 }
-                _ => None,
-            },
-            Said::Over => None,
-            Said::Refused(how) | Said::Lost(how) => Some(how),
-            Said::SessionGone { .. } => Some(self.end_session()),
+                return self.go_on();
+            }
+            Said::Over(how) => how,
+            Said::Parting => return self.part(),
+            Said::SessionGone => {
+                self.part();
+                self.hub.finish(&InputBuffer::new(), self.error.as_ref());
+                Some(GONE.into())
+            }
         };
         let over = self.exchanges.remove(&number);
         match over.as_ref().map(|it| it.kind) {
@@ -372,7 +374,7 @@ impl Driver {
         if let Some((number, _)) = streams.clone().find(|(_, it)| it.scope.as_ref() == scope) {
             return Some(*number);
         }
-        if streams.count() >= self.tasks.wire.options.streams && !self.close_unused() {
+        if streams.count() >= self.wire.options.streams && !self.close_unused() {
             return None;
         }
         let scope = scope.cloned();
@@ -392,7 +394,7 @@ impl Driver {
 
     /// Settles as lost what was to come on a stream that is not read any more.
     fn unheard(&mut self, lost: u64, how: &str) {
-        self.tasks.wire.unheard(how);
+        self.wire.unheard(how);
         while let Some((&call, _)) = self.shared.iter().find(|(_, stream)| **stream == lost) {
             self.lose(call, how);
         }
@@ -414,33 +416,29 @@ impl Driver {
             return;
         }
         let is_its = |it: &Exchange| matches!(it.kind, Kind::Call(own) if own == call);
-        if has_response {
-            let its = self.exchanges.iter().filter(|(_, it)| is_its(it));
-            self.responded.extend(its.map(|(number, _)| *number));
-            self.responded.retain(|number| self.exchanges.contains_key(number));
-            // The server may leave its stream open. The oldest are closed for it.
-            if self.responded.len() > self.tasks.wire.options.settled_streams {
-                self.responded.pop_front().map(|oldest| self.exchanges.remove(&oldest));
-            }
-        } else {
+        if !has_response {
             self.exchanges.retain(|_, it| !is_its(it));
             let id = format!("{call}");
             self.held.retain(|it| id_of(&it.bytes).is_none_or(|request| request.as_json() != id));
-            self.go_on();
+            return self.go_on();
+        }
+        let its = self.exchanges.iter().filter(|(_, it)| is_its(it));
+        self.responded.extend(its.map(|(number, _)| *number));
+        self.responded.retain(|number| self.exchanges.contains_key(number));
+        // The server may leave its stream open. The oldest are closed for it.
+        if self.responded.len() > self.wire.options.settled_streams {
+            self.responded.pop_front().map(|oldest| self.exchanges.remove(&oldest));
         }
     }
 
-    /// Ends the connection, because the server knows its session no longer. Returns that in words.
-    fn end_session(&mut self) -> String {
-        let how: String = "the server has ended the session (status 404)".into();
-        let error = io::Error::new(io::ErrorKind::ConnectionReset, how.clone());
-        self.hub.finish(&InputBuffer::new(), Some(&error));
+    /// Posts nothing more, because the server knows its session no longer.
+    fn part(&mut self) {
+        let error = || io::Error::new(io::ErrorKind::ConnectionReset, GONE);
+        self.error.get_or_insert_with(error);
         // There is nothing to delete.
-        self.session = ClientSession::with(self.tasks.wire.options.rules);
+        self.session = ClientSession::new(self.wire.options.rules);
         self.exchanges.values_mut().for_each(|it| it.is_opening = false);
-        self.error.get_or_insert(error);
         self.drop_rest();
-        how
     }
 }
 

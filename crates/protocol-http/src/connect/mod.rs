@@ -45,10 +45,8 @@
 mod carry;
 mod driver;
 mod exchange;
-mod link;
 mod options;
-mod target;
-mod tasks;
+mod wire;
 
 use std::io;
 
@@ -56,8 +54,7 @@ use protocol_async::{Incoming, Options, Peer};
 
 pub use self::carry::{Carried, carry};
 use self::driver::Driver;
-pub use self::options::{ClientOptions, Open, ServerStream, Unheard, Untaken};
-pub use self::target::Target;
+pub use self::options::{ClientOptions, Open, ServerStream, Target, Unheard, Untaken};
 
 /// Makes a connection to a server. Nothing happens until the driver is polled.
 ///

@@ -1,35 +1,76 @@
-//! The task of one session, or of one request without a session.
+//! The sessions that are open, each with a task of its own. So has one request without a session.
 
-use alloc::borrow::Cow;
-use alloc::collections::{BTreeMap, BTreeSet};
-use alloc::format;
-use alloc::sync::Arc;
-use core::future::poll_fn;
-use core::ptr;
-use core::sync::atomic::AtomicU64;
-use core::task::{Context, Poll, Waker, ready};
+use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet};
+use std::future::poll_fn;
+use std::ptr;
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll, Waker, ready};
 
 use protocol_async::hub::{Charge, Hub, Messages, Output};
-use protocol_async::{Grant, Verdict, outside};
+use protocol_async::{Account, Grant, Incoming, Peer, Verdict, outside};
 use protocol_core::{Dialect, InputBuffer, Limits, Shutdown, Timestamp, WireId};
-use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
-use tokio::sync::{OwnedSemaphorePermit, watch};
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot, watch};
 
-use super::link::lock;
-use super::options::Work;
-use super::registry::{Seat, Shared, Stage, State};
-use super::stream::{Command, Pipe};
-use crate::endpoint::{Clock, over_streams};
+use super::link::Pipe;
+use super::options::{ServerOptions, Work};
+use crate::endpoint::{Clock, lock, over_streams};
 use crate::post::Posted;
 use crate::refusal::Refusal;
 use crate::rules::Rules;
 use crate::session::{Action, Session, StreamId};
 
+/// The stage of a server.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Stage {
+    #[default]
+    Serving,
+    /// Nothing new is taken.
+    Draining,
+    /// Everything in flight is cancelled.
+    Cancelling,
+    /// Nobody is waited for any more.
+    Abandoned,
+}
+
+/// The state that all tasks of a server share.
+pub(super) struct Shared {
+    pub(super) options: ServerOptions,
+    /// The memory that the sessions draw on.
+    pub(super) account: Account,
+    pub(super) handler: Box<dyn Fn(Peer, Incoming) -> Work + Send + Sync>,
+    /// The room for sessions, and for requests without one.
+    pub(super) places: Arc<Semaphore>,
+    /// The sessions that are open, by id.
+    pub(super) seats: Mutex<BTreeMap<String, Arc<Seat>>>,
+    /// The stage, which every task has a receiver of. The server is drained when all of them are gone.
+    pub(super) stage: watch::Sender<Stage>,
+}
+
+/// One session, or one request without a session.
+pub(super) struct Seat {
+    /// The id of the session; `None` for a request without one.
+    pub(super) id: Option<String>,
+    commands: UnboundedSender<Command>,
+    state: watch::Receiver<State>,
+}
+
+/// An input of the driver of a session.
+type Command = Box<dyn FnOnce(&mut Driver, Timestamp) + Send>;
+
+/// The state of a session, as its driver says.
+struct State {
+    rules: &'static Rules,
+    /// Whether the account lets the session read.
+    may_read: bool,
+}
+
 /// Carries out what a session decides: it moves messages between the responses and the endpoint.
 pub(super) struct Driver {
     seat: Arc<Seat>,
     shared: Arc<Shared>,
-    session: Session,
+    pub(super) session: Session,
     hub: Hub,
     /// The limits of the endpoint.
     limits: Limits,
@@ -51,6 +92,34 @@ pub(super) struct Driver {
 /// The reason why a call of ours is lost whose request was dropped.
 const UNHEARD: &str = "the client did not listen, and too much waited for it (store_bytes)";
 
+impl Seat {
+    /// Has the driver take an input, behind all others. A session that is over takes none.
+    pub(super) fn tell(&self, input: impl FnOnce(&mut Driver, Timestamp) + Send + 'static) {
+        let _ = self.commands.send(Box::new(input));
+    }
+
+    /// Ends the session, and waits until nobody finds it any more.
+    pub(super) async fn delete(&self) {
+        let (done, is_done) = oneshot::channel();
+        self.tell(|driver, now| {
+            driver.delete(now);
+            // A client that has gone need not know.
+            let _ = done.send(());
+        });
+        // A session that ends by itself is as good.
+        let _ = is_done.await;
+    }
+
+    /// Waits until the account lets the session read. It need not once the session is over.
+    pub(super) async fn may_read(&self) {
+        let _ = self.state.clone().wait_for(|state| state.may_read).await;
+    }
+
+    pub(super) fn rules(&self) -> &'static Rules {
+        self.state.borrow().rules
+    }
+}
+
 impl Driver {
     /// Opens a session with an endpoint of its own, or the place of one request if the revision has none.
     pub(super) fn open(shared: &Arc<Shared>, rules: &'static Rules) -> Result<Arc<Seat>, Refusal> {
@@ -62,16 +131,17 @@ impl Driver {
         let mut endpoint = (options.endpoint)(dialect(rules, &options.gate.revisions));
         endpoint.account.get_or_insert_with(|| shared.account.clone());
         let limits = endpoint.config.limits;
-        let (tell, commands) = unbounded_channel();
+        let (tell, commands) = unbounded_channel::<Command>();
         let (clock, told) = (Clock::start(), tell.clone());
         let (hub, peer, incoming) = clock.endpoint(endpoint, move |verdict| {
             if let Verdict::Cancelled { id: Some(id), cause } = verdict {
-                let _ = told.send(Command::Cancelled(id.clone(), *cause));
+                let (id, cause) = (id.clone(), *cause);
+                let input = move |it: &mut Self, now| it.session.cancelled(&id, cause, now);
+                let _ = told.send(Box::new(input));
             }
         });
         let (state, seen) = watch::channel(State { rules, may_read: true });
-        let seat =
-            Arc::new(Seat { id, commands: tell, streams: AtomicU64::default(), state: seen });
+        let seat = Arc::new(Seat { id, commands: tell, state: seen });
         let driver = Self {
             session: Session::new(rules, options.session.clone(), clock.now()),
             work: Some((shared.handler)(peer, incoming)),
@@ -124,7 +194,7 @@ impl Driver {
             self.act();
             let now = self.clock.now();
             if let Poll::Ready(Some(command)) = self.commands.poll_recv(cx) {
-                self.take(command, now);
+                command(self, now);
                 continue;
             }
             let due = self.hub.poll_timers(cx.waker());
@@ -132,7 +202,7 @@ impl Driver {
             let unread = self.unread(cx.waker());
             let is_broken = |it: &&StreamId| self.streams.get(it).is_some_and(Pipe::is_broken);
             if let Some(stream) = self.stuck.iter().find(is_broken) {
-                self.take(Command::Lost(*stream), now);
+                self.lost(*stream, now);
                 continue;
             }
             let output = match unread <= self.most_unread() {
@@ -143,8 +213,7 @@ impl Driver {
             match output {
                 Output::Write => self.forward(now),
                 Output::Over => {
-                    self.session.end(now);
-                    self.act();
+                    self.delete(now);
                     return Poll::Ready(());
                 }
                 Output::Idle => {
@@ -194,45 +263,34 @@ impl Driver {
         });
     }
 
-    fn take(&mut self, command: Command, now: Timestamp) {
-        match command {
-            Command::Post { stream, pipe, mut posted, accepts_events, charge: _charge } => {
-                self.streams.insert(stream, pipe);
-                let taken = self.fit(&mut posted);
-                let taken =
-                    taken.and_then(|()| self.session.post(stream, posted, accepts_events, now));
-                self.refuse(stream, taken, now);
-            }
-            Command::Get { stream, pipe, scope, last_event_id } => {
-                self.streams.insert(stream, pipe);
-                let (scope, last) = (scope.as_deref(), last_event_id.as_deref());
-                let taken = self.session.get(stream, scope, last, now);
-                self.refuse(stream, taken, now);
-            }
-            Command::Delete(done) => {
-                self.session.end(now);
-                self.act();
-                // A client that has gone need not know.
-                let _ = done.send(());
-            }
-            Command::Lost(stream) => {
-                self.streams.remove(&stream);
-                self.session.lost(stream, now);
-            }
-            Command::Cancelled(id, cause) => self.session.cancelled(&id, cause, now),
-            Command::Begun => {
-                // A method that is unknown has its response by now.
-                while self.hub.poll_output(Waker::noop(), &mut self.out) == Output::Write {
-                    self.forward(now);
-                }
-                self.session.begun(now);
-            }
+    /// Gives the session a request, whose response is this pipe.
+    pub(super) fn request(
+        &mut self,
+        stream: StreamId,
+        pipe: Pipe,
+        ask: impl FnOnce(&mut Self) -> Result<(), Refusal>,
+        now: Timestamp,
+    ) {
+        self.streams.insert(stream, pipe);
+        let Err(refusal) = ask(self) else { return };
+        if let Some(pipe) = self.streams.remove(&stream) {
+            pipe.refuse(refusal);
+        }
+        if self.work.is_some() {
+            // Its handler never got a message.
+            self.session.end(now);
         }
     }
 
-    /// Refuses a body whose response could not reach its stream: the endpoint reads no id from a longer message, and repeats
-    /// no longer id. Progress under a longer token has no stream of its own.
-    fn fit(&self, posted: &mut Posted) -> Result<(), Refusal> {
+    /// Takes a body, unless its response could not reach its stream: the endpoint reads no id from a longer message, and
+    /// repeats no longer id. Progress under a longer token has no stream of its own.
+    pub(super) fn post(
+        &mut self,
+        stream: StreamId,
+        mut posted: Posted,
+        accepts_events: bool,
+        now: Timestamp,
+    ) -> Result<(), Refusal> {
         if posted.body.len() > self.limits.message_bytes {
             return Err(Refusal::BODY_TOO_LONG);
         }
@@ -243,18 +301,28 @@ impl Driver {
         for message in &mut posted.messages {
             drop(message.progress.take_if(|it| is_long(it)));
         }
-        Ok(())
+        self.session.post(stream, posted, accepts_events, now)
     }
 
-    fn refuse(&mut self, stream: StreamId, taken: Result<(), Refusal>, now: Timestamp) {
-        let Err(refusal) = taken else { return };
-        if let Some(pipe) = self.streams.remove(&stream) {
-            pipe.refuse(refusal);
+    /// Takes note that hyper has no use for a response any more.
+    pub(super) fn lost(&mut self, stream: StreamId, now: Timestamp) {
+        self.streams.remove(&stream);
+        self.session.lost(stream, now);
+    }
+
+    /// Takes note that the handler has had its first turn.
+    fn begun(&mut self, now: Timestamp) {
+        // A method that is unknown has its response by now.
+        while self.hub.poll_output(Waker::noop(), &mut self.out) == Output::Write {
+            self.forward(now);
         }
-        if self.work.is_some() {
-            // Its handler never got a message.
-            self.session.end(now);
-        }
+        self.session.begun(now);
+    }
+
+    /// Ends the session, which nobody finds any more.
+    fn delete(&mut self, now: Timestamp) {
+        self.session.end(now);
+        self.act();
     }
 
     /// Gives the messages of the endpoint to the session.
@@ -321,12 +389,11 @@ impl Driver {
     /// Begins the handler, once there is something for it. It has a task of its own, since it may block.
     fn begin(&mut self) {
         let Some(mut work) = self.work.take() else { return };
-        let begun = (!self.shared.options.is_proxy).then(|| self.seat.commands.clone());
+        let seat = Some(self.seat.clone()).filter(|_| !self.shared.options.is_proxy);
         let mut stage = self.stage.clone();
         tokio::spawn(async move {
             let turn = poll_fn(|cx| Poll::Ready(work.as_mut().poll(cx))).await;
-            // The session may be over.
-            let _ = begun.map(|begun| begun.send(Command::Begun));
+            seat.inspect(|seat| seat.tell(Self::begun));
             if turn.is_ready() {
                 return;
             }

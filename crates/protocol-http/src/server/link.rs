@@ -1,26 +1,32 @@
-//! One HTTP connection: the memory that it holds, the parts of responses that wait in it, and its end.
+//! One HTTP connection: the memory that it holds, its responses between the driver of a session and hyper, and its end.
 
-use alloc::collections::VecDeque;
-use alloc::sync::Arc;
-use alloc::vec::Vec;
-use core::future::poll_fn;
-use core::mem;
-use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use core::task::Waker;
-use core::time::Duration;
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::collections::VecDeque;
+use std::fmt;
+use std::future::poll_fn;
+use std::io;
+use std::mem;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, OnceLock, Weak};
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
 
 use bytes::Bytes;
 use http::Version;
+use http_body::{Frame, SizeHint};
 use protocol_async::hub::{Charge, Holder};
 use protocol_async::{Account, Grant};
-use tokio::sync::watch;
+use tokio::sync::{oneshot, watch};
 use tokio::time::sleep;
+use tokio_util::task::AbortOnDropHandle;
+
+use crate::endpoint::{Held, lock};
+use crate::refusal::Refusal;
 
 /// The most bytes that hyper takes at a time, for it keeps what it took however slowly the client reads.
 pub(super) const FRAME: usize = 64 << 10;
 /// The bytes that a piece counts beside its own.
-const PIECE: usize = size_of::<Piece>() + 3 * size_of::<Bytes>();
+const PIECE: usize = size_of::<Held<Vec<u8>, Charge>>() + 3 * size_of::<Bytes>();
 
 /// The references to a link that no stream has: those of the connection's task and of its transport.
 const OWN: usize = 2;
@@ -39,8 +45,8 @@ pub(super) struct Link {
     version: OnceLock<Version>,
     /// The number of requests so far.
     requests: AtomicU64,
-    /// The responses that hyper has a use for.
-    responses: Mutex<Vec<Arc<Mutex<Unsent>>>>,
+    /// The responses that somebody has a use for.
+    responses: Mutex<Vec<Weak<Mutex<Unsent>>>>,
 }
 
 impl Link {
@@ -119,7 +125,8 @@ impl Link {
     pub(super) async fn unread(&self, patience: Duration, most: usize) {
         loop {
             sleep(patience).await;
-            let responses = lock(&self.responses).clone();
+            let responses: Vec<_> =
+                lock(&self.responses).iter().filter_map(Weak::upgrade).collect();
             let unread: Vec<_> = responses.iter().filter(|it| self.is_unread(it, most)).collect();
             unread.iter().for_each(|it| break_off(it));
             if unread.len() == responses.len() && !unread.is_empty() {
@@ -139,21 +146,29 @@ impl Link {
         mem::replace(&mut it.looked, read) == read && read.is_some()
     }
 
-    /// Watches a response until hyper has no use for it.
-    pub(super) fn watch(&self, response: Arc<Mutex<Unsent>>) {
-        lock(&self.responses).push(response);
-    }
-
-    /// Watches a response no longer.
-    pub(super) fn forget(&self, response: &Arc<Mutex<Unsent>>) {
-        lock(&self.responses).retain(|it| !Arc::ptr_eq(it, response));
+    /// Makes both ends of a response, which is watched until nobody has a use for it.
+    pub(super) fn pipe(
+        self: Arc<Self>,
+        lost: impl FnOnce() + Send + Sync + 'static,
+    ) -> (Pipe, oneshot::Receiver<Head>, Body) {
+        let shared = Arc::<Mutex<Unsent>>::default();
+        let mut responses = lock(&self.responses);
+        responses.retain(|it| it.strong_count() > 0);
+        responses.push(Arc::downgrade(&shared));
+        drop(responses);
+        let (head, heard) = oneshot::channel();
+        // The connection is in use until then.
+        let used = self.clone();
+        let lost = move || drop((lost(), used));
+        let body = Body { shared: shared.clone(), lost: Some(Box::new(lost)), looks: None };
+        (Pipe { shared, head: Some(head), link: self }, heard, body)
     }
 
     /// Returns bytes that are charged until hyper has written and dropped them.
-    pub(super) fn piece(&self, bytes: Vec<u8>) -> Bytes {
+    fn piece(&self, bytes: Vec<u8>) -> Bytes {
         let mut charge = self.charge();
         charge.set(bytes.capacity() + PIECE);
-        Bytes::from_owner(Piece { bytes, _charge: charge })
+        Bytes::from_owner(Held(bytes, charge))
     }
 
     /// Returns a charge of the connection that is nothing yet.
@@ -164,40 +179,28 @@ impl Link {
 
 /// A response as both of its ends see it: the part that hyper did not take.
 #[derive(Debug, Default)]
-pub(super) struct Unsent {
-    pub(super) pieces: VecDeque<Bytes>,
+struct Unsent {
+    pieces: VecDeque<Bytes>,
     /// The sum of the lengths of all pieces.
-    pub(super) bytes: usize,
+    bytes: usize,
     /// The number of bytes that hyper took.
     taken: u64,
-    pub(super) is_ended: bool,
-    pub(super) is_broken: bool,
+    is_ended: bool,
+    is_broken: bool,
     /// The bytes that the client had read when the connection last looked, if the response waited for it.
     looked: Option<u64>,
-    pub(super) reader: Option<Waker>,
-    pub(super) writer: Option<Waker>,
-}
-
-/// A part of a body, which is charged until hyper has written and dropped it.
-struct Piece {
-    bytes: Vec<u8>,
-    _charge: Charge,
-}
-
-impl AsRef<[u8]> for Piece {
-    fn as_ref(&self) -> &[u8] {
-        &self.bytes
-    }
+    reader: Option<Waker>,
+    writer: Option<Waker>,
 }
 
 impl Unsent {
-    pub(super) fn push(&mut self, piece: Bytes) {
+    fn push(&mut self, piece: Bytes) {
         self.bytes += piece.len();
         self.pieces.extend((!piece.is_empty()).then_some(piece));
     }
 
     /// Takes a piece out, or a part of one that is long.
-    pub(super) fn pop(&mut self) -> Option<Bytes> {
+    fn pop(&mut self) -> Option<Bytes> {
         let mut piece = self.pieces.pop_front()?;
         if piece.len() > FRAME {
             self.pieces.push_front(piece.split_off(FRAME));
@@ -208,18 +211,13 @@ impl Unsent {
     }
 
     /// Returns the bytes of the pieces, with those of their places.
-    pub(super) fn waiting(&self) -> usize {
+    fn waiting(&self) -> usize {
         self.bytes + self.pieces.len() * PIECE
     }
 }
 
-/// Locks a value of this module, or one that is kept in the same way.
-pub(super) fn lock<T>(value: &Mutex<T>) -> MutexGuard<'_, T> {
-    value.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 /// Changes a response, and wakes both ends without the lock.
-pub(super) fn change<R>(response: &Mutex<Unsent>, change: impl FnOnce(&mut Unsent) -> R) -> R {
+fn change<R>(response: &Mutex<Unsent>, change: impl FnOnce(&mut Unsent) -> R) -> R {
     let mut it = lock(response);
     let changed = change(&mut it);
     let ends = [it.reader.take(), it.writer.take()];
@@ -229,9 +227,159 @@ pub(super) fn change<R>(response: &Mutex<Unsent>, change: impl FnOnce(&mut Unsen
 }
 
 /// Breaks a response off. What is unsent is dropped without the lock.
-pub(super) fn break_off(response: &Mutex<Unsent>) {
+fn break_off(response: &Mutex<Unsent>) {
     let _unsent = change(response, |it| {
         (it.is_broken, it.bytes) = (true, 0);
         mem::take(&mut it.pieces)
     });
+}
+
+/// The head of a response, which comes once: the status if it is whole. Otherwise a stream of events begins.
+type Head = Result<Option<u16>, Refusal>;
+
+/// The end of a response that the driver of the session writes to. A response whose pipe is dropped is broken off.
+#[derive(Debug)]
+pub(super) struct Pipe {
+    shared: Arc<Mutex<Unsent>>,
+    head: Option<oneshot::Sender<Head>>,
+    link: Arc<Link>,
+}
+
+/// The body of a response.
+///
+/// hyper drops it when the client has gone, and that is how the loss of a stream is noticed.
+pub struct Body {
+    shared: Arc<Mutex<Unsent>>,
+    /// Reports that it is lost. The loss of one that was ended means nothing.
+    lost: Option<Box<dyn FnOnce() + Send + Sync>>,
+    /// The task that looks whether the client reads, where the connection is the host's.
+    pub(super) looks: Option<AbortOnDropHandle<()>>,
+}
+
+impl Pipe {
+    /// Begins a stream of events.
+    pub(super) fn begin(&mut self) {
+        self.answer(Ok(None));
+    }
+
+    /// Sends a whole response. The head leaves with the body, so that its length is known.
+    pub(super) fn respond(mut self, status: u16, body: Vec<u8>) {
+        if !body.is_empty() {
+            self.write(body);
+        }
+        change(&self.shared, |unsent| unsent.is_ended = true);
+        self.answer(Ok(Some(status)));
+    }
+
+    /// Refuses the request.
+    pub(super) fn refuse(mut self, refusal: Refusal) {
+        self.answer(Err(refusal));
+    }
+
+    /// Adds bytes, and returns the number of those that hyper did not take.
+    pub(super) fn write(&self, bytes: Vec<u8>) -> usize {
+        // Its charge may wake others, so no lock is held here.
+        let piece = self.link.piece(bytes);
+        change(&self.shared, |it| {
+            it.push(piece);
+            it.waiting()
+        })
+    }
+
+    /// Ends the body.
+    pub(super) fn end(self) {
+        change(&self.shared, |unsent| unsent.is_ended = true);
+    }
+
+    /// Returns the number of bytes that hyper did not take, if they are more than `most`, and has the waker woken when it
+    /// takes some.
+    pub(super) fn unread(&self, most: usize, waker: &Waker) -> Option<usize> {
+        let mut shared = lock(&self.shared);
+        let is_broken = shared.is_broken;
+        let unread = Some(shared.waiting()).filter(|waiting| is_broken || *waiting > most);
+        if unread.is_some() {
+            shared.writer = Some(waker.clone());
+        }
+        unread
+    }
+
+    /// Returns whether the connection has broken it off.
+    pub(super) fn is_broken(&self) -> bool {
+        lock(&self.shared).is_broken
+    }
+
+    fn answer(&mut self, head: Head) {
+        // A client that has gone needs no head.
+        let _ = self.head.take().map(|heard| heard.send(head));
+    }
+}
+
+impl Drop for Pipe {
+    fn drop(&mut self) {
+        if !lock(&self.shared).is_ended {
+            break_off(&self.shared);
+        }
+    }
+}
+
+impl Drop for Body {
+    fn drop(&mut self) {
+        if let Some(lost) = self.lost.take() {
+            lost();
+        }
+    }
+}
+
+impl fmt::Debug for Body {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Body").field("shared", &self.shared).finish_non_exhaustive()
+    }
+}
+
+impl Body {
+    /// A body that is there.
+    pub(super) fn whole(bytes: impl Into<Bytes>) -> Self {
+        let mut whole = Unsent::default();
+        whole.push(bytes.into());
+        whole.is_ended = true;
+        Self { shared: Arc::new(Mutex::new(whole)), lost: None, looks: None }
+    }
+}
+
+impl http_body::Body for Body {
+    type Data = Bytes;
+    type Error = io::Error;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<io::Result<Frame<Bytes>>>> {
+        let mut shared = lock(&self.shared);
+        if shared.is_broken {
+            let why = "the server broke the response off";
+            return Poll::Ready(Some(Err(io::Error::new(io::ErrorKind::ConnectionAborted, why))));
+        }
+        if let Some(piece) = shared.pop() {
+            let writer = shared.writer.take();
+            drop(shared);
+            writer.into_iter().for_each(Waker::wake);
+            return Poll::Ready(Some(Ok(Frame::data(piece))));
+        }
+        if shared.is_ended {
+            return Poll::Ready(None);
+        }
+        shared.reader = Some(cx.waker().clone());
+        Poll::Pending
+    }
+
+    fn is_end_stream(&self) -> bool {
+        let shared = lock(&self.shared);
+        shared.is_ended && !shared.is_broken && shared.pieces.is_empty()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        let shared = lock(&self.shared);
+        let len = shared.is_ended.then_some(shared.bytes as u64);
+        len.map_or_else(SizeHint::default, SizeHint::with_exact)
+    }
 }

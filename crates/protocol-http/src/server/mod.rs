@@ -47,19 +47,15 @@
 mod driver;
 mod link;
 mod options;
-mod registry;
 mod respond;
-mod stream;
 
-use alloc::boxed::Box;
-use alloc::sync::Arc;
-use core::convert::Infallible;
-use core::fmt;
-use core::mem;
-use core::pin::pin;
-use core::time::Duration;
+use std::convert::Infallible;
+use std::fmt;
 use std::io;
-use std::sync::Mutex;
+use std::mem;
+use std::pin::pin;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use bytes::Buf;
 use http::{Request, Response};
@@ -73,12 +69,14 @@ use tokio::net::TcpListener;
 use tokio::sync::{Semaphore, watch};
 use tokio::time::{sleep, timeout};
 use tokio_util::io::InspectWriter;
+use tokio_util::task::AbortOnDropHandle;
 
-use self::link::{Link, lock};
+use self::driver::{Shared, Stage};
+pub use self::link::Body;
+use self::link::Link;
 pub use self::options::ServerOptions;
 use self::options::{BUFFER_BYTES, CONNECTION_WINDOW, STREAM_WINDOW, STREAMS};
-use self::registry::{Shared, Stage};
-pub use self::stream::Body;
+use crate::endpoint::lock;
 use crate::refusal::Refusal;
 
 /// The pause when the system has no room for another connection.
@@ -223,7 +221,8 @@ impl Server {
         };
         // One of a known length is finished.
         if http_body::Body::size_hint(response.body()).exact().is_none() {
-            response.body_mut().looks.spawn(async move { link.unread(patience, most).await });
+            let looks = tokio::spawn(async move { link.unread(patience, most).await });
+            response.body_mut().looks = Some(AbortOnDropHandle::new(looks));
         }
         response
     }

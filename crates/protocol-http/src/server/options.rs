@@ -1,10 +1,9 @@
 //! The options of a server, and the most memory that it holds, as code.
 
-use alloc::boxed::Box;
-use alloc::string::String;
-use alloc::sync::Arc;
-use core::fmt;
-use core::time::Duration;
+use std::fmt;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
 
 use protocol_async::{Account, AccountLimits, Memory, Options};
 use protocol_core::{Config, Dialect};
@@ -151,4 +150,4 @@ impl fmt::Debug for ServerOptions {
 }
 
 /// The work of a handler.
-pub(super) type Work = core::pin::Pin<Box<dyn Future<Output = ()> + Send>>;
+pub(super) type Work = Pin<Box<dyn Future<Output = ()> + Send>>;

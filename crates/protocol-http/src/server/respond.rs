@@ -1,9 +1,10 @@
 //! The response to one HTTP request.
 
-use alloc::sync::Arc;
-use alloc::vec::Vec;
-use core::pin::pin;
-use core::time::Duration;
+use std::error::Error;
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
 
 use bytes::{Buf, BufMut, Bytes};
 use http::header::{
@@ -14,17 +15,14 @@ use http::{HeaderName, HeaderValue, Request, Response, StatusCode};
 use http_body::Body as _;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use protocol_async::hub::Charge;
-use protocol_core::WireId;
+use protocol_core::{Timestamp, WireId};
 use subtle::ConstantTimeEq;
-use tokio::sync::oneshot;
 use tokio::time::{sleep, timeout};
 
-use super::driver::Driver;
-use super::link::{Link, lock};
-use super::registry::{Seat, Shared};
-use super::stream::{Body, BoxError, Command, Pipe, pipe};
-use crate::gate::Verb;
-use crate::head::{LAST_EVENT_ID, RequestHead, SCOPE, VERSION};
+use super::driver::{Driver, Seat, Shared};
+use super::link::{Body, Link};
+use crate::endpoint::lock;
+use crate::gate::{LAST_EVENT_ID, RequestHead, SCOPE, VERSION, Verb};
 use crate::post::{Posted, id_of};
 use crate::refusal::Refusal;
 use crate::rules::Rules;
@@ -36,19 +34,26 @@ const BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
 /// The time until a wrong secret is refused (F110). A client that gives up sooner does not wait for it.
 const GUESS: Duration = Duration::from_secs(1);
 
+/// The number of the next response.
+static STREAMS: AtomicU64 = AtomicU64::new(0);
+
+/// The body of a request, with any error.
+pub(super) trait RequestBody: http_body::Body<Data: Buf, Error: Into<BoxError>> {}
+
+impl<B: http_body::Body<Data: Buf, Error: Into<BoxError>>> RequestBody for B {}
+
+type BoxError = Box<dyn Error + Send + Sync>;
+
 /// A refusal, and the id of the request that it is for.
 type Refused = (Refusal, Option<WireId>);
 
 impl Shared {
     /// Responds to a request, whatever its path. `link` is its connection.
-    pub(super) async fn respond<B>(
+    pub(super) async fn respond(
         self: &Arc<Self>,
-        request: Request<B>,
+        request: Request<impl RequestBody>,
         link: Arc<Link>,
-    ) -> Response<Body>
-    where
-        B: http_body::Body<Data: Buf, Error: Into<BoxError>>,
-    {
+    ) -> Response<Body> {
         let (parts, body) = request.into_parts();
         match self.try_respond(&parts, body, link).await {
             Ok(response) => response,
@@ -56,15 +61,12 @@ impl Shared {
         }
     }
 
-    async fn try_respond<B>(
+    async fn try_respond(
         self: &Arc<Self>,
         parts: &Parts,
-        body: B,
+        body: impl RequestBody,
         link: Arc<Link>,
-    ) -> Result<Response<Body>, Refused>
-    where
-        B: http_body::Body<Data: Buf, Error: Into<BoxError>>,
-    {
+    ) -> Result<Response<Body>, Refused> {
         let bare = |refusal| (refusal, None);
         let head = head(parts);
         let seat = self.seat(&head);
@@ -94,15 +96,13 @@ impl Shared {
         }
         let seat = seat.ok_or_else(|| bare(Refusal::NO_SESSION))?;
         if verb == Verb::Get {
-            let scope = head.get(SCOPE).map(Into::into);
-            let last_event_id = head.get(LAST_EVENT_ID).map(Into::into);
-            let get = |stream, pipe| Command::Get { stream, pipe, scope, last_event_id };
+            let [scope, last] = [SCOPE, LAST_EVENT_ID].map(|it| head.get(it).map(str::to_owned));
+            let get = move |it: &mut Driver, stream, now| {
+                it.session.get(stream, scope.as_deref(), last.as_deref(), now)
+            };
             return ask(&seat, link, get).await.map_err(bare);
         }
-        let (done, is_done) = oneshot::channel();
-        // A session that ends by itself is as good.
-        let _ = seat.commands.send(Command::Delete(done));
-        let _ = is_done.await;
+        seat.delete().await;
         Ok(response(rules.delete_status, &[], Body::whole(Bytes::new())))
     }
 
@@ -133,7 +133,10 @@ impl Shared {
             }
             None => Driver::open(self, rules).map_err(refused)?,
         };
-        let post = |stream, pipe| Command::Post { stream, pipe, posted, accepts_events, charge };
+        let post = move |it: &mut Driver, stream, now| {
+            let _charge = charge;
+            it.post(stream, posted, accepts_events, now)
+        };
         let asked = ask(&seat, link, post).await;
         // An id that is too long is not repeated.
         let mut response = asked.map_err(|it| (it, id.filter(|_| it != Refusal::MESSAGE)))?;
@@ -146,15 +149,12 @@ impl Shared {
     }
 
     /// Reads a body, as far as the account lets its connection and its session read.
-    async fn read<B>(
+    async fn read(
         &self,
-        body: B,
+        body: impl RequestBody,
         seat: Option<&Seat>,
         link: &Link,
-    ) -> Result<(Vec<u8>, Charge), Refusal>
-    where
-        B: http_body::Body<Data: Buf, Error: Into<BoxError>>,
-    {
+    ) -> Result<(Vec<u8>, Charge), Refusal> {
         let most = self.options.body_bytes;
         if body.size_hint().lower() > most as u64 {
             return Err(Refusal::BODY_TOO_LONG);
@@ -208,7 +208,8 @@ impl Shared {
         id: Option<&WireId>,
         asked: Option<&str>,
     ) -> Response<Body> {
-        let versions: Vec<&str> = self.options.gate.versions().collect();
+        let offered = self.options.gate.revisions.iter();
+        let versions: Vec<&str> = offered.map(|rules| rules.version).collect();
         let body = Body::whole(refusal.body(id, &versions, asked));
         let more = match refusal {
             Refusal::METHOD => Some((ALLOW, "POST, GET, DELETE")),
@@ -221,16 +222,18 @@ impl Shared {
     }
 }
 
-/// Gives a command with a stream of its own to a session, and waits for the head of the response.
+/// Gives a session a request with a stream of its own, and waits for the head of the response.
 async fn ask(
-    seat: &Seat,
+    seat: &Arc<Seat>,
     link: Arc<Link>,
-    command: impl FnOnce(StreamId, Pipe) -> Command,
+    ask: impl FnOnce(&mut Driver, StreamId, Timestamp) -> Result<(), Refusal> + Send + 'static,
 ) -> Result<Response<Body>, Refusal> {
-    let stream = seat.next_stream();
-    let (pipe, head, body) = pipe(stream, seat.commands.clone(), link);
-    // A session that is over drops both the command and its response.
-    let _ = seat.commands.send(command(stream, pipe));
+    let stream = StreamId(STREAMS.fetch_add(1, Relaxed));
+    let owner = seat.clone();
+    let lost = move || owner.tell(move |driver, now| driver.lost(stream, now));
+    let (pipe, head, body) = link.pipe(lost);
+    // A session that is over drops the pipe, too.
+    seat.tell(move |it, now| it.request(stream, pipe, |it| ask(it, stream, now), now));
     let over = if seat.id.is_some() { Refusal::UNKNOWN_SESSION } else { Refusal::BUSY };
     Ok(match head.await.unwrap_or(Err(over))? {
         None => {

@@ -6,12 +6,12 @@ use alloc::vec::Vec;
 
 use protocol_core::Timestamp;
 
-use super::state::{Action, Exchange, Session, StreamId};
-use crate::encode::{comment, event};
-use crate::head::SCOPE_BYTES;
+use super::{Action, Exchange, Session, StreamId};
+use crate::gate::SCOPE_BYTES;
 use crate::post::Posted;
 use crate::refusal::Refusal;
 use crate::rules::{OnLoss, Rules};
+use crate::sse::{comment, event};
 use crate::store::{EventId, Part};
 use crate::table::{Input, Phase, Step};
 

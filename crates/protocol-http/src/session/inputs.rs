@@ -8,8 +8,8 @@ use protocol_json::{Members, elements, member, path, text};
 use serde_json::value::RawValue;
 
 use super::exchange::unsent;
-use super::state::{Action, Exchange, Session, SessionOptions, StreamId};
-use crate::head::SCOPE_BYTES;
+use super::{Action, Exchange, Session, SessionOptions, StreamId};
+use crate::gate::SCOPE_BYTES;
 use crate::post::{Posted, id_of_response, scope};
 use crate::refusal::Refusal;
 use crate::rules::{OnLoss, Rules};

@@ -223,6 +223,28 @@ async fn a_response_that_was_read_before_the_session_is_gone_settles_its_call() 
 }
 
 #[tokio::test]
+async fn a_response_that_was_read_before_a_posted_message_finds_no_session_settles_its_call() {
+    let script = Script::new().await;
+    let client = Client::new(&script.url, "2025-06-18", ClientOptions::default());
+    let _listening = script.open(&client).await;
+    let call = client.call("a", json!({}));
+    let mut first = script.asked().await;
+    let event = |it: &Value| format!("data: {it}\n\n");
+    let update = event(&json!({ "jsonrpc": "2.0", "method": "m" }));
+    let head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n";
+    first.stream.write_all(format!("{head}{update}").as_bytes()).await.unwrap();
+    assert_eq!(client.notified().await.0, "m");
+    client.peer.try_notify("n", json!({})).unwrap();
+    let posted = script.asked().await;
+    // The client finds all of it at once.
+    let response = event(&json!({ "jsonrpc": "2.0", "id": first.body["id"], "result": 1 }));
+    first.stream.write_all(format!("{update}{response}").as_bytes()).await.unwrap();
+    posted.says("404 Not Found\r\ncontent-length: 0\r\n\r\n").await;
+    assert_eq!(call.await.unwrap(), 1);
+    client.driver.await.unwrap().unwrap_err();
+}
+
+#[tokio::test]
 async fn the_stream_of_the_session_is_asked_for_again_and_one_that_is_not_offered_is_not() {
     let script = Script::new().await;
     let client = Client::new(&script.url, "2025-11-25", ClientOptions::default());

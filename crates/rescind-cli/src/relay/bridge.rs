@@ -22,7 +22,7 @@ use tokio_util::compat::{TokioAsyncReadCompatExt, TokioAsyncWriteCompatExt};
 
 use super::args::RelayArgs;
 use super::report::{has_failed, log, noise};
-use super::upstream::{Calls, Upstream};
+use super::upstream::Upstream;
 use crate::ending::{Ending, SHORT_GRACE};
 use crate::http::Service;
 use crate::lock::lock;
@@ -107,14 +107,13 @@ impl Bridge {
     }
 
     async fn session(&self, peer: &Peer, incoming: &Incoming) -> io::Result<()> {
-        let (server, mut calls) =
-            self.start(self.args.dialect.behind_http(), Some(peer.clone()))?;
+        let server = self.start(self.args.dialect.behind_http(), Some(peer.clone()))?;
         tokio::select! {
             // A request that has come has a response, even if the server has just ended.
             biased;
             () = server.forward(peer, incoming) => {}
             // It has ended. So does the session, once nobody has a handle of it.
-            () = server.pump(&mut calls) => {}
+            () = server.pump() => {}
         }
         Ok(())
     }
@@ -125,15 +124,14 @@ impl Bridge {
         if let Some((server, _)) = shared.as_ref().filter(|(server, _)| !server.is_over()) {
             return Ok(server.clone());
         }
-        let (server, mut calls) = self.start(Dialect::MCP_2026_07_28, None)?;
-        let (server, mut pump) = (Arc::new(server), JoinSet::new());
-        let pumped = server.clone();
-        pump.spawn(async move { pumped.pump(&mut calls).await });
+        let server = Arc::new(self.start(Dialect::MCP_2026_07_28, None)?);
+        let (mut pump, pumped) = (JoinSet::new(), server.clone());
+        pump.spawn(async move { pumped.pump().await });
         *shared = Some((server.clone(), pump));
         Ok(server)
     }
 
-    fn start(&self, dialect: Dialect, only: Option<Peer>) -> io::Result<(Upstream, Calls)> {
+    fn start(&self, dialect: Dialect, only: Option<Peer>) -> io::Result<Upstream> {
         let place = self.places.clone().try_acquire_owned();
         let place = place.map_err(|_| io::Error::other("too many servers run (--servers)"))?;
         let number = self.next.fetch_add(1, Ordering::Relaxed) + 1;

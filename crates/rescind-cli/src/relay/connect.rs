@@ -73,16 +73,16 @@ async fn relay(
     let (up, incoming, up_driver) = protocol_async::connect(input, output, TokioTimer::start(), up);
     let (down, server, down_driver) = connect(target, down, reported(options));
     let down_driver = tokio::spawn(down_driver);
-    let (server, mut calls) = Upstream::new(down, server, args.guard.guard(), Some(up.clone()));
+    let server = Upstream::new(down, server, args.guard.guard(), Some(up.clone()));
 
     let relayed = async {
         join(server.forward(&up, &incoming), async {
-            server.pump(&mut calls).await;
+            server.pump().await;
             up.shutdown(Shutdown::CancelAll);
         })
         .await;
         // A request may have come just before the connection closed.
-        server.pump(&mut calls).await;
+        server.pump().await;
         pending::<()>().await;
     };
     let up = tokio::select! {

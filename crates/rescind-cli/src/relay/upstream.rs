@@ -40,6 +40,8 @@ pub(super) struct Upstream {
     open: Mutex<BTreeMap<u64, Client>>,
     next: AtomicU64,
     calls: UnboundedSender<Call>,
+    /// The calls in flight: those that are new, and those that are awaited.
+    in_flight: tokio::sync::Mutex<(UnboundedReceiver<Call>, FuturesUnordered<Call>)>,
 }
 
 /// The client of one request in flight.
@@ -67,23 +69,12 @@ type Settled = (u64, Responder, Result<Box<RawValue>, CallError>);
 /// A call until it has settled. The connection keeps its outcome until then, within its limits and its account.
 type Call = BoxFuture<'static, Settled>;
 
-/// The calls in flight.
-pub(super) struct Calls {
-    new: UnboundedReceiver<Call>,
-    open: FuturesUnordered<Call>,
-}
-
 impl Upstream {
-    pub(super) fn new(
-        peer: Peer,
-        incoming: Incoming,
-        guard: Guard,
-        only: Option<Peer>,
-    ) -> (Self, Calls) {
+    pub(super) fn new(peer: Peer, incoming: Incoming, guard: Guard, only: Option<Peer>) -> Self {
         let (calls, new) = unbounded_channel();
         let (open, next) = Default::default();
-        let made = Calls { new, open: FuturesUnordered::new() };
-        (Self { peer, incoming, guard, only, open, next, calls }, made)
+        let in_flight = (new, FuturesUnordered::new()).into();
+        Self { peer, incoming, guard, only, open, next, calls, in_flight }
     }
 
     /// Ends the connection. What is in flight settles, and has its response from [`pump`](Self::pump).
@@ -98,7 +89,8 @@ impl Upstream {
     /// Passes on what the server says until it ends, and then responds to all that it still had.
     ///
     /// A response waits for what came before it, such as progress.
-    pub(super) async fn pump(&self, Calls { new, open }: &mut Calls) {
+    pub(super) async fn pump(&self) {
+        let (new, open) = &mut *self.in_flight.lock().await;
         loop {
             tokio::select! {
                 biased;
