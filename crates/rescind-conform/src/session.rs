@@ -10,7 +10,9 @@ use protocol_core::{Config, Envelope, Event, InputBuffer, StreamConnection, Time
 
 use crate::client::serve::Serving;
 use crate::family::Request;
+use crate::lateness::Stretch;
 use crate::patience::{More, Patience};
+use crate::stop::Stop;
 use crate::stopped::{self, Delays};
 use crate::target::{Child, Link, Told};
 use crate::wire::{CREATE, Heard, Outcome, Wire};
@@ -144,12 +146,16 @@ impl Session {
         (id, waited)
     }
 
-    /// Opens a session of the Agent Client Protocol, and returns its id. Returns `None` if it is refused.
-    pub(crate) fn open_session(&mut self) -> Option<String> {
+    /// Opens a session of the Agent Client Protocol, and returns its id.
+    pub(crate) fn open_session(&mut self) -> Result<String, Stop> {
         let params = json!({ "cwd": std::env::temp_dir(), "mcpServers": [] });
         let request = Request::new("session/new", params);
-        let (id, _) = self.ask("session", &request);
-        self.result_of(&id)?["sessionId"].as_str().map(str::to_owned)
+        let (id, waited) = self.ask("session", &request);
+        match self.result_of(&id).and_then(|opened| opened["sessionId"].as_str()) {
+            Some(session) => Ok(session.to_owned()),
+            None if waited == Waited::Late => Err(Stop::too_late()),
+            None => Err(Stop::NotExercised("no session is opened (session/new)".into())),
+        }
     }
 
     /// The number of our next message, where messages have numbers.
@@ -230,7 +236,7 @@ impl Session {
             let talks = before.1 != self.bytes;
             // On a busy machine what works at a low priority may not get any time for long.
             let works = talks || before.0 != self.busy() || self.is_runnable();
-            match (works, patience.more(self.delays())) {
+            match (works, patience.more(Delays::until_now(self.process()))) {
                 (true, More::Wait(more)) => next = more,
                 (true, More::Over) if talks => return Waited::Talking,
                 (true, More::Late) => return Waited::Late,
@@ -245,9 +251,9 @@ impl Session {
         patience: Duration,
         mut until: impl FnMut(&Self) -> bool,
     ) -> Waited {
-        let (delays, busy) = (self.delays(), self.busy());
+        let (stretch, busy) = (self.stretch(), self.busy());
         let waited = self.wait_for(patience, &mut until);
-        let was_late = || delays.grown(&self.delays()) > patience / 8;
+        let was_late = || self.delayed(&stretch) > patience / 8;
         let is_at_work = || self.is_runnable() || busy != self.busy();
         match waited {
             Waited::TimedOut if was_late() && is_at_work() => Waited::Late,
@@ -255,18 +261,45 @@ impl Session {
         }
     }
 
-    /// Returns the time for which its threads, and this one, have waited for a processor so far.
-    pub(crate) fn delays(&self) -> Delays {
-        Delays::until_now(self.child().map(Child::id))
+    /// Takes what comes for this time, until the end. On a machine that is late it takes longer.
+    pub(crate) fn listen(&mut self, time: Duration) -> Waited {
+        let (begun, mut left) = (self.stretch(), time);
+        loop {
+            let waited = self.wait_for(left, &mut |_| false);
+            // What was to come in this time has come by then, however late it is.
+            left = (time + self.lateness(&begun)).saturating_sub(begun.lasted());
+            match waited {
+                Waited::TimedOut if begun.lasted() > time + self.patience => return Waited::Late,
+                Waited::TimedOut if !left.is_zero() => {}
+                _ => return waited,
+            }
+        }
+    }
+
+    fn process(&self) -> Option<u32> {
+        self.child().map(Child::id)
+    }
+
+    /// Begins a stretch of time, of which [`delayed`](Self::delayed) and [`lateness`](Self::lateness) tell.
+    pub(crate) fn stretch(&self) -> Stretch {
+        Stretch::begin(self.process())
+    }
+
+    pub(crate) fn delayed(&self, since: &Stretch) -> Duration {
+        since.delayed(self.process())
+    }
+
+    pub(crate) fn lateness(&self, since: &Stretch) -> Duration {
+        since.lateness(self.process())
     }
 
     /// Returns the time that its processes have used so far, where that is known.
     pub(crate) fn busy(&self) -> Option<u64> {
-        self.child().map(Child::id).map(stopped::busy)
+        self.process().map(stopped::busy)
     }
 
     fn is_runnable(&self) -> bool {
-        self.child().map(Child::id).is_some_and(stopped::is_runnable)
+        self.process().is_some_and(stopped::is_runnable)
     }
 
     /// As [`wait`](Self::wait), no longer than this.

@@ -13,6 +13,7 @@ use super::message::{self, Message, Request};
 use super::target::Ends;
 use super::work::Work;
 use crate::family::Opening;
+use crate::lateness::Stretch;
 use crate::patience::{More, Patience};
 use crate::report::{Line, Transcript, Way};
 use crate::stopped::{self, Delays};
@@ -242,9 +243,9 @@ impl Bench {
                 Taken::Message(at, message) if at == side => return Some(message),
                 Taken::Message(..) | Taken::Ended => {}
                 // A relay that is busy is waited for: the machine may be slow.
-                Taken::Nothing if before == self.busy() => return None,
+                Taken::Nothing if before == self.busy() && !self.is_runnable() => return None,
                 Taken::Nothing => {
-                    let delays = Delays::until_now(self.child.as_ref().map(Child::id));
+                    let delays = Delays::until_now(self.process());
                     match patience.more(delays) {
                         More::Wait(more) => next = more,
                         More::Over => return None,
@@ -259,9 +260,15 @@ impl Bench {
         None
     }
 
-    /// Reads what is left, until that side ends or nothing has come for so long.
+    /// Reads what is left, until that side ends or nothing has come for so long, or longer on a machine that is late.
     pub(super) fn drain(&mut self, side: Side, quiet: Duration) {
-        while !self.end(side).ended && !matches!(self.take(quiet), Taken::Nothing) {}
+        let (mut last, mut left) = (Stretch::begin(self.process()), quiet);
+        while !self.end(side).ended && !left.is_zero() {
+            if !matches!(self.take(left), Taken::Nothing) {
+                last = Stretch::begin(self.process());
+            }
+            left = (quiet + last.lateness(self.process())).saturating_sub(last.lasted());
+        }
     }
 
     fn take(&mut self, patience: Duration) -> Taken {
@@ -328,8 +335,16 @@ impl Bench {
         &mut self.ends[side as usize]
     }
 
+    fn process(&self) -> Option<u32> {
+        self.child.as_ref().map(Child::id)
+    }
+
     fn busy(&self) -> Option<u64> {
-        self.child.as_ref().map(Child::id).map(stopped::busy)
+        self.process().map(stopped::busy)
+    }
+
+    fn is_runnable(&self) -> bool {
+        self.process().is_some_and(stopped::is_runnable)
     }
 
     /// The last of what the relay wrote to its standard error.
