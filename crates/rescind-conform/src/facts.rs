@@ -429,7 +429,7 @@ impl Facts {
         let both = |session: &Session| session.is_answered(&slow) && session.is_answered(&quick);
         let waited = session.wait(both);
         let natural = begun.lasted();
-        let undelayed = natural.saturating_sub(session.delayed(&begun));
+        let undelayed = natural.saturating_sub(begun.delayed());
         let (at, outcome) = match session.answers_to(&slow).next() {
             Some(answered) => answered,
             None if waited == Waited::Late => return Err(Stop::too_late()),
@@ -454,7 +454,7 @@ impl Facts {
                 false => Err(Stop::too_late()),
             };
         }
-        let was_late = session.lateness(&begun) > least;
+        let was_late = begun.lateness() > least;
         let request = request.clone();
         Ok(Slow { request, natural, undelayed, has_progress, reads_on, was_late })
     }

@@ -5,7 +5,7 @@ use std::sync::{LazyLock, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::stopped::Delays;
+use crate::stopped::{self, Delays};
 
 /// The time between two beats. One that comes later than this is late.
 const BEAT: Duration = Duration::from_millis(5);
@@ -54,18 +54,20 @@ fn beats<T>(with: impl FnOnce(&mut Beats) -> T) -> T {
     with(&mut BEATS.lock().unwrap_or_else(PoisonError::into_inner))
 }
 
-/// A stretch of time, which lasts until now.
+/// A stretch of time, which lasts until now, and the process that is looked at in it.
 #[derive(Clone, Debug)]
 pub(crate) struct Stretch {
+    process: Option<u32>,
     begun: Instant,
     delays: Delays,
+    busy: Option<u64>,
 }
 
 impl Stretch {
-    /// Begins one, in which this process is looked at.
     pub(crate) fn begin(process: Option<u32>) -> Self {
         LazyLock::force(&BEATS);
-        Self { delays: Delays::until_now(process), begun: Instant::now() }
+        let (delays, busy) = (Delays::until_now(process), process.map(stopped::busy));
+        Self { process, delays, busy, begun: Instant::now() }
     }
 
     pub(crate) fn lasted(&self) -> Duration {
@@ -73,14 +75,19 @@ impl Stretch {
     }
 
     /// Returns the time for which a thread of the process, or this one, has waited for a processor.
-    pub(crate) fn delayed(&self, process: Option<u32>) -> Duration {
-        self.delays.grown(&Delays::until_now(process))
+    pub(crate) fn delayed(&self) -> Duration {
+        self.delays.grown(&Delays::until_now(self.process))
+    }
+
+    /// Returns whether the process has worked in it, or would if it were given a processor.
+    pub(crate) fn has_worked(&self) -> bool {
+        stopped::is_at_work(self.process, self.busy)
     }
 
     /// Returns by how much something that was to happen in it may have come too late.
-    pub(crate) fn lateness(&self, process: Option<u32>) -> Duration {
+    pub(crate) fn lateness(&self) -> Duration {
         let worst = beats(|beats| beats.worst_since(self.begun, Instant::now()));
-        self.delayed(process).max(worst * THREADS)
+        self.delayed().max(worst * THREADS)
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::stopped::Delays;
+use crate::stopped::{self, Delays};
 
 /// A target that is busy or says something gets this many times the patience. Time in which it waited for a
 /// processor does not count.
@@ -25,27 +25,35 @@ pub(crate) enum More {
     Late,
 }
 
-/// One thing that is waited for.
+/// One thing that a process is waited for, if it is one.
 #[derive(Debug)]
 pub(crate) struct Patience {
+    process: Option<u32>,
     patience: Duration,
     begun: Instant,
+    /// How busy the process was when the last wait began.
+    busy: Option<u64>,
     /// When it was first waited for in vain.
     delays: Option<Delays>,
 }
 
 impl Patience {
-    pub(crate) fn begin(patience: Duration) -> Self {
-        Self { patience, begun: Instant::now(), delays: None }
+    pub(crate) fn begin(process: Option<u32>, patience: Duration) -> Self {
+        let busy = process.map(stopped::busy);
+        Self { process, patience, busy, begun: Instant::now(), delays: None }
     }
 
-    /// Decides how much longer it is waited for.
-    pub(crate) fn more(&mut self, now: Delays) -> More {
+    /// Decides how much longer it is waited for, if it talks or is seen to work.
+    pub(crate) fn more(&mut self, talks: bool) -> More {
+        let works = talks || stopped::is_at_work(self.process, self.busy);
+        self.busy = self.process.map(stopped::busy);
+        let now = Delays::until_now(self.process);
         let most = self.patience * LONGER;
         let elapsed = self.begun.elapsed();
         let delayed = self.delays.get_or_insert_with(|| now.clone()).grown(&now);
         let left = most.saturating_sub(elapsed.saturating_sub(delayed));
         match () {
+            () if !works => More::Over,
             () if left >= self.patience / LEAST && elapsed < most * LONGEST => {
                 More::Wait(left.min(self.patience))
             }
@@ -65,16 +73,13 @@ mod tests {
         let after = |seconds: u64| {
             let begun =
                 Instant::now().checked_sub(second * u32::try_from(seconds).unwrap()).unwrap();
-            let mut patience = Patience { begun, ..Patience::begin(second) };
-            patience.more(Delays::default())
+            let mut patience = Patience { begun, ..Patience::begin(None, second) };
+            patience.more(true)
         };
         assert_eq!(after(1), More::Wait(second));
         assert!(matches!(after(5), More::Wait(left) if left < second), "what is left of six");
         assert_eq!(after(6), More::Over);
-        assert_eq!(
-            Patience { patience: Duration::ZERO, ..Patience::begin(second) }
-                .more(Delays::default()),
-            More::Over
-        );
+        assert_eq!(Patience::begin(None, Duration::ZERO).more(true), More::Over);
+        assert_eq!(Patience::begin(None, second).more(false), More::Over, "nobody works on it");
     }
 }

@@ -13,7 +13,7 @@ use crate::family::Request;
 use crate::lateness::Stretch;
 use crate::patience::{More, Patience};
 use crate::stop::Stop;
-use crate::stopped::{self, Delays};
+use crate::stopped;
 use crate::target::{Child, Link, Told};
 use crate::wire::{CREATE, Heard, Outcome, Wire};
 
@@ -226,21 +226,20 @@ impl Session {
     ///
     /// A server that is busy, or says something, is waited for a few times longer: the machine may be slow.
     pub(crate) fn wait(&mut self, mut until: impl FnMut(&Self) -> bool) -> Waited {
-        let (mut patience, mut next) = (Patience::begin(self.patience), self.patience);
+        let mut patience = Patience::begin(self.process(), self.patience);
+        let mut next = self.patience;
         loop {
-            let before = (self.busy(), self.bytes);
+            let before = self.bytes;
             let waited = self.wait_for(next, &mut until);
             if waited != Waited::TimedOut {
                 return waited;
             }
-            let talks = before.1 != self.bytes;
-            // On a busy machine what works at a low priority may not get any time for long.
-            let works = talks || before.0 != self.busy() || self.is_runnable();
-            match (works, patience.more(Delays::until_now(self.process()))) {
-                (true, More::Wait(more)) => next = more,
-                (true, More::Over) if talks => return Waited::Talking,
-                (true, More::Late) => return Waited::Late,
-                _ => return Waited::TimedOut,
+            let talks = before != self.bytes;
+            match patience.more(talks) {
+                More::Wait(more) => next = more,
+                More::Over if talks => return Waited::Talking,
+                More::Over => return Waited::TimedOut,
+                More::Late => return Waited::Late,
             }
         }
     }
@@ -251,12 +250,11 @@ impl Session {
         patience: Duration,
         mut until: impl FnMut(&Self) -> bool,
     ) -> Waited {
-        let (stretch, busy) = (self.stretch(), self.busy());
-        let waited = self.wait_for(patience, &mut until);
-        let was_late = || self.delayed(&stretch) > patience / 8;
-        let is_at_work = || self.is_runnable() || busy != self.busy();
-        match waited {
-            Waited::TimedOut if was_late() && is_at_work() => Waited::Late,
+        let begun = self.stretch();
+        match self.wait_for(patience, &mut until) {
+            Waited::TimedOut if begun.delayed() > patience / 8 && begun.has_worked() => {
+                Waited::Late
+            }
             other => other,
         }
     }
@@ -267,7 +265,7 @@ impl Session {
         loop {
             let waited = self.wait_for(left, &mut |_| false);
             // What was to come in this time has come by then, however late it is.
-            left = (time + self.lateness(&begun)).saturating_sub(begun.lasted());
+            left = (time + begun.lateness()).saturating_sub(begun.lasted());
             match waited {
                 Waited::TimedOut if begun.lasted() > time + self.patience => return Waited::Late,
                 Waited::TimedOut if !left.is_zero() => {}
@@ -280,26 +278,13 @@ impl Session {
         self.child().map(Child::id)
     }
 
-    /// Begins a stretch of time, of which [`delayed`](Self::delayed) and [`lateness`](Self::lateness) tell.
     pub(crate) fn stretch(&self) -> Stretch {
         Stretch::begin(self.process())
-    }
-
-    pub(crate) fn delayed(&self, since: &Stretch) -> Duration {
-        since.delayed(self.process())
-    }
-
-    pub(crate) fn lateness(&self, since: &Stretch) -> Duration {
-        since.lateness(self.process())
     }
 
     /// Returns the time that its processes have used so far, where that is known.
     pub(crate) fn busy(&self) -> Option<u64> {
         self.process().map(stopped::busy)
-    }
-
-    fn is_runnable(&self) -> bool {
-        self.process().is_some_and(stopped::is_runnable)
     }
 
     /// As [`wait`](Self::wait), no longer than this.

@@ -74,8 +74,13 @@ pub(crate) fn busy(process: u32) -> u64 {
     times.sum()
 }
 
+/// Returns whether a process works since it was so busy. One of a low priority may not get a processor for long.
+pub(crate) fn is_at_work(process: Option<u32>, since: Option<u64>) -> bool {
+    process.is_some_and(|process| Some(busy(process)) != since || is_runnable(process))
+}
+
 /// Whether a thread in the group of a process runs, or would if it were given a processor.
-pub(crate) fn is_runnable(process: u32) -> bool {
+fn is_runnable(process: u32) -> bool {
     group_threads(process).any(|path| stat(&path).is_some_and(|fields| fields[0] == "R"))
 }
 

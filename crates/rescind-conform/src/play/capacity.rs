@@ -112,7 +112,7 @@ impl Play<'_> {
         self.wait(&format!("an answer to {} slow requests", count + 1), |session| {
             all.iter().all(|made| session.is_answered(&made.id))
         })?;
-        let lateness = self.session.lateness(&begun);
+        let lateness = begun.lateness();
         let firsts: Vec<_> =
             all.iter().filter_map(|made| self.session.answers_to(&made.id).next()).collect();
         let short = firsts.last().map_or(sent_at, |(at, _)| *at);

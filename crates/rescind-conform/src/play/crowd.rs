@@ -219,7 +219,7 @@ impl Play<'_> {
         self.write(messages, false);
         self.wait_for_response(&last.id, &format!("an answer to request {}", last.id))?;
         let took = begun.lasted();
-        let was_late = self.session.delayed(&begun) > took / 4;
+        let was_late = begun.delayed() > took / 4;
         self.next()?;
         Ok((!was_late).then_some(took))
     }

@@ -28,7 +28,7 @@ impl Play<'_> {
         match self.witnessed.get(&name) {
             None => Ok(()),
             Some((told, _)) if *told == end || self.is_control => Ok(()),
-            Some(_) if self.is_late(self.session.lateness(&self.begun)) => Err(Stop::too_late()),
+            Some(_) if self.is_late(self.begun.lateness()) => Err(Stop::too_late()),
             Some((told, _)) => Err(Stop::NotExercised(format!(
                 "the witness is wrong: it reports that the work {told}, and it {end}"
             ))),

@@ -7,7 +7,6 @@
 mod bench;
 mod checks;
 mod clauses;
-mod envelope;
 mod message;
 mod play;
 mod progress;
@@ -35,10 +34,11 @@ pub use checks::{RELAY_CHECKS, RelayCheck};
 pub use rules::Rule as RelayRule;
 pub use target::{Ends, InProcessRelay, Relay, RelayProgram};
 
-use bench::{Bench, Side};
+use bench::Bench;
 use checks::{Conversation, Fits};
 use play::Play;
 use rules::{Checks, Rule};
+use target::Side;
 use work::Work;
 
 /// A relay that goes on after both sides have hung up is left alone once it has sent nothing for this time.

@@ -4,7 +4,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::{Heard, Outcome};
+use super::heard::{Heard, Outcome};
 use crate::value::{by_value, member};
 
 #[derive(Deserialize)]
