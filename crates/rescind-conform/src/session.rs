@@ -366,9 +366,9 @@ impl Session {
     fn got(&mut self, message: Vec<u8>) {
         let heard = self.wire.read(&message);
         let asked = match &heard {
-            Heard::Request { id, method } if self.answers => {
+            Heard::Request(asked) if self.answers => {
                 let own = self.next_number().unwrap_or_default();
-                Some(self.wire.answer(id, method, &message, &own))
+                Some(self.wire.answer(asked, &own))
             }
             _ => None,
         };
@@ -383,15 +383,14 @@ impl Session {
         if self.serving.is_none() {
             return;
         }
-        let asked = |(at, entry): (usize, &Entry)| match &entry.what {
-            What::Got { message, heard } if !matches!(heard, Heard::Answer { .. }) => {
-                Some((from + at, message.clone()))
+        let asked = self.heard().filter_map(|(at, heard)| match heard {
+            Heard::Request(asked) | Heard::Cancel { asked: Some(asked), .. } => {
+                (at >= from).then(|| (at, asked.clone()))
             }
             _ => None,
-        };
-        let all: Vec<_> = self.record[from..].iter().enumerate().filter_map(asked).collect();
-        for (at, message) in all {
-            self.serve(&message, at);
+        });
+        for (at, asked) in asked.collect::<Vec<_>>() {
+            self.serve(asked, at);
         }
     }
 
@@ -468,14 +467,14 @@ impl Session {
     /// Returns the tokens of the progress that a server has created.
     pub(crate) fn created(&self) -> impl Iterator<Item = Value> {
         let is_create =
-            |heard: &Heard| matches!(heard, Heard::Request { method, .. } if method == CREATE);
+            |heard: &Heard| matches!(heard, Heard::Request(asked) if asked.method == CREATE);
         self.messages(is_create).map(|(_, asked)| asked["params"]["token"].clone())
     }
 
     /// Returns the ids of what a server has asked of us, apart from progress that it creates.
     pub(crate) fn asked_of_us(&self) -> impl Iterator<Item = &String> {
         self.heard().filter_map(|(_, heard)| match heard {
-            Heard::Request { id, method } if method != CREATE => Some(id),
+            Heard::Request(asked) if asked.method != CREATE => Some(&asked.id),
             _ => None,
         })
     }

@@ -4,6 +4,8 @@ use std::fmt;
 
 use serde_json::Value;
 
+use crate::value::by_value;
+
 /// A message of the server, as far as checks ask.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Heard {
@@ -14,11 +16,38 @@ pub(crate) enum Heard {
     /// Progress, under this token. An agent's updates have the session for one.
     Progress { token: Value },
     /// A request of its own.
-    Request { id: String, method: String },
-    /// A cancel of a request of its own.
-    Cancel { id: String },
+    Request(Asked),
+    /// A cancel of a request of its own, which may be one itself.
+    Cancel { id: String, asked: Option<Asked> },
     /// Any other notification, or what is no message.
     Other,
+}
+
+/// A request of the other side's.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Asked {
+    /// Its id, by its value.
+    pub(crate) id: String,
+    /// Its id as it was written, which is how it is answered.
+    pub(crate) token: String,
+    pub(crate) method: String,
+    pub(crate) params: Value,
+}
+
+impl Asked {
+    pub(crate) fn new(token: &str, method: impl Into<String>, params: Value) -> Self {
+        Self { id: by_value(token), token: token.to_owned(), method: method.into(), params }
+    }
+
+    /// Returns the same under another id.
+    pub(crate) fn under(&self, token: &str) -> Self {
+        Self::new(token, self.method.as_str(), self.params.clone())
+    }
+
+    /// Whether it opens the session.
+    pub(crate) fn opens(&self) -> bool {
+        matches!(self.method.as_str(), "initialize" | "server/discover")
+    }
 }
 
 /// The response to a request of ours.
