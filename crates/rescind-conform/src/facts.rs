@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use crate::check::Need;
 use crate::document::Document;
 use crate::family::{Family, NEWEST_MCP, Opening, Request, SESSION, name_in, put};
+use crate::lateness::Stretch;
 use crate::options::Options;
 use crate::report::json::milliseconds;
 use crate::session::{Session, Waited};
@@ -47,8 +48,7 @@ pub(crate) struct Slow {
     pub(crate) request: Request,
     /// The time that it took, asked to take as long as the options say.
     pub(crate) natural: Duration,
-    /// The same without the time in which the server, or we, waited for a processor: what is left on a machine that has
-    /// nothing else to do.
+    /// The same without the time by which the machine was late.
     pub(crate) undelayed: Duration,
     /// Whether it reports progress.
     pub(crate) has_progress: bool,
@@ -424,12 +424,12 @@ impl Facts {
         messages.push(session.wire.request(&slow, &request.method, &params, &progress));
         // In one write: whether others pass is up to the server, not to how soon we write again.
         messages.push(session.wire.request(&quick, &self.quick.method, &self.quick.params, ""));
-        let begun = session.stretch();
+        let begun = Stretch::begin();
         session.send(&messages, false);
         let both = |session: &Session| session.is_answered(&slow) && session.is_answered(&quick);
         let waited = session.wait(both);
         let natural = begun.lasted();
-        let undelayed = natural.saturating_sub(begun.delayed());
+        let undelayed = natural.saturating_sub(begun.lateness());
         let (at, outcome) = match session.answers_to(&slow).next() {
             Some(answered) => answered,
             None if waited == Waited::Late => return Err(Stop::too_late()),

@@ -1,11 +1,9 @@
-//! How late the machine is, by a beat beside the checks.
+//! A beat beside the checks tells how late the machine is.
 
 use std::collections::VecDeque;
 use std::sync::{LazyLock, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
-
-use crate::stopped::{self, Delays};
 
 /// The time between two beats. One that comes later than this is late.
 const BEAT: Duration = Duration::from_millis(5);
@@ -35,11 +33,11 @@ impl Beats {
         }
     }
 
-    /// Returns by how much the worst beat since then was late. The next may be late already.
-    fn worst_since(&self, begun: Instant, now: Instant) -> Duration {
+    /// Returns by how much each beat since then was late. The next may be late already.
+    fn since(&self, begun: Instant, now: Instant) -> impl Iterator<Item = Duration> {
         let next = (now - self.last).saturating_sub(BEAT);
-        let since = self.late.iter().take_while(|(at, _)| *at > begun);
-        since.map(|(_, late)| *late).chain([next]).max().unwrap_or_default()
+        let since = self.late.iter().take_while(move |(at, _)| *at > begun);
+        since.map(|(_, late)| *late).chain([next])
     }
 }
 
@@ -54,40 +52,29 @@ fn beats<T>(with: impl FnOnce(&mut Beats) -> T) -> T {
     with(&mut BEATS.lock().unwrap_or_else(PoisonError::into_inner))
 }
 
-/// A stretch of time, which lasts until now, and the process that is looked at in it.
-#[derive(Clone, Debug)]
-pub(crate) struct Stretch {
-    process: Option<u32>,
-    begun: Instant,
-    delays: Delays,
-    busy: Option<u64>,
-}
+/// A stretch of time, which lasts until now.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Stretch(Instant);
 
 impl Stretch {
-    pub(crate) fn begin(process: Option<u32>) -> Self {
+    pub(crate) fn begin() -> Self {
         LazyLock::force(&BEATS);
-        let (delays, busy) = (Delays::until_now(process), process.map(stopped::busy));
-        Self { process, delays, busy, begun: Instant::now() }
+        Self(Instant::now())
     }
 
-    pub(crate) fn lasted(&self) -> Duration {
-        self.begun.elapsed()
+    pub(crate) fn lasted(self) -> Duration {
+        self.0.elapsed()
     }
 
-    /// Returns the time for which a thread of the process, or this one, has waited for a processor.
-    pub(crate) fn delayed(&self) -> Duration {
-        self.delays.grown(&Delays::until_now(self.process))
-    }
-
-    /// Returns whether the process has worked in it, or would if it were given a processor.
-    pub(crate) fn has_worked(&self) -> bool {
-        stopped::is_at_work(self.process, self.busy)
+    /// Returns the time in it for which what was to go on had to wait for a processor.
+    pub(crate) fn lost(self) -> Duration {
+        beats(|beats| beats.since(self.0, Instant::now()).sum())
     }
 
     /// Returns by how much something that was to happen in it may have come too late.
-    pub(crate) fn lateness(&self) -> Duration {
-        let worst = beats(|beats| beats.worst_since(self.begun, Instant::now()));
-        self.delayed().max(worst * THREADS)
+    pub(crate) fn lateness(self) -> Duration {
+        let worst = beats(|beats| beats.since(self.0, Instant::now()).max());
+        worst.unwrap_or_default() * THREADS
     }
 }
 
@@ -96,15 +83,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_worst_beat_since_then_counts_and_one_that_has_not_come_yet() {
+    fn beats_are_late_since_then_and_one_that_has_not_come_yet_too() {
         let begun = Instant::now();
         let at = |millis| begun + Duration::from_millis(millis);
         let mut beats = Beats { last: begun, late: VecDeque::new() };
         for millis in [5, 10, 75, 90, 95] {
             beats.take(at(millis));
         }
-        let worst_since = |since, now| beats.worst_since(at(since), at(now)).as_millis();
-        assert_eq!((worst_since(0, 98), worst_since(80, 98)), (60, 10));
-        assert_eq!((worst_since(92, 98), worst_since(92, 140)), (0, 40));
+        let late = |since, now| -> Vec<u128> {
+            beats.since(at(since), at(now)).map(|late| late.as_millis()).collect()
+        };
+        assert_eq!((late(0, 98), late(80, 98)), (vec![10, 60, 0], vec![10, 0]));
+        assert_eq!((late(92, 98), late(92, 140)), (vec![0], vec![40]));
     }
 }

@@ -125,7 +125,7 @@ impl<'a> Play<'a> {
         let mut rng = Rng::with_seed(seed);
         let next_id = rng.u64(1000..100_000);
         Self {
-            begun: session.stretch(),
+            begun: Stretch::begin(),
             lateness: Duration::ZERO,
             session,
             facts,

@@ -250,18 +250,18 @@ impl Session {
         patience: Duration,
         mut until: impl FnMut(&Self) -> bool,
     ) -> Waited {
-        let begun = self.stretch();
-        match self.wait_for(patience, &mut until) {
-            Waited::TimedOut if begun.delayed() > patience / 8 && begun.has_worked() => {
-                Waited::Late
-            }
+        let (begun, busy) = (Stretch::begin(), self.busy());
+        let waited = self.wait_for(patience, &mut until);
+        let is_at_work = || stopped::is_at_work(self.process(), busy);
+        match waited {
+            Waited::TimedOut if begun.lost() > patience / 8 && is_at_work() => Waited::Late,
             other => other,
         }
     }
 
     /// Takes what comes for this time, until the end. On a machine that is late it takes longer.
     pub(crate) fn listen(&mut self, time: Duration) -> Waited {
-        let (begun, mut left) = (self.stretch(), time);
+        let (begun, mut left) = (Stretch::begin(), time);
         loop {
             let waited = self.wait_for(left, &mut |_| false);
             // What was to come in this time has come by then, however late it is.
@@ -276,10 +276,6 @@ impl Session {
 
     fn process(&self) -> Option<u32> {
         self.child().map(Child::id)
-    }
-
-    pub(crate) fn stretch(&self) -> Stretch {
-        Stretch::begin(self.process())
     }
 
     /// Returns the time that its processes have used so far, where that is known.

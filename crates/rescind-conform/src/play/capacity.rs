@@ -5,6 +5,7 @@ use std::time::Duration;
 use super::{Made, Play, Taken};
 use crate::check::{Id, Rule};
 use crate::judge::{in_time, judge};
+use crate::lateness::Stretch;
 use crate::stop::Stop;
 
 /// The numbers of slow requests that are tried at once, the most first. One more takes half as long, and comes after them.
@@ -106,7 +107,7 @@ impl Play<'_> {
             let ms = if number == count { self.slow_ms / 2 } else { self.slow_ms };
             messages.extend(self.slow(made, ms));
         }
-        let begun = self.session.stretch();
+        let begun = Stretch::begin();
         let sent_at = self.session.record.len();
         self.write(messages, false);
         self.wait(&format!("an answer to {} slow requests", count + 1), |session| {

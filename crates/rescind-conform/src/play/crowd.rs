@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use super::{Made, Play};
 use crate::check::{Id, Item, Rule};
 use crate::judge::{FREED, in_time, judge};
+use crate::lateness::Stretch;
 use crate::stop::Stop;
 
 /// The parts of its time after which `Step::AnyMoment` cancels a request, in hundredths.
@@ -215,11 +216,11 @@ impl Play<'_> {
         }
         let last = self.make(Id::Fresh);
         messages.extend(self.slow(&last, ms));
-        let begun = self.session.stretch();
+        let begun = Stretch::begin();
         self.write(messages, false);
         self.wait_for_response(&last.id, &format!("an answer to request {}", last.id))?;
         let took = begun.lasted();
-        let was_late = begun.delayed() > took / 4;
+        let was_late = begun.lateness() > took / 4;
         self.next()?;
         Ok((!was_late).then_some(took))
     }

@@ -1,8 +1,9 @@
-//! What comes late, and a machine that is.
+//! Responses that come late, and a machine that is late.
 
 use std::time::Duration;
 
 use super::Play;
+use crate::lateness::Stretch;
 use crate::run::Run;
 use crate::session::{Session, Waited};
 use crate::stop::Stop;
@@ -44,7 +45,7 @@ impl Play<'_> {
                 self.session.patience.as_secs()
             )));
         }
-        let (patience, ending) = (self.session.patience, self.session.stretch());
+        let (patience, ending) = (self.session.patience, Stretch::begin());
         let child = self.session.child();
         self.ended = child.map_or(Some(true), |child| child.ends(patience));
         match self.ended {

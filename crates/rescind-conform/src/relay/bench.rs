@@ -230,10 +230,10 @@ impl Bench {
 
     /// Reads what is left, until that side ends or nothing has come for so long, or longer on a machine that is late.
     pub(super) fn drain(&mut self, side: Side, quiet: Duration) {
-        let (mut last, mut left) = (Stretch::begin(self.process()), quiet);
+        let (mut last, mut left) = (Stretch::begin(), quiet);
         while !self.end(side).ended && !left.is_zero() {
             if !matches!(self.take(left), Taken::Nothing) {
-                last = Stretch::begin(self.process());
+                last = Stretch::begin();
             }
             left = (quiet + last.lateness()).saturating_sub(last.lasted());
         }
