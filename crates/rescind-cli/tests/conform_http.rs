@@ -11,7 +11,7 @@ use protocol_router::Router;
 use serde_json::{Value, json};
 
 use crate::http::Serving;
-use crate::support::{Said, rescind};
+use crate::support::{self, Said};
 
 const SESSIONS: [&str; 2] = ["--dialect", "mcp-2025-11-25-http"];
 const NEWEST: [&str; 2] = ["--dialect", "mcp-2026-07-28-http"];
@@ -25,7 +25,7 @@ const ONLY: [&str; 2] = ["--only", "http"];
 
 fn conform(url: &str, arguments: &[&[&str]]) -> Said {
     let common = ["conform", "server", "--connect", url, "--slow-time", "500ms"];
-    rescind([&common[..], &arguments.concat()].concat())
+    support::conform([&common[..], &arguments.concat()].concat())
 }
 
 #[track_caller]

@@ -7,7 +7,7 @@ use serde_json::json;
 use tungstenite::Message;
 
 use crate::support::listening::{HOUR, LOCAL, Listening, UPGRADE, receive, send};
-use crate::support::{Running, at_once, rescind};
+use crate::support::{self, Running, at_once, rescind};
 
 /// As long as is asked for.
 const MS: &str = r#"{"ms":"$MS"}"#;
@@ -34,7 +34,8 @@ fn a_server_that_listens_passes_every_check_but_those_of_processes() {
         let server = Listening::start(&[LOCAL, "--dialect", dialect]);
         let (slow, reverse) = (["--slow", "sleep", MS], ["--reverse", method, MS]);
         let connect = ["--dialect", dialect, "--slow-time", "500ms", "--connect", &server.url];
-        let said = rescind([&["conform", "server"][..], &slow, &reverse, &connect].concat());
+        let said =
+            support::conform([&["conform", "server"][..], &slow, &reverse, &connect].concat());
         assert_eq!(said.code, Some(0), "{dialect}: {said:?}");
         assert!(said.stdout.contains("end/pending") && !said.stdout.contains("end/orphan"));
     });

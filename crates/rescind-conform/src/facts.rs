@@ -1,7 +1,7 @@
 //! The facts about a server that its checks need, and the runs that find them out.
 
 use std::mem;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use protocol_core::{CancelRule, Dialect, MessageOrder};
 use serde_json::{Value, json};
@@ -9,10 +9,11 @@ use serde_json::{Value, json};
 use crate::check::Need;
 use crate::document::Document;
 use crate::family::{Family, NEWEST_MCP, Opening, Request, SESSION, name_in, put};
+use crate::lateness::Stretch;
 use crate::options::Options;
 use crate::report::json::milliseconds;
 use crate::session::{Session, Waited};
-use crate::stop::TOO_LATE;
+use crate::stop::Stop;
 use crate::target::{Target, Unreached};
 use crate::tools;
 use crate::wire::{Outcome, Wire};
@@ -27,12 +28,12 @@ pub(crate) struct Facts {
     /// A request that it answers at once.
     pub(crate) quick: Request,
     /// A request that takes its time, or the reason why none is known.
-    pub(crate) slow: Result<Slow, String>,
+    pub(crate) slow: Result<Slow, Stop>,
     pub(crate) reverse: Option<Request>,
     /// A request whose result tells how the work of another ended.
     pub(crate) witness: Option<Request>,
     /// The request that begins work that can be stopped, or the reason why none is known.
-    pub(crate) work: Result<Request, String>,
+    pub(crate) work: Result<Request, Stop>,
     /// Whether it declares that its tools have tasks, and that these can be cancelled.
     pub(crate) stops_tasks: bool,
     /// Whether it is a process of its own.
@@ -47,13 +48,14 @@ pub(crate) struct Slow {
     pub(crate) request: Request,
     /// The time that it took, asked to take as long as the options say.
     pub(crate) natural: Duration,
-    /// The same without the time in which the server, or we, waited for a processor: what is left on a machine that has
-    /// nothing else to do.
+    /// The same without the time by which the machine was late.
     pub(crate) undelayed: Duration,
     /// Whether it reports progress.
     pub(crate) has_progress: bool,
     /// Whether the server reads and answers others meanwhile.
     pub(crate) reads_on: bool,
+    /// Whether the machine was too late to tell that it does not report progress or read on.
+    pub(crate) was_late: bool,
 }
 
 impl Slow {
@@ -126,7 +128,7 @@ impl Facts {
             };
             let fitted = document.scaled(usize::try_from(hundredths).unwrap_or(100));
             let (request, reads_on) = (slow.request.clone(), slow.reads_on);
-            let measured = mem::replace(&mut self.slow, Err(NO_SLOW.into()));
+            let measured = mem::replace(&mut self.slow, lacks(NO_SLOW));
             let last = (self.document.replace(fitted), measured);
             self.try_all(target, vec![request], options)?;
             match &mut self.slow {
@@ -162,21 +164,30 @@ impl Facts {
     ) -> Result<(), Unreached> {
         for candidate in candidates.into_iter().take(TOOLS) {
             let mut session = self.open(target, options.suite.patience)?;
-            let is_late = |it: &Result<Slow, String>| it.as_ref().is_err_and(|why| why == TOO_LATE);
-            let mut all = (1..=LATE + 1)
-                .map(|times| self.measure(&mut session, &candidate, options.slow_ms * times));
-            let measured = all.find(|it| !is_late(it)).unwrap_or_else(|| Err(TOO_LATE.into()));
+            // Without a list, the first request that takes its time will do.
+            let is_mcp = self.family().is_mcp();
+            let is_enough = |slow: &Slow| slow.has_progress || !is_mcp;
+            let was_late = |measured: &Result<Slow, Stop>| match measured {
+                Ok(slow) => slow.was_late && !(slow.reads_on && is_enough(slow)),
+                Err(stop) => matches!(stop, Stop::Missed(_)),
+            };
+            let mut measured = Err(Stop::too_late());
+            for times in 1..=LATE + 1 {
+                measured = self.measure(&mut session, &candidate, options.slow_ms * times);
+                if !was_late(&measured) {
+                    break;
+                }
+            }
             match (measured, &self.slow) {
                 (Ok(slow), Ok(best)) if !slow.is_better_than(best) => {}
                 (Ok(slow), _) => self.slow = Ok(slow),
-                (Err(why), Err(_)) if why == TOO_LATE => self.slow = Err(why),
-                (Err(why), Err(known)) if options.slow.is_some() && known == NO_SLOW => {
-                    self.slow = Err(format!("the request of --slow takes no time: {why}"));
+                (Err(stop @ Stop::Missed(_)), Err(_)) => self.slow = Err(stop),
+                (Err(stop), Err(known)) if options.slow.is_some() && known.why() == NO_SLOW => {
+                    self.slow =
+                        lacks(format!("the request of --slow takes no time: {}", stop.why()));
                 }
                 (Err(_), _) => {}
             }
-            // Without a list, the first request that takes its time will do.
-            let is_enough = |slow: &Slow| slow.has_progress || !self.family().is_mcp();
             if self.slow.as_ref().is_ok_and(is_enough) {
                 break;
             }
@@ -257,10 +268,10 @@ impl Facts {
             opening: vec![],
             document: None,
             quick: Request::new("", json!({})),
-            slow: Err(NO_SLOW.into()),
+            slow: lacks(NO_SLOW),
             reverse: None,
             witness: None,
-            work: Err(NO_WORK.into()),
+            work: lacks(NO_WORK),
             stops_tasks: false,
             is_process: false,
             name: String::new(),
@@ -271,7 +282,7 @@ impl Facts {
     pub(crate) fn lacks(&self) -> Option<String> {
         let has_cancels = self.dialect.cancel != CancelRule::Local;
         let needs_slow = has_cancels && self.family() != Family::Erlmcp;
-        self.slow.as_ref().err().filter(|_| needs_slow).cloned()
+        self.slow.as_ref().err().filter(|_| needs_slow).map(|stop| stop.why().into())
     }
 
     pub(crate) fn family(&self) -> Family {
@@ -365,7 +376,7 @@ impl Facts {
     ///
     /// The first does not count: it may be long because the server starts then what it works with. Of the others the
     /// shortest is how long it takes, and one that lets others pass is enough.
-    fn measure(&self, session: &mut Session, request: &Request, ms: u64) -> Result<Slow, String> {
+    fn measure(&self, session: &mut Session, request: &Request, ms: u64) -> Result<Slow, Stop> {
         self.measure_once(session, request, ms)?;
         let most = Duration::from_millis(ms);
         let mut best = self.measure_once(session, request, ms)?;
@@ -381,6 +392,7 @@ impl Facts {
             best.undelayed = best.undelayed.min(more.undelayed);
             best.has_progress |= more.has_progress;
             best.reads_on |= more.reads_on;
+            best.was_late |= more.was_late;
         }
         Ok(best)
     }
@@ -396,7 +408,7 @@ impl Facts {
         session: &mut Session,
         request: &Request,
         ms: u64,
-    ) -> Result<Slow, String> {
+    ) -> Result<Slow, Stop> {
         session.measured += 1;
         let round = session.measured;
         let slow = session.id("slow");
@@ -406,21 +418,26 @@ impl Facts {
         messages.extend(self.change(session, 1 + round));
         let mut params = request.lasting(ms);
         if request.is_in_session() {
-            let opened = session.open_session().ok_or("no session is opened (session/new)")?;
+            let opened = session.open_session()?;
             params = put(&params, &[(SESSION, json!(opened))]);
         }
         messages.push(session.wire.request(&slow, &request.method, &params, &progress));
         // In one write: whether others pass is up to the server, not to how soon we write again.
         messages.push(session.wire.request(&quick, &self.quick.method, &self.quick.params, ""));
-        let (delays, begun) = (session.delays(), Instant::now());
+        let begun = Stretch::begin();
         session.send(&messages, false);
-        session.wait(|session| session.is_answered(&slow) && session.is_answered(&quick));
-        let natural = begun.elapsed();
-        let undelayed = natural.saturating_sub(delays.grown(&session.delays()));
-        let (at, outcome) = session.answers_to(&slow).next().ok_or("it is not answered")?;
+        let both = |session: &Session| session.is_answered(&slow) && session.is_answered(&quick);
+        let waited = session.wait(both);
+        let natural = begun.lasted();
+        let undelayed = natural.saturating_sub(begun.lateness());
+        let (at, outcome) = match session.answers_to(&slow).next() {
+            Some(answered) => answered,
+            None if waited == Waited::Late => return Err(Stop::too_late()),
+            None => return lacks("it is not answered"),
+        };
         match outcome {
             Outcome::Result(result) if result["isError"] != true => {}
-            refused => return Err(format!("it is answered with {refused}")),
+            refused => return lacks(format!("it is answered with {refused}")),
         }
         let has_progress = session.reports_of(&json!(progress)).next().is_some();
         let meanwhile = session.answered_at(&quick);
@@ -432,12 +449,14 @@ impl Facts {
             _ => undelayed,
         };
         if self.document.is_none() && alone < least {
-            return Err(match natural < least {
-                true => format!("it is answered after {} ms", natural.as_millis()),
-                false => TOO_LATE.into(),
-            });
+            return match natural < least {
+                true => lacks(format!("it is answered after {} ms", natural.as_millis())),
+                false => Err(Stop::too_late()),
+            };
         }
-        Ok(Slow { request: request.clone(), natural, undelayed, has_progress, reads_on })
+        let was_late = begun.lateness() > least;
+        let request = request.clone();
+        Ok(Slow { request, natural, undelayed, has_progress, reads_on, was_late })
     }
 
     /// Returns the message that makes a language server look at its document anew.
@@ -459,6 +478,11 @@ impl Facts {
         });
         json!({ "server": self.name, "dialect": self.dialect.name, "quick": self.quick.method, "slow": slow })
     }
+}
+
+/// Nothing of the kind is known, for this reason.
+fn lacks<T>(why: impl Into<String>) -> Result<T, Stop> {
+    Err(Stop::NotExercised(why.into()))
 }
 
 /// Returns the dialect of a revision of MCP on the transport of another.

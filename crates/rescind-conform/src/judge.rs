@@ -3,7 +3,7 @@
 use protocol_core::{Envelope, code};
 use serde_json::Value;
 
-use self::response::{answers, in_time, is_ours, made, once, under_another_id, undisturbed};
+use self::response::{answers, is_ours, made, once, under_another_id, undisturbed};
 use crate::check::{Name, Rule, WorkEnd};
 use crate::client::judge as client;
 use crate::family::Family;
@@ -14,6 +14,8 @@ use crate::wire::{Heard, Outcome};
 
 mod response;
 mod work;
+
+pub(crate) use self::response::{in_time, may_come_too_late};
 
 /// Cancelled requests free the server if it is not busy for longer than this part of the time.
 pub(crate) const FREED: f64 = 0.5;
@@ -98,8 +100,11 @@ fn breaks(play: &Play<'_>, rule: Rule) -> Result<(), Fault> {
         Rule::Accepted(name) => work::accepted(play, made(play, name)?),
         Rule::SaysCancelled(name) => {
             let made = made(play, name)?;
-            let why = || format!("nothing says that {made} was cancelled");
-            holds_if(says_cancelled(play, made), why)
+            let said = says_cancelled(play, made);
+            if !said && play.was_late() {
+                in_time(play, made)?;
+            }
+            holds_if(said, || format!("nothing says that {made} was cancelled"))
         }
         Rule::EndedAs(name, end) => ended_as(made(play, name)?, play.witnessed.get(&name), end),
         Rule::Exited => has_ended(play).map(drop),
@@ -151,7 +156,7 @@ fn each_as_first(play: &Play<'_>) -> Result<(), Fault> {
     let says_cancelled =
         |made: &Made| answers(play, made).iter().all(|outcome| outcome.is_cancelled());
     let is_first = play.crowd.first().is_some_and(says_cancelled);
-    for (number, made) in play.crowd.iter().enumerate() {
+    let each = play.crowd.iter().enumerate().map(|(number, made)| {
         ended(play, made)?;
         if is_first && !says_cancelled(made) {
             in_time(play, made)?;
@@ -160,8 +165,11 @@ fn each_as_first(play: &Play<'_>) -> Result<(), Fault> {
                 number + 1
             ));
         }
-    }
-    Ok(())
+        Ok(())
+    });
+    let faults: Vec<Fault> = each.filter_map(Result::err).collect();
+    let broken = faults.iter().position(|fault| matches!(fault, Fault::Broken(_)));
+    faults.into_iter().nth(broken.unwrap_or(0)).map_or(Ok(()), Err)
 }
 
 fn same_capacity(play: &Play<'_>) -> Result<(), Fault> {
@@ -188,6 +196,9 @@ fn before(play: &Play<'_>, made: &Made, other: &Made) -> Result<(), Fault> {
         (Some(at), Some(other)) if at < other => Ok(()),
         (_, Some(other_at)) if other_at < cancelled_at => {
             unclear(format!("{other} was done before the cancel was sent"))
+        }
+        (Some(at), Some(other)) if play.session.between(other, at) < play.lateness => {
+            unclear(TOO_LATE)
         }
         _ => {
             broken(format!("{made} is answered after {other}, which was at work before the cancel"))
@@ -253,8 +264,7 @@ fn ended(play: &Play<'_>, made: &Made) -> Result<(), Fault> {
 
 /// As [`in_time`], but a server that does one thing after the other is always done first.
 fn in_time_if_it_reads_on(play: &Play<'_>, made: &Made) -> Result<(), Fault> {
-    let reads_on = play.facts.slow.as_ref().is_ok_and(|slow| slow.reads_on);
-    if reads_on { in_time(play, made) } else { Ok(()) }
+    if play.may_read_on() { in_time(play, made) } else { Ok(()) }
 }
 
 fn as_cancelled(play: &Play<'_>, made: &Made) -> Result<(), Fault> {
@@ -288,8 +298,11 @@ fn honoured(play: &Play<'_>, cancelled: Name, before: Name) -> Result<(), Fault>
         {
             Ok(())
         }
-        (Some((at, _)), Some((before, _))) if play.facts.document.is_none() && at < before => {
-            Ok(())
+        (Some((at, outcome)), Some((before, _)))
+            if play.facts.document.is_none() && at < before =>
+        {
+            // Without a cancel it would be the other way round, unless the machine was late.
+            if outcome.is_result() && play.was_late() { unclear(TOO_LATE) } else { Ok(()) }
         }
         (Some(_), _) if in_time_if_it_reads_on(play, cancelled).is_err() => {
             in_time_if_it_reads_on(play, cancelled)
@@ -413,6 +426,9 @@ fn acknowledged(play: &Play<'_>, made: &Made, cancelled: bool) -> Result<(), Fau
     match all[..] {
         [said] if said == cancelled => Ok(()),
         [said] => {
+            if cancelled {
+                in_time_if_it_reads_on(play, made)?;
+            }
             broken(format!("the cancel of {} is acknowledged with cancelled: {said}", made.id))
         }
         [] => broken(format!("the cancel of {} is not acknowledged", made.id)),

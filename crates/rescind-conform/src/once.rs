@@ -7,7 +7,7 @@ use crate::known::Known;
 use crate::report::{Outcome, Transcript, Verdict};
 use crate::stop::{Fault, Stop};
 
-/// A check is run so often at most.
+/// A check is run until so many runs have missed what they look for, or so many have not.
 const RUNS: usize = 3;
 
 /// The outcome of one run.
@@ -62,22 +62,30 @@ impl Once {
     }
 }
 
+/// The numbers of the runs that failed, that missed what they look for, and that have seen it.
+fn counts(runs: &[Once]) -> (usize, usize, usize) {
+    let failed = runs.iter().filter(|run| run.fails()).count();
+    let missed = runs.iter().filter(|run| run.is_missed).count();
+    (failed, missed, runs.len() - missed)
+}
+
 /// Returns whether enough was seen: two runs that fail agree, and one in which all was seen needs another only if a run has
 /// failed. What was missed is looked for again.
 fn is_certain(runs: &[Once]) -> bool {
-    let failed = runs.iter().filter(|run| run.fails()).count();
-    let missed = runs.iter().filter(|run| run.is_missed).count();
-    failed > 1 || missed == RUNS || (failed == 0 && missed < runs.len())
+    let (failed, missed, seen) = counts(runs);
+    failed > 1 || missed == RUNS || seen == RUNS || (failed == 0 && seen > 0)
 }
 
 /// The run that is told: the last that failed if two did; else the last that saw it hold, or, if there is none, that saw
-/// nothing.
+/// nothing. One failure that no third run could be set against says nothing either.
 fn told(mut runs: Vec<Once>) -> Once {
-    let is_failure = runs.iter().filter(|run| run.fails()).count() > 1;
+    let (failed, missed, _) = counts(&runs);
+    let is_open = failed == 1 && missed == RUNS;
     // Of equal ones the last.
     runs.sort_by_key(|run| match run.verdict {
-        Verdict::Fail { .. } => 2 * u8::from(is_failure),
-        Verdict::Pass => 1 + u8::from(!is_failure),
+        Verdict::Fail { .. } => 2 * u8::from(failed > 1),
+        Verdict::Pass if is_open => 0,
+        Verdict::Pass => 1 + u8::from(failed < 2),
         Verdict::NotExercised { .. } | Verdict::NotApplicable => 1,
     });
     runs.pop().expect("a check is run at least once")
@@ -85,8 +93,8 @@ fn told(mut runs: Vec<Once>) -> Once {
 
 /// Runs a check, for which the protocol may have a clause, until its verdict is certain.
 ///
-/// A failure is one if two of three runs agree, and what was missed is looked for twice more. `run` gets the number of runs
-/// before it.
+/// A failure is one if two of three runs agree that see something, and what was missed is looked for twice more. `run` gets
+/// the number of runs before it.
 pub(crate) fn outcome<N, S, R>(
     check: &Check<N, S, R>,
     clause: Option<&'static Clause>,
@@ -95,7 +103,7 @@ pub(crate) fn outcome<N, S, R>(
 ) -> Outcome {
     let begun = Instant::now();
     let mut made = vec![run(0)];
-    while made.len() < RUNS && !is_certain(&made) {
+    while !is_certain(&made) {
         made.push(run(made.len()));
     }
     let runs = made.iter().map(|run| run.verdict.clone()).collect();

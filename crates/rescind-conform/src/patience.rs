@@ -1,8 +1,9 @@
 //! The patience with what is seen to work.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use crate::stopped::Delays;
+use crate::lateness::Stretch;
+use crate::stopped;
 
 /// A target that is busy or says something gets this many times the patience. Time in which it waited for a
 /// processor does not count.
@@ -25,31 +26,42 @@ pub(crate) enum More {
     Late,
 }
 
-/// One thing that is waited for.
+/// One thing that a process is waited for, if it is one.
 #[derive(Debug)]
 pub(crate) struct Patience {
+    process: Option<u32>,
     patience: Duration,
-    begun: Instant,
-    /// When it was first waited for in vain.
-    delays: Option<Delays>,
+    begun: Stretch,
+    /// The processor time of the process when the last wait began.
+    busy: Option<u64>,
 }
 
 impl Patience {
-    pub(crate) fn begin(patience: Duration) -> Self {
-        Self { patience, begun: Instant::now(), delays: None }
+    pub(crate) fn begin(process: Option<u32>, patience: Duration) -> Self {
+        Self { process, patience, busy: process.map(stopped::busy), begun: Stretch::begin() }
     }
 
-    /// Decides how much longer it is waited for.
-    pub(crate) fn more(&mut self, now: Delays) -> More {
-        let most = self.patience * LONGER;
-        let elapsed = self.begun.elapsed();
-        let delayed = self.delays.get_or_insert_with(|| now.clone()).grown(&now);
-        let left = most.saturating_sub(elapsed.saturating_sub(delayed));
+    /// Decides how much longer it is waited for, if it talks or is seen to work.
+    pub(crate) fn more(&mut self, talks: bool) -> More {
+        let times = match self.process {
+            _ if talks => LONGER,
+            Some(_) if stopped::is_at_work(self.process, self.busy) => LONGER,
+            Some(_) => return More::Over,
+            // Nobody sees whether it works.
+            None => 1,
+        };
+        self.busy = self.process.map(stopped::busy);
+        self.after(self.begun.lasted(), self.begun.lost(), times)
+    }
+
+    /// The same after this time, of which so much was lost, of what gets so many times the patience.
+    fn after(&self, lasted: Duration, lost: Duration, times: u32) -> More {
+        let left = (self.patience * times).saturating_sub(lasted.saturating_sub(lost));
         match () {
-            () if left >= self.patience / LEAST && elapsed < most * LONGEST => {
+            () if left >= self.patience / LEAST && lasted < self.patience * times * LONGEST => {
                 More::Wait(left.min(self.patience))
             }
-            () if delayed > elapsed / LATE => More::Late,
+            () if times > 1 && lost > lasted / LATE => More::Late,
             () => More::Over,
         }
     }
@@ -61,20 +73,21 @@ mod tests {
 
     #[test]
     fn what_works_is_waited_for_six_times_as_long_and_no_more() {
-        let second = Duration::from_secs(1);
-        let after = |seconds: u64| {
-            let begun =
-                Instant::now().checked_sub(second * u32::try_from(seconds).unwrap()).unwrap();
-            let mut patience = Patience { begun, ..Patience::begin(second) };
-            patience.more(Delays::default())
-        };
-        assert_eq!(after(1), More::Wait(second));
-        assert!(matches!(after(5), More::Wait(left) if left < second), "what is left of six");
-        assert_eq!(after(6), More::Over);
-        assert_eq!(
-            Patience { patience: Duration::ZERO, ..Patience::begin(second) }
-                .more(Delays::default()),
-            More::Over
-        );
+        let seconds = Duration::from_secs;
+        let patience = Patience::begin(None, seconds(1));
+        let after = |lasted, lost| patience.after(seconds(lasted), seconds(lost), LONGER);
+        assert_eq!(after(1, 0), More::Wait(seconds(1)));
+        let part = patience.after(Duration::from_millis(5500), Duration::ZERO, LONGER);
+        assert_eq!(part, More::Wait(Duration::from_millis(500)), "what is left of six");
+        assert_eq!(after(6, 0), More::Over);
+        assert_eq!(after(7, 1), More::Over);
+        assert_eq!(after(8, 3), More::Wait(seconds(1)), "what was lost does not count");
+        assert_eq!(after(9, 3), More::Late);
+        assert_eq!(after(30, 30), More::Late, "but for five times as long");
+        let unseen = |lasted, lost| patience.after(seconds(lasted), seconds(lost), 1);
+        assert_eq!((unseen(1, 0), unseen(4, 3)), (More::Over, More::Over));
+        assert_eq!(unseen(3, 3), More::Wait(seconds(1)), "it has had no time yet");
+        let impatient = Patience::begin(None, Duration::ZERO);
+        assert_eq!(impatient.after(seconds(0), seconds(0), LONGER), More::Over);
     }
 }

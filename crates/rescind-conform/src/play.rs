@@ -13,6 +13,7 @@ use crate::client::facts::Client;
 use crate::client::serve::Serving;
 use crate::facts::Facts;
 use crate::family::{Family, Opening, SESSION, put};
+use crate::lateness::Stretch;
 use crate::run::Run;
 use crate::session::{Session, Waited};
 use crate::stop::{Stop, TOO_LATE};
@@ -20,6 +21,7 @@ use crate::target::in_brackets;
 
 mod capacity;
 mod crowd;
+mod late;
 mod malformed;
 mod reverse;
 mod rounds;
@@ -38,6 +40,8 @@ pub(crate) struct Made {
     pub(crate) cancel_id: Option<String>,
     /// Its noun in verdicts: requests of ours to a client are told apart from its own.
     pub(crate) noun: &'static str,
+    /// Its place in the record, if it takes its time.
+    pub(crate) works_from: Option<usize>,
 }
 
 impl fmt::Display for Made {
@@ -60,7 +64,7 @@ pub(crate) struct Taken {
     pub(crate) count: usize,
     /// The number of those that were answered before the short one, which came after them.
     pub(crate) before_short: usize,
-    /// Whether the machine had no processor for them for a good part of the time.
+    /// Whether the short one comes no later than the machine was late.
     pub(crate) was_late: bool,
     /// The first response among them that is no result.
     pub(crate) refusal: Option<String>,
@@ -94,8 +98,12 @@ pub(crate) struct Play<'a> {
     pub(crate) silent: Range<usize>,
     /// Whether the cancels are left out, to see what the server does without them.
     pub(crate) is_control: bool,
-    /// The number of cancels that were sent.
-    pub(crate) cancels: usize,
+    /// The places in the record of the cancels that were sent.
+    pub(crate) cancels: Vec<usize>,
+    /// The time since the session was opened.
+    begun: Stretch,
+    /// By how much something may have come too late meanwhile, as it was seen last.
+    pub(crate) lateness: Duration,
     /// Whether the document was changed in this write: once is enough, and a second change may end what the first began.
     has_edited: bool,
     /// Sessions that were opened and have had no turn yet.
@@ -112,14 +120,13 @@ pub(crate) struct Play<'a> {
     slow_ms: u64,
 }
 
-/// The time in which a response comes that is owed when all others are there, on a machine that is not late.
-const LATE: Duration = Duration::from_secs(2);
-
 impl<'a> Play<'a> {
     pub(crate) fn new(session: Session, facts: &'a Facts, seed: u64, slow_ms: u64) -> Self {
         let mut rng = Rng::with_seed(seed);
         let next_id = rng.u64(1000..100_000);
         Self {
+            begun: Stretch::begin(),
+            lateness: Duration::ZERO,
             session,
             facts,
             client: None,
@@ -134,7 +141,7 @@ impl<'a> Play<'a> {
             ids: HashSet::new(),
             silent: 0..0,
             is_control: false,
-            cancels: 0,
+            cancels: Vec::new(),
             has_edited: false,
             sessions: Vec::new(),
             witnessed: BTreeMap::new(),
@@ -190,7 +197,7 @@ impl<'a> Play<'a> {
             Step::DeclareNothing => self.serving().declares = false,
             Step::Held => return self.hold(),
             Step::Cancelled => return self.wait_for_cancel(),
-            Step::MayCancel => self.let_it_cancel(),
+            Step::MayCancel => return self.let_it_cancel(),
             Step::NotYetCancelled => return self.is_not_yet_cancelled(),
             Step::NextOrEnd => return self.next_or_end(),
         }
@@ -230,7 +237,7 @@ impl<'a> Play<'a> {
             Some(_) => (String::new(), "our request"),
         };
         self.ids.insert(id.clone());
-        Made { id, token, cancelled_at: None, cancel_id: None, noun }
+        Made { id, token, cancelled_at: None, cancel_id: None, noun, works_from: None }
     }
 
     /// The messages of a slow request, or of one that is done at once if none is known.
@@ -246,7 +253,7 @@ impl<'a> Play<'a> {
         let Ok(slow) = &self.facts.slow else { return self.quick(made) };
         let mut params = slow.request.lasting(ms);
         if slow.request.is_in_session() {
-            let session = self.sessions.pop().or_else(|| self.session.open_session());
+            let session = self.sessions.pop().or_else(|| self.session.open_session().ok());
             params = put(&params, &[(SESSION, json!(session))]);
         }
         self.session.wire.request(&made.id, &slow.request.method, &params, &made.token)
@@ -258,19 +265,19 @@ impl<'a> Play<'a> {
     }
 
     /// The cancel of a request, which it notes as its own if it is the first.
-    fn cancel(&mut self, made: &mut Made) -> String {
+    fn cancel(&mut self, made: &mut Made, at: usize) -> String {
         let own = self.fresh();
         let message = self.session.wire.cancel(&made.id, &own);
         made.cancel_id.get_or_insert(own);
-        self.unless_control(message)
+        self.unless_control(message, at)
     }
 
-    /// Returns a cancel, or nothing in the run that goes without.
-    fn unless_control(&mut self, cancel: String) -> String {
+    /// Returns a cancel, which will stand there in the record, or nothing in the run that goes without.
+    fn unless_control(&mut self, cancel: String, at: usize) -> String {
         if self.is_control {
             return String::new();
         }
-        self.cancels += 1;
+        self.cancels.push(at);
         cancel
     }
 
@@ -281,18 +288,23 @@ impl<'a> Play<'a> {
     }
 
     /// Opens as many sessions as so many slow requests need, so that nothing is between these on the wire.
-    fn open_sessions(&mut self, count: usize) {
+    fn open_sessions(&mut self, count: usize) -> Result<(), Stop> {
         let is_needed = self.facts.slow.as_ref().is_ok_and(|slow| slow.request.is_in_session());
         while is_needed && self.sessions.len() < count {
-            let Some(session) = self.session.open_session() else { return };
-            self.sessions.push(session);
+            match self.session.open_session() {
+                Ok(session) => self.sessions.push(session),
+                Err(stop @ Stop::Missed(_)) => return Err(stop),
+                // It is asked without one.
+                Err(_) => break,
+            }
         }
+        Ok(())
     }
 
     /// Writes some messages at once.
     pub(crate) fn send(&mut self, items: &[Item], in_one_read: bool) -> Result<(), Stop> {
         let is_slow = |item: &&Item| matches!(item, Item::Slow(..) | Item::SlowFor(..));
-        self.open_sessions(items.iter().filter(is_slow).count());
+        self.open_sessions(items.iter().filter(is_slow).count())?;
         self.open_for_work(items)?;
         self.has_edited = false;
         let mut messages = Vec::new();
@@ -309,14 +321,14 @@ impl<'a> Play<'a> {
         let facts = self.facts;
         Ok(vec![match item {
             Item::Slow(name, id) => {
-                let made = self.name(name, id);
+                let made = self.name_work(name, id, at);
                 if !std::mem::replace(&mut self.has_edited, true) {
                     return Ok(self.slow(&made, self.slow_ms));
                 }
                 self.slow_unchanged(&made, self.slow_ms)
             }
             Item::SlowFor(name, hundredths) => {
-                let made = self.name(name, Id::Fresh);
+                let made = self.name_work(name, Id::Fresh, at);
                 self.slow_unchanged(&made, self.slow_ms * hundredths / 100)
             }
             Item::Quick(name, id) => {
@@ -337,7 +349,8 @@ impl<'a> Play<'a> {
             }
             Item::Opening(name) => match facts.opening.first() {
                 Some(Opening { message, .. }) => {
-                    self.named_request(name, &message.method, &message.params)
+                    let made = self.name_work(name, Id::Fresh, at);
+                    self.session.wire.request(&made.id, &message.method, &message.params, "")
                 }
                 None => return Ok(vec![]),
             },
@@ -356,7 +369,7 @@ impl<'a> Play<'a> {
             Item::Request(name, method) => self.named_request(name, method, &json!({})),
             Item::Cancel(name) => {
                 let Some(mut made) = self.named.get(&name).cloned() else { return Ok(vec![]) };
-                let message = self.cancel(&mut made);
+                let message = self.cancel(&mut made, at);
                 self.named.insert(name, made);
                 self.note_cancel(name, at);
                 message
@@ -366,20 +379,20 @@ impl<'a> Play<'a> {
                 let cancel = |made: &Made| self.session.wire.cancel_with_more(&made.id, &own);
                 let cancel = self.named.get(&name).map(cancel).unwrap_or_default();
                 self.note_cancel(name, at);
-                self.unless_control(cancel)
+                self.unless_control(cancel, at)
             }
             Item::Lose(name) => {
                 let loss = self.session.wire.loss(&self.made(name)?.id);
-                self.unless_control(loss)
+                self.unless_control(loss, at)
             }
             Item::CancelId(token) => {
                 let own = self.fresh();
                 let cancel = self.session.wire.cancel(&self.token(token), &own);
-                self.unless_control(cancel)
+                self.unless_control(cancel, at)
             }
             Item::CancelTheirs => {
                 let cancel = self.session.wire.cancel(&self.their_id(), "\"c\"");
-                self.unless_control(cancel)
+                self.unless_control(cancel, at)
             }
             Item::Answer(with) => return Ok(self.answer(with, at)?.into_iter().collect()),
             Item::Notification(method) => self.session.wire.notification(method, &json!({})),
@@ -389,6 +402,13 @@ impl<'a> Play<'a> {
     /// Makes a request that the check has a name for.
     fn name(&mut self, name: Name, id: Id) -> Made {
         let made = self.make(id);
+        self.named.insert(name, made.clone());
+        made
+    }
+
+    /// The same of a request that takes its time, and will stand there in the record.
+    fn name_work(&mut self, name: Name, id: Id, at: usize) -> Made {
+        let made = Made { works_from: Some(at), ..self.make(id) };
         self.named.insert(name, made.clone());
         made
     }
@@ -490,7 +510,9 @@ impl<'a> Play<'a> {
         } else {
             match self.next() {
                 // It takes one request at a time.
-                Err(Stop::Stuck(why)) if self.cancels == 0 => return Err(Stop::NotExercised(why)),
+                Err(Stop::Stuck(why)) if self.cancels.is_empty() => {
+                    return Err(Stop::NotExercised(why));
+                }
                 next => next?,
             }
         }
@@ -526,25 +548,6 @@ impl<'a> Play<'a> {
         self.next()
     }
 
-    /// Waits for the responses that are owed, and reports the wait as missed if the machine was late.
-    pub(crate) fn wait_for_late_answers(&mut self) -> Result<(), Stop> {
-        let wants_all = self.wants_answers();
-        let owed: Vec<String> = (self.crowd.iter().chain(self.named.values()))
-            .filter(|made| wants_all || made.cancelled_at.is_none())
-            .map(|made| made.id.clone())
-            .collect();
-        let stopped = |run: &&Run| !run.stops.is_empty();
-        let runs: Vec<Run> = self.runs.values().filter(stopped).cloned().collect();
-        let all_came = |session: &Session| {
-            owed.iter().all(|id| session.is_answered(id))
-                && runs.iter().all(|run| run.is_over(session))
-        };
-        match self.session.wait_unless_late(LATE, all_came) {
-            Waited::Late => Err(Stop::Missed(TOO_LATE.into())),
-            _ => Ok(()),
-        }
-    }
-
     /// Returns where the first response stands to a next request that was sent after this place of the record.
     ///
     /// A server reads in order, so it had read everything before.
@@ -557,22 +560,5 @@ impl<'a> Play<'a> {
     /// Whether the dialect wants an answer to a cancelled request.
     pub(crate) fn wants_answers(&self) -> bool {
         self.session.wire.answers_cancelled()
-    }
-
-    fn end(&mut self) -> Result<(), Stop> {
-        self.session.end_input();
-        let waited = self.session.wait(|_| false);
-        if waited == Waited::Late {
-            return Err(Stop::Missed(TOO_LATE.into()));
-        }
-        if waited != Waited::Ended {
-            return Err(Stop::Stuck(format!(
-                "its output has not ended {} s after its input",
-                self.session.patience.as_secs()
-            )));
-        }
-        let child = self.session.child();
-        self.ended = child.map_or(Some(true), |child| child.ends(self.session.patience));
-        Ok(())
     }
 }

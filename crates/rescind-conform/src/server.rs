@@ -4,16 +4,16 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use crate::check::{Check, Clause, Item, Need, Rule, Step};
+use crate::check::{Check, Clause, Item, Need, Step};
 use crate::checks::CHECKS;
 use crate::facts::Facts;
-use crate::judge::{is_excused_by_control, judge};
 use crate::once::Once;
 use crate::options::Options;
 use crate::play::Play;
 use crate::play::work::find_work;
 use crate::report::{Report, Transcript, Verdict};
-use crate::stop::{Fault, Stop, TOO_LATE};
+use crate::seen::Seen;
+use crate::stop::Stop;
 use crate::suite::{AGAIN, Progress, Subject, case_seed};
 use crate::target::{Target, Unreached};
 
@@ -73,13 +73,12 @@ impl Subject for Server<'_> {
             _ if check.needs.iter().any(|need| !self.facts.applies(*need)) => {
                 Once::without(Verdict::NotApplicable)
             }
-            Some(TOO_LATE) => Once::missed(TOO_LATE),
-            Some(why) => Once::not_exercised(why),
+            Some(stop) => Once::of(Some(stop), None),
             None if number == 0 => self.play(check, &self.facts, slow_ms),
             // A document grows once: what takes as long as it takes gets too long for a server.
             None => {
-                let times = u32::try_from(number).unwrap_or(u32::MAX);
-                self.play(check, &self.facts.longer(AGAIN), slow_ms * u64::from(AGAIN).pow(times))
+                let longer = if number == 1 { AGAIN } else { AGAIN * AGAIN };
+                self.play(check, &self.facts.longer(AGAIN), slow_ms * u64::from(longer))
             }
         }
     }
@@ -87,22 +86,24 @@ impl Subject for Server<'_> {
 
 impl Server<'_> {
     /// Returns a thing that the check needs and this server does not have.
-    fn misses(&self, check: &Check) -> Option<&str> {
+    fn misses(&self, check: &Check) -> Option<Stop> {
         let slow = self.facts.slow.as_ref();
+        let lacks = |why: &str| Some(Stop::NotExercised(why.into()));
         check.needs.iter().find_map(|need| match need {
-            Need::Slow => slow.err().map(String::as_str),
-            Need::Progress if !slow.is_ok_and(|slow| slow.has_progress) => {
-                Some("the request that takes its time reports no progress")
+            Need::Slow => slow.err().cloned(),
+            Need::Progress if slow.is_ok_and(|slow| slow.has_progress) => None,
+            Need::ReadsOn if slow.is_ok_and(|slow| slow.reads_on) => None,
+            Need::Progress | Need::ReadsOn if slow.is_ok_and(|slow| slow.was_late) => {
+                Some(Stop::too_late())
             }
-            Need::ReadsOn if !slow.is_ok_and(|slow| slow.reads_on) => {
-                Some("the server answers nothing else while it is at work")
-            }
+            Need::Progress => lacks("the request that takes its time reports no progress"),
+            Need::ReadsOn => lacks("the server answers nothing else while it is at work"),
             Need::Witness if self.facts.witness.is_none() => {
-                Some("no request is known that tells how the work of another ended (--witness)")
+                lacks("no request is known that tells how the work of another ended (--witness)")
             }
-            Need::Work => self.facts.work.as_ref().err().map(String::as_str),
+            Need::Work => self.facts.work.as_ref().err().cloned(),
             Need::Reverse if self.facts.reverse.is_none() => {
-                Some("no request is known that makes the server ask something (--reverse)")
+                lacks("no request is known that makes the server ask something (--reverse)")
             }
             _ => None,
         })
@@ -115,11 +116,11 @@ impl Server<'_> {
             // It has opened others: nothing is seen of what the check is about.
             Err(unreached) => return Once::missed(unreached.to_string()),
         };
-        let mut seen = Self::perform(check, &mut play);
+        let mut seen = Seen::of(check, &mut play);
         if let Some(same) = self.control(check, &play, &seen, slow_ms) {
             seen = Seen { stopped: Some(same), broken: None };
         }
-        let once = Once::of(seen.stopped, seen.broken.map(|(_, fault)| fault));
+        let once = seen.once();
         let Play { mut session, .. } = play;
         if once.fails() {
             // Its last message is evidence too.
@@ -149,19 +150,10 @@ impl Server<'_> {
         Ok(Play::new(session, facts, seed, slow_ms))
     }
 
-    /// Does the steps, and judges what came of them.
-    fn perform(check: &Check, play: &mut Play<'_>) -> Seen {
-        let mut stopped = play.perform(check.steps).err();
-        if stopped.is_none() && judge(play, check.rules).is_some() {
-            stopped = play.wait_for_late_answers().err();
-        }
-        Seen { stopped, broken: judge(play, check.rules) }
-    }
-
     /// Does the same without the cancels, where something is wrong that they may be to blame for. Returns the reason why
     /// nothing can be said, if the server does the same without them or can't be asked.
     fn control(&self, check: &Check, play: &Play<'_>, seen: &Seen, slow_ms: u64) -> Option<Stop> {
-        if play.cancels == 0 || !seen.may_be_excused(play) {
+        if play.cancels.is_empty() || !seen.may_be_excused(play) {
             return None;
         }
         let mut control = match self.start(check, play.facts, slow_ms) {
@@ -169,54 +161,16 @@ impl Server<'_> {
             Err(unreached) => return Some(Stop::Missed(unreached.to_string())),
         };
         control.is_control = true;
-        let without = Self::perform(check, &mut control);
+        let without = Seen::of(check, &mut control);
         match (&without.stopped, &without.broken) {
             (Some(Stop::Missed(why)), _) => {
                 Some(Stop::Missed(format!("without the cancel, {why}")))
             }
+            _ if seen.is_same_as(&without) && control.was_late() => Some(Stop::too_late()),
             _ if seen.is_same_as(&without) => {
                 let what = without.what().unwrap_or_default();
                 Some(Stop::NotExercised(format!("it is the same without the cancel: {what}")))
             }
-            _ => None,
-        }
-    }
-}
-
-/// The outcome of one play of a check.
-struct Seen {
-    stopped: Option<Stop>,
-    broken: Option<(Rule, Fault)>,
-}
-
-impl Seen {
-    /// Returns whether something is wrong for which the cancels may be to blame.
-    fn may_be_excused(&self, play: &Play<'_>) -> bool {
-        match (&self.stopped, &self.broken) {
-            (Some(Stop::Ended(_)), _) => true,
-            (Some(Stop::Missed(_) | Stop::NotExercised(_)), _) => false,
-            (_, Some((rule, Fault::Broken(_)))) => is_excused_by_control(play, *rule),
-            _ => false,
-        }
-    }
-
-    /// Returns whether another run went wrong in the same way.
-    fn is_same_as(&self, other: &Self) -> bool {
-        let broken = |seen: &Self| match &seen.broken {
-            Some((rule, Fault::Broken(_))) => Some(*rule),
-            _ => None,
-        };
-        match (&self.stopped, &other.stopped) {
-            (Some(Stop::Ended(_)), other) => matches!(other, Some(Stop::Ended(_))),
-            _ => broken(self).is_some() && broken(self) == broken(other),
-        }
-    }
-
-    /// Returns what went wrong.
-    fn what(&self) -> Option<&str> {
-        match (&self.stopped, &self.broken) {
-            (Some(Stop::Ended(why)), _) => Some(why),
-            (_, Some((_, Fault::Broken(why) | Fault::Unclear(why)))) => Some(why),
             _ => None,
         }
     }

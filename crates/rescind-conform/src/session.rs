@@ -10,8 +10,10 @@ use protocol_core::{Config, Envelope, Event, InputBuffer, StreamConnection, Time
 
 use crate::client::serve::Serving;
 use crate::family::Request;
+use crate::lateness::Stretch;
 use crate::patience::{More, Patience};
-use crate::stopped::{self, Delays};
+use crate::stop::Stop;
+use crate::stopped;
 use crate::target::{Child, Link, Told};
 use crate::wire::{CREATE, Heard, Outcome, Wire};
 
@@ -144,12 +146,16 @@ impl Session {
         (id, waited)
     }
 
-    /// Opens a session of the Agent Client Protocol, and returns its id. Returns `None` if it is refused.
-    pub(crate) fn open_session(&mut self) -> Option<String> {
+    /// Opens a session of the Agent Client Protocol, and returns its id.
+    pub(crate) fn open_session(&mut self) -> Result<String, Stop> {
         let params = json!({ "cwd": std::env::temp_dir(), "mcpServers": [] });
         let request = Request::new("session/new", params);
-        let (id, _) = self.ask("session", &request);
-        self.result_of(&id)?["sessionId"].as_str().map(str::to_owned)
+        let (id, waited) = self.ask("session", &request);
+        match self.result_of(&id).and_then(|opened| opened["sessionId"].as_str()) {
+            Some(session) => Ok(session.to_owned()),
+            None if waited == Waited::Late => Err(Stop::too_late()),
+            None => Err(Stop::NotExercised("no session is opened (session/new)".into())),
+        }
     }
 
     /// The number of our next message, where messages have numbers.
@@ -220,21 +226,20 @@ impl Session {
     ///
     /// A server that is busy, or says something, is waited for a few times longer: the machine may be slow.
     pub(crate) fn wait(&mut self, mut until: impl FnMut(&Self) -> bool) -> Waited {
-        let (mut patience, mut next) = (Patience::begin(self.patience), self.patience);
+        let mut patience = Patience::begin(self.process(), self.patience);
+        let mut next = self.patience;
         loop {
-            let before = (self.busy(), self.bytes);
+            let before = self.bytes;
             let waited = self.wait_for(next, &mut until);
             if waited != Waited::TimedOut {
                 return waited;
             }
-            let talks = before.1 != self.bytes;
-            // On a busy machine what works at a low priority may not get any time for long.
-            let works = talks || before.0 != self.busy() || self.is_runnable();
-            match (works, patience.more(self.delays())) {
-                (true, More::Wait(more)) => next = more,
-                (true, More::Over) if talks => return Waited::Talking,
-                (true, More::Late) => return Waited::Late,
-                _ => return Waited::TimedOut,
+            let talks = before != self.bytes;
+            match patience.more(talks) {
+                More::Wait(more) => next = more,
+                More::Over if talks => return Waited::Talking,
+                More::Over => return Waited::TimedOut,
+                More::Late => return Waited::Late,
             }
         }
     }
@@ -245,28 +250,37 @@ impl Session {
         patience: Duration,
         mut until: impl FnMut(&Self) -> bool,
     ) -> Waited {
-        let (delays, busy) = (self.delays(), self.busy());
+        let (begun, busy) = (Stretch::begin(), self.busy());
         let waited = self.wait_for(patience, &mut until);
-        let was_late = || delays.grown(&self.delays()) > patience / 8;
-        let is_at_work = || self.is_runnable() || busy != self.busy();
+        let is_at_work = || stopped::is_at_work(self.process(), busy);
         match waited {
-            Waited::TimedOut if was_late() && is_at_work() => Waited::Late,
+            Waited::TimedOut if begun.lost() > patience / 8 && is_at_work() => Waited::Late,
             other => other,
         }
     }
 
-    /// Returns the time for which its threads, and this one, have waited for a processor so far.
-    pub(crate) fn delays(&self) -> Delays {
-        Delays::until_now(self.child().map(Child::id))
+    /// Takes what comes for this time, until the end. On a machine that is late it takes longer.
+    pub(crate) fn listen(&mut self, time: Duration) -> Waited {
+        let (begun, mut left) = (Stretch::begin(), time);
+        loop {
+            let waited = self.wait_for(left, &mut |_| false);
+            // What was to come in this time has come by then, however late it is.
+            left = (time + begun.lateness()).saturating_sub(begun.lasted());
+            match waited {
+                Waited::TimedOut if begun.lasted() > time + self.patience => return Waited::Late,
+                Waited::TimedOut if !left.is_zero() => {}
+                _ => return waited,
+            }
+        }
+    }
+
+    fn process(&self) -> Option<u32> {
+        self.child().map(Child::id)
     }
 
     /// Returns the time that its processes have used so far, where that is known.
     pub(crate) fn busy(&self) -> Option<u64> {
-        self.child().map(Child::id).map(stopped::busy)
-    }
-
-    fn is_runnable(&self) -> bool {
-        self.child().map(Child::id).is_some_and(stopped::is_runnable)
+        self.process().map(stopped::busy)
     }
 
     /// As [`wait`](Self::wait), no longer than this.
@@ -348,9 +362,9 @@ impl Session {
     fn got(&mut self, message: Vec<u8>) {
         let heard = self.wire.read(&message);
         let asked = match &heard {
-            Heard::Request { id, method } if self.answers => {
+            Heard::Request(asked) if self.answers => {
                 let own = self.next_number().unwrap_or_default();
-                Some(self.wire.answer(id, method, &message, &own))
+                Some(self.wire.answer(asked, &own))
             }
             _ => None,
         };
@@ -365,15 +379,14 @@ impl Session {
         if self.serving.is_none() {
             return;
         }
-        let asked = |(at, entry): (usize, &Entry)| match &entry.what {
-            What::Got { message, heard } if !matches!(heard, Heard::Answer { .. }) => {
-                Some((from + at, message.clone()))
+        let asked = self.heard().filter_map(|(at, heard)| match heard {
+            Heard::Request(asked) | Heard::Cancel { asked: Some(asked), .. } => {
+                (at >= from).then(|| (at, asked.clone()))
             }
             _ => None,
-        };
-        let all: Vec<_> = self.record[from..].iter().enumerate().filter_map(asked).collect();
-        for (at, message) in all {
-            self.serve(&message, at);
+        });
+        for (at, asked) in asked.collect::<Vec<_>>() {
+            self.serve(asked, at);
         }
     }
 
@@ -450,14 +463,14 @@ impl Session {
     /// Returns the tokens of the progress that a server has created.
     pub(crate) fn created(&self) -> impl Iterator<Item = Value> {
         let is_create =
-            |heard: &Heard| matches!(heard, Heard::Request { method, .. } if method == CREATE);
+            |heard: &Heard| matches!(heard, Heard::Request(asked) if asked.method == CREATE);
         self.messages(is_create).map(|(_, asked)| asked["params"]["token"].clone())
     }
 
     /// Returns the ids of what a server has asked of us, apart from progress that it creates.
     pub(crate) fn asked_of_us(&self) -> impl Iterator<Item = &String> {
         self.heard().filter_map(|(_, heard)| match heard {
-            Heard::Request { id, method } if method != CREATE => Some(id),
+            Heard::Request(asked) if asked.method != CREATE => Some(&asked.id),
             _ => None,
         })
     }

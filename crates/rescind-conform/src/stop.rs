@@ -17,8 +17,13 @@ pub(crate) enum Stop {
 }
 
 impl Stop {
+    /// Nothing is said, since the machine was late.
+    pub(crate) fn too_late() -> Self {
+        Self::Missed(TOO_LATE.into())
+    }
+
     /// Returns the reason in words.
-    pub(crate) fn why(self) -> String {
+    pub(crate) fn why(&self) -> &str {
         match self {
             Self::NotExercised(why) | Self::Missed(why) | Self::Stuck(why) | Self::Ended(why) => {
                 why

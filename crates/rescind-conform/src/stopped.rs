@@ -1,7 +1,6 @@
 //! Stopping a process, so that two messages wait for it in one read (`SIGSTOP`, write, `SIGCONT`), and what `/proc` tells of
 //! its group. A system without `/proc` tells nothing.
 
-use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -74,40 +73,14 @@ pub(crate) fn busy(process: u32) -> u64 {
     times.sum()
 }
 
+/// Returns whether a process works since it was so busy. One of a low priority may not get a processor for long.
+pub(crate) fn is_at_work(process: Option<u32>, since: Option<u64>) -> bool {
+    process.is_some_and(|process| Some(busy(process)) != since || is_runnable(process))
+}
+
 /// Whether a thread in the group of a process runs, or would if it were given a processor.
-pub(crate) fn is_runnable(process: u32) -> bool {
+fn is_runnable(process: u32) -> bool {
     group_threads(process).any(|path| stat(&path).is_some_and(|fields| fields[0] == "R"))
-}
-
-/// The time for which each thread in the group of a process, and the asking thread, have waited for a
-/// processor.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Delays {
-    threads: HashMap<PathBuf, Duration>,
-    own: Duration,
-}
-
-impl Delays {
-    pub(crate) fn until_now(process: Option<u32>) -> Self {
-        let threads = process.into_iter().flat_map(group_threads);
-        Self {
-            threads: threads.filter_map(|path| Some((path.clone(), delay(&path)?))).collect(),
-            own: delay(Path::new("/proc/thread-self")).unwrap_or_default(),
-        }
-    }
-
-    /// Returns the growth since then: of the thread that waited longest, and of the one that asks.
-    pub(crate) fn grown(&self, later: &Self) -> Duration {
-        let before = |path| self.threads.get(path).copied().unwrap_or_default();
-        let grown = later.threads.iter().map(|(path, delay)| delay.saturating_sub(before(path)));
-        grown.max().unwrap_or_default() + later.own.saturating_sub(self.own)
-    }
-}
-
-/// Returns the time for which a thread has waited for a processor.
-fn delay(thread: &Path) -> Option<Duration> {
-    let statistics = std::fs::read_to_string(thread.join("schedstat")).ok()?;
-    statistics.split(' ').nth(1)?.parse().ok().map(Duration::from_nanos)
 }
 
 /// Returns the folders in `/proc` of the threads in the group of a process.
@@ -173,19 +146,6 @@ mod tests {
     }
 
     #[test]
-    fn the_thread_that_waited_longest_since_counts_and_our_own() {
-        let seconds = Duration::from_secs;
-        let delays = |threads: &[(&str, u64)], own| Delays {
-            threads: threads.iter().map(|(path, delay)| (path.into(), seconds(*delay))).collect(),
-            own: seconds(own),
-        };
-        let before = delays(&[("idle", 100), ("gone", 50)], 1);
-        let after = delays(&[("idle", 101), ("new", 7)], 3);
-        assert_eq!(before.grown(&after), seconds(7 + 2));
-        assert_eq!(after.grown(&after), Duration::ZERO);
-    }
-
-    #[test]
     fn work_and_waiting_for_a_processor_are_told_apart() {
         let processors = std::thread::available_parallelism().map_or(1, usize::from);
         let all: Vec<Spinning> = (0..=processors).map(|_| Spinning::start()).collect();
@@ -199,13 +159,7 @@ mod tests {
                 std::thread::sleep(Duration::from_millis(5));
             }
         };
-        let before = Delays::default();
-        let enough = |time: Duration| time.as_millis() >= 20;
         first(&|process| busy(process) > 1);
-        first(&|process| {
-            let Delays { threads, .. } = Delays::until_now(Some(process));
-            enough(before.grown(&Delays { threads, ..Delays::default() }))
-        });
         assert!(all.iter().any(|Spinning(child)| is_runnable(child.id())));
     }
 }

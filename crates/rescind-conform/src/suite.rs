@@ -144,4 +144,4 @@ fn hash(text: &str) -> u64 {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -39,13 +39,14 @@ pub(crate) fn broken(play: &Play<'_>, rules: &[Rule]) -> Option<String> {
 pub(crate) fn add(play: &mut Play<'_>, entry: &str) {
     let at = play.session.record.len();
     let words: Vec<_> = entry.split(' ').collect();
-    if let ["ask", _, id] | ["crowd" | "next" | "stop", id] = words[..] {
+    if let ["ask" | "slow", _, id] | ["crowd" | "next" | "stop", id] = words[..] {
         play.ids.insert(id.into());
     }
     match words[..] {
-        ["ask", name, id] => {
+        [word @ ("ask" | "slow"), name, id] => {
             let name = name.chars().next().expect("it has a name");
-            let made = made(play, id);
+            let works_from = (word == "slow").then_some(at);
+            let made = Made { works_from, ..made(play, id) };
             play.named.insert(name, made);
         }
         ["crowd", id] => {
@@ -57,6 +58,7 @@ pub(crate) fn add(play: &mut Play<'_>, entry: &str) {
             let mut all = play.named.values_mut().chain(&mut play.crowd);
             let made = all.find(|made| made.id == id).expect("it was made");
             made.cancelled_at = Some(at);
+            play.cancels.push(at);
             made.cancel_id = Some("99".into());
         }
         ["result", id] => {
@@ -96,6 +98,7 @@ pub(crate) fn add(play: &mut Play<'_>, entry: &str) {
         ["told", end] => drop(play.witnessed.insert('a', (end_of(end), true))),
         ["told", "at", "once", end] => drop(play.witnessed.insert('a', (end_of(end), false))),
         ["ratio", ratio] => play.ratio = ratio.parse().ok(),
+        ["late"] => play.lateness = Duration::from_secs(1),
         ["quiet"] => play.silent = at..usize::MAX,
         ["loud"] => play.silent.end = at,
         _ => return hear(&mut play.session, entry),
@@ -109,7 +112,8 @@ fn end_of(word: &str) -> WorkEnd {
 
 fn made(play: &Play<'_>, id: &str) -> Made {
     let noun = if play.client.is_some() { "our request" } else { "request" };
-    Made { id: id.into(), token: format!("of-{id}"), cancelled_at: None, cancel_id: None, noun }
+    let token = format!("of-{id}");
+    Made { id: id.into(), token, cancelled_at: None, cancel_id: None, noun, works_from: None }
 }
 
 /// In none of these records is anything wrong.

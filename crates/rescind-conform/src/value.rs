@@ -31,6 +31,11 @@ pub(crate) fn member(object: &RawValue, name: &str) -> Option<String> {
     members.get(name).map(|value| by_value(value.get()))
 }
 
+/// Returns the value of a member, or null if there is none.
+pub(crate) fn decoded(member: Option<&RawValue>) -> Value {
+    member.and_then(|it| serde_json::from_str(it.get()).ok()).unwrap_or_default()
+}
+
 /// Returns a number as the integer that it equals, and anything else as it is.
 pub(crate) fn integer(value: Value) -> Value {
     match &value {

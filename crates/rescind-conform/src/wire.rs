@@ -1,77 +1,21 @@
 //! Messages as they are written and read. Raw on purpose: a check writes what no careful client would.
 
-use std::fmt;
-
 use protocol_core::{CancelRule, Carrier, Dialect, Envelope, Framing, News, ResponseRule};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
 use crate::family::Family;
-use crate::value::{by_value, member};
+use crate::value::{by_value, decoded, member};
 
-pub(crate) mod dap;
+mod dap;
+mod heard;
 mod text;
+
+pub(crate) use heard::{Asked, Heard, Outcome};
 
 /// The request of a language server that creates a progress.
 pub(crate) const CREATE: &str = "window/workDoneProgress/create";
-
-/// A message of the server, as far as checks ask.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Heard {
-    /// An answer to a request of ours, under this id, by its value.
-    Answer { id: String, outcome: Outcome },
-    /// ABP: whether a cancel found something to cancel.
-    Acknowledged { id: String, cancelled: bool },
-    /// Progress, under this token. An agent's updates have the session for one.
-    Progress { token: Value },
-    /// A request of its own.
-    Request { id: String, method: String },
-    /// A cancel of a request of its own.
-    Cancel { id: String },
-    /// Any other notification, or what is no message.
-    Other,
-}
-
-/// The response to a request of ours.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Outcome {
-    Result(Value),
-    Error {
-        code: i64,
-    },
-    /// ABP and DAP, where it has no code.
-    Cancelled,
-    /// A result and an error at once, which is no response.
-    Both,
-}
-
-impl Outcome {
-    /// Returns whether it says that the request was cancelled. A turn of an agent that was cancelled may have a result.
-    pub(crate) fn is_cancelled(&self) -> bool {
-        match self {
-            Self::Cancelled | Self::Error { code: -32800 | -32802 } => true,
-            Self::Result(result) => result["stopReason"] == "cancelled",
-            Self::Error { .. } | Self::Both => false,
-        }
-    }
-
-    /// Returns whether it is a result.
-    pub(crate) fn is_result(&self) -> bool {
-        matches!(self, Self::Result(_))
-    }
-}
-
-impl fmt::Display for Outcome {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Result(_) => f.write_str("a result"),
-            Self::Error { code } => write!(f, "error {code}"),
-            Self::Cancelled => f.write_str("cancelled"),
-            Self::Both => f.write_str("a result and an error at once"),
-        }
-    }
-}
 
 /// Writes and reads the messages of a dialect.
 #[derive(Clone, Debug)]
@@ -81,20 +25,22 @@ pub(crate) struct Wire {
     pub(crate) family: Family,
     /// Whether the end of a response stream is the cancel.
     closes_streams: bool,
+    /// Whether it is that of a server.
+    serves: bool,
 }
 
 /// A message of JSON-RPC or ABP.
 #[derive(Deserialize)]
-pub(crate) struct Message<'m> {
+struct Message<'m> {
     #[serde(borrow)]
-    pub(crate) id: Option<&'m RawValue>,
-    pub(crate) method: Option<String>,
+    id: Option<&'m RawValue>,
+    method: Option<String>,
     #[serde(rename = "type")]
-    pub(crate) kind: Option<String>,
+    kind: Option<String>,
     #[serde(borrow)]
-    pub(crate) params: Option<&'m RawValue>,
+    params: Option<&'m RawValue>,
     #[serde(borrow)]
-    pub(crate) payload: Option<&'m RawValue>,
+    payload: Option<&'m RawValue>,
     error: Option<Value>,
     result: Option<Value>,
 }
@@ -110,12 +56,12 @@ impl Wire {
             // A server may be sent what is none there.
             dialect.cancel = Dialect::MCP_2026_07_28.cancel;
         }
-        Self { family: Family::of(&dialect), dialect, closes_streams }
+        Self { family: Family::of(&dialect), dialect, closes_streams, serves: false }
     }
 
     /// That of a server, whose requests carry no members of their own.
     pub(crate) fn to_client(dialect: Dialect) -> Self {
-        Self { family: Family::JsonRpc, ..Self::new(dialect) }
+        Self { family: Family::JsonRpc, serves: true, ..Self::new(dialect) }
     }
 
     /// The same over a transport that carries bytes.
@@ -248,9 +194,9 @@ impl Wire {
 
     /// Returns our answer to a request of the server's. `own` is the number of the answer, if the protocol has
     /// one.
-    pub(crate) fn answer(&self, id: &str, method: &str, message: &[u8], own: &str) -> String {
+    pub(crate) fn answer(&self, asked: &Asked, own: &str) -> String {
         let refused = |why| Wire::error(-32601, why);
-        let answer = match method {
+        let answer = match asked.method.as_str() {
             _ if self.dialect.envelope != Envelope::JsonRpc => refused("not supported"),
             "workspace/configuration" => json!({ "result": [null] }),
             "client/registerCapability"
@@ -260,10 +206,10 @@ impl Wire {
             | "roots/list" => json!({ "result": null }),
             "elicitation/create" => json!({ "result": { "action": "cancel" } }),
             "ping" => json!({ "result": {} }),
-            "session/request_permission" => json!({ "result": rejected(message) }),
+            "session/request_permission" => json!({ "result": rejected(&asked.params) }),
             _ => refused("Method not found"),
         };
-        self.respond(id, method, &answer, own)
+        self.respond(&asked.id, &asked.method, &answer, own)
     }
 
     /// Reads a message.
@@ -274,15 +220,18 @@ impl Wire {
         let Ok(envelope) = serde_json::from_slice::<Message<'_>>(message) else {
             return Heard::Other;
         };
-        let id = envelope.id.map(|id| by_value(id.get()));
+        let token = envelope.id.map(RawValue::get);
         if self.dialect.envelope == Envelope::Abp {
-            return read_abp(envelope.kind.as_deref().unwrap_or_default(), envelope.payload, id);
+            let kind = envelope.kind.as_deref().unwrap_or_default();
+            return self.read_abp(kind, decoded(envelope.payload), token);
         }
-        match (envelope.method, id) {
-            (Some(method), Some(id)) => Heard::Request { id, method },
+        match (envelope.method, token) {
+            (Some(method), Some(token)) => {
+                Heard::Request(Asked::new(token, method, decoded(envelope.params)))
+            }
             (Some(method), None) if self.dialect.cancel.has_method(&method) => {
                 let named = envelope.params.and_then(|params| member(params, self.cancel_member()));
-                Heard::Cancel { id: named.unwrap_or_default() }
+                Heard::Cancel { id: named.unwrap_or_default(), asked: None }
             }
             (Some(method), None) => {
                 let rule = self.dialect.progress.iter().find(|rule| rule.method == method);
@@ -290,8 +239,8 @@ impl Wire {
                     rule.and_then(|rule| decoded(envelope.params).get(&*rule.token).cloned());
                 token.map_or(Heard::Other, |token| Heard::Progress { token })
             }
-            (None, id) => {
-                let id = id.unwrap_or_else(|| "(none)".into());
+            (None, token) => {
+                let id = token.map_or_else(|| "(none)".into(), by_value);
                 match (envelope.error, envelope.result) {
                     (Some(_), Some(_)) => Heard::Answer { id, outcome: Outcome::Both },
                     (Some(error), None) => Heard::Answer {
@@ -305,12 +254,47 @@ impl Wire {
             }
         }
     }
+
+    fn read_abp(&self, kind: &str, payload: Value, token: Option<&str>) -> Heard {
+        let called = payload.get("callId").map(Value::to_string);
+        let id = called.as_deref().or(token).map(by_value).unwrap_or_default();
+        match (kind, token) {
+            ("capabilities/cancel-result", _) => {
+                Heard::Acknowledged { id, cancelled: payload["cancelled"] == true }
+            }
+            ("capabilities/progress", _) => match payload.get("progressToken") {
+                Some(token) => Heard::Progress { token: token.clone() },
+                None => Heard::Other,
+            },
+            ("capabilities/cancel", _) => {
+                let asked = token.map(|token| Asked::new(token, kind, payload));
+                Heard::Cancel { id, asked }
+            }
+            ("capabilities/call", _) => {
+                let call = payload["options"].get("callId").map(Value::to_string).or(called);
+                let method = payload["capability"].as_str().unwrap_or_default();
+                let token = call.as_deref().or(token).unwrap_or_default();
+                Heard::Request(Asked::new(token, method, payload["params"].clone()))
+            }
+            _ if kind.ends_with("-result") || kind == "error" => {
+                let outcome = match (payload["cancelled"] == true, payload["success"] == false) {
+                    (true, _) => Outcome::Cancelled,
+                    (_, true) => Outcome::Error { code: 0 },
+                    _ => Outcome::Result(payload),
+                };
+                Heard::Answer { id, outcome }
+            }
+            (kind, Some(token)) if self.serves && !kind.ends_with("/progress") => {
+                Heard::Request(Asked::new(token, kind, payload))
+            }
+            _ => Heard::Other,
+        }
+    }
 }
 
 /// The response to an agent that wants to do something: it may not.
-fn rejected(message: &[u8]) -> Value {
-    let asked: Value = serde_json::from_slice(message).unwrap_or_default();
-    let options = asked["params"]["options"].as_array().into_iter().flatten();
+fn rejected(params: &Value) -> Value {
+    let options = params["options"].as_array().into_iter().flatten();
     let is_rejection =
         |option: &&Value| option["kind"].as_str().is_some_and(|kind| kind.starts_with("reject"));
     let outcome = match options.clone().find(is_rejection) {
@@ -318,37 +302,6 @@ fn rejected(message: &[u8]) -> Value {
         None => json!({ "outcome": "cancelled" }),
     };
     json!({ "outcome": outcome })
-}
-
-/// Returns the value of a member, or null if there is none.
-pub(crate) fn decoded(member: Option<&RawValue>) -> Value {
-    member.and_then(|it| serde_json::from_str(it.get()).ok()).unwrap_or_default()
-}
-
-fn read_abp(kind: &str, payload: Option<&RawValue>, id: Option<String>) -> Heard {
-    let payload = decoded(payload);
-    let called = payload.get("callId").map(|id| by_value(&id.to_string()));
-    let id = called.or(id).unwrap_or_default();
-    match kind {
-        "capabilities/cancel-result" => {
-            Heard::Acknowledged { id, cancelled: payload["cancelled"] == true }
-        }
-        "capabilities/progress" => match payload.get("progressToken") {
-            Some(token) => Heard::Progress { token: token.clone() },
-            None => Heard::Other,
-        },
-        "capabilities/cancel" => Heard::Cancel { id },
-        "capabilities/call" => Heard::Request { id, method: String::new() },
-        _ if kind.ends_with("-result") || kind == "error" => {
-            let outcome = match (payload["cancelled"] == true, payload["success"] == false) {
-                (true, _) => Outcome::Cancelled,
-                (_, true) => Outcome::Error { code: 0 },
-                _ => Outcome::Result(payload.clone()),
-            };
-            Heard::Answer { id, outcome }
-        }
-        _ => Heard::Other,
-    }
 }
 
 #[cfg(test)]

@@ -103,6 +103,14 @@ pub(crate) fn rescind_with<S: AsRef<str>>(
     running.end()
 }
 
+/// Runs `rescind conform` to its end, whenever that is. Its patience bounds each wait, and the machine decides how many
+/// there are.
+pub(crate) fn conform<S: AsRef<str>>(arguments: impl IntoIterator<Item = S>) -> Said {
+    let mut running = Running::start(arguments, &[]);
+    running.program.child.wait().unwrap();
+    running.end()
+}
+
 /// A run of `rescind` whose standard error is read as it comes.
 pub(crate) struct Running {
     program: Program,

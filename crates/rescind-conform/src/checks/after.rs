@@ -43,7 +43,7 @@ pub(super) const AFTER: &[Check] = &[
             Send(&[SlowFor('b', 25), SLOW_A]),
             Started('a'),
             Send(&[Cancel('a')]),
-            Send(&[Quick('q', Fresh)]),
+            Send(&[QUICK_Q]),
             Answered('q'),
             Answered('b'),
         ])

@@ -5,6 +5,8 @@ pub(super) use crate::check::words::*;
 
 pub(super) const SLOW_A: Item = Item::Slow('a', Id::Fresh);
 pub(super) const SLOW_B: Item = Item::Slow('b', Id::Fresh);
+/// The response to it shows that the cancel before it was read.
+pub(super) const QUICK_Q: Item = Item::Quick('q', Id::Fresh);
 pub(super) const RUNNING_A: Step = All(&[Send(&[SLOW_A]), Started('a')]);
 /// The server has asked something of us for a request.
 pub(super) const ASKED_A: Step = All(&[HoldReverse, Send(&[Reverse('a')]), AskedFor('a')]);

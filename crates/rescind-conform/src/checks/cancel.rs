@@ -49,7 +49,7 @@ pub(super) const CANCEL: &[Check] = &[
         .clauses(NOT_NAMED)
         .needs(&[Need::Slow])
         .steps(&[
-            OneRead(&[SLOW_B, SLOW_A, Slow('c', Fresh), Cancel('a')]),
+            OneRead(&[SLOW_B, SLOW_A, Slow('c', Fresh), Cancel('a'), QUICK_Q]),
             Answered('b'),
             Answered('c'),
         ])

@@ -17,7 +17,7 @@ pub(super) const CONNECTION: &[Check] = &[
         .clauses(&[OURS.of(CANCELLING).should("Such a client is wrong; a server refuses the second, and the first goes on.")])
         .needs(&[Need::Slow, Need::ReadsOn])
         .steps(&[
-            OneRead(&[Slow('a', Token("51")), Slow('b', Token("51")), Quick('q', Fresh)]),
+            OneRead(&[Slow('a', Token("51")), Slow('b', Token("51")), QUICK_Q]),
             Answered('a'),
             Answered('q'),
             Next,
@@ -84,12 +84,12 @@ pub(super) const CONNECTION: &[Check] = &[
     check("call/next", "after a cancelled request the next one is answered")
         .clauses(LIVES_ON)
         .steps(&[
-            OneRead(&[SLOW_A, Cancel('a')]),
-            OneRead(&[SLOW_B, Cancel('b')]),
-            OneRead(&[Slow('c', Fresh), Cancel('c')]),
-            OneRead(&[Slow('d', Fresh), Cancel('d')]),
-            OneRead(&[Slow('e', Fresh), Cancel('e')]),
-            OneRead(&[Slow('f', Fresh), Cancel('f')]),
+            OneRead(&[SLOW_A, Cancel('a'), QUICK_Q]),
+            OneRead(&[SLOW_B, Cancel('b'), QUICK_Q]),
+            OneRead(&[Slow('c', Fresh), Cancel('c'), QUICK_Q]),
+            OneRead(&[Slow('d', Fresh), Cancel('d'), QUICK_Q]),
+            OneRead(&[Slow('e', Fresh), Cancel('e'), QUICK_Q]),
+            OneRead(&[Slow('f', Fresh), Cancel('f'), QUICK_Q]),
             Natural('t'),
             Next,
         ])

@@ -21,7 +21,7 @@ const OWN_TOKEN: Source = Source::new(&[Lsp], page!(lsp "clientInitiatedProgress
 const ONE_STOP: Source = OURS.of(&[Acp, AcpDraft, AcpV2]);
 
 /// The response to the quick request shows that the stop before it was read.
-const STOP_A: Step = Send(&[Stop('a'), Quick('q', Fresh)]);
+const STOP_A: Step = Send(&[Stop('a'), QUICK_Q]);
 const WORKING_A: Step = All(&[Send(&[Work('a')]), WorkStarted('a')]);
 /// Work that waits for a permission.
 const ASKING_A: Step = All(&[HoldReverse, Send(&[Work('a')]), AskedFor('a')]);
@@ -66,7 +66,7 @@ pub(super) const STOPS: &[Check] = &[
         ])
         .steps(&[
             WORKING_A,
-            Send(&[Stop('a'), Stop('a'), Quick('q', Fresh)]),
+            Send(&[Stop('a'), Stop('a'), QUICK_Q]),
             WorkSettled('a'),
             Send(&[Stop('a')]),
             WorkSettled('a'),
@@ -150,7 +150,7 @@ pub(super) const STOPS: &[Check] = &[
         .clauses(&[TURN_V2.must("A prompt that was not inserted when its session is stopped is answered with -32800.")])
         .steps(&[
             WORKING_A,
-            Send(&[WorkAfter('b', 'a'), Stop('a'), Quick('q', Fresh)]),
+            Send(&[WorkAfter('b', 'a'), Stop('a'), QUICK_Q]),
             WorkSettled('a'),
             Next,
         ])
@@ -160,7 +160,7 @@ pub(super) const STOPS: &[Check] = &[
         .steps(&[
             Send(&[WorkUnderToken('a')]),
             WorkStarted('a'),
-            Send(&[Cancel('a'), Quick('q', Fresh)]),
+            Send(&[Cancel('a'), QUICK_Q]),
             Answered('a'),
             WorkWhole('t'),
             Next,

@@ -4,7 +4,7 @@ use super::base::*;
 
 const BEFORE_B: Rule = Honoured { cancelled: 'a', before: 'b' };
 /// The response to the quick request shows that the cancel before it was read.
-const CANCEL_A: Step = Send(&[Cancel('a'), Quick('q', Fresh)]);
+const CANCEL_A: Step = Send(&[Cancel('a'), QUICK_Q]);
 const ENDS: Step = All(&[Answered('q'), Answered('a')]);
 const STOPPED: &str = "The server's word, or the order: the answer says cancelled, or comes before that to a request that was asked first and is done in half the time. Where nobody can ask for a time, as of a language server, it says cancelled or is a part of the result, for one of up to eight requests; if it is for none, a request that was sent with the cancel was answered first.";
 
@@ -24,7 +24,7 @@ pub(super) const WORK: &[Check] = &[
         .needs(&[Need::Slow])
         .steps(&[Rounds(
             &[
-                OneRead(&[SlowFor('b', 50), SLOW_A, Cancel('a'), Quick('q', Fresh)]),
+                OneRead(&[SlowFor('b', 50), SLOW_A, Cancel('a'), QUICK_Q]),
                 Answered('b'),
                 Answered('a'),
             ],

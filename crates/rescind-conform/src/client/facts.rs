@@ -29,7 +29,9 @@ pub(crate) struct ClientFacts {
     /// The time after its request, or after the trigger, at which it cancels; `None` if it does not.
     pub(crate) cancels: Option<Duration>,
     /// Whether what we ask takes it time, and it answers others meanwhile.
-    pub(super) ask_is_slow: bool,
+    pub(crate) ask_is_slow: bool,
+    /// Whether the machine was too late to see something of this.
+    pub(super) was_late: bool,
     /// Whether it ends when its request is not answered for long.
     pub(crate) gives_up: bool,
     /// The way it ends by itself after a result, an error and a cancel.
@@ -64,6 +66,7 @@ impl ClientFacts {
                 undelayed: Duration::ZERO,
                 has_progress: false,
                 reads_on: false,
+                was_late: false,
             });
         }
         let mut facts = Self {
@@ -73,6 +76,7 @@ impl ClientFacts {
             declares: true,
             cancels: None,
             ask_is_slow: false,
+            was_late: false,
             gives_up: false,
             ends: Vec::new(),
         };

@@ -11,6 +11,7 @@ use crate::family::{Family, NEWEST_MCP};
 use crate::options::ClientOptions;
 use crate::play::Play;
 use crate::session::Waited;
+use crate::stop::Stop;
 use crate::suite::in_order;
 use crate::target::{Target, Unreached};
 
@@ -36,11 +37,16 @@ impl ClientFacts {
             facts.ends.push((end, seen.ended));
             facts.cancels = facts.cancels.or(seen.cancelled);
             facts.gives_up |= seen.gave_up;
+            facts.was_late |= seen.was_late;
         }
         if let Some(ask) = options.ask.as_ref().filter(|_| facts.answers) {
             let mut play = facts.held(target, options)?;
             let slow = facts.common.measure_once(&mut play.session, ask, options.ask_ms);
-            facts.ask_is_slow = slow.is_ok_and(|slow| slow.reads_on);
+            facts.ask_is_slow = slow.as_ref().is_ok_and(|slow| slow.reads_on);
+            facts.was_late |= match slow {
+                Ok(slow) => slow.was_late && !slow.reads_on,
+                Err(stop) => matches!(stop, Stop::Missed(_)),
+            };
         }
         Ok(facts)
     }
@@ -55,7 +61,9 @@ impl ClientFacts {
         let mut play = Play::with_client(session, self, options.suite.seed, options.ask_ms);
         match play.perform(&[Step::Held]) {
             Ok(()) => Ok(play),
-            Err(stop) => Err(Unreached::Opening { why: stop.why(), stderr: play.session.stderr() }),
+            Err(stop) => {
+                Err(Unreached::Opening { why: stop.why().into(), stderr: play.session.stderr() })
+            }
         }
     }
 
@@ -81,7 +89,9 @@ impl ClientFacts {
             play.session.held().map(|held| held.asked.method.clone()).unwrap_or_default();
         // In the others a server asks nothing of the kind.
         if !matches!(facts.common.dialect.envelope, Envelope::Abp | Envelope::Dap) {
-            facts.answers = play.session.ask("quick", &facts.common.quick).1 == Waited::Done;
+            let (_, waited) = play.session.ask("quick", &facts.common.quick);
+            facts.answers = waited == Waited::Done;
+            facts.was_late |= waited == Waited::Late;
         }
         Ok(facts)
     }
@@ -94,13 +104,16 @@ impl ClientFacts {
         options: &ClientOptions,
     ) -> Result<Seen, Unreached> {
         let mut play = self.held(target, options)?;
-        let mut seen = Seen { cancelled: None, gave_up: false, ended: Ended::WithUs };
+        let mut seen =
+            Seen { cancelled: None, gave_up: false, was_late: false, ended: Ended::WithUs };
         let begun = Instant::now();
         let reply = match end {
             End::Result => Reply::Result,
             End::Error => Reply::Error(-32603),
             End::Cancelled => {
-                let is_cancelled = play.wait_for_cancel().is_ok() || play.session.is_cancelled();
+                let waited = play.wait_for_cancel();
+                let is_cancelled = waited.is_ok() || play.session.is_cancelled();
+                seen.was_late = matches!(waited, Err(Stop::Missed(_)));
                 seen.cancelled = is_cancelled.then(|| begun.elapsed());
                 seen.gave_up = !is_cancelled && play.session.has_ended();
                 Reply::Cancelled
@@ -108,8 +121,9 @@ impl ClientFacts {
         };
         // Nothing stops an answer to a request that is held.
         let _ = play.send(&[Item::Answer(reply)], false);
-        if play.session.wait_for(END.min(options.suite.patience), &mut |_| false) == Waited::Ended {
-            seen.ended = Ended::Itself(play.status());
+        match play.session.listen(END.min(options.suite.patience)) {
+            Waited::Ended => seen.ended = Ended::Itself(play.status()),
+            waited => seen.was_late |= waited == Waited::Late,
         }
         Ok(seen)
     }
@@ -119,5 +133,6 @@ impl ClientFacts {
 struct Seen {
     cancelled: Option<Duration>,
     gave_up: bool,
+    was_late: bool,
     ended: Ended,
 }

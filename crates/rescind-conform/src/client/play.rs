@@ -54,16 +54,19 @@ impl<'a> Play<'a> {
         self.wait("a cancel", Session::is_cancelled)
     }
 
-    pub(crate) fn let_it_cancel(&mut self) {
+    pub(crate) fn let_it_cancel(&mut self) -> Result<(), Stop> {
         let was_triggered = self.pull_trigger();
-        let Some(Client { facts, .. }) = self.client else { return };
+        let Some(Client { facts, .. }) = self.client else { return Ok(()) };
         if was_triggered && facts.answers {
             // Not judged: before the session is open a client need not answer.
             let id = self.ask_quick();
             self.session.wait_for(self.session.patience, &mut |session| session.is_answered(&id));
         }
         let took = facts.cancels.unwrap_or_default();
-        self.session.wait_for(took * 2 + Duration::from_millis(200), &mut |_| false);
+        match self.session.listen(took * 2 + Duration::from_millis(200)) {
+            Waited::Late => Err(Stop::too_late()),
+            _ => Ok(()),
+        }
     }
 
     /// Returns the status of the process, if it is one.

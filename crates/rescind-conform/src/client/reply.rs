@@ -5,61 +5,9 @@ use serde_json::{Value, json};
 
 use crate::family::{Family, NEWEST_MCP, name_in};
 use crate::options::ClientOptions;
-use crate::value::by_value;
-use crate::wire::{Message, Wire, dap, decoded};
-
-/// A request of the client's.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Asked {
-    /// Its id, by its value.
-    pub(crate) id: String,
-    /// Its id as it was written, which is how it is answered.
-    pub(crate) token: String,
-    pub(crate) method: String,
-    pub(crate) params: Value,
-}
+use crate::wire::{Asked, Wire};
 
 impl Asked {
-    /// The request that a message is, if it is one.
-    pub(crate) fn read(wire: &Wire, message: &[u8]) -> Option<Self> {
-        if wire.dialect.envelope == Envelope::Dap {
-            let message: dap::Message<'_> = serde_json::from_slice(message).ok()?;
-            let params = decoded(message.arguments);
-            return Some(Self::new(message.seq?.get(), message.command?, params));
-        }
-        let message: Message<'_> = serde_json::from_slice(message).ok()?;
-        let id = message.id?.get();
-        if wire.dialect.envelope != Envelope::Abp {
-            return Some(Self::new(id, message.method?, decoded(message.params)));
-        }
-        let payload = decoded(message.payload);
-        match message.kind?.as_str() {
-            "capabilities/call" => {
-                let call = payload["options"].get("callId").or(payload.get("callId"));
-                let call = call.map(Value::to_string);
-                let id = call.as_deref().unwrap_or(id);
-                let method = payload["capability"].as_str().unwrap_or_default().to_owned();
-                Some(Self::new(id, method, payload["params"].clone()))
-            }
-            kind if kind.ends_with("-result") || kind.ends_with("/progress") => None,
-            kind => Some(Self::new(id, kind.to_owned(), payload)),
-        }
-    }
-
-    pub(crate) fn new(token: &str, method: String, params: Value) -> Self {
-        Self { id: by_value(token), token: token.to_owned(), method, params }
-    }
-
-    /// Returns the same under another id.
-    pub(crate) fn under(&self, token: &str) -> Self {
-        Self::new(token, self.method.clone(), self.params.clone())
-    }
-
-    /// Whether it opens the session.
-    pub(crate) fn opens(&self) -> bool {
-        matches!(self.method.as_str(), "initialize" | "server/discover")
-    }
-
     /// Whether it is the cancel of something else, in the protocols whose cancels are requests.
     pub(crate) fn is_cancel(&self, wire: &Wire) -> bool {
         let rule = &wire.dialect.cancel;

@@ -1,7 +1,7 @@
 //! Our side of a session with a client: a server that leaves one request unanswered.
 
-use super::reply::Asked;
 use crate::options::ClientOptions;
+use crate::wire::Asked;
 
 /// The client's request that is left unanswered.
 #[derive(Clone, Debug, PartialEq)]

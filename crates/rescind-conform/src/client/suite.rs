@@ -8,11 +8,12 @@ use super::checks::CLIENT_CHECKS;
 use super::facts::ClientFacts;
 use crate::check::{Check, Clause, Need};
 use crate::family::Request;
-use crate::judge::judge;
 use crate::once::Once;
 use crate::options::ClientOptions;
 use crate::play::Play;
 use crate::report::{Outcome, Report, Transcript};
+use crate::seen::Seen;
+use crate::stop::Stop;
 use crate::suite::{AGAIN, Subject, case_seed};
 use crate::target::{Target, Unreached};
 
@@ -53,7 +54,7 @@ impl Subject for TestedClient<'_> {
     /// Plays the check once with a fresh client.
     fn once(&self, check: &Check, number: usize) -> Once {
         if let Some(why) = self.misses(check) {
-            return Once::not_exercised(why);
+            return Once::of(Some(why), None);
         }
         let session = match self.facts.start(self.target, self.options) {
             Ok(session) => session,
@@ -63,31 +64,32 @@ impl Subject for TestedClient<'_> {
         let seed = case_seed(self.options.suite.seed, check.id);
         let longer = if number == 0 { 1 } else { u64::from(AGAIN) };
         let mut play = Play::with_client(session, &self.facts, seed, self.options.ask_ms * longer);
-        let stopped = play.perform(check.steps).err();
-        let once = Once::of(stopped, judge(&play, check.rules).map(|(_, fault)| fault));
+        let once = Seen::of(check, &mut play).once();
         once.with(Transcript::of(&play.session.record), play.session.stderr())
     }
 }
 
 impl TestedClient<'_> {
     /// Returns a thing that the check needs and this client does not have.
-    fn misses(&self, check: &Check) -> Option<&'static str> {
+    fn misses(&self, check: &Check) -> Option<Stop> {
         let facts = &self.facts;
+        let lacks = |why: &str| Some(Stop::NotExercised(why.into()));
+        let is_unseen = |why| if facts.was_late { Some(Stop::too_late()) } else { lacks(why) };
         let no_ask = "no request of ours is known that takes the client its time (--ask)";
         check.needs.iter().find_map(|need| match need {
             Need::Cancels if facts.cancels.is_none() => {
-                Some("the client cancels nothing by itself (--trigger)")
+                is_unseen("the client cancels nothing by itself (--trigger)")
             }
             Need::Answers if !facts.answers => {
-                Some("the client answers no request of ours while it waits")
+                is_unseen("the client answers no request of ours while it waits")
             }
-            Need::Ask if !facts.ask_is_slow => Some(no_ask),
-            Need::AskIfSilent if !facts.ask_is_slow && facts.is_silent() => Some(no_ask),
+            Need::Ask if !facts.ask_is_slow => is_unseen(no_ask),
+            Need::AskIfSilent if !facts.ask_is_slow && facts.is_silent() => is_unseen(no_ask),
             Need::Declared if !facts.declares => {
-                Some("the client does not declare that its work can be cancelled")
+                lacks("the client does not declare that its work can be cancelled")
             }
             Need::Process if !facts.common.is_process => {
-                Some("the client is no process of its own")
+                lacks("the client is no process of its own")
             }
             _ => None,
         })

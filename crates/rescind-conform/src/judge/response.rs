@@ -47,7 +47,7 @@ pub(super) fn undisturbed(play: &Play<'_>, made: &Made) -> Result<(), Fault> {
 /// Holds if a cancelled request was not answered before its cancel was read.
 ///
 /// A request that was sent after the cancel and is answered is the witness of that. A client is not asked for one.
-pub(super) fn in_time(play: &Play<'_>, made: &Made) -> Result<(), Fault> {
+pub(crate) fn in_time(play: &Play<'_>, made: &Made) -> Result<(), Fault> {
     let (Some(cancelled_at), Some((at, outcome))) =
         (made.cancelled_at, play.session.answers_to(&made.id).next())
     else {
@@ -58,4 +58,19 @@ pub(super) fn in_time(play: &Play<'_>, made: &Made) -> Result<(), Fault> {
         Some(read_at) if read_at < at => Ok(()),
         _ => unclear(format!("{made} was answered before its cancel was seen to be read")),
     }
+}
+
+/// Returns whether work may have been over before a cancel was read that was sent while it went on.
+///
+/// Nothing is seen then of what a cancel does. A server that does one thing after the other reads it when the work is over.
+pub(crate) fn may_come_too_late(play: &Play<'_>) -> bool {
+    let has_come_late = |made: &Made| {
+        let (from, (at, outcome)) =
+            made.works_from.zip(play.session.answers_to(&made.id).next())?;
+        let mut meanwhile = play.cancels.iter().filter(|sent| (from..at).contains(sent));
+        let was_read = |sent: &usize| play.read_at(*sent).is_some_and(|read_at| read_at < at);
+        Some(outcome.is_result() && meanwhile.any(|sent| !was_read(sent)))
+    };
+    let all = || play.named.values().filter_map(has_come_late);
+    play.may_read_on() && all().any(|late| late)
 }

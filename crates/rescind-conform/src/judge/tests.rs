@@ -24,15 +24,18 @@ pub(super) fn broken(dialect: &str, rule: Rule, record: &str) -> Option<String> 
 
 /// The same of some rules.
 pub(super) fn any_broken(dialect: &str, rules: &[Rule], record: &str) -> Option<String> {
-    let dialect = Dialect::named(dialect).expect("there is such a dialect");
-    let facts = Facts::unknown(dialect.clone());
+    let facts = Facts::unknown(Dialect::named(dialect).expect("there is such a dialect"));
+    by_hand::broken(&played(&facts, record), rules)
+}
+
+fn played<'f>(facts: &'f Facts, record: &str) -> Play<'f> {
     let link = Link::new(std::io::empty(), std::io::sink(), None);
-    let session = Session::new(link, Wire::new(dialect), Duration::ZERO, None);
-    let mut play = Play::new(session, &facts, 1, 1);
+    let session = Session::new(link, Wire::new(facts.dialect.clone()), Duration::ZERO, None);
+    let mut play = Play::new(session, facts, 1, 1);
     for entry in record.split(';') {
         by_hand::add(&mut play, entry.trim());
     }
-    by_hand::broken(&play, rules)
+    play
 }
 
 #[track_caller]
@@ -503,4 +506,45 @@ fn f117_ids_are_compared_by_their_value() {
             r#"request 7 is never answered; there is an answer under id "7""#,
         )],
     );
+}
+
+const TOO_LATE: &str = "unclear: the machine was too slow to tell";
+
+#[test]
+fn an_order_that_a_late_machine_turns_round_says_nothing() {
+    let before = Rule::Before('q', 'b');
+    let record = "ask b 7; ask a 8; cancel 8; ask q 9; result 7; result 9";
+    let why = "request 9 is answered after request 7, which was at work before the cancel";
+    let late = format!("{record}; late");
+    breaks("acp", before, &[(record, why), (&late, TOO_LATE)]);
+
+    let rule = Rule::Honoured { cancelled: 'a', before: 'b' };
+    holds("acp", rule, &["ask b 7; ask a 8; cancel 8; result 8; result 7"]);
+    holds("acp", rule, &["ask b 7; ask a 8; cancel 8; late; error 8 -32800; result 7"]);
+    breaks("acp", rule, &[("ask b 7; ask a 8; cancel 8; late; result 8; result 7", TOO_LATE)]);
+}
+
+#[test]
+fn a_cancel_that_may_have_come_after_the_work_is_found() {
+    let mut facts = Facts::unknown(Dialect::ACP_V1);
+    let late = |facts: &Facts, record: &str| super::may_come_too_late(&played(facts, record));
+    let record = "slow a 7; cancel 7; next 8; result 7; result 8";
+    assert!(!late(&facts, record), "a server that does not read on reads it then, each time");
+    facts.slow = crate::suite::tests::slow(false, true);
+    assert!(late(&facts, record));
+    assert!(late(&facts, "slow a 7; cancel 7; result 7"));
+    assert!(late(
+        &facts,
+        "slow a 7; slow b 8; cancel 8; next 9; error 8 -32800; result 7; result 9"
+    ));
+    for seen in [
+        "slow a 7; cancel 7; next 8; result 8; result 7",
+        "slow a 7; cancel 7; next 8; error 7 -32800; result 8",
+        "slow a 7; cancel 7; next 8; result 8",
+        "ask a 7; cancel 7; next 8; result 7; result 8",
+        "slow a 7; result 7; cancel 7; next 8; result 8",
+        "slow a 7; cancel 7; next 8; error 7 -32800; result 8; slow b 9; result 9",
+    ] {
+        assert!(!late(&facts, seen), "{seen}");
+    }
 }

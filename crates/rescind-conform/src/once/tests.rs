@@ -91,8 +91,11 @@ fn what_was_missed_is_looked_for_twice_more() {
     assert_eq!(after(vec![missed(), missed(), passes()]), (Pass, 3));
     assert_eq!(after(vec![missed(), passes()]), (Pass, 2));
     assert_eq!(after(vec![missed(), fails(), fails()]), (fail(), 3));
-    assert_eq!(after(vec![missed(), fails(), passes()]), (Pass, 3));
-    assert_eq!(after(vec![fails(), missed(), missed()]), (not(), 3));
+    assert_eq!(after(vec![missed(), missed(), fails(), fails()]), (fail(), 4));
+    assert_eq!(after(vec![missed(), fails(), passes(), passes()]), (Pass, 4));
+    assert_eq!(after(vec![missed(), fails(), passes(), missed(), fails()]), (fail(), 5));
+    assert_eq!(after(vec![fails(), missed(), missed(), missed()]), (not(), 4));
+    assert_eq!(after(vec![fails(), passes(), missed(), missed(), missed()]), (not(), 5));
     assert_eq!(after(vec![missed(), Once::without(not())]), (not(), 2));
 }
 

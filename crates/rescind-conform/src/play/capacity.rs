@@ -1,15 +1,15 @@
 //! The server after many cancels.
 
-use std::time::Instant;
+use std::time::Duration;
 
 use super::{Made, Play, Taken};
-use crate::check::Id;
+use crate::check::{Id, Rule};
+use crate::judge::{in_time, judge};
+use crate::lateness::Stretch;
 use crate::stop::Stop;
 
 /// The numbers of slow requests that are tried at once, the most first. One more takes half as long, and comes after them.
 const TRIED: [usize; 4] = [15, 7, 3, 1];
-/// The number of slow requests that are at work at the same time to be cancelled.
-const AT_ONCE: usize = 20;
 
 impl Play<'_> {
     /// Returns whether the slow request takes as long as it is asked to.
@@ -35,8 +35,11 @@ impl Play<'_> {
             let says_cancelled =
                 self.session.answers_to(&id).next().is_none_or(|(_, it)| it.is_cancelled());
             if number == 0 && !says_cancelled && self.wants_answers() && !self.is_control {
-                let why = "the first cancelled request is answered with its result";
-                return Err(Stop::NotExercised(why.into()));
+                let why = "the first cancelled request is answered with its result".into();
+                return Err(match in_time(self, &self.crowd[at]) {
+                    Ok(()) => Stop::NotExercised(why),
+                    Err(_) => Stop::Missed(format!("{why} before its cancel was read")),
+                });
             }
         }
         // All work that went on is done by now, and its responses are read.
@@ -54,18 +57,36 @@ impl Play<'_> {
             }
             before = self.take_at_once(*count)?;
         }
-        for _ in 0..cancels / AT_ONCE {
-            let all: Vec<usize> = (0..AT_ONCE).map(|_| self.begin_slow(self.slow_ms / 2)).collect();
+        if before.before_short > 0 && before.was_late {
+            return Err(Stop::too_late());
+        }
+        let mut were_read_in_time = false;
+        // More than it takes at once would be over before their cancels are read.
+        for _ in 0..cancels.div_ceil(before.count) {
+            let all = (0..before.count).map(|_| self.begin_slow(self.slow_ms / 2));
+            let all: Vec<usize> = all.collect();
             self.next()?;
             let at = self.session.record.len();
             let cancels = all.iter().map(|made| self.cancel_of_crowd(*made, at)).collect();
             self.write(cancels, false);
             self.next()?;
+            let is_in_time = all.iter().any(|at| in_time(self, &self.crowd[*at]).is_ok());
+            if were_read_in_time && !is_in_time {
+                // It takes no more requests at once, or the machine is late.
+                break;
+            }
+            were_read_in_time |= is_in_time;
         }
         self.wait_for_crowd()?;
         let after = self.take_at_once(before.count)?;
         self.capacity = Some((before, after));
-        Ok(())
+        self.see_lateness();
+        let is_same = judge(self, &[Rule::SameCapacity]).is_none();
+        let in_time = self.crowd.iter().filter(|made| in_time(self, made).is_ok()).count();
+        match is_same && self.was_late() && in_time < cancels / 2 {
+            true => Err(Stop::too_late()),
+            false => Ok(()),
+        }
     }
 
     /// Makes a slow request, and returns its place in the crowd.
@@ -79,22 +100,25 @@ impl Play<'_> {
 
     /// Makes so many slow requests and a short one in one write, and waits for all of them.
     fn take_at_once(&mut self, count: usize) -> Result<Taken, Stop> {
-        self.open_sessions(count + 1);
+        self.open_sessions(count + 1)?;
         let all: Vec<Made> = (0..=count).map(|_| self.make(Id::Fresh)).collect();
         let mut messages = Vec::new();
         for (number, made) in all.iter().enumerate() {
             let ms = if number == count { self.slow_ms / 2 } else { self.slow_ms };
             messages.extend(self.slow(made, ms));
         }
-        let (begun, delays) = (Instant::now(), self.session.delays());
+        let begun = Stretch::begin();
+        let sent_at = self.session.record.len();
         self.write(messages, false);
         self.wait(&format!("an answer to {} slow requests", count + 1), |session| {
             all.iter().all(|made| session.is_answered(&made.id))
         })?;
-        let was_late = delays.grown(&self.session.delays()) > begun.elapsed() / 4;
+        let lateness = begun.lateness();
         let firsts: Vec<_> =
             all.iter().filter_map(|made| self.session.answers_to(&made.id).next()).collect();
-        let short = firsts.last().map_or(0, |(at, _)| *at);
+        let short = firsts.last().map_or(sent_at, |(at, _)| *at);
+        let behind = self.session.between(sent_at, short);
+        let was_late = behind < lateness + Duration::from_millis(self.slow_ms / 2);
         let before_short = firsts.iter().filter(|(at, _)| *at < short);
         let refusal = firsts.iter().find(|(_, outcome)| !outcome.is_result());
         let refusal = refusal.map(|(_, outcome)| outcome.to_string());

@@ -3,10 +3,11 @@
 use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
-use super::Play;
+use super::{Made, Play};
 use crate::check::{Id, Item, Rule};
-use crate::judge::{FREED, judge};
-use crate::stop::{Stop, TOO_LATE};
+use crate::judge::{FREED, in_time, judge};
+use crate::lateness::Stretch;
+use crate::stop::Stop;
 
 /// The parts of its time after which `Step::AnyMoment` cancels a request, in hundredths.
 const MOMENTS: [u32; 7] = [0, 25, 50, 75, 88, 94, 110];
@@ -38,7 +39,7 @@ impl Play<'_> {
     pub(super) fn cancel_of_crowd(&mut self, chosen: usize, at: usize) -> String {
         let mut made = self.crowd[chosen].clone();
         made.cancelled_at = Some(at);
-        let message = self.cancel(&mut made);
+        let message = self.cancel(&mut made, at);
         self.crowd[chosen] = made;
         message
     }
@@ -90,14 +91,12 @@ impl Play<'_> {
         for _ in 0..EACH_MOMENT * MOMENTS.len() {
             self.begin_slow(ms);
         }
-        let (begun, mut too_late) = (Instant::now(), 0);
+        let begun = Instant::now();
         let mut order: Vec<usize> = (0..self.crowd.len()).collect();
         self.rng.shuffle(&mut order);
         for (moment, chosen) in MOMENTS.iter().zip(order.chunks(EACH_MOMENT)) {
             let until = (begun + natural * *moment / 100).saturating_duration_since(Instant::now());
             self.session.wait_for(until, &mut |_| false);
-            let is_done = |at: &usize| self.session.is_answered(&self.crowd[*at].id);
-            too_late += usize::from(*moment < 100 && chosen.iter().all(is_done));
             for &chosen in chosen {
                 let cancel = self.cancel_of_crowd(chosen, self.session.record.len());
                 self.write(vec![cancel], false);
@@ -118,11 +117,28 @@ impl Play<'_> {
         }
         self.settle_all(&ids)?;
         // Nobody can ask a language server to take its time, and so nobody knows when it is nearly done.
-        if too_late > 0 && self.is_adjustable() && judge(self, &[Rule::AllEnded]).is_none() {
-            let why = "requests were done before their cancels were sent";
+        let mut moments = MOMENTS.iter().zip(order.chunks(EACH_MOMENT));
+        if self.is_adjustable()
+            && judge(self, &[Rule::AllEnded]).is_none()
+            && moments.any(|(moment, chosen)| *moment < 100 && self.came_too_late(chosen))
+        {
+            let why = "requests were done before their cancels were read";
             return Err(Stop::Missed(why.into()));
         }
         Ok(())
+    }
+
+    /// Returns whether each of these was done before its cancel was sent or, if cancels are honoured, before it was read.
+    fn came_too_late(&self, chosen: &[usize]) -> bool {
+        let is_honoured = |made: &Made| {
+            self.session.answers_to(&made.id).next().is_none_or(|(_, it)| it.is_cancelled())
+        };
+        let honours = self.crowd.iter().any(is_honoured);
+        chosen.iter().map(|at| &self.crowd[*at]).all(|made| {
+            let answered_at = self.session.answered_at(&made.id);
+            let was_done = answered_at.is_some_and(|at| made.cancelled_at > Some(at));
+            was_done || honours && in_time(self, made).is_err()
+        })
     }
 
     pub(super) fn output_full(&mut self, items: &[Item]) -> Result<(), Stop> {
@@ -151,9 +167,13 @@ impl Play<'_> {
     }
 
     pub(super) fn compare(&mut self) -> Result<(), Stop> {
-        if self.facts.slow.as_ref().is_ok_and(|slow| slow.reads_on) {
-            let why = "the server works on several requests at the same time";
-            return Err(Stop::NotExercised(why.into()));
+        match &self.facts.slow {
+            Ok(slow) if slow.reads_on => {
+                let why = "the server works on several requests at the same time";
+                return Err(Stop::NotExercised(why.into()));
+            }
+            Ok(slow) if slow.was_late => return Err(Stop::too_late()),
+            _ => {}
         }
         if self.facts.document.is_some() {
             let why = "nobody can ask it to take its time, and what it takes on a busy machine says nothing";
@@ -166,7 +186,7 @@ impl Play<'_> {
             without = without.min(self.time_until_free(false)?.unwrap_or(without));
         }
         if with.max(without) == Duration::MAX {
-            return Err(Stop::Missed(TOO_LATE.into()));
+            return Err(Stop::too_late());
         }
         let ratio = with.as_secs_f64() / without.as_secs_f64().max(1e-6);
         self.session.note(format!(
@@ -190,16 +210,17 @@ impl Play<'_> {
             let mut before = self.make(Id::Fresh);
             messages.extend(self.slow(&before, ms));
             if cancelled {
-                messages.push(self.cancel(&mut before));
+                let at = self.session.record.len() + messages.len();
+                messages.push(self.cancel(&mut before, at));
             }
         }
         let last = self.make(Id::Fresh);
         messages.extend(self.slow(&last, ms));
-        let (begun, delays) = (Instant::now(), self.session.delays());
+        let begun = Stretch::begin();
         self.write(messages, false);
         self.wait_for_response(&last.id, &format!("an answer to request {}", last.id))?;
-        let took = begun.elapsed();
-        let was_late = delays.grown(&self.session.delays()) > took / 4;
+        let took = begun.lasted();
+        let was_late = begun.lateness() > took / 4;
         self.next()?;
         Ok((!was_late).then_some(took))
     }

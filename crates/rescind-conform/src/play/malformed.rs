@@ -28,7 +28,7 @@ impl Play<'_> {
             let own = self.fresh();
             let cancel = |params: &str| self.session.wire.cancel_with(params, &own);
             let message = forms::message(params.as_deref(), cancel);
-            let message = self.unless_control(message);
+            let message = self.unless_control(message, self.session.record.len());
             self.write(vec![message], false);
             let after = format!(
                 "after the malformed cancel with params {}",

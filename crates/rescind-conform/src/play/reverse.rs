@@ -24,7 +24,7 @@ impl Play<'_> {
             None => session.is_answered(&own),
         };
         let waited = self.session.wait(|session| asked(session).is_some() || is_over(session));
-        if waited == Waited::Ended {
+        if matches!(waited, Waited::Ended | Waited::Late) {
             self.waited(waited, "it asked something")?;
         }
         let theirs = asked(&self.session).ok_or_else(|| {

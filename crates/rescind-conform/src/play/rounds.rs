@@ -19,7 +19,9 @@ impl Play<'_> {
         // One round is enough where a request can be asked to take long: its cancel comes in time.
         let in_time = in_time.filter(|_| rounds > 1);
         for _ in 0..rounds {
-            match (self.perform(steps), until) {
+            let performed = self.perform(steps);
+            self.see_lateness();
+            match (performed, until) {
                 (Err(stop @ (Stop::NotExercised(_) | Stop::Missed(_))), _) => unclear = Some(stop),
                 (Err(stop), _) => return Err(stop),
                 (Ok(()), None) => return Ok(()),

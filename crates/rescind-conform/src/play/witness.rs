@@ -26,10 +26,12 @@ impl Play<'_> {
     pub(super) fn trust_witness(&mut self, name: Name, end: WorkEnd) -> Result<(), Stop> {
         self.ask_witness(name)?;
         match self.witnessed.get(&name) {
-            Some((told, _)) if *told != end && !self.is_control => Err(Stop::NotExercised(
-                format!("the witness is wrong: it reports that the work {told}, and it {end}"),
-            )),
-            _ => Ok(()),
+            None => Ok(()),
+            Some((told, _)) if *told == end || self.is_control => Ok(()),
+            Some(_) if self.is_late(self.begun.lateness()) => Err(Stop::too_late()),
+            Some((told, _)) => Err(Stop::NotExercised(format!(
+                "the witness is wrong: it reports that the work {told}, and it {end}"
+            ))),
         }
     }
 

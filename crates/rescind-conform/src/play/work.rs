@@ -30,8 +30,7 @@ impl Play<'_> {
                 continue;
             };
             if !self.runs.contains_key(&name) {
-                let none = || Stop::NotExercised("no session is opened (session/new)".into());
-                let session = self.session.open_session().ok_or_else(none)?;
+                let session = self.session.open_session()?;
                 self.runs.insert(name, Run { name: json!(session), ..Run::default() });
             }
         }
@@ -69,7 +68,7 @@ impl Play<'_> {
             let id = if self.facts.has_tasks() { id } else { String::new() };
             run.stops.push(Stopping { id, at, is_named });
         }
-        self.unless_control(message)
+        self.unless_control(message, at)
     }
 
     pub(super) fn ask_status(&mut self, name: Name) -> String {
@@ -204,7 +203,7 @@ pub(crate) fn find_work(
 ) -> Result<(), Unreached> {
     let works = candidates(facts, target, options)?;
     if works.is_empty() && facts.has_tasks() {
-        facts.work = Err("no tool has tasks that can be cancelled".into());
+        facts.work = Err(Stop::NotExercised("no tool has tasks that can be cancelled".into()));
     }
     for work in works {
         let trial = Facts { work: Ok(work), ..facts.for_work() };
@@ -218,7 +217,8 @@ pub(crate) fn find_work(
                 facts.work = trial.work;
                 return Ok(());
             }
-            Err(stop) => facts.work = Err(stop.why()),
+            Err(stop @ Stop::Missed(_)) => facts.work = Err(stop),
+            Err(stop) => facts.work = Err(Stop::NotExercised(stop.why().into())),
         }
     }
     Ok(())

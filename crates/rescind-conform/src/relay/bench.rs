@@ -10,12 +10,12 @@ use protocol_core::Envelope;
 use serde_json::{Value, json};
 
 use super::message::{self, Message, Request};
-use super::target::Ends;
+use super::target::{Ends, Side};
 use super::work::Work;
 use crate::family::Opening;
+use crate::lateness::Stretch;
 use crate::patience::{More, Patience};
 use crate::report::{Line, Transcript, Way};
-use crate::stopped::{self, Delays};
 use crate::target::{Child, Link, Told, Unreached};
 use crate::wire::Wire;
 
@@ -23,32 +23,6 @@ use crate::wire::Wire;
 const RECORD_BYTES: usize = 64 << 20;
 /// Numbers for messages that a scenario gives none are greater than this, and so than its own, whatever the seed.
 const OWN_NUMBERS: u64 = 2_000_000;
-
-/// The client's side of the relay, or the server's.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Side {
-    /// We are the client.
-    Near,
-    /// We are the server.
-    Far,
-}
-
-impl Side {
-    pub(super) const fn other(self) -> Self {
-        match self {
-            Self::Near => Self::Far,
-            Self::Far => Self::Near,
-        }
-    }
-
-    /// Returns our role on that side.
-    pub(super) const fn role(self) -> &'static str {
-        match self {
-            Self::Near => "client",
-            Self::Far => "server",
-        }
-    }
-}
 
 /// Something that we saw or did, in order.
 #[derive(Clone, Debug)]
@@ -235,33 +209,34 @@ impl Bench {
     /// Waits for the next message on one side; `None` at its end, or when patience ends. What arrives on the
     /// other side meanwhile is logged too.
     pub(super) fn next(&mut self, side: Side) -> Option<Message> {
-        let (mut patience, mut next) = (Patience::begin(self.patience), self.patience);
+        let mut patience = Patience::begin(self.process(), self.patience);
+        let mut next = self.patience;
         while !self.end(side).ended {
-            let before = self.busy();
             match self.take(next) {
                 Taken::Message(at, message) if at == side => return Some(message),
                 Taken::Message(..) | Taken::Ended => {}
                 // A relay that is busy is waited for: the machine may be slow.
-                Taken::Nothing if before == self.busy() => return None,
-                Taken::Nothing => {
-                    let delays = Delays::until_now(self.child.as_ref().map(Child::id));
-                    match patience.more(delays) {
-                        More::Wait(more) => next = more,
-                        More::Over => return None,
-                        More::Late => {
-                            self.was_late = true;
-                            return None;
-                        }
+                Taken::Nothing => match patience.more(false) {
+                    More::Wait(more) => next = more,
+                    over => {
+                        self.was_late |= over == More::Late;
+                        return None;
                     }
-                }
+                },
             }
         }
         None
     }
 
-    /// Reads what is left, until that side ends or nothing has come for so long.
+    /// Reads what is left, until that side ends or nothing has come for so long, or longer on a machine that is late.
     pub(super) fn drain(&mut self, side: Side, quiet: Duration) {
-        while !self.end(side).ended && !matches!(self.take(quiet), Taken::Nothing) {}
+        let (mut last, mut left) = (Stretch::begin(), quiet);
+        while !self.end(side).ended && !left.is_zero() {
+            if !matches!(self.take(left), Taken::Nothing) {
+                last = Stretch::begin();
+            }
+            left = (quiet + last.lateness()).saturating_sub(last.lasted());
+        }
     }
 
     fn take(&mut self, patience: Duration) -> Taken {
@@ -328,8 +303,8 @@ impl Bench {
         &mut self.ends[side as usize]
     }
 
-    fn busy(&self) -> Option<u64> {
-        self.child.as_ref().map(Child::id).map(stopped::busy)
+    fn process(&self) -> Option<u32> {
+        self.child.as_ref().map(Child::id)
     }
 
     /// The last of what the relay wrote to its standard error.

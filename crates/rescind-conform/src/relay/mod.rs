@@ -7,7 +7,6 @@
 mod bench;
 mod checks;
 mod clauses;
-mod envelope;
 mod message;
 mod play;
 mod progress;
@@ -35,10 +34,11 @@ pub use checks::{RELAY_CHECKS, RelayCheck};
 pub use rules::Rule as RelayRule;
 pub use target::{Ends, InProcessRelay, Relay, RelayProgram};
 
-use bench::{Bench, Side};
+use bench::Bench;
 use checks::{Conversation, Fits};
 use play::Play;
 use rules::{Checks, Rule};
+use target::Side;
 use work::Work;
 
 /// A relay that goes on after both sides have hung up is left alone once it has sent nothing for this time.
@@ -87,6 +87,7 @@ pub fn run_relay(
         protocols: [wire(&options.near)?, wire(&options.far)?],
         opening: options.open.clone().unwrap_or_else(|| family.opening(&options.near)),
         reaches: [None; 2],
+        was_late: false,
     };
     // A relay that can't be opened once is not tried for every check.
     runner.probe()?;
@@ -114,6 +115,8 @@ struct Runner<'a> {
     opening: Vec<Opening>,
     /// By the caller's side, which of its requests arrive on the other.
     reaches: [Option<Work>; 2],
+    /// Whether the machine was too late to see that.
+    was_late: bool,
 }
 
 impl Subject<Fits, Conversation, Rule> for Runner<'_> {
@@ -133,7 +136,12 @@ impl Subject<Fits, Conversation, Rule> for Runner<'_> {
         let mut last = Once::without(Verdict::NotApplicable);
         for caller in self.callers(check) {
             if self.reaches[caller as usize].is_none() {
-                return Once::not_exercised("the relay passes no request of the server on");
+                let why = "the relay passes no request of the server on";
+                return if self.was_late {
+                    Once::missed(TOO_LATE)
+                } else {
+                    Once::not_exercised(why)
+                };
             }
             last = self.play(check, caller);
             if last.verdict != Verdict::Pass {
@@ -161,6 +169,7 @@ impl Runner<'_> {
             let works = if near == far { Work::of(near, side) } else { &[Work::Unknown] };
             self.reaches[side as usize] = play.reaches(side, works);
         }
+        self.was_late = bench.was_late;
         match self.reaches[Side::Near as usize].is_some() {
             true => Ok(()),
             false => Err(unreached("the relay does not pass a request on".into(), bench.stderr())),

@@ -5,9 +5,9 @@ use std::time::Duration;
 use protocol_core::code;
 use serde_json::{Value, json};
 
-use super::bench::{Bench, Entry, Side, What};
-use super::envelope;
-use super::message::{CancelTarget, Message, Request};
+use super::bench::{Bench, Entry, What};
+use super::message::{CancelTarget, Message, Request, has_id};
+use super::target::Side;
 use super::work::Work;
 use crate::wire::Wire;
 
@@ -266,7 +266,7 @@ impl<'a> Play<'a> {
     /// An id that is this text, or where ids are no texts a number that no other has.
     pub(super) fn text_id(&self, text: &str) -> Value {
         let id = json!(text);
-        if envelope::has_id(self.protocol(), &id) { id } else { json!(self.bench.number()) }
+        if has_id(self.protocol(), &id) { id } else { json!(self.bench.number()) }
     }
 
     /// One side hangs up.

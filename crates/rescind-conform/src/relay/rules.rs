@@ -8,9 +8,9 @@ use std::mem;
 use protocol_core::{Envelope, code};
 use serde_json::Value;
 
-use super::bench::{Entry, Side, What};
-use super::envelope::has_id;
-use super::message::{CancelTarget, Message, Request, tag};
+use super::bench::{Entry, What};
+use super::message::{CancelTarget, Message, Request, has_id, tag};
+use super::target::Side;
 use crate::wire::Wire;
 use crate::worded::worded;
 use notes::Notes;

@@ -3,7 +3,7 @@
 use protocol_core::Envelope;
 use serde_json::{Value, json};
 
-use super::envelope::has_id;
+use super::message::has_id;
 use super::play::Play;
 use crate::malformed;
 

@@ -23,6 +23,32 @@ pub trait Relay: Sync {
     fn start(&self) -> io::Result<Ends>;
 }
 
+/// The client's side of the relay, or the server's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Side {
+    /// We are the client.
+    Near,
+    /// We are the server.
+    Far,
+}
+
+impl Side {
+    pub(super) const fn other(self) -> Self {
+        match self {
+            Self::Near => Self::Far,
+            Self::Far => Self::Near,
+        }
+    }
+
+    /// Returns our role on that side.
+    pub(super) const fn role(self) -> &'static str {
+        match self {
+            Self::Near => "client",
+            Self::Far => "server",
+        }
+    }
+}
+
 /// Both sides of a relay that was started.
 pub struct Ends {
     pub(super) near: Link,

@@ -2,9 +2,9 @@
 
 use protocol_core::Dialect;
 
-use super::bench::Side;
 use super::checks::{RELAY_CHECKS, RelayCheck};
 use super::rules::{Checks, Rule};
+use super::target::Side;
 use super::{outcome, shift};
 use crate::report::Verdict;
 

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::bench::Side;
+use super::target::Side;
 use crate::family::Family::{self, *};
 use crate::family::put;
 

@@ -88,9 +88,16 @@ impl Outcome {
     /// Whether it is a reason for the run to fail.
     #[must_use]
     pub fn is_failure(&self) -> bool {
-        matches!(self.verdict, Verdict::Fail { .. })
-            && self.known == Expected::Pass
-            && self.level != Level::Information
+        matches!(self.verdict, Verdict::Fail { .. }) && self.is_judged()
+    }
+
+    /// Whether another run may find that it is one.
+    fn may_fail(&self) -> bool {
+        self.is_unclear && self.is_judged()
+    }
+
+    fn is_judged(&self) -> bool {
+        self.known == Expected::Pass && self.level != Level::Information
     }
 }
 
@@ -118,7 +125,7 @@ worded! {
         Pass = "pass",
         /// Something does not hold, or the list of what is known to fail is stale.
         Fail = "fail",
-        /// All checks that were tried hold, but not every MUST was tried.
+        /// All checks that were tried hold, but not every MUST was tried, or another run may find that one fails.
         Incomplete = "incomplete",
     }
 }
@@ -127,14 +134,15 @@ impl Report {
     /// Returns the verdict of the whole run.
     #[must_use]
     pub fn whole(&self) -> Whole {
-        let unexercised = |outcome: &Outcome| {
-            outcome.level == Level::Must && matches!(outcome.verdict, Verdict::NotExercised { .. })
+        let is_open = |outcome: &Outcome| match outcome.verdict {
+            Verdict::NotExercised { .. } => outcome.level == Level::Must || outcome.may_fail(),
+            _ => false,
         };
         match () {
             () if !self.stale.is_empty() || self.outcomes.iter().any(Outcome::is_failure) => {
                 Whole::Fail
             }
-            () if self.outcomes.iter().any(unexercised) => Whole::Incomplete,
+            () if self.outcomes.iter().any(is_open) => Whole::Incomplete,
             () => Whole::Pass,
         }
     }
@@ -148,12 +156,58 @@ impl Report {
     /// Returns the number of checks that pass, that fail and so on, in one line.
     #[must_use]
     pub fn summary(&self) -> String {
+        let unclear = match self.outcomes.iter().filter(|outcome| outcome.is_unclear).count() {
+            0 => String::new(),
+            unclear => format!(" ({unclear} unclear)"),
+        };
         format!(
-            "{} pass, {} fail, {} not exercised, {} not applicable",
+            "{} pass, {} fail, {} not exercised{unclear}, {} not applicable",
             self.count("pass"),
             self.count("fail"),
             self.count("not exercised"),
             self.count("not applicable"),
         )
     }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::check::Check;
+    use crate::known::Known;
+    use crate::once::{Once, outcome};
+    use crate::stop::Stop;
+
+    #[test]
+    fn a_run_is_incomplete_if_another_may_find_that_something_fails() {
+        let clause = |level| &*Box::leak(Box::new(crate::check::Clause { level, ..CLAUSE }));
+        let whole = |level, stop: Stop| {
+            let run = |_| Once::of(Some(stop.clone()), None);
+            let outcome = outcome(&<Check>::BASE, Some(clause(level)), &Known::default(), run);
+            let report = Report {
+                facts: Value::Null,
+                lacks: None,
+                seed: 1,
+                took: Duration::ZERO,
+                outcomes: vec![outcome],
+                stale: vec![],
+            };
+            (report.whole(), report.summary())
+        };
+        let unclear = "0 pass, 0 fail, 1 not exercised (1 unclear), 0 not applicable".to_owned();
+        let certain = "0 pass, 0 fail, 1 not exercised, 0 not applicable".to_owned();
+        let lacks = || Stop::NotExercised("no cancel".into());
+        for (level, stop, expected) in [
+            (Level::Should, Stop::too_late(), (Whole::Incomplete, &unclear)),
+            (Level::Information, Stop::too_late(), (Whole::Pass, &unclear)),
+            (Level::Should, lacks(), (Whole::Pass, &certain)),
+            (Level::Must, lacks(), (Whole::Incomplete, &certain)),
+        ] {
+            let (verdict, summary) = whole(level, stop);
+            assert_eq!((verdict, &summary), expected, "{level}");
+        }
+    }
+
+    const CLAUSE: crate::check::Clause =
+        crate::check::Clause { families: &[], level: Level::Must, text: "", source: "" };
 }

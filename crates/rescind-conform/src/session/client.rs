@@ -4,15 +4,14 @@ use protocol_core::Envelope;
 use serde_json::json;
 
 use super::Session;
-use crate::client::reply::{self, Asked};
+use crate::client::reply;
 use crate::client::serve::Held;
 use crate::family::Request;
-use crate::wire::Heard;
+use crate::wire::{Asked, Heard};
 
 impl Session {
-    /// Answers a message of the client's at this place of the record if it asks something, or holds it.
-    pub(crate) fn serve(&mut self, message: &[u8], at: usize) {
-        let Some(asked) = Asked::read(&self.wire, message) else { return };
+    /// Answers a request of the client's at this place of the record, or holds it.
+    pub(crate) fn serve(&mut self, asked: Asked, at: usize) {
         if asked.is_cancel(&self.wire) {
             let own = self.own_number();
             let told = reply::acknowledgement(&self.wire, &asked, &own);
@@ -55,7 +54,7 @@ impl Session {
     /// Returns the cancels so far, with their places in the record and what they name.
     pub(crate) fn cancels(&self) -> impl Iterator<Item = (usize, &str)> {
         self.heard().filter_map(|(at, heard)| match heard {
-            Heard::Cancel { id } => Some((at, id.as_str())),
+            Heard::Cancel { id, .. } => Some((at, id.as_str())),
             _ => None,
         })
     }

@@ -13,6 +13,7 @@ use crate::once::{self, Once};
 use crate::options::{Options, Suite};
 use crate::report::Verdict::{self, NotApplicable, NotExercised, Pass};
 use crate::server::Server;
+use crate::stop::{Stop, TOO_LATE};
 use crate::tests::{Absent, IN_TWO_PROTOCOLS, is_played};
 
 /// Returns the verdict of a check that needs this, on a server with these facts.
@@ -28,7 +29,7 @@ fn said(need: Need, dialect: &str, known: impl FnOnce(&mut Facts)) -> Verdict {
 }
 
 /// A request that takes its time, with progress or not, while others are answered or not.
-fn slow(has_progress: bool, reads_on: bool) -> Result<Slow, String> {
+pub(crate) fn slow(has_progress: bool, reads_on: bool) -> Result<Slow, Stop> {
     let request = Request::new("work", json!({}));
     Ok(Slow {
         request,
@@ -36,6 +37,7 @@ fn slow(has_progress: bool, reads_on: bool) -> Result<Slow, String> {
         undelayed: Duration::from_secs(1),
         has_progress,
         reads_on,
+        was_late: false,
     })
 }
 
@@ -54,6 +56,12 @@ fn what_a_server_lacks_is_said_and_is_no_verdict() {
     let busy = "the server answers nothing else while it is at work";
     lacks(Need::ReadsOn, "acp", busy, |_| {});
     lacks(Need::ReadsOn, "acp", busy, |facts| facts.slow = slow(true, false));
+    // Nobody knows what was not seen on a machine that was late.
+    let late = |facts: &mut Facts| {
+        facts.slow = slow(false, false).map(|slow| Slow { was_late: true, ..slow });
+    };
+    lacks(Need::ReadsOn, "acp", TOO_LATE, late);
+    lacks(Need::Progress, "acp", TOO_LATE, late);
     let asks_nothing = "no request is known that makes the server ask something (--reverse)";
     lacks(Need::Reverse, "acp", asks_nothing, |_| {});
     let untold = "no request is known that tells how the work of another ended (--witness)";

@@ -4,20 +4,20 @@ use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::{Heard, Outcome};
-use crate::value::{by_value, member};
+use super::heard::{Asked, Heard, Outcome};
+use crate::value::{by_value, decoded, member};
 
 #[derive(Deserialize)]
-pub(crate) struct Message<'m> {
+struct Message<'m> {
     #[serde(rename = "type")]
     kind: String,
     #[serde(borrow)]
-    pub(crate) seq: Option<&'m RawValue>,
+    seq: Option<&'m RawValue>,
     #[serde(borrow)]
     request_seq: Option<&'m RawValue>,
-    pub(crate) command: Option<String>,
+    command: Option<String>,
     #[serde(borrow)]
-    pub(crate) arguments: Option<&'m RawValue>,
+    arguments: Option<&'m RawValue>,
     success: Option<bool>,
     message: Option<String>,
     body: Option<Value>,
@@ -28,12 +28,15 @@ pub(super) fn read(message: &[u8]) -> Heard {
     let Ok(message) = serde_json::from_slice::<Message<'_>>(message) else { return Heard::Other };
     let token = |id: Option<&RawValue>| id.map_or_else(|| "(none)".into(), |id| by_value(id.get()));
     match &*message.kind {
-        "request" if message.command.as_deref() == Some("cancel") => {
-            let named = message.arguments.and_then(|arguments| member(arguments, "requestId"));
-            Heard::Cancel { id: named.unwrap_or_default() }
-        }
         "request" => {
-            Heard::Request { id: token(message.seq), method: message.command.unwrap_or_default() }
+            let Some(seq) = message.seq else { return Heard::Other };
+            let command = message.command.unwrap_or_default();
+            let asked = Asked::new(seq.get(), command, decoded(message.arguments));
+            if asked.method != "cancel" {
+                return Heard::Request(asked);
+            }
+            let named = message.arguments.and_then(|arguments| member(arguments, "requestId"));
+            Heard::Cancel { id: named.unwrap_or_default(), asked: Some(asked) }
         }
         "response" => {
             let body = message.body.unwrap_or_default();

@@ -3,7 +3,7 @@
 use protocol_core::Dialect;
 use serde_json::{Value, json};
 
-use super::{Heard, Outcome, Wire};
+use super::{Asked, Heard, Outcome, Wire};
 
 fn wire(dialect: &str) -> Wire {
     Wire::new(Dialect::named(dialect).expect("there is such a dialect"))
@@ -89,8 +89,9 @@ fn a_cancel_is_that_of_the_dialect() {
 
 #[test]
 fn the_servers_requests_are_answered_as_by_a_client_that_can_do_little() {
-    let answer =
-        |dialect: &str, method: &str| parsed(&wire(dialect).answer("5", method, b"{}", "6"));
+    let answer = |dialect: &str, method: &str| {
+        parsed(&wire(dialect).answer(&Asked::new("5", method, json!({})), "6"))
+    };
     for (method, result) in [
         ("workspace/configuration", json!([null])),
         ("client/registerCapability", Value::Null),
@@ -118,7 +119,7 @@ fn answer(id: &str, outcome: Outcome) -> Heard {
 }
 
 fn request(id: &str, method: &str) -> Heard {
-    Heard::Request { id: id.into(), method: method.into() }
+    Heard::Request(Asked::new(id, method, Value::Null))
 }
 
 #[test]
@@ -137,7 +138,7 @@ fn answers_and_requests_are_told_apart() {
 
 #[test]
 fn cancels_and_progress_are_those_of_the_dialect() {
-    let cancel = |id: &str| Heard::Cancel { id: id.into() };
+    let cancel = |id: &str| Heard::Cancel { id: id.into(), asked: None };
     hears("acp", r#"{"method":"$/cancel_request","params":{"requestId":5}}"#, cancel("5"));
     hears("lsp", r#"{"method":"$/cancelRequest","params":{"id":"5"}}"#, cancel("\"5\""));
     hears("acp", r#"{"method":"$/cancel_request","params":{"id":5}}"#, cancel(""));
@@ -180,7 +181,9 @@ fn abp_answers_by_the_type_of_a_message() {
         Heard::Progress { token: "p".into() },
     );
     hears("capabilities/progress", json!({}), Heard::Other);
-    hears("capabilities/cancel", json!({ "callId": "8" }), Heard::Cancel { id: "\"8\"".into() });
+    let named = json!({ "callId": "8" });
+    let asked = Some(Asked::new("\"7\"", "capabilities/cancel", named.clone()));
+    hears("capabilities/cancel", named, Heard::Cancel { id: "\"8\"".into(), asked });
     hears("capabilities/call", json!({}), request("\"7\"", ""));
     hears("capabilities/changed", json!({}), Heard::Other);
 }
@@ -204,11 +207,13 @@ fn dap_answers_by_the_number_of_the_request() {
         request("3", "runInTerminal"),
     );
     let cancel = r#"{"seq":3,"type":"request","command":"cancel","arguments":{"requestId":7}}"#;
-    hears("dap", cancel, Heard::Cancel { id: "7".into() });
+    let asked = |params| Some(Asked::new("3", "cancel", params));
+    let named = asked(json!({ "requestId": 7 }));
+    hears("dap", cancel, Heard::Cancel { id: "7".into(), asked: named });
     hears(
         "dap",
         r#"{"seq":3,"type":"request","command":"cancel"}"#,
-        Heard::Cancel { id: String::new() },
+        Heard::Cancel { id: String::new(), asked: asked(Value::Null) },
     );
     hears("dap", r#"{"seq":3,"type":"event","event":"output"}"#, Heard::Other);
 }

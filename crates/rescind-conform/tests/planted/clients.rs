@@ -5,18 +5,18 @@
 
 mod client;
 
-use std::collections::BTreeSet;
 use std::env;
 use std::time::Duration;
 
 use libtest_mimic::{Failed, Trial};
 use protocol_core::Dialect;
 use rescind_conform::{
-    CLIENT_CHECKS, ClientOptions, ClientProgram, Outcome, Program, Report, Request, SERVER,
-    Verdict, Whole, bridge, run_client,
+    CLIENT_CHECKS, ClientOptions, ClientProgram, Program, Report, Request, SERVER, bridge,
+    run_client,
 };
 use serde_json::json;
 
+use crate::{are_tried, fail};
 use client::Fault::{self, *};
 
 /// Returns each fault, the dialect in which it shows, and the checks that find it. It is planted for the first
@@ -103,33 +103,11 @@ fn test(fault: Fault, dialect: &str, expected: &[&str]) -> Report {
     run_client(&target, &options, |_| {}).expect("it makes a request")
 }
 
-fn told(outcomes: impl Iterator<Item = Outcome>) -> String {
-    let lines = outcomes.map(|outcome| {
-        let said: Vec<&str> =
-            outcome.transcript.lines.iter().map(|line| line.text.as_str()).collect();
-        format!("{}: {:?}\n  {}\n", outcome.id, outcome.verdict, said.join("\n  "))
-    });
-    lines.collect()
-}
-
 fn finds(fault: Fault, dialect: &'static str, expected: &[&str]) -> Result<(), Failed> {
     let report = test(fault, dialect, expected);
-    let has_failed = |outcome: &&Outcome| matches!(outcome.verdict, Verdict::Fail { .. });
-    let found: BTreeSet<&str> =
-        report.outcomes.iter().filter(has_failed).map(|outcome| outcome.id).collect();
-    let expected: BTreeSet<&str> = expected.iter().copied().collect();
-    if found != expected {
-        let differs =
-            |outcome: &Outcome| found.contains(outcome.id) != expected.contains(outcome.id);
-        let why = told(report.outcomes.clone().into_iter().filter(differs));
-        return Err(format!("expected {expected:?}\nfound {found:?}\n{why}").into());
-    }
+    fail(&report, expected)?;
     // Of a right client everything is seen that applies: none of its passes is for want of a chance to fail.
-    if fault == None && (report.whole() != Whole::Pass || report.count("not exercised") > 0) {
-        let is_open = |outcome: &Outcome| matches!(outcome.verdict, Verdict::NotExercised { .. });
-        return Err(told(report.outcomes.into_iter().filter(is_open)).into());
-    }
-    Ok(())
+    if fault == None { are_tried(&report) } else { Ok(()) }
 }
 
 /// Asserts that each check is the reason for a planted fault.
@@ -156,10 +134,8 @@ fn a_client_that_starts_its_server() -> Result<(), Failed> {
     options.trigger = Some(Request::new("stop", json!({})));
     options.suite.only = vec!["client-cancel".into(), "client-output".into(), "client-end".into()];
     let report = run_client(&target, &options, |_| {})?;
-    match report.whole() {
-        Whole::Pass => Ok(()),
-        _ => Err(told(report.outcomes.into_iter()).into()),
-    }
+    fail(&report, &[])?;
+    are_tried(&report)
 }
 
 /// Starts a server, and joins it with the planted client, as a client does that starts its server.

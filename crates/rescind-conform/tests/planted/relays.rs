@@ -7,7 +7,6 @@ mod dap;
 mod relay;
 mod tamper;
 
-use std::collections::BTreeSet;
 use std::env;
 use std::net::TcpStream;
 use std::time::Duration;
@@ -15,10 +14,10 @@ use std::time::Duration;
 use libtest_mimic::{Failed, Trial};
 use protocol_core::Dialect;
 use rescind_conform::{
-    InProcessRelay, Outcome, RELAY_CHECKS, RelayOptions, Report, Unreached, Verdict, Whole,
-    run_relay,
+    InProcessRelay, RELAY_CHECKS, RelayOptions, Report, Unreached, Whole, run_relay,
 };
 
+use crate::{are_tried, fail};
 use tamper::Fault::{self, *};
 
 /// Returns each fault, the dialects of both sides in which it shows, and the checks that find it. It is planted
@@ -230,22 +229,8 @@ fn test(fault: Fault, names: [&str; 2], expected: &[&str]) -> Result<Report, Unr
 
 fn finds(fault: Fault, dialects: [&str; 2], expected: &[&str]) -> Result<(), Failed> {
     let report = test(fault, dialects, expected)?;
-    let is_wrong = |outcome: &&Outcome| match outcome.verdict {
-        Verdict::Fail { .. } => true,
-        Verdict::NotExercised { .. } => fault == Nothing,
-        Verdict::Pass | Verdict::NotApplicable => false,
-    };
-    let found: BTreeSet<&str> =
-        report.outcomes.iter().filter(is_wrong).map(|outcome| outcome.id).collect();
-    let expected: BTreeSet<&str> = expected.iter().copied().collect();
-    if found == expected {
-        return Ok(());
-    }
-    let differs = |outcome: &&Outcome| found.contains(outcome.id) != expected.contains(outcome.id);
-    let why: Vec<String> = (report.outcomes.iter().filter(differs))
-        .map(|outcome| format!("{}: {:?}", outcome.id, outcome.verdict))
-        .collect();
-    Err(format!("expected {expected:?}\nfound {found:?}\n{}", why.join("\n")).into())
+    fail(&report, expected)?;
+    if fault == Nothing { are_tried(&report) } else { Ok(()) }
 }
 
 /// Asserts that each check is the reason for a planted fault.

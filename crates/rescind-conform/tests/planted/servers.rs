@@ -5,15 +5,14 @@
 
 mod server;
 
-use std::collections::BTreeSet;
 use std::env;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use libtest_mimic::{Failed, Trial};
 use protocol_core::Dialect;
-use rescind_conform::{CHECKS, Options, Program, Report, Request, Verdict, run};
+use rescind_conform::{CHECKS, Options, Program, Report, Request, run};
 use serde_json::json;
 
+use crate::fail;
 use server::Fault::{self, *};
 
 /// The checks in which a request is cancelled and has no response, in a silent dialect.
@@ -219,36 +218,11 @@ fn depends_on_pace(fault: Fault, check: &str) -> bool {
 }
 
 fn finds(fault: Fault, dialect: &'static str, expected: &[&str]) -> Result<(), Failed> {
-    let report = test(fault, dialect, expected);
-    let failed =
-        |outcome: &&rescind_conform::Outcome| matches!(outcome.verdict, Verdict::Fail { .. });
-    let certain = |id: &&str| !depends_on_pace(fault, id);
-    let found: BTreeSet<&str> =
-        report.outcomes.iter().filter(failed).map(|outcome| outcome.id).filter(certain).collect();
-    // On a machine that is late a verdict may become one that nothing can be told of, and no other.
-    let is_unclear =
-        |id: &&str| report.outcomes.iter().any(|outcome| outcome.id == *id && outcome.is_unclear);
-    let all: Vec<&str> = expected.iter().copied().filter(certain).collect();
-    let expected: BTreeSet<&str> = all.iter().copied().filter(|id| !is_unclear(id)).collect();
-    JUDGED.fetch_add(expected.len(), Ordering::Relaxed);
-    UNCLEAR.fetch_add(all.len() - expected.len(), Ordering::Relaxed);
-    if found == expected {
-        return Ok(());
-    }
-    let differs = |outcome: &&rescind_conform::Outcome| {
-        found.contains(outcome.id) != expected.contains(outcome.id)
-    };
-    let why: Vec<String> = (report.outcomes.iter().filter(differs))
-        .map(|outcome| format!("{}: {:?}", outcome.id, outcome.verdict))
-        .collect();
-    Err(format!("expected {expected:?}\nfound {found:?}\n{}", why.join("\n")).into())
+    let mut report = test(fault, dialect, expected);
+    report.outcomes.retain(|outcome| !depends_on_pace(fault, outcome.id));
+    let certain = expected.iter().copied().filter(|id| !depends_on_pace(fault, id));
+    fail(&report, &certain.collect::<Vec<_>>())
 }
-
-/// The number of failures that were judged, and of those that nothing could be told of.
-static JUDGED: AtomicUsize = AtomicUsize::new(0);
-static UNCLEAR: AtomicUsize = AtomicUsize::new(0);
-/// The least number of a hundred faults that are judged, however busy the machine is.
-const LEAST: usize = 70;
 
 /// Asserts that each check is the reason for a planted fault.
 fn every_check_has_a_fault() -> Result<(), Failed> {
@@ -282,15 +256,4 @@ pub(crate) fn trials(turn: usize) -> Vec<Trial> {
     };
     let every = Trial::test("every_check_has_a_fault", every_check_has_a_fault);
     chosen.into_iter().map(trial).chain([every.with_kind("server")]).collect()
-}
-
-/// Reports how many verdicts were clear, and returns whether those are enough.
-pub(crate) fn are_judged() -> bool {
-    let (judged, unclear) = (JUDGED.load(Ordering::Relaxed), UNCLEAR.load(Ordering::Relaxed));
-    println!("{judged} verdicts are clear, {unclear} are not");
-    let enough = judged * 100 >= (judged + unclear) * LEAST;
-    if !enough {
-        eprintln!("fewer than {LEAST} of a hundred verdicts are clear");
-    }
-    enough
 }

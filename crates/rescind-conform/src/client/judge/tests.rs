@@ -7,14 +7,13 @@ use serde_json::Value;
 
 use crate::check::Rule;
 use crate::client::facts::ClientFacts;
-use crate::client::reply::Asked;
 use crate::client::serve::{Held, Serving};
 use crate::options::ClientOptions;
 use crate::play::Play;
 use crate::session::{Session, What};
 use crate::target::Link;
 use crate::tests::{self as by_hand, hear, push};
-use crate::wire::Wire;
+use crate::wire::{Asked, Wire};
 
 /// Returns the fault that a rule finds in a record.
 ///
@@ -39,7 +38,7 @@ fn add(play: &mut Play<'_>, entry: &str) {
     let at = play.session.record.len();
     match entry.split(' ').collect::<Vec<_>>()[..] {
         ["asked" | "held", id] => {
-            let asked = Asked::new(id, "work".into(), Value::Null);
+            let asked = Asked::new(id, "work", Value::Null);
             let serving = play.session.serving.as_mut().expect("we are its server");
             if entry.starts_with("held") {
                 serving.held = Some(Held { asked: asked.clone(), answered_at: None });

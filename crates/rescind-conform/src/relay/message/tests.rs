@@ -3,9 +3,9 @@
 use protocol_core::{Cancellers, Dialect, Framing, ResponseRule};
 use serde_json::{Value, json};
 
-use super::{CancelTarget, MESSAGE_BYTES, Message, Request};
+use super::{CancelTarget, MESSAGE_BYTES, Message, Request, has_id};
 use crate::relay::checks::WITHOUT_BATCHES;
-use crate::relay::{envelope, wire};
+use crate::relay::wire;
 use crate::wire::Wire;
 
 fn protocol(dialect: &str) -> Option<Wire> {
@@ -199,9 +199,7 @@ fn what_is_written_with_numbers_is_read_as_it_was_meant() {
         read("dap", &note),
         Message::Notification(json!({ "type": "event", "event": "note", "body": { "n": 1 } }))
     );
-    let may_be: Vec<bool> = [json!(7), json!(0), json!(-7), json!("7")]
-        .iter()
-        .map(|id| envelope::has_id(&dap, id))
-        .collect();
+    let may_be: Vec<bool> =
+        [json!(7), json!(0), json!(-7), json!("7")].iter().map(|id| has_id(&dap, id)).collect();
     assert_eq!(may_be, [true, false, false, false]);
 }

@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 use protocol_core::{Envelope, ResponseRule};
 use serde_json::Value;
 
-use crate::relay::bench::{Entry, Side, What};
+use crate::relay::bench::{Entry, What};
 use crate::relay::message::{CancelTarget, Message, Request};
+use crate::relay::target::Side;
 use crate::wire::Wire;
 
 /// Those of the server's that the client is not to read as they were sent.

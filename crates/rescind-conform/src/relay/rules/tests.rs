@@ -6,8 +6,9 @@ use protocol_core::{Dialect, Envelope};
 use serde_json::json;
 
 use super::{Checks, Rule, check};
-use crate::relay::bench::{Entry, Side, What};
+use crate::relay::bench::{Entry, What};
 use crate::relay::message::Message;
+use crate::relay::target::Side;
 use crate::relay::wire;
 use crate::wire::Wire;
 

@@ -1,0 +1,99 @@
+//! A beat beside the checks tells how late the machine is.
+
+use std::collections::VecDeque;
+use std::sync::{LazyLock, Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// The time between two beats. One that comes later than this is late.
+const BEAT: Duration = Duration::from_millis(5);
+/// A message passes so many threads: our writer, the server's reader, worker and writer, and our reader. Each may be late.
+const THREADS: u32 = 5;
+/// The late beats that are remembered, which are those of some minutes.
+const KEPT: usize = 10_000;
+
+static BEATS: LazyLock<Mutex<Beats>> = LazyLock::new(|| {
+    thread::spawn(beat);
+    Mutex::new(Beats { last: Instant::now(), late: VecDeque::new() })
+});
+
+struct Beats {
+    last: Instant,
+    /// When they came, and how late.
+    late: VecDeque<(Instant, Duration)>,
+}
+
+impl Beats {
+    fn take(&mut self, now: Instant) {
+        let late = (now - self.last).saturating_sub(BEAT);
+        self.last = now;
+        if late > BEAT {
+            self.late.truncate(KEPT - 1);
+            self.late.push_front((now, late));
+        }
+    }
+
+    /// Returns by how much each beat since then was late. The next may be late already.
+    fn since(&self, begun: Instant, now: Instant) -> impl Iterator<Item = Duration> {
+        let next = (now - self.last).saturating_sub(BEAT);
+        let since = self.late.iter().take_while(move |(at, _)| *at > begun);
+        since.map(|(_, late)| *late).chain([next])
+    }
+}
+
+fn beat() {
+    loop {
+        thread::sleep(BEAT);
+        beats(|beats| beats.take(Instant::now()));
+    }
+}
+
+fn beats<T>(with: impl FnOnce(&mut Beats) -> T) -> T {
+    with(&mut BEATS.lock().unwrap_or_else(PoisonError::into_inner))
+}
+
+/// A stretch of time, which lasts until now.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Stretch(Instant);
+
+impl Stretch {
+    pub(crate) fn begin() -> Self {
+        LazyLock::force(&BEATS);
+        Self(Instant::now())
+    }
+
+    pub(crate) fn lasted(self) -> Duration {
+        self.0.elapsed()
+    }
+
+    /// Returns the time in it for which what was to go on had to wait for a processor.
+    pub(crate) fn lost(self) -> Duration {
+        beats(|beats| beats.since(self.0, Instant::now()).sum())
+    }
+
+    /// Returns by how much something that was to happen in it may have come too late.
+    pub(crate) fn lateness(self) -> Duration {
+        let worst = beats(|beats| beats.since(self.0, Instant::now()).max());
+        worst.unwrap_or_default() * THREADS
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn beats_are_late_since_then_and_one_that_has_not_come_yet_too() {
+        let begun = Instant::now();
+        let at = |millis| begun + Duration::from_millis(millis);
+        let mut beats = Beats { last: begun, late: VecDeque::new() };
+        for millis in [5, 10, 75, 90, 95] {
+            beats.take(at(millis));
+        }
+        let late = |since, now| -> Vec<u128> {
+            beats.since(at(since), at(now)).map(|late| late.as_millis()).collect()
+        };
+        assert_eq!((late(0, 98), late(80, 98)), (vec![10, 60, 0], vec![10, 0]));
+        assert_eq!((late(92, 98), late(92, 140)), (vec![0], vec![40]));
+    }
+}

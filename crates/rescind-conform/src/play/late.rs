@@ -1,0 +1,79 @@
+//! Responses that come late, and a machine that is late.
+
+use std::time::Duration;
+
+use super::Play;
+use crate::lateness::Stretch;
+use crate::run::Run;
+use crate::session::{Session, Waited};
+use crate::stop::Stop;
+
+/// The time in which a response comes that is owed when all others are there, on a machine that is not late.
+const LATE: Duration = Duration::from_secs(2);
+/// The machine is late for work if something comes too late by this part of the time that the work takes.
+const PART: u32 = 4;
+
+impl Play<'_> {
+    /// Waits for the responses that are owed, and reports the wait as missed if the machine was late.
+    pub(crate) fn wait_for_late_answers(&mut self) -> Result<(), Stop> {
+        let wants_all = self.wants_answers();
+        let owed: Vec<String> = (self.crowd.iter().chain(self.named.values()))
+            .filter(|made| wants_all || made.cancelled_at.is_none())
+            .map(|made| made.id.clone())
+            .collect();
+        let stopped = |run: &&Run| !run.stops.is_empty();
+        let runs: Vec<Run> = self.runs.values().filter(stopped).cloned().collect();
+        let all_came = |session: &Session| {
+            owed.iter().all(|id| session.is_answered(id))
+                && runs.iter().all(|run| run.is_over(session))
+        };
+        match self.session.wait_unless_late(LATE, all_came) {
+            Waited::Late => Err(Stop::too_late()),
+            _ => Ok(()),
+        }
+    }
+
+    pub(super) fn end(&mut self) -> Result<(), Stop> {
+        self.session.end_input();
+        let waited = self.session.wait(|_| false);
+        if waited == Waited::Late {
+            return Err(Stop::too_late());
+        }
+        if waited != Waited::Ended {
+            return Err(Stop::Stuck(format!(
+                "its output has not ended {} s after its input",
+                self.session.patience.as_secs()
+            )));
+        }
+        let (patience, ending) = (self.session.patience, Stretch::begin());
+        let child = self.session.child();
+        self.ended = child.map_or(Some(true), |child| child.ends(patience));
+        match self.ended {
+            None if ending.lateness() > patience / PART => Err(Stop::too_late()),
+            _ => Ok(()),
+        }
+    }
+
+    /// Returns whether the subject reads on while it is at work for us, as far as that is known.
+    pub(crate) fn may_read_on(&self) -> bool {
+        match (&self.client, &self.facts.slow) {
+            (Some(client), _) => client.facts.ask_is_slow,
+            (None, slow) => slow.as_ref().is_ok_and(|slow| slow.reads_on || slow.was_late),
+        }
+    }
+
+    /// Looks how late the machine was since the session was opened.
+    pub(crate) fn see_lateness(&mut self) {
+        self.lateness = self.begun.lateness();
+    }
+
+    /// Returns whether the machine was so late that work may have been over before something was read that was to be read
+    /// while it went on.
+    pub(crate) fn was_late(&self) -> bool {
+        self.is_late(self.lateness)
+    }
+
+    pub(super) fn is_late(&self, lateness: Duration) -> bool {
+        lateness > Duration::from_millis(self.slow_ms) / PART
+    }
+}

@@ -1,0 +1,91 @@
+//! Messages of the other side, as far as checks ask.
+
+use std::fmt;
+
+use serde_json::Value;
+
+use crate::value::by_value;
+
+/// A message of the server, as far as checks ask.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Heard {
+    /// An answer to a request of ours, under this id, by its value.
+    Answer { id: String, outcome: Outcome },
+    /// ABP: whether a cancel found something to cancel.
+    Acknowledged { id: String, cancelled: bool },
+    /// Progress, under this token. An agent's updates have the session for one.
+    Progress { token: Value },
+    /// A request of its own.
+    Request(Asked),
+    /// A cancel of a request of its own, which may be one itself.
+    Cancel { id: String, asked: Option<Asked> },
+    /// Any other notification, or what is no message.
+    Other,
+}
+
+/// A request of the other side's.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Asked {
+    /// Its id, by its value.
+    pub(crate) id: String,
+    /// Its id as it was written, which is how it is answered.
+    pub(crate) token: String,
+    pub(crate) method: String,
+    pub(crate) params: Value,
+}
+
+impl Asked {
+    pub(crate) fn new(token: &str, method: impl Into<String>, params: Value) -> Self {
+        Self { id: by_value(token), token: token.to_owned(), method: method.into(), params }
+    }
+
+    /// Returns the same under another id.
+    pub(crate) fn under(&self, token: &str) -> Self {
+        Self::new(token, self.method.as_str(), self.params.clone())
+    }
+
+    /// Whether it opens the session.
+    pub(crate) fn opens(&self) -> bool {
+        matches!(self.method.as_str(), "initialize" | "server/discover")
+    }
+}
+
+/// The response to a request of ours.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Outcome {
+    Result(Value),
+    Error {
+        code: i64,
+    },
+    /// ABP and DAP, where it has no code.
+    Cancelled,
+    /// A result and an error at once, which is no response.
+    Both,
+}
+
+impl Outcome {
+    /// Returns whether it says that the request was cancelled. A turn of an agent that was cancelled may have a result.
+    pub(crate) fn is_cancelled(&self) -> bool {
+        match self {
+            Self::Cancelled | Self::Error { code: -32800 | -32802 } => true,
+            Self::Result(result) => result["stopReason"] == "cancelled",
+            Self::Error { .. } | Self::Both => false,
+        }
+    }
+
+    /// Returns whether it is a result.
+    pub(crate) fn is_result(&self) -> bool {
+        matches!(self, Self::Result(_))
+    }
+}
+
+impl fmt::Display for Outcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Result(_) => f.write_str("a result"),
+            Self::Error { code } => write!(f, "error {code}"),
+            Self::Cancelled => f.write_str("cancelled"),
+            Self::Both => f.write_str("a result and an error at once"),
+        }
+    }
+}
