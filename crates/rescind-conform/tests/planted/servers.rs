@@ -206,7 +206,7 @@ fn test(fault: Fault, dialect: &str, expected: &[&str]) -> Report {
     }
     options.slow_ms = 300;
     options.suite.jobs = 8;
-    options.suite.patience = std::time::Duration::from_secs(10);
+    options.suite.patience = std::time::Duration::from_secs(5);
     run(&Program::new(command), &options, |_| {}).expect("a session is opened")
 }
 
