@@ -2,6 +2,7 @@
 //! its group. A system without `/proc` tells nothing.
 
 use std::path::{Path, PathBuf};
+#[cfg(unix)]
 use std::time::Duration;
 
 #[cfg(unix)]
