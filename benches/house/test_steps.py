@@ -16,13 +16,14 @@ passes() { true; }
 skips() { skip "there is no compiler"; }
 test_skips() { for _ in 1 2; do echo "there is no clangd" >>"$RESCIND_SKIPPED"; done; }
 fails() { echo "it is broken"; false; }
+sleeps() { sleep 60; }
 """
 
 
 def run(steps):
     """Runs steps, and returns the exit code and the lines of the summary."""
-    with tempfile.NamedTemporaryFile() as file:
-        command = ["bash", "-c", CHECKS + steps, "checks", file.name]
+    with tempfile.TemporaryDirectory() as folder:
+        command = ["bash", "-c", CHECKS + steps, "checks", f"{folder}/skipped"]
         ran = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     return ran.returncode, ran.stdout.split("=== Summary ===\n")[1].splitlines()
 
@@ -46,16 +47,21 @@ class Summary(unittest.TestCase):
         self.assertTrue(lines[1].endswith("Two"), lines)
 
     def test_what_runs_beside_is_a_step_where_it_is_joined(self):
-        code, lines = run('beside passes\nstep One passes\nstep Two join')
+        code, lines = run('beside passes\nstep One passes\nstep Two join passes')
         self.assertEqual((code, [line.split()[-1] for line in lines[:2]]), (0, ["One", "Two"]))
-        code, lines = run('beside fails\nstep One passes\nstep Two join\nstep Three passes')
+        code, lines = run('beside fails\nstep One passes\nstep Two join fails\nstep Three passes')
         self.assertNotEqual(code, 0)
         self.assertEqual([line.split()[-1] for line in lines], ["One", "Two"])
         self.assertTrue(lines[1].startswith("FAILED"), lines)
 
+    def test_a_check_that_runs_beside_and_is_skipped_is_told_with_its_own_step(self):
+        _, lines = run('beside skips\nstep One passes\nstep Two join skips')
+        self.assertEqual([line.split()[0] for line in lines[:2]], ["passed", "skipped"], lines)
+        self.assertTrue(lines[1].endswith("Two: there is no compiler"), lines)
+
     def test_what_runs_beside_ends_with_a_check_that_fails(self):
         begun = time.monotonic()
-        code, lines = run('beside sleep 60\nstep One sleep 1\nstep Two fails\nstep Three join')
+        code, lines = run('beside sleeps\nstep One sleep 1\nstep Two fails\nstep Three join sleeps')
         self.assertNotEqual(code, 0)
         self.assertTrue(lines[1].endswith("Two"), lines)
         self.assertLess(time.monotonic() - begun, 30)
