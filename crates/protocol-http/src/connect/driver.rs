@@ -20,7 +20,6 @@ use crate::client::{ClientSession, Lane, Outgoing};
 use crate::endpoint::{Clock, over_streams};
 use crate::post::id_of;
 
-const GONE: &str = "the server has ended the session (status 404)";
 const TOO_MANY: &str = "too many response streams are open (options.streams)";
 
 /// Carries out what the session of a client decides.
@@ -316,11 +315,16 @@ impl Driver {
                 return self.go_on();
             }
             Said::Over(how) => how,
-            Said::Parting => return self.part(),
+            Said::Parting => {
+                // One that is cancelled says no more. The next message finds the same.
+                let Some(it) = self.exchanges.get_mut(&number) else { return };
+                // No cancel takes its last report away, which ends the session.
+                it.kind = Kind::Stream;
+                return self.part();
+            }
             Said::SessionGone => {
                 self.part();
-                self.hub.finish(&InputBuffer::new(), self.error.as_ref());
-                Some(GONE.into())
+                return self.hub.finish(&InputBuffer::new(), self.error.as_ref());
             }
         };
         let over = self.exchanges.remove(&number);
@@ -433,8 +437,8 @@ impl Driver {
 
     /// Posts nothing more, because the server knows its session no longer.
     fn part(&mut self) {
-        let error = || io::Error::new(io::ErrorKind::ConnectionReset, GONE);
-        self.error.get_or_insert_with(error);
+        let how = "the server has ended the session (status 404)";
+        self.error.get_or_insert_with(|| io::Error::new(io::ErrorKind::ConnectionReset, how));
         // There is nothing to delete.
         self.session = ClientSession::new(self.wire.options.rules);
         self.exchanges.values_mut().for_each(|it| it.is_opening = false);

@@ -82,6 +82,8 @@ impl Wire {
         Task::new(self.running.spawn(async move {
             let said = AssertUnwindSafe(exchange.run()).catch_unwind().await;
             let panicked = |_| Said::Over(Some("its task panicked".into()));
+            // Its charge would keep the owner from reading how it ended.
+            exchange.post = None;
             exchange.report(said.unwrap_or_else(panicked)).await;
         }))
     }

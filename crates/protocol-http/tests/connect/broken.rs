@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use protocol_async::{Account, AccountLimits, CallError, Grant, Options, Verdict};
-use protocol_core::{Cause, Config, Dialect};
-use protocol_http::connect::{ClientOptions, Target, connect};
+use protocol_async::CallError;
+use protocol_core::Cause;
+use protocol_http::connect::ClientOptions;
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
@@ -360,40 +360,6 @@ fn an_exchange_that_panics_loses_its_call_and_holds_nothing_up() {
         }
         client.end().await;
     });
-}
-
-#[tokio::test]
-async fn a_client_that_has_no_room_to_read_still_posts() {
-    let script = Script::new().await;
-    let account = Account::new(AccountLimits::of(1 << 20));
-    let (told, mut grants) = mpsc::unbounded_channel();
-    let connected = |observer| {
-        let mut endpoint = Options::new(Config::client(Dialect::MCP_2026_07_28_HTTP));
-        (endpoint.account, endpoint.observer) = (Some(account.clone()), observer);
-        let target: Target = script.url.parse().unwrap();
-        connect(target, endpoint, ClientOptions::default())
-    };
-    // Only whoever has more than its share is limited, so there are two.
-    let _other = connected(None);
-    let (peer, _incoming, driver) = connected(Some(Box::new(move |verdict: &Verdict| {
-        if let Verdict::Granted { grant } = verdict {
-            told.send(*grant).unwrap();
-        }
-    })));
-    let _driver = tokio::spawn(driver);
-    let _call = peer.call::<Value>("a", json!({}));
-    let mut asked = script.asked().await;
-    let long = json!({ "jsonrpc": "2.0", "method": "m", "params": ["x".repeat(64 << 10)] });
-    let head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n";
-    let stream = format!("{head}{}", format!("data: {long}\n\n").repeat(13));
-    asked.stream.write_all(stream.as_bytes()).await.unwrap();
-    while grants.recv().await.unwrap() != Grant::NoReading {}
-    for method in ["b", "c"] {
-        peer.try_notify(method, json!({})).unwrap();
-        let posted = script.asked().await;
-        assert_eq!(posted.body["method"], method);
-        posted.says("202 Accepted\r\ncontent-length: 0\r\n\r\n").await;
-    }
 }
 
 #[tokio::test]

@@ -8,4 +8,5 @@ mod carry;
 mod host;
 mod http2;
 mod memory;
+mod paused;
 mod revisions;

@@ -11,12 +11,11 @@ use std::time::Duration;
 use futures_util::future::{Either, select};
 use protocol_async::{Account, Arrival, Incoming, Options, Peer, RpcError};
 use protocol_child::{ChildConnection, Spawned, spawn};
-use protocol_core::{Config, Dialect, code};
+use protocol_core::{Config, Dialect, Shutdown, code};
 use protocol_http::Rules;
 use protocol_tokio::TokioTimer;
 use tokio::process::{ChildStdin, ChildStdout};
 use tokio::sync::{Semaphore, watch};
-use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 use tokio_util::compat::{TokioAsyncReadCompatExt, TokioAsyncWriteCompatExt};
 
@@ -43,8 +42,8 @@ pub(super) struct Bridge {
     pub(super) next: AtomicU64,
     /// Whether no server is waited for any more. Each has a receiver until it is gone.
     pub(super) is_abandoned: watch::Sender<bool>,
-    /// The server of all requests without a session, and the task that reads from it.
-    pub(super) shared: Mutex<Option<(Arc<Upstream>, JoinSet<()>)>>,
+    /// The server of all requests without a session.
+    pub(super) shared: Mutex<Option<Arc<Upstream>>>,
 }
 
 impl Bridge {
@@ -71,7 +70,8 @@ impl Bridge {
             Either::Left((served, _)) => served,
             Either::Right(((), served)) => served.await,
         };
-        drop(lock(&self.shared).take());
+        let shared = lock(&self.shared).take();
+        drop(shared.inspect(|server| server.end(Shutdown::CancelAll)));
         // The last messages to the servers have to be written before their input closes.
         if timeout(SHORT_GRACE, self.is_abandoned.closed()).await.is_err() {
             self.is_abandoned.send_replace(true);
@@ -121,13 +121,14 @@ impl Bridge {
     /// Returns the server that is shared, and starts one if there is none or it has ended.
     fn shared(&self) -> io::Result<Arc<Upstream>> {
         let mut shared = lock(&self.shared);
-        if let Some((server, _)) = shared.as_ref().filter(|(server, _)| !server.is_over()) {
+        if let Some(server) = shared.as_ref().filter(|server| !server.is_over()) {
             return Ok(server.clone());
         }
         let server = Arc::new(self.start(Dialect::MCP_2026_07_28, None)?);
-        let (mut pump, pumped) = (JoinSet::new(), server.clone());
-        pump.spawn(async move { pumped.pump().await });
-        *shared = Some((server.clone(), pump));
+        // One that has ended has responses to give, though another is in its place.
+        let pumped = server.clone();
+        tokio::spawn(async move { pumped.pump().await });
+        *shared = Some(server.clone());
         Ok(server)
     }
 

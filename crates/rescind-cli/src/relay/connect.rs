@@ -81,8 +81,6 @@ async fn relay(
             up.shutdown(Shutdown::CancelAll);
         })
         .await;
-        // A request may have come just before the connection closed.
-        server.pump().await;
         pending::<()>().await;
     };
     let up = tokio::select! {

@@ -15,6 +15,7 @@ use protocol_core::{Refusal, SendError, Shutdown, WireId, code};
 use protocol_json::path;
 use protocol_relay::Guard;
 use serde_json::value::{RawValue, to_raw_value};
+use tokio::sync::mpsc::error::SendError as Unsent;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use super::report::log;
@@ -102,7 +103,8 @@ impl Upstream {
                 Some(settled) = open.next() => self.respond(settled),
             }
         }
-        while let Ok(call) = new.try_recv() {
+        new.close();
+        while let Some(call) = new.recv().await {
             open.push(call);
         }
         while let Some(settled) = open.next().await {
@@ -114,13 +116,15 @@ impl Upstream {
     pub(super) async fn forward(&self, client: &Peer, incoming: &Incoming) {
         while let Ok(arrival) = incoming.receive().await {
             match arrival {
-                Arrival::Request(request, responder) => self.call(client, &request, responder),
+                Arrival::Request(request, responder) => {
+                    self.call(client, &request, responder).await;
+                }
                 other => send(&self.peer, other, true).await,
             }
         }
     }
 
-    fn call(&self, client: &Peer, request: &Request, responder: Responder) {
+    async fn call(&self, client: &Peer, request: &Request, responder: Responder) {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         let (mut params, mut token, mut has_level) = (None, None, false);
         if let (None, Some(told)) = (&self.only, request.params.as_deref()) {
@@ -137,8 +141,10 @@ impl Upstream {
         lock(&self.open).insert(number, Client { peer, id, call, token, has_level });
         let sent = sent.forward_cancellation_from(&responder.cancellation());
         let call = async move { (number, responder, sent.await) };
-        // Without its receiver the session is over.
-        let _ = self.calls.send(Box::pin(call));
+        // The call of a server that has ended settles at once.
+        if let Err(Unsent(call)) = self.calls.send(Box::pin(call)) {
+            self.respond(call.await);
+        }
     }
 
     fn respond(&self, (number, responder, mut outcome): Settled) {
@@ -251,4 +257,41 @@ fn replace(object: &RawValue, at: &[&str], value: &RawValue) -> Option<Box<RawVa
     let member = members.get_mut(*name)?;
     *member = replace(member, within, value)?;
     to_raw_value(&members).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::AsyncReadExt;
+    use protocol_core::{Config, Dialect};
+    use protocol_tokio::TokioTimer;
+    use tokio::io::{DuplexStream, duplex};
+    use tokio_util::compat::TokioAsyncReadCompatExt;
+
+    use super::*;
+
+    fn end_of(stream: DuplexStream, config: Config) -> (Peer, Incoming) {
+        let (input, output) = stream.compat().split();
+        let (peer, incoming, driver) =
+            protocol_async::connect(input, output, TokioTimer::start(), config);
+        tokio::spawn(driver);
+        (peer, incoming)
+    }
+
+    #[tokio::test]
+    async fn a_request_that_comes_once_its_server_has_ended_has_a_response() {
+        let (to_client, to_relay) = duplex(1 << 10);
+        let (client, _incoming) = end_of(to_client, Config::client(Dialect::MCP_2026_07_28));
+        let (peer, incoming) = end_of(to_relay, Config::server(Dialect::MCP_2026_07_28));
+        let (server, arrivals) = end_of(duplex(1 << 10).0, Config::client(Dialect::MCP_2026_07_28));
+        let upstream = Upstream::new(server, arrivals, Guard::default(), None);
+        upstream.pump().await;
+        let call = client.call::<serde_json::Value>("a", serde_json::json!({}));
+        tokio::select! {
+            () = upstream.forward(&peer, &incoming) => panic!("its client is there"),
+            outcome = call => {
+                let error = outcome.unwrap_err();
+                assert!(error.to_string().contains("the connection is closed"), "{error}");
+            }
+        }
+    }
 }
