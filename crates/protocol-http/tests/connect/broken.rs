@@ -214,9 +214,9 @@ async fn a_response_that_was_read_before_the_session_is_gone_settles_its_call() 
     let head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n";
     first.stream.write_all(format!("{head}{update}").as_bytes()).await.unwrap();
     assert_eq!(client.notified().await.0, "m");
-    // The client finds both at once.
+    // The client finds all of it at once.
     let response = event(&json!({ "jsonrpc": "2.0", "id": first.body["id"], "result": 1 }));
-    first.stream.write_all(response.as_bytes()).await.unwrap();
+    first.stream.write_all(format!("{update}{response}").as_bytes()).await.unwrap();
     second.says("404 Not Found\r\ncontent-length: 0\r\n\r\n").await;
     assert_eq!(settled.await.unwrap(), 1);
     assert!(how(lost.await).contains("has ended the session"));
