@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 const BEAT: Duration = Duration::from_millis(5);
 /// A message passes so many threads: our writer, the server's reader, worker and writer, and our reader. Each may be late.
 const THREADS: u32 = 5;
-/// The late beats that are remembered, which are those of some minutes.
+/// The number of late beats that are remembered: those of some minutes.
 const KEPT: usize = 10_000;
 
 static BEATS: LazyLock<Mutex<Beats>> = LazyLock::new(|| {
@@ -66,12 +66,12 @@ impl Stretch {
         self.0.elapsed()
     }
 
-    /// Returns the time in it for which what was to go on had to wait for a processor.
+    /// Returns the time in it in which the machine had no processor for the beat.
     pub(crate) fn lost(self) -> Duration {
         beats(|beats| beats.since(self.0, Instant::now()).sum())
     }
 
-    /// Returns by how much something that was to happen in it may have come too late.
+    /// Returns the longest delay that an event in it may have had.
     pub(crate) fn lateness(self) -> Duration {
         let worst = beats(|beats| beats.since(self.0, Instant::now()).max());
         worst.unwrap_or_default() * THREADS

@@ -93,8 +93,8 @@ fn told(mut runs: Vec<Once>) -> Once {
 
 /// Runs a check, for which the protocol may have a clause, until its verdict is certain.
 ///
-/// A failure is one if two of three runs agree that see something, and what was missed is looked for twice more. `run` gets
-/// the number of runs before it.
+/// Two of three runs that see something have to fail. A run that sees nothing is repeated, until there are three of them.
+/// `run` gets the number of runs before it.
 pub(crate) fn outcome<N, S, R>(
     check: &Check<N, S, R>,
     clause: Option<&'static Clause>,

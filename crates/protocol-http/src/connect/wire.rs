@@ -68,6 +68,7 @@ pub(super) struct Report {
     pub(super) said: Said,
 }
 
+/// The news of an exchange.
 #[derive(Debug)]
 pub(super) enum Said {
     /// A message came, in a response with this session id.
@@ -216,9 +217,7 @@ impl Wire {
             let _ = timeout(FAREWELL, delete).await;
         }
     }
-}
 
-impl Wire {
     /// Returns a connection for one exchange. Opening one takes at most [`ClientOptions::connect_time`].
     ///
     /// While one is opened the others wait, because they may share it. They share its failure, too, so that nobody waits

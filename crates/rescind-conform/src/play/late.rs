@@ -10,7 +10,7 @@ use crate::stop::Stop;
 
 /// The time in which a response comes that is owed when all others are there, on a machine that is not late.
 const LATE: Duration = Duration::from_secs(2);
-/// The machine is late for work if something comes too late by this part of the time that the work takes.
+/// The machine is late for work if it was late by more than this part of the time that the work takes.
 const PART: u32 = 4;
 
 impl Play<'_> {
@@ -62,13 +62,12 @@ impl Play<'_> {
         }
     }
 
-    /// Looks how late the machine was since the session was opened.
+    /// Notes how late the machine was since the session was opened.
     pub(crate) fn see_lateness(&mut self) {
         self.lateness = self.begun.lateness();
     }
 
-    /// Returns whether the machine was so late that work may have been over before something was read that was to be read
-    /// while it went on.
+    /// Returns whether the machine was so late that work may have ended before a message was read that was sent meanwhile.
     pub(crate) fn was_late(&self) -> bool {
         self.is_late(self.lateness)
     }
