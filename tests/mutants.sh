@@ -81,12 +81,11 @@ core)
     for test in sixty_thousand two_hundred_thousand schedules:: g10_any_order g10_every_dialect the_random; do
         slow+=(--skip "$test")
     done
-    mutants few 30 "$@" \
-        --cargo-arg=--{lib,test=dialects,test=erlmcp,test=g08_limits,test=g09_bad_input} -- -- "${slow[@]}"
+    mutants few 30 "$@" --cargo-arg=--lib -- -- "${slow[@]}"
     again few own 30 --cargo-arg=--tests -- -- "${slow[@]}"
     again own vectors 60 --cargo-arg=--package=rescind-tests --cargo-arg=--test={vectors,state_machine}
     again vectors slow 600 --cargo-arg=--package={rescind-tests,rescind-relay} \
-        --cargo-arg=--test={g08_limits,g09_bad_input,g10_determinism,g10_dialects,orderings,relay}
+        --cargo-arg=--test={suite,orderings,relay}
     ;;
 json | relay)
     mutants own 120 "$@" --cargo-arg=--tests
