@@ -7,6 +7,7 @@
     reason = "a test may look at a clock"
 )]
 
+#[path = "suite/support/mod.rs"]
 mod support;
 
 use std::time::{Duration, Instant};

@@ -6,6 +6,7 @@ mod cancels;
 mod chain;
 mod dap;
 mod ends;
+mod f84_memory;
 mod guard;
 mod limits;
 mod numbers;

@@ -1,0 +1,48 @@
+//! Requests within work that was stopped, and messages that stop both.
+
+use protocol_core::{CallOptions, Config, Connection, Dialect, Event, Response};
+
+use super::pair::{NOW, Pair, raw, request_in, words};
+use super::{SESSION, prompt, stop};
+
+#[test]
+fn w09_a_question_of_stopped_work_is_a_child_of_its_request_although_it_never_leaves() {
+    let mut pair = Pair::new(Dialect::ACP_V2);
+    let (call, request) = prompt(&mut pair);
+    stop(&mut pair, call);
+    pair.up();
+    let options = CallOptions::default().parent(request);
+    let asked =
+        pair.server.call("session/request_permission", Some(&raw(SESSION)), "ask", options, NOW);
+    assert!(asked.is_ok());
+    let is_settled = |event: &Event<'_, _>| matches!(event, Event::TreeSettled { .. });
+    assert!(!pair.server.drain_events().any(|event| is_settled(&event)), "it has no response yet");
+    pair.server.respond(request, Response::Cancelled).unwrap();
+    pair.down();
+    assert!(pair.server.drain_events().any(|event| is_settled(&event)));
+}
+
+#[test]
+fn w17_a_cancel_of_a_request_and_its_progress_is_reported_for_both() {
+    let mut config = Config::server(Dialect::DAP);
+    config.show_work = true;
+    let mut adapter = Connection::<&'static str>::new(config);
+    let initialize = br#"{"seq":1,"type":"request","command":"initialize","arguments":{}}"#;
+    let opened = adapter.receive(initialize, NOW).map(Event::into_owned);
+    adapter
+        .respond(
+            request_in(&[opened.unwrap()]),
+            Response::Result(&raw(r#"{"supportsCancelRequest":true}"#)),
+        )
+        .unwrap();
+    adapter.notify("progressStart", Some(&raw(r#"{"progressId":"p"}"#))).unwrap();
+    let launch = br#"{"seq":2,"type":"request","command":"launch"}"#;
+    let cancel = br#"{"seq":3,"type":"request","command":"cancel","arguments":{"requestId":2,"progressId":"p"}}"#;
+    let _ = adapter.receive(launch, NOW);
+    let _ = adapter.receive(cancel, NOW);
+    let events: Vec<_> = adapter.drain_events().collect();
+    let words = words(&events);
+    for told in ["stopped peer", "cancelled peer"] {
+        assert!(words.iter().any(|word| word == told), "{told}: {words:?}");
+    }
+}

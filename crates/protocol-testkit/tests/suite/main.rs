@@ -1,0 +1,13 @@
+//! The testkit itself: what it finds, and what it lets pass.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod f123_truth;
+mod found;
+mod g11_draining;
+mod guarantees;
+mod handlers;
+mod pair;
+mod tokio_agent;
+mod tokio_handlers;
+mod w01_stops_by_seeds;
+mod wrong_handler;
