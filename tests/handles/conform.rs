@@ -147,7 +147,8 @@ const UNTRIED: [&str; 3] = [
     "no session is opened (session/new)",
 ];
 /// The reasons for open checks of a server that does one thing at a time.
-const SERIAL: [&str; 4] = [
+const SERIAL: [&str; 5] = [
+    "it is the same without the cancel",
     "answers nothing else while it is at work",
     "passed without an answer to the next request",
     "passed without a request of the server",

@@ -68,7 +68,8 @@ fn is_tried(dialect: &str, runtime: &str) -> bool {
 pub(crate) const AT_ONCE: usize = 3;
 
 /// Reasons for an open check: the server does one thing at a time, and its turns ask nothing.
-const SERIAL: [&str; 5] = [
+const SERIAL: [&str; 6] = [
+    "it is the same without the cancel",
     "10 s passed without a sign of work",
     "the server asked nothing of us",
     "the server answers nothing else while it is at work",
@@ -271,8 +272,11 @@ fn folder(name: &str) -> PathBuf {
     folder
 }
 
+/// A dialect whose cancels may not be ignored.
+const DRAFT: [&str; 2] = ["--dialect", "acp-draft"];
 /// `stubborn` works on whatever it receives: it does not honour cancels.
-const STUBBORN: [&str; 5] = ["--slow", "stubborn", r#"{"ms":"$MS"}"#, "--only", "honour/one-read"];
+const STUBBORN: [&str; 7] =
+    [DRAFT[0], DRAFT[1], "--slow", "stubborn", r#"{"ms":"$MS"}"#, "--only", "honour/one-read"];
 
 #[test]
 fn the_program_prints_every_check_with_its_sources() {
@@ -296,7 +300,7 @@ fn a_failure_has_its_evidence_in_every_report() {
         (file("a.json"), file("a.xml"), file("a.md"), file("a.badge"));
     let reports = ["--json", &json, "--junit", &junit, "--markdown", &markdown, "--badge", &badge];
     let process = ["--env", "KEY=secret", "--exit-grace", "20s", "--leave-detached"];
-    let output = conform(&[&STUBBORN[..], &reports, &process, &["--seed", "5"]].concat(), &[]);
+    let output = conform(&[&STUBBORN[..], &reports, &process, &["--seed", "5"]].concat(), &DRAFT);
     let said = text(&output);
     assert_eq!(output.status.code(), Some(1), "{said}");
     assert!(said.contains("fail          SHOULD      honour/one-read"), "{said}");
@@ -307,7 +311,7 @@ fn a_failure_has_its_evidence_in_every_report() {
         ),
         "the line that runs it again: {said}"
     );
-    assert!(said.contains("$/cancel_request"), "the last messages of both sides: {said}");
+    assert!(said.contains("$/cancelRequest"), "the last messages of both sides: {said}");
 
     let report: Value = serde_json::from_str(&fs::read_to_string(&json).unwrap()).unwrap();
     assert_eq!((&report["verdict"], &report["seed"]), (&"fail".into(), &5.into()));
@@ -316,7 +320,7 @@ fn a_failure_has_its_evidence_in_every_report() {
     let lines = check["transcript"].as_array().unwrap();
     assert!(lines.iter().any(|line| line["way"] == "received"), "{lines:?}");
     let xml = fs::read_to_string(&junit).unwrap();
-    assert!(xml.contains("failures=\"1\"") && xml.contains("$/cancel_request"), "{xml}");
+    assert!(xml.contains("failures=\"1\"") && xml.contains("$/cancelRequest"), "{xml}");
     assert!(
         fs::read_to_string(&markdown)
             .unwrap()
@@ -344,13 +348,13 @@ fn what_is_known_does_not_count_and_a_stale_list_does() {
     fs::write(&known, "honour/one-read # it is stubborn\n").unwrap();
     let known = known.to_string_lossy();
     for list in ["--known-failing", "--known-flaky"] {
-        let output = conform(&[&STUBBORN[..], &[list, &known]].concat(), &[]);
+        let output = conform(&[&STUBBORN[..], &[list, &known]].concat(), &DRAFT);
         assert_eq!(output.status.code(), Some(0), "{}", text(&output));
     }
     // In a table for people, what holds now and then varies.
     let table = folder("conform-known").join("table.md");
     let arguments = ["--known-flaky", &known, "--markdown", &table.to_string_lossy()];
-    conform(&[&STUBBORN[..], &arguments].concat(), &[]);
+    conform(&[&STUBBORN[..], &arguments].concat(), &DRAFT);
     assert!(fs::read_to_string(&table).unwrap().contains("| `honour/one-read` | varies |"));
     let stale = ["--only", "honour/one-read", "--known-failing", &known];
     let output = conform(&[&SLOW[..], &stale].concat(), &[]);

@@ -38,6 +38,15 @@ pub struct Clause {
     pub text: &'static str,
     /// The place where that stands.
     pub source: &'static str,
+    /// Whether it asks for nothing of a server that ignores every cancel, because its protocol lets it.
+    pub if_heeded: bool,
+}
+
+impl Clause {
+    /// Returns the same for servers that heed cancels.
+    pub(crate) const fn if_heeded(self) -> Self {
+        Self { if_heeded: true, ..self }
+    }
 }
 
 /// A page, and the protocols that it is about.
@@ -74,7 +83,7 @@ impl Source {
     }
 
     const fn clause(self, level: Level, text: &'static str) -> Clause {
-        Clause { families: self.families, level, text, source: self.page }
+        Clause { families: self.families, level, text, source: self.page, if_heeded: false }
     }
 }
 
@@ -207,8 +216,12 @@ pub enum Step {
     OutputFull(&'static [Item]),
     /// The server's requests are left unanswered from here on.
     HoldReverse,
-    /// Waits until a cancelled request is answered, or the server cancels something of its own.
-    CancelRead(Name),
+    /// Waits for what says that the cancel of a request was read. The other was sent after it.
+    CancelRead(Name, Name),
+    /// Ends the check if the cancel of a request has had no effect: its protocol may let a server ignore it.
+    Heeded(Name),
+    /// Waits until the cancel of a request is acknowledged, where the protocol wants that.
+    CancelAnswered(Name),
     /// The server's input ends; waits until its output does.
     End,
     /// Makes so many slow requests one after the other, and cancels each once it is at work.
@@ -227,6 +240,9 @@ pub enum Step {
     WorkWhole(Name),
     /// Answers every open request of the agent with the outcome `cancelled`.
     AnswerAsCancelled,
+    /// Answers what the server had asked of us and has cancelled. It is answered as cancelled, or with a response that has
+    /// crossed the cancel where the protocol wants none.
+    AnswerWithdrawn,
     /// Makes the slow request several times, cancelled and not, and keeps how long each took.
     Compare,
     /// Asks the witness until it tells how the work of a request ended.
@@ -348,6 +364,9 @@ pub enum Rule {
     Undisturbed(Name),
     /// A request was answered once under its id, whatever the answer.
     AnsweredOnce(Name),
+    /// The server is seen to have read a cancel. It answered the request, or the other, which was sent later, or it cancelled
+    /// what it had asked of us.
+    CancelRead(Name, Name),
     /// It was not worked on to its end: it is answered as cancelled, or with its result before what was asked
     /// first.
     Honoured {
@@ -376,12 +395,12 @@ pub enum Rule {
     MalformedUnanswered,
     /// No progress of a request once the server had read its cancel.
     NoProgressAfter(Name),
+    /// The end of each progress of a request was reported.
+    ProgressEnded(Name),
     /// Everything that the server wrote is a message that it may write, and every answer one to a request.
     Clean,
     /// A request was refused as an unknown method.
     UnknownMethod(Name),
-    /// The server is seen to have read a cancel: it answered the request, or cancelled what it had asked of us.
-    CancelRead(Name),
     /// The server cancelled what it had asked of us.
     TheirsCancelled,
     /// The server did not take our cancel for one of its own request: it asked on, and said nothing.

@@ -29,6 +29,8 @@ pub(crate) struct Facts {
     pub(crate) quick: Request,
     /// A request that takes its time, or the reason why none is known.
     pub(crate) slow: Result<Slow, Stop>,
+    /// The cancels of that which it ignores, as its protocol lets it.
+    pub(crate) ignores: Ignored,
     pub(crate) reverse: Option<Request>,
     /// A request whose result tells how the work of another ended.
     pub(crate) witness: Option<Request>,
@@ -40,6 +42,30 @@ pub(crate) struct Facts {
     pub(crate) is_process: bool,
     /// Its name and version, as it says.
     pub(crate) name: String,
+}
+
+/// The cancels of slow requests that have no effect.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ignored {
+    None,
+    /// Those of requests at work, and not those of requests that wait for their turn.
+    AtWork,
+    All,
+}
+
+impl Ignored {
+    /// Returns what a user is told of that.
+    pub(crate) const fn words(self) -> Option<&'static str> {
+        match self {
+            Self::None => None,
+            Self::AtWork => Some(
+                "the server ignores cancels of requests at work, as its protocol lets it: what such a cancel does is told as information",
+            ),
+            Self::All => Some(
+                "the server ignores every cancel, as its protocol lets it: what a cancel does is told as information",
+            ),
+        }
+    }
 }
 
 /// A request that takes its time.
@@ -77,6 +103,8 @@ impl Slow {
 
 /// The reason why nothing is known that takes a server its time.
 const NO_SLOW: &str = "no request is known that takes its time (--slow METHOD PARAMS)";
+/// The checks of a server without slow requests.
+const ONLY_OF_SLOW: &str = "what can be seen only of such a request is not exercised";
 /// The reason why no work is known.
 const NO_WORK: &str = "no work is known that can be stopped (--slow METHOD PARAMS)";
 /// The time that a server may take to say that it does not know the newest opening.
@@ -269,6 +297,7 @@ impl Facts {
             document: None,
             quick: Request::new("", json!({})),
             slow: lacks(NO_SLOW),
+            ignores: Ignored::None,
             reverse: None,
             witness: None,
             work: lacks(NO_WORK),
@@ -278,11 +307,14 @@ impl Facts {
         }
     }
 
-    /// Returns what many checks need and is not known, if there is such a thing.
+    /// Returns what holds for many checks, because something is not known or cancels are ignored.
     pub(crate) fn lacks(&self) -> Option<String> {
         let has_cancels = self.dialect.cancel != CancelRule::Local;
         let needs_slow = has_cancels && self.family() != Family::Erlmcp;
-        self.slow.as_ref().err().filter(|_| needs_slow).map(|stop| stop.why().into())
+        match &self.slow {
+            Err(stop) if needs_slow => Some(format!("{}: {ONLY_OF_SLOW}", stop.why())),
+            _ => self.ignores.words().map(String::from),
+        }
     }
 
     pub(crate) fn family(&self) -> Family {
@@ -413,7 +445,7 @@ impl Facts {
         let round = session.measured;
         let slow = session.id("slow");
         let quick = session.id("meanwhile");
-        let progress = format!("progress-{round}");
+        let progress = format!("progress-{}", slow.trim_matches('"'));
         let mut messages = Vec::new();
         messages.extend(self.change(session, 1 + round));
         let mut params = request.lasting(ms);

@@ -126,7 +126,7 @@ impl Family {
             Self::Abp => vec![Opening::request("initialize", json!({ "agent": client }))],
             Self::Dap | Self::DapPlain => vec![Opening::request(
                 "initialize",
-                json!({ "adapterID": "rescind", "clientID": "rescind", "clientName": client["name"] }),
+                json!({ "adapterID": "rescind", "clientID": "rescind", "clientName": client["name"], "supportsProgressReporting": true }),
             )],
         }
     }

@@ -10,6 +10,7 @@ use crate::family::Family;
 use crate::play::{Made, Play};
 use crate::session::What;
 use crate::stop::{Fault, TOO_LATE, broken, holds_if, none, unclear};
+use crate::value::by_value;
 use crate::wire::{Heard, Outcome};
 
 mod response;
@@ -71,12 +72,14 @@ fn breaks(play: &Play<'_>, rule: Rule) -> Result<(), Fault> {
         Rule::NothingUnder(token) => nothing_under(play, &play.token(token)),
         Rule::MalformedUnanswered => stray(play, |at| play.silent.contains(&at)),
         Rule::NoProgressAfter(name) => no_progress_after(play, made(play, name)?),
+        Rule::ProgressEnded(name) => progress_ended(play, made(play, name)?),
         Rule::Clean => clean(play).and_then(|()| stray(play, |_| true)),
         Rule::UnknownMethod(name) => unknown_method(play, made(play, name)?),
-        Rule::CancelRead(name) => {
-            let id = &made(play, name)?.id;
-            let why = || format!("nothing says that the cancel of request {id} was read");
-            holds_if(play.session.has_read_cancel(id), why)
+        Rule::CancelRead(name, later) => {
+            let (id, later) = (&made(play, name)?.id, &made(play, later)?.id);
+            holds_if(play.session.has_read_cancel(id, later), || {
+                format!("nothing says that the cancel of request {id} was read")
+            })
         }
         Rule::TheirsCancelled => theirs_cancelled(play),
         Rule::TheirsUndisturbed => match theirs_cancelled(play) {
@@ -173,7 +176,7 @@ fn each_as_first(play: &Play<'_>) -> Result<(), Fault> {
 }
 
 fn same_capacity(play: &Play<'_>) -> Result<(), Fault> {
-    let Some((before, after)) = &play.capacity else { return Err("it was not tried".into()) };
+    let Some((before, after)) = &play.capacity else { return unclear("it was not tried") };
     match (&before.refusal, &after.refusal) {
         (None, Some(refusal)) => broken(format!(
             "of {} slow requests one is answered with {refusal}, and before the cancels none was",
@@ -381,6 +384,26 @@ fn no_progress_after(play: &Play<'_>, made: &Made) -> Result<(), Fault> {
             "after the cancel of {made} was read there is progress of it, {count} times"
         )),
     }
+}
+
+/// The Debug Adapter Protocol names the request where progress starts, and only the progress where it ends.
+fn progress_ended(play: &Play<'_>, made: &Made) -> Result<(), Fault> {
+    let names = |event: &str| -> Vec<Value> {
+        let reports = play.session.messages(|heard| matches!(heard, Heard::Progress { .. }));
+        let such = reports.map(|(_, report)| report).filter(|report| report["event"] == event);
+        such.map(|report| report["body"].clone()).collect()
+    };
+    let ended = names("progressEnd");
+    let is_open = |started: &Value| {
+        by_value(&started["requestId"].to_string()) == made.id
+            && !ended.iter().any(|ended| ended["progressId"] == started["progressId"])
+    };
+    none(names("progressStart").into_iter().find(is_open), |open| {
+        format!(
+            "progress {} of {made} has started, and its end is not reported",
+            open["progressId"]
+        )
+    })
 }
 
 fn clean(play: &Play<'_>) -> Result<(), Fault> {

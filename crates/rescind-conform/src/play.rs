@@ -85,6 +85,8 @@ pub(crate) struct Play<'a> {
     pub(crate) crowd: Vec<Made>,
     /// The ids of what it has asked of us for each request.
     pub(crate) theirs_for: BTreeMap<Name, String>,
+    /// The place from which on it asks for our requests: what it has asked before is for none of them.
+    asks_from: usize,
     /// The slow requests that the server takes at once, before many cancels and after them.
     pub(crate) capacity: Option<(Taken, Taken)>,
     /// After the end of the input: whether the process ended, and left nothing.
@@ -135,6 +137,7 @@ impl<'a> Play<'a> {
             reads: Vec::new(),
             crowd: Vec::new(),
             theirs_for: BTreeMap::new(),
+            asks_from: 0,
             capacity: None,
             ended: None,
             ratio: None,
@@ -180,13 +183,16 @@ impl<'a> Play<'a> {
             Step::Capacity(cancels) => return self.compare_capacity(cancels),
             Step::AskedFor(name) => return self.wait_until_asked_for(name),
             Step::OutputFull(items) => return self.output_full(items),
-            Step::HoldReverse => self.session.answers = false,
-            Step::CancelRead(name) => return self.wait_until_cancel_read(name),
+            Step::HoldReverse => return self.hold_reverse(),
+            Step::CancelRead(name, later) => return self.wait_until_cancel_read(name, later),
+            Step::Heeded(name) => return self.is_heeded(name),
+            Step::CancelAnswered(name) => return self.wait_until_acknowledged(name),
             Step::WorkStarted(name) => return self.wait_until_work_started(name),
             Step::WorkOver(name) => return self.wait_until_work_over(name),
             Step::WorkSettled(name) => return self.settle_work(name),
             Step::WorkWhole(name) => return self.compare_work(name),
             Step::AnswerAsCancelled => self.answer_as_cancelled(),
+            Step::AnswerWithdrawn => return self.answer_withdrawn(),
             Step::End => return self.end(),
             Step::Compare => return self.compare(),
             Step::Witnessed(name) => return self.ask_witness(name),
@@ -391,7 +397,12 @@ impl<'a> Play<'a> {
                 self.unless_control(cancel, at)
             }
             Item::CancelTheirs => {
-                let cancel = self.session.wire.cancel(&self.their_id(), "\"c\"");
+                let id = self.their_id();
+                if self.ids.contains(&id) {
+                    let why = format!("{} has given its request an id of ours", self.subject());
+                    return Err(Stop::NotExercised(why));
+                }
+                let cancel = self.session.wire.cancel(&id, "\"c\"");
                 self.unless_control(cancel, at)
             }
             Item::Answer(with) => return Ok(self.answer(with, at)?.into_iter().collect()),
@@ -539,6 +550,7 @@ impl<'a> Play<'a> {
             let made = self.make(Id::Fresh);
             let messages = self.slow(&made, self.slow_ms);
             self.session.note("the same work once more, without a cancel");
+            self.nexts.push(Next { id: made.id.clone(), sent_at: self.session.record.len() });
             self.session.send(&messages, false);
             self.wait_for_response(
                 &made.id,

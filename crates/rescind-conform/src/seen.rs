@@ -48,6 +48,8 @@ impl Seen {
             _ => None,
         };
         match (&self.stopped, &other.stopped) {
+            // It has not done what this one has.
+            (_, Some(Stop::NotExercised(_))) => false,
             (Some(Stop::Ended(_)), other) => matches!(other, Some(Stop::Ended(_))),
             _ => broken(self).is_some() && broken(self) == broken(other),
         }

@@ -4,9 +4,10 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use crate::check::{Check, Clause, Item, Need, Step};
+use crate::check::{Check, Clause, Item, Level, Need, Step};
 use crate::checks::CHECKS;
-use crate::facts::Facts;
+use crate::facts::{Facts, Ignored};
+use crate::heed;
 use crate::once::Once;
 use crate::options::Options;
 use crate::play::Play;
@@ -29,6 +30,13 @@ pub fn run(
 ) -> Result<Report, Unreached> {
     let begun = Instant::now();
     let mut facts = Facts::find(target, options)?;
+    let if_heeded = |check: &Check| {
+        let clause = check.clause(facts.family()).filter(|_| options.suite.runs(check.id));
+        clause.is_some_and(|clause| clause.if_heeded)
+    };
+    if CHECKS.iter().any(if_heeded) {
+        facts.ignores = heed::ignored(&facts, target, options);
+    }
     if let Some(why) = facts.lacks() {
         seen(Progress::Lacks(&why));
     }
@@ -65,6 +73,14 @@ impl Subject for Server<'_> {
 
     fn clause(&self, check: &Check) -> Option<&'static Clause> {
         check.clause(self.facts.family()).filter(|_| applies(check, &self.facts))
+    }
+
+    fn level(&self, check: &Check, clause: &Clause) -> Level {
+        // Work is under way when others are read, or something is asked for it.
+        let at_work = check.needs.iter().any(|need| matches!(need, Need::ReadsOn | Need::Reverse));
+        let ignores = self.facts.ignores;
+        let is_ignored = ignores == Ignored::All || ignores == Ignored::AtWork && at_work;
+        if clause.if_heeded && is_ignored { Level::Information } else { clause.level }
     }
 
     fn once(&self, check: &Check, number: usize) -> Once {

@@ -15,7 +15,7 @@ use crate::patience::{More, Patience};
 use crate::stop::Stop;
 use crate::stopped;
 use crate::target::{Child, Link, Told};
-use crate::wire::{CREATE, Heard, Outcome, Wire};
+use crate::wire::{Asked, CREATE, Heard, Outcome, Wire};
 
 mod client;
 
@@ -99,8 +99,9 @@ impl Session {
         let side = if serving.is_some() { Config::server } else { Config::client };
         let mut config = side(wire.dialect.clone());
         config.dialect.framing = wire.framing();
-        // The number of the server's own requests is no matter of these checks.
+        // The number of the server's own requests is no matter of these checks, and neither is the length of an id.
         config.limits.requests = 1 << 20;
+        config.limits.id_bytes = config.limits.message_bytes;
         Self {
             wire,
             record: Vec::new(),
@@ -362,7 +363,9 @@ impl Session {
     fn got(&mut self, message: Vec<u8>) {
         let heard = self.wire.read(&message);
         let asked = match &heard {
-            Heard::Request(asked) if self.answers => {
+            Heard::Request(asked)
+                if self.answers || self.serving.is_none() && asked.is_housekeeping() =>
+            {
                 let own = self.next_number().unwrap_or_default();
                 Some(self.wire.answer(asked, &own))
             }
@@ -434,9 +437,9 @@ impl Session {
         self.answered_at(id).is_some()
     }
 
-    /// Returns whether the server is seen to have read the cancel of a request.
-    pub(crate) fn has_read_cancel(&self, id: &str) -> bool {
-        self.is_answered(id) || self.cancels().next().is_some()
+    /// Returns whether the server is seen to have read the cancel of a request, or the request that was sent later.
+    pub(crate) fn has_read_cancel(&self, id: &str, later: &str) -> bool {
+        self.is_answered(id) || self.is_answered(later) || self.cancels().next().is_some()
     }
 
     /// Returns the messages that the server wrote and that are heard as this, with their places in the record.
@@ -467,10 +470,10 @@ impl Session {
         self.messages(is_create).map(|(_, asked)| asked["params"]["token"].clone())
     }
 
-    /// Returns the ids of what a server has asked of us, apart from progress that it creates.
-    pub(crate) fn asked_of_us(&self) -> impl Iterator<Item = &String> {
-        self.heard().filter_map(|(_, heard)| match heard {
-            Heard::Request(asked) if asked.method != CREATE => Some(&asked.id),
+    /// Returns what a server has asked of us from this place of the record on, apart from housekeeping.
+    pub(crate) fn asked_of_us(&self, from: usize) -> impl Iterator<Item = &Asked> {
+        self.heard().filter_map(move |(at, heard)| match heard {
+            Heard::Request(asked) if at >= from && !asked.is_housekeeping() => Some(asked),
             _ => None,
         })
     }

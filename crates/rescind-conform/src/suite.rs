@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use serde_json::Value;
 
-use crate::check::{Check, Clause, Need, Rule, Step};
+use crate::check::{Check, Clause, Level, Need, Rule, Step};
 use crate::known::Expected;
 use crate::once::{self, Once};
 use crate::options::Suite;
@@ -22,7 +22,7 @@ pub(crate) const AGAIN: u8 = 3;
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub enum Progress<'a> {
-    /// Something that many checks need is not known; it comes first.
+    /// Something holds for many checks that is not as usual; it comes first.
     Lacks(&'a str),
     /// A check has its outcome. They come in the order of the table.
     Checked(&'a Outcome),
@@ -35,13 +35,18 @@ pub(crate) trait Subject<N: 'static = Need, S: 'static = Step, R: 'static = Rule
     /// In one line, for reports.
     fn facts(&self) -> Value;
 
-    /// Something that many checks need and that is not known.
+    /// Something that holds for many checks, if it is not as usual.
     fn lacks(&self) -> Option<String> {
         None
     }
 
     /// The clause that asks for a check, if that applies.
     fn clause(&self, check: &Check<N, S, R>) -> Option<&'static Clause>;
+
+    /// The strength with which the clause of a check asks for something of this subject.
+    fn level(&self, _: &Check<N, S, R>, clause: &Clause) -> Level {
+        clause.level
+    }
 
     /// Runs a check that applies, after so many runs of it.
     fn once(&self, check: &Check<N, S, R>, number: usize) -> Once;
@@ -81,10 +86,12 @@ impl Suite {
         check: &Check<N, S, R>,
     ) -> Outcome {
         let clause = subject.clause(check);
-        once::outcome(check, clause, &self.known, |number| match clause {
+        let outcome = once::outcome(check, clause, &self.known, |number| match clause {
             None => Once::without(Verdict::NotApplicable),
             Some(_) => subject.once(check, number),
-        })
+        });
+        let level = clause.map_or(outcome.level, |clause| subject.level(check, clause));
+        Outcome { level, ..outcome }
     }
 }
 

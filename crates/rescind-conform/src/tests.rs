@@ -6,7 +6,7 @@ use std::time::Duration;
 use protocol_core::Violation;
 use serde_json::{Value, json};
 
-use crate::check::{Clause, Level, Rule, WorkEnd};
+use crate::check::{Clause, Rule, Source, WorkEnd};
 use crate::family::Family;
 use crate::judge::judge;
 use crate::play::{Made, Next, Play};
@@ -148,9 +148,5 @@ pub(crate) fn is_played(verdict: &Verdict) -> bool {
 }
 
 /// Asks for something in these two protocols, and in no other.
-pub(crate) const IN_TWO_PROTOCOLS: &[Clause] = &[Clause {
-    families: &[Family::Acp, Family::Mcp2026],
-    level: Level::Must,
-    text: "",
-    source: "",
-}];
+pub(crate) const IN_TWO_PROTOCOLS: &[Clause] =
+    &[Source::new(&[Family::Acp, Family::Mcp2026], "").must("")];

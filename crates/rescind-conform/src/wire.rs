@@ -1,7 +1,7 @@
 //! Messages as they are written and read. Raw on purpose: a check writes what no careful client would.
 
 use protocol_core::{CancelRule, Carrier, Dialect, Envelope, Framing, News, ResponseRule};
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
@@ -12,10 +12,7 @@ mod dap;
 mod heard;
 mod text;
 
-pub(crate) use heard::{Asked, Heard, Outcome};
-
-/// The request of a language server that creates a progress.
-pub(crate) const CREATE: &str = "window/workDoneProgress/create";
+pub(crate) use heard::{Asked, CREATE, Heard, Outcome};
 
 /// Writes and reads the messages of a dialect.
 #[derive(Clone, Debug)]
@@ -41,8 +38,15 @@ struct Message<'m> {
     params: Option<&'m RawValue>,
     #[serde(borrow)]
     payload: Option<&'m RawValue>,
+    #[serde(default, deserialize_with = "present")]
     error: Option<Value>,
+    #[serde(default, deserialize_with = "present")]
     result: Option<Value>,
+}
+
+/// Reads a member that is there, also if it is `null`.
+fn present<'m, D: Deserializer<'m>>(member: D) -> Result<Option<Value>, D::Error> {
+    Value::deserialize(member).map(Some)
 }
 
 /// The method of a notification that reaches no server. It closes the response stream of the request whose `id` is in its
@@ -242,12 +246,14 @@ impl Wire {
             (None, token) => {
                 let id = token.map_or_else(|| "(none)".into(), by_value);
                 match (envelope.error, envelope.result) {
-                    (Some(_), Some(_)) => Heard::Answer { id, outcome: Outcome::Both },
+                    (Some(error), Some(_)) if !error.is_null() => {
+                        Heard::Answer { id, outcome: Outcome::Both }
+                    }
                     (Some(error), None) => Heard::Answer {
                         id,
                         outcome: Outcome::Error { code: error["code"].as_i64().unwrap_or(0) },
                     },
-                    (None, result) => {
+                    (_, result) => {
                         Heard::Answer { id, outcome: Outcome::Result(result.unwrap_or_default()) }
                     }
                 }

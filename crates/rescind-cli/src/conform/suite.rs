@@ -265,9 +265,9 @@ fn quoted(word: &str) -> String {
     }
 }
 
-/// Prints what many checks need and nobody knows.
+/// Prints what holds for many checks.
 fn print_lack(out: &mut dyn Write, why: &str) -> io::Result<()> {
-    writeln!(out, "{}: what can be seen only of such a request is not exercised", harmless(why))?;
+    writeln!(out, "{}", harmless(why))?;
     out.flush()
 }
 
@@ -294,7 +294,7 @@ fn print(
     writeln!(
         out,
         "{style}{:13}{style:#} {:11} {:31} {}{known}",
-        outcome.verdict.as_str(),
+        outcome.word(),
         outcome.level.as_str(),
         outcome.id,
         harmless(outcome.verdict.why().unwrap_or(outcome.title)),

@@ -18,16 +18,16 @@ pub(super) const AFTER: &[Check] = &[
         ])
         .rules(&[Undisturbed('t'), Undisturbed('u'), Undisturbed('v'), NextAnswered])
         .witness("The answers themselves: to slow requests that were not cancelled."),
-    check("after/every", "of twenty-four cancels one after the other each is honoured as the first")
+    check("after/every", "of seventy cancels one after the other each is honoured as the first")
         .clauses(&[
-            ACP.should("Every cancel is one, and stops its request."),
+            ACP.should("Every cancel is one, and stops its request.").if_heeded(),
             OURS.of(&[Lsp, Dap]).should("Every cancel is one, whatever came before."),
             ENDED_IN_MCP,
             ENDED_IN_MCP_2026,
             ABP.should("Every cancel is one, and stops its operation."),
         ])
         .needs(&[Need::Slow, Need::ReadsOn, Need::Message])
-        .steps(&[EachCancelled(24), Next])
+        .steps(&[EachCancelled(70), Next])
         .rules(&[EachAsFirst, NextAnswered])
         .witness("A request that is sent after each cancel is answered, so the cancel was read; in the end the same work is done from its beginning to its end."),
     check("after/many", "after two hundred cancels as many slow requests are taken at once as before")
@@ -49,7 +49,7 @@ pub(super) const AFTER: &[Check] = &[
         ])
         .rules(&[Before('q', 'b')])
         .witness("Both answers, and their order, which is another without the cancel."),
-    check("after/nested", "a nested request for another request than the cancelled one goes on")
+    check("after/nested", "a nested request for another request than the cancelled one goes on, and cancels name nested requests")
         .clauses(&[JSON_RPC.of(BY_ID).capability("Of servers that ask: a cancel names one request, and what belongs to others goes on.")])
         .needs(&[Need::Reverse])
         .steps(&[
@@ -59,7 +59,7 @@ pub(super) const AFTER: &[Check] = &[
             Send(&[Cancel('a')]),
             WHOLE_T,
         ])
-        .rules(&[TheirsKept('b')])
+        .rules(&[TheirsKept('b'), NamesRequest])
         .witness("The next request, sent after the cancel, is answered, and other work is done from its beginning to its end."),
     check("after/duplicate", "of two requests in flight that have one id something can still be cancelled")
         .clauses(&[OURS.of(&[Acp, AcpV2, AcpDraft, Lsp]).information("Such a client is wrong; the first request goes on, and can be cancelled.")])

@@ -98,17 +98,26 @@ pub(super) const CANCEL: &[Check] = &[
     ended("cancel/id-empty", "the request with id \"\" can be cancelled")
         .clauses(ENDED_BY_ID)
         .steps(&[OneRead(&[Slow('a', Token("\"\"")), Cancel('a')]), Settled('a')]),
+    ended("cancel/id-unicode", "the request with id \"é\" can be cancelled")
+        .clauses(ENDED_BY_ID)
+        .steps(&[OneRead(&[Slow('a', Token("\"é\"")), Cancel('a')]), Settled('a')]),
     ended("cancel/id-large", "the request with id 2^53+1 can be cancelled")
         .clauses(ENDED_LARGE)
         .steps(&[OneRead(&[Slow('a', Token("9007199254740993")), Cancel('a')]), Settled('a')]),
     check("cancel/acknowledged", "the cancel of a call in flight is acknowledged as having found it")
         .clauses(ACKNOWLEDGED)
         .needs(&[Need::Slow])
-        .steps(&[OneRead(&[SLOW_A, Cancel('a')]), Settled('a')])
+        .steps(&[OneRead(&[SLOW_A, Cancel('a')]), Settled('a'), CancelAnswered('a')])
         .rules(&[Acknowledged('a', true)]),
     check("cancel/acknowledged-late", "the cancel of an answered call is acknowledged as having found nothing")
         .clauses(ACKNOWLEDGED)
-        .steps(&[Send(&[Quick('a', Fresh)]), Answered('a'), Send(&[Cancel('a')]), Next, Next])
+        .steps(&[
+            Send(&[Quick('a', Fresh)]),
+            Answered('a'),
+            Send(&[Cancel('a')]),
+            CancelAnswered('a'),
+            Next,
+        ])
         .rules(&[Acknowledged('a', false)]),
     check("cancel/initialize", "the request that opens the session can't be cancelled")
         .clauses(&[ACP.of(&[AcpDraft]).must("initialize can't be cancelled: nothing is declared before its answer.")])

@@ -62,10 +62,11 @@ pub(crate) const ENDED_IN_ACP: Clause =
     ACP.must("A cancelled request is answered: with its result, a part of it, or error -32800.");
 pub(crate) const ENDED_IN_LSP: Clause = LSP
     .must("A cancelled request still has to return and send an answer; it can't be left hanging.");
-pub(crate) const ENDED_IN_MCP: Clause =
-    MCP.should("The receiver of a cancel stops the work and does not answer the request.");
+pub(crate) const ENDED_IN_MCP: Clause = MCP
+    .should("The receiver of a cancel stops the work and does not answer the request.")
+    .if_heeded();
 pub(crate) const ENDED_IN_MCP_2026: Clause =
-    MCP_NEW.must("On stdio nothing further is sent for a cancelled request.");
+    MCP_NEW.must("On stdio nothing further is sent for a cancelled request.").if_heeded();
 pub(crate) const ENDED_IN_DAP: Clause = DAP.must("The request that got cancelled still needs to send a response back: a normal result, or success false with the message cancelled.");
 
 /// The demand of each protocol on a request that was cancelled.
@@ -126,7 +127,8 @@ pub(crate) const SAME_ID: &[Clause] = &[JSON_RPC
     .must("An answer has the id of its request: the same value, of the same type.")];
 
 pub(crate) const HONOUR: &[Clause] = &[
-    ACP.should("The receiver stops the work and what that had started, as soon as it can."),
+    ACP.should("The receiver stops the work and what that had started, as soon as it can.")
+        .if_heeded(),
     LSP.information(
         "A server may answer with its result; the point of a cancel is that it need not.",
     ),
@@ -142,7 +144,7 @@ pub(crate) const LIVES_ON: &[Clause] = &[
 ];
 
 /// [`ENDED`] for the protocols whose ids may be greater than 32 bits.
-pub(crate) const ENDED_LARGE: &[Clause] = &[JSON_RPC.of(&[Acp, AcpV2, AcpDraft, McpUntil2025, Mcp2026]).should("An id is an integer of any size, or a text. (Numbers over 2^53 are not carried by everybody: SHOULD at most.)")];
+pub(crate) const ENDED_LARGE: &[Clause] = &[JSON_RPC.of(&[Acp, AcpV2, AcpDraft, McpUntil2025, Mcp2026]).should("An id is an integer of any size, or a text. (Numbers over 2^53 are not carried by everybody: SHOULD at most.)").if_heeded()];
 
 /// [`SAME_ID`] for the protocols whose ids may be greater than 32 bits.
 pub(crate) const SAME_LARGE_ID: &[Clause] = &[JSON_RPC.of(LARGE).should("An answer has the id of its request. (Numbers over 2^53 are not carried by everybody: SHOULD at most.)")];

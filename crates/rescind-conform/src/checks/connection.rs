@@ -8,6 +8,8 @@ pub(super) const CONNECTION: &[Check] = &[
         .steps(&[Send(&[Quick('a', Token("0"))]), Next]),
     same_id("id/text", "id \"7\" is answered as \"7\"")
         .steps(&[Send(&[Quick('a', Token("\"7\""))]), Next]),
+    same_id("id/unicode", "id \"é\" is answered as \"é\"")
+        .steps(&[Send(&[Quick('a', Token("\"é\""))]), Next]),
     same_id("id/empty", "id \"\" is answered as \"\"")
         .steps(&[Send(&[Quick('a', Token("\"\""))]), Next]),
     same_id("id/large", "id 2^53+1 is answered as 2^53+1")
@@ -31,13 +33,31 @@ pub(super) const CONNECTION: &[Check] = &[
         .rules(&[TheirsUndisturbed]),
     check("cancel/nested", "the cancel of a request cancels what the server had asked of us for it")
         .clauses(&[
-            ACP.should("A cancelled request's own requests are cancelled."),
+            ACP.should("A cancelled request's own requests are cancelled.").if_heeded(),
             OURS.of(&[Lsp, McpUntil2025]).information("Nobody works for a cancelled request."),
         ])
         .needs(&[Need::Reverse])
-        .steps(&[ASKED_A, Send(&[Cancel('a')]), WHOLE_T])
+        .steps(&[ASKED_A, Send(&[Cancel('a')]), WHOLE_T, Heeded('a')])
         .rules(&[TheirsCancelled])
         .witness("The next request, sent after the cancel, is answered, and other work is done from its beginning to its end."),
+    check("after/withdrawn", "the response to a request that the server has cancelled changes nothing")
+        .clauses(&[
+            JSON_RPC.of(&[Acp, AcpV2, AcpDraft, Lsp]).capability("Of servers that ask: a cancelled request is answered, and its sender goes on."),
+            MCP.should("Of servers that ask: a response that has crossed its cancel is ignored.").if_heeded(),
+        ])
+        .needs(&[Need::Reverse])
+        .steps(&[
+            ASKED_A,
+            Send(&[Cancel('a')]),
+            WHOLE_T,
+            AnswerWithdrawn,
+            Send(&[Reverse('b')]),
+            Next,
+            Natural('u'),
+            Next,
+        ])
+        .rules(&[Ended('a'), IdsUnique, NextAnswered])
+        .witness("A request that is sent after the response is answered, and other work is done from its beginning to its end."),
     check("load/asking", "eight requests for which the server asks something of us: it still reads the cancel of one")
         .clauses(&[OURS.of(&[Acp, AcpV2, AcpDraft, Lsp]).should("A server that waits for its client reads on, cancels above all.")])
         .needs(&[Need::Reverse])
@@ -54,11 +74,11 @@ pub(super) const CONNECTION: &[Check] = &[
                 Reverse('h'),
             ]),
             AskedFor('a'),
-            Send(&[Cancel('a')]),
-            Step::CancelRead('a'),
+            Send(&[Cancel('a'), QUICK_Q]),
+            Step::CancelRead('a', 'q'),
         ])
-        .rules(&[Rule::CancelRead('a')])
-        .witness("The answer to the cancelled request, or a cancel of what the server had asked for it, before we have answered anything."),
+        .rules(&[Rule::CancelRead('a', 'q')])
+        .witness("The answer to the cancelled request or to a later one, or a cancel of what the server had asked for it, before we have answered anything."),
     check("unknown/notification", "an unknown notification is not answered, and ends nothing")
         .clauses(&[
             LSP_DOLLAR.must("Unknown notifications that begin with $/ are ignored."),

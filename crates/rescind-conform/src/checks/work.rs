@@ -12,13 +12,19 @@ const STOPPED: &str = "The server's word, or the order: the answer says cancelle
 pub(super) const WORK: &[Check] = &[
     check("progress/after-cancel", "no progress of a request once its cancel was read")
         .clauses(&[
-            MCP_PROGRESS.should("Processing stops, and with it progress."),
+            MCP_PROGRESS.should("Processing stops, and with it progress.").if_heeded(),
             ENDED_IN_MCP_2026,
         ])
         .needs(&[Need::Slow, Need::Progress, Need::ReadsOn, Need::Message])
         .steps(&[RUNNING_A, Send(&[Cancel('a')]), WHOLE_T])
         .rules(&[NoProgressAfter('a')])
         .witness("A request that was sent after the cancel is answered, so the cancel was read; then the same work is done anew, with its progress."),
+    check("progress/ended", "the end of a cancelled request's progress is reported")
+        .clauses(&[DAP_PROGRESS.should("Progress of a request is reported until that is completed or cancelled, and then its end.")])
+        .needs(&[Need::Slow, Need::Progress, Need::ReadsOn])
+        .steps(&[RUNNING_A, CANCEL_A, ENDS, WHOLE_T])
+        .rules(&[ProgressEnded('a')])
+        .witness("The response to the cancelled request; then the same work is done anew, with its progress."),
     check("honour/one-read", "a request that is cancelled before its turn says so, or is answered before what was asked first")
         .clauses(HONOUR)
         .needs(&[Need::Slow])

@@ -1,11 +1,12 @@
 //! The rules that are for clients alone.
 
+use std::ops::Range;
+
 use super::play::other_type;
-use crate::family::Family;
 use crate::play::Play;
 use crate::session::What;
 use crate::stop::{Fault, broken, holds_if, none};
-use crate::wire::Heard;
+use crate::wire::{Asked, Heard};
 
 fn held_id<'p>(play: &'p Play<'_>) -> &'p str {
     play.session.held().map_or("(none)", |held| held.asked.id.as_str())
@@ -27,10 +28,10 @@ pub(crate) fn cancelled_once(play: &Play<'_>) -> Result<(), Fault> {
 /// A cancel at this place names a request that stands before it, be it as another type.
 pub(crate) fn names_request(play: &Play<'_>, at: usize, id: &str) -> Result<(), Fault> {
     let other = other_type(id);
-    let mut named =
-        play.session.asked().iter().filter(|(_, it)| it.id == id || Some(&it.id) == other.as_ref());
+    let is_named = |asked: &Asked| asked.id == id || Some(&asked.id) == other.as_ref();
+    let mut named = play.session.heard().filter(|(_, heard)| heard.asked().is_some_and(is_named));
     match named.next() {
-        Some((made, _)) if *made < at => Ok(()),
+        Some((made, _)) if made < at => Ok(()),
         Some(_) => broken(format!("the cancel of request {id} comes before the request")),
         None if id.is_empty() => Err("a cancel names nothing".into()),
         None => broken(format!("a cancel names {id}, which was never the id of a request")),
@@ -58,18 +59,22 @@ pub(crate) fn not_cancelled_from(play: &Play<'_>, from: usize) -> Result<(), Fau
 }
 
 pub(crate) fn ids_unique(play: &Play<'_>) -> Result<(), Fault> {
-    let is_forbidden = matches!(play.facts.family(), Family::McpUntil2025 | Family::Mcp2026);
-    let twice = play.session.asked().iter().enumerate().find(|(number, (at, asked))| {
-        play.session.asked()[..*number].iter().any(|(_, before)| {
-            before.id == asked.id && (is_forbidden || !was_answered(play, &before.id, *at))
-        })
-    });
-    none(twice, |(_, (_, asked))| format!("two requests have the id {}", asked.id))
+    let mut last = std::collections::HashMap::new();
+    for (at, heard) in play.session.heard() {
+        let Some(asked) = heard.asked() else { continue };
+        let before = last.insert(&asked.id, at);
+        let is_free =
+            |before| !play.facts.family().is_mcp() && was_answered(play, &asked.id, before..at);
+        if before.is_some_and(|before| !is_free(before)) {
+            return broken(format!("two requests have the id {}", asked.id));
+        }
+    }
+    Ok(())
 }
 
-/// Whether we had answered what had this id before that place in the record.
-fn was_answered(play: &Play<'_>, id: &str, before: usize) -> bool {
-    play.session.record[..before].iter().any(|entry| match &entry.what {
+/// Whether we have answered what had this id, in that part of the record.
+fn was_answered(play: &Play<'_>, id: &str, within: Range<usize>) -> bool {
+    play.session.record[within].iter().any(|entry| match &entry.what {
         What::Sent(message) => matches!(
             play.session.wire.read(message.as_bytes()),
             Heard::Answer { id: answered, .. } if answered == id

@@ -46,15 +46,21 @@ pub(super) fn undisturbed(play: &Play<'_>, made: &Made) -> Result<(), Fault> {
 
 /// Holds if a cancelled request was not answered before its cancel was read.
 ///
-/// A request that was sent after the cancel and is answered is the witness of that. A client is not asked for one.
+/// The witness of that is the response to the cancel, or to a request that was sent after it. A client is not asked for one. The
+/// response to a request that was cut short is a witness itself.
 pub(crate) fn in_time(play: &Play<'_>, made: &Made) -> Result<(), Fault> {
     let (Some(cancelled_at), Some((at, outcome))) =
         (made.cancelled_at, play.session.answers_to(&made.id).next())
     else {
         return Ok(());
     };
-    match play.read_at(cancelled_at) {
+    let is_nested = |id: &str| play.theirs_for.values().any(|theirs| theirs == id);
+    let acknowledged_at = made.cancel_id.as_ref().and_then(|id| play.session.answered_at(id));
+    match acknowledged_at.into_iter().chain(play.read_at(cancelled_at)).min() {
         _ if outcome.is_cancelled() || play.client.is_some() => Ok(()),
+        // It cancels a nested request because it has read the cancel.
+        _ if play.session.cancels().any(|(_, id)| is_nested(id)) => Ok(()),
+        _ if outcome.is_result() && play.is_cut_short(made, at) => Ok(()),
         Some(read_at) if read_at < at => Ok(()),
         _ => unclear(format!("{made} was answered before its cancel was seen to be read")),
     }

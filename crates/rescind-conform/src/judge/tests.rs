@@ -359,18 +359,6 @@ fn an_unknown_method_is_refused_as_one() {
 }
 
 #[test]
-fn a_cancel_is_read_if_its_request_is_answered_or_another_cancelled() {
-    let rule = Rule::CancelRead('a');
-    let cancels = r#"ask a 7; {"method":"$/cancel_request","params":{"requestId":5}}"#;
-    holds("acp", rule, &["ask a 7; result 7", cancels]);
-    breaks(
-        "acp",
-        rule,
-        &[("ask a 7; result 8", "nothing says that the cancel of request 7 was read")],
-    );
-}
-
-#[test]
 fn the_servers_own_request_is_cancelled_by_its_id_or_with_what_had_asked_for_it() {
     let cancels = |id: u8| {
         format!(

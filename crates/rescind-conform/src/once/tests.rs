@@ -1,7 +1,7 @@
 //! The verdict of a check after so many runs, and the facts before them.
 
 use super::{Once, outcome};
-use crate::check::{Check, Clause, Level};
+use crate::check::{Check, Clause, Level, Source};
 use crate::family::Family;
 use crate::known::{Expected, Known};
 use crate::report::Verdict::{self, Fail, NotApplicable, NotExercised, Pass};
@@ -43,8 +43,7 @@ fn a_run_that_stops_short_without_anything_broken_is_no_pass() {
     }
 }
 
-static CLAUSE: Clause =
-    Clause { families: &[Family::Acp], level: Level::Must, text: "it holds", source: "here" };
+static CLAUSE: Clause = Source::new(&[Family::Acp], "here").must("it holds");
 
 fn runs(verdicts: &[Verdict]) -> Vec<Once> {
     verdicts.iter().cloned().map(Once::without).collect()

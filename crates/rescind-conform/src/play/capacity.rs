@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Made, Play, Taken};
+use super::{Made, Next, Play, Taken};
 use crate::check::{Id, Rule};
 use crate::judge::{in_time, judge};
 use crate::lateness::Stretch;
@@ -13,7 +13,7 @@ const TRIED: [usize; 4] = [15, 7, 3, 1];
 
 impl Play<'_> {
     /// Returns whether the slow request takes as long as it is asked to.
-    pub(super) fn is_adjustable(&self) -> bool {
+    pub(crate) fn is_adjustable(&self) -> bool {
         let asks = |ms| self.facts.slow.as_ref().map(|slow| slow.request.lasting(ms));
         asks(1) != asks(100_000)
     }
@@ -91,7 +91,8 @@ impl Play<'_> {
 
     /// Makes a slow request, and returns its place in the crowd.
     pub(super) fn begin_slow(&mut self, ms: u64) -> usize {
-        let made = self.make(Id::Fresh);
+        let mut made = self.make(Id::Fresh);
+        made.works_from = (ms == self.slow_ms).then_some(self.session.record.len());
         let messages = self.slow(&made, ms);
         self.write(messages, false);
         self.crowd.push(made);
@@ -102,13 +103,14 @@ impl Play<'_> {
     fn take_at_once(&mut self, count: usize) -> Result<Taken, Stop> {
         self.open_sessions(count + 1)?;
         let all: Vec<Made> = (0..=count).map(|_| self.make(Id::Fresh)).collect();
+        let sent_at = self.session.record.len();
+        self.nexts.extend(all.iter().map(|made| Next { id: made.id.clone(), sent_at }));
         let mut messages = Vec::new();
         for (number, made) in all.iter().enumerate() {
             let ms = if number == count { self.slow_ms / 2 } else { self.slow_ms };
             messages.extend(self.slow(made, ms));
         }
         let begun = Stretch::begin();
-        let sent_at = self.session.record.len();
         self.write(messages, false);
         self.wait(&format!("an answer to {} slow requests", count + 1), |session| {
             all.iter().all(|made| session.is_answered(&made.id))

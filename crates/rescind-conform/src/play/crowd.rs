@@ -38,7 +38,9 @@ impl Play<'_> {
     /// Returns the cancel of one of those without a name, which will stand there in the record.
     pub(super) fn cancel_of_crowd(&mut self, chosen: usize, at: usize) -> String {
         let mut made = self.crowd[chosen].clone();
-        made.cancelled_at = Some(at);
+        if !self.is_control {
+            made.cancelled_at = Some(at);
+        }
         let message = self.cancel(&mut made, at);
         self.crowd[chosen] = made;
         message

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::Play;
+use super::{Made, Play};
 use crate::lateness::Stretch;
 use crate::run::Run;
 use crate::session::{Session, Waited};
@@ -60,6 +60,16 @@ impl Play<'_> {
             (Some(client), _) => client.facts.ask_is_slow,
             (None, slow) => slow.as_ref().is_ok_and(|slow| slow.reads_on || slow.was_late),
         }
+    }
+
+    /// Returns whether a request that is answered at this place took less than half of the time that it was asked to take. A late
+    /// machine only makes it longer.
+    pub(crate) fn is_cut_short(&self, made: &Made, at: usize) -> bool {
+        let slow = self.facts.slow.as_ref().ok().filter(|_| self.is_adjustable());
+        slow.zip(made.works_from).is_some_and(|(slow, from)| {
+            made.cancelled_at < Some(at)
+                && self.session.between(from, at) < slow.lasts(self.slow_ms) / 2
+        })
     }
 
     /// Notes how late the machine was since the session was opened.

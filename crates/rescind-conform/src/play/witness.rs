@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::Play;
 use crate::check::{Id, Name, WorkEnd};
-use crate::family::put;
+use crate::family::{Family, put};
 use crate::stop::Stop;
 
 /// The time after which a witness that knows no end yet is asked again.
@@ -17,8 +17,10 @@ impl Play<'_> {
     pub(super) fn progress_token(&self, own: &str) -> String {
         let own = own.trim_matches('"');
         match self.facts.witness {
-            Some(_) => format!("progress-{own}-{:x}", fastrand::u64(..)),
-            None => format!("progress-{own}"),
+            Some(_) if self.facts.family() != Family::Dap => {
+                format!("progress-{own}-{:x}", fastrand::u64(..))
+            }
+            _ => format!("progress-{own}"),
         }
     }
 

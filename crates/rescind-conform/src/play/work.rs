@@ -187,10 +187,10 @@ impl Play<'_> {
     pub(super) fn answer_as_cancelled(&mut self) {
         self.session.answers = true;
         self.held_until = self.session.record.len();
-        let asked = self.session.asked_of_us();
+        let asked = self.session.asked_of_us(0);
         let cancelled = json!({ "result": { "outcome": { "outcome": "cancelled" } } });
         let answers: Vec<String> =
-            asked.map(|id| self.session.wire.respond(id, "", &cancelled, "")).collect();
+            asked.map(|it| self.session.wire.respond(&it.token, "", &cancelled, "")).collect();
         self.write(answers, false);
     }
 }

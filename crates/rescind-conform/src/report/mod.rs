@@ -55,6 +55,9 @@ impl Verdict {
     }
 }
 
+/// The word for a check that does not hold, and only informs.
+const NO: &str = "no";
+
 /// A check, and what came of it.
 #[derive(Clone, Debug)]
 pub struct Outcome {
@@ -85,6 +88,15 @@ pub struct Outcome {
 }
 
 impl Outcome {
+    /// The word for its verdict. Nothing fails that is told as information.
+    #[must_use]
+    pub const fn word(&self) -> &'static str {
+        match (&self.verdict, self.level) {
+            (Verdict::Fail { .. }, Level::Information) => NO,
+            (verdict, _) => verdict.as_str(),
+        }
+    }
+
     /// Whether it is a reason for the run to fail.
     #[must_use]
     pub fn is_failure(&self) -> bool {
@@ -160,10 +172,13 @@ impl Report {
             0 => String::new(),
             unclear => format!(" ({unclear} unclear)"),
         };
+        let is_told = |outcome: &&Outcome| outcome.word() == NO;
+        let told = self.outcomes.iter().filter(is_told).count();
+        let no = if told == 0 { String::new() } else { format!("{told} {NO} (information), ") };
         format!(
-            "{} pass, {} fail, {} not exercised{unclear}, {} not applicable",
+            "{} pass, {} fail, {no}{} not exercised{unclear}, {} not applicable",
             self.count("pass"),
-            self.count("fail"),
+            self.count("fail") - told,
             self.count("not exercised"),
             self.count("not applicable"),
         )
@@ -173,14 +188,14 @@ impl Report {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::check::Check;
+    use crate::check::{Check, Clause, Source};
     use crate::known::Known;
     use crate::once::{Once, outcome};
     use crate::stop::Stop;
 
     #[test]
     fn a_run_is_incomplete_if_another_may_find_that_something_fails() {
-        let clause = |level| &*Box::leak(Box::new(crate::check::Clause { level, ..CLAUSE }));
+        let clause = |level| &*Box::leak(Box::new(Clause { level, ..CLAUSE }));
         let whole = |level, stop: Stop| {
             let run = |_| Once::of(Some(stop.clone()), None);
             let outcome = outcome(&<Check>::BASE, Some(clause(level)), &Known::default(), run);
@@ -208,6 +223,5 @@ mod tests {
         }
     }
 
-    const CLAUSE: crate::check::Clause =
-        crate::check::Clause { families: &[], level: Level::Must, text: "", source: "" };
+    const CLAUSE: Clause = Source::new(&[], "").must("");
 }

@@ -1,8 +1,8 @@
 //! The Debug Adapter Protocol, whose messages have numbers and whose answers repeat the command.
 
 use serde::Deserialize;
-use serde_json::Value;
 use serde_json::value::RawValue;
+use serde_json::{Value, json};
 
 use super::heard::{Asked, Heard, Outcome};
 use crate::value::{by_value, decoded, member};
@@ -47,6 +47,19 @@ pub(super) fn read(message: &[u8]) -> Heard {
             };
             Heard::Answer { id: token(message.request_seq), outcome }
         }
+        "event" => match message.body.as_ref().and_then(progress) {
+            Some(token) => Heard::Progress { token },
+            None => Heard::Other,
+        },
         _ => Heard::Other,
     }
+}
+
+/// Returns the token of a progress: of its request where it starts and names that, and its own elsewhere.
+fn progress(body: &Value) -> Option<Value> {
+    let own = body.get("progressId")?;
+    Some(match body.get("requestId") {
+        Some(request) => json!(format!("progress-{}", by_value(&request.to_string()))),
+        None => own.clone(),
+    })
 }

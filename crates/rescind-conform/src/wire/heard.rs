@@ -23,6 +23,22 @@ pub(crate) enum Heard {
     Other,
 }
 
+/// The request of a language server that creates a progress.
+pub(crate) const CREATE: &str = "window/workDoneProgress/create";
+/// The methods of requests that a server may make at any time. They are answered at once.
+const HOUSEKEEPING: [&str; 4] =
+    [CREATE, "client/registerCapability", "client/unregisterCapability", "ping"];
+
+impl Heard {
+    /// Returns the request that it is, if it is one.
+    pub(crate) fn asked(&self) -> Option<&Asked> {
+        match self {
+            Self::Request(asked) => Some(asked),
+            _ => None,
+        }
+    }
+}
+
 /// A request of the other side's.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Asked {
@@ -42,6 +58,11 @@ impl Asked {
     /// Returns the same under another id.
     pub(crate) fn under(&self, token: &str) -> Self {
         Self::new(token, self.method.as_str(), self.params.clone())
+    }
+
+    /// Whether a server may ask it at any time, whatever it works on.
+    pub(crate) fn is_housekeeping(&self) -> bool {
+        HOUSEKEEPING.contains(&&*self.method)
     }
 
     /// Whether it opens the session.

@@ -130,6 +130,9 @@ fn answers_and_requests_are_told_apart() {
         r#"{"id":7,"error":{"code":-32800}}"#,
         answer("7", Outcome::Error { code: -32800 }),
     );
+    let both = r#"{"id":7,"result":null,"error":{"code":-32800}}"#;
+    hears("acp", both, answer("7", Outcome::Both));
+    hears("acp", r#"{"id":7,"result":1,"error":null}"#, answer("7", Outcome::Result(json!(1))));
     hears("acp", r#"{"error":{"code":-32600}}"#, answer("(none)", Outcome::Error { code: -32600 }));
     hears("acp", r#"{"id":5,"method":"ask"}"#, request("5", "ask"));
     hears("acp", r#"{"method":"hello"}"#, Heard::Other);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::{Fault, Server};
+use super::{Fault, Protocol, Server};
 
 /// Returns the next message, or `None` at the end.
 pub(super) fn frame(input: &mut impl BufRead) -> Option<String> {
@@ -32,6 +32,11 @@ pub(super) fn framed(message: &str) -> String {
     format!("Content-Length: {}\r\n\r\n{message}", message.len())
 }
 
+/// The same with a length in characters: that is a fault.
+pub(super) fn framed_by_characters(message: &str) -> String {
+    format!("Content-Length: {}\r\n\r\n{message}", message.chars().count())
+}
+
 impl Server {
     pub(super) fn take_dap(self: &Arc<Self>, message: &str) {
         let Ok(message) = serde_json::from_str::<Value>(message) else { return };
@@ -45,6 +50,19 @@ impl Server {
             self.answer(&seq, &json!({ "result": null }));
         }
         self.cancel(message.get("arguments").cloned());
+    }
+
+    /// Reports the start or the end of the progress of a request.
+    pub(super) fn report_in_dap(&self, event: &str, id: &str) {
+        if self.protocol != Protocol::Dap {
+            return;
+        }
+        let mut body = json!({ "progressId": format!("p{id}") });
+        if event == "progressStart" {
+            body["requestId"] = json!(id.parse::<u64>().unwrap_or(0));
+            body["title"] = json!("slow");
+        }
+        self.say(json!({ "seq": 0, "type": "event", "event": event, "body": body }).to_string());
     }
 
     pub(super) fn answer_dap(&self, id: &str, result: &Value) {

@@ -12,6 +12,8 @@ use std::time::{Duration, Instant};
 mod agent;
 #[path = "dap.rs"]
 mod dap;
+#[path = "fault.rs"]
+mod fault;
 #[path = "mcp.rs"]
 mod mcp;
 #[path = "works.rs"]
@@ -21,74 +23,10 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-/// The one thing that is wrong with the server.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Fault {
-    None,
-    /// None either: at first, the response to every second request comes after the next one.
-    AnswersOutOfOrder,
-    LosesImmediateCancels,
-    NeverAnswersCancelled,
-    AnswersTwice,
-    AnswersLateCancels,
-    AnswersUnknownCancels,
-    DiesOfMalformedCancels,
-    AnswersMalformedCancels,
-    TakesTextForNumber,
-    CancelsAll,
-    RemembersEarlyCancels,
-    KnowsAllMembers,
-    AnswersAnotherError,
-    DropsWhatDoesNotFit,
-    CannotCancelZero,
-    CannotCancelText,
-    CannotCancelEmpty,
-    RoundsCancels,
-    EchoesZeroAsNull,
-    EchoesTextAsNumber,
-    EchoesEmptyAsNull,
-    RoundsIds,
-    CancelsInitialize,
-    ProgressGoesOn,
-    IgnoresCancels,
-    IgnoresLaterCancels,
-    WorksInLine,
-    DiesOfManyCancels,
-    AnswersManyCancels,
-    DiesOfDuplicates,
-    MixesDirections,
-    ForgetsItsOwn,
-    AnswersNotifications,
-    IgnoresUnknownRequests,
-    PrintsBanner,
-    AnswersNobody,
-    WedgesAfterFour,
-    StaysAfterTheEnd,
-    LeavesAnOrphan,
-    AnswersAPart,
-    ReadsNoMoreWhileItAsks,
-    NeverAcknowledges,
-    KeepsLateCancels,
-    HonoursTheFirst,
-    AnswersEachEighth,
-    LosesPlaces,
-    WorksInLineLater,
-    PausesAfterCancels,
-    CancelsAllItAsked,
-    AnswersBoth,
-    ForgetsDuplicates,
-    AnswersAgainIfNearlyDone,
-    DiesOfUnreadableCancels,
-    StopsWithAnError,
-    IgnoresStops,
-    AnswersEachStop,
-    ReportsAfterStops,
-    KeepsStops,
-    StopsAllSessions,
-    WaitsAfterStops,
-    CancelsWhatIsLost,
-    RefusesHeldPrompts,
-}
+pub(crate) use fault::Fault;
+
+/// The cancels after which no place for work is left.
+const PLACES: usize = 8;
 
 #[derive(Deserialize)]
 struct Message<'m> {
@@ -159,7 +97,9 @@ pub(crate) fn serve(fault: Fault, dialect: &str) {
     }
     let room = if fault == Fault::DropsWhatDoesNotFit { 1500 } else { 1 << 20 };
     let (out, lines) = sync_channel(room);
-    let writer = thread::spawn(move || write(&lines, protocol));
+    let counts =
+        if fault == Fault::CountsCharacters { dap::framed_by_characters } else { dap::framed };
+    let writer = thread::spawn(move || write(&lines, protocol, counts));
     if fault == Fault::PrintsBanner {
         out.send("Starting server…".into()).expect("it is written");
     }
@@ -195,11 +135,11 @@ pub(crate) fn serve(fault: Fault, dialect: &str) {
     let _ = writer.join();
 }
 
-fn write(lines: &Receiver<String>, protocol: Protocol) {
+fn write(lines: &Receiver<String>, protocol: Protocol, framed: fn(&str) -> String) {
     let mut out = io::stdout().lock();
     for line in lines {
         let line: String = match protocol {
-            Protocol::Dap | Protocol::Lsp => line.lines().map(dap::framed).collect(),
+            Protocol::Dap | Protocol::Lsp => line.lines().map(framed).collect(),
             _ => line + "\n",
         };
         if write!(out, "{line}").and_then(|()| out.flush()).is_err() {
@@ -238,6 +178,15 @@ impl Server {
             (Some("$/loss"), None) => self.lose(&message.params.unwrap_or_default()["id"]),
             (Some("session/cancel" | "window/workDoneProgress/cancel"), None) => {
                 self.stop(&message.params.unwrap_or_default());
+            }
+            (None, Some(id)) if self.fault == Fault::DiesOfWithdrawn && self.has_withdrawn(&id) => {
+                exit(3)
+            }
+            (None, Some(id))
+                if self.fault == Fault::AnswersWithdrawn && self.has_withdrawn(&id) =>
+            {
+                let asked_for = self.lock().own.get(&id).cloned();
+                asked_for.iter().for_each(|id| self.answer(id, &json!({ "result": {} })));
             }
             (None, Some(id)) => self.permitted(&id),
             (Some(_), None) if self.fault == Fault::AnswersNotifications => {
@@ -379,6 +328,10 @@ impl Server {
             table.registered += 1;
             table.began.insert(id.into(), requests);
         }
+        if self.fault == Fault::KeepsPlaces && self.lock().cancelled >= PLACES {
+            return;
+        }
+        self.report_in_dap("progressStart", id);
         let end = Instant::now() + time;
         let mut steps = 0;
         let is_cancelled = loop {
@@ -395,6 +348,9 @@ impl Server {
                 }
             }
         };
+        if !(is_cancelled && self.fault == Fault::NeverEndsProgress) {
+            self.report_in_dap("progressEnd", id);
+        }
         self.lock().at_work.remove(id);
         self.keep_outcome(token.as_deref(), is_cancelled);
         match (is_cancelled, self.protocol) {
@@ -435,6 +391,10 @@ impl Server {
             (true, _) if self.fault == Fault::AnswersAPart => {
                 self.answer(id, &json!({ "result": {} }));
             }
+            (true, _) if self.fault == Fault::AnswersANull => {
+                let error = json!({ "code": -32800, "message": "no" });
+                self.answer(id, &json!({ "result": null, "error": error }));
+            }
             (true, _) if self.fault == Fault::AnswersAnotherError => self.error(id, -32000),
             (true, _) => self.error(id, -32800),
         }
@@ -454,7 +414,10 @@ impl Server {
     fn ask(self: &Arc<Self>, id: &str) {
         let (stop, stopped) = channel::<()>();
         let mut table = self.lock();
-        let own = (700 + table.own.len()).to_string();
+        let own = match self.fault {
+            Fault::ReusesItsIds => "700".to_owned(),
+            _ => (700 + table.own.len()).to_string(),
+        };
         table.own.insert(own.clone(), id.into());
         table.at_work.insert(id.into(), stop);
         let asks = table.own.len();
@@ -470,13 +433,21 @@ impl Server {
         let (server, id) = (self.clone(), id.to_owned());
         thread::spawn(move || {
             let _ = stopped.recv();
-            if server.fault != Fault::ForgetsItsOwn {
-                server.cancel_own(&own);
+            match server.fault {
+                Fault::ForgetsItsOwn => {}
+                Fault::CancelsByOurId => server.cancel_own(&id),
+                _ => server.cancel_own(&own),
             }
             if server.protocol != Protocol::Mcp {
                 server.error(&id, -32800);
             }
         });
+    }
+
+    /// Returns whether it has cancelled its request with this id.
+    fn has_withdrawn(&self, own: &str) -> bool {
+        let table = self.lock();
+        table.own.get(own).is_some_and(|id| !table.at_work.contains_key(id))
     }
 
     fn cancel_own(&self, own: &str) {
@@ -518,6 +489,7 @@ impl Server {
         match self.fault {
             Fault::IgnoresCancels => return,
             Fault::HonoursTheFirst if table.cancels > 1 => return,
+            Fault::HonoursSixty if table.cancels > 60 => return,
             Fault::ForgetsDuplicates if !table.early.is_empty() => return,
             Fault::CancelsAllItAsked => {
                 let own: Vec<String> = table.own.keys().cloned().collect();

@@ -1,0 +1,54 @@
+//! The cancels that a server ignores. Some protocols let it ignore those of work that can't be cancelled.
+
+use crate::check::words::*;
+use crate::facts::{Facts, Ignored};
+use crate::judge::in_time;
+use crate::options::Options;
+use crate::play::Play;
+use crate::target::Target;
+use crate::wire::Outcome;
+
+const CANCELLED_AT_WORK: &[Step] =
+    &[Send(&[Slow('a', Fresh)]), Started('a'), Send(&[Cancel('a')]), Settled('a')];
+const CANCELLED_AT_ONCE: &[Step] = &[OneRead(&[Slow('a', Fresh), Cancel('a')]), Settled('a')];
+/// The most trials, of which the first two that show something have to agree.
+const TRIALS: u64 = 4;
+
+/// Returns the cancels that the server ignores and that its protocol lets it ignore.
+pub(crate) fn ignored(facts: &Facts, target: &dyn Target, options: &Options) -> Ignored {
+    let may_ignore = matches!(facts.family(), Acp | AcpV2 | McpUntil2025 | Mcp2026);
+    let Some(slow) = facts.slow.as_ref().ok().filter(|_| may_ignore) else { return Ignored::None };
+    let are_ignored = |steps: &[Step]| {
+        let mut seen = (1..=TRIALS).filter_map(|times| {
+            let session = facts.open(target, options.suite.patience).ok()?;
+            let slow_ms = options.slow_ms * times;
+            let mut play = Play::new(session, facts, options.suite.seed, slow_ms);
+            play.perform(steps).ok()?;
+            is_answered_in_full(&play)
+        });
+        seen.next() == Some(true) && seen.next() == Some(true)
+    };
+    // A server that does one thing after the other has none at work that it could read a cancel of.
+    if slow.reads_on && !are_ignored(CANCELLED_AT_WORK) {
+        return Ignored::None;
+    }
+    match are_ignored(CANCELLED_AT_ONCE) {
+        true => Ignored::All,
+        false if slow.reads_on => Ignored::AtWork,
+        false => Ignored::None,
+    }
+}
+
+/// Returns whether the cancelled request was answered as if there were no cancel, or nothing if that can't be told.
+fn is_answered_in_full(play: &Play<'_>) -> Option<bool> {
+    let made = play.named.get(&'a')?;
+    let Some((at, outcome)) = play.session.answers_to(&made.id).next() else { return Some(false) };
+    match outcome {
+        Outcome::Result(result) if result["isError"] != true && !outcome.is_cancelled() => {}
+        _ => return Some(false),
+    }
+    if play.is_cut_short(made, at) {
+        return Some(false);
+    }
+    (!play.may_read_on() || in_time(play, made).is_ok()).then_some(true)
+}
