@@ -38,7 +38,7 @@ pub struct Clause {
     pub text: &'static str,
     /// The place where that stands.
     pub source: &'static str,
-    /// Whether it asks for nothing of a server that ignores every cancel, because its protocol lets it.
+    /// Whether it only informs about a server that ignores cancels, where the protocol allows that.
     pub if_heeded: bool,
 }
 

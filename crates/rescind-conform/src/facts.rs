@@ -54,15 +54,15 @@ pub(crate) enum Ignored {
 }
 
 impl Ignored {
-    /// Returns what a user is told of that.
+    /// Returns the line that tells users of it.
     pub(crate) const fn words(self) -> Option<&'static str> {
         match self {
             Self::None => None,
             Self::AtWork => Some(
-                "the server ignores cancels of requests at work, as its protocol lets it: what such a cancel does is told as information",
+                "the server ignores cancels of requests at work, as its protocol lets it: their effects are information",
             ),
             Self::All => Some(
-                "the server ignores every cancel, as its protocol lets it: what a cancel does is told as information",
+                "the server ignores every cancel, as its protocol lets it: effects of cancels are information",
             ),
         }
     }

@@ -1,5 +1,4 @@
 //! DAP: what the vectors can't show. Numbers of messages that wait, and errors through a relay.
-#![allow(dead_code, reason = "other tests use the rest of what they share")]
 
 use crate::support::{Host, raw};
 use protocol_core::{

@@ -1,4 +1,4 @@
-//! What is pure of HTTP: the decoder, every ordering of an exchange, and memory.
+//! The pure parts of HTTP: the decoder, every ordering of an exchange, and memory.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod decoder;

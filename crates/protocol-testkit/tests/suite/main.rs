@@ -1,4 +1,4 @@
-//! The testkit itself: what it finds, and what it lets pass.
+//! The testkit itself: the faults that it finds, and correct programs that it lets pass.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod f123_truth;

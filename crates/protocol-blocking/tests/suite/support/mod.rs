@@ -1,6 +1,4 @@
 //! A peer that speaks raw lines, and a server under test on either runtime.
-// Each test file is a crate of its own and uses some of this.
-#![allow(dead_code)]
 
 pub(crate) mod streams;
 

@@ -2,8 +2,7 @@
 //!
 //! A call's data is its method, so a line about a call shows that its own data came back. Requests are named by
 //! their number: r1, r2, …
-// Each test file is a crate of its own and uses some of this.
-#![allow(dead_code)]
+#![allow(dead_code, reason = "`f81_growth` is a program of its own, and uses some of this")]
 
 mod hostile;
 pub(crate) mod world;

@@ -1,7 +1,5 @@
 //! A served connection, and its peer by hand.
 
-#![allow(dead_code, reason = "each suite uses a part of it")]
-
 use std::time::Duration;
 
 use protocol_async::Incoming;
