@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use tungstenite::Message;
 
 use crate::conform::{AT_ONCE, dialects, has_turn};
-use crate::support::{RESCIND, at_once};
+use crate::support::{RESCIND, at_once, judged};
 
 const WORK: [&str; 2] = ["sleep", r#"{"ms":1}"#];
 
@@ -18,7 +18,7 @@ fn conform(arguments: &[&str], client: &[&str]) -> Output {
     let mut command = Command::new(RESCIND);
     command.args(["conform", "client", "--ask-time", "500ms", "--patience", "10s"]);
     command.args(arguments).args(["--", RESCIND]).args(client);
-    command.output().unwrap()
+    judged(|| command.output().unwrap(), text)
 }
 
 /// Tests `rescind call`, which cancels as these arguments say.

@@ -1,5 +1,5 @@
 //! `rescind export`, field by field, of a recording that is made by hand. Other programs read the formats in
-//! `tests/interop/tests/exports.rs`.
+//! `tests/interop/tests/suite/exports.rs`.
 
 use std::fs;
 use std::path::{Path, PathBuf};

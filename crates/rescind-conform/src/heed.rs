@@ -11,8 +11,8 @@ use crate::wire::Outcome;
 const CANCELLED_AT_WORK: &[Step] =
     &[Send(&[Slow('a', Fresh)]), Started('a'), Send(&[Cancel('a')]), Settled('a')];
 const CANCELLED_AT_ONCE: &[Step] = &[OneRead(&[Slow('a', Fresh), Cancel('a')]), Settled('a')];
-/// The most trials, of which the first two that show something have to agree.
-const TRIALS: u64 = 4;
+/// The most trials, of which the first two that show something have to agree. On a late machine few do.
+const TRIALS: u64 = 8;
 
 /// Returns the cancels that the server ignores and that its protocol lets it ignore.
 pub(crate) fn ignored(facts: &Facts, target: &dyn Target, options: &Options) -> Ignored {

@@ -398,12 +398,13 @@ fn progress_ended(play: &Play<'_>, made: &Made) -> Result<(), Fault> {
         by_value(&started["requestId"].to_string()) == made.id
             && !ended.iter().any(|ended| ended["progressId"] == started["progressId"])
     };
-    none(names("progressStart").into_iter().find(is_open), |open| {
-        format!(
+    match names("progressStart").into_iter().find(is_open) {
+        None => in_time(play, made),
+        Some(open) => broken(format!(
             "progress {} of {made} has started, and its end is not reported",
             open["progressId"]
-        )
-    })
+        )),
+    }
 }
 
 fn clean(play: &Play<'_>) -> Result<(), Fault> {

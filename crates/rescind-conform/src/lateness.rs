@@ -1,9 +1,11 @@
-//! A beat beside the checks tells how late the machine is.
+//! A beat beside the checks tells how late the machine is, and the system how long a server waited for a processor.
 
 use std::collections::VecDeque;
 use std::sync::{LazyLock, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
+
+use crate::stopped;
 
 /// The time between two beats. One that comes later than this is late.
 const BEAT: Duration = Duration::from_millis(5);
@@ -54,27 +56,39 @@ fn beats<T>(with: impl FnOnce(&mut Beats) -> T) -> T {
 
 /// A stretch of time, which lasts until now.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Stretch(Instant);
+pub(crate) struct Stretch {
+    begun: Instant,
+    /// The process that is at work in it, if it is one, and how long that had waited before.
+    process: Option<(u32, Duration)>,
+}
 
 impl Stretch {
     pub(crate) fn begin() -> Self {
+        Self::of(None)
+    }
+
+    /// Begins one in which a process is at work for us.
+    pub(crate) fn of(process: Option<u32>) -> Self {
         LazyLock::force(&BEATS);
-        Self(Instant::now())
+        let process = process.map(|process| (process, stopped::waited(process)));
+        Self { begun: Instant::now(), process }
     }
 
     pub(crate) fn lasted(self) -> Duration {
-        self.0.elapsed()
+        self.begun.elapsed()
     }
 
     /// Returns the time in it in which the machine had no processor for the beat.
     pub(crate) fn lost(self) -> Duration {
-        beats(|beats| beats.since(self.0, Instant::now()).sum())
+        beats(|beats| beats.since(self.begun, Instant::now()).sum())
     }
 
     /// Returns the longest delay that an event in it may have had.
     pub(crate) fn lateness(self) -> Duration {
-        let worst = beats(|beats| beats.since(self.0, Instant::now()).max());
-        worst.unwrap_or_default() * THREADS
+        let worst = beats(|beats| beats.since(self.begun, Instant::now()).max());
+        let waits =
+            self.process.map(|(process, before)| stopped::waited(process).saturating_sub(before));
+        worst.unwrap_or_default() * THREADS + waits.unwrap_or_default()
     }
 }
 

@@ -127,7 +127,7 @@ impl<'a> Play<'a> {
         let mut rng = Rng::with_seed(seed);
         let next_id = rng.u64(1000..100_000);
         Self {
-            begun: Stretch::begin(),
+            begun: Stretch::of(session.process()),
             lateness: Duration::ZERO,
             session,
             facts,

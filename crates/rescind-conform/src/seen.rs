@@ -21,7 +21,7 @@ impl Seen {
         }
         play.see_lateness();
         let broken = judge(play, check.rules);
-        if stopped.is_none() && broken.is_none() && play.was_late() && may_come_too_late(play) {
+        if stopped.is_none() && broken.is_none() && may_come_too_late(play) {
             stopped = Some(Stop::too_late());
         }
         Self { stopped, broken }

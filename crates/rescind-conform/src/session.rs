@@ -275,7 +275,7 @@ impl Session {
         }
     }
 
-    fn process(&self) -> Option<u32> {
+    pub(crate) fn process(&self) -> Option<u32> {
         self.child().map(Child::id)
     }
 

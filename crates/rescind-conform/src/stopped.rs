@@ -2,7 +2,6 @@
 //! its group. A system without `/proc` tells nothing.
 
 use std::path::{Path, PathBuf};
-#[cfg(unix)]
 use std::time::Duration;
 
 #[cfg(unix)]
@@ -72,6 +71,13 @@ pub(crate) fn busy(process: u32) -> u64 {
         times.sum::<Option<u64>>()
     });
     times.sum()
+}
+
+/// Returns how long the first thread of a process, which mostly reads, has waited for a processor.
+pub(crate) fn waited(process: u32) -> Duration {
+    let stat = std::fs::read_to_string(format!("/proc/{process}/schedstat")).unwrap_or_default();
+    let waited = stat.split(' ').nth(1).and_then(|nanos| nanos.parse().ok());
+    waited.map(Duration::from_nanos).unwrap_or_default()
 }
 
 /// Returns whether a process works since it was so busy. One of a low priority may not get a processor for long.

@@ -17,7 +17,8 @@ use crate::stop::Fault;
 use crate::target::{Link, Target};
 
 pub(crate) fn push(session: &mut Session, what: What) {
-    session.record.push(Entry { at: Duration::ZERO, what });
+    let at = session.record.last().map_or(Duration::ZERO, |entry| entry.at);
+    session.record.push(Entry { at, what });
 }
 
 /// The other side says this.
@@ -98,7 +99,15 @@ pub(crate) fn add(play: &mut Play<'_>, entry: &str) {
         ["told", end] => drop(play.witnessed.insert('a', (end_of(end), true))),
         ["told", "at", "once", end] => drop(play.witnessed.insert('a', (end_of(end), false))),
         ["ratio", ratio] => play.ratio = ratio.parse().ok(),
+        ["wait", ms] => {
+            push(&mut play.session, What::Sent(entry.into()));
+            let last = play.session.record.last_mut().expect("it was just added");
+            last.at += Duration::from_millis(ms.parse().expect("a number"));
+            return;
+        }
         ["late"] => play.lateness = Duration::from_secs(1),
+        // More than an idle machine, and less than matters by itself.
+        ["barely", "late"] => play.lateness = Duration::from_micros(100),
         ["quiet"] => play.silent = at..usize::MAX,
         ["loud"] => play.silent.end = at,
         _ => return hear(&mut play.session, entry),

@@ -26,3 +26,16 @@ pub mod sdk;
 pub mod servers;
 pub mod tap;
 pub mod turns;
+
+/// Returns all of these, or the part whose turn it is, one of so many. `.ci/run` sets `RESCIND_TURN`, so that each commit
+/// has another one.
+///
+/// # Panics
+///
+/// If `RESCIND_TURN` is no number.
+pub fn in_turn<T>(all: impl IntoIterator<Item = T>, parts: usize) -> Vec<T> {
+    let turn = std::env::var("RESCIND_TURN").ok();
+    let turn: Option<usize> = turn.map(|turn| turn.parse().expect("RESCIND_TURN is a number"));
+    let is_its = |number: &usize| turn.is_none_or(|turn| number % parts == turn % parts);
+    all.into_iter().enumerate().filter(|(number, _)| is_its(number)).map(|(_, it)| it).collect()
+}

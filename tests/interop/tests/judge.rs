@@ -8,6 +8,7 @@ use protocol_core::Dialect;
 use rescind_conform::{
     Level, Program, RelayOptions, RelayProgram, Report, Verdict, Whole, run_relay,
 };
+use rescind_interop::in_turn;
 use rescind_interop::peers::{CommandLine, line, relay, rescind};
 
 fn judge([near, far]: [&str; 2], relay: &[String], patience: u64) -> Report {
@@ -34,19 +35,17 @@ fn judge_ours(dialects: [&str; 2], relay: &[String]) {
 }
 
 #[test]
-fn our_relay_acp_three_hops() {
-    judge_ours(["acp"; 2], &relay("acp", &relay("acp", &relay("acp", &[]))));
-}
-
-#[test]
-fn our_relay_mcp_three_hops() {
-    judge_ours(["mcp"; 2], &relay("mcp", &relay("mcp", &relay("mcp", &[]))));
+fn our_relay_three_hops() {
+    for name in in_turn(["acp", "mcp"], 2) {
+        judge_ours([name; 2], &relay(name, &relay(name, &relay(name, &[]))));
+    }
 }
 
 /// LSP has another framing, and MCP does not answer what was cancelled.
 #[test]
 fn our_relay_between_dialects() {
-    for [up, down] in [["lsp", "acp"], ["acp", "mcp-2025-11-25"], ["mcp-2025-11-25", "acp"]] {
+    let pairs = [["lsp", "acp"], ["acp", "mcp-2025-11-25"], ["mcp-2025-11-25", "acp"]];
+    for [up, down] in in_turn(pairs, 3) {
         judge_ours([up, down], &line(&[rescind(), "relay", "--up", up, "--down", down, "--"]));
     }
 }

@@ -105,10 +105,25 @@ pub(crate) fn rescind_with<S: AsRef<str>>(
 
 /// Runs `rescind conform` to its end, whenever that is. Its patience bounds each wait, and the machine decides how many
 /// there are.
-pub(crate) fn conform<S: AsRef<str>>(arguments: impl IntoIterator<Item = S>) -> Said {
-    let mut running = Running::start(arguments, &[]);
-    running.program.child.wait().unwrap();
-    running.end()
+pub(crate) fn conform<S: AsRef<str>>(arguments: impl IntoIterator<Item = S> + Clone) -> Said {
+    let run = || {
+        let mut running = Running::start(arguments.clone(), &[]);
+        running.program.child.wait().unwrap();
+        running.end()
+    };
+    judged(run, |said| said.stdout.clone())
+}
+
+/// Runs `rescind conform` until all its verdicts are clear, five times at most: a machine may be too slow to tell.
+pub(crate) fn judged<T>(mut run: impl FnMut() -> T, stdout: impl Fn(&T) -> String) -> T {
+    let mut ended = run();
+    for _ in 1..5 {
+        if !stdout(&ended).contains(" unclear)") {
+            break;
+        }
+        ended = run();
+    }
+    ended
 }
 
 /// A run of `rescind` whose standard error is read as it comes.

@@ -8,7 +8,7 @@ pub(super) const AFTER: &[Check] = &[
         .clauses(NOT_NAMED)
         .needs(&[Need::Slow])
         .steps(&[
-            OneRead(&[SLOW_A, Cancel('a')]),
+            OneRead(&[SLOW_A, Cancel('a'), QUICK_Q]),
             Natural('t'),
             Send(&[Cancel('t')]),
             Natural('u'),

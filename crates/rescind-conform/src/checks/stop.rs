@@ -101,13 +101,13 @@ pub(super) const STOPS: &[Check] = &[
         ])
         .steps(&[
             WORKING_A,
-            Send(&[Stop('a')]),
+            STOP_A,
             WorkSettled('a'),
             Send(&[Stop('a'), WorkAfter('b', 'a')]),
             WorkOver('b'),
             WorkWhole('t'),
         ])
-        .rules(&[WorkFinished('b')])
+        .rules(&[WorkFinished('b'), STOPPED_IN_TIME])
         .witness(LATER),
     stop("stop/before", "a stop that finds no work does not stop work that begins later")
         .clauses(&[

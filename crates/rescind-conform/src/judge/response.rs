@@ -61,7 +61,7 @@ pub(crate) fn in_time(play: &Play<'_>, made: &Made) -> Result<(), Fault> {
         // It cancels a nested request because it has read the cancel.
         _ if play.session.cancels().any(|(_, id)| is_nested(id)) => Ok(()),
         _ if outcome.is_result() && play.is_cut_short(made, at) => Ok(()),
-        Some(read_at) if read_at < at => Ok(()),
+        Some(read_at) if read_at < at && !play.came_late(cancelled_at, at) => Ok(()),
         _ => unclear(format!("{made} was answered before its cancel was seen to be read")),
     }
 }
@@ -74,8 +74,8 @@ pub(crate) fn may_come_too_late(play: &Play<'_>) -> bool {
         let (from, (at, outcome)) =
             made.works_from.zip(play.session.answers_to(&made.id).next())?;
         let mut meanwhile = play.cancels.iter().filter(|sent| (from..at).contains(sent));
-        let was_read = |sent: &usize| play.read_at(*sent).is_some_and(|read_at| read_at < at);
-        Some(outcome.is_result() && meanwhile.any(|sent| !was_read(sent)))
+        let is_late = |sent: &usize| play.came_late(*sent, at);
+        Some(outcome.is_result() && meanwhile.any(is_late))
     };
     let all = || play.named.values().filter_map(has_come_late);
     play.may_read_on() && all().any(|late| late)

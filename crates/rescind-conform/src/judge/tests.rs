@@ -513,19 +513,43 @@ fn an_order_that_a_late_machine_turns_round_says_nothing() {
 }
 
 #[test]
+fn progress_that_was_to_end_before_the_cancel_was_read_says_nothing() {
+    let event = |name: &str| {
+        let body = r#"{"progressId":"p","requestId":7}"#;
+        format!(r#"{{"type":"event","event":"progress{name}","body":{body}}}"#)
+    };
+    let response = |id| format!(r#"{{"type":"response","request_seq":{id},"success":true}}"#);
+    let (start, end, [seven, eight]) = (event("Start"), event("End"), [7, 8].map(response));
+    let cancelled = format!("ask a 7; {start}; cancel 7; next 8");
+    holds("dap", Rule::ProgressEnded('a'), &[&format!("{cancelled}; {eight}; {end}; {seven}")]);
+    let open = format!("{cancelled}; {eight}; {seven}");
+    let why = "progress \"p\" of request 7 has started, and its end is not reported";
+    let late = format!("{cancelled}; {end}; {seven}; {eight}");
+    let unclear = "unclear: request 7 was answered before its cancel was seen to be read";
+    breaks("dap", Rule::ProgressEnded('a'), &[(&open, why), (&late, unclear)]);
+}
+
+#[test]
 fn a_cancel_that_may_have_come_after_the_work_is_found() {
     let mut facts = Facts::unknown(Dialect::ACP_V1);
     let late = |facts: &Facts, record: &str| super::may_come_too_late(&played(facts, record));
     let record = "slow a 7; cancel 7; next 8; result 7; result 8";
     assert!(!late(&facts, record), "a server that does not read on reads it then, each time");
     facts.slow = crate::suite::tests::slow(false, true);
-    assert!(late(&facts, record));
-    assert!(late(&facts, "slow a 7; cancel 7; result 7"));
-    assert!(late(
-        &facts,
-        "slow a 7; slow b 8; cancel 8; next 9; error 8 -32800; result 7; result 9"
-    ));
+    for lost in [
+        "late; slow a 7; cancel 7; next 8; result 7; result 8",
+        "barely late; slow a 7; cancel 7; next 8; wait 9; result 7; result 8",
+        "barely late; slow a 7; cancel 7; next 8; wait 9; result 8; wait 8; result 7",
+        "late; slow a 7; cancel 7; result 7",
+        "late; slow a 7; slow b 8; cancel 8; next 9; error 8 -32800; result 7; result 9",
+    ] {
+        assert!(late(&facts, lost), "{lost}");
+    }
     for seen in [
+        record,
+        "barely late; slow a 7; cancel 7; next 8; wait 9; result 8; wait 9; result 7",
+        "slow a 7; cancel 7; next 8; wait 9; result 7; result 8",
+        "barely late; slow a 7; cancel 7; wait 9; result 7; next 8; result 8",
         "slow a 7; cancel 7; next 8; result 8; result 7",
         "slow a 7; cancel 7; next 8; error 7 -32800; result 8",
         "slow a 7; cancel 7; next 8; result 8",

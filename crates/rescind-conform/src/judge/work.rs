@@ -88,23 +88,31 @@ fn stops_answered(play: &Play<'_>, run: &Run) -> Result<(), Fault> {
     Ok(())
 }
 
-/// Holds if a stop cut its work short, or is seen to be read, before the end of this work.
+/// Holds if a stop cut its work short, or is seen to be read, while this work went on.
 pub(super) fn stopped_while(play: &Play<'_>, name: Name, running: Name) -> Result<(), Fault> {
     let (stopped, work, running) = (made(play, name)?, run(play, name)?, run(play, running)?);
     // That it never ends is said by other rules.
     let Some(over_at) = running.ended_at(&play.session) else { return Ok(()) };
     let cut_at = work.ended_at(&play.session).filter(|_| was_cut(play, work));
+    let sent_at = stopped.cancelled_at.unwrap_or(over_at);
     // A task says whether it was stopped.
-    let sent_at = stopped.cancelled_at.filter(|_| !play.facts.has_tasks());
-    let read_at = sent_at.and_then(|sent_at| play.read_at(sent_at));
-    match cut_at.into_iter().chain(read_at).min() {
-        Some(at) if at <= over_at => Ok(()),
-        _ => {
-            let id = &running.id;
-            let why = format!("work {id} may have been over when the stop was read");
-            unclear(why)
-        }
+    let read_at = if play.facts.has_tasks() { None } else { play.read_at(sent_at) };
+    let Some(at) = cut_at.into_iter().chain(read_at).min().filter(|&at| at <= over_at) else {
+        let id = &running.id;
+        return unclear(format!("work {id} may have been over when the stop was read"));
+    };
+    // Nor does an end of progress say whether it was a stop.
+    let tells_by_reports = work.id != running.id && !play.facts.family().marks_stops();
+    let is_open = tells_by_reports || cut_at != Some(over_at) && play.came_late(sent_at, over_at);
+    if is_open && reports_after(play, running, at) < ENOUGH {
+        return unclear(format!("work {} was not seen to go on after the stop", running.id));
     }
+    Ok(())
+}
+
+/// Returns the number of reports of work after this place of the record.
+fn reports_after(play: &Play<'_>, run: &Run, place: usize) -> usize {
+    run.reports(&play.session).iter().filter(|(at, _)| *at > place).count()
 }
 
 /// Returns whether the end of work says that it was stopped, or else comes after too few reports.
@@ -139,7 +147,9 @@ pub(super) fn stop_honoured(play: &Play<'_>, name: Name) -> Result<(), Fault> {
     let read_at = play.read_at(turn.cancelled_at.unwrap_or(0)).filter(|read_at| read_at < at);
     match read_at {
         Some(read_at) if read_at < play.held_until => Err(why.into()),
-        Some(read_at) if play.session.between(read_at, *at) > ENDING => Err(why.into()),
+        Some(read_at) if play.session.between(read_at, *at) > ENDING.max(play.lateness) => {
+            Err(why.into())
+        }
         _ => unclear(format!("{why}, maybe before the stop was read")),
     }
 }
@@ -193,13 +203,11 @@ fn progressed(play: &Play<'_>, run: &Run) -> Result<(), Fault> {
 pub(super) fn stopped_before(play: &Play<'_>, name: Name, other: Name) -> Result<(), Fault> {
     let stopped_at = made(play, name)?.cancelled_at.unwrap_or(usize::MAX);
     let (other, stopped) = (run(play, other)?, run(play, name)?);
-    let all_of_other = other.reports(&play.session);
-    let reports = stopped.reports(&play.session).len();
+    let [reports, all_of_other] = [stopped, other].map(|run| run.reports(&play.session).len());
     // The reports of the other after the stop was read: it was not about to end.
-    let read_at = play.read_at(stopped_at).unwrap_or(usize::MAX);
-    let meanwhile = all_of_other.iter().filter(|(at, _)| *at > read_at).count();
+    let meanwhile = reports_after(play, other, play.read_at(stopped_at).unwrap_or(usize::MAX));
     // Beside its beginning and its end.
-    let is_whole = all_of_other.len() > 2 && reports >= all_of_other.len();
+    let is_whole = all_of_other > 2 && reports >= all_of_other;
     match (stopped.ended_at(&play.session), other.ended_at(&play.session)) {
         (_, Some(other)) if other < stopped_at => {
             unclear("the other work ended before the stop was sent")
@@ -262,7 +270,7 @@ pub(super) fn quiet_after_response(play: &Play<'_>, name: Name) -> Result<(), Fa
     let (made, run) = (made(play, name)?, run(play, name)?);
     once(play, made)?;
     let answered_at = play.session.answered_at(&made.id).unwrap_or(usize::MAX);
-    match run.reports(&play.session).into_iter().filter(|(at, _)| *at > answered_at).count() {
+    match reports_after(play, run, answered_at) {
         // It was cut short, so the cancel was read.
         0 if reports_of_whole(play, run).is_some() => Ok(()),
         0 => in_time(play, made),

@@ -110,7 +110,7 @@ impl Play<'_> {
             let ms = if number == count { self.slow_ms / 2 } else { self.slow_ms };
             messages.extend(self.slow(made, ms));
         }
-        let begun = Stretch::begin();
+        let begun = Stretch::of(self.session.process());
         self.write(messages, false);
         self.wait(&format!("an answer to {} slow requests", count + 1), |session| {
             all.iter().all(|made| session.is_answered(&made.id))

@@ -82,7 +82,32 @@ impl Play<'_> {
         self.is_late(self.lateness)
     }
 
+    /// Returns whether a message that was sent there may have been read too late to change what ended here.
+    ///
+    /// On a machine that is late, it may if less time was left than the message took to be read, or than anything was late.
+    pub(crate) fn came_late(&self, sent_at: usize, ended_at: usize) -> bool {
+        let read_at = self.read_by(sent_at, ended_at);
+        let took = read_at.map_or(Duration::ZERO, |at| self.session.between(sent_at, at));
+        let late = took.max(self.lateness);
+        let left = read_at.map_or(Duration::ZERO, |at| self.session.between(at, ended_at));
+        self.is_at_all_late() && self.is_late(late) && left < late
+    }
+
+    /// Returns the place where a message was seen to be read, or the end if it was not seen before that. If nothing was asked
+    /// between them, nothing shows it.
+    fn read_by(&self, sent_at: usize, ended_at: usize) -> Option<usize> {
+        let asked = self.nexts.iter().chain(&self.reads).filter(|next| next.sent_at > sent_at);
+        let asked = asked.filter(|next| next.sent_at < ended_at);
+        let read = asked.map(|next| self.session.answered_at(&next.id).unwrap_or(ended_at));
+        read.min().map(|at| at.min(ended_at))
+    }
+
     pub(super) fn is_late(&self, lateness: Duration) -> bool {
         lateness > Duration::from_millis(self.slow_ms) / PART
+    }
+
+    /// Returns whether the machine was later than an idle one is.
+    fn is_at_all_late(&self) -> bool {
+        self.is_late(self.lateness * PART)
     }
 }

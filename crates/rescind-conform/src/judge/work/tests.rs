@@ -187,6 +187,25 @@ fn other_work_is_spared_only_by_a_stop_that_was_read_while_it_ran() {
     assert_eq!(spares(&format!("{both}result 7; result 10; result 9")).as_deref(), Some(late));
     assert_eq!(spares(&format!("{both}{cancelled}; result 10; result 9")), None);
     assert_eq!(spares(&format!("{both}result 7; result 9; result 10")), None);
+    let read =
+        |left| format!("barely late; {both}wait 9; result 9; wait {left}; result 10; {cancelled}");
+    let ending = "unclear: work 10 was not seen to go on after the stop";
+    assert_eq!(spares(&read(8)).as_deref(), Some(ending));
+    assert_eq!(spares(&read(9)), None);
+}
+
+#[test]
+fn other_progress_is_spared_if_it_is_seen_to_go_on() {
+    let spares = checked("lsp", "stop/spares-others");
+    let other = |kind: &str| {
+        format!(r#"{{"method":"$/progress","params":{{"token":"o","value":{{"kind":"{kind}"}}}}}}"#)
+    };
+    let (begin, report, end) = (other("begin"), other("report"), other("end"));
+    let both = format!("{ASKED}ask b 10; work b 10 o; begin; {begin}; {report}; {report}");
+    let read = format!("{both}; stop 8; cancel 7; next 9; result 9; end; {report}; {report}; ");
+    let ending = "unclear: work 10 was not seen to go on after the stop";
+    assert_eq!(spares(&format!("{read}{end}")).as_deref(), Some(ending));
+    assert_eq!(spares(&format!("{read}{report}; {end}")), None);
 }
 
 #[test]

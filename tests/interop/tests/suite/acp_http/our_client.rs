@@ -16,8 +16,8 @@ use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio::time::timeout;
 
-use crate::tap::{Seen, Tap};
-use crate::{cancelled, prompt, selected, update, word};
+use super::tap::{Seen, Tap};
+use super::{cancelled, prompt, selected, update, word};
 
 async fn talk(cx: ConnectionTo<Client>) -> Result<Value> {
     for word in ["May", "I?"] {

@@ -22,8 +22,8 @@ use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
-use crate::tap::{Seen, Tap};
-use crate::{cancelled, prompt, selected, update, word};
+use super::tap::{Seen, Tap};
+use super::{cancelled, prompt, selected, update, word};
 
 /// The session whose turn asks nothing, and ends when the test says so.
 const PATIENT: &str = "/patient";

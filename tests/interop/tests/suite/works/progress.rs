@@ -1,4 +1,4 @@
-//! Progress of LSP. vscode-jsonrpc presses the button of our server in `tests/guides.rs`.
+//! Progress of LSP. vscode-jsonrpc presses the button of our server in `guides.rs`.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,13 +1,11 @@
 //! Released MCP servers: our client on tokio cancels, and a tap sees that they are silent; `rescind
 //! call` cancels, settles by itself, and says so.
 
-mod tapped;
-
 use std::process::Command;
 
+use crate::tapped::Tapped;
 use rescind_interop::mcp::own;
 use rescind_interop::peers::{CommandLine, line, node, python, relay, rescind};
-use tapped::Tapped;
 
 fn rust() -> Option<CommandLine> {
     Some(line(&[env!("CARGO_BIN_EXE_rmcp_server")]))

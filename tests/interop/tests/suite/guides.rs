@@ -1,11 +1,9 @@
 //! The programs of the README and of the guides, with real clients. `build.rs` takes them out of the pages.
 
-mod tapped;
-
 use std::process::Command;
 
+use crate::tapped::Tapped;
 use rescind_interop::peers::{CommandLine, line, node, python};
-use tapped::Tapped;
 
 /// The program that `build.rs` gives that name.
 fn program(name: &str) -> CommandLine {

@@ -1,4 +1,4 @@
-//! Turns of an ACP SDK's agent, which ask for permission. `tests/guides.rs` has its client, with agents of ours.
+//! Turns of an ACP SDK's agent, which ask for permission. `guides.rs` has its client, with agents of ours.
 
 use std::process::Command;
 use std::time::Duration;

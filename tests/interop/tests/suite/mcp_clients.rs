@@ -2,13 +2,11 @@
 //! handle, by giving up and by time-out. A tap sees that the cancelled requests get no answer and no
 //! progress, in both directions.
 
-mod tapped;
-
 use std::process::{Command, Stdio};
 
+use crate::tapped::Tapped;
 use rescind_interop::mcp::sdk;
 use rescind_interop::peers::{CommandLine, node, python, relay, serve};
-use tapped::Tapped;
 
 /// The check that is left out if the server may not cancel its requests to the client.
 const WITHOUT_NESTED: &str = "cancel_cascades_back";
