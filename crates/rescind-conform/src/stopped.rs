@@ -75,9 +75,13 @@ pub(crate) fn busy(process: u32) -> u64 {
 
 /// Returns how long the first thread of a process, which mostly reads, has waited for a processor.
 pub(crate) fn waited(process: u32) -> Duration {
-    let stat = std::fs::read_to_string(format!("/proc/{process}/schedstat")).unwrap_or_default();
-    let waited = stat.split(' ').nth(1).and_then(|nanos| nanos.parse().ok());
-    waited.map(Duration::from_nanos).unwrap_or_default()
+    let stat = std::fs::read_to_string(format!("/proc/{process}/schedstat"));
+    stat.ok().and_then(|stat| time_waited(&stat)).unwrap_or_default()
+}
+
+/// The second number of `schedstat`, in nanoseconds. The first is the time on a processor.
+fn time_waited(stat: &str) -> Option<Duration> {
+    stat.split(' ').nth(1)?.parse().ok().map(Duration::from_nanos)
 }
 
 /// Returns whether a process works since it was so busy. One of a low priority may not get a processor for long.
@@ -149,6 +153,22 @@ mod tests {
         fn drop(&mut self) {
             let _ = self.0.kill();
             let _ = self.0.wait();
+        }
+    }
+
+    #[test]
+    fn the_time_that_a_process_has_waited_is_read() {
+        assert_eq!(time_waited("441398 2322907 17\n"), Some(Duration::from_nanos(2_322_907)));
+        assert_eq!(time_waited("0\n"), None);
+        let all: Vec<Spinning> = (0..9).map(|_| Spinning::start()).collect();
+        let processors = std::thread::available_parallelism().map_or(1, usize::from);
+        let begun = std::time::Instant::now();
+        while processors < all.len() && all.iter().all(|it| waited(it.0.id()).is_zero()) {
+            assert!(
+                begun.elapsed() < Duration::from_secs(30),
+                "nine have not waited for {processors}"
+            );
+            std::thread::sleep(Duration::from_millis(5));
         }
     }
 

@@ -84,7 +84,7 @@ impl Play<'_> {
 
     /// Returns whether a message that was sent there may have been read too late to change what ended here.
     ///
-    /// On a machine that is late, it may if less time was left than the message took to be read, or than anything was late.
+    /// On a late machine it may, if the end came within the longest delay seen: the message's own, or the machine's.
     pub(crate) fn came_late(&self, sent_at: usize, ended_at: usize) -> bool {
         let read_at = self.read_by(sent_at, ended_at);
         let took = read_at.map_or(Duration::ZERO, |at| self.session.between(sent_at, at));

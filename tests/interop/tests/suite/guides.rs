@@ -2,8 +2,9 @@
 
 use std::process::Command;
 
-use crate::tapped::Tapped;
 use rescind_interop::peers::{CommandLine, line, node, python};
+
+use crate::tapped::Tapped;
 
 /// The program that `build.rs` gives that name.
 fn program(name: &str) -> CommandLine {

@@ -4,9 +4,10 @@
 
 use std::process::{Command, Stdio};
 
-use crate::tapped::Tapped;
 use rescind_interop::mcp::sdk;
 use rescind_interop::peers::{CommandLine, node, python, relay, serve};
+
+use crate::tapped::Tapped;
 
 /// The check that is left out if the server may not cancel its requests to the client.
 const WITHOUT_NESTED: &str = "cancel_cascades_back";

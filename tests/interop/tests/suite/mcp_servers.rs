@@ -3,9 +3,10 @@
 
 use std::process::Command;
 
-use crate::tapped::Tapped;
 use rescind_interop::mcp::own;
 use rescind_interop::peers::{CommandLine, line, node, python, relay, rescind};
+
+use crate::tapped::Tapped;
 
 fn rust() -> Option<CommandLine> {
     Some(line(&[env!("CARGO_BIN_EXE_rmcp_server")]))
