@@ -19,7 +19,7 @@ esac
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 target="${CARGO_TARGET_DIR:-$PWD/benches/target}"
 benches/install-valgrind.sh || { echo "error: valgrind is missing, and apt can't install it" >&2; exit 1; }
-for package in peer-core peer-tokio limits; do
-    CARGO_TARGET_DIR="$target" cargo build --quiet --locked --release --manifest-path benches/Cargo.toml --package "$package"
-done
+programs=()
+for name in peer-core peer-tokio limits; do programs+=(--package "$name" --bin "$name"); done
+CARGO_TARGET_DIR="$target" cargo build --quiet --locked --release --manifest-path benches/Cargo.toml "${programs[@]}"
 exec python3 benches/budget.py "$target/release" "$@"

@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""Compares the packages whose types are in our public interfaces with those that docs/policy.md names.
+"""Documents everything, with warnings as errors, and compares the packages whose types are in our public interfaces with
+those that docs/policy.md names.
 
 Usage: benches/house/interfaces.py
 
-Reads the JSON that rustdoc writes for each library that is published. Its format is unstable, so nothing is compared
-where the compiler writes a version of it that this program does not know: that is a reason to skip, which is written
-to the file that RESCIND_SKIPPED names, if there is one. CARGO_TARGET_DIR is obeyed.
+Has rustdoc write JSON, which it checks as it checks pages, and reads that of each library that is published. Its format
+is unstable, so nothing is compared where the compiler writes a version of it that this program does not know: that is a
+reason to skip, which is written to the file that RESCIND_SKIPPED names, if there is one. CARGO_TARGET_DIR is obeyed.
 """
 
 import json
@@ -95,9 +96,9 @@ def libraries():
 
 def main():
     ours = libraries()
-    flags = {"RUSTDOC": str(HOUSE / "rustdoc-json"), "RUSTDOCFLAGS": "-Zunstable-options --output-format json"}
-    command = ["cargo", "doc", "--quiet", "--locked", "--no-deps", "--all-features", "--lib"]
-    subprocess.run(command + [f"--package={name}" for name in ours], check=True, cwd=ROOT, env=os.environ | flags)
+    flags = "-D warnings -Zunstable-options --output-format json"
+    env = os.environ | {"RUSTDOC": str(HOUSE / "rustdoc-json"), "RUSTDOCFLAGS": flags}
+    subprocess.run(["cargo", "doc", "--locked", "--workspace", "--no-deps", "--all-features"], check=True, cwd=ROOT, env=env)
     folder = ROOT / os.environ.get("CARGO_TARGET_DIR", "target") / "doc"
     read = {name: json.loads((folder / f"{name}.json").read_text(encoding="utf-8")) for name in ours.values()}
     if reason := unread(read.values()):

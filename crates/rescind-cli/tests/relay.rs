@@ -304,7 +304,7 @@ fn g09_what_breaks_a_rule_is_answered_reported_and_not_passed_on() {
 
 #[test]
 fn b17_a_client_that_hangs_up_cancels_its_requests_and_ends_the_server() {
-    for runtime in RELAY_RUNTIMES {
+    at_once(RELAY_RUNTIMES.len(), RELAY_RUNTIMES, |runtime| {
         let mut hop = Hop::spawn(runtime, &[RESCIND, "relay", "--", RESCIND, "serve"]);
         hop.write(r#"{"jsonrpc":"2.0","id":1,"method":"echo"}"#);
         hop.read();
@@ -319,7 +319,7 @@ fn b17_a_client_that_hangs_up_cancels_its_requests_and_ends_the_server() {
             (true, told),
             "F76: it says what it waits for"
         );
-    }
+    });
 }
 
 #[cfg(unix)]

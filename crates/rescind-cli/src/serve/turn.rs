@@ -9,7 +9,7 @@ use serde_json::value::to_raw_value;
 use serde_json::{Value, json};
 
 /// Pieces that a prompt is answered in.
-pub(super) const CHUNKS: u32 = 50;
+pub(super) const CHUNKS: u32 = 20;
 
 /// Time between two of them.
 pub(super) const CHUNK_EVERY: Duration = Duration::from_millis(200);
