@@ -19,7 +19,8 @@ esac
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 target="${CARGO_TARGET_DIR:-$PWD/benches/target}"
 benches/install-valgrind.sh || { echo "error: valgrind is missing, and apt can't install it" >&2; exit 1; }
-programs=()
-for name in peer-core peer-tokio limits; do programs+=(--package "$name" --bin "$name"); done
-CARGO_TARGET_DIR="$target" cargo build --quiet --locked --release --manifest-path benches/Cargo.toml "${programs[@]}"
+# Together: these packages ask the same of serde_json.
+CARGO_TARGET_DIR="$target" cargo build --quiet --locked --release --manifest-path benches/Cargo.toml \
+    --package peer-core --package peer-tokio --package limits \
+    --bin peer-core --bin core-scaling --bin peer-tokio --bin limits
 exec python3 benches/budget.py "$target/release" "$@"

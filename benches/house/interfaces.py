@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Documents everything, with warnings as errors, and compares the packages whose types are in our public interfaces with
-those that docs/policy.md names.
+"""Checks the documentation of everything, and that docs/policy.md names the packages whose types are in our interfaces.
 
 Usage: benches/house/interfaces.py
 
-Has rustdoc write JSON, which it checks as it checks pages, and reads that of each library that is published. Its format
-is unstable, so nothing is compared where the compiler writes a version of it that this program does not know: that is a
-reason to skip, which is written to the file that RESCIND_SKIPPED names, if there is one. CARGO_TARGET_DIR is obeyed.
+Rustdoc writes JSON here, under the lints that it has for pages. The packages are those in the JSON of each published
+library. The format is unstable. Where the compiler writes a version of it that this program does not know, nothing is
+compared: that is a reason to skip, which is written to the file that RESCIND_SKIPPED names, if there is one.
+CARGO_TARGET_DIR is obeyed.
 """
 
 import json

@@ -197,7 +197,7 @@ fn a_debugger_names_what_it_cancels_by_its_number() {
 
 #[test]
 fn what_a_client_does_not_cancel_is_no_pass() {
-    let quickly = ["--only", "client-cancel", "--jobs", "4", "--patience", "3s"];
+    let quickly = ["--only", "client-cancel", "--jobs", "4", "--patience", "5s"];
     let output = conform_call("acp", &quickly, &[]);
     let said = text(&output);
     assert_eq!(output.status.code(), Some(8), "{said}");
