@@ -191,5 +191,5 @@ fn a_server_on_threads_passes() {
 #[test]
 fn a_server_on_a_single_thread_passes_what_can_be_tried() {
     // It leaves much open, and each such check waits for as long.
-    passes(on_a_single_thread, Duration::from_secs(3), &SERIAL);
+    passes(on_a_single_thread, Duration::from_secs(2), &SERIAL);
 }

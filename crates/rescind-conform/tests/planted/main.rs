@@ -24,9 +24,10 @@ fn main() {
     }
     // `.ci/run` sets it, so that another sample is tried after each commit.
     let turn = env::var("RESCIND_TURN").map_or(0, |turn| turn.parse::<usize>().expect("a number"));
-    let mut trials = servers::trials(turn);
-    trials.extend(clients::trials(turn));
+    // Those that wait longest begin first.
+    let mut trials = clients::trials(turn);
     trials.extend(relays::trials());
+    trials.extend(servers::trials(turn));
     let mut arguments = Arguments::from_args();
     arguments.test_threads = arguments.test_threads.or(Some(AT_ONCE));
     let conclusion = libtest_mimic::run(&arguments, trials);
