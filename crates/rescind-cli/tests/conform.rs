@@ -70,7 +70,7 @@ pub(crate) const AT_ONCE: usize = 3;
 /// Reasons for an open check: the server does one thing at a time, and its turns ask nothing.
 const SERIAL: [&str; 6] = [
     "it is the same without the cancel",
-    "10 s passed without a sign of work",
+    "may have been over when the stop was read",
     "the server asked nothing of us",
     "the server answers nothing else while it is at work",
     "10 s passed without an answer to the next request",
