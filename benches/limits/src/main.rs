@@ -19,7 +19,9 @@ fn main() {
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     match arguments[..] {
         ["speed", milliseconds] => {
-            assert!(cfg!(feature = "parsers"), "build it with --features parsers");
+            if cfg!(not(feature = "parsers")) {
+                panic!("build it with --features parsers");
+            }
             let budget = Duration::from_millis(number(milliseconds) as u64);
             decode::speed(budget);
             operations::speed(budget);
