@@ -71,7 +71,6 @@ fn work_that_a_closed_stream_does_not_cancel_is_found() {
 
 #[test]
 fn work_that_a_lost_stream_cancels_is_found() {
-    // A witness that names no outcome is asked for as long.
     let patience = ["--patience", "3s"];
     let said = conform(&cancels_what_is_lost(), &[&SESSIONS, &WITNESS, &ONLY, &patience]);
     says(&said, 1, "pass          SHOULD      http/cancel ");

@@ -8,7 +8,7 @@ use serde::Deserialize;
 use serde_json::value::to_raw_value;
 use serde_json::{Value, json};
 
-/// Pieces that a prompt is answered in: 4 s in all, in which there is time to stop it.
+/// Pieces that a prompt is answered in. They take 4 s, so there is time to stop it.
 pub(super) const CHUNKS: u32 = 20;
 
 /// Time between two of them.
