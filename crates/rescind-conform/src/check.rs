@@ -199,6 +199,9 @@ pub enum Step {
     /// Waits until a cancelled request is over. It is over once it is answered, or once the server has done the
     /// same work in full since then and answered the next request.
     Settled(Name),
+    /// Cancels a slow request, and sends nothing more until it is over. Tried again, for longer, if it is over only with
+    /// the next message.
+    Alone(Name),
     /// Does the same slow work from its beginning to its end, without a cancel.
     Natural(Name),
     /// Sends each cancel that merely names nothing, and the next request after each.
@@ -384,6 +387,8 @@ pub enum Rule {
     },
     /// No request was answered twice, and every one at least once where the protocol wants that.
     AllEnded,
+    /// No cancelled request is over only with the next message.
+    Unprompted,
     /// Those that were not cancelled were answered once, and not as cancelled.
     OthersUndisturbed,
     /// Each next request was answered.

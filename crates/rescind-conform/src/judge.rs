@@ -7,7 +7,7 @@ use self::response::{answers, is_ours, made, once, under_another_id, undisturbed
 use crate::check::{Name, Rule, WorkEnd};
 use crate::client::judge as client;
 use crate::family::Family;
-use crate::play::{Made, Play};
+use crate::play::{ALONE, Made, Play};
 use crate::session::What;
 use crate::stop::{Fault, TOO_LATE, broken, holds_if, none, unclear};
 use crate::value::by_value;
@@ -49,6 +49,7 @@ pub(crate) fn is_excused_by_control(play: &Play<'_>, rule: Rule) -> bool {
                 | Rule::QuietAfter(_)
                 | Rule::NextAnswered
                 | Rule::NothingUnder(_)
+                | Rule::Unprompted
                 | Rule::MalformedUnanswered
                 | Rule::TheirsUndisturbed
                 | Rule::EndedAs(_, WorkEnd::Finished)
@@ -65,6 +66,9 @@ fn breaks(play: &Play<'_>, rule: Rule) -> Result<(), Fault> {
         Rule::Honoured { cancelled, before } => honoured(play, cancelled, before),
         Rule::Whole { cancelled, like } => whole(play, made(play, cancelled)?, made(play, like)?),
         Rule::AllEnded => all_ended(play),
+        Rule::Unprompted => holds_if(play.prompted < ALONE, || {
+            "a cancelled request is answered only once something else is sent".into()
+        }),
         Rule::OthersUndisturbed => (play.crowd.iter())
             .filter(|made| made.cancelled_at.is_none())
             .try_for_each(|made| undisturbed(play, made)),

@@ -28,6 +28,8 @@ mod rounds;
 mod witness;
 pub(crate) mod work;
 
+pub(crate) use self::late::ALONE;
+
 /// A request that a check has made.
 #[derive(Clone, Debug)]
 pub(crate) struct Made {
@@ -94,6 +96,8 @@ pub(crate) struct Play<'a> {
     /// The time for which the server was busy with a cancelled request, as a share of the time without the
     /// cancel.
     pub(crate) ratio: Option<f64>,
+    /// The number of cancelled requests that were over only with the next message.
+    pub(crate) prompted: usize,
     /// Every id that was used, or taken for use.
     pub(crate) ids: HashSet<String>,
     /// The part of the record in which we sent only malformed cancels, and quick requests beside them.
@@ -141,6 +145,7 @@ impl<'a> Play<'a> {
             capacity: None,
             ended: None,
             ratio: None,
+            prompted: 0,
             ids: HashSet::new(),
             silent: 0..0,
             is_control: false,
@@ -170,6 +175,7 @@ impl<'a> Play<'a> {
             Step::Answered(name) => return self.wait_for_answer(name),
             Step::Next => return self.next(),
             Step::Settled(name) => return self.settle(name),
+            Step::Alone(name) => return self.settle_alone(name),
             Step::Natural(name) => {
                 self.send(&[Item::Slow(name, Id::Fresh)], false)?;
                 return self.wait_for_answer(name);

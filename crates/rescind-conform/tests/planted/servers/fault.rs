@@ -76,4 +76,7 @@ pub(crate) enum Fault {
     WaitsAfterStops,
     CancelsWhatIsLost,
     RefusesHeldPrompts,
+    AnswersWithTheNext,
+    AnswersAgainBehindAnother,
+    FailsEarlyStops,
 }
