@@ -154,7 +154,7 @@ pub(super) fn write(message: &OutgoingMessage<'_>, context: &Context<'_>, out: &
                 Some(Value::Raw(params)) if method == PROGRESS => member(params, "progressToken"),
                 _ => None,
             };
-            let id = token.map(|token| Value::Token(token.get()));
+            let id = token.map(Value::Raw);
             write_envelope(method, id, params.unwrap_or(empty), context, out);
         }
         OutgoingMessage::Result { to, members } => emit(to, Value::Object(members), context, out),

@@ -170,6 +170,15 @@ fn a_message_is_one_line() {
     }
 }
 
+/// The envelope of ABP has the token twice: in the params, and as the id of the message.
+#[test]
+fn a_progress_whose_token_is_written_on_many_lines_is_one_line() {
+    let params = Some(Value::Raw(raw("{\"progressToken\":{\"a\":\n1}}")));
+    let progress = OutgoingMessage::Notification { method: "capabilities/progress", params };
+    let progress = written(&progress, Envelope::Abp);
+    assert!(progress.contains(r#""id":{"a": 1},"#), "{progress}");
+}
+
 #[test]
 fn a_cancel_in_abp_is_no_call_of_a_capability_whatever_its_method() {
     let members = [("callId", Some(Value::QuotedNumber(7)))];
