@@ -7,7 +7,7 @@ use protocol_json::{member, path};
 use serde_json::value::RawValue;
 
 use super::signs::{Carrier, News, Sign, StopMark, WorkPart, WorkRule};
-use super::{Cancellers, CapabilityRule, Dialect, RequestKind, Role, Text, Uncancellable};
+use super::{Cancellers, CapabilityRule, Dialect, RequestKind, Role, TOKENS, Text, Uncancellable};
 use crate::error::CancelRefusal;
 use crate::id::WireId;
 
@@ -107,7 +107,7 @@ impl Dialect {
         params.iter().any(is_there).then_some(CancelRefusal::Params)
     }
 
-    /// Returns whether any result settles anything. In most dialects none does.
+    /// Returns what the result of a request settles. In most dialects none settles anything.
     #[inline]
     fn handshake(&self, head: &RequestHead<'_>) -> Option<Handshake> {
         let capability = match &self.capability {
@@ -127,7 +127,8 @@ impl Dialect {
     fn progress_tokens(&self, longest: usize, params: &RawValue) -> Vec<WireId> {
         let paths = self.progress.iter().flat_map(|rule| rule.tokens_of_call.iter());
         let tokens = paths.filter_map(|names| path(params, names)).map(RawValue::get);
-        tokens.filter(|token| token.len() <= longest).filter_map(WireId::scanned).collect()
+        let tokens = tokens.filter(|token| token.len() <= longest).filter_map(WireId::scanned);
+        tokens.take(TOKENS).collect()
     }
 
     // Work
