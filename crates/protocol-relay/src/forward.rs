@@ -4,18 +4,17 @@ use alloc::borrow::ToOwned;
 use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
-use core::mem;
 use core::time::Duration;
 
 use protocol_core::{
     CallId, CancelOutcome, Cause, CloseReason, Envelope, ErrorObject, News, Outcome, Refusal,
-    RequestHandle, Response, Shutdown, code,
+    RequestHandle, Response, Shutdown, WireId, WorkId, WorkName, code,
 };
 use serde_json::value::RawValue;
 
 use crate::event::{RelayEvent, Side};
 use crate::params::{only_member, replace_member};
-use crate::relay::Relay;
+use crate::relay::{Relay, pop};
 use crate::responses::{HOP_GONE, MALFORMED, NOT_A_METHOD, error, too_slow};
 
 /// The wait for a response to a nested request, such as a request for permission, once its work was stopped.
@@ -154,13 +153,19 @@ impl Relay {
         }
     }
 
-    /// Cancels the calls of stopped requests that the other side was not told to stop, because its outbox was full. A
-    /// cancel needs no room, and the stop follows once there is some.
+    /// Makes the stops wait that the other side was not sent, because its outbox was full. A cancel needs no room, so
+    /// the calls in flight that began the work are cancelled at once.
     fn cancel_unstopped(&mut self, side: Side) {
-        for request in self.unstopped(side) {
+        let unstopped = self.unstopped(side);
+        let far = self.connection(side.other());
+        let is_unstopped = |work| unstopped.binary_search(&work).is_ok();
+        let began_such = |call| far.machine().work_of_call(call).is_some_and(is_unstopped);
+        let calls = far.calls().filter(|(call, _)| began_such(*call));
+        let requests: Vec<RequestHandle> = calls.map(|(_, request)| *request).collect();
+        for request in requests {
             self.forward_cancel(side, request, None);
-            self.stops_wait[side as usize] = true;
         }
+        self.waiting_stops[side as usize] = unstopped.into();
     }
 
     fn stops_work(&self, side: Side, method: &str) -> bool {
@@ -168,36 +173,47 @@ impl Relay {
         signs.any(|sign| sign.news == News::Stop && sign.method == method)
     }
 
-    /// Sends the stops that found no room, and returns whether any was sent.
+    /// Sends the stops that found no room, as far as there is some, and returns whether any left the queue. Nothing is
+    /// sent for work that has ended meanwhile.
     pub(crate) fn send_waiting_stops(&mut self) -> bool {
-        let mut progressed = false;
+        let (mut progressed, now) = (false, self.now);
         for side in Side::BOTH {
-            if !mem::take(&mut self.stops_wait[side as usize]) {
-                continue;
-            }
-            let now = self.now;
-            for request in self.unstopped(side) {
-                let call = self.connection_mut(side).request_data_mut(request).and_then(|it| *it);
+            while let Some(&work) = self.waiting_stops[side as usize].front() {
                 let far = self.connection_mut(side.other());
-                let work = call.and_then(|call| far.machine().work_of_call(call));
-                let sent = work.map(|work| far.stop(work, Cause::Parent, None, now));
-                self.stops_wait[side as usize] |= sent == Some(Err(Refusal::OutboxFull));
-                progressed |= sent == Some(Ok(()));
+                if far.stop(work, Cause::Parent, None, now) == Err(Refusal::OutboxFull) {
+                    break;
+                }
+                pop(&mut self.waiting_stops[side as usize]);
+                progressed = true;
             }
         }
         progressed
     }
 
-    /// Returns the stopped requests of one side whose work goes on at the other side.
-    fn unstopped(&self, side: Side) -> Vec<RequestHandle> {
-        let (near, far) = (self.connection(side), self.connection(side.other()).machine());
-        let is_unstopped = |(request, call): &(RequestHandle, &Option<CallId>)| {
-            let stopped = near.machine().work_of_request(*request);
-            let work = || call.and_then(|call| far.work_of_call(call));
-            stopped.is_some_and(|it| near.machine().is_stopping(it))
-                && work().is_some_and(|it| !far.is_stopping(it))
+    /// Returns the work that was stopped on one side, and goes on at the other side, in the order it began. It may go on
+    /// after the response to the request that began it, and a notification may have begun it.
+    fn unstopped(&self, side: Side) -> Vec<WorkId> {
+        let [near, far] = [side, side.other()].map(|side| self.connection(side).machine());
+        let stopping = near.works().filter(|&work| near.is_stopping(work));
+        let names = stopping.filter_map(|work| near.work_name(work)).filter(|it| it.runs_here);
+        let mut stopped: Vec<_> = names.map(|name| self.kind_and_name(side, name)).collect();
+        stopped.sort_unstable();
+        let goes_on = |name| stopped.binary_search(&self.kind_and_name(side.other(), name)).is_ok();
+        let works = far.works().filter(|&work| !far.is_stopping(work));
+        let is_unstopped = |work: &WorkId| {
+            far.work_name(*work).is_some_and(|name| !name.runs_here && goes_on(name))
         };
-        near.requests().filter(is_unstopped).map(|(request, _)| request).collect()
+        works.filter(is_unstopped).collect()
+    }
+
+    /// Returns what names work on both sides. The rules of their dialects may stand in another order.
+    fn kind_and_name<'a>(
+        &'a self,
+        side: Side,
+        WorkName { rule, name, .. }: &'a WorkName,
+    ) -> (Option<&'a str>, &'a WireId) {
+        let rule = self.dialect(side).work.get(usize::from(*rule));
+        (rule.map(|rule| &*rule.kind), name)
     }
 
     /// Reports a cancel that was not obeyed, though it names a request in flight. The dialect does not

@@ -1,6 +1,6 @@
 //! The most memory that a relay may hold: the formula of G8, as code.
 
-use protocol_core::{CallId, Connection, Limits, RequestHandle};
+use protocol_core::{CallId, Connection, Limits, RequestHandle, WorkId};
 
 use crate::event::{RelayEvent, Side};
 use crate::relay::Relay;
@@ -41,6 +41,9 @@ impl Relay {
             (near.requests, QUEUE * size_of::<OwnResponse>() + events + ids),
             (near.batch_members, events),
             (far.calls, QUEUE * size_of::<CallId>()),
+            // Stops that wait for room, before and after more do, and names while they are looked for.
+            (far.works, 2 * QUEUE * size_of::<WorkId>()),
+            (near.works, QUEUE * size_of::<[usize; 3]>()),
             (near.message_bytes, 2 * EVENTS),
         ];
         parts.iter().fold(0, |sum, (times, row)| times.saturating_mul(*row).saturating_add(sum))
