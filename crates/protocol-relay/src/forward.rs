@@ -13,9 +13,10 @@ use protocol_core::{
 use serde_json::value::RawValue;
 
 use crate::event::{RelayEvent, Side};
-use crate::params::{only_member, replace_member};
+use crate::ids::IdPlace;
+use crate::params::only_member;
 use crate::relay::{Relay, pop};
-use crate::responses::{HOP_GONE, MALFORMED, NOT_A_METHOD, error, too_slow};
+use crate::responses::{HOP_GONE, MALFORMED, NAMES_NO_REQUEST, NOT_A_METHOD, error, too_slow};
 
 /// The wait for a response to a nested request, such as a request for permission, once its work was stopped.
 const NESTED_GRACE: Duration = Duration::from_secs(1);
@@ -30,27 +31,46 @@ impl Relay {
         request: RequestHandle,
         method: &str,
         params: Option<&RawValue>,
+        chosen: Option<&RawValue>,
     ) {
         let progress = self.progress_to_cancel(method, params);
         if self.names_an_id(method) && progress.is_none() {
             self.report(side, RelayEvent::CancelDropped { method: method.into() });
             return self.queue_own_response(side, request, NOT_A_METHOD);
         }
-        let params = progress.as_deref().or(params);
+        let translated = match self.translate(side, method, params) {
+            Ok(translated) => translated.or(progress),
+            Err(reason) => return self.refuse(side, request, reason, NAMES_NO_REQUEST),
+        };
+        let params = translated.as_deref().or(params);
+        // No progress comes under a token that the agent did not choose.
+        let chosen = self.both_speak(Envelope::Abp).then(|| chosen.unwrap_or(RawValue::NULL));
         let (options, now) = (self.guards[side as usize].options(method), self.now);
-        match self.connection_mut(side.other()).call(method, params, request, options, now) {
+        let far = self.connection_mut(side.other());
+        match far.forward_call(method, params, chosen, request, options, now) {
             Ok(call) => {
                 let data = self.connection_mut(side).request_data_mut(request);
                 *data.expect("only the relay responds to requests") = Some(call);
             }
             Err(refused) => {
-                let (id, reason) = (self.id_of(side, request), refused.reason);
-                self.report(side, RelayEvent::RequestRefused { id, reason });
                 let code = self.dialect(side).overload_code;
-                let refused = "The request was refused: the next hop takes no more";
-                self.queue_own_response(side, request, error(code, refused));
+                let overload = error(code, "The request was refused: the next hop takes no more");
+                self.refuse(side, request, refused.reason, overload);
             }
         }
+    }
+
+    /// Reports that a request could not be forwarded, and responds to it.
+    fn refuse(
+        &mut self,
+        side: Side,
+        request: RequestHandle,
+        reason: Refusal,
+        response: Response<'static>,
+    ) {
+        let id = self.id_of(side, request);
+        self.report(side, RelayEvent::RequestRefused { id, reason });
+        self.queue_own_response(side, request, response);
     }
 
     /// Forwards a notification as it is, unless it is a cancel.
@@ -78,21 +98,16 @@ impl Relay {
         }
     }
 
-    /// Translates the id in the one event of DAP that names a request.
+    /// Translates the id of a request that these params name, if they do.
     fn translate(
         &mut self,
         side: Side,
         method: &str,
         params: Option<&RawValue>,
     ) -> Result<Option<Box<RawValue>>, Refusal> {
-        let names_a_request = method == "progressStart" && self.speaks_dap();
-        match params.filter(|_| names_a_request) {
-            Some(params) => {
-                // A request that is over has no id on the other side any more.
-                replace_member(params, "requestId", |number| self.translate_id(side, number))
-            }
-            None => Ok(None),
-        }
+        let place = IdPlace::find(self.dialect(side), Some(method));
+        let Some((place, params)) = place.zip(params) else { return Ok(None) };
+        place.translate(params, |number| self.translate_id(side, number))
     }
 
     /// Returns the id that a request has on the other side, from the number of its call on this side.
@@ -107,12 +122,13 @@ impl Relay {
     /// Returns the params of DAP's cancel with nothing but the progress that it names. A progress has one
     /// name on every hop. The request that it may name beside that is cancelled where it came from.
     fn progress_to_cancel(&self, method: &str, params: Option<&RawValue>) -> Option<Box<RawValue>> {
-        let is_cancel = self.speaks_dap() && self.dialect(Side::Up).cancel.has_method(method);
+        let speak_dap = self.both_speak(Envelope::Dap);
+        let is_cancel = speak_dap && self.dialect(Side::Up).cancel.has_method(method);
         only_member(params.filter(|_| is_cancel)?, "progressId")
     }
 
-    fn speaks_dap(&self) -> bool {
-        Side::BOTH.into_iter().all(|side| self.dialect(side).envelope == Envelope::Dap)
+    fn both_speak(&self, envelope: Envelope) -> bool {
+        Side::BOTH.into_iter().all(|side| self.dialect(side).envelope == envelope)
     }
 
     /// Cancels the call that was made for a request, because the request was cancelled.
@@ -254,9 +270,7 @@ impl Relay {
         outcome: &Outcome<'_>,
     ) {
         let own = match outcome {
-            Outcome::Result(result) => {
-                return self.forward_response(side, request, Response::Result(result));
-            }
+            Outcome::Result(result) => return self.forward_result(side, request, result),
             // The stop was sent as a cancel, or the server does not know what to respond to a stop.
             Outcome::Cancelled { error: Some(_), .. } if self.is_stopped(side, request) => {
                 Response::Cancelled
@@ -285,6 +299,19 @@ impl Relay {
             _ => HOP_GONE,
         };
         self.queue_own_response(side, request, own);
+    }
+
+    /// Forwards a result. An id in it is that of its own request.
+    fn forward_result(&mut self, side: Side, request: RequestHandle, result: &RawValue) {
+        let place = IdPlace::find(self.dialect(side.other()), None);
+        let own = |_: &str| Some(self.id_of(side, request).as_json().to_owned());
+        match place.map_or(Ok(None), |place| place.translate(result, own)) {
+            Ok(translated) => {
+                let result = translated.as_deref().unwrap_or(result);
+                self.forward_response(side, request, Response::Result(result));
+            }
+            Err(_) => self.queue_own_response(side, request, MALFORMED),
+        }
     }
 
     fn is_stopped(&self, side: Side, request: RequestHandle) -> bool {

@@ -19,7 +19,8 @@ use crate::responses::OwnResponse;
 /// server's requests to the client pass in the same way.
 ///
 /// - **A request** becomes a call on the other side, with an id of that connection. Its method and params
-///   stay the same, byte for byte. Its response goes back under the id of the request.
+///   stay the same, byte for byte, but for ids in them ([`IdPlace`](crate::IdPlace)). Its response goes back
+///   under the id of the request.
 /// - **A cancel** is obeyed where it arrives, and made anew for the call on the other side (G6). It
 ///   keeps its reason where both dialects have a place for one. A cancel that names an id is never
 ///   forwarded as it is, whatever its dialect and however malformed it is (B25).
@@ -270,8 +271,8 @@ impl Relay {
     #[inline(always)]
     fn dispatch(&mut self, side: Side, event: Event<'_, RequestHandle>) {
         match event {
-            Event::Request { request, method, params, .. } => {
-                self.forward_request(side, request, &method, params.as_deref());
+            Event::Request { request, method, params, options, .. } => {
+                self.forward_request(side, request, &method, params.as_deref(), options.as_deref());
             }
             Event::Notification { method, params } => {
                 self.forward_notification(side, &method, params.as_deref());

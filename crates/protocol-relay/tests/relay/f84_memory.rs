@@ -204,6 +204,25 @@ fn f84_g08_a_notification_that_is_translated() {
     assert!(it.heap.peak() < 4 * message.len(), "{} of {} bytes", it.heap.peak(), message.len());
 }
 
+/// A result has the id of its own request in it.
+#[test]
+fn f84_g08_a_result_that_is_translated() {
+    let many = limits(|limits| {
+        limits.message_bytes = 1 << 20;
+        limits.unsent_bytes = 1 << 20;
+    });
+    let mut it = Watched::new((Dialect::MCP_2026_07_28, many), (Dialect::MCP_2026_07_28, many));
+    it.receive(Side::Up, &request("1"));
+    it.send(Side::Down);
+    let text = "x".repeat(900_000);
+    let meta = format!(r#"{{"io.modelcontextprotocol/subscriptionId":1,"a":"{text}"}}"#);
+    let message = format!("{{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{{\"_meta\":{meta}}}}}\n");
+    it.heap = Heap::of_thread();
+    assert!(!it.receive(Side::Down, &message));
+    assert!(it.relay.connection(Side::Up).unsent_bytes() > text.len(), "forwarded");
+    it.check();
+}
+
 /// The client stops everything that the server reports, and the server does not read.
 #[test]
 fn f84_g08_stops_that_wait_for_room() {
