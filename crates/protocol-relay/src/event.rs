@@ -45,7 +45,7 @@ impl fmt::Display for Side {
 
 /// Something that did not simply pass through a [`Relay`](crate::Relay).
 ///
-/// Events are for logs. The relay has already responded to every request that they are about.
+/// Events are for logs: the host has nothing to do for the requests that they are about.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RelayEvent {
