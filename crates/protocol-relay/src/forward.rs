@@ -98,13 +98,14 @@ impl Relay {
         }
     }
 
-    /// Translates the id of a request that these params name, if they do.
+    /// Translates the id of a client's request in a server's params, if they name one.
     fn translate(
         &mut self,
         side: Side,
         method: &str,
         params: Option<&RawValue>,
     ) -> Result<Option<Box<RawValue>>, Refusal> {
+        let params = params.filter(|_| side == Side::Down);
         let place = IdPlace::find(self.dialect(side), Some(method));
         let Some((place, params)) = place.zip(params) else { return Ok(None) };
         place.translate(params, |number| self.translate_id(side, number))
@@ -303,7 +304,7 @@ impl Relay {
 
     /// Forwards a result. An id in it is that of its own request.
     fn forward_result(&mut self, side: Side, request: RequestHandle, result: &RawValue) {
-        let place = IdPlace::find(self.dialect(side.other()), None);
+        let place = IdPlace::find(self.dialect(side.other()), None).filter(|_| side == Side::Up);
         let own = |_: &str| Some(self.id_of(side, request).as_json().to_owned());
         match place.map_or(Ok(None), |place| place.translate(result, own)) {
             Ok(translated) => {

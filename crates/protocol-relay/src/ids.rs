@@ -1,4 +1,4 @@
-//! The places where a message names a request of its receiver's by the id of that.
+//! The places where a message of a server's names a request of the client's by its id.
 
 use alloc::boxed::Box;
 use alloc::string::String;
@@ -8,7 +8,7 @@ use serde_json::value::RawValue;
 
 use crate::params::replace;
 
-/// A place in the params or in the result of a message, where the id of a request of its receiver's stands.
+/// A place in the params or in the result of a server's message, where the id of a request of the client's stands.
 ///
 /// An id means nothing on another connection, so a hop translates it (B25).
 ///
@@ -67,16 +67,16 @@ const PLACES: [IdPlace; 3] = [
 ];
 
 impl IdPlace {
-    /// Finds the place that messages of this method have in the dialect of their sender, or results if there is none.
+    /// Finds the place that messages of this method have, or results if there is none, in the dialect of the server.
     #[must_use]
-    pub fn find(sender: &Dialect, method: Option<&str>) -> Option<Self> {
+    pub fn find(server: &Dialect, method: Option<&str>) -> Option<Self> {
         let is_of = |place: &Self| place.method.is_none() || place.method == method;
-        PLACES.into_iter().find(|place| is_of(place) && (place.is_in)(sender))
+        PLACES.into_iter().find(|place| is_of(place) && (place.is_in)(server))
     }
 
     /// Returns params or a result with another id at this place, or `None` if no id stands there.
     ///
-    /// `id_of` takes the id that stands there, and returns the one that the receiver gave to the request. It returns `None`
+    /// `id_of` takes the id that stands there, and returns the one that the client gave to the request. It returns `None`
     /// if that request is over or unknown. A `null` counts as absent, and is left out.
     ///
     /// # Errors

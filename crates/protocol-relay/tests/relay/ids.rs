@@ -112,6 +112,18 @@ fn b25_an_elicitation_for_no_request_gets_an_error() {
     assert_eq!(bench.sent(Side::Up), [""; 0]);
 }
 
+/// A client names no request of the server's in this way.
+#[test]
+fn b25_what_a_client_sends_under_such_a_name_passes_as_it_is() {
+    let mut bench = subscribed();
+    bench.receive(Side::Up, &changed(&named("7")));
+    assert_eq!(bench.sent(Side::Down), [changed(&named("7"))]);
+    let mut bench = between(&Dialect::ACP_V1);
+    bench.receive(Side::Up, &elicitation(1, r#""requestId":7"#));
+    assert_eq!(bench.sent(Side::Down), [elicitation(1, r#""requestId":7"#)]);
+    assert_eq!(bench.events(), [""; 0]);
+}
+
 /// Other dialects give such members no meaning.
 #[test]
 fn b25_in_other_dialects_an_elicitation_and_a_subscription_pass_as_they_are() {
