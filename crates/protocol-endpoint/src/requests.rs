@@ -87,6 +87,8 @@ impl<W, M> Endpoint<W, M> {
                     row.work = Work::IDLE;
                 }
                 self.line(Line::Arrival).wake_one(effects);
+                // It may be cancelled already, before its operation could be.
+                self.note_cancelled(request, effects);
             }
             Err(Refusal::AlreadyResponded) => {}
             Err(refusal) => self.refuse(request, &alloc::format!("{refusal}"), effects),
