@@ -341,6 +341,7 @@ impl<W, M> Endpoint<W, M> {
         let end = match response {
             Response::Result(_) => ("result", None),
             Response::Error { code, .. } => ("error", Some(code)),
+            Response::ErrorRaw(_) => ("error", None),
             _ => ("cancelled", None),
         };
         Ok(self.release(request, row, end, effects))
