@@ -265,8 +265,11 @@ impl<W, M> Endpoint<W, M> {
     /// Charges the peer for what costs it little. If it can't pay, the connection ends.
     #[inline]
     fn charge(&mut self, event: Option<&Event<'_, u32>>, effects: &mut Effects<W, M>) {
-        // Once the connection is closed, a message that does nothing is not the peer's doing.
-        if event.is_none() && self.core().is_closed() {
+        // A request that began no work of its own is stopped with work that we have stopped.
+        let is_nested = |request| self.core().machine().work_of_request(request).is_none();
+        let is_ours = matches!(event, Some(Event::Cancelled { request, cause: Cause::Stopped, .. }) if is_nested(*request));
+        // Once the connection is closed, nothing more is the peer's doing.
+        if is_ours || self.core().is_closed() {
             return;
         }
         let what = Cheap::of(event, self.core().config());
