@@ -184,7 +184,7 @@ impl<W, M> Endpoint<W, M> {
     ///
     /// # Errors
     ///
-    /// The mark, if the request is over.
+    /// The mark, if the request is over or has a mark already.
     pub fn watch(&mut self, request: RequestHandle, mark: M) -> Result<(), M> {
         match self.row(request) {
             Some(row) if row.mark.is_none() => {
