@@ -253,7 +253,7 @@ where
     }
 
     fn poll_farewell(&mut self, cx: &mut Context<'_>) -> Poll<Turn> {
-        if self.alarm.poll(self.leave_by, cx).is_ready() {
+        if self.leave_by.is_none_or(|by| self.alarm.poll_until(by, cx).is_ready()) {
             return Poll::Ready(Turn::Over);
         }
         // The peer may have to be read before it can read our goodbye.
