@@ -52,6 +52,7 @@ where
     let driver = MessageDriver {
         hub,
         transport,
+        sent: |_| 0,
         receiving: Receiving::Open,
         sending: Sending::Open,
         output: Messages::default(),
@@ -75,6 +76,7 @@ where
 pub struct MessageDriver<S, T: Timer> {
     hub: Hub,
     transport: S,
+    sent: fn(&S) -> u64,
     receiving: Receiving,
     sending: Sending,
     /// The messages that are being sent. Nothing may be added before all of them are.
@@ -85,6 +87,15 @@ pub struct MessageDriver<S, T: Timer> {
     /// The time until which the peer's goodbye is waited for, once we are closing.
     leave_by: Option<Timestamp>,
     error: FirstError,
+}
+
+impl<S, T: Timer> MessageDriver<S, T> {
+    /// Makes the driver ask the transport for how many pieces of messages have left it so far. A transport that sends
+    /// a long message in pieces needs this, so that a peer that takes them steadily is not given up
+    /// ([`Options::patience`]).
+    pub fn counting(self, sent: fn(&S) -> u64) -> Self {
+        Self { sent, ..self }
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -195,12 +206,12 @@ where
     /// Sends the output, and returns what the connection wants next, unless that is to wait.
     fn poll_write(&mut self, cx: &mut Context<'_>) -> Poll<Output> {
         if !self.output.is_empty() {
-            let before = self.output.waiting();
+            let before = (self.output.waiting(), (self.sent)(&self.transport));
             match self.poll_send(cx) {
                 // The connection may have been given up while a message is sent.
                 Poll::Pending if self.hub.is_over() => return Poll::Ready(Output::Over),
                 Poll::Pending => {
-                    if self.output.waiting() < before {
+                    if (self.output.waiting(), (self.sent)(&self.transport)) != before {
                         self.hub.note_progress();
                     }
                     return Poll::Pending;

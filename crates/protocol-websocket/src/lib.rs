@@ -112,5 +112,6 @@ where
 {
     let options = options.into();
     let socket = Socket::new(socket, timer.clone(), options.budgets);
-    connect_messages(socket, timer, options)
+    let (peer, incoming, driver) = connect_messages(socket, timer, options);
+    (peer, incoming, driver.counting(Socket::sent))
 }
