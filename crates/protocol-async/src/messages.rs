@@ -33,6 +33,9 @@ const FAREWELL: Duration = Duration::from_secs(2);
 /// Each item of the stream is one whole message, and so is each that the sink gets. The framing of the
 /// dialect is not used, so any dialect goes over any such transport.
 ///
+/// The driver reads whatever the [`Account`](crate::Account) of the connection grants. A transport that is not to be
+/// read meanwhile asks [`Peer::poll_may_read`].
+///
 /// Closing the sink asks the peer to close too. The driver then reads on for at most two seconds, because
 /// a connection that is gone would tear up messages that are on their way.
 pub fn connect_messages<S, M, T>(
@@ -90,9 +93,10 @@ pub struct MessageDriver<S, T: Timer> {
 }
 
 impl<S, T: Timer> MessageDriver<S, T> {
-    /// Makes the driver ask the transport for how many pieces of messages have left it so far. A transport that sends
-    /// a long message in pieces needs this, so that a peer that takes them steadily is not given up
-    /// ([`Options::patience`]).
+    /// Makes the driver ask the transport how many pieces of messages it has sent so far.
+    ///
+    /// A transport that sends a long message in pieces needs this. Without it, the
+    /// [patience](protocol_endpoint::Options::patience) with a peer that takes them steadily may end.
     pub fn counting(self, sent: fn(&S) -> u64) -> Self {
         Self { sent, ..self }
     }
