@@ -6,6 +6,7 @@ mod found;
 mod g11_draining;
 mod guarantees;
 mod handlers;
+mod network;
 mod pair;
 mod tokio_agent;
 mod tokio_handlers;
