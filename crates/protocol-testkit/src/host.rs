@@ -104,12 +104,6 @@ impl Host {
         self.calls.len()
     }
 
-    /// Returns the number of requests that ever reached it.
-    #[must_use]
-    pub fn requests(&self) -> usize {
-        self.requests.len()
-    }
-
     /// The requests that wait for its answer, by their place among all that came.
     #[must_use]
     pub fn unanswered(&self) -> Vec<usize> {
@@ -130,13 +124,6 @@ impl Host {
     pub(crate) fn forget_past(&mut self) {
         self.calls.clear();
         self.requests.clear();
-    }
-
-    /// Whether the `call`-th call is in flight.
-    #[must_use]
-    pub fn is_in_flight(&self, call: usize) -> bool {
-        let call = self.calls.get(call);
-        call.is_some_and(|call| self.stream.connection().machine().call_phase(*call).is_some())
     }
 
     /// Whether it has nothing left to do: it closes its writing end.

@@ -2,13 +2,13 @@
 
 use std::collections::VecDeque;
 
-use protocol_core::{MessageOrder, Timestamp};
+use protocol_core::MessageOrder;
 
 /// One direction of a line: whole framed messages on their way.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Link {
     /// The messages on their way, in the order in which they were sent.
-    messages: VecDeque<(Timestamp, Vec<u8>)>,
+    messages: VecDeque<Vec<u8>>,
     order: MessageOrder,
     capacity: usize,
     state: State,
@@ -34,27 +34,18 @@ impl Link {
     /// Whether the sender can write now: else it feels back-pressure.
     #[must_use]
     pub fn has_room(&self) -> bool {
-        let bytes: usize = self.messages.iter().map(|(_, message)| message.len()).sum();
+        let bytes: usize = self.messages.iter().map(Vec::len).sum();
         self.state == State::Open && bytes < self.capacity
     }
 
-    /// Puts a framed message on its way, to arrive at `due`. What is sent to an end that is gone is
-    /// lost.
-    pub fn send(&mut self, message: Vec<u8>, due: Timestamp) {
+    /// Puts a framed message on its way. What is sent to an end that is gone is lost.
+    pub fn send(&mut self, message: Vec<u8>) {
         if self.state == State::Open {
-            self.messages.push_back((due, message));
+            self.messages.push_back(message);
         }
     }
 
-    /// When the message at `place` is due, if it is one of those that may arrive next: only the
-    /// first, where order is kept.
-    #[must_use]
-    pub fn due(&self, place: usize) -> Option<Timestamp> {
-        let is_next = place == 0 || self.order == MessageOrder::MayChange;
-        self.messages.get(place).filter(|_| is_next).map(|&(due, _)| due)
-    }
-
-    /// Returns the number of messages that may arrive next.
+    /// Returns the number of messages that may arrive next: only the first, where order is kept.
     #[must_use]
     pub fn choices(&self) -> usize {
         match self.order {
@@ -71,8 +62,7 @@ impl Link {
 
     /// The message at `place` arrives.
     pub fn arrive(&mut self, place: usize) -> Option<Vec<u8>> {
-        self.due(place)?;
-        self.messages.remove(place).map(|(_, message)| message)
+        if place < self.choices() { self.messages.remove(place) } else { None }
     }
 
     /// The sender hangs up: the end arrives after what is on its way.
@@ -107,10 +97,5 @@ impl Link {
     #[must_use]
     pub fn is_ended(&self) -> bool {
         self.state != State::Open
-    }
-
-    /// Returns the messages on their way, in the order in which they were sent.
-    pub fn messages(&self) -> impl Iterator<Item = &[u8]> {
-        self.messages.iter().map(|(_, message)| &**message)
     }
 }

@@ -174,7 +174,7 @@ impl World {
             Operation::Hostile { to, message, id } => {
                 let dialect = &self.host(to).stream().connection().config().dialect;
                 let message = message.message(Hostile::id(id), dialect);
-                self.links[to as usize].send(framed(&message, dialect.framing), now);
+                self.links[to as usize].send(framed(&message, dialect.framing));
                 Ok(())
             }
             Operation::Wait { millis } => {
@@ -210,8 +210,7 @@ impl World {
             if let Some(marks) = &mut self.marks {
                 marks.push(Mark::at(at as usize, format!("{} leaves", label(&framed))));
             }
-            let now = self.now;
-            self.links[to as usize].send(framed, now);
+            self.links[to as usize].send(framed);
         }
         Ok(())
     }

@@ -7,7 +7,6 @@ mod g11_draining;
 mod guarantees;
 mod handlers;
 mod network;
-mod pair;
 mod tokio_agent;
 mod tokio_handlers;
 mod w01_stops_by_seeds;
