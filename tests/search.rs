@@ -16,7 +16,7 @@ use std::process::ExitCode;
 use std::sync::{Arc, Mutex};
 
 use libtest_mimic::{Arguments, Failed, Trial};
-use protocol_core::{CancelRule, Cancellers, CapabilityRule, Config, Dialect};
+use protocol_core::{CancelRule, Config, Dialect};
 use protocol_testkit::both_roles;
 use protocol_testkit::explore::{
     Failure, Orderings, Relayed, Report, Scenario, System, Turns, replay, search,
@@ -173,11 +173,7 @@ fn run(start: &impl System, line: Option<&str>) -> Report {
 }
 
 fn direct(dialect: &Dialect, scenario: &Scenario, line: Option<&str>) -> Report {
-    let config = Config::client(dialect.clone());
-    // If nothing tells the sides apart, a state and its mirror image are one.
-    let are_alike =
-        dialect.cancellers == Cancellers::Both && dialect.capability == CapabilityRule::NotNeeded;
-    let configs = if are_alike { [config.clone(), config] } else { both_roles(config) };
+    let configs = both_roles(Config::client(dialect.clone()));
     run(&Orderings::new(configs, *scenario), line)
 }
 

@@ -287,23 +287,7 @@ impl Method {
 impl Operation {
     /// The end of the line that it happens at, if it happens at one.
     #[must_use]
-    pub const fn at(mut self) -> Option<Role> {
-        match self.at_mut() {
-            Some(at) => Some(*at),
-            None => None,
-        }
-    }
-
-    /// The same at the other end of the line.
-    #[must_use]
-    pub const fn at_the_other_end(mut self) -> Self {
-        if let Some(at) = self.at_mut() {
-            *at = across(*at);
-        }
-        self
-    }
-
-    const fn at_mut(&mut self) -> Option<&mut Role> {
+    pub const fn at(self) -> Option<Role> {
         match self {
             Self::Call { at, .. }
             | Self::Cancel { at, .. }
