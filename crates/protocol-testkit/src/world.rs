@@ -118,36 +118,32 @@ impl World {
     }
 
     /// Returns a host as it is now.
-    #[must_use]
-    pub const fn host(&self, at: Role) -> &Host {
+    pub(crate) const fn host(&self, at: Role) -> &Host {
         &self.hosts[at as usize]
     }
 
     /// The line towards a host.
-    #[must_use]
-    pub const fn link_to(&self, at: Role) -> &Link {
+    pub(crate) const fn link_to(&self, at: Role) -> &Link {
         &self.links[at as usize]
     }
 
     /// The line that a host writes to.
-    #[must_use]
-    pub const fn link_from(&self, at: Role) -> &Link {
+    pub(crate) const fn link_from(&self, at: Role) -> &Link {
         self.link_to(across(at))
     }
 
     /// The time there.
-    #[must_use]
-    pub const fn now(&self) -> Timestamp {
+    pub(crate) const fn now(&self) -> Timestamp {
         self.now
     }
 
     /// From now on keeps what happens, for a chart.
-    pub fn record(&mut self) {
+    pub(crate) fn record(&mut self) {
         self.marks = Some(Vec::new());
     }
 
     /// Takes the marks of everything that happened since the last time, if they are recorded.
-    pub fn take_marks(&mut self) -> Vec<Mark> {
+    pub(crate) fn take_marks(&mut self) -> Vec<Mark> {
         self.marks.as_mut().map(std::mem::take).unwrap_or_default()
     }
 
