@@ -412,8 +412,11 @@ fn clean(play: &Play<'_>) -> Result<(), Fault> {
         What::Broken { violation } => {
             broken(format!("what it wrote is no message that it may write: {violation}"))
         }
-        What::Got { heard: Heard::Answer { id, outcome: Outcome::Both }, .. } => {
-            broken(format!("request {id} is answered with {}", Outcome::Both))
+        What::Got { message, heard: Heard::Answer { id, .. } }
+            if !play.session.wire.is_response(message) =>
+        {
+            let message = String::from_utf8_lossy(message);
+            broken(format!("the answer to request {id} is no response: {message:.200}"))
         }
         _ => Ok(()),
     })

@@ -28,6 +28,11 @@ pub(crate) fn hear(session: &mut Session, message: &str) {
     push(session, What::Got { message: message.into(), heard });
 }
 
+/// The other side answers with this member.
+fn answer(play: &mut Play<'_>, id: &str, member: &str) {
+    hear(&mut play.session, &format!(r#"{{"jsonrpc":"2.0","id":{id},{member}}}"#));
+}
+
 /// Returns what is said of a record in which one of these rules is broken, or not seen to hold.
 pub(crate) fn broken(play: &Play<'_>, rules: &[Rule]) -> Option<String> {
     judge(play, rules).map(|(_, fault)| match fault {
@@ -62,14 +67,10 @@ pub(crate) fn add(play: &mut Play<'_>, entry: &str) {
             play.cancels.push(at);
             made.cancel_id = Some("99".into());
         }
-        ["result", id] => {
-            return hear(&mut play.session, &format!(r#"{{"id":{id},"result":{{}}}}"#));
-        }
-        ["result", id, text] => {
-            return hear(&mut play.session, &format!(r#"{{"id":{id},"result":"{text}"}}"#));
-        }
+        ["result", id] => return answer(play, id, r#""result":{}"#),
+        ["result", id, text] => return answer(play, id, &format!(r#""result":"{text}""#)),
         ["error", id, code] => {
-            return hear(&mut play.session, &format!(r#"{{"id":{id},"error":{{"code":{code}}}}}"#));
+            return answer(play, id, &format!(r#""error":{{"code":{code},"message":"no"}}"#));
         }
         ["progress", id] => {
             let token = format!("of-{id}");

@@ -344,6 +344,34 @@ fn no_progress_comes_after_the_cancel_was_read() {
 }
 
 #[test]
+fn an_answer_that_is_no_response_of_the_protocol_is_not_clean() {
+    let no_response = |dialect: &str, message: &str| {
+        let why = format!("the answer to request 7 is no response: {message}");
+        breaks(dialect, Rule::Clean, &[(&format!("ask a 7; {message}"), &why)]);
+    };
+    for members in [
+        r#""id":7,"result":{}"#,
+        r#""jsonrpc":"1.0","id":7,"result":{}"#,
+        r#""jsonrpc":"2.0","id":7,"error":"no""#,
+        r#""jsonrpc":"2.0","id":7,"error":{"code":-32603}"#,
+        r#""jsonrpc":"2.0","id":7,"error":{"code":"no","message":"no"}"#,
+        r#""jsonrpc":"2.0","id":7,"result":{},"error":{"code":-32603,"message":"no"}"#,
+        r#""jsonrpc":"2.0","id":7,"result":{},"error":null"#,
+    ] {
+        no_response("acp", &format!("{{{members}}}"));
+    }
+    let response = r#""type":"response","seq":1,"request_seq":7"#;
+    for members in [r#""success":true"#, r#""command":"a""#] {
+        no_response("dap", &format!("{{{response},{members}}}"));
+    }
+    let whole = format!(r#"ask a 7; {{{response},"command":"a","success":false}}"#);
+    holds("dap", Rule::Clean, &[&whole]);
+    // Each kind of message has a form of its own.
+    let answered = r#"ask a "7"; {"type":"capabilities/call-result","id":"7","payload":{}}"#;
+    holds("abp", Rule::Clean, &[answered]);
+}
+
+#[test]
 fn an_unknown_method_is_refused_as_one() {
     let rule = Rule::UnknownMethod('a');
     holds("acp", rule, &["ask a 7; error 7 -32601"]);

@@ -11,6 +11,7 @@ use serde_json::Value;
 use super::bench::{Entry, What};
 use super::message::{CancelTarget, Message, Request, has_id, tag};
 use super::target::Side;
+use crate::value::well_formed;
 use crate::wire::Wire;
 use crate::worded::worded;
 use notes::Notes;
@@ -455,14 +456,6 @@ impl Asked {
             // Each that arrives is judged then.
             checks.check(Rule::CancelOfNothing, true, String::new);
         }
-    }
-}
-
-fn well_formed(answer: &Value) -> bool {
-    match (answer.get("result"), answer.get("error")) {
-        (Some(_), None) => true,
-        (None, Some(error)) => error["code"].is_i64() && error["message"].is_string(),
-        _ => false,
     }
 }
 

@@ -74,6 +74,7 @@ fn planted() -> Vec<(Fault, &'static str, Vec<&'static str>)> {
         (DropsWhatDoesNotFit, "acp", vec!["client-load/output-full"]),
         (PrintsBanner, "acp", vec!["client-output/clean"]),
         (AnswersNobody, "acp", vec!["client-output/clean"]),
+        (OmitsTheVersion, "acp", vec!["client-output/clean"]),
         (ReusesIds, "mcp", vec!["client-output/ids"]),
         (StaysAfterTheEnd, "acp", vec!["client-end/pending", "client-end/orphan"]),
         (LeavesAnOrphan, "acp", vec!["client-end/orphan"]),

@@ -75,6 +75,8 @@ fn planted() -> Vec<(Fault, &'static str, Vec<&'static str>)> {
             ],
         ),
         (AnswersUnknownCancels, "acp", vec!["cancel/unknown"]),
+        (RefusesCancelsOfNothing, "acp", vec!["cancel/late", "cancel/unknown"]),
+        (OmitsTheVersion, "acp", vec!["output/clean"]),
         (DiesOfMalformedCancels, "acp", vec!["cancel/malformed"]),
         (AnswersMalformedCancels, "acp", vec!["cancel/malformed"]),
         (

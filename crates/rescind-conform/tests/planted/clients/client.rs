@@ -51,6 +51,7 @@ pub(crate) enum Fault {
     DropsWhatDoesNotFit,
     PrintsBanner,
     AnswersNobody,
+    OmitsTheVersion,
     ReusesIds,
     StaysAfterTheEnd,
     LeavesAnOrphan,
@@ -348,7 +349,8 @@ impl Client {
             (Fault::RoundsIds, id) => rounded(id),
             (_, id) => id.into(),
         };
-        self.say(format!(r#"{{"jsonrpc":"2.0","id":{id},{}"#, &result.to_string()[1..]));
+        let version = if self.fault == Fault::OmitsTheVersion { "" } else { r#""jsonrpc":"2.0","# };
+        self.say(format!(r#"{{{version}"id":{id},{}"#, &result.to_string()[1..]));
     }
 
     fn error(&self, id: &str, code: i64) {

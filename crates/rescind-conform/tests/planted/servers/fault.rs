@@ -48,6 +48,7 @@ pub(crate) enum Fault {
     IgnoresUnknownRequests,
     PrintsBanner,
     AnswersNobody,
+    OmitsTheVersion,
     WedgesAfterFour,
     StaysAfterTheEnd,
     LeavesAnOrphan,
