@@ -282,9 +282,13 @@ fn as_cancelled(play: &Play<'_>, made: &Made) -> Result<(), Fault> {
 /// Returns whether an answer says that the work was given up. The reason may be a cancel. It may also be a
 /// change of the document, since we change it each time we ask for unfinished work.
 fn says_it_ended(play: &Play<'_>, outcome: &Outcome) -> bool {
-    let is_modified = play.facts.family() == Family::Lsp
-        && matches!(outcome, Outcome::Error { code: code::CONTENT_MODIFIED });
-    outcome.is_cancelled() || is_modified
+    match outcome {
+        // Only a language server has these.
+        Outcome::Error { code: code::CONTENT_MODIFIED | code::SERVER_CANCELLED } => {
+            play.facts.family() == Family::Lsp
+        }
+        outcome => outcome.is_cancelled(),
+    }
 }
 
 fn honoured(play: &Play<'_>, cancelled: Name, before: Name) -> Result<(), Fault> {
