@@ -130,9 +130,7 @@ fn breaks(play: &Play<'_>, rule: Rule) -> Result<(), Fault> {
             play.session.cancels().try_for_each(|(_, id)| client::as_written(play, id))
         }
         Rule::NotCancelled => client::not_cancelled_from(play, 0),
-        Rule::NotCancelledAfterAnswer => {
-            client::not_cancelled_from(play, client::answer_read_at(play))
-        }
+        Rule::NotCancelledAfterAnswer => client::not_cancelled_after_answer(play),
         Rule::StillInFlight => client::still_in_flight(play),
         Rule::IdsUnique => client::ids_unique(play),
     }

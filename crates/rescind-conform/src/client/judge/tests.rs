@@ -149,9 +149,9 @@ fn an_answered_request_is_not_cancelled_once_the_answer_was_read() {
         rule,
         &[
             "held 7; answer 7; next 9; cancels 7; result 9",
-            "held 7; answer 7; cancels 7",
+            "held 7; cancels 7; answer 7",
+            "held 7; answer 7",
             "held 7; next 8; result 8; answer 7; cancels 7; next 9; result 9",
-            "held 7; answer 7; next 9; cancels 7",
             "held 7; answer 7; next 9; result 9; cancels 8",
         ],
     );
@@ -170,6 +170,9 @@ fn an_answered_request_is_not_cancelled_once_the_answer_was_read() {
             ),
         ],
     );
+    let unclear = "unclear: the client may not have read the answer";
+    let unread = ["held 7; answer 7; cancels 7", "held 7; answer 7; next 9; cancels 7"];
+    breaks("acp", rule, &unread.map(|record| (record, unclear)));
 }
 
 #[test]
