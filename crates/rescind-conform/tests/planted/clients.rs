@@ -67,6 +67,11 @@ fn planted() -> Vec<(Fault, &'static str, Vec<&'static str>)> {
         (IgnoresLaterCancels, "mcp", vec!["client-asked/cancel-running"]),
         (AnswersLateCancels, "acp", vec!["client-asked/cancel-late", "client-load/burst"]),
         (AnswersUnknownCancels, "acp", vec!["client-asked/cancel-unknown"]),
+        (
+            RefusesCancelsOfNothing,
+            "acp",
+            vec!["client-asked/cancel-late", "client-asked/cancel-unknown"],
+        ),
         (DiesOfMalformedCancels, "acp", vec!["client-asked/cancel-malformed"]),
         (AnswersMalformedCancels, "acp", vec!["client-asked/cancel-malformed"]),
         (CancelsItsOwn, "acp", vec!["client-asked/cancel-theirs"]),

@@ -44,6 +44,7 @@ pub(crate) enum Fault {
     IgnoresLaterCancels,
     AnswersLateCancels,
     AnswersUnknownCancels,
+    RefusesCancelsOfNothing,
     DiesOfMalformedCancels,
     AnswersMalformedCancels,
     CancelsItsOwn,
@@ -426,6 +427,8 @@ impl Client {
         if let Some(stop) = stop {
             // It may be done meanwhile.
             let _ = stop.send(());
+        } else if self.fault == Fault::RefusesCancelsOfNothing {
+            self.error("null", -32602);
         }
         if answers {
             self.error(&id, -32800);

@@ -11,6 +11,7 @@ pub(crate) enum Fault {
     AnswersTwice,
     AnswersLateCancels,
     AnswersUnknownCancels,
+    RefusesCancelsOfNothing,
     DiesOfMalformedCancels,
     AnswersMalformedCancels,
     TakesTextForNumber,

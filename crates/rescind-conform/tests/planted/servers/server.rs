@@ -554,6 +554,8 @@ impl Server {
                 };
                 if answers {
                     self.error(&id, -32800);
+                } else if self.fault == Fault::RefusesCancelsOfNothing {
+                    self.error("null", -32602);
                 }
             }
         }
