@@ -303,11 +303,17 @@ fn honoured(play: &Play<'_>, cancelled: Name, before: Name) -> Result<(), Fault>
         {
             Ok(())
         }
-        (Some((at, outcome)), Some((before, _)))
-            if play.facts.document.is_none() && at < before =>
+        (Some((at, outcome)), Some((before_at, _)))
+            if play.facts.document.is_none() && at < before_at =>
         {
             // Without a cancel it would be the other way round, unless the machine was late.
-            if outcome.is_result() && play.was_late() { unclear(TOO_LATE) } else { Ok(()) }
+            match outcome.is_result() {
+                true if play.was_late() => unclear(TOO_LATE),
+                true if !play.halves() && !play.is_cut_short(cancelled, at) => unclear(format!(
+                    "{before}, which was asked first, may take as long as {cancelled}"
+                )),
+                _ => Ok(()),
+            }
         }
         (Some(_), _) if in_time_if_it_reads_on(play, cancelled).is_err() => {
             in_time_if_it_reads_on(play, cancelled)

@@ -6,7 +6,8 @@ use protocol_core::Dialect;
 use serde_json::json;
 
 use crate::check::Rule;
-use crate::facts::Facts;
+use crate::facts::{Facts, Slow};
+use crate::family::Request;
 use crate::play::Play;
 use crate::session::Session;
 use crate::target::Link;
@@ -29,9 +30,14 @@ pub(super) fn any_broken(dialect: &str, rules: &[Rule], record: &str) -> Option<
 }
 
 fn played<'f>(facts: &'f Facts, record: &str) -> Play<'f> {
+    played_for(facts, 1, record)
+}
+
+/// The same of requests that are asked to take so many milliseconds.
+fn played_for<'f>(facts: &'f Facts, slow_ms: u64, record: &str) -> Play<'f> {
     let link = Link::new(std::io::empty(), std::io::sink(), None);
     let session = Session::new(link, Wire::new(facts.dialect.clone()), Duration::ZERO, None);
-    let mut play = Play::new(session, facts, 1, 1);
+    let mut play = Play::new(session, facts, 1, slow_ms);
     for entry in record.split(';') {
         by_hand::add(&mut play, entry.trim());
     }
@@ -190,6 +196,35 @@ fn honoured_is_what_says_so_or_comes_before_what_was_asked_first() {
 }
 
 #[test]
+fn an_order_says_nothing_where_half_the_time_is_not_half() {
+    let order = |params: serde_json::Value, slow_ms: u64, record: &str| {
+        let mut facts = Facts::unknown(Dialect::ACP_V1);
+        let request = Request::new("work", params);
+        let slow = crate::suite::tests::slow(false, true);
+        facts.slow = slow.map(|slow| Slow { request, ..slow });
+        let rule = Rule::Honoured { cancelled: 'a', before: 'b' };
+        by_hand::broken(&played_for(&facts, slow_ms, record), &[rule])
+    };
+    let [fixed, seconds, millis] = [json!({}), json!({ "s": "$S" }), json!({ "ms": "$MS" })];
+    let reversed = "ask b 8; slow a 7; cancel 7; wait 800; result 7; result 8";
+    let same = "unclear: request 8, which was asked first, may take as long as request 7";
+    for (params, slow_ms, why) in [
+        (&fixed, 1000, Some(same)),
+        (&seconds, 1000, Some(same)),
+        (&seconds, 3000, None),
+        (&millis, 1000, None),
+    ] {
+        assert_eq!(order(params.clone(), slow_ms, reversed).as_deref(), why, "{params} {slow_ms}");
+    }
+    let cut_short = "ask b 8; slow a 7; cancel 7; wait 300; result 7; result 8";
+    assert_eq!(order(seconds.clone(), 1000, cut_short), None);
+    let in_order = "ask b 8; slow a 7; cancel 7; next 9; result 9; wait 800; result 8; result 7";
+    let ignored = "request 7 is answered with a result, after request 8 that was asked first";
+    assert_eq!(order(seconds.clone(), 1000, in_order).as_deref(), Some(ignored));
+    assert_eq!(order(seconds, 1000, &reversed.replace("result 7", "error 7 -32800")), None);
+}
+
+#[test]
 fn a_result_is_whole_if_it_is_at_least_half_of_one_without_a_cancel() {
     let rule = Rule::Whole { cancelled: 'a', like: 'b' };
     // With its quotes a result of eight letters has ten bytes.
@@ -315,32 +350,6 @@ fn everything_that_is_written_is_a_message_and_every_answer_one_to_a_request() {
 }
 
 #[test]
-fn no_progress_comes_after_the_cancel_was_read() {
-    let rule = Rule::NoProgressAfter('a');
-    holds(
-        "mcp",
-        rule,
-        &[
-            "ask a 7; next 8; result 8; progress 7; cancel 7; progress 7; next 9; progress 7; result 9; progress 8",
-        ],
-    );
-    breaks(
-        "mcp",
-        rule,
-        &[
-            (
-                "ask a 7; cancel 7; next 9; result 9; progress 7; progress 7",
-                "after the cancel of request 7 was read there is progress of it, 2 times",
-            ),
-            (
-                "ask a 7; next 9; cancel 7; result 9; progress 7",
-                "no request after the cancel was answered",
-            ),
-        ],
-    );
-}
-
-#[test]
 fn an_answer_that_is_no_response_of_the_protocol_is_not_clean() {
     let no_response = |dialect: &str, message: &str| {
         let why = format!("the answer to request 7 is no response: {message}");
@@ -366,6 +375,32 @@ fn an_answer_that_is_no_response_of_the_protocol_is_not_clean() {
     // Each kind of message has a form of its own.
     let answered = r#"ask a "7"; {"type":"capabilities/call-result","id":"7","payload":{}}"#;
     holds("abp", Rule::Clean, &[answered]);
+}
+
+#[test]
+fn no_progress_comes_after_the_cancel_was_read() {
+    let rule = Rule::NoProgressAfter('a');
+    holds(
+        "mcp",
+        rule,
+        &[
+            "ask a 7; next 8; result 8; progress 7; cancel 7; progress 7; next 9; progress 7; result 9; progress 8",
+        ],
+    );
+    breaks(
+        "mcp",
+        rule,
+        &[
+            (
+                "ask a 7; cancel 7; next 9; result 9; progress 7; progress 7",
+                "after the cancel of request 7 was read there is progress of it, 2 times",
+            ),
+            (
+                "ask a 7; next 9; cancel 7; result 9; progress 7",
+                "no request after the cancel was answered",
+            ),
+        ],
+    );
 }
 
 #[test]
