@@ -26,6 +26,15 @@ use crate::terminal::spin;
 use socket::Socket;
 use suite::{SuiteArgs, opening, request};
 
+/// Reads the time that a request is asked to take.
+fn some_time(text: &str) -> Result<Duration, String> {
+    let is_too_short = |time: &Duration| time.as_millis() == 0;
+    match duration(text) {
+        Ok(time) if is_too_short(&time) => Err("shorter than a millisecond".into()),
+        read => read,
+    }
+}
+
 /// Test how a server, a client or a relay cancels requests
 #[derive(Debug, Args)]
 pub struct ConformArgs {
@@ -111,7 +120,7 @@ struct ServerArgs {
     allow_tools: bool,
 
     /// The time that slow requests are asked to take
-    #[arg(long, value_name = "DUR", value_parser = duration, default_value = "1s")]
+    #[arg(long, value_name = "DUR", value_parser = some_time, default_value = "1s")]
     slow_time: Duration,
 
     #[command(flatten)]
