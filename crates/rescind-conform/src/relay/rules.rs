@@ -278,7 +278,8 @@ impl<'a> Direction<'a> {
             }
             Message::Notification(notification) => {
                 if self.notes.are_withheld(notification) {
-                    self.checks.check(Rule::Silence, false, || notification.to_string());
+                    self.checks
+                        .check(Rule::Silence, self.notes.may_pass, || notification.to_string());
                 } else {
                     self.notifications.push(notification.clone());
                 }
@@ -393,6 +394,7 @@ impl Asked {
         let answers = self.answers.len();
         let is_silent = self.cancelled && !protocol.answers_cancelled();
         let (rule, holds) = match self.deserted {
+            _ if is_silent && answers > 1 => (Rule::AnsweredOnce, false),
             _ if is_silent => (Rule::Silence, answers <= usize::from(self.answered_before_cancel)),
             _ if self.left => (Rule::AnsweredOnce, false),
             true => (Rule::Ends, answers == 1),
