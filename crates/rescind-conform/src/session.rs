@@ -213,6 +213,15 @@ impl Session {
         self.link.gate.close(hold);
     }
 
+    /// Returns the number of messages like the last that came which fill the sockets between the two.
+    pub(crate) fn fills(&self) -> usize {
+        let mut lengths = self.record.iter().rev().filter_map(|entry| match &entry.what {
+            What::Got { message, .. } => Some(message.len()),
+            _ => None,
+        });
+        lengths.next().map_or(0, |length| self.link.held / length)
+    }
+
     pub(crate) fn child(&self) -> Option<&Child> {
         self.link.child.as_ref()
     }

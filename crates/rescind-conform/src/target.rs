@@ -21,6 +21,8 @@ const SOON: Duration = Duration::from_secs(2);
 const STDERR_BYTES: usize = 16 << 10;
 /// Reads that wait to be looked at; a server that says more waits.
 const READS: usize = 64;
+/// A socket that nobody reads takes at most so many bytes: 4 MiB from a writer on Linux, and a little that the reader holds.
+const SOCKET: usize = 5 << 20;
 
 /// Starts the server that is tested, once for every check.
 pub trait Target: Sync {
@@ -138,6 +140,8 @@ pub struct Link {
     /// Closed, nothing is read.
     pub(crate) gate: Arc<Gate>,
     pub(crate) child: Option<Child>,
+    /// The bytes that sockets between the two may hold.
+    pub(crate) held: usize,
 }
 
 impl Link {
@@ -166,7 +170,7 @@ impl Link {
             write(input, &told);
             at_end();
         });
-        Self { output: heard, input: Some(tell), gate, child }
+        Self { output: heard, input: Some(tell), gate, child, held: 0 }
     }
 
     /// A connection to a server that is no process of its own, and the server's end of it.
@@ -179,7 +183,8 @@ impl Link {
         let near = TcpStream::connect(listener.local_addr()?)?;
         let (far, _) = listener.accept()?;
         far.set_nodelay(true)?;
-        Ok((far, Self::over(near)?))
+        // Behind it is another.
+        Ok((far, Self { held: 2 * SOCKET, ..Self::over(near)? }))
     }
 
     /// A connection to what is no process of its own.
@@ -187,7 +192,9 @@ impl Link {
         stream.set_nodelay(true)?;
         let (output, input) = (stream.try_clone()?, stream.try_clone()?);
         // A server that is gone already has no input to end.
-        Ok(Self::ending(output, input, None, move || drop(stream.shutdown(Shutdown::Write))))
+        let link =
+            Self::ending(output, input, None, move || drop(stream.shutdown(Shutdown::Write)));
+        Ok(Self { held: SOCKET, ..link })
     }
 }
 

@@ -86,7 +86,7 @@ pub(super) const CANCEL: &[Check] = &[
         .rules(&[AllEnded, NextAnswered]),
     check("cancel/output-full", "a cancel while nobody reads the server's output: it is read, and the connection lives on")
         .clauses(LIVES_ON)
-        .needs(&[Need::Slow, Need::OneStream])
+        .needs(&[Need::Slow, Need::OneStream, Need::Process])
         .steps(&[OutputFull(&[SLOW_A, Cancel('a')]), Settled('a')])
         .rules(&[AllEnded, NextAnswered]),
     ended("cancel/id-zero", "the request with id 0 can be cancelled")

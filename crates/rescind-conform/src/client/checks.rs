@@ -178,6 +178,7 @@ pub const CLIENT_CHECKS: &[Check] = &[
         .witness("Answers to all of them where the protocol wants answers, and to two requests after them."),
     check("client-load/output-full", "requests of ours while nobody reads the client's output: all of them are answered once it is read")
         .clauses(ANSWERED)
+        .needs(&[Need::Answers, Need::Process])
         .steps(&[Held, OutputFull(&[]), Next])
         .rules(&[AllEnded, NextAnswered])
         .witness("The answers, which are more than fits between the two."),

@@ -48,7 +48,8 @@ impl Subject for TestedClient<'_> {
     }
 
     fn clause(&self, check: &Check) -> Option<&'static Clause> {
-        check.clause(self.facts.family())
+        let applies = |need: &Need| *need != Need::Process || self.facts.common.is_process;
+        check.clause(self.facts.family()).filter(|_| check.needs.iter().all(applies))
     }
 
     /// Plays the check once with a fresh client.
@@ -87,9 +88,6 @@ impl TestedClient<'_> {
             Need::AskIfSilent if !facts.ask_is_slow && facts.is_silent() => is_unseen(no_ask),
             Need::Declared if !facts.declares => {
                 lacks("the client does not declare that its work can be cancelled")
-            }
-            Need::Process if !facts.common.is_process => {
-                lacks("the client is no process of its own")
             }
             _ => None,
         })

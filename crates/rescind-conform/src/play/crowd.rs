@@ -13,7 +13,7 @@ use crate::stop::Stop;
 const MOMENTS: [u32; 7] = [0, 25, 50, 75, 88, 94, 110];
 /// Requests for each of them.
 const EACH_MOMENT: usize = 4;
-/// Requests that `Step::OutputFull` makes: their answers fill any pipe.
+/// The least number of requests that `Step::OutputFull` makes: their answers fill any pipe.
 const FILLING: usize = 5000;
 /// Pairs that `Step::Compare` times.
 const PAIRS: usize = 5;
@@ -144,10 +144,12 @@ impl Play<'_> {
     }
 
     pub(super) fn output_full(&mut self, items: &[Item]) -> Result<(), Stop> {
+        self.next()?;
+        let chunks = FILLING.max(self.session.fills()) / 100;
         self.session.hold_output(true);
-        for chunk in 0..FILLING / 100 {
+        for chunk in 1..=chunks {
             let mut messages: Vec<String> = (0..100).map(|_| self.one_more()).collect();
-            if chunk + 1 == FILLING / 100 {
+            if chunk == chunks {
                 for item in items {
                     messages.extend(self.messages(*item, 0)?);
                 }
@@ -157,7 +159,7 @@ impl Play<'_> {
         let at = self.session.record.len();
         self.named.values_mut().for_each(|made| made.cancelled_at = Some(at));
         // Until the server does nothing any more: it waits for whoever reads, or has done all.
-        for _ in 0..50 {
+        for _ in 0..300 {
             let before = self.session.busy();
             self.session.wait_for(Duration::from_millis(200), &mut |_| false);
             if before == self.session.busy() {
