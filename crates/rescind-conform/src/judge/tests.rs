@@ -72,7 +72,7 @@ fn a_cancelled_request_ends_once_where_it_is_answered() {
         "acp",
         A,
         &[
-            ("ask b 7; result 7", "request a was not made"),
+            ("ask b 7; result 7", "unclear: request a was not made"),
             (
                 "ask a 7; cancel 7; result 8",
                 "request 7 is never answered; there is an answer under id 8",
@@ -188,8 +188,8 @@ fn honoured_is_what_says_so_or_comes_before_what_was_asked_first() {
                 "request 7 is answered with a result, after request 8 that was asked first",
             ),
             ("ask b 8; ask a 7; result 8", "request 7 is never answered"),
-            ("ask a 7; error 7 -32800", "request b was not made"),
-            ("ask b 8; error 8 -32800", "request a was not made"),
+            ("ask a 7; error 7 -32800", "unclear: request b was not made"),
+            ("ask b 8; error 8 -32800", "unclear: request a was not made"),
         ],
     );
     breaks("lsp", rule, &[("ask b 8; ask a 7; error 7 -32603; result 8", &other("-32603"))]);

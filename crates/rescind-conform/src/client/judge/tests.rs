@@ -214,7 +214,7 @@ fn a_cancelled_request_of_ours_ends_as_the_protocol_wants() {
         "acp",
         rule,
         &[
-            ("next 7", "request a was not made"),
+            ("next 7", "unclear: request a was not made"),
             ("ask a 7; cancel 7", "our request 7 is never answered"),
             (
                 "ask a 7; result 7; error 7 -32800",
@@ -227,10 +227,12 @@ fn a_cancelled_request_of_ours_ends_as_the_protocol_wants() {
         "mcp",
         rule,
         &[(
-            "ask a 7; cancel 7; result 7",
+            "ask a 7; cancel 7; next 8; result 8; result 7",
             "our request 7 was cancelled, and is answered: a result",
         )],
     );
+    let unclear = "unclear: our request 7 was answered before its cancel was seen to be read";
+    breaks("mcp", rule, &[("ask a 7; cancel 7; result 7; next 8; result 8", unclear)]);
     let cancelled = r#"{"type":"capabilities/call-result","id":"7","payload":{"cancelled":true}}"#;
     breaks(
         "abp",
