@@ -243,8 +243,6 @@ pub enum Step {
     /// Answers what the server had asked of us and has cancelled. It is answered as cancelled, or with a response that has
     /// crossed the cancel where the protocol wants none.
     AnswerWithdrawn,
-    /// Makes the slow request several times, cancelled and not, and keeps how long each took.
-    Compare,
     /// Asks the witness until it tells how the work of a request ended.
     Witnessed(Name),
     /// Does the same of a request that is known to have ended so. A witness that says otherwise proves nothing.
@@ -441,8 +439,6 @@ pub enum Rule {
     NoOrphan,
     /// The cancel was acknowledged, with whether there was something to cancel.
     Acknowledged(Name, bool),
-    /// Cancelled requests freed the server sooner than others.
-    FreedSooner,
     /// The client cancelled no request twice.
     CancelledOnce,
     /// Every cancel names a request that was made before it, though perhaps as another type.

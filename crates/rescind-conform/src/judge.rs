@@ -18,9 +18,6 @@ mod work;
 
 pub(crate) use self::response::{in_time, may_come_too_late};
 
-/// Cancelled requests free the server if it is not busy for longer than this part of the time.
-pub(crate) const FREED: f64 = 0.5;
-
 /// Returns the first rule that is broken, or else the first that nothing can be said of.
 pub(crate) fn judge(play: &Play<'_>, rules: &[Rule]) -> Option<(Rule, Fault)> {
     let faults = || rules.iter().filter_map(|rule| Some((*rule, breaks(play, *rule).err()?)));
@@ -116,12 +113,6 @@ fn breaks(play: &Play<'_>, rule: Rule) -> Result<(), Fault> {
             format!("something that {subject} had started was left, and had to be ended")
         }),
         Rule::Acknowledged(name, cancelled) => acknowledged(play, made(play, name)?, cancelled),
-        Rule::FreedSooner => match play.ratio {
-            Some(ratio) => holds_if(ratio <= FREED, || {
-                format!("it is busy for {ratio:.2} of the time that it is without a cancel")
-            }),
-            None => Err("it was not timed".into()),
-        },
         Rule::CancelledOnce => client::cancelled_once(play),
         Rule::NamesRequest => {
             play.session.cancels().try_for_each(|(at, id)| client::names_request(play, at, id))

@@ -91,9 +91,6 @@ pub(crate) struct Play<'a> {
     pub(crate) capacity: Option<(Taken, Taken)>,
     /// After the end of the input: whether the process ended, and left nothing.
     pub(crate) ended: Option<bool>,
-    /// The time for which the server was busy with a cancelled request, as a share of the time without the
-    /// cancel.
-    pub(crate) ratio: Option<f64>,
     /// Every id that was used, or taken for use.
     pub(crate) ids: HashSet<String>,
     /// The part of the record in which we sent only malformed cancels, and quick requests beside them.
@@ -140,7 +137,6 @@ impl<'a> Play<'a> {
             asks_from: 0,
             capacity: None,
             ended: None,
-            ratio: None,
             ids: HashSet::new(),
             silent: 0..0,
             is_control: false,
@@ -194,7 +190,6 @@ impl<'a> Play<'a> {
             Step::AnswerAsCancelled => self.answer_as_cancelled(),
             Step::AnswerWithdrawn => return self.answer_withdrawn(),
             Step::End => return self.end(),
-            Step::Compare => return self.compare(),
             Step::Witnessed(name) => return self.ask_witness(name),
             Step::Tells(name, end) => return self.trust_witness(name, end),
             Step::All(steps) => return self.perform(steps),

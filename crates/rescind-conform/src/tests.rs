@@ -99,7 +99,6 @@ pub(crate) fn add(play: &mut Play<'_>, entry: &str) {
         ["ended", by_itself] => play.ended = Some(by_itself == "cleanly"),
         ["told", end] => drop(play.witnessed.insert('a', (end_of(end), true))),
         ["told", "at", "once", end] => drop(play.witnessed.insert('a', (end_of(end), false))),
-        ["ratio", ratio] => play.ratio = ratio.parse().ok(),
         ["wait", ms] => {
             push(&mut play.session, What::Sent(entry.into()));
             let last = play.session.record.last_mut().expect("it was just added");

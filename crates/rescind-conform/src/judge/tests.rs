@@ -501,19 +501,6 @@ fn a_cancel_is_acknowledged_once_with_what_it_found() {
 }
 
 #[test]
-fn a_cancel_frees_a_server_in_half_of_the_time() {
-    holds("acp", Rule::FreedSooner, &["ratio 0.1", "ratio 0.5"]);
-    breaks(
-        "acp",
-        Rule::FreedSooner,
-        &[
-            ("ratio 0.8", "it is busy for 0.80 of the time that it is without a cancel"),
-            ("next 7", "it was not timed"),
-        ],
-    );
-}
-
-#[test]
 fn f118_a_response_that_came_before_its_cancel_was_read_says_nothing() {
     let unclear = "unclear: request 7 was answered before its cancel was seen to be read";
     // A request that was sent after the cancel and is answered is the witness.
