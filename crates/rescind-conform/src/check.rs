@@ -1,6 +1,7 @@
 //! A check is data that one interpreter plays and one judge reads.
 
 use crate::family::Family;
+pub use crate::play::steps::Step;
 use crate::worded::worded;
 
 /// The words that tables of checks are written in.
@@ -182,95 +183,6 @@ pub enum Need {
 
 /// The name of a request in a check.
 pub type Name = char;
-
-/// One step of the runner.
-#[derive(Clone, Copy, Debug)]
-pub enum Step {
-    /// Sends these in one write.
-    Send(&'static [Item]),
-    /// Sends these so that all of them wait in one read of the server's.
-    OneRead(&'static [Item]),
-    /// Waits until the server is seen to be at work on a request.
-    Started(Name),
-    /// Waits until it is answered.
-    Answered(Name),
-    /// Makes a request that is done at once, and waits for its answer.
-    Next,
-    /// Waits until a cancelled request is over. It is over once it is answered, or once the server has done the
-    /// same work in full since then and answered the next request.
-    Settled(Name),
-    /// Does the same slow work from its beginning to its end, without a cancel.
-    Natural(Name),
-    /// Sends each cancel that merely names nothing, and the next request after each.
-    MalformedCancels(Name),
-    /// Does the same with cancels whose params are not allowed, or can't be read by everybody.
-    UnreadableCancels,
-    /// Sends this many quick requests in one write, each followed by its cancel. Then waits until all are
-    /// answered, or the next request is.
-    Burst(usize),
-    /// So many requests that are done at once in one write, then cancels of half of them, chosen by the seed.
-    HalfCancelled(usize),
-    /// Makes slow requests, and cancels each after another part of the time that it takes.
-    AnyMoment,
-    /// Stops reading, asks for more than fits into what is between the two, and for these; reads again.
-    OutputFull(&'static [Item]),
-    /// The server's requests are left unanswered from here on.
-    HoldReverse,
-    /// Waits for what says that the cancel of a request was read. The other was sent after it.
-    CancelRead(Name, Name),
-    /// Ends the check if the cancel of a request has had no effect: its protocol may let a server ignore it.
-    Heeded(Name),
-    /// Waits until the cancel of a request is acknowledged, where the protocol wants that.
-    CancelAnswered(Name),
-    /// The server's input ends; waits until its output does.
-    End,
-    /// Makes so many slow requests one after the other, and cancels each once it is at work.
-    EachCancelled(usize),
-    /// Sees how many slow requests the server takes at once, cancels so many, and sees it again.
-    Capacity(usize),
-    /// Waits until the server asks something of us for a request.
-    AskedFor(Name),
-    /// Waits until work is seen to run, and learns its name where the server gives that.
-    WorkStarted(Name),
-    /// Waits until work has ended.
-    WorkOver(Name),
-    /// Waits until stopped work is over: it has ended, or the server has done other work since.
-    WorkSettled(Name),
-    /// Does the same work to its end where no end says whether it was a stop, to compare with that.
-    WorkWhole(Name),
-    /// Answers every open request of the agent with the outcome `cancelled`.
-    AnswerAsCancelled,
-    /// Answers what the server had asked of us and has cancelled. It is answered as cancelled, or with a response that has
-    /// crossed the cancel where the protocol wants none.
-    AnswerWithdrawn,
-    /// Asks the witness until it tells how the work of a request ended.
-    Witnessed(Name),
-    /// Does the same of a request that is known to have ended so. A witness that says otherwise proves nothing.
-    Tells(Name, WorkEnd),
-    /// Does all of these.
-    All(&'static [Step]),
-    /// Does these steps again where nobody can ask for a request that takes long enough: a cancel may come too late for
-    /// one of them. Over with the first round that could be done, or the first in which the rule holds.
-    ///
-    /// In the end come a cancelled request, and one that was sent with its cancel. Answered first, this says that the cancel was
-    /// read in time. A round in which it is not says nothing against the server.
-    Rounds(&'static [Step], Option<Rule>, Option<(Name, Name)>),
-    /// From the beginning on the client's request that opens the session is held.
-    HoldOpening,
-    /// From the beginning on nothing is declared that the protocol lets a server declare.
-    DeclareNothing,
-    /// Waits until a request of the client's is held.
-    Held,
-    /// Pulls the trigger, if there is one, and waits until the held request is cancelled.
-    Cancelled,
-    /// Pulls the trigger, if there is one, and lets the client read that; then waits twice as long as it took it
-    /// to cancel.
-    MayCancel,
-    /// Ends the check if the held request is cancelled already: then nobody knows what the client had read.
-    NotYetCancelled,
-    /// As `Next`, but a client that ends as it does when nothing is wrong has shown as much.
-    NextOrEnd,
-}
 
 /// One message of ours.
 #[derive(Clone, Copy, Debug)]

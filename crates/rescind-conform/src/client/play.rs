@@ -23,6 +23,16 @@ impl<'a> Play<'a> {
         play
     }
 
+    pub(crate) fn hold_opening(&mut self) -> Result<(), Stop> {
+        self.session.serving.iter_mut().for_each(|serving| serving.holds_opening = true);
+        Ok(())
+    }
+
+    pub(crate) fn declare_nothing(&mut self) -> Result<(), Stop> {
+        self.session.serving.iter_mut().for_each(|serving| serving.declares = false);
+        Ok(())
+    }
+
     pub(crate) fn hold(&mut self) -> Result<(), Stop> {
         match self.session.wait(|session| session.held().is_some()) {
             Waited::Done => Ok(()),

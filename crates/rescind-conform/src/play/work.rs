@@ -184,7 +184,7 @@ impl Play<'_> {
     }
 
     /// Answers what the agent asks, from now on and so far: a client that stops a turn says that it was cancelled.
-    pub(super) fn answer_as_cancelled(&mut self) {
+    pub(super) fn answer_as_cancelled(&mut self) -> Result<(), Stop> {
         self.session.answers = true;
         self.held_until = self.session.record.len();
         let asked = self.session.asked_of_us(0);
@@ -192,6 +192,7 @@ impl Play<'_> {
         let answers: Vec<String> =
             asked.map(|it| self.session.wire.respond(&it.token, "", &cancelled, "")).collect();
         self.write(answers, false);
+        Ok(())
     }
 }
 
