@@ -1,6 +1,7 @@
 //! A check is data that one interpreter plays and one judge reads.
 
 use crate::family::Family;
+pub use crate::judge::rules::Rule;
 pub use crate::play::steps::Step;
 use crate::worded::worded;
 
@@ -261,108 +262,4 @@ pub enum Id {
     Fresh,
     /// The id that is this JSON token.
     Token(&'static str),
-}
-
-/// A rule that is judged of a record.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Rule {
-    /// A cancelled request ended as the protocol wants: one answer under its id, or none at all.
-    Ended(Name),
-    /// If it was answered, then by a result or as cancelled.
-    AnsweredAsCancelled(Name),
-    /// A request was answered once under its id, and not as cancelled.
-    Undisturbed(Name),
-    /// A request was answered once under its id, whatever the answer.
-    AnsweredOnce(Name),
-    /// The server is seen to have read a cancel. It answered the request, or the other, which was sent later, or it cancelled
-    /// what it had asked of us.
-    CancelRead(Name, Name),
-    /// It was not worked on to its end: it is answered as cancelled, or with its result before what was asked
-    /// first.
-    Honoured {
-        /// The cancelled one.
-        cancelled: Name,
-        /// The one that was asked first, and takes half as long or as long.
-        before: Name,
-    },
-    /// If it is answered with a result, then with as much of it as another was.
-    Whole {
-        /// The cancelled one.
-        cancelled: Name,
-        /// One like it that was not cancelled.
-        like: Name,
-    },
-    /// No request was answered twice, and every one at least once where the protocol wants that.
-    AllEnded,
-    /// Those that were not cancelled were answered once, and not as cancelled.
-    OthersUndisturbed,
-    /// Each next request was answered.
-    NextAnswered,
-    /// Nothing was said under an id, which is a text where the protocol has no numbers.
-    NothingUnder(&'static str),
-    /// While malformed cancels were sent that are notifications and merely name nothing, every answer was to a
-    /// request.
-    MalformedUnanswered,
-    /// No progress of a request once the server had read its cancel.
-    NoProgressAfter(Name),
-    /// The end of each progress of a request was reported.
-    ProgressEnded(Name),
-    /// Everything that the server wrote is a message that it may write, and every answer one to a request.
-    Clean,
-    /// A request was refused as an unknown method.
-    UnknownMethod(Name),
-    /// The server cancelled what it had asked of us.
-    TheirsCancelled,
-    /// The server did not take our cancel for one of its own request: it asked on, and said nothing.
-    TheirsUndisturbed,
-    /// Each of many cancelled requests ended as the first of them, and as the protocol wants.
-    EachAsFirst,
-    /// As many slow requests were taken at once as before the cancels, and done.
-    SameCapacity,
-    /// A request was answered before another, which was begun first and takes its time.
-    Before(Name, Name),
-    /// A request that the server made for one that was not cancelled was not cancelled.
-    TheirsKept(Name),
-    /// A request had no result when another, which was sent after it, was answered.
-    AtWorkUntil(Name, Name),
-    /// Stopped work ended as the protocol wants, and its stops were answered so if they are requests.
-    StopAnswered(Name),
-    /// The end of stopped work says that it was stopped.
-    StopHonoured(Name),
-    /// Work that nobody stopped went on to its end, which does not say that it was stopped.
-    WorkFinished(Name),
-    /// Stopped work ended before other work that was begun before it, and takes as long.
-    StoppedBefore(Name, Name),
-    /// The stop of work was read while this work ran, which may be the same. If it was not, nothing was seen.
-    StoppedWhile(Name, Name),
-    /// Nothing was reported of work after its end, and its status is what it was then.
-    QuietAfter(Name),
-    /// Nothing was reported under a token of ours after the response to its request.
-    QuietAfterResponse(Name),
-    /// A prompt was accepted, or is answered as cancelled.
-    Accepted(Name),
-    /// Something under the id of a request says that it was cancelled.
-    SaysCancelled(Name),
-    /// The witness tells that the work of a request ended so.
-    EndedAs(Name, WorkEnd),
-    /// The server ended by itself after its input had.
-    Exited,
-    /// It left nothing running.
-    NoOrphan,
-    /// The cancel was acknowledged, with whether there was something to cancel.
-    Acknowledged(Name, bool),
-    /// The client cancelled no request twice.
-    CancelledOnce,
-    /// Every cancel names a request that was made before it, though perhaps as another type.
-    NamesRequest,
-    /// Every cancel names its request by the id as it was written.
-    NamedAsWritten,
-    /// The held request was not cancelled.
-    NotCancelled,
-    /// The held request was not cancelled once its answer had been read.
-    NotCancelledAfterAnswer,
-    /// The held request was still in flight in the end: the client has cancelled it.
-    StillInFlight,
-    /// No two requests in flight had one id, and in the protocols that forbid it no two at all.
-    IdsUnique,
 }

@@ -14,13 +14,14 @@ use crate::value::by_value;
 use crate::wire::{Heard, Outcome};
 
 mod response;
+pub(crate) mod rules;
 mod work;
 
 pub(crate) use self::response::{in_time, may_come_too_late};
 
 /// Returns the first rule that is broken, or else the first that nothing can be said of.
 pub(crate) fn judge(play: &Play<'_>, rules: &[Rule]) -> Option<(Rule, Fault)> {
-    let faults = || rules.iter().filter_map(|rule| Some((*rule, breaks(play, *rule).err()?)));
+    let faults = || rules.iter().filter_map(|rule| Some((*rule, rule.breaks(play).err()?)));
     let is_broken = |(_, fault): &(Rule, Fault)| matches!(fault, Fault::Broken(_));
     faults().find(is_broken).or_else(|| faults().next())
 }
@@ -31,99 +32,8 @@ pub(crate) fn judge(play: &Play<'_>, rules: &[Rule]) -> Option<(Rule, Fault)> {
 pub(crate) fn is_excused_by_control(play: &Play<'_>, rule: Rule) -> bool {
     match rule {
         Rule::Ended(_) => play.wants_answers(),
-        rule => matches!(
-            rule,
-            Rule::AnsweredAsCancelled(_)
-                | Rule::Undisturbed(_)
-                | Rule::AnsweredOnce(_)
-                | Rule::Before(..)
-                | Rule::SameCapacity
-                | Rule::OthersUndisturbed
-                | Rule::StopAnswered(_)
-                | Rule::WorkFinished(_)
-                | Rule::Accepted(_)
-                | Rule::QuietAfterResponse(_)
-                | Rule::QuietAfter(_)
-                | Rule::NextAnswered
-                | Rule::NothingUnder(_)
-                | Rule::MalformedUnanswered
-                | Rule::TheirsUndisturbed
-                | Rule::EndedAs(_, WorkEnd::Finished)
-        ),
-    }
-}
-
-fn breaks(play: &Play<'_>, rule: Rule) -> Result<(), Fault> {
-    match rule {
-        Rule::Ended(name) => ended(play, made(play, name)?),
-        Rule::AnsweredAsCancelled(name) => as_cancelled(play, made(play, name)?),
-        Rule::Undisturbed(name) => undisturbed(play, made(play, name)?),
-        Rule::AnsweredOnce(name) => once(play, made(play, name)?),
-        Rule::Honoured { cancelled, before } => honoured(play, cancelled, before),
-        Rule::Whole { cancelled, like } => whole(play, made(play, cancelled)?, made(play, like)?),
-        Rule::AllEnded => all_ended(play),
-        Rule::OthersUndisturbed => (play.crowd.iter())
-            .filter(|made| made.cancelled_at.is_none())
-            .try_for_each(|made| undisturbed(play, made)),
-        Rule::NextAnswered => next_answered(play),
-        Rule::NothingUnder(token) => nothing_under(play, &play.token(token)),
-        Rule::MalformedUnanswered => stray(play, |at| play.silent.contains(&at)),
-        Rule::NoProgressAfter(name) => no_progress_after(play, made(play, name)?),
-        Rule::ProgressEnded(name) => progress_ended(play, made(play, name)?),
-        Rule::Clean => clean(play).and_then(|()| stray(play, |_| true)),
-        Rule::UnknownMethod(name) => unknown_method(play, made(play, name)?),
-        Rule::CancelRead(name, later) => {
-            let (id, later) = (&made(play, name)?.id, &made(play, later)?.id);
-            holds_if(play.session.has_read_cancel(id, later), || {
-                format!("nothing says that the cancel of request {id} was read")
-            })
-        }
-        Rule::TheirsCancelled => theirs_cancelled(play),
-        Rule::TheirsUndisturbed => match theirs_cancelled(play) {
-            Err(_) => Ok(()),
-            Ok(()) => Err("the server has taken it for a cancel of its own request".into()),
-        },
-        Rule::EachAsFirst => each_as_first(play),
-        Rule::SameCapacity => same_capacity(play),
-        Rule::Before(name, other) => before(play, made(play, name)?, made(play, other)?),
-        Rule::TheirsKept(name) => theirs_kept(play, name),
-        Rule::AtWorkUntil(name, other) => {
-            at_work_until(play, made(play, name)?, made(play, other)?)
-        }
-        Rule::StopAnswered(name) => work::stop_answered(play, name),
-        Rule::StopHonoured(name) => work::stop_honoured(play, name),
-        Rule::WorkFinished(name) => work::finished(play, name),
-        Rule::StoppedBefore(name, other) => work::stopped_before(play, name, other),
-        Rule::StoppedWhile(name, running) => work::stopped_while(play, name, running),
-        Rule::QuietAfter(name) => work::quiet_after(play, name),
-        Rule::QuietAfterResponse(name) => work::quiet_after_response(play, name),
-        Rule::Accepted(name) => work::accepted(play, made(play, name)?),
-        Rule::SaysCancelled(name) => {
-            let made = made(play, name)?;
-            let said = says_cancelled(play, made);
-            if !said && play.was_late() {
-                in_time(play, made)?;
-            }
-            holds_if(said, || format!("nothing says that {made} was cancelled"))
-        }
-        Rule::EndedAs(name, end) => ended_as(made(play, name)?, play.witnessed.get(&name), end),
-        Rule::Exited => has_ended(play).map(drop),
-        Rule::NoOrphan => holds_if(has_ended(play)?, || {
-            let subject = play.subject();
-            format!("something that {subject} had started was left, and had to be ended")
-        }),
-        Rule::Acknowledged(name, cancelled) => acknowledged(play, made(play, name)?, cancelled),
-        Rule::CancelledOnce => client::cancelled_once(play),
-        Rule::NamesRequest => {
-            play.session.cancels().try_for_each(|(at, id)| client::names_request(play, at, id))
-        }
-        Rule::NamedAsWritten => {
-            play.session.cancels().try_for_each(|(_, id)| client::as_written(play, id))
-        }
-        Rule::NotCancelled => client::not_cancelled_from(play, 0),
-        Rule::NotCancelledAfterAnswer => client::not_cancelled_after_answer(play),
-        Rule::StillInFlight => client::still_in_flight(play),
-        Rule::IdsUnique => client::ids_unique(play),
+        Rule::EndedAs(_, end) => end == WorkEnd::Finished,
+        rule => rule.is_excused(),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::base::*;
 
-const BEFORE_B: Rule = Honoured { cancelled: 'a', before: 'b' };
+const BEFORE_B: Rule = Honoured('a', 'b');
 /// The response to the quick request shows that the cancel before it was read.
 const CANCEL_A: Step = Send(&[Cancel('a'), QUICK_Q]);
 const ENDS: Step = All(&[Answered('q'), Answered('a')]);
@@ -60,11 +60,11 @@ pub(super) const WORK: &[Check] = &[
             Natural('t'),
             Rounds(
                 &[RUNNING_A, CANCEL_A, ENDS],
-                Some(Honoured { cancelled: 'a', before: 't' }),
+                Some(Honoured('a', 't')),
                 Some(('a', 'q')),
             ),
         ])
-        .rules(&[Whole { cancelled: 'a', like: 't' }])
+        .rules(&[Whole('a', 't')])
         .witness("The result of the same request without a cancel, which is more than twice as long if this one is a part."),
     check("load/burst", "a thousand requests and their cancels in one write: each ends once")
         .clauses(&[

@@ -158,7 +158,7 @@ fn what_was_not_cancelled_is_answered_once_and_not_as_cancelled() {
 
 #[test]
 fn honoured_is_what_says_so_or_comes_before_what_was_asked_first() {
-    let rule = Rule::Honoured { cancelled: 'a', before: 'b' };
+    let rule = Rule::Honoured('a', 'b');
     holds(
         "acp",
         rule,
@@ -202,7 +202,7 @@ fn an_order_says_nothing_where_half_the_time_is_not_half() {
         let request = Request::new("work", params);
         let slow = crate::suite::tests::slow(false, true);
         facts.slow = slow.map(|slow| Slow { request, ..slow });
-        let rule = Rule::Honoured { cancelled: 'a', before: 'b' };
+        let rule = Rule::Honoured('a', 'b');
         by_hand::broken(&played_for(&facts, slow_ms, record), &[rule])
     };
     let [fixed, seconds, millis] = [json!({}), json!({ "s": "$S" }), json!({ "ms": "$MS" })];
@@ -226,7 +226,7 @@ fn an_order_says_nothing_where_half_the_time_is_not_half() {
 
 #[test]
 fn a_result_is_whole_if_it_is_at_least_half_of_one_without_a_cancel() {
-    let rule = Rule::Whole { cancelled: 'a', like: 'b' };
+    let rule = Rule::Whole('a', 'b');
     // With its quotes a result of eight letters has ten bytes.
     holds(
         "acp",
@@ -553,7 +553,7 @@ fn an_order_that_a_late_machine_turns_round_says_nothing() {
     let late = format!("{record}; late");
     breaks("acp", before, &[(record, why), (&late, TOO_LATE)]);
 
-    let rule = Rule::Honoured { cancelled: 'a', before: 'b' };
+    let rule = Rule::Honoured('a', 'b');
     holds("acp", rule, &["ask b 7; ask a 8; cancel 8; result 8; result 7"]);
     holds("acp", rule, &["ask b 7; ask a 8; cancel 8; late; error 8 -32800; result 7"]);
     breaks("acp", rule, &[("ask b 7; ask a 8; cancel 8; late; result 8; result 7", TOO_LATE)]);
