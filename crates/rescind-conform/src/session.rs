@@ -207,12 +207,6 @@ impl Session {
         self.link.input = None;
     }
 
-    /// Reads no more, or goes on.
-    pub(crate) fn hold_output(&mut self, hold: bool) {
-        self.note(if hold { "nothing is read any more" } else { "it is read again" });
-        self.link.gate.close(hold);
-    }
-
     /// Returns the number of messages like the last that came which fill the sockets between the two.
     pub(crate) fn fills(&self) -> usize {
         let mut lengths = self.record.iter().rev().filter_map(|entry| match &entry.what {

@@ -1,6 +1,7 @@
 //! Steps of many requests.
 
 use std::collections::HashSet;
+use std::thread;
 use std::time::{Duration, Instant};
 
 use super::{Made, Play};
@@ -139,7 +140,8 @@ impl Play<'_> {
     pub(super) fn output_full(&mut self, items: &[Item]) -> Result<(), Stop> {
         self.next()?;
         let chunks = FILLING.max(self.session.fills()) / 100;
-        self.session.hold_output(true);
+        self.open_sessions(items.len())?;
+        self.session.note("nothing is read any more");
         for chunk in 1..=chunks {
             let mut messages: Vec<String> = (0..100).map(|_| self.one_more()).collect();
             if chunk == chunks {
@@ -154,12 +156,12 @@ impl Play<'_> {
         // Until the server does nothing any more: it waits for whoever reads, or has done all.
         for _ in 0..300 {
             let before = self.session.busy();
-            self.session.wait_for(Duration::from_millis(200), &mut |_| false);
+            thread::sleep(Duration::from_millis(200));
             if before == self.session.busy() {
                 break;
             }
         }
-        self.session.hold_output(false);
+        self.session.note("it is read again");
         self.wait_for_crowd()
     }
 }
