@@ -19,21 +19,11 @@ use rescind_conform::{CHECKS, Options, Target, client_page, page, relay_page};
 use crate::address::Listen;
 use crate::credentials::CredentialArgs;
 use crate::dialect::{DialectArgs, Spoken};
-use crate::duration;
 use crate::exit::Exit;
 use crate::process::option;
 use crate::terminal::spin;
 use socket::Socket;
-use suite::{SuiteArgs, opening, request};
-
-/// Reads the time that a request is asked to take.
-fn some_time(text: &str) -> Result<Duration, String> {
-    let is_too_short = |time: &Duration| time.as_millis() == 0;
-    match duration(text) {
-        Ok(time) if is_too_short(&time) => Err("shorter than a millisecond".into()),
-        read => read,
-    }
-}
+use suite::{SuiteArgs, opening, request, some_time};
 
 /// Test how a server, a client or a relay cancels requests
 #[derive(Debug, Args)]

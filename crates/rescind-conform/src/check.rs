@@ -1,19 +1,7 @@
 //! A check is data that one interpreter plays and one judge reads.
 
 use crate::family::Family;
-pub use crate::judge::rules::Rule;
-pub use crate::play::steps::Step;
 use crate::worded::worded;
-
-/// The words that tables of checks are written in.
-pub(crate) mod words {
-    pub(crate) use super::Id::*;
-    pub(crate) use super::Item::{self, *};
-    pub(crate) use super::Rule::{self, *};
-    pub(crate) use super::Step::{self, *};
-    pub(crate) use super::{Check, Id, Need, Reply, Source, WorkEnd};
-    pub(crate) use crate::family::Family::{self, *};
-}
 
 worded! {
     /// The strength of a clause.
@@ -93,7 +81,7 @@ impl Source {
 ///
 /// Of servers and of clients the steps are data. A conversation with a relay is one step, which is a function.
 #[derive(Clone, Copy, Debug)]
-pub struct Check<N: 'static = Need, S: 'static = Step, R: 'static = Rule> {
+pub struct Check<N: 'static, S: 'static, R: 'static> {
     /// Names it, for good.
     pub id: &'static str,
     /// The statement that holds if it passes.

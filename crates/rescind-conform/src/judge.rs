@@ -4,7 +4,7 @@ use protocol_core::{Envelope, code};
 use serde_json::Value;
 
 use self::response::{answers, is_ours, made, once, under_another_id, undisturbed};
-use crate::check::{Name, Rule, WorkEnd};
+use crate::check::{Name, WorkEnd};
 use crate::client::judge as client;
 use crate::family::Family;
 use crate::play::{Made, Play};
@@ -18,24 +18,6 @@ pub(crate) mod rules;
 mod work;
 
 pub(crate) use self::response::{in_time, may_come_too_late};
-
-/// Returns the first rule that is broken, or else the first that nothing can be said of.
-pub(crate) fn judge(play: &Play<'_>, rules: &[Rule]) -> Option<(Rule, Fault)> {
-    let faults = || rules.iter().filter_map(|rule| Some((*rule, rule.breaks(play).err()?)));
-    let is_broken = |(_, fault): &(Rule, Fault)| matches!(fault, Fault::Broken(_));
-    faults().find(is_broken).or_else(|| faults().next())
-}
-
-/// Returns whether a server that breaks this rule is excused by doing the same in the run without the cancels.
-///
-/// The other rules ask for an effect of the cancel, or are about something else.
-pub(crate) fn is_excused_by_control(play: &Play<'_>, rule: Rule) -> bool {
-    match rule {
-        Rule::Ended(_) => play.wants_answers(),
-        Rule::EndedAs(_, end) => end == WorkEnd::Finished,
-        rule => rule.is_excused(),
-    }
-}
 
 /// The work of a request ended so, as the witness tells. Its end shows nothing if what was to end it may have come later.
 fn ended_as(made: &Made, told: Option<&(WorkEnd, bool)>, end: WorkEnd) -> Result<(), Fault> {

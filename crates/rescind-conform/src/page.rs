@@ -2,11 +2,12 @@
 
 use std::fmt::{Debug, Write};
 
-use crate::check::{Check, Clause};
+use crate::check::Clause;
 use crate::checks::CHECKS;
 use crate::client::CLIENT_CHECKS;
 use crate::family::Family;
 use crate::relay::{RELAY_CHECKS, RelayCheck};
+use crate::words::Check;
 
 /// Every check of servers, by group: its id, its level in each protocol, the clauses, what makes sure.
 #[must_use]

@@ -8,7 +8,7 @@ use std::time::Duration;
 use fastrand::Rng;
 use serde_json::{Value, json};
 
-use crate::check::{Id, Item, Name, Step, WorkEnd};
+use crate::check::{Id, Item, Name, WorkEnd};
 use crate::client::facts::Client;
 use crate::facts::Facts;
 use crate::family::{Family, Opening, SESSION, put};
@@ -151,11 +151,6 @@ impl<'a> Play<'a> {
             version: 10,
             slow_ms,
         }
-    }
-
-    /// Does all steps, up to one that can't be done.
-    pub(crate) fn perform(&mut self, steps: &[Step]) -> Result<(), Stop> {
-        steps.iter().try_for_each(|step| step.perform(self))
     }
 
     fn made(&self, name: Name) -> Result<&Made, Stop> {

@@ -6,9 +6,10 @@ use std::time::Duration;
 use protocol_core::Violation;
 use serde_json::{Value, json};
 
-use crate::check::{Clause, Rule, Source, WorkEnd};
+use crate::check::{Clause, Source, WorkEnd};
 use crate::family::Family;
-use crate::judge::judge;
+use crate::judge::rules::Rule;
+use crate::judge::rules::judge;
 use crate::play::{Made, Next, Play};
 use crate::report::Verdict;
 use crate::run::{Run, Stopping};

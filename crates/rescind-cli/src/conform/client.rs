@@ -14,8 +14,7 @@ use rescind_conform::{
 use serde_json::Value;
 
 use super::doorway::Doorway;
-use super::some_time;
-use super::suite::{self, SuiteArgs, request};
+use super::suite::{self, SuiteArgs, request, some_time};
 use crate::address::Address;
 use crate::dialect::DialectArgs;
 use crate::exit::{self, Exit};

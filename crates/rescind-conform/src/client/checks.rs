@@ -1,7 +1,7 @@
 //! The table of checks of a client, in the order in which they are made and reported.
 
 use super::clauses::*;
-use crate::check::words::*;
+use crate::words::*;
 
 const RESULT: Item = Answer(Reply::Result);
 const SLOW_A: Item = Slow('a', Fresh);

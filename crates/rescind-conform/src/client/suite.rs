@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::checks::CLIENT_CHECKS;
 use super::facts::ClientFacts;
-use crate::check::{Check, Clause, Need};
+use crate::check::{Clause, Need};
 use crate::family::Request;
 use crate::once::Once;
 use crate::options::ClientOptions;
@@ -16,6 +16,7 @@ use crate::seen::Seen;
 use crate::stop::Stop;
 use crate::suite::{AGAIN, Subject, case_seed};
 use crate::target::{Target, Unreached};
+use crate::words::Check;
 
 /// Runs the checks on a client, and hands each outcome to `seen` in the order of the table.
 ///

@@ -3,6 +3,24 @@
 use super::response::{in_time, made, once, undisturbed};
 use super::*;
 
+/// Returns the first rule that is broken, or else the first that nothing can be said of.
+pub(crate) fn judge(play: &Play<'_>, rules: &[Rule]) -> Option<(Rule, Fault)> {
+    let faults = || rules.iter().filter_map(|rule| Some((*rule, rule.breaks(play).err()?)));
+    let is_broken = |(_, fault): &(Rule, Fault)| matches!(fault, Fault::Broken(_));
+    faults().find(is_broken).or_else(|| faults().next())
+}
+
+/// Returns whether a server that breaks this rule is excused by doing the same in the run without the cancels.
+///
+/// The other rules ask for an effect of the cancel, or are about something else.
+pub(crate) fn is_excused_by_control(play: &Play<'_>, rule: Rule) -> bool {
+    match rule {
+        Rule::Ended(_) => play.wants_answers(),
+        Rule::EndedAs(_, end) => end == WorkEnd::Finished,
+        rule => rule.is_excused(),
+    }
+}
+
 /// Defines the rules. Beside each stands what returns the fault, and whether a server that breaks it is excused by doing the
 /// same without the cancels.
 macro_rules! rules {
@@ -14,13 +32,13 @@ macro_rules! rules {
         }
 
         impl Rule {
-            pub(super) fn breaks(self, $play: &Play<'_>) -> Result<(), Fault> {
+            fn breaks(self, $play: &Play<'_>) -> Result<(), Fault> {
                 match self {
                     $(Self::$rule$(($($given),+))? => $does,)*
                 }
             }
 
-            pub(super) fn is_excused(self) -> bool {
+            fn is_excused(self) -> bool {
                 match self {
                     $($(Self::$rule { .. } => $excused,)?)*
                     _ => false,
@@ -47,8 +65,8 @@ rules! { |play|
             format!("nothing says that the cancel of request {id} was read")
         })
     };
-    /// It was not worked on to its end: it is answered as cancelled, or with its result before the other, which
-    /// was asked first and takes half as long or as long.
+    /// It was not worked on to its end: it is answered as cancelled, or with its result before the other.
+    /// That was asked first, and takes half as long or as long.
     Honoured(cancelled: Name, before: Name) => honoured(play, cancelled, before);
     /// If it is answered with a result, then with as much of it as another was that is like it and was not cancelled.
     Whole(cancelled: Name, like: Name) => whole(play, made(play, cancelled)?, made(play, like)?);

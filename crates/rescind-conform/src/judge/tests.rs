@@ -5,9 +5,9 @@ use std::time::Duration;
 use protocol_core::Dialect;
 use serde_json::json;
 
-use crate::check::Rule;
 use crate::facts::{Facts, Slow};
 use crate::family::Request;
+use crate::judge::rules::Rule;
 use crate::play::Play;
 use crate::session::Session;
 use crate::target::Link;

@@ -3,9 +3,11 @@
 use std::time::Duration;
 
 use super::{Made, Next, Play, Taken};
-use crate::check::{Id, Rule};
+use crate::check::Id;
 use crate::facts::Slow;
-use crate::judge::{in_time, judge};
+use crate::judge::in_time;
+use crate::judge::rules::Rule;
+use crate::judge::rules::judge;
 use crate::lateness::Stretch;
 use crate::stop::Stop;
 

@@ -5,8 +5,10 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::{Made, Play};
-use crate::check::{Id, Item, Rule};
-use crate::judge::{in_time, judge};
+use crate::check::{Id, Item};
+use crate::judge::in_time;
+use crate::judge::rules::Rule;
+use crate::judge::rules::judge;
 use crate::stop::Stop;
 
 /// The parts of its time after which `Step::AnyMoment` cancels a request, in hundredths.

@@ -1,8 +1,16 @@
 //! The steps of checks, each with what does it.
 
 use super::Play;
-use crate::check::{Item, Name, Rule, WorkEnd};
+use crate::check::{Item, Name, WorkEnd};
+use crate::judge::rules::Rule;
 use crate::stop::Stop;
+
+impl Play<'_> {
+    /// Does all steps, up to one that can't be done.
+    pub(crate) fn perform(&mut self, steps: &[Step]) -> Result<(), Stop> {
+        steps.iter().try_for_each(|step| step.perform(self))
+    }
+}
 
 /// Defines the steps. Beside each stands the method of a play that does it.
 macro_rules! steps {
@@ -14,7 +22,7 @@ macro_rules! steps {
         }
 
         impl Step {
-            pub(super) fn perform(self, play: &mut Play<'_>) -> Result<(), Stop> {
+            fn perform(self, play: &mut Play<'_>) -> Result<(), Stop> {
                 match self {
                     $(Self::$step$(($($given),+))? => play.$does($($with),*),)*
                 }

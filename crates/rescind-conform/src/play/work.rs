@@ -5,11 +5,12 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::Play;
-use crate::check::{Id, Item, Name, Step};
+use crate::check::{Id, Item, Name};
 use crate::document::Document;
 use crate::facts::Facts;
 use crate::family::{Family, Request, SESSION, put};
 use crate::options::Options;
+use crate::play::steps::Step;
 use crate::run::{Run, Stopping};
 use crate::session::{Session, Waited};
 use crate::stop::Stop;

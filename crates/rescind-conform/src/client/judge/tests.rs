@@ -5,9 +5,9 @@ use std::time::Duration;
 use protocol_core::Dialect;
 use serde_json::Value;
 
-use crate::check::Rule;
 use crate::client::facts::ClientFacts;
 use crate::client::serve::{Held, Serving};
+use crate::judge::rules::Rule;
 use crate::options::ClientOptions;
 use crate::play::Play;
 use crate::session::{Session, What};

@@ -5,11 +5,12 @@ use std::time::Duration;
 use protocol_core::Dialect;
 
 use super::TestedClient;
-use crate::check::{Check, Need};
+use crate::check::Need;
 use crate::client::facts::ClientFacts;
 use crate::options::ClientOptions;
 use crate::report::Verdict::{self, NotApplicable, NotExercised};
 use crate::tests::{Absent, IN_TWO_PROTOCOLS, is_played};
+use crate::words::Check;
 
 /// Returns the verdict of a check that needs this, on a client with these facts.
 fn said(need: Need, dialect: &str, known: impl FnOnce(&mut ClientFacts)) -> Verdict {
