@@ -62,6 +62,13 @@ pub(crate) enum Waited {
     Late,
 }
 
+impl Waited {
+    /// Stops where nothing can be told of what was waited for.
+    pub(crate) fn unless_late(self) -> Result<(), Stop> {
+        if self == Self::Late { Err(Stop::too_late()) } else { Ok(()) }
+    }
+}
+
 /// A connection to what is tested.
 #[derive(Debug)]
 pub(crate) struct Session {

@@ -73,10 +73,7 @@ impl<'a> Play<'a> {
             self.session.wait_for(self.session.patience, &mut |session| session.is_answered(&id));
         }
         let took = facts.cancels.unwrap_or_default();
-        match self.session.listen(took * 2 + Duration::from_millis(200)) {
-            Waited::Late => Err(Stop::too_late()),
-            _ => Ok(()),
-        }
+        self.session.listen(took * 2 + Duration::from_millis(200)).unless_late()
     }
 
     /// Returns the status of the process, if it is one.
