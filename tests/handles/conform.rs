@@ -139,13 +139,8 @@ fn reports(serve: fn(TcpStream, Config), patience: Duration) -> Vec<(String, Rep
 /// The time that the tester waits for a message.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Reasons for an open check: these servers open no session, report no progress, and the time that one thing takes
-/// after another can't be measured.
-const UNTRIED: [&str; 3] = [
-    "reports no progress",
-    "works on several requests at the same time",
-    "no session is opened (session/new)",
-];
+/// Reasons for an open check: these servers open no session and report no progress.
+const UNTRIED: [&str; 2] = ["reports no progress", "no session is opened (session/new)"];
 /// The reasons for open checks of a server that does one thing at a time.
 const SERIAL: [&str; 5] = [
     "it is the same without the cancel",

@@ -19,12 +19,11 @@ use rescind_conform::{CHECKS, Options, Target, client_page, page, relay_page};
 use crate::address::Listen;
 use crate::credentials::CredentialArgs;
 use crate::dialect::{DialectArgs, Spoken};
-use crate::duration;
 use crate::exit::Exit;
 use crate::process::option;
 use crate::terminal::spin;
 use socket::Socket;
-use suite::{SuiteArgs, opening, request};
+use suite::{SuiteArgs, opening, request, some_time};
 
 /// Test how a server, a client or a relay cancels requests
 #[derive(Debug, Args)]
@@ -111,7 +110,7 @@ struct ServerArgs {
     allow_tools: bool,
 
     /// The time that slow requests are asked to take
-    #[arg(long, value_name = "DUR", value_parser = duration, default_value = "1s")]
+    #[arg(long, value_name = "DUR", value_parser = some_time, default_value = "1s")]
     slow_time: Duration,
 
     #[command(flatten)]

@@ -54,6 +54,16 @@ fn f63_a_duration_is_a_century_at_most() {
 }
 
 #[test]
+fn a_request_is_asked_to_take_some_time() {
+    for (what, option) in [("server", "--slow-time"), ("client", "--ask-time")] {
+        for time in ["0", "0s", "999us"] {
+            let said = format!("'{time}' for '{option} <DUR>': shorter than a millisecond");
+            names(&["conform", what, option, time, "--", "true"], &said);
+        }
+    }
+}
+
+#[test]
 fn bytes_are_named() {
     names(&["call", "m", "{\"a\":\n 1,b}"], "[PARAMS_JSON]': not JSON at byte 9: key must be");
     names(&["call", "m", "{\"a\":1} x"], "not JSON at byte 8: trailing characters");

@@ -3,16 +3,6 @@
 use crate::family::Family;
 use crate::worded::worded;
 
-/// The words that tables of checks are written in.
-pub(crate) mod words {
-    pub(crate) use super::Id::*;
-    pub(crate) use super::Item::{self, *};
-    pub(crate) use super::Rule::{self, *};
-    pub(crate) use super::Step::{self, *};
-    pub(crate) use super::{Check, Id, Need, Reply, Source, WorkEnd};
-    pub(crate) use crate::family::Family::{self, *};
-}
-
 worded! {
     /// The strength of a clause.
     pub enum Level {
@@ -91,7 +81,7 @@ impl Source {
 ///
 /// Of servers and of clients the steps are data. A conversation with a relay is one step, which is a function.
 #[derive(Clone, Copy, Debug)]
-pub struct Check<N: 'static = Need, S: 'static = Step, R: 'static = Rule> {
+pub struct Check<N: 'static, S: 'static, R: 'static> {
     /// Names it, for good.
     pub id: &'static str,
     /// The statement that holds if it passes.
@@ -183,100 +173,6 @@ pub enum Need {
 /// The name of a request in a check.
 pub type Name = char;
 
-/// One step of the runner.
-#[derive(Clone, Copy, Debug)]
-pub enum Step {
-    /// Sends these in one write.
-    Send(&'static [Item]),
-    /// Sends these so that all of them wait in one read of the server's.
-    OneRead(&'static [Item]),
-    /// Waits until the server is seen to be at work on a request.
-    Started(Name),
-    /// Waits until it is answered.
-    Answered(Name),
-    /// Makes a request that is done at once, and waits for its answer.
-    Next,
-    /// Waits until a cancelled request is over. It is over once it is answered, or once the server has done the
-    /// same work in full since then and answered the next request.
-    Settled(Name),
-    /// Cancels a slow request, and sends nothing more until it is over. Tried again, for longer, if it is over only with
-    /// the next message.
-    Alone(Name),
-    /// Does the same slow work from its beginning to its end, without a cancel.
-    Natural(Name),
-    /// Sends each cancel that merely names nothing, and the next request after each.
-    MalformedCancels(Name),
-    /// Does the same with cancels whose params are not allowed, or can't be read by everybody.
-    UnreadableCancels,
-    /// Sends this many quick requests in one write, each followed by its cancel. Then waits until all are
-    /// answered, or the next request is.
-    Burst(usize),
-    /// So many requests that are done at once in one write, then cancels of half of them, chosen by the seed.
-    HalfCancelled(usize),
-    /// Makes slow requests, and cancels each after another part of the time that it takes.
-    AnyMoment,
-    /// Stops reading, asks for more than fits into what is between the two, and for these; reads again.
-    OutputFull(&'static [Item]),
-    /// The server's requests are left unanswered from here on.
-    HoldReverse,
-    /// Waits for what says that the cancel of a request was read. The other was sent after it.
-    CancelRead(Name, Name),
-    /// Ends the check if the cancel of a request has had no effect: its protocol may let a server ignore it.
-    Heeded(Name),
-    /// Waits until the cancel of a request is acknowledged, where the protocol wants that.
-    CancelAnswered(Name),
-    /// The server's input ends; waits until its output does.
-    End,
-    /// Makes so many slow requests one after the other, and cancels each once it is at work.
-    EachCancelled(usize),
-    /// Sees how many slow requests the server takes at once, cancels so many, and sees it again.
-    Capacity(usize),
-    /// Waits until the server asks something of us for a request.
-    AskedFor(Name),
-    /// Waits until work is seen to run, and learns its name where the server gives that.
-    WorkStarted(Name),
-    /// Waits until work has ended.
-    WorkOver(Name),
-    /// Waits until stopped work is over: it has ended, or the server has done other work since.
-    WorkSettled(Name),
-    /// Does the same work to its end where no end says whether it was a stop, to compare with that.
-    WorkWhole(Name),
-    /// Answers every open request of the agent with the outcome `cancelled`.
-    AnswerAsCancelled,
-    /// Answers what the server had asked of us and has cancelled. It is answered as cancelled, or with a response that has
-    /// crossed the cancel where the protocol wants none.
-    AnswerWithdrawn,
-    /// Makes the slow request several times, cancelled and not, and keeps how long each took.
-    Compare,
-    /// Asks the witness until it tells how the work of a request ended.
-    Witnessed(Name),
-    /// Does the same of a request that is known to have ended so. A witness that says otherwise proves nothing.
-    Tells(Name, WorkEnd),
-    /// Does all of these.
-    All(&'static [Step]),
-    /// Does these steps again where nobody can ask for a request that takes long enough: a cancel may come too late for
-    /// one of them. Over with the first round that could be done, or the first in which the rule holds.
-    ///
-    /// In the end come a cancelled request, and one that was sent with its cancel. Answered first, this says that the cancel was
-    /// read in time. A round in which it is not says nothing against the server.
-    Rounds(&'static [Step], Option<Rule>, Option<(Name, Name)>),
-    /// From the beginning on the client's request that opens the session is held.
-    HoldOpening,
-    /// From the beginning on nothing is declared that the protocol lets a server declare.
-    DeclareNothing,
-    /// Waits until a request of the client's is held.
-    Held,
-    /// Pulls the trigger, if there is one, and waits until the held request is cancelled.
-    Cancelled,
-    /// Pulls the trigger, if there is one, and lets the client read that; then waits twice as long as it took it
-    /// to cancel.
-    MayCancel,
-    /// Ends the check if the held request is cancelled already: then nobody knows what the client had read.
-    NotYetCancelled,
-    /// As `Next`, but a client that ends as it does when nothing is wrong has shown as much.
-    NextOrEnd,
-}
-
 /// One message of ours.
 #[derive(Clone, Copy, Debug)]
 pub enum Item {
@@ -354,112 +250,4 @@ pub enum Id {
     Fresh,
     /// The id that is this JSON token.
     Token(&'static str),
-}
-
-/// A rule that is judged of a record.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Rule {
-    /// A cancelled request ended as the protocol wants: one answer under its id, or none at all.
-    Ended(Name),
-    /// If it was answered, then by a result or as cancelled.
-    AnsweredAsCancelled(Name),
-    /// A request was answered once under its id, and not as cancelled.
-    Undisturbed(Name),
-    /// A request was answered once under its id, whatever the answer.
-    AnsweredOnce(Name),
-    /// The server is seen to have read a cancel. It answered the request, or the other, which was sent later, or it cancelled
-    /// what it had asked of us.
-    CancelRead(Name, Name),
-    /// It was not worked on to its end: it is answered as cancelled, or with its result before what was asked
-    /// first.
-    Honoured {
-        /// The cancelled one.
-        cancelled: Name,
-        /// The one that was asked first, and takes half as long or as long.
-        before: Name,
-    },
-    /// If it is answered with a result, then with as much of it as another was.
-    Whole {
-        /// The cancelled one.
-        cancelled: Name,
-        /// One like it that was not cancelled.
-        like: Name,
-    },
-    /// No request was answered twice, and every one at least once where the protocol wants that.
-    AllEnded,
-    /// No cancelled request is over only with the next message.
-    Unprompted,
-    /// Those that were not cancelled were answered once, and not as cancelled.
-    OthersUndisturbed,
-    /// Each next request was answered.
-    NextAnswered,
-    /// Nothing was said under an id, which is a text where the protocol has no numbers.
-    NothingUnder(&'static str),
-    /// While malformed cancels were sent that are notifications and merely name nothing, every answer was to a
-    /// request.
-    MalformedUnanswered,
-    /// No progress of a request once the server had read its cancel.
-    NoProgressAfter(Name),
-    /// The end of each progress of a request was reported.
-    ProgressEnded(Name),
-    /// Everything that the server wrote is a message that it may write, and every answer one to a request.
-    Clean,
-    /// A request was refused as an unknown method.
-    UnknownMethod(Name),
-    /// The server cancelled what it had asked of us.
-    TheirsCancelled,
-    /// The server did not take our cancel for one of its own request: it asked on, and said nothing.
-    TheirsUndisturbed,
-    /// Each of many cancelled requests ended as the first of them, and as the protocol wants.
-    EachAsFirst,
-    /// As many slow requests were taken at once as before the cancels, and done.
-    SameCapacity,
-    /// A request was answered before another, which was begun first and takes its time.
-    Before(Name, Name),
-    /// A request that the server made for one that was not cancelled was not cancelled.
-    TheirsKept(Name),
-    /// A request had no result when another, which was sent after it, was answered.
-    AtWorkUntil(Name, Name),
-    /// Stopped work ended as the protocol wants, and its stops were answered so if they are requests.
-    StopAnswered(Name),
-    /// The end of stopped work says that it was stopped.
-    StopHonoured(Name),
-    /// Work that nobody stopped went on to its end, which does not say that it was stopped.
-    WorkFinished(Name),
-    /// Stopped work ended before other work that was begun before it, and takes as long.
-    StoppedBefore(Name, Name),
-    /// The stop of work was read while this work ran, which may be the same. If it was not, nothing was seen.
-    StoppedWhile(Name, Name),
-    /// Nothing was reported of work after its end, and its status is what it was then.
-    QuietAfter(Name),
-    /// Nothing was reported under a token of ours after the response to its request.
-    QuietAfterResponse(Name),
-    /// A prompt was accepted, or is answered as cancelled.
-    Accepted(Name),
-    /// Something under the id of a request says that it was cancelled.
-    SaysCancelled(Name),
-    /// The witness tells that the work of a request ended so.
-    EndedAs(Name, WorkEnd),
-    /// The server ended by itself after its input had.
-    Exited,
-    /// It left nothing running.
-    NoOrphan,
-    /// The cancel was acknowledged, with whether there was something to cancel.
-    Acknowledged(Name, bool),
-    /// Cancelled requests freed the server sooner than others.
-    FreedSooner,
-    /// The client cancelled no request twice.
-    CancelledOnce,
-    /// Every cancel names a request that was made before it, though perhaps as another type.
-    NamesRequest,
-    /// Every cancel names its request by the id as it was written.
-    NamedAsWritten,
-    /// The held request was not cancelled.
-    NotCancelled,
-    /// The held request was not cancelled once its answer had been read.
-    NotCancelledAfterAnswer,
-    /// The held request was still in flight in the end: the client has cancelled it.
-    StillInFlight,
-    /// No two requests in flight had one id, and in the protocols that forbid it no two at all.
-    IdsUnique,
 }

@@ -150,7 +150,7 @@ impl Facts {
         for _ in 0..FITTINGS {
             let (Some(document), Ok(slow)) = (&self.document, &self.slow) else { break };
             let hundredths = match slow.undelayed {
-                time if time > most => most.as_millis() * 100 / time.as_millis(),
+                time if time > most => most.as_millis() * 100 / time.as_millis().max(1),
                 time if time < most / LEAST => LONGER,
                 _ => break,
             };

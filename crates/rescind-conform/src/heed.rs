@@ -1,12 +1,12 @@
 //! The cancels that a server ignores. Some protocols let it ignore those of work that can't be cancelled.
 
-use crate::check::words::*;
 use crate::facts::{Facts, Ignored};
 use crate::judge::in_time;
 use crate::options::Options;
 use crate::play::Play;
 use crate::target::Target;
 use crate::wire::Outcome;
+use crate::words::*;
 
 const CANCELLED_AT_WORK: &[Step] =
     &[Send(&[Slow('a', Fresh)]), Started('a'), Send(&[Cancel('a')]), Settled('a')];

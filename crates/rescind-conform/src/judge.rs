@@ -4,143 +4,20 @@ use protocol_core::{Envelope, code};
 use serde_json::Value;
 
 use self::response::{answers, is_ours, made, once, under_another_id, undisturbed};
-use crate::check::{Name, Rule, WorkEnd};
+use crate::check::{Name, WorkEnd};
 use crate::client::judge as client;
 use crate::family::Family;
-use crate::play::{ALONE, Made, Play};
+use crate::play::{Made, Play};
 use crate::session::What;
 use crate::stop::{Fault, TOO_LATE, broken, holds_if, none, unclear};
 use crate::value::by_value;
 use crate::wire::{Heard, Outcome};
 
 mod response;
+pub(crate) mod rules;
 mod work;
 
 pub(crate) use self::response::{in_time, may_come_too_late};
-
-/// Cancelled requests free the server if it is not busy for longer than this part of the time.
-pub(crate) const FREED: f64 = 0.5;
-
-/// Returns the first rule that is broken, or else the first that nothing can be said of.
-pub(crate) fn judge(play: &Play<'_>, rules: &[Rule]) -> Option<(Rule, Fault)> {
-    let faults = || rules.iter().filter_map(|rule| Some((*rule, breaks(play, *rule).err()?)));
-    let is_broken = |(_, fault): &(Rule, Fault)| matches!(fault, Fault::Broken(_));
-    faults().find(is_broken).or_else(|| faults().next())
-}
-
-/// Returns whether a server that breaks this rule is excused by doing the same in the run without the cancels.
-///
-/// The other rules ask for an effect of the cancel, or are about something else.
-pub(crate) fn is_excused_by_control(play: &Play<'_>, rule: Rule) -> bool {
-    match rule {
-        Rule::Ended(_) => play.wants_answers(),
-        rule => matches!(
-            rule,
-            Rule::AnsweredAsCancelled(_)
-                | Rule::Undisturbed(_)
-                | Rule::AnsweredOnce(_)
-                | Rule::Before(..)
-                | Rule::SameCapacity
-                | Rule::OthersUndisturbed
-                | Rule::StopAnswered(_)
-                | Rule::WorkFinished(_)
-                | Rule::Accepted(_)
-                | Rule::QuietAfterResponse(_)
-                | Rule::QuietAfter(_)
-                | Rule::NextAnswered
-                | Rule::NothingUnder(_)
-                | Rule::Unprompted
-                | Rule::MalformedUnanswered
-                | Rule::TheirsUndisturbed
-                | Rule::EndedAs(_, WorkEnd::Finished)
-        ),
-    }
-}
-
-fn breaks(play: &Play<'_>, rule: Rule) -> Result<(), Fault> {
-    match rule {
-        Rule::Ended(name) => ended(play, made(play, name)?),
-        Rule::AnsweredAsCancelled(name) => as_cancelled(play, made(play, name)?),
-        Rule::Undisturbed(name) => undisturbed(play, made(play, name)?),
-        Rule::AnsweredOnce(name) => once(play, made(play, name)?),
-        Rule::Honoured { cancelled, before } => honoured(play, cancelled, before),
-        Rule::Whole { cancelled, like } => whole(play, made(play, cancelled)?, made(play, like)?),
-        Rule::AllEnded => all_ended(play),
-        Rule::Unprompted => holds_if(play.prompted < ALONE, || {
-            "a cancelled request is answered only once something else is sent".into()
-        }),
-        Rule::OthersUndisturbed => (play.crowd.iter())
-            .filter(|made| made.cancelled_at.is_none())
-            .try_for_each(|made| undisturbed(play, made)),
-        Rule::NextAnswered => next_answered(play),
-        Rule::NothingUnder(token) => nothing_under(play, &play.token(token)),
-        Rule::MalformedUnanswered => stray(play, |at| play.silent.contains(&at)),
-        Rule::NoProgressAfter(name) => no_progress_after(play, made(play, name)?),
-        Rule::ProgressEnded(name) => progress_ended(play, made(play, name)?),
-        Rule::Clean => clean(play).and_then(|()| stray(play, |_| true)),
-        Rule::UnknownMethod(name) => unknown_method(play, made(play, name)?),
-        Rule::CancelRead(name, later) => {
-            let (id, later) = (&made(play, name)?.id, &made(play, later)?.id);
-            holds_if(play.session.has_read_cancel(id, later), || {
-                format!("nothing says that the cancel of request {id} was read")
-            })
-        }
-        Rule::TheirsCancelled => theirs_cancelled(play),
-        Rule::TheirsUndisturbed => match theirs_cancelled(play) {
-            Err(_) => Ok(()),
-            Ok(()) => Err("the server has taken it for a cancel of its own request".into()),
-        },
-        Rule::EachAsFirst => each_as_first(play),
-        Rule::SameCapacity => same_capacity(play),
-        Rule::Before(name, other) => before(play, made(play, name)?, made(play, other)?),
-        Rule::TheirsKept(name) => theirs_kept(play, name),
-        Rule::AtWorkUntil(name, other) => {
-            at_work_until(play, made(play, name)?, made(play, other)?)
-        }
-        Rule::StopAnswered(name) => work::stop_answered(play, name),
-        Rule::StopHonoured(name) => work::stop_honoured(play, name),
-        Rule::WorkFinished(name) => work::finished(play, name),
-        Rule::StoppedBefore(name, other) => work::stopped_before(play, name, other),
-        Rule::StoppedWhile(name, running) => work::stopped_while(play, name, running),
-        Rule::QuietAfter(name) => work::quiet_after(play, name),
-        Rule::QuietAfterResponse(name) => work::quiet_after_response(play, name),
-        Rule::Accepted(name) => work::accepted(play, made(play, name)?),
-        Rule::SaysCancelled(name) => {
-            let made = made(play, name)?;
-            let said = says_cancelled(play, made);
-            if !said && play.was_late() {
-                in_time(play, made)?;
-            }
-            holds_if(said, || format!("nothing says that {made} was cancelled"))
-        }
-        Rule::EndedAs(name, end) => ended_as(made(play, name)?, play.witnessed.get(&name), end),
-        Rule::Exited => has_ended(play).map(drop),
-        Rule::NoOrphan => holds_if(has_ended(play)?, || {
-            let subject = play.subject();
-            format!("something that {subject} had started was left, and had to be ended")
-        }),
-        Rule::Acknowledged(name, cancelled) => acknowledged(play, made(play, name)?, cancelled),
-        Rule::FreedSooner => match play.ratio {
-            Some(ratio) => holds_if(ratio <= FREED, || {
-                format!("it is busy for {ratio:.2} of the time that it is without a cancel")
-            }),
-            None => Err("it was not timed".into()),
-        },
-        Rule::CancelledOnce => client::cancelled_once(play),
-        Rule::NamesRequest => {
-            play.session.cancels().try_for_each(|(at, id)| client::names_request(play, at, id))
-        }
-        Rule::NamedAsWritten => {
-            play.session.cancels().try_for_each(|(_, id)| client::as_written(play, id))
-        }
-        Rule::NotCancelled => client::not_cancelled_from(play, 0),
-        Rule::NotCancelledAfterAnswer => {
-            client::not_cancelled_from(play, client::answer_read_at(play))
-        }
-        Rule::StillInFlight => client::still_in_flight(play),
-        Rule::IdsUnique => client::ids_unique(play),
-    }
-}
 
 /// The work of a request ended so, as the witness tells. Its end shows nothing if what was to end it may have come later.
 fn ended_as(made: &Made, told: Option<&(WorkEnd, bool)>, end: WorkEnd) -> Result<(), Fault> {
@@ -286,9 +163,13 @@ fn as_cancelled(play: &Play<'_>, made: &Made) -> Result<(), Fault> {
 /// Returns whether an answer says that the work was given up. The reason may be a cancel. It may also be a
 /// change of the document, since we change it each time we ask for unfinished work.
 fn says_it_ended(play: &Play<'_>, outcome: &Outcome) -> bool {
-    let is_modified = play.facts.family() == Family::Lsp
-        && matches!(outcome, Outcome::Error { code: code::CONTENT_MODIFIED });
-    outcome.is_cancelled() || is_modified
+    match outcome {
+        // Only a language server has these.
+        Outcome::Error { code: code::CONTENT_MODIFIED | code::SERVER_CANCELLED } => {
+            play.facts.family() == Family::Lsp
+        }
+        outcome => outcome.is_cancelled(),
+    }
 }
 
 fn honoured(play: &Play<'_>, cancelled: Name, before: Name) -> Result<(), Fault> {
@@ -305,11 +186,17 @@ fn honoured(play: &Play<'_>, cancelled: Name, before: Name) -> Result<(), Fault>
         {
             Ok(())
         }
-        (Some((at, outcome)), Some((before, _)))
-            if play.facts.document.is_none() && at < before =>
+        (Some((at, outcome)), Some((before_at, _)))
+            if play.facts.document.is_none() && at < before_at =>
         {
             // Without a cancel it would be the other way round, unless the machine was late.
-            if outcome.is_result() && play.was_late() { unclear(TOO_LATE) } else { Ok(()) }
+            match outcome.is_result() {
+                true if play.was_late() => unclear(TOO_LATE),
+                true if !play.halves() && !play.is_cut_short(cancelled, at) => unclear(format!(
+                    "{before}, which was asked first, may take as long as {cancelled}"
+                )),
+                _ => Ok(()),
+            }
         }
         (Some(_), _) if in_time_if_it_reads_on(play, cancelled).is_err() => {
             in_time_if_it_reads_on(play, cancelled)
@@ -416,8 +303,11 @@ fn clean(play: &Play<'_>) -> Result<(), Fault> {
         What::Broken { violation } => {
             broken(format!("what it wrote is no message that it may write: {violation}"))
         }
-        What::Got { heard: Heard::Answer { id, outcome: Outcome::Both }, .. } => {
-            broken(format!("request {id} is answered with {}", Outcome::Both))
+        What::Got { message, heard: Heard::Answer { id, .. } }
+            if !play.session.wire.is_response(message) =>
+        {
+            let message = String::from_utf8_lossy(message);
+            broken(format!("the answer to request {id} is no response: {message:.200}"))
         }
         _ => Ok(()),
     })

@@ -1,7 +1,5 @@
 //! The checks that are known to fail, or to fail now and then.
 
-use crate::checks::CHECKS;
-
 /// Checks whose failures are expected.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Known {
@@ -21,17 +19,8 @@ pub enum Expected {
 }
 
 impl Known {
-    /// Reads the ids of checks that fail, one a line, and those that fail now and then; `#` begins a remark.
-    ///
-    /// # Errors
-    ///
-    /// A line that names no check.
-    pub fn read(failing: &str, flaky: &str) -> Result<Self, String> {
-        let all: Vec<&str> = CHECKS.iter().map(|check| check.id).collect();
-        Self::read_among(&all, failing, flaky)
-    }
-
-    /// The same of other checks than those of servers, by their ids.
+    /// Reads the ids of checks that fail, one a line, and those that fail now and then; `#` begins a remark. All are among
+    /// `checks`.
     ///
     /// # Errors
     ///

@@ -63,9 +63,10 @@ mod tools;
 mod value;
 mod wire;
 mod worded;
+mod words;
 
 pub use bridge::{SERVER, bridge};
-pub use check::{Check, Clause, Id, Item, Level, Name, Need, Reply, Rule, Step, WorkEnd};
+pub use check::{Clause, Id, Item, Level, Name, Need, Reply, WorkEnd};
 pub use checks::CHECKS;
 pub use client::{CLIENT_CHECKS, ClientListener, ClientProgram, ConnectingClient, run_client};
 pub use family::{Family, Opening, Request};
@@ -82,3 +83,4 @@ pub use server::run;
 pub use suite::Progress;
 pub use target::{Child, InProcess, Link, Program, Target, Unreached};
 pub use wire::LOSS;
+pub use words::{Check, Rule, Step};

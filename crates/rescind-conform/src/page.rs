@@ -7,45 +7,40 @@ use crate::checks::CHECKS;
 use crate::client::CLIENT_CHECKS;
 use crate::family::Family;
 use crate::relay::{RELAY_CHECKS, RelayCheck};
+use crate::words;
 
 /// Every check of servers, by group: its id, its level in each protocol, the clauses, what makes sure.
 #[must_use]
 pub fn page() -> String {
-    page_of(&CHECKS)
+    page_of(String::new(), &CHECKS, data)
 }
 
 /// The same of clients.
 #[must_use]
 pub fn client_page() -> String {
-    page_of(CLIENT_CHECKS)
-}
-
-fn page_of(checks: &[Check]) -> String {
-    let (mut out, mut group) = (String::new(), "");
-    for check in checks {
-        heading(&mut out, &mut group, check.id, check.title);
-        clauses(&mut out, check.clauses, check.witness);
-        data(&mut out, check.needs, check.steps, check.rules);
-    }
-    out
+    page_of(String::new(), CLIENT_CHECKS, data)
 }
 
 /// The same of relays, below what is judged of every conversation with one.
 #[must_use]
 pub fn relay_page() -> String {
-    let mut out = String::from("## In every check\n\nJudged in every one of them:\n\n");
-    for rule in RelayCheck::ALWAYS {
-        // Writing to a string does not fail.
-        let _ = writeln!(out, "- {rule}");
-    }
-    out.push('\n');
+    let always = RelayCheck::ALWAYS.map(|rule| format!("- {rule}\n")).concat();
+    let head = format!("## In every check\n\nJudged in every one of them:\n\n{always}\n");
+    let judged =
+        |check: &RelayCheck| check.rules.iter().map(|it| format!("Judged: {it}.\n")).collect();
+    page_of(head, RELAY_CHECKS, judged)
+}
+
+fn page_of<N, S, R>(
+    mut out: String,
+    checks: &[Check<N, S, R>],
+    data: impl Fn(&Check<N, S, R>) -> String,
+) -> String {
     let mut group = "";
-    for check in RELAY_CHECKS {
+    for check in checks {
         heading(&mut out, &mut group, check.id, check.title);
-        for rule in check.rules {
-            let _ = writeln!(out, "Judged: {rule}.\n");
-        }
         clauses(&mut out, check.clauses, check.witness);
+        out += &data(check);
         out.push('\n');
     }
     out
@@ -86,12 +81,13 @@ fn clauses(out: &mut String, clauses: &[Clause], witness: &str) {
     let _ = writeln!(out, "\nWitness: {witness}");
 }
 
-/// Writes the needs, the steps and the rules in one line, in the words of this crate.
-fn data(out: &mut String, needs: &[impl Debug], steps: &[impl Debug], rules: &[impl Debug]) {
-    let all = [("Needs", words(needs)), ("Steps", words(steps)), ("Rules", words(rules))];
+/// Returns the needs, the steps and the rules in one line, in the words of this crate.
+fn data(check: &words::Check) -> String {
+    let (needs, steps, rules) = (words(check.needs), words(check.steps), words(check.rules));
+    let all = [("Needs", needs), ("Steps", steps), ("Rules", rules)];
     let said = all.iter().filter(|(_, words)| !words.is_empty());
     let said: Vec<String> = said.map(|(what, words)| format!("{what}: {words}")).collect();
-    let _ = writeln!(out, "{}\n", said.join(". "));
+    said.join(". ") + "\n"
 }
 
 fn words(words: &[impl Debug]) -> String {

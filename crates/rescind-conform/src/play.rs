@@ -8,9 +8,8 @@ use std::time::Duration;
 use fastrand::Rng;
 use serde_json::{Value, json};
 
-use crate::check::{Id, Item, Name, Step, WorkEnd};
+use crate::check::{Id, Item, Name, WorkEnd};
 use crate::client::facts::Client;
-use crate::client::serve::Serving;
 use crate::facts::Facts;
 use crate::family::{Family, Opening, SESSION, put};
 use crate::lateness::Stretch;
@@ -25,6 +24,7 @@ mod late;
 mod malformed;
 mod reverse;
 mod rounds;
+pub(crate) mod steps;
 mod witness;
 pub(crate) mod work;
 
@@ -93,9 +93,6 @@ pub(crate) struct Play<'a> {
     pub(crate) capacity: Option<(Taken, Taken)>,
     /// After the end of the input: whether the process ended, and left nothing.
     pub(crate) ended: Option<bool>,
-    /// The time for which the server was busy with a cancelled request, as a share of the time without the
-    /// cancel.
-    pub(crate) ratio: Option<f64>,
     /// The number of cancelled requests that were over only with the next message.
     pub(crate) prompted: usize,
     /// Every id that was used, or taken for use.
@@ -144,7 +141,6 @@ impl<'a> Play<'a> {
             asks_from: 0,
             capacity: None,
             ended: None,
-            ratio: None,
             prompted: 0,
             ids: HashSet::new(),
             silent: 0..0,
@@ -160,60 +156,6 @@ impl<'a> Play<'a> {
             version: 10,
             slow_ms,
         }
-    }
-
-    /// Does all steps, up to one that can't be done.
-    pub(crate) fn perform(&mut self, steps: &[Step]) -> Result<(), Stop> {
-        steps.iter().try_for_each(|step| self.step(*step))
-    }
-
-    fn step(&mut self, step: Step) -> Result<(), Stop> {
-        match step {
-            Step::Send(items) => return self.send(items, false),
-            Step::OneRead(items) => return self.send(items, true),
-            Step::Started(name) => return self.wait_until_started(name),
-            Step::Answered(name) => return self.wait_for_answer(name),
-            Step::Next => return self.next(),
-            Step::Settled(name) => return self.settle(name),
-            Step::Alone(name) => return self.settle_alone(name),
-            Step::Natural(name) => {
-                self.send(&[Item::Slow(name, Id::Fresh)], false)?;
-                return self.wait_for_answer(name);
-            }
-            Step::MalformedCancels(name) => return self.malformed_cancels(name),
-            Step::UnreadableCancels => return self.unreadable_cancels(),
-            Step::Burst(count) => return self.burst(count),
-            Step::HalfCancelled(count) => return self.half_cancelled(count),
-            Step::AnyMoment => return self.any_moment(),
-            Step::EachCancelled(count) => return self.each_cancelled(count),
-            Step::Capacity(cancels) => return self.compare_capacity(cancels),
-            Step::AskedFor(name) => return self.wait_until_asked_for(name),
-            Step::OutputFull(items) => return self.output_full(items),
-            Step::HoldReverse => return self.hold_reverse(),
-            Step::CancelRead(name, later) => return self.wait_until_cancel_read(name, later),
-            Step::Heeded(name) => return self.is_heeded(name),
-            Step::CancelAnswered(name) => return self.wait_until_acknowledged(name),
-            Step::WorkStarted(name) => return self.wait_until_work_started(name),
-            Step::WorkOver(name) => return self.wait_until_work_over(name),
-            Step::WorkSettled(name) => return self.settle_work(name),
-            Step::WorkWhole(name) => return self.compare_work(name),
-            Step::AnswerAsCancelled => self.answer_as_cancelled(),
-            Step::AnswerWithdrawn => return self.answer_withdrawn(),
-            Step::End => return self.end(),
-            Step::Compare => return self.compare(),
-            Step::Witnessed(name) => return self.ask_witness(name),
-            Step::Tells(name, end) => return self.trust_witness(name, end),
-            Step::All(steps) => return self.perform(steps),
-            Step::Rounds(steps, until, in_time) => return self.rounds(steps, until, in_time),
-            Step::HoldOpening => self.serving().holds_opening = true,
-            Step::DeclareNothing => self.serving().declares = false,
-            Step::Held => return self.hold(),
-            Step::Cancelled => return self.wait_for_cancel(),
-            Step::MayCancel => return self.let_it_cancel(),
-            Step::NotYetCancelled => return self.is_not_yet_cancelled(),
-            Step::NextOrEnd => return self.next_or_end(),
-        }
-        Ok(())
     }
 
     fn made(&self, name: Name) -> Result<&Made, Stop> {
@@ -447,11 +389,6 @@ impl<'a> Play<'a> {
         if self.client.is_some() { "the client" } else { "the server" }
     }
 
-    /// Returns our side of a session with a client.
-    fn serving(&mut self) -> &mut Serving {
-        self.session.serving.as_mut().expect("only clients have such steps")
-    }
-
     pub(crate) fn waited(&self, waited: Waited, what: &str) -> Result<(), Stop> {
         let subject = self.subject();
         Err(match waited {
@@ -537,6 +474,11 @@ impl<'a> Play<'a> {
             return Err(Stop::Missed("the request was done before it could be cancelled".into()));
         }
         Ok(())
+    }
+
+    fn natural(&mut self, name: Name) -> Result<(), Stop> {
+        self.send(&[Item::Slow(name, Id::Fresh)], false)?;
+        self.wait_for_answer(name)
     }
 
     /// Waits until a cancelled request is over.

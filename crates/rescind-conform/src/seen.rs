@@ -1,10 +1,12 @@
 //! One play of a check, and what was seen in it.
 
-use crate::check::{Check, Rule};
-use crate::judge::{is_excused_by_control, judge, may_come_too_late};
+use crate::judge::may_come_too_late;
+use crate::judge::rules::Rule;
+use crate::judge::rules::{is_excused_by_control, judge};
 use crate::once::Once;
 use crate::play::Play;
 use crate::stop::{Fault, Stop};
+use crate::words::Check;
 
 /// The outcome of one play of a check.
 pub(crate) struct Seen {

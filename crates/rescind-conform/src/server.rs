@@ -4,19 +4,21 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use crate::check::{Check, Clause, Item, Level, Need, Step};
+use crate::check::{Clause, Item, Level, Need};
 use crate::checks::CHECKS;
 use crate::facts::{Facts, Ignored};
 use crate::heed;
 use crate::once::Once;
 use crate::options::Options;
 use crate::play::Play;
+use crate::play::steps::Step;
 use crate::play::work::find_work;
 use crate::report::{Report, Transcript, Verdict};
 use crate::seen::Seen;
 use crate::stop::Stop;
 use crate::suite::{AGAIN, Progress, Subject, case_seed};
 use crate::target::{Target, Unreached};
+use crate::words::Check;
 
 /// Runs the checks on a server, and reports its progress to `seen`.
 ///

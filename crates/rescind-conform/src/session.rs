@@ -62,6 +62,13 @@ pub(crate) enum Waited {
     Late,
 }
 
+impl Waited {
+    /// Stops where nothing can be told of what was waited for.
+    pub(crate) fn unless_late(self) -> Result<(), Stop> {
+        if self == Self::Late { Err(Stop::too_late()) } else { Ok(()) }
+    }
+}
+
 /// A connection to what is tested.
 #[derive(Debug)]
 pub(crate) struct Session {
@@ -207,10 +214,13 @@ impl Session {
         self.link.input = None;
     }
 
-    /// Reads no more, or goes on.
-    pub(crate) fn hold_output(&mut self, hold: bool) {
-        self.note(if hold { "nothing is read any more" } else { "it is read again" });
-        self.link.gate.close(hold);
+    /// Returns the number of messages like the last that came which fill the sockets between the two.
+    pub(crate) fn fills(&self) -> usize {
+        let mut lengths = self.record.iter().rev().filter_map(|entry| match &entry.what {
+            What::Got { message, .. } => Some(message.len()),
+            _ => None,
+        });
+        lengths.next().map_or(0, |length| self.link.held / length)
     }
 
     pub(crate) fn child(&self) -> Option<&Child> {

@@ -8,10 +8,12 @@ use std::time::Instant;
 
 use serde_json::Value;
 
-use crate::check::{Check, Clause, Level, Need, Rule, Step};
+use crate::check::{Check, Clause, Level, Need};
+use crate::judge::rules::Rule;
 use crate::known::Expected;
 use crate::once::{self, Once};
 use crate::options::Suite;
+use crate::play::steps::Step;
 use crate::report::{Outcome, Report, Verdict};
 
 /// A check that failed or was missed runs again with slow requests that last this many times as long. No cancel

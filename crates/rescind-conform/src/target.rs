@@ -4,8 +4,8 @@ use std::ffi::OsString;
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::process::{Command, ExitStatus};
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
@@ -19,8 +19,8 @@ const GRACE: Duration = Duration::from_secs(10);
 const SOON: Duration = Duration::from_secs(2);
 /// The bytes of its standard error that are kept.
 const STDERR_BYTES: usize = 16 << 10;
-/// Reads that wait to be looked at; a server that says more waits.
-const READS: usize = 64;
+/// A socket that nobody reads takes at most so many bytes: 4 MiB from a writer on Linux, and a little that the reader holds.
+const SOCKET: usize = 5 << 20;
 
 /// Starts the server that is tested, once for every check.
 pub trait Target: Sync {
@@ -135,9 +135,9 @@ pub struct Link {
     pub(crate) output: Receiver<Vec<u8>>,
     /// The bytes for the server to read. Dropping this ends its input.
     pub(crate) input: Option<Sender<Told>>,
-    /// Closed, nothing is read.
-    pub(crate) gate: Arc<Gate>,
     pub(crate) child: Option<Child>,
+    /// The bytes that sockets between the two may hold.
+    pub(crate) held: usize,
 }
 
 impl Link {
@@ -157,16 +157,15 @@ impl Link {
         child: Option<Child>,
         at_end: impl FnOnce() + Send + 'static,
     ) -> Self {
-        let gate = Arc::new(Gate::default());
-        let (said, heard) = sync_channel(READS);
+        // What is not looked at is not read, so that a server that says more waits.
+        let (said, heard) = sync_channel(0);
         let (tell, told) = channel();
-        let at_gate = gate.clone();
-        thread::spawn(move || read(output, &said, &at_gate));
+        thread::spawn(move || read(output, &said));
         thread::spawn(move || {
             write(input, &told);
             at_end();
         });
-        Self { output: heard, input: Some(tell), gate, child }
+        Self { output: heard, input: Some(tell), child, held: 0 }
     }
 
     /// A connection to a server that is no process of its own, and the server's end of it.
@@ -179,7 +178,8 @@ impl Link {
         let near = TcpStream::connect(listener.local_addr()?)?;
         let (far, _) = listener.accept()?;
         far.set_nodelay(true)?;
-        Ok((far, Self::over(near)?))
+        // Behind it is another.
+        Ok((far, Self { held: 2 * SOCKET, ..Self::over(near)? }))
     }
 
     /// A connection to what is no process of its own.
@@ -187,14 +187,15 @@ impl Link {
         stream.set_nodelay(true)?;
         let (output, input) = (stream.try_clone()?, stream.try_clone()?);
         // A server that is gone already has no input to end.
-        Ok(Self::ending(output, input, None, move || drop(stream.shutdown(Shutdown::Write))))
+        let link =
+            Self::ending(output, input, None, move || drop(stream.shutdown(Shutdown::Write)));
+        Ok(Self { held: SOCKET, ..link })
     }
 }
 
-fn read(mut output: impl Read, said: &SyncSender<Vec<u8>>, gate: &Gate) {
+fn read(mut output: impl Read, said: &SyncSender<Vec<u8>>) {
     let mut buffer = vec![0; 64 << 10];
     loop {
-        gate.pass();
         match output.read(&mut buffer) {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Ok(0) | Err(_) => return,
@@ -219,27 +220,6 @@ fn write(mut input: impl Write, told: &Receiver<Told>) {
             return;
         }
         drop(until_written);
-    }
-}
-
-/// Lets the reader pass while it is open.
-#[derive(Debug, Default)]
-pub(crate) struct Gate {
-    is_closed: Mutex<bool>,
-    changed: Condvar,
-}
-
-impl Gate {
-    fn pass(&self) {
-        let mut is_closed = self.is_closed.lock().unwrap_or_else(PoisonError::into_inner);
-        while *is_closed {
-            is_closed = self.changed.wait(is_closed).unwrap_or_else(PoisonError::into_inner);
-        }
-    }
-
-    pub(crate) fn close(&self, closed: bool) {
-        *self.is_closed.lock().unwrap_or_else(PoisonError::into_inner) = closed;
-        self.changed.notify_all();
     }
 }
 

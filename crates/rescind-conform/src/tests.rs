@@ -6,9 +6,10 @@ use std::time::Duration;
 use protocol_core::Violation;
 use serde_json::{Value, json};
 
-use crate::check::{Clause, Rule, Source, WorkEnd};
+use crate::check::{Clause, Source, WorkEnd};
 use crate::family::Family;
-use crate::judge::judge;
+use crate::judge::rules::Rule;
+use crate::judge::rules::judge;
 use crate::play::{Made, Next, Play};
 use crate::report::Verdict;
 use crate::run::{Run, Stopping};
@@ -26,6 +27,11 @@ pub(crate) fn hear(session: &mut Session, message: &str) {
     serde_json::from_str::<Value>(message).expect("an entry that is known, or JSON");
     let heard = session.wire.read(message.as_bytes());
     push(session, What::Got { message: message.into(), heard });
+}
+
+/// The other side answers with this member.
+fn answer(play: &mut Play<'_>, id: &str, member: &str) {
+    hear(&mut play.session, &format!(r#"{{"jsonrpc":"2.0","id":{id},{member}}}"#));
 }
 
 /// Returns what is said of a record in which one of these rules is broken, or not seen to hold.
@@ -62,14 +68,10 @@ pub(crate) fn add(play: &mut Play<'_>, entry: &str) {
             play.cancels.push(at);
             made.cancel_id = Some("99".into());
         }
-        ["result", id] => {
-            return hear(&mut play.session, &format!(r#"{{"id":{id},"result":{{}}}}"#));
-        }
-        ["result", id, text] => {
-            return hear(&mut play.session, &format!(r#"{{"id":{id},"result":"{text}"}}"#));
-        }
+        ["result", id] => return answer(play, id, r#""result":{}"#),
+        ["result", id, text] => return answer(play, id, &format!(r#""result":"{text}""#)),
         ["error", id, code] => {
-            return hear(&mut play.session, &format!(r#"{{"id":{id},"error":{{"code":{code}}}}}"#));
+            return answer(play, id, &format!(r#""error":{{"code":{code},"message":"no"}}"#));
         }
         ["progress", id] => {
             let token = format!("of-{id}");
@@ -98,7 +100,6 @@ pub(crate) fn add(play: &mut Play<'_>, entry: &str) {
         ["ended", by_itself] => play.ended = Some(by_itself == "cleanly"),
         ["told", end] => drop(play.witnessed.insert('a', (end_of(end), true))),
         ["told", "at", "once", end] => drop(play.witnessed.insert('a', (end_of(end), false))),
-        ["ratio", ratio] => play.ratio = ratio.parse().ok(),
         ["wait", ms] => {
             push(&mut play.session, What::Sent(entry.into()));
             let last = play.session.record.last_mut().expect("it was just added");

@@ -46,6 +46,15 @@ pub(crate) fn integer(value: Value) -> Value {
     }
 }
 
+/// Returns whether an answer has what JSON-RPC wants: a result, or an error with a code and a message.
+pub(crate) fn well_formed(answer: &Value) -> bool {
+    match (answer.get("result"), answer.get("error")) {
+        (Some(_), None) => true,
+        (None, Some(error)) => error["code"].is_i64() && error["message"].is_string(),
+        _ => false,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

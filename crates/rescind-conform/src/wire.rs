@@ -6,7 +6,7 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
 use crate::family::Family;
-use crate::value::{by_value, decoded, member};
+use crate::value::{by_value, decoded, member, well_formed};
 
 mod dap;
 mod heard;
@@ -214,6 +214,16 @@ impl Wire {
             _ => refused("Method not found"),
         };
         self.respond(&asked.id, &asked.method, &answer, own)
+    }
+
+    /// Returns whether an answer has the members that its protocol wants of a response.
+    pub(crate) fn is_response(&self, answer: &[u8]) -> bool {
+        let answer: Value = serde_json::from_slice(answer).unwrap_or_default();
+        match self.dialect.envelope {
+            Envelope::JsonRpc => answer["jsonrpc"] == "2.0" && well_formed(&answer),
+            Envelope::Dap => answer["success"].is_boolean() && answer["command"].is_string(),
+            Envelope::Abp => true,
+        }
     }
 
     /// Reads a message.

@@ -14,13 +14,13 @@ use rescind_conform::{
 use serde_json::Value;
 
 use super::doorway::Doorway;
-use super::suite::{self, SuiteArgs, request};
+use super::suite::{self, SuiteArgs, request, some_time};
 use crate::address::Address;
 use crate::dialect::DialectArgs;
 use crate::exit::{self, Exit};
+use crate::note;
 use crate::process::option;
 use crate::terminal::spin;
-use crate::{duration, note};
 
 /// Test a client: start COMMAND anew for each check, be its server, and say what holds
 ///
@@ -58,7 +58,7 @@ pub(super) struct ClientArgs {
     ask: Option<Vec<String>>,
 
     /// The time that the request is asked to take
-    #[arg(long, value_name = "DUR", value_parser = duration, default_value = "1s")]
+    #[arg(long, value_name = "DUR", value_parser = some_time, default_value = "1s")]
     ask_time: Duration,
 
     #[command(flatten)]

@@ -224,6 +224,14 @@ pub(super) fn read(path: &Path) -> Result<String, String> {
     fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))
 }
 
+/// Reads the time that a request is asked to take.
+pub(super) fn some_time(text: &str) -> Result<Duration, String> {
+    match duration(text) {
+        Ok(time) if time.as_millis() == 0 => Err("shorter than a millisecond".into()),
+        read => read,
+    }
+}
+
 /// Reads a request of the command line.
 pub(super) fn request(option: &str, words: Option<&[String]>) -> Result<Option<Request>, String> {
     let Some([method, params]) = words else { return Ok(None) };

@@ -1,7 +1,7 @@
 //! The parts that many checks share.
 
 pub(super) use super::clauses::*;
-pub(super) use crate::check::words::*;
+pub(super) use crate::words::*;
 
 pub(super) const SLOW_A: Item = Item::Slow('a', Id::Fresh);
 pub(super) const SLOW_B: Item = Item::Slow('b', Id::Fresh);

@@ -33,7 +33,7 @@ pub(super) const CANCEL: &[Check] = &[
         .clauses(IGNORED)
         .needs(&[Need::Message])
         .steps(&[Send(&[Quick('a', Fresh)]), Answered('a'), Send(&[Cancel('a')]), Next, Next])
-        .rules(&[AnsweredOnce('a'), NextAnswered])
+        .rules(&[AnsweredOnce('a'), NothingUnder("(none)"), NextAnswered])
         .witness("Two requests, sent after the cancel one after the other, are answered."),
     ended("cancel/twice", "two cancels of one request: it ends once")
         .steps(&[OneRead(&[SLOW_A, Cancel('a'), Cancel('a')]), Settled('a'), Send(&[Cancel('a')]), Next]),
@@ -41,7 +41,7 @@ pub(super) const CANCEL: &[Check] = &[
         .clauses(IGNORED)
         .needs(&[Need::Message])
         .steps(&[Next, Send(&[CancelId("900001"), CancelId("\"never\"")]), Next, Next])
-        .rules(&[NothingUnder("900001"), NothingUnder("\"never\""), NextAnswered])
+        .rules(&[NothingUnder("900001"), NothingUnder("\"never\""), NothingUnder("(none)"), NextAnswered])
         .witness("Two requests, sent after the cancels one after the other, are answered."),
     check("cancel/malformed", "fourteen cancels that name nothing: none ends the connection, cancels a request or, as a notification, is answered")
         .clauses(MALFORMED)
@@ -99,7 +99,7 @@ pub(super) const CANCEL: &[Check] = &[
         .rules(&[AllEnded, NextAnswered]),
     check("cancel/output-full", "a cancel while nobody reads the server's output: it is read, and the connection lives on")
         .clauses(LIVES_ON)
-        .needs(&[Need::Slow, Need::OneStream])
+        .needs(&[Need::Slow, Need::OneStream, Need::Process])
         .steps(&[OutputFull(&[SLOW_A, Cancel('a')]), Settled('a')])
         .rules(&[AllEnded, NextAnswered]),
     ended("cancel/id-zero", "the request with id 0 can be cancelled")

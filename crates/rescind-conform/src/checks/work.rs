@@ -2,7 +2,7 @@
 
 use super::base::*;
 
-const BEFORE_B: Rule = Honoured { cancelled: 'a', before: 'b' };
+const BEFORE_B: Rule = Honoured('a', 'b');
 /// The response to the quick request shows that the cancel before it was read.
 const CANCEL_A: Step = Send(&[Cancel('a'), QUICK_Q]);
 const ENDS: Step = All(&[Answered('q'), Answered('a')]);
@@ -60,18 +60,12 @@ pub(super) const WORK: &[Check] = &[
             Natural('t'),
             Rounds(
                 &[RUNNING_A, CANCEL_A, ENDS],
-                Some(Honoured { cancelled: 'a', before: 't' }),
+                Some(Honoured('a', 't')),
                 Some(('a', 'q')),
             ),
         ])
-        .rules(&[Whole { cancelled: 'a', like: 't' }])
+        .rules(&[Whole('a', 't')])
         .witness("The result of the same request without a cancel, which is more than twice as long if this one is a part."),
-    check("honour/freed", "cancelled requests free the server sooner than others do")
-        .clauses(&[OURS.of(WITH_DAP).information("Work that nobody waits for is not done.")])
-        .needs(&[Need::Slow])
-        .steps(&[Compare])
-        .rules(&[FreedSooner])
-        .witness("How long it takes until the server has done the last of four requests, three times with cancels of the others and three times without, in turn: the shortest of each, told as a ratio. Up to half is sooner, from four fifths on it is not, and between them nothing can be told."),
     check("load/burst", "a thousand requests and their cancels in one write: each ends once")
         .clauses(&[
             JSON_RPC.of(&[Acp, AcpV2, AcpDraft, Lsp, Abp]).must("Every request is answered once."),

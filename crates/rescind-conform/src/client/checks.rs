@@ -1,7 +1,7 @@
 //! The table of checks of a client, in the order in which they are made and reported.
 
 use super::clauses::*;
-use crate::check::words::*;
+use crate::words::*;
 
 const RESULT: Item = Answer(Reply::Result);
 const SLOW_A: Item = Slow('a', Fresh);
@@ -123,7 +123,7 @@ pub const CLIENT_CHECKS: &[Check] = &[
     check("client-asked/notification", "an unknown notification is not answered, and ends nothing")
         .clauses(NOT_ANSWERED)
         .steps(&[Held, Send(&[Notification("$/conformanceUnknown")]), Next, Next])
-        .rules(&[NothingUnder("null"), NothingUnder("(none)"), NextAnswered]),
+        .rules(&[NothingUnder("(none)"), NextAnswered]),
     same_id("client-asked/id-zero", "our id 0 is answered as 0")
         .steps(&[Held, Send(&[Quick('a', Token("0"))]), Next]),
     same_id("client-asked/id-text", "our id \"7\" is answered as \"7\"")
@@ -154,12 +154,12 @@ pub const CLIENT_CHECKS: &[Check] = &[
         .clauses(IGNORED)
         .needs(&[Need::Answers, Need::Declared])
         .steps(&[Held, Send(&[QUICK_A]), Answered('a'), Send(&[Cancel('a')]), Next, Next])
-        .rules(&[AnsweredOnce('a'), NextAnswered]),
+        .rules(&[AnsweredOnce('a'), NothingUnder("(none)"), NextAnswered]),
     check("client-asked/cancel-unknown", "our cancel of an id that we never used: nothing is said about it")
         .clauses(IGNORED)
         .needs(&[Need::Answers, Need::Declared])
         .steps(&[Held, Send(&[CancelId("900001"), CancelId("\"never\"")]), Next, Next])
-        .rules(&[NothingUnder("900001"), NothingUnder("\"never\""), NextAnswered]),
+        .rules(&[NothingUnder("900001"), NothingUnder("\"never\""), NothingUnder("(none)"), NextAnswered]),
     check("client-asked/cancel-malformed", "fourteen cancels of ours that name nothing: none ends the connection, cancels a request or, as a notification, is answered")
         .clauses(MALFORMED)
         .steps(&[Held, Send(&[SLOW_A]), MalformedCancels('a'), Answered('a')])
@@ -178,6 +178,7 @@ pub const CLIENT_CHECKS: &[Check] = &[
         .witness("Answers to all of them where the protocol wants answers, and to two requests after them."),
     check("client-load/output-full", "requests of ours while nobody reads the client's output: all of them are answered once it is read")
         .clauses(ANSWERED)
+        .needs(&[Need::Answers, Need::Process])
         .steps(&[Held, OutputFull(&[]), Next])
         .rules(&[AllEnded, NextAnswered])
         .witness("The answers, which are more than fits between the two."),

@@ -5,7 +5,7 @@ use std::ops::Range;
 use super::play::other_type;
 use crate::play::Play;
 use crate::session::What;
-use crate::stop::{Fault, broken, holds_if, none};
+use crate::stop::{Fault, broken, holds_if, none, unclear};
 use crate::wire::{Asked, Heard};
 
 fn held_id<'p>(play: &'p Play<'_>) -> &'p str {
@@ -44,12 +44,15 @@ pub(crate) fn as_written(play: &Play<'_>, id: &str) -> Result<(), Fault> {
     none(other, |other| format!("request {other} is cancelled as {id}"))
 }
 
-/// Returns the place in the record at which the client had read the answer to the held request. It is the end
-/// of the record if that was not seen.
-pub(crate) fn answer_read_at(play: &Play<'_>) -> usize {
+/// The held request was not cancelled once its answer had been read. The response to a later request shows that it was.
+pub(crate) fn not_cancelled_after_answer(play: &Play<'_>) -> Result<(), Fault> {
     let answered_at = play.session.held().and_then(|held| held.answered_at).unwrap_or(0);
     let next = play.nexts.iter().find(|next| next.sent_at > answered_at);
-    next.and_then(|next| play.session.answered_at(&next.id)).unwrap_or(usize::MAX)
+    match next.and_then(|next| play.session.answered_at(&next.id)) {
+        Some(read_at) => not_cancelled_from(play, read_at),
+        None if not_cancelled_from(play, answered_at).is_ok() => Ok(()),
+        None => unclear("the client may not have read the answer"),
+    }
 }
 
 pub(crate) fn not_cancelled_from(play: &Play<'_>, from: usize) -> Result<(), Fault> {

@@ -23,6 +23,16 @@ impl<'a> Play<'a> {
         play
     }
 
+    pub(crate) fn hold_opening(&mut self) -> Result<(), Stop> {
+        self.session.serving.iter_mut().for_each(|serving| serving.holds_opening = true);
+        Ok(())
+    }
+
+    pub(crate) fn declare_nothing(&mut self) -> Result<(), Stop> {
+        self.session.serving.iter_mut().for_each(|serving| serving.declares = false);
+        Ok(())
+    }
+
     pub(crate) fn hold(&mut self) -> Result<(), Stop> {
         match self.session.wait(|session| session.held().is_some()) {
             Waited::Done => Ok(()),
@@ -63,10 +73,7 @@ impl<'a> Play<'a> {
             self.session.wait_for(self.session.patience, &mut |session| session.is_answered(&id));
         }
         let took = facts.cancels.unwrap_or_default();
-        match self.session.listen(took * 2 + Duration::from_millis(200)) {
-            Waited::Late => Err(Stop::too_late()),
-            _ => Ok(()),
-        }
+        self.session.listen(took * 2 + Duration::from_millis(200)).unless_late()
     }
 
     /// Returns the status of the process, if it is one.

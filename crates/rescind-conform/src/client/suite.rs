@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::checks::CLIENT_CHECKS;
 use super::facts::ClientFacts;
-use crate::check::{Check, Clause, Need};
+use crate::check::{Clause, Need};
 use crate::family::Request;
 use crate::once::Once;
 use crate::options::ClientOptions;
@@ -16,6 +16,7 @@ use crate::seen::Seen;
 use crate::stop::Stop;
 use crate::suite::{AGAIN, Subject, case_seed};
 use crate::target::{Target, Unreached};
+use crate::words::Check;
 
 /// Runs the checks on a client, and hands each outcome to `seen` in the order of the table.
 ///
@@ -48,7 +49,8 @@ impl Subject for TestedClient<'_> {
     }
 
     fn clause(&self, check: &Check) -> Option<&'static Clause> {
-        check.clause(self.facts.family())
+        let applies = |need: &Need| *need != Need::Process || self.facts.common.is_process;
+        check.clause(self.facts.family()).filter(|_| check.needs.iter().all(applies))
     }
 
     /// Plays the check once with a fresh client.
@@ -87,9 +89,6 @@ impl TestedClient<'_> {
             Need::AskIfSilent if !facts.ask_is_slow && facts.is_silent() => is_unseen(no_ask),
             Need::Declared if !facts.declares => {
                 lacks("the client does not declare that its work can be cancelled")
-            }
-            Need::Process if !facts.common.is_process => {
-                lacks("the client is no process of its own")
             }
             _ => None,
         })

@@ -6,7 +6,7 @@ use crate::stop::{Fault, broken, holds_if, unclear};
 use crate::wire::Outcome;
 
 pub(super) fn made<'p>(play: &'p Play<'_>, name: Name) -> Result<&'p Made, Fault> {
-    play.named.get(&name).ok_or_else(|| format!("request {name} was not made").into())
+    play.named.get(&name).ok_or_else(|| Fault::Unclear(format!("request {name} was not made")))
 }
 
 pub(super) fn answers<'p>(play: &'p Play<'_>, made: &'p Made) -> Vec<&'p Outcome> {
@@ -46,8 +46,8 @@ pub(super) fn undisturbed(play: &Play<'_>, made: &Made) -> Result<(), Fault> {
 
 /// Holds if a cancelled request was not answered before its cancel was read.
 ///
-/// The witness of that is the response to the cancel, or to a request that was sent after it. A client is not asked for one. The
-/// response to a request that was cut short is a witness itself.
+/// The witness of that is the response to the cancel, or to a request that was sent after it. The response to a request that
+/// was cut short is a witness itself.
 pub(crate) fn in_time(play: &Play<'_>, made: &Made) -> Result<(), Fault> {
     let (Some(cancelled_at), Some((at, outcome))) =
         (made.cancelled_at, play.session.answers_to(&made.id).next())
@@ -57,7 +57,7 @@ pub(crate) fn in_time(play: &Play<'_>, made: &Made) -> Result<(), Fault> {
     let is_nested = |id: &str| play.theirs_for.values().any(|theirs| theirs == id);
     let acknowledged_at = made.cancel_id.as_ref().and_then(|id| play.session.answered_at(id));
     match acknowledged_at.into_iter().chain(play.read_at(cancelled_at)).min() {
-        _ if outcome.is_cancelled() || play.client.is_some() => Ok(()),
+        _ if outcome.is_cancelled() => Ok(()),
         // It cancels a nested request because it has read the cancel.
         _ if play.session.cancels().any(|(_, id)| is_nested(id)) => Ok(()),
         _ if outcome.is_result() && play.is_cut_short(made, at) => Ok(()),

@@ -24,7 +24,7 @@ const POLLED: Duration = Duration::from_secs(2);
 const REFUSED: Outcome = Outcome::Error { code: code::INVALID_PARAMS };
 
 fn run<'p>(play: &'p Play<'_>, name: Name) -> Result<&'p Run, Fault> {
-    play.runs.get(&name).ok_or_else(|| format!("work {name} was not begun").into())
+    play.runs.get(&name).ok_or_else(|| Fault::Unclear(format!("work {name} was not begun")))
 }
 
 pub(super) fn stop_answered(play: &Play<'_>, name: Name) -> Result<(), Fault> {

@@ -1,11 +1,12 @@
 //! The verdict of a check after so many runs, and the facts before them.
 
 use super::{Once, outcome};
-use crate::check::{Check, Clause, Level, Source};
+use crate::check::{Clause, Level, Source};
 use crate::family::Family;
 use crate::known::{Expected, Known};
 use crate::report::Verdict::{self, Fail, NotApplicable, NotExercised, Pass};
 use crate::stop::{Fault, Stop};
+use crate::words::Check;
 
 fn why() -> String {
     "why".into()

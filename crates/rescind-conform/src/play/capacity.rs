@@ -3,8 +3,11 @@
 use std::time::Duration;
 
 use super::{Made, Next, Play, Taken};
-use crate::check::{Id, Rule};
-use crate::judge::{in_time, judge};
+use crate::check::Id;
+use crate::facts::Slow;
+use crate::judge::in_time;
+use crate::judge::rules::Rule;
+use crate::judge::rules::judge;
 use crate::lateness::Stretch;
 use crate::stop::Stop;
 
@@ -16,6 +19,12 @@ impl Play<'_> {
     pub(crate) fn is_adjustable(&self) -> bool {
         let asks = |ms| self.facts.slow.as_ref().map(|slow| slow.request.lasting(ms));
         asks(1) != asks(100_000)
+    }
+
+    /// Returns whether the slow request is done sooner if it is asked to take half of the time. Some take whole seconds.
+    pub(crate) fn halves(&self) -> bool {
+        let is_same = |slow: &Slow| slow.lasts(self.slow_ms / 2) >= slow.lasts(self.slow_ms);
+        !self.facts.slow.as_ref().is_ok_and(is_same)
     }
 
     pub(super) fn each_cancelled(&mut self, count: usize) -> Result<(), Stop> {
@@ -49,6 +58,9 @@ impl Play<'_> {
     pub(super) fn compare_capacity(&mut self, cancels: usize) -> Result<(), Stop> {
         if !self.is_adjustable() {
             return Err(Stop::NotExercised("nobody can ask it to take its time".into()));
+        }
+        if !self.halves() {
+            return Err(Stop::Missed("it takes whole seconds, and no shorter time".into()));
         }
         let mut before = self.take_at_once(TRIED[0])?;
         for count in &TRIED[1..] {

@@ -1,26 +1,22 @@
 //! Steps of many requests.
 
 use std::collections::HashSet;
+use std::thread;
 use std::time::{Duration, Instant};
 
 use super::{Made, Play};
-use crate::check::{Id, Item, Rule};
-use crate::judge::{FREED, in_time, judge};
-use crate::lateness::Stretch;
+use crate::check::{Id, Item};
+use crate::judge::in_time;
+use crate::judge::rules::Rule;
+use crate::judge::rules::judge;
 use crate::stop::Stop;
 
 /// The parts of its time after which `Step::AnyMoment` cancels a request, in hundredths.
 const MOMENTS: [u32; 7] = [0, 25, 50, 75, 88, 94, 110];
 /// Requests for each of them.
 const EACH_MOMENT: usize = 4;
-/// Requests that `Step::OutputFull` makes: their answers fill any pipe.
+/// The least number of requests that `Step::OutputFull` makes: their answers fill any pipe.
 const FILLING: usize = 5000;
-/// Pairs that `Step::Compare` times.
-const PAIRS: usize = 5;
-/// Requests that it cancels at a time, or not: four of them take four times as long as one.
-const CANCELLED: usize = 3;
-/// Between half the time and this part of it nothing can be told.
-const NOT_FREED: f64 = 0.8;
 
 impl Play<'_> {
     /// Adds a request that is done at once.
@@ -144,10 +140,13 @@ impl Play<'_> {
     }
 
     pub(super) fn output_full(&mut self, items: &[Item]) -> Result<(), Stop> {
-        self.session.hold_output(true);
-        for chunk in 0..FILLING / 100 {
+        self.next()?;
+        let chunks = FILLING.max(self.session.fills()) / 100;
+        self.open_sessions(items.len())?;
+        self.session.note("nothing is read any more");
+        for chunk in 1..=chunks {
             let mut messages: Vec<String> = (0..100).map(|_| self.one_more()).collect();
-            if chunk + 1 == FILLING / 100 {
+            if chunk == chunks {
                 for item in items {
                     messages.extend(self.messages(*item, 0)?);
                 }
@@ -157,73 +156,14 @@ impl Play<'_> {
         let at = self.session.record.len();
         self.named.values_mut().for_each(|made| made.cancelled_at = Some(at));
         // Until the server does nothing any more: it waits for whoever reads, or has done all.
-        for _ in 0..50 {
+        for _ in 0..300 {
             let before = self.session.busy();
-            self.session.wait_for(Duration::from_millis(200), &mut |_| false);
+            thread::sleep(Duration::from_millis(200));
             if before == self.session.busy() {
                 break;
             }
         }
-        self.session.hold_output(false);
+        self.session.note("it is read again");
         self.wait_for_crowd()
-    }
-
-    pub(super) fn compare(&mut self) -> Result<(), Stop> {
-        match &self.facts.slow {
-            Ok(slow) if slow.reads_on => {
-                let why = "the server works on several requests at the same time";
-                return Err(Stop::NotExercised(why.into()));
-            }
-            Ok(slow) if slow.was_late => return Err(Stop::too_late()),
-            _ => {}
-        }
-        if self.facts.document.is_some() {
-            let why = "nobody can ask it to take its time, and what it takes on a busy machine says nothing";
-            return Err(Stop::NotExercised(why.into()));
-        }
-        // A machine that is busy makes them longer, never shorter: the shortest of each says most.
-        let (mut with, mut without) = (Duration::MAX, Duration::MAX);
-        for _ in 0..PAIRS {
-            with = with.min(self.time_until_free(true)?.unwrap_or(with));
-            without = without.min(self.time_until_free(false)?.unwrap_or(without));
-        }
-        if with.max(without) == Duration::MAX {
-            return Err(Stop::too_late());
-        }
-        let ratio = with.as_secs_f64() / without.as_secs_f64().max(1e-6);
-        self.session.note(format!(
-            "{:.1} ms with cancels, {:.1} ms without: {ratio:.2}",
-            with.as_secs_f64() * 1e3,
-            without.as_secs_f64() * 1e3,
-        ));
-        if ratio > FREED && ratio < NOT_FREED {
-            return Err(Stop::Missed("the time that it takes differs too little to tell".into()));
-        }
-        self.ratio = Some(ratio);
-        Ok(())
-    }
-
-    /// Returns how long it takes until the server has answered a request like those that it was asked before, or nothing if
-    /// the machine was late.
-    fn time_until_free(&mut self, cancelled: bool) -> Result<Option<Duration>, Stop> {
-        let ms = self.slow_ms / 5;
-        let mut messages = Vec::new();
-        for _ in 0..CANCELLED {
-            let mut before = self.make(Id::Fresh);
-            messages.extend(self.slow(&before, ms));
-            if cancelled {
-                let at = self.session.record.len() + messages.len();
-                messages.push(self.cancel(&mut before, at));
-            }
-        }
-        let last = self.make(Id::Fresh);
-        messages.extend(self.slow(&last, ms));
-        let begun = Stretch::begin();
-        self.write(messages, false);
-        self.wait_for_response(&last.id, &format!("an answer to request {}", last.id))?;
-        let took = begun.lasted();
-        let was_late = begun.lateness() > took / 4;
-        self.next()?;
-        Ok((!was_late).then_some(took))
     }
 }

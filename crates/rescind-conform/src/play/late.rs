@@ -31,10 +31,7 @@ impl Play<'_> {
             owed.iter().all(|id| session.is_answered(id))
                 && runs.iter().all(|run| run.is_over(session))
         };
-        match self.session.wait_unless_late(LATE, all_came) {
-            Waited::Late => Err(Stop::too_late()),
-            _ => Ok(()),
-        }
+        self.session.wait_unless_late(LATE, all_came).unless_late()
     }
 
     /// Cancels a request and sends nothing until it is over. If only the next message ends it, that may be chance, so it is
@@ -63,9 +60,7 @@ impl Play<'_> {
     pub(super) fn end(&mut self) -> Result<(), Stop> {
         self.session.end_input();
         let waited = self.session.wait(|_| false);
-        if waited == Waited::Late {
-            return Err(Stop::too_late());
-        }
+        waited.unless_late()?;
         if waited != Waited::Ended {
             return Err(Stop::Stuck(format!(
                 "its output has not ended {} s after its input",

@@ -1,8 +1,9 @@
 //! Steps about what the server asks of us.
 
 use super::Play;
-use crate::check::{Name, Step};
+use crate::check::Name;
 use crate::client::reply;
+use crate::play::steps::Step;
 use crate::session::{Session, Waited};
 use crate::stop::Stop;
 use crate::wire::{Asked, Heard, Outcome};

@@ -1,8 +1,10 @@
 //! Steps that are done again until they show something.
 
 use super::Play;
-use crate::check::{Name, Rule, Step};
-use crate::judge::judge;
+use crate::check::Name;
+use crate::judge::rules::Rule;
+use crate::judge::rules::judge;
+use crate::play::steps::Step;
 use crate::stop::Stop;
 
 impl Play<'_> {

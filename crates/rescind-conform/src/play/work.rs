@@ -5,11 +5,12 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::Play;
-use crate::check::{Id, Item, Name, Step};
+use crate::check::{Id, Item, Name};
 use crate::document::Document;
 use crate::facts::Facts;
 use crate::family::{Family, Request, SESSION, put};
 use crate::options::Options;
+use crate::play::steps::Step;
 use crate::run::{Run, Stopping};
 use crate::session::{Session, Waited};
 use crate::stop::Stop;
@@ -184,7 +185,7 @@ impl Play<'_> {
     }
 
     /// Answers what the agent asks, from now on and so far: a client that stops a turn says that it was cancelled.
-    pub(super) fn answer_as_cancelled(&mut self) {
+    pub(super) fn answer_as_cancelled(&mut self) -> Result<(), Stop> {
         self.session.answers = true;
         self.held_until = self.session.record.len();
         let asked = self.session.asked_of_us(0);
@@ -192,6 +193,7 @@ impl Play<'_> {
         let answers: Vec<String> =
             asked.map(|it| self.session.wire.respond(&it.token, "", &cancelled, "")).collect();
         self.write(answers, false);
+        Ok(())
     }
 }
 

@@ -11,6 +11,7 @@ use serde_json::Value;
 use super::bench::{Entry, What};
 use super::message::{CancelTarget, Message, Request, has_id, tag};
 use super::target::Side;
+use crate::value::well_formed;
 use crate::wire::Wire;
 use crate::worded::worded;
 use notes::Notes;
@@ -126,8 +127,8 @@ struct Direction<'a> {
 #[derive(Default)]
 struct Asked {
     request: Request,
-    /// Another with the same id was in flight.
-    twin: Twin,
+    /// Whether another with the same id, which was in flight, was cancelled.
+    twin: Option<bool>,
     /// The caller cancelled it.
     cancelled: bool,
     /// The cancel crossed its answer.
@@ -145,14 +146,6 @@ struct Asked {
     told: bool,
     /// The conversation was over, and it was not answered.
     left: bool,
-}
-
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Twin {
-    #[default]
-    None,
-    InFlight,
-    Cancelled,
 }
 
 impl<'a> Direction<'a> {
@@ -218,11 +211,7 @@ impl<'a> Direction<'a> {
         match message {
             Message::Request(request) => {
                 let twin = self.in_flight().find(|asked| asked.request.id == request.id);
-                let twin = match twin {
-                    None => Twin::None,
-                    Some(Asked { cancelled: false, .. }) => Twin::InFlight,
-                    Some(_) => Twin::Cancelled,
-                };
+                let twin = twin.map(|asked| asked.cancelled);
                 let deserted = self.callee_closed;
                 let request = request.clone();
                 self.asked.push(Asked { request, twin, deserted, ..Asked::default() });
@@ -277,7 +266,8 @@ impl<'a> Direction<'a> {
             }
             Message::Notification(notification) => {
                 if self.notes.are_withheld(notification) {
-                    self.checks.check(Rule::Silence, false, || notification.to_string());
+                    let may_pass = self.notes.may_pass;
+                    self.checks.check(Rule::Silence, may_pass, || notification.to_string());
                 } else {
                     self.notifications.push(notification.clone());
                 }
@@ -337,9 +327,7 @@ impl<'a> Direction<'a> {
         // The refusal of a duplicate may come before the answer of the first, and an answer is that
         // of whoever may get one.
         let is_silent = !self.protocol.answers_cancelled();
-        open.sort_by_key(|asked| {
-            (is_silent && asked.cancelled, refused && asked.twin == Twin::None)
-        });
+        open.sort_by_key(|asked| (is_silent && asked.cancelled, refused && asked.twin.is_none()));
         if let Some(asked) = open.into_iter().next() {
             asked.answers.push(answer.clone());
         } else if let Some(asked) = self.asked.iter_mut().find(|asked| asked.request.id == *id) {
@@ -380,11 +368,11 @@ impl Asked {
         let id = &self.request.id;
         let forwarded = self.forwarded.len();
         let expected = match self.twin {
-            Twin::InFlight => 0..=0,
-            Twin::Cancelled => 0..=1,
+            Some(false) => 0..=0,
+            Some(true) => 0..=1,
             // A call that is cancelled before it left is withdrawn.
-            Twin::None if self.cancelled || self.deserted => 0..=1,
-            Twin::None => 1..=1,
+            None if self.cancelled || self.deserted => 0..=1,
+            None => 1..=1,
         };
         let what = || format!("the request with {id} was forwarded {forwarded} times");
         checks.check(Rule::ForwardedOnce, expected.contains(&forwarded), what);
@@ -392,6 +380,7 @@ impl Asked {
         let answers = self.answers.len();
         let is_silent = self.cancelled && !protocol.answers_cancelled();
         let (rule, holds) = match self.deserted {
+            _ if is_silent && answers > 1 => (Rule::AnsweredOnce, false),
             _ if is_silent => (Rule::Silence, answers <= usize::from(self.answered_before_cancel)),
             _ if self.left => (Rule::AnsweredOnce, false),
             true => (Rule::Ends, answers == 1),
@@ -402,7 +391,7 @@ impl Asked {
             false => format!("the request with {id} was answered {answers} times"),
         });
 
-        if self.twin == Twin::None {
+        if self.twin.is_none() {
             self.settle_answer(callee, checks);
         }
         self.settle_cancels(checks);
@@ -455,14 +444,6 @@ impl Asked {
             // Each that arrives is judged then.
             checks.check(Rule::CancelOfNothing, true, String::new);
         }
-    }
-}
-
-fn well_formed(answer: &Value) -> bool {
-    match (answer.get("result"), answer.get("error")) {
-        (Some(_), None) => true,
-        (None, Some(error)) => error["code"].is_i64() && error["message"].is_string(),
-        _ => false,
     }
 }
 

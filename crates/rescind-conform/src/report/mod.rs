@@ -188,10 +188,11 @@ impl Report {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::check::{Check, Clause, Source};
+    use crate::check::{Clause, Source};
     use crate::known::Known;
     use crate::once::{Once, outcome};
     use crate::stop::Stop;
+    use crate::words::Check;
 
     #[test]
     fn a_run_is_incomplete_if_another_may_find_that_something_fails() {

@@ -6,7 +6,7 @@ use protocol_core::Dialect;
 use serde_json::json;
 
 use super::{case_seed, hash, in_order};
-use crate::check::{Check, Need};
+use crate::check::Need;
 use crate::facts::{Facts, Slow};
 use crate::family::Request;
 use crate::once::{self, Once};
@@ -15,6 +15,7 @@ use crate::report::Verdict::{self, NotApplicable, NotExercised, Pass};
 use crate::server::Server;
 use crate::stop::{Stop, TOO_LATE};
 use crate::tests::{Absent, IN_TWO_PROTOCOLS, is_played};
+use crate::words::Check;
 
 /// Returns the verdict of a check that needs this, on a server with these facts.
 fn said(need: Need, dialect: &str, known: impl FnOnce(&mut Facts)) -> Verdict {

@@ -67,6 +67,11 @@ fn planted() -> Vec<(Fault, &'static str, Vec<&'static str>)> {
         (IgnoresLaterCancels, "mcp", vec!["client-asked/cancel-running"]),
         (AnswersLateCancels, "acp", vec!["client-asked/cancel-late", "client-load/burst"]),
         (AnswersUnknownCancels, "acp", vec!["client-asked/cancel-unknown"]),
+        (
+            RefusesCancelsOfNothing,
+            "acp",
+            vec!["client-asked/cancel-late", "client-asked/cancel-unknown"],
+        ),
         (DiesOfMalformedCancels, "acp", vec!["client-asked/cancel-malformed"]),
         (AnswersMalformedCancels, "acp", vec!["client-asked/cancel-malformed"]),
         (CancelsItsOwn, "acp", vec!["client-asked/cancel-theirs"]),
@@ -74,6 +79,7 @@ fn planted() -> Vec<(Fault, &'static str, Vec<&'static str>)> {
         (DropsWhatDoesNotFit, "acp", vec!["client-load/output-full"]),
         (PrintsBanner, "acp", vec!["client-output/clean"]),
         (AnswersNobody, "acp", vec!["client-output/clean"]),
+        (OmitsTheVersion, "acp", vec!["client-output/clean"]),
         (ReusesIds, "mcp", vec!["client-output/ids"]),
         (StaysAfterTheEnd, "acp", vec!["client-end/pending", "client-end/orphan"]),
         (LeavesAnOrphan, "acp", vec!["client-end/orphan"]),
@@ -125,17 +131,28 @@ fn every_check_has_a_fault() -> Result<(), Failed> {
 /// Asserts that a client program which starts its server gets the tester for one. The output of the program
 /// itself holds none of its messages.
 fn a_client_that_starts_its_server() -> Result<(), Failed> {
+    let report = of_starting(None, &["client-cancel", "client-output", "client-end"])?;
+    fail(&report, &[])?;
+    are_tried(&report)
+}
+
+/// Asserts that what is between such a client and the tester is filled, though that are sockets too.
+fn a_client_that_starts_its_server_and_drops_what_does_not_fit() -> Result<(), Failed> {
+    let id = "client-load/output-full";
+    fail(&of_starting(DropsWhatDoesNotFit, &[id])?, &[id])
+}
+
+/// Returns the report on a client with a fault that starts its server.
+fn of_starting(fault: Fault, only: &[&str]) -> Result<Report, Failed> {
     let own = env::current_exe()?;
     let bridged = vec![own.clone().into(), "bridge".into()];
-    let starts = ["starts", "None", "acp", SERVER].map(Into::into);
+    let starts = ["starts", &format!("{fault:?}"), "acp", SERVER].map(Into::into);
     let target =
         ClientProgram::new(Program::new([vec![own.into()], starts.to_vec()].concat()), bridged);
     let mut options = ClientOptions::new(Dialect::ACP_V1);
     options.trigger = Some(Request::new("stop", json!({})));
-    options.suite.only = vec!["client-cancel".into(), "client-output".into(), "client-end".into()];
-    let report = run_client(&target, &options, |_| {})?;
-    fail(&report, &[])?;
-    are_tried(&report)
+    options.suite.only = only.iter().map(|id| (*id).into()).collect();
+    Ok(run_client(&target, &options, |_| {})?)
 }
 
 /// Starts a server, and joins it with the planted client, as a client does that starts its server.
@@ -188,5 +205,9 @@ pub(crate) fn trials(turn: usize) -> Vec<Trial> {
         .collect();
     trials.push(Trial::test("every_check_has_a_fault", every_check_has_a_fault));
     trials.push(Trial::test("a_client_that_starts_its_server", a_client_that_starts_its_server));
+    trials.push(Trial::test(
+        "a_client_that_starts_its_server_and_drops_what_does_not_fit",
+        a_client_that_starts_its_server_and_drops_what_does_not_fit,
+    ));
     trials.into_iter().map(|trial| trial.with_kind("client")).collect()
 }

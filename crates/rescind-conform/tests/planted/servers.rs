@@ -77,6 +77,8 @@ fn planted() -> Vec<(Fault, &'static str, Vec<&'static str>)> {
             ],
         ),
         (AnswersUnknownCancels, "acp", vec!["cancel/unknown"]),
+        (RefusesCancelsOfNothing, "acp", vec!["cancel/late", "cancel/unknown"]),
+        (OmitsTheVersion, "acp", vec!["output/clean"]),
         (DiesOfMalformedCancels, "acp", vec!["cancel/malformed"]),
         (AnswersMalformedCancels, "acp", vec!["cancel/malformed"]),
         (
@@ -107,7 +109,7 @@ fn planted() -> Vec<(Fault, &'static str, Vec<&'static str>)> {
         (IgnoresCancels, "mcp", SILENT.to_vec()),
         (IgnoresLaterCancels, "acp", vec!["honour/running"]),
         (IgnoresLaterCancels, "mcp", vec!["cancel/running", "progress/after-cancel"]),
-        (WorksInLine, "acp", vec!["honour/freed", "honour/one-read"]),
+        (WorksInLine, "acp", vec!["honour/one-read"]),
         (DiesOfManyCancels, "acp", vec!["load/burst"]),
         (AnswersManyCancels, "acp", vec!["load/burst"]),
         (DiesOfDuplicates, "acp", vec!["id/duplicate"]),

@@ -5,9 +5,9 @@ use std::time::Duration;
 use protocol_core::Dialect;
 use serde_json::Value;
 
-use crate::check::Rule;
 use crate::client::facts::ClientFacts;
 use crate::client::serve::{Held, Serving};
+use crate::judge::rules::Rule;
 use crate::options::ClientOptions;
 use crate::play::Play;
 use crate::session::{Session, What};
@@ -149,9 +149,9 @@ fn an_answered_request_is_not_cancelled_once_the_answer_was_read() {
         rule,
         &[
             "held 7; answer 7; next 9; cancels 7; result 9",
-            "held 7; answer 7; cancels 7",
+            "held 7; cancels 7; answer 7",
+            "held 7; answer 7",
             "held 7; next 8; result 8; answer 7; cancels 7; next 9; result 9",
-            "held 7; answer 7; next 9; cancels 7",
             "held 7; answer 7; next 9; result 9; cancels 8",
         ],
     );
@@ -170,6 +170,9 @@ fn an_answered_request_is_not_cancelled_once_the_answer_was_read() {
             ),
         ],
     );
+    let unclear = "unclear: the client may not have read the answer";
+    let unread = ["held 7; answer 7; cancels 7", "held 7; answer 7; next 9; cancels 7"];
+    breaks("acp", rule, &unread.map(|record| (record, unclear)));
 }
 
 #[test]
@@ -211,7 +214,7 @@ fn a_cancelled_request_of_ours_ends_as_the_protocol_wants() {
         "acp",
         rule,
         &[
-            ("next 7", "request a was not made"),
+            ("next 7", "unclear: request a was not made"),
             ("ask a 7; cancel 7", "our request 7 is never answered"),
             (
                 "ask a 7; result 7; error 7 -32800",
@@ -224,10 +227,12 @@ fn a_cancelled_request_of_ours_ends_as_the_protocol_wants() {
         "mcp",
         rule,
         &[(
-            "ask a 7; cancel 7; result 7",
+            "ask a 7; cancel 7; next 8; result 8; result 7",
             "our request 7 was cancelled, and is answered: a result",
         )],
     );
+    let unclear = "unclear: our request 7 was answered before its cancel was seen to be read";
+    breaks("mcp", rule, &[("ask a 7; cancel 7; result 7; next 8; result 8", unclear)]);
     let cancelled = r#"{"type":"capabilities/call-result","id":"7","payload":{"cancelled":true}}"#;
     breaks(
         "abp",

@@ -1,7 +1,8 @@
 //! The rules about work on records that are made by hand.
 
-use crate::check::{Rule, WorkEnd};
+use crate::check::WorkEnd;
 use crate::checks::CHECKS;
+use crate::judge::rules::Rule;
 use crate::judge::tests::any_broken;
 use crate::tests::{breaks, holds};
 

@@ -13,18 +13,21 @@ use crate::wire::Wire;
 /// Those of the server's that the client is not to read as they were sent.
 #[derive(Debug, Default)]
 pub(super) struct Notes {
-    /// The progress that the server gave after the client's cancel had reached it, where the client is to hear none of
-    /// it.
+    /// The progress that the server gave after the client's cancel had reached it, where no response is to come. The request
+    /// that it names is not active any more.
     withheld: Vec<Value>,
+    /// Whether the client may hear of that all the same.
+    pub(super) may_pass: bool,
     /// Those that name a request by its id, and how the client is to read them.
     translated: Vec<(Value, Value)>,
 }
 
 impl Notes {
     pub(super) fn of(log: &[Entry], protocols: &[Wire; 2]) -> Self {
-        let is_silent = protocols[0].dialect.response == ResponseRule::SilentWithProgress;
+        let response = protocols[0].dialect.response;
+        let is_silent = response != ResponseRule::Required;
         let is_dap = protocols.iter().all(|protocol| protocol.dialect.envelope == Envelope::Dap);
-        let mut notes = Self::default();
+        let mut notes = Self { may_pass: response == ResponseRule::Silent, ..Self::default() };
         // By tag, the id that the client has given; by the id on the server's side, the tag.
         let (mut near, mut far) = (BTreeMap::new(), BTreeMap::new());
         let mut silenced = Vec::new();

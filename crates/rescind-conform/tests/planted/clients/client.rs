@@ -44,6 +44,7 @@ pub(crate) enum Fault {
     IgnoresLaterCancels,
     AnswersLateCancels,
     AnswersUnknownCancels,
+    RefusesCancelsOfNothing,
     DiesOfMalformedCancels,
     AnswersMalformedCancels,
     CancelsItsOwn,
@@ -51,6 +52,7 @@ pub(crate) enum Fault {
     DropsWhatDoesNotFit,
     PrintsBanner,
     AnswersNobody,
+    OmitsTheVersion,
     ReusesIds,
     StaysAfterTheEnd,
     LeavesAnOrphan,
@@ -348,7 +350,8 @@ impl Client {
             (Fault::RoundsIds, id) => rounded(id),
             (_, id) => id.into(),
         };
-        self.say(format!(r#"{{"jsonrpc":"2.0","id":{id},{}"#, &result.to_string()[1..]));
+        let version = if self.fault == Fault::OmitsTheVersion { "" } else { r#""jsonrpc":"2.0","# };
+        self.say(format!(r#"{{{version}"id":{id},{}"#, &result.to_string()[1..]));
     }
 
     fn error(&self, id: &str, code: i64) {
@@ -424,6 +427,8 @@ impl Client {
         if let Some(stop) = stop {
             // It may be done meanwhile.
             let _ = stop.send(());
+        } else if self.fault == Fault::RefusesCancelsOfNothing {
+            self.error("null", -32602);
         }
         if answers {
             self.error(&id, -32800);

@@ -228,7 +228,8 @@ impl Server {
         if self.protocol == Protocol::Dap {
             return self.answer_dap(&id, result);
         }
-        self.say(format!(r#"{{"jsonrpc":"2.0","id":{id},{}"#, &result.to_string()[1..]));
+        let version = if self.fault == Fault::OmitsTheVersion { "" } else { r#""jsonrpc":"2.0","# };
+        self.say(format!(r#"{{{version}"id":{id},{}"#, &result.to_string()[1..]));
     }
 
     fn error(&self, id: &str, code: i64) {
@@ -575,6 +576,8 @@ impl Server {
                 };
                 if answers {
                     self.error(&id, -32800);
+                } else if self.fault == Fault::RefusesCancelsOfNothing {
+                    self.error("null", -32602);
                 }
             }
         }

@@ -1,0 +1,104 @@
+//! Rules on records in which it matters how long something takes, or how late the machine is.
+
+use protocol_core::Dialect;
+use serde_json::{Value, json};
+
+use super::{breaks, by_hand, holds, played, played_for};
+use crate::facts::{Facts, Slow};
+use crate::family::Request;
+use crate::judge::may_come_too_late;
+use crate::judge::rules::Rule;
+use crate::suite::tests::slow;
+
+const TOO_LATE: &str = "unclear: the machine was too slow to tell";
+
+#[test]
+fn an_order_says_nothing_where_half_the_time_is_not_half() {
+    let order = |params: Value, slow_ms: u64, record: &str| {
+        let mut facts = Facts::unknown(Dialect::ACP_V1);
+        let request = Request::new("work", params);
+        facts.slow = slow(false, true).map(|slow| Slow { request, ..slow });
+        let rule = Rule::Honoured('a', 'b');
+        by_hand::broken(&played_for(&facts, slow_ms, record), &[rule])
+    };
+    let [fixed, seconds, millis] = [json!({}), json!({ "s": "$S" }), json!({ "ms": "$MS" })];
+    let reversed = "ask b 8; slow a 7; cancel 7; wait 800; result 7; result 8";
+    let same = "unclear: request 8, which was asked first, may take as long as request 7";
+    for (params, slow_ms, why) in [
+        (&fixed, 1000, Some(same)),
+        (&seconds, 1000, Some(same)),
+        (&seconds, 3000, None),
+        (&millis, 1000, None),
+    ] {
+        assert_eq!(order(params.clone(), slow_ms, reversed).as_deref(), why, "{params} {slow_ms}");
+    }
+    let cut_short = "ask b 8; slow a 7; cancel 7; wait 300; result 7; result 8";
+    assert_eq!(order(seconds.clone(), 1000, cut_short), None);
+    let in_order = "ask b 8; slow a 7; cancel 7; next 9; result 9; wait 800; result 8; result 7";
+    let ignored = "request 7 is answered with a result, after request 8 that was asked first";
+    assert_eq!(order(seconds.clone(), 1000, in_order).as_deref(), Some(ignored));
+    assert_eq!(order(seconds, 1000, &reversed.replace("result 7", "error 7 -32800")), None);
+}
+
+#[test]
+fn an_order_that_a_late_machine_turns_round_says_nothing() {
+    let before = Rule::Before('q', 'b');
+    let record = "ask b 7; ask a 8; cancel 8; ask q 9; result 7; result 9";
+    let why = "request 9 is answered after request 7, which was at work before the cancel";
+    let late = format!("{record}; late");
+    breaks("acp", before, &[(record, why), (&late, TOO_LATE)]);
+
+    let rule = Rule::Honoured('a', 'b');
+    holds("acp", rule, &["ask b 7; ask a 8; cancel 8; result 8; result 7"]);
+    holds("acp", rule, &["ask b 7; ask a 8; cancel 8; late; error 8 -32800; result 7"]);
+    breaks("acp", rule, &[("ask b 7; ask a 8; cancel 8; late; result 8; result 7", TOO_LATE)]);
+}
+
+#[test]
+fn progress_that_was_to_end_before_the_cancel_was_read_says_nothing() {
+    let event = |name: &str| {
+        let body = r#"{"progressId":"p","requestId":7}"#;
+        format!(r#"{{"type":"event","event":"progress{name}","body":{body}}}"#)
+    };
+    let response = |id| format!(r#"{{"type":"response","request_seq":{id},"success":true}}"#);
+    let (start, end, [seven, eight]) = (event("Start"), event("End"), [7, 8].map(response));
+    let cancelled = format!("ask a 7; {start}; cancel 7; next 8");
+    holds("dap", Rule::ProgressEnded('a'), &[&format!("{cancelled}; {eight}; {end}; {seven}")]);
+    let open = format!("{cancelled}; {eight}; {seven}");
+    let why = "progress \"p\" of request 7 has started, and its end is not reported";
+    let late = format!("{cancelled}; {end}; {seven}; {eight}");
+    let unclear = "unclear: request 7 was answered before its cancel was seen to be read";
+    breaks("dap", Rule::ProgressEnded('a'), &[(&open, why), (&late, unclear)]);
+}
+
+#[test]
+fn a_cancel_that_may_have_come_after_the_work_is_found() {
+    let mut facts = Facts::unknown(Dialect::ACP_V1);
+    let late = |facts: &Facts, record: &str| may_come_too_late(&played(facts, record));
+    let record = "slow a 7; cancel 7; next 8; result 7; result 8";
+    assert!(!late(&facts, record), "a server that does not read on reads it then, each time");
+    facts.slow = slow(false, true);
+    for lost in [
+        "late; slow a 7; cancel 7; next 8; result 7; result 8",
+        "barely late; slow a 7; cancel 7; next 8; wait 9; result 7; result 8",
+        "barely late; slow a 7; cancel 7; next 8; wait 9; result 8; wait 8; result 7",
+        "late; slow a 7; cancel 7; result 7",
+        "late; slow a 7; slow b 8; cancel 8; next 9; error 8 -32800; result 7; result 9",
+    ] {
+        assert!(late(&facts, lost), "{lost}");
+    }
+    for seen in [
+        record,
+        "barely late; slow a 7; cancel 7; next 8; wait 9; result 8; wait 9; result 7",
+        "slow a 7; cancel 7; next 8; wait 9; result 7; result 8",
+        "barely late; slow a 7; cancel 7; wait 9; result 7; next 8; result 8",
+        "slow a 7; cancel 7; next 8; result 8; result 7",
+        "slow a 7; cancel 7; next 8; error 7 -32800; result 8",
+        "slow a 7; cancel 7; next 8; result 8",
+        "ask a 7; cancel 7; next 8; result 7; result 8",
+        "slow a 7; result 7; cancel 7; next 8; result 8",
+        "slow a 7; cancel 7; next 8; error 7 -32800; result 8; slow b 9; result 9",
+    ] {
+        assert!(!late(&facts, seen), "{seen}");
+    }
+}
