@@ -81,7 +81,7 @@ impl Source {
 ///
 /// Of servers and of clients the steps are data. A conversation with a relay is one step, which is a function.
 #[derive(Clone, Copy, Debug)]
-pub struct Check<N: 'static, S: 'static, R: 'static> {
+pub struct Row<N: 'static, S: 'static, R: 'static> {
     /// Names it, for good.
     pub id: &'static str,
     /// The statement that holds if it passes.
@@ -98,7 +98,7 @@ pub struct Check<N: 'static, S: 'static, R: 'static> {
     pub witness: &'static str,
 }
 
-impl<N, S, R> Check<N, S, R> {
+impl<N, S, R> Row<N, S, R> {
     /// A check of nothing, which others complete.
     pub(crate) const BASE: Self =
         Self { id: "", title: "", clauses: &[], needs: &[], steps: &[], rules: &[], witness: "" };

@@ -66,7 +66,7 @@ mod worded;
 mod words;
 
 pub use bridge::{SERVER, bridge};
-pub use check::{Clause, Id, Item, Level, Name, Need, Reply, WorkEnd};
+pub use check::{Clause, Id, Item, Level, Name, Need, Reply, Row, WorkEnd};
 pub use checks::CHECKS;
 pub use client::{CLIENT_CHECKS, ClientListener, ClientProgram, ConnectingClient, run_client};
 pub use family::{Family, Opening, Request};

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use crate::check::{Check, Clause, Level};
+use crate::check::{Clause, Level, Row};
 use crate::known::Known;
 use crate::report::{Outcome, Transcript, Verdict};
 use crate::stop::{Fault, Stop};
@@ -96,7 +96,7 @@ fn told(mut runs: Vec<Once>) -> Once {
 /// Two of three runs that see something have to fail. A run that sees nothing is repeated, until there are three of them.
 /// `run` gets the number of runs before it.
 pub(crate) fn outcome<N, S, R>(
-    check: &Check<N, S, R>,
+    check: &Row<N, S, R>,
     clause: Option<&'static Clause>,
     known: &Known,
     mut run: impl FnMut(usize) -> Once,

@@ -2,12 +2,12 @@
 
 use std::fmt::{Debug, Write};
 
-use crate::check::{Check, Clause};
+use crate::check::{Clause, Row};
 use crate::checks::CHECKS;
 use crate::client::CLIENT_CHECKS;
 use crate::family::Family;
 use crate::relay::{RELAY_CHECKS, RelayCheck};
-use crate::words;
+use crate::words::Check;
 
 /// Every check of servers, by group: its id, its level in each protocol, the clauses, what makes sure.
 #[must_use]
@@ -33,8 +33,8 @@ pub fn relay_page() -> String {
 
 fn page_of<N, S, R>(
     mut out: String,
-    checks: &[Check<N, S, R>],
-    data: impl Fn(&Check<N, S, R>) -> String,
+    checks: &[Row<N, S, R>],
+    data: impl Fn(&Row<N, S, R>) -> String,
 ) -> String {
     let mut group = "";
     for check in checks {
@@ -82,7 +82,7 @@ fn clauses(out: &mut String, clauses: &[Clause], witness: &str) {
 }
 
 /// Returns the needs, the steps and the rules in one line, in the words of this crate.
-fn data(check: &words::Check) -> String {
+fn data(check: &Check) -> String {
     let (needs, steps, rules) = (words(check.needs), words(check.steps), words(check.rules));
     let all = [("Needs", needs), ("Steps", steps), ("Rules", rules)];
     let said = all.iter().filter(|(_, words)| !words.is_empty());

@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use serde_json::Value;
 
-use crate::check::{Check, Clause, Level, Need};
+use crate::check::{Clause, Level, Need, Row};
 use crate::judge::rules::Rule;
 use crate::known::Expected;
 use crate::once::{self, Once};
@@ -43,15 +43,15 @@ pub(crate) trait Subject<N: 'static = Need, S: 'static = Step, R: 'static = Rule
     }
 
     /// The clause that asks for a check, if that applies.
-    fn clause(&self, check: &Check<N, S, R>) -> Option<&'static Clause>;
+    fn clause(&self, check: &Row<N, S, R>) -> Option<&'static Clause>;
 
     /// The strength with which the clause of a check asks for something of this subject.
-    fn level(&self, _: &Check<N, S, R>, clause: &Clause) -> Level {
+    fn level(&self, _: &Row<N, S, R>, clause: &Clause) -> Level {
         clause.level
     }
 
     /// Runs a check that applies, after so many runs of it.
-    fn once(&self, check: &Check<N, S, R>, number: usize) -> Once;
+    fn once(&self, check: &Row<N, S, R>, number: usize) -> Once;
 }
 
 impl Suite {
@@ -65,7 +65,7 @@ impl Suite {
     pub(crate) fn run<N: Sync, S: Sync, R: Sync>(
         &self,
         subject: &impl Subject<N, S, R>,
-        checks: &'static [Check<N, S, R>],
+        checks: &'static [Row<N, S, R>],
         begun: Instant,
         seen: impl FnMut(&Outcome),
     ) -> Report {
@@ -85,7 +85,7 @@ impl Suite {
     pub(crate) fn outcome<N, S, R>(
         &self,
         subject: &impl Subject<N, S, R>,
-        check: &Check<N, S, R>,
+        check: &Row<N, S, R>,
     ) -> Outcome {
         let clause = subject.clause(check);
         let outcome = once::outcome(check, clause, &self.known, |number| match clause {

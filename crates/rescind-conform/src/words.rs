@@ -10,4 +10,4 @@ pub use crate::play::steps::Step;
 pub(crate) use crate::play::steps::Step::*;
 
 /// A check of servers or clients, whose steps and rules are data.
-pub type Check = crate::check::Check<Need, Step, Rule>;
+pub type Check = crate::check::Row<Need, Step, Rule>;

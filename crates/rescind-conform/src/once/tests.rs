@@ -55,7 +55,7 @@ fn after(runs: Vec<Once>) -> (Verdict, usize) {
     let verdicts: Vec<Verdict> = runs.iter().map(|run| run.verdict.clone()).collect();
     let mut runs = runs.into_iter();
     let mut made = 0;
-    let check = <Check>::BASE.named("cancel/late", "title");
+    let check = Check::BASE.named("cancel/late", "title");
     let outcome = outcome(&check, Some(&CLAUSE), &Known::default(), |number| {
         assert_eq!(number, made);
         made += 1;
@@ -109,7 +109,7 @@ fn what_is_known_to_fail_is_stale_once_it_passes() {
 
     let known = Known::read_among(&["a", "b", "c"], "a\nb", "c").expect("checks");
     let outcome = |id, verdict: &Verdict| {
-        outcome(&<Check>::BASE.named(id, ""), None, &known, |_| Once::without(verdict.clone()))
+        outcome(&Check::BASE.named(id, ""), None, &known, |_| Once::without(verdict.clone()))
     };
     assert_eq!(known.of("a"), Expected::Failing);
     let all = [

@@ -7,10 +7,10 @@ use super::play::Play;
 use super::progress::*;
 use super::rules::Rule::{self, *};
 use super::scenarios::*;
-use crate::check::Check;
+use crate::check::Row;
 
 /// A check of a relay: a conversation for the protocols that these fit, and its own rules beside [`RelayCheck::ALWAYS`].
-pub type RelayCheck = Check<Fits, Conversation, Rule>;
+pub type RelayCheck = Row<Fits, Conversation, Rule>;
 
 /// Returns whether a check is for a protocol.
 pub(super) type Fits = fn(&Dialect) -> bool;

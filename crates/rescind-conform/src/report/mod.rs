@@ -199,7 +199,7 @@ mod tests {
         let clause = |level| &*Box::leak(Box::new(Clause { level, ..CLAUSE }));
         let whole = |level, stop: Stop| {
             let run = |_| Once::of(Some(stop.clone()), None);
-            let outcome = outcome(&<Check>::BASE, Some(clause(level)), &Known::default(), run);
+            let outcome = outcome(&Check::BASE, Some(clause(level)), &Known::default(), run);
             let report = Report {
                 facts: Value::Null,
                 lacks: None,

@@ -24,7 +24,7 @@ fn said(need: Need, dialect: &str, known: impl FnOnce(&mut Facts)) -> Verdict {
     known(&mut facts);
     let options = Options::new(dialect);
     let needs = Box::leak(Box::new([need]));
-    let check = <Check>::BASE.named("cancel/late", "").clauses(IN_TWO_PROTOCOLS).needs(needs);
+    let check = Check::BASE.named("cancel/late", "").clauses(IN_TWO_PROTOCOLS).needs(needs);
     let server = Server { target: &Absent, options: &options, facts };
     options.suite.outcome(&server, &check).verdict
 }
@@ -110,7 +110,7 @@ fn the_checks_to_run_are_named_by_themselves_or_by_their_group() {
 #[test]
 fn outcomes_are_told_in_the_order_of_the_table() {
     let make = |number: &u64| {
-        let check = <Check>::BASE.named("cancel/late", "");
+        let check = Check::BASE.named("cancel/late", "");
         let passes = |_| Once::without(Pass);
         let mut outcome = once::outcome(&check, None, &crate::Known::default(), passes);
         outcome.stderr = number.to_string();

@@ -19,8 +19,7 @@ fn said(need: Need, dialect: &str, known: impl FnOnce(&mut ClientFacts)) -> Verd
     let mut facts = ClientFacts::unknown(&options);
     known(&mut facts);
     let needs = Box::leak(Box::new([need]));
-    let check =
-        <Check>::BASE.named("client-cancel/once", "").clauses(IN_TWO_PROTOCOLS).needs(needs);
+    let check = Check::BASE.named("client-cancel/once", "").clauses(IN_TWO_PROTOCOLS).needs(needs);
     let client = TestedClient { target: &Absent, options: &options, facts };
     options.suite.outcome(&client, &check).verdict
 }
