@@ -89,7 +89,7 @@ impl<O, I: Default> Connection<O, I> {
         };
         let (number, dialect) = (permit.id().number(), &permit.machine.config().dialect);
         let mut facts = dialect.facts(&head);
-        let token = tokens_up_to.and_then(|_| dialect.envelope.progress_token_of(number, chosen));
+        let token = tokens_up_to.and_then(|_| dialect.envelope.token_of(number, chosen));
         facts.progress_tokens = token.map_or(facts.progress_tokens, |token| [token].into());
         let call = permit.commit(facts, CallData { data, ticket }, now);
         self.run_actions();

@@ -83,7 +83,7 @@ impl Dialect {
         if let Cancellers::Client { server_may_end } = &self.cancellers {
             facts.server_may_end = head.by == Role::Client && has(server_may_end, head.method);
         }
-        facts.handshake = self.handshake(head);
+        facts.handshake = if self.has_handshakes() { self.handshake(head) } else { None };
         if let (Some(longest), Some(params)) = (head.tokens_up_to, head.params) {
             facts.progress_tokens = self.progress_tokens(longest, params);
         }
@@ -107,8 +107,14 @@ impl Dialect {
         params.iter().any(is_there).then_some(CancelRefusal::Params)
     }
 
-    /// Returns what the result of a request settles. In most dialects none settles anything.
+    /// Returns whether any result settles anything. In most dialects none does.
     #[inline]
+    fn has_handshakes(&self) -> bool {
+        let is_declared = !matches!(self.capability, CapabilityRule::NotNeeded);
+        is_declared || self.session.is_some() || !self.exchanges.is_empty()
+    }
+
+    /// Returns what the result of a request settles.
     fn handshake(&self, head: &RequestHead<'_>) -> Option<Handshake> {
         let capability = match &self.capability {
             CapabilityRule::Declared { exchange, client, .. } if exchange == head.method => {

@@ -96,11 +96,7 @@ impl Envelope {
     }
 
     /// Returns the token under which progress of a call of ours comes, in an envelope that has one beside the params.
-    pub(crate) fn progress_token_of(
-        self,
-        number: u32,
-        chosen: Option<&RawValue>,
-    ) -> Option<WireId> {
+    pub(crate) fn token_of(self, number: u32, chosen: Option<&RawValue>) -> Option<WireId> {
         // It is the id of the call, unless the call is forwarded.
         match chosen {
             _ if self != Self::Abp => None,

@@ -175,10 +175,10 @@ impl<C, R: Default> Machine<C, R> {
     /// Returns our call with this number, if the dialect lets the peer end it. All other cancels of the
     /// peer name requests of its own (B13).
     ///
-    /// Its `number` is read only if the peer is a server: a client may end none.
+    /// Its `number` is read only if there are calls of ours, and the peer is a server: a client may end none.
     pub fn call_that_peer_may_end(&self, number: impl FnOnce() -> Option<u32>) -> Option<CallId> {
-        let is_client = self.config.role == Role::Client;
-        let row = self.call_row(is_client.then(number)??)?;
+        let has_calls = self.calls.len() > 0 && self.config.role == Role::Client;
+        let row = self.call_row(has_calls.then(number)??)?;
         let extras = row.extras.as_ref().filter(|extras| extras.facts.server_may_end);
         extras.map(|_| row.id)
     }
