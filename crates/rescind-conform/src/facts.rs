@@ -13,7 +13,7 @@ use crate::lateness::Stretch;
 use crate::options::Options;
 use crate::report::json::milliseconds;
 use crate::session::{Session, Waited};
-use crate::stop::Stop;
+use crate::stop::{Stop, lacks};
 use crate::target::{Target, Unreached};
 use crate::tools;
 use crate::wire::{Outcome, Wire};
@@ -510,11 +510,6 @@ impl Facts {
         });
         json!({ "server": self.name, "dialect": self.dialect.name, "quick": self.quick.method, "slow": slow })
     }
-}
-
-/// Nothing of the kind is known, for this reason.
-fn lacks<T>(why: impl Into<String>) -> Result<T, Stop> {
-    Err(Stop::NotExercised(why.into()))
 }
 
 /// Returns the dialect of a revision of MCP on the transport of another.

@@ -15,7 +15,7 @@ use crate::family::{Family, Opening, SESSION, put};
 use crate::lateness::Stretch;
 use crate::run::Run;
 use crate::session::{Session, Waited};
-use crate::stop::{Stop, TOO_LATE};
+use crate::stop::{Stop, TOO_LATE, lacks, missed};
 use crate::target::in_brackets;
 
 mod capacity;
@@ -347,8 +347,10 @@ impl<'a> Play<'a> {
             Item::CancelTheirs => {
                 let id = self.their_id();
                 if self.ids.contains(&id) {
-                    let why = format!("{} has given its request an id of ours", self.subject());
-                    return Err(Stop::NotExercised(why));
+                    return lacks(format!(
+                        "{} has given its request an id of ours",
+                        self.subject()
+                    ));
                 }
                 let cancel = self.session.wire.cancel(&id, "\"c\"");
                 self.unless_control(cancel, at)
@@ -464,21 +466,14 @@ impl<'a> Play<'a> {
         } else {
             match self.next() {
                 // It takes one request at a time.
-                Err(Stop::Stuck(why)) if self.cancels.is_empty() => {
-                    return Err(Stop::NotExercised(why));
-                }
+                Err(Stop::Stuck(why)) if self.cancels.is_empty() => return lacks(why),
                 next => next?,
             }
         }
         if self.session.is_answered(&made.id) {
-            return Err(Stop::Missed("the request was done before it could be cancelled".into()));
+            return missed("the request was done before it could be cancelled");
         }
         Ok(())
-    }
-
-    fn natural(&mut self, name: Name) -> Result<(), Stop> {
-        self.send(&[Item::Slow(name, Id::Fresh)], false)?;
-        self.wait_for_answer(name)
     }
 
     /// Waits until a cancelled request is over.

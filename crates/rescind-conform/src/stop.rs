@@ -32,6 +32,16 @@ impl Stop {
     }
 }
 
+/// Can't be done with this server, for this reason.
+pub(crate) fn lacks<T>(why: impl Into<String>) -> Result<T, Stop> {
+    Err(Stop::NotExercised(why.into()))
+}
+
+/// Was not seen this time, for this reason.
+pub(crate) fn missed<T>(why: impl Into<String>) -> Result<T, Stop> {
+    Err(Stop::Missed(why.into()))
+}
+
 /// The reason why a rule is not seen to hold.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Fault {

@@ -1,5 +1,7 @@
 //! Ids and tokens by their value. All testers compare them here, whoever wrote them and however.
 
+use std::collections::HashMap;
+
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
@@ -24,16 +26,33 @@ pub(crate) fn by_value(token: &str) -> String {
     }
 }
 
-/// Returns the member of a text of JSON by its value.
-pub(crate) fn member(object: &RawValue, name: &str) -> Option<String> {
-    let members: std::collections::HashMap<String, &RawValue> =
-        serde_json::from_str(object.get()).ok()?;
-    members.get(name).map(|value| by_value(value.get()))
-}
+/// The members of an object, each as it was written.
+pub(crate) struct Members<'m>(HashMap<String, &'m RawValue>);
 
-/// Returns the value of a member, or null if there is none.
-pub(crate) fn decoded(member: Option<&RawValue>) -> Value {
-    member.and_then(|it| serde_json::from_str(it.get()).ok()).unwrap_or_default()
+impl<'m> Members<'m> {
+    pub(crate) fn of(object: &'m [u8]) -> Option<Self> {
+        serde_json::from_slice(object).ok().map(Self)
+    }
+
+    /// Returns the token of a member, if it is not null.
+    pub(crate) fn token(&self, name: &str) -> Option<&'m str> {
+        self.0.get(name).map(|it| it.get()).filter(|it| *it != "null")
+    }
+
+    /// Returns a member, which may be null.
+    pub(crate) fn value(&self, name: &str) -> Option<Value> {
+        self.0.get(name).map(|it| serde_json::from_str(it.get()).unwrap_or_default())
+    }
+
+    /// Returns a member that should be a text. It is empty if it is none.
+    pub(crate) fn text(&self, name: &str) -> Option<String> {
+        self.value(name).map(|it| it.as_str().unwrap_or_default().to_owned())
+    }
+
+    /// Returns the value of a member of a member.
+    pub(crate) fn within(&self, name: &str, inner: &str) -> Option<String> {
+        Members::of(self.token(name)?.as_bytes())?.token(inner).map(by_value)
+    }
 }
 
 /// Returns a number as the integer that it equals, and anything else as it is.

@@ -1,12 +1,10 @@
 //! Messages as they are written and read. Raw on purpose: a check writes what no careful client would.
 
 use protocol_core::{CancelRule, Carrier, Dialect, Envelope, Framing, News, ResponseRule};
-use serde::{Deserialize, Deserializer};
-use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
 use crate::family::Family;
-use crate::value::{by_value, decoded, member, well_formed};
+use crate::value::{Members, by_value, well_formed};
 
 mod dap;
 mod heard;
@@ -24,29 +22,6 @@ pub(crate) struct Wire {
     closes_streams: bool,
     /// Whether it is that of a server.
     serves: bool,
-}
-
-/// A message of JSON-RPC or ABP.
-#[derive(Deserialize)]
-struct Message<'m> {
-    #[serde(borrow)]
-    id: Option<&'m RawValue>,
-    method: Option<String>,
-    #[serde(rename = "type")]
-    kind: Option<String>,
-    #[serde(borrow)]
-    params: Option<&'m RawValue>,
-    #[serde(borrow)]
-    payload: Option<&'m RawValue>,
-    #[serde(default, deserialize_with = "present")]
-    error: Option<Value>,
-    #[serde(default, deserialize_with = "present")]
-    result: Option<Value>,
-}
-
-/// Reads a member that is there, also if it is `null`.
-fn present<'m, D: Deserializer<'m>>(member: D) -> Result<Option<Value>, D::Error> {
-    Value::deserialize(member).map(Some)
 }
 
 /// The method of a notification that reaches no server. It closes the response stream of the request whose `id` is in its
@@ -228,45 +203,39 @@ impl Wire {
 
     /// Reads a message.
     pub(crate) fn read(&self, message: &[u8]) -> Heard {
-        if self.dialect.envelope == Envelope::Dap {
-            return dap::read(message);
+        let Some(message) = Members::of(message) else { return Heard::Other };
+        let (token, value) = (message.token("id"), |name| message.value(name).unwrap_or_default());
+        match self.dialect.envelope {
+            Envelope::Dap => return dap::read(&message),
+            Envelope::Abp => {
+                let kind = message.text("type").unwrap_or_default();
+                return self.read_abp(&kind, value("payload"), token);
+            }
+            Envelope::JsonRpc => {}
         }
-        let Ok(envelope) = serde_json::from_slice::<Message<'_>>(message) else {
-            return Heard::Other;
-        };
-        let token = envelope.id.map(RawValue::get);
-        if self.dialect.envelope == Envelope::Abp {
-            let kind = envelope.kind.as_deref().unwrap_or_default();
-            return self.read_abp(kind, decoded(envelope.payload), token);
-        }
-        match (envelope.method, token) {
+        match (message.text("method"), token) {
             (Some(method), Some(token)) => {
-                Heard::Request(Asked::new(token, method, decoded(envelope.params)))
+                Heard::Request(Asked::new(token, method, value("params")))
             }
             (Some(method), None) if self.dialect.cancel.has_method(&method) => {
-                let named = envelope.params.and_then(|params| member(params, self.cancel_member()));
+                let named = message.within("params", self.cancel_member());
                 Heard::Cancel { id: named.unwrap_or_default(), asked: None }
             }
             (Some(method), None) => {
                 let rule = self.dialect.progress.iter().find(|rule| rule.method == method);
-                let token =
-                    rule.and_then(|rule| decoded(envelope.params).get(&*rule.token).cloned());
+                let token = rule.and_then(|rule| value("params").get(&*rule.token).cloned());
                 token.map_or(Heard::Other, |token| Heard::Progress { token })
             }
             (None, token) => {
                 let id = token.map_or_else(|| "(none)".into(), by_value);
-                match (envelope.error, envelope.result) {
-                    (Some(error), Some(_)) if !error.is_null() => {
-                        Heard::Answer { id, outcome: Outcome::Both }
+                let outcome = match (message.value("error"), message.value("result")) {
+                    (Some(error), Some(_)) if !error.is_null() => Outcome::Both,
+                    (Some(error), None) => {
+                        Outcome::Error { code: error["code"].as_i64().unwrap_or(0) }
                     }
-                    (Some(error), None) => Heard::Answer {
-                        id,
-                        outcome: Outcome::Error { code: error["code"].as_i64().unwrap_or(0) },
-                    },
-                    (_, result) => {
-                        Heard::Answer { id, outcome: Outcome::Result(result.unwrap_or_default()) }
-                    }
-                }
+                    (_, result) => Outcome::Result(result.unwrap_or_default()),
+                };
+                Heard::Answer { id, outcome }
             }
         }
     }

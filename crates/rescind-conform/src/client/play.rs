@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::facts::{Client, ClientFacts, End};
 use super::reply;
+use super::serve::Serving;
 use crate::check::Reply;
 use crate::play::Play;
 use crate::session::{Session, Waited};
@@ -23,13 +24,9 @@ impl<'a> Play<'a> {
         play
     }
 
-    pub(crate) fn hold_opening(&mut self) -> Result<(), Stop> {
-        self.session.serving.iter_mut().for_each(|serving| serving.holds_opening = true);
-        Ok(())
-    }
-
-    pub(crate) fn declare_nothing(&mut self) -> Result<(), Stop> {
-        self.session.serving.iter_mut().for_each(|serving| serving.declares = false);
+    /// Does something with our side of the session.
+    pub(crate) fn serve(&mut self, does: fn(&mut Serving)) -> Result<(), Stop> {
+        self.session.serving.iter_mut().for_each(does);
         Ok(())
     }
 

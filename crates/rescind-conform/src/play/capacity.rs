@@ -9,7 +9,7 @@ use crate::judge::in_time;
 use crate::judge::rules::Rule;
 use crate::judge::rules::judge;
 use crate::lateness::Stretch;
-use crate::stop::Stop;
+use crate::stop::{Stop, lacks, missed};
 
 /// The numbers of slow requests that are tried at once, the most first. One more takes half as long, and comes after them.
 const TRIED: [usize; 4] = [15, 7, 3, 1];
@@ -33,7 +33,7 @@ impl Play<'_> {
             let id = self.crowd[at].id.clone();
             self.next()?;
             if self.session.is_answered(&id) {
-                return Err(Stop::Missed("a request was done before it could be cancelled".into()));
+                return missed("a request was done before it could be cancelled");
             }
             let cancel = self.cancel_of_crowd(at, self.session.record.len());
             self.write(vec![cancel], false);
@@ -57,10 +57,10 @@ impl Play<'_> {
 
     pub(super) fn compare_capacity(&mut self, cancels: usize) -> Result<(), Stop> {
         if !self.is_adjustable() {
-            return Err(Stop::NotExercised("nobody can ask it to take its time".into()));
+            return lacks("nobody can ask it to take its time");
         }
         if !self.halves() {
-            return Err(Stop::Missed("it takes whole seconds, and no shorter time".into()));
+            return missed("it takes whole seconds, and no shorter time");
         }
         let mut before = self.take_at_once(TRIED[0])?;
         for count in &TRIED[1..] {

@@ -9,7 +9,7 @@ use crate::check::{Id, Item};
 use crate::judge::in_time;
 use crate::judge::rules::Rule;
 use crate::judge::rules::judge;
-use crate::stop::Stop;
+use crate::stop::{Stop, missed};
 
 /// The parts of its time after which `Step::AnyMoment` cancels a request, in hundredths.
 const MOMENTS: [u32; 7] = [0, 25, 50, 75, 88, 94, 110];
@@ -120,8 +120,7 @@ impl Play<'_> {
             && judge(self, &[Rule::AllEnded]).is_none()
             && moments.any(|(moment, chosen)| *moment < 100 && self.came_too_late(chosen))
         {
-            let why = "requests were done before their cancels were read";
-            return Err(Stop::Missed(why.into()));
+            return missed("requests were done before their cancels were read");
         }
         Ok(())
     }

@@ -5,7 +5,7 @@ use crate::check::Name;
 use crate::client::reply;
 use crate::play::steps::Step;
 use crate::session::{Session, Waited};
-use crate::stop::Stop;
+use crate::stop::{Stop, lacks};
 use crate::wire::{Asked, Heard, Outcome};
 
 impl Play<'_> {
@@ -35,7 +35,7 @@ impl Play<'_> {
         }
         let is_ignored = |(_, outcome): (_, &Outcome)| !outcome.is_cancelled();
         match self.session.answers_to(&id).next().is_some_and(is_ignored) {
-            true => Err(Stop::NotExercised(format!("the cancel of request {id} has no effect"))),
+            true => lacks(format!("the cancel of request {id} has no effect")),
             false => Ok(()),
         }
     }
@@ -86,10 +86,8 @@ impl Play<'_> {
             Stop::NotExercised(match waited {
                 Waited::Done => "the server asked nothing of us that may wait".into(),
                 _ => {
-                    format!(
-                        "{} s passed without a request of the server",
-                        self.session.patience.as_secs()
-                    )
+                    let patience = self.session.patience.as_secs();
+                    format!("{patience} s passed without a request of the server")
                 }
             })
         })?;
@@ -106,8 +104,7 @@ impl Play<'_> {
             _ => None,
         });
         let Some(asked) = asked else {
-            let why = "the server has not cancelled what it had asked of us";
-            return Err(Stop::NotExercised(why.into()));
+            return lacks("the server has not cancelled what it had asked of us");
         };
         let own = self.session.own_number();
         let wire = &self.session.wire;

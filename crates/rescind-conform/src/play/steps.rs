@@ -1,7 +1,7 @@
 //! The steps of checks, each with what does it.
 
 use super::Play;
-use crate::check::{Item, Name, WorkEnd};
+use crate::check::{Id, Item, Name, WorkEnd};
 use crate::judge::rules::Rule;
 use crate::stop::Stop;
 
@@ -12,9 +12,9 @@ impl Play<'_> {
     }
 }
 
-/// Defines the steps. Beside each stands the method of a play that does it.
+/// Defines the steps. Beside each stands what does it.
 macro_rules! steps {
-    ($($(#[$about:meta])* $step:ident$(($($given:ident: $kind:ty),+))? => $does:ident($($with:expr),*);)*) => {
+    (|$play:ident| $($(#[$about:meta])* $step:ident$(($($given:ident: $kind:ty),+))? => $does:expr;)*) => {
         /// One step of the runner.
         #[derive(Clone, Copy, Debug)]
         pub enum Step {
@@ -22,101 +22,104 @@ macro_rules! steps {
         }
 
         impl Step {
-            fn perform(self, play: &mut Play<'_>) -> Result<(), Stop> {
+            fn perform(self, $play: &mut Play<'_>) -> Result<(), Stop> {
                 match self {
-                    $(Self::$step$(($($given),+))? => play.$does($($with),*),)*
+                    $(Self::$step$(($($given),+))? => $does,)*
                 }
             }
         }
     };
 }
 
-steps! {
+steps! { |play|
     /// Sends these in one write.
-    Send(items: &'static [Item]) => send(items, false);
+    Send(items: &'static [Item]) => play.send(items, false);
     /// Sends these so that all of them wait in one read of the server's.
-    OneRead(items: &'static [Item]) => send(items, true);
+    OneRead(items: &'static [Item]) => play.send(items, true);
     /// Waits until the server is seen to be at work on a request.
-    Started(name: Name) => wait_until_started(name);
+    Started(name: Name) => play.wait_until_started(name);
     /// Waits until it is answered.
-    Answered(name: Name) => wait_for_answer(name);
+    Answered(name: Name) => play.wait_for_answer(name);
     /// Makes a request that is done at once, and waits for its answer.
-    Next => next();
+    Next => play.next();
     /// Waits until a cancelled request is over. It is over once it is answered, or once the server has done the
     /// same work in full since then and answered the next request.
-    Settled(name: Name) => settle(name);
+    Settled(name: Name) => play.settle(name);
     /// Cancels a slow request, and sends nothing more until it is over. Tried again, for longer, if it is over only with
     /// the next message.
-    Alone(name: Name) => settle_alone(name);
+    Alone(name: Name) => play.settle_alone(name);
     /// Does the same slow work from its beginning to its end, without a cancel.
-    Natural(name: Name) => natural(name);
+    Natural(name: Name) => {
+        play.send(&[Item::Slow(name, Id::Fresh)], false)?;
+        play.wait_for_answer(name)
+    };
     /// Sends each cancel that merely names nothing, and the next request after each.
-    MalformedCancels(name: Name) => malformed_cancels(name);
+    MalformedCancels(name: Name) => play.malformed_cancels(name);
     /// Does the same with cancels whose params are not allowed, or can't be read by everybody.
-    UnreadableCancels => unreadable_cancels();
+    UnreadableCancels => play.unreadable_cancels();
     /// Sends this many quick requests in one write, each followed by its cancel. Then waits until all are
     /// answered, or the next request is.
-    Burst(count: usize) => burst(count);
+    Burst(count: usize) => play.burst(count);
     /// So many requests that are done at once in one write, then cancels of half of them, chosen by the seed.
-    HalfCancelled(count: usize) => half_cancelled(count);
+    HalfCancelled(count: usize) => play.half_cancelled(count);
     /// Makes slow requests, and cancels each after another part of the time that it takes.
-    AnyMoment => any_moment();
+    AnyMoment => play.any_moment();
     /// Stops reading, asks for more than fits into what is between the two, and for these; reads again.
-    OutputFull(items: &'static [Item]) => output_full(items);
+    OutputFull(items: &'static [Item]) => play.output_full(items);
     /// The server's requests are left unanswered from here on.
-    HoldReverse => hold_reverse();
+    HoldReverse => play.hold_reverse();
     /// Waits for what says that the cancel of a request was read. The other was sent after it.
-    CancelRead(name: Name, later: Name) => wait_until_cancel_read(name, later);
+    CancelRead(name: Name, later: Name) => play.wait_until_cancel_read(name, later);
     /// Ends the check if the cancel of a request has had no effect: its protocol may let a server ignore it.
-    Heeded(name: Name) => is_heeded(name);
+    Heeded(name: Name) => play.is_heeded(name);
     /// Waits until the cancel of a request is acknowledged, where the protocol wants that.
-    CancelAnswered(name: Name) => wait_until_acknowledged(name);
+    CancelAnswered(name: Name) => play.wait_until_acknowledged(name);
     /// The server's input ends; waits until its output does.
-    End => end();
+    End => play.end();
     /// Makes so many slow requests one after the other, and cancels each once it is at work.
-    EachCancelled(count: usize) => each_cancelled(count);
+    EachCancelled(count: usize) => play.each_cancelled(count);
     /// Sees how many slow requests the server takes at once, cancels so many, and sees it again.
-    Capacity(cancels: usize) => compare_capacity(cancels);
+    Capacity(cancels: usize) => play.compare_capacity(cancels);
     /// Waits until the server asks something of us for a request.
-    AskedFor(name: Name) => wait_until_asked_for(name);
+    AskedFor(name: Name) => play.wait_until_asked_for(name);
     /// Waits until work is seen to run, and learns its name where the server gives that.
-    WorkStarted(name: Name) => wait_until_work_started(name);
+    WorkStarted(name: Name) => play.wait_until_work_started(name);
     /// Waits until work has ended.
-    WorkOver(name: Name) => wait_until_work_over(name);
+    WorkOver(name: Name) => play.wait_until_work_over(name);
     /// Waits until stopped work is over: it has ended, or the server has done other work since.
-    WorkSettled(name: Name) => settle_work(name);
+    WorkSettled(name: Name) => play.settle_work(name);
     /// Does the same work to its end where no end says whether it was a stop, to compare with that.
-    WorkWhole(name: Name) => compare_work(name);
+    WorkWhole(name: Name) => play.compare_work(name);
     /// Answers every open request of the agent with the outcome `cancelled`.
-    AnswerAsCancelled => answer_as_cancelled();
+    AnswerAsCancelled => play.answer_as_cancelled();
     /// Answers what the server had asked of us and has cancelled. It is answered as cancelled, or with a response that has
     /// crossed the cancel where the protocol wants none.
-    AnswerWithdrawn => answer_withdrawn();
+    AnswerWithdrawn => play.answer_withdrawn();
     /// Asks the witness until it tells how the work of a request ended.
-    Witnessed(name: Name) => ask_witness(name);
+    Witnessed(name: Name) => play.ask_witness(name);
     /// Does the same of a request that is known to have ended so. A witness that says otherwise proves nothing.
-    Tells(name: Name, end: WorkEnd) => trust_witness(name, end);
+    Tells(name: Name, end: WorkEnd) => play.trust_witness(name, end);
     /// Does all of these.
-    All(steps: &'static [Step]) => perform(steps);
+    All(steps: &'static [Step]) => play.perform(steps);
     /// Does these steps again where nobody can ask for a request that takes long enough: a cancel may come too late for
     /// one of them. Over with the first round that could be done, or the first in which the rule holds.
     ///
     /// In the end come a cancelled request, and one that was sent with its cancel. Answered first, this says that the cancel was
     /// read in time. A round in which it is not says nothing against the server.
-    Rounds(steps: &'static [Step], until: Option<Rule>, in_time: Option<(Name, Name)>) => rounds(steps, until, in_time);
+    Rounds(steps: &'static [Step], until: Option<Rule>, in_time: Option<(Name, Name)>) => play.rounds(steps, until, in_time);
     /// From the beginning on the client's request that opens the session is held.
-    HoldOpening => hold_opening();
+    HoldOpening => play.serve(|serving| serving.holds_opening = true);
     /// From the beginning on nothing is declared that the protocol lets a server declare.
-    DeclareNothing => declare_nothing();
+    DeclareNothing => play.serve(|serving| serving.declares = false);
     /// Waits until a request of the client's is held.
-    Held => hold();
+    Held => play.hold();
     /// Pulls the trigger, if there is one, and waits until the held request is cancelled.
-    Cancelled => wait_for_cancel();
+    Cancelled => play.wait_for_cancel();
     /// Pulls the trigger, if there is one, and lets the client read that; then waits twice as long as it took it
     /// to cancel.
-    MayCancel => let_it_cancel();
+    MayCancel => play.let_it_cancel();
     /// Ends the check if the held request is cancelled already: then nobody knows what the client had read.
-    NotYetCancelled => is_not_yet_cancelled();
+    NotYetCancelled => play.is_not_yet_cancelled();
     /// As `Next`, but a client that ends as it does when nothing is wrong has shown as much.
-    NextOrEnd => next_or_end();
+    NextOrEnd => play.next_or_end();
 }

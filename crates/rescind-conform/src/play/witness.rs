@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::Play;
 use crate::check::{Id, Name, WorkEnd};
 use crate::family::{Family, put};
-use crate::stop::Stop;
+use crate::stop::{Stop, lacks, missed};
 
 /// The time after which a witness that knows no end yet is asked again.
 const AGAIN: Duration = Duration::from_millis(50);
@@ -31,9 +31,9 @@ impl Play<'_> {
             None => Ok(()),
             Some((told, _)) if *told == end || self.is_control => Ok(()),
             Some(_) if self.is_late(self.begun.lateness()) => Err(Stop::too_late()),
-            Some((told, _)) => Err(Stop::NotExercised(format!(
+            Some((told, _)) => lacks(format!(
                 "the witness is wrong: it reports that the work {told}, and it {end}"
-            ))),
+            )),
         }
     }
 
@@ -50,7 +50,7 @@ impl Play<'_> {
             self.session.send(&[message], false);
             self.wait_for_response(&asks, &format!("a response of the witness to {asks}"))?;
             let Some(result) = self.session.result_of(&asks) else {
-                return Err(Stop::NotExercised("the witness responds with an error".into()));
+                return lacks("the witness responds with an error");
             };
             if let Some(end) = told(result) {
                 self.witnessed.insert(name, (end, went_on));
@@ -58,8 +58,7 @@ impl Play<'_> {
             }
             went_on = true;
             if Instant::now() > deadline {
-                let why = format!("the witness does not tell how the work of {made} ended");
-                return Err(Stop::Missed(why));
+                return missed(format!("the witness does not tell how the work of {made} ended"));
             }
             self.session.wait_for(AGAIN, &mut |_| false);
         }

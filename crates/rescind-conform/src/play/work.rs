@@ -13,7 +13,7 @@ use crate::options::Options;
 use crate::play::steps::Step;
 use crate::run::{Run, Stopping};
 use crate::session::{Session, Waited};
-use crate::stop::Stop;
+use crate::stop::{Stop, lacks, missed};
 use crate::target::{Target, Unreached};
 use crate::tools;
 
@@ -88,15 +88,15 @@ impl Play<'_> {
     /// Waits until work is seen to run. A server that begins none has none to stop.
     pub(super) fn wait_until_work_started(&mut self, name: Name) -> Result<(), Stop> {
         let is_begun = match self.begun(name) {
-            Err(Stop::Stuck(why)) => return Err(Stop::NotExercised(why)),
+            Err(Stop::Stuck(why)) => return lacks(why),
             begun => begun?,
         };
         match self.run(name).ends(&self.session).first() {
-            Some((_, end)) => Err(Stop::Missed(format!(
-                "the work was over, with {end}, before it could be stopped"
-            ))),
+            Some((_, end)) => {
+                missed(format!("the work was over, with {end}, before it could be stopped"))
+            }
             None if is_begun => Ok(()),
-            None => Err(Stop::NotExercised("the request has begun no work".into())),
+            None => lacks("the request has begun no work"),
         }
     }
 
@@ -179,7 +179,7 @@ impl Play<'_> {
         self.send(&[Item::Work(OTHER)], false)?;
         self.wait_until_work_over(OTHER)?;
         match self.run(OTHER).ends(&self.session).is_empty() {
-            true => Err(Stop::NotExercised("no other work was begun".into())),
+            true => lacks("no other work was begun"),
             false => Ok(()),
         }
     }
@@ -205,7 +205,7 @@ pub(crate) fn find_work(
 ) -> Result<(), Unreached> {
     let works = candidates(facts, target, options)?;
     if works.is_empty() && facts.has_tasks() {
-        facts.work = Err(Stop::NotExercised("no tool has tasks that can be cancelled".into()));
+        facts.work = lacks("no tool has tasks that can be cancelled");
     }
     for work in works {
         let trial = Facts { work: Ok(work), ..facts.for_work() };
@@ -220,7 +220,7 @@ pub(crate) fn find_work(
                 return Ok(());
             }
             Err(stop @ Stop::Missed(_)) => facts.work = Err(stop),
-            Err(stop) => facts.work = Err(Stop::NotExercised(stop.why().into())),
+            Err(stop) => facts.work = lacks(stop.why()),
         }
     }
     Ok(())

@@ -84,8 +84,23 @@ impl Checks {
 pub(super) fn check(log: &[Entry], protocols: &[Wire; 2], checks: &mut Checks) {
     let [near, far] = protocols;
     let notes = Notes::of(log, protocols);
-    for (caller, protocols) in [(Side::Near, [near, far]), (Side::Far, [far, near])] {
-        let mut direction = Direction::new(caller, protocols, &notes, checks);
+    for (caller, protocol, callee) in [(Side::Near, near, far), (Side::Far, far, near)] {
+        let mut direction = Direction {
+            caller,
+            protocol,
+            callee,
+            notes: &notes,
+            checks,
+            asked: Vec::new(),
+            cancels: Vec::new(),
+            batched: Vec::new(),
+            unanswerable: 0,
+            malformed_cancels: 0,
+            notified: Vec::new(),
+            notifications: Vec::new(),
+            callee_closed: false,
+            is_over: false,
+        };
         log.iter().for_each(|entry| direction.take(entry));
         direction.settle();
     }
@@ -148,31 +163,7 @@ struct Asked {
     left: bool,
 }
 
-impl<'a> Direction<'a> {
-    fn new(
-        caller: Side,
-        [protocol, callee]: [&'a Wire; 2],
-        notes: &'a Notes,
-        checks: &'a mut Checks,
-    ) -> Self {
-        Self {
-            caller,
-            protocol,
-            callee,
-            notes,
-            checks,
-            asked: Vec::new(),
-            cancels: Vec::new(),
-            batched: Vec::new(),
-            unanswerable: 0,
-            malformed_cancels: 0,
-            notified: Vec::new(),
-            notifications: Vec::new(),
-            callee_closed: false,
-            is_over: false,
-        }
-    }
-
+impl Direction<'_> {
     fn take(&mut self, entry: &Entry) {
         let at_caller = entry.side == self.caller;
         match (&entry.what, at_caller) {

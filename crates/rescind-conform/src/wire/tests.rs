@@ -135,6 +135,8 @@ fn answers_and_requests_are_told_apart() {
     hears("acp", r#"{"id":7,"result":1,"error":null}"#, answer("7", Outcome::Result(json!(1))));
     hears("acp", r#"{"error":{"code":-32600}}"#, answer("(none)", Outcome::Error { code: -32600 }));
     hears("acp", r#"{"id":5,"method":"ask"}"#, request("5", "ask"));
+    // A member of another envelope is none of this one.
+    hears("acp", r#"{"id":7,"type":5,"result":1}"#, answer("7", Outcome::Result(json!(1))));
     hears("acp", r#"{"method":"hello"}"#, Heard::Other);
     hears("acp", "hello", Heard::Other);
 }
