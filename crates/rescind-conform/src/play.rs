@@ -28,8 +28,6 @@ pub(crate) mod steps;
 mod witness;
 pub(crate) mod work;
 
-pub(crate) use self::late::ALONE;
-
 /// A request that a check has made.
 #[derive(Clone, Debug)]
 pub(crate) struct Made {
@@ -93,8 +91,8 @@ pub(crate) struct Play<'a> {
     pub(crate) capacity: Option<(Taken, Taken)>,
     /// After the end of the input: whether the process ended, and left nothing.
     pub(crate) ended: Option<bool>,
-    /// The number of cancelled requests that were over only with the next message.
-    pub(crate) prompted: usize,
+    /// Whether cancelled requests were over only with the next message.
+    pub(crate) is_prompted: bool,
     /// Every id that was used, or taken for use.
     pub(crate) ids: HashSet<String>,
     /// The part of the record in which we sent only malformed cancels, and quick requests beside them.
@@ -141,7 +139,7 @@ impl<'a> Play<'a> {
             asks_from: 0,
             capacity: None,
             ended: None,
-            prompted: 0,
+            is_prompted: false,
             ids: HashSet::new(),
             silent: 0..0,
             is_control: false,

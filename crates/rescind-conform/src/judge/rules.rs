@@ -2,7 +2,6 @@
 
 use super::response::{in_time, made, once, undisturbed};
 use super::*;
-use crate::play::ALONE;
 
 /// Returns the first rule that is broken, or else the first that nothing can be said of.
 pub(crate) fn judge(play: &Play<'_>, rules: &[Rule]) -> Option<(Rule, Fault)> {
@@ -74,7 +73,7 @@ rules! { |play|
     /// No request was answered twice, and every one at least once where the protocol wants that.
     AllEnded => all_ended(play);
     /// No cancelled request is over only with the next message.
-    Unprompted => holds_if(play.prompted < ALONE, || {
+    Unprompted => holds_if(!play.is_prompted, || {
         "a cancelled request is answered only once something else is sent".into()
     }), excused = true;
     /// Those that were not cancelled were answered once, and not as cancelled.

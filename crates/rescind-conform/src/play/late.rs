@@ -15,7 +15,7 @@ const LATE: Duration = Duration::from_secs(2);
 const PART: u32 = 4;
 
 /// So many cancelled requests that are over only with the next message are no chance.
-pub(crate) const ALONE: usize = 2;
+const ALONE: usize = 2;
 
 impl Play<'_> {
     /// Waits for the responses that are owed, and reports the wait as missed if the machine was late.
@@ -51,9 +51,9 @@ impl Play<'_> {
             if self.session.wait_for(LATE, &mut |it| it.is_answered(&id)) != Waited::Done {
                 return self.settle(name);
             }
-            self.prompted += 1;
             quiet = LATE + 2 * sent.elapsed();
         }
+        self.is_prompted = true;
         Ok(())
     }
 
