@@ -20,7 +20,7 @@ pub(super) const CANCEL: &[Check] = &[
         .clauses(ENDED_WITH_ANSWER)
         .needs(&[Need::Slow, Need::Message])
         .steps(&[Alone('a')])
-        .rules(&[Unprompted, Ended('a')])
+        .rules(&[Unprompted, AnsweredOnce('a')])
         .witness("Its answer, which comes twice only after the next message."),
     ended("cancel/waiting", "a cancel of a request that comes behind another: it ends once")
         .steps(&[
