@@ -4,7 +4,8 @@
 //! Each preset is a test, but for those that differ from another in their name only. `tests/search/counts.txt`
 //! records how many states there are: a search that was cut short, or that reaches other states than it did, fails.
 //! `BLESS=1` rewrites it, in release mode. Debug builds search the small worlds only; `SEARCH=large` searches larger
-//! ones as well, which are compared as far as their counts were ever recorded.
+//! ones as well, which are compared as far as their counts were ever recorded. A failure ends with the line that
+//! replays it: `REPLAY` is its scenario and its ordering.
 
 #[path = "search/counts.rs"]
 mod counts;
@@ -15,9 +16,11 @@ use std::process::ExitCode;
 use std::sync::{Arc, Mutex};
 
 use libtest_mimic::{Arguments, Failed, Trial};
-use protocol_core::{CancelRule, Cancellers, CapabilityRule, Config, Dialect};
+use protocol_core::{CancelRule, Config, Dialect};
 use protocol_testkit::both_roles;
-use protocol_testkit::explore::{Orderings, Relayed, Report, Scenario, Turns, search};
+use protocol_testkit::explore::{
+    Failure, Orderings, Relayed, Report, Scenario, System, Turns, replay, search,
+};
 
 use counts::{Count, Counts};
 use scenarios::{
@@ -29,21 +32,22 @@ use scenarios::{
 const MOST: usize = 20_000_000;
 
 /// In debug builds, searches with more states are left to release builds.
-const SMALL: usize = 600;
+const SMALL: usize = 670;
 
 /// Searches with more states take turns, if `RESCIND_TURN` is set: each is searched in one turn of so many.
 const HEAVY: usize = 5_000;
 const TURNS_OF_HEAVY: usize = 4;
 
 fn main() -> ExitCode {
-    let is_large = std::env::var("SEARCH").is_ok_and(|size| size == "large");
+    let replayed = std::env::var("REPLAY").ok();
+    let is_large = replayed.is_some() || std::env::var("SEARCH").is_ok_and(|size| size == "large");
     let blesses = std::env::var_os("BLESS").is_some() && !cfg!(debug_assertions);
     let turn = std::env::var("RESCIND_TURN").ok().map(|it| it.parse().expect("a number"));
     let recorded = Arc::new(Counts::read());
     let found = Arc::new(Mutex::new(Counts::default()));
     let mut trials = Vec::new();
     for dialect in different(Dialect::PRESETS) {
-        let (recorded, found) = (recorded.clone(), found.clone());
+        let (recorded, found, replayed) = (recorded.clone(), found.clone(), replayed.clone());
         trials.push(Trial::test(&*dialect.name, move || {
             let has_turn = |scenario: &str| {
                 let place = recorded.place(&dialect.name, scenario, HEAVY);
@@ -51,7 +55,11 @@ fn main() -> ExitCode {
                     place % TURNS_OF_HEAVY == turn % TURNS_OF_HEAVY
                 })
             };
-            let scenarios = scenarios_of(dialect, is_large).filter(|(_, it)| has_turn(it.name));
+            let scenarios = scenarios_of(dialect, is_large);
+            if let Some(replayed) = replayed {
+                return replay_in(dialect, scenarios, &replayed);
+            }
+            let scenarios = scenarios.filter(|(_, it)| has_turn(it.name));
             search_all(dialect, scenarios, &recorded, blesses, &mut |name, count| {
                 found.lock().expect("no test panics with it").insert(&dialect.name, name, count);
             })
@@ -91,9 +99,9 @@ fn search_all(
         if cfg!(debug_assertions) && known.is_none_or(|count| count.states > SMALL) {
             continue;
         }
-        let Report { states, transitions, exhausted, failure } = searches(dialect, scenario);
+        let Report { states, transitions, exhausted, failure } = searches(dialect, scenario, None);
         if let Some(failure) = failure {
-            return Err(format!("{name}\n{failure}").into());
+            return Err(failed(dialect, name, &failure));
         }
         if !exhausted {
             return Err(format!("{name}: there are more than {MOST} states").into());
@@ -109,7 +117,28 @@ fn search_all(
     Ok(())
 }
 
-type Search = fn(&Dialect, &Scenario) -> Report;
+/// Replays one ordering: a scenario of this name, a colon, and the line of a failure in it.
+fn replay_in(
+    dialect: &Dialect,
+    mut scenarios: impl Iterator<Item = (Search, &'static Scenario)>,
+    replayed: &str,
+) -> Result<(), Failed> {
+    let (name, line) = replayed.rsplit_once(": ").ok_or("REPLAY is no scenario and ordering")?;
+    let found = scenarios.find(|(_, scenario)| scenario.name == name);
+    let (searches, scenario) = found.ok_or("this preset has no such scenario")?;
+    let failure = searches(dialect, scenario, Some(line)).failure;
+    failure.map_or(Ok(()), |failure| Err(failed(dialect, name, &failure)))
+}
+
+fn failed(dialect: &Dialect, name: &str, failure: &Failure) -> Failed {
+    let (Failure { chart, broken, .. }, line) = (failure, failure.line());
+    let again = "cargo test -p rescind-tests --test search -- --exact";
+    format!("{name}\n{chart}{broken}\nagain:\n  REPLAY=\"{name}: {line}\" {again} {}", dialect.name)
+        .into()
+}
+
+/// Searches a scenario, or replays one ordering of it.
+type Search = fn(&Dialect, &Scenario, Option<&str>) -> Report;
 
 /// Returns the scenarios for a dialect, each with the search that runs it.
 fn scenarios_of(
@@ -136,21 +165,24 @@ fn scenarios_of(
     chosen.flat_map(|(_, search, list)| list.iter().map(move |scenario| (search, scenario)))
 }
 
-fn direct(dialect: &Dialect, scenario: &Scenario) -> Report {
-    let config = Config::client(dialect.clone());
-    // If nothing tells the sides apart, a state and its mirror image are one.
-    let are_alike =
-        dialect.cancellers == Cancellers::Both && dialect.capability == CapabilityRule::NotNeeded;
-    let configs = if are_alike { [config.clone(), config] } else { both_roles(config) };
-    search(&Orderings::new(configs, *scenario), MOST)
+fn run(start: &impl System, line: Option<&str>) -> Report {
+    let Some(line) = line else { return search(start, MOST) };
+    let chart = replay(start, line);
+    let failure = chart.map(|chart| println!("{chart}nothing is wrong there")).err();
+    Report { states: 0, transitions: 0, exhausted: false, failure }
+}
+
+fn direct(dialect: &Dialect, scenario: &Scenario, line: Option<&str>) -> Report {
+    let configs = both_roles(Config::client(dialect.clone()));
+    run(&Orderings::new(configs, *scenario), line)
 }
 
 /// Has a model of its own, which knows what a stop means.
-fn turns(dialect: &Dialect, _: &Scenario) -> Report {
-    search(&Turns::new(dialect), MOST)
+fn turns(dialect: &Dialect, _: &Scenario, line: Option<&str>) -> Report {
+    run(&Turns::new(dialect), line)
 }
 
-fn relayed(dialect: &Dialect, scenario: &Scenario) -> Report {
+fn relayed(dialect: &Dialect, scenario: &Scenario, line: Option<&str>) -> Report {
     let config = Config::client(dialect.clone());
-    search(&Relayed::new(config.clone(), config, *scenario), MOST)
+    run(&Relayed::new(config.clone(), config, *scenario), line)
 }

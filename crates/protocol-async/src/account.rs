@@ -14,7 +14,7 @@ use crate::catch_panic::catch_panic;
 use crate::sync::{Arc, Mutex, lock};
 use crate::waiter::{Effects, Endpoint};
 
-/// The bytes by which a connection may differ from its last charge.
+/// The bytes by which a connection that is not limited may differ from its last charge.
 const STEP: usize = 16 << 10;
 
 /// An account of memory that connections draw on together. Clones are the same account.
@@ -89,17 +89,20 @@ fn give(book: &mut Book) -> Vec<Waker> {
 }
 
 impl Membership {
-    /// Charges what the endpoint holds, if that has changed enough, and gives it its grant. Returns the
-    /// wakers, to be woken without a lock.
+    /// Charges what the endpoint holds, as [`charge`](Self::charge) does, and gives it its grant. Returns
+    /// the wakers, to be woken without a lock.
     pub(crate) fn draw(&self, endpoint: &mut Endpoint, effects: &mut Effects) -> Vec<Waker> {
         let woken = self.charge(endpoint.held_bytes());
         endpoint.set_grant(self.grant(), effects);
         woken
     }
 
-    /// Charges what is held, if that has changed enough. The caller has a lock, so that charges have an order.
+    /// Charges what is held, if that has changed enough or the grant is limited. The caller has a lock, so
+    /// that charges have an order.
     pub(crate) fn charge(&self, held: usize) -> Vec<Waker> {
-        if held.abs_diff(self.charged.load(Ordering::Relaxed)) < STEP {
+        let is_close = held.abs_diff(self.charged.load(Ordering::Relaxed)) < STEP;
+        // The last byte above its share may be what limits it.
+        if is_close && self.grant() == Grant::All {
             return Vec::new();
         }
         self.charged.store(held, Ordering::Relaxed);

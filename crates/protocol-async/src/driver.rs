@@ -5,8 +5,10 @@ use std::future::Future;
 use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
 use futures_io::{AsyncRead, AsyncWrite};
+use protocol_core::Timestamp;
 
 use crate::hub::{Hub, Output};
 use crate::incoming::Incoming;
@@ -32,9 +34,10 @@ where
 {
     let (clock, options) = (timer.clone(), options.into());
     let reader = Reader::new(reader, options.pipe_bytes);
+    let patience = options.patience;
     let (hub, peer, incoming) = Hub::new(options, move || clock.now());
-    let (writer, alarm) = (Writer::new(writer), Alarm::new(timer));
-    let driver = Driver { hub, reader, writer, alarm, error: FirstError::default() };
+    let (writer, alarm, error) = (Writer::new(writer), Alarm::new(timer), FirstError::default());
+    let driver = Driver { hub, reader, writer, alarm, patience, close_by: None, error };
     (peer, incoming.yielding(T::yield_now), driver)
 }
 
@@ -43,8 +46,9 @@ where
 /// It reads and marks cancels while handlers run, while the outbox is full and while the peer isn't
 /// reading (G3). It writes many messages at once, and fires the timers.
 ///
-/// It ends when nothing can come any more and every response is written, and closes the writer then.
-/// Dropping it settles everything in flight as lost.
+/// It ends when nothing can come any more and every response is written, and closes the writer then. A
+/// writer that can't be closed is dropped after [`Options::patience`](protocol_endpoint::Options::patience).
+/// Dropping the driver settles everything in flight as lost.
 ///
 /// Its output is the error that ended reading or writing, if one did. An error that means that the peer
 /// went away is none. [`Peer::closed`] reports every error.
@@ -54,6 +58,9 @@ pub struct Driver<R, W, T: Timer> {
     reader: Reader<R>,
     writer: Writer<W>,
     alarm: Alarm<T>,
+    patience: Duration,
+    /// The time until which the writer may take to close, once nothing else is left to do.
+    close_by: Option<Timestamp>,
     error: FirstError,
 }
 
@@ -75,8 +82,7 @@ where
             }
             let (timers, write) = this.poll_hub(cx);
             if write == Output::Over {
-                ready!(this.writer.poll_close(cx));
-                return Poll::Ready(this.error.take());
+                return this.poll_close(cx).map(|()| this.error.take());
             }
             // Only what is read gives them more to do, or somebody who wakes us.
             is_idle = timers.is_pending() && write == Output::Idle;
@@ -158,6 +164,15 @@ where
     fn poll_next(&mut self, cx: &mut Context<'_>) -> (Poll<()>, Output) {
         let (due, output) = self.hub.poll(cx.waker(), &mut self.writer.output);
         (self.alarm.poll(due, cx), output)
+    }
+
+    /// Closes the writer, or gives that up in the end.
+    fn poll_close(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        if self.writer.poll_close(cx).is_ready() {
+            return Poll::Ready(());
+        }
+        let by = *self.close_by.get_or_insert_with(|| self.alarm.now() + self.patience);
+        self.alarm.poll_until(by, cx)
     }
 
     fn wait_for_writer(&self) -> Output {

@@ -43,6 +43,14 @@ impl CancellationHandle {
         Self(Target::Nothing)
     }
 
+    /// Returns the id of the call, if it is that of a call that was sent.
+    pub(crate) const fn id(&self) -> Option<CallId> {
+        match self.0 {
+            Target::Call { call, .. } => Some(call),
+            Target::Prepared(_) | Target::Nothing => None,
+        }
+    }
+
     /// Cancels the call, with the cause `caller`. It has no effect on a settled one.
     pub fn cancel(&self) -> CancelOutcome {
         self.end(Means::Cancel, Cause::Caller, None)
@@ -143,6 +151,7 @@ impl Preparation {
 mod tests {
     use std::task::Waker;
 
+    use futures_util::FutureExt;
     use protocol_core::{CallOptions, Config, Dialect, Timestamp};
     use serde_json::value::RawValue;
 
@@ -172,6 +181,19 @@ mod tests {
             br#"{"jsonrpc":"2.0","id":2,"result":{"taskId":"t1","status":"cancelled"}}"#,
         );
         assert_eq!(handle.stop(), CancelOutcome::AlreadySettled);
+    }
+
+    #[test]
+    fn w10_a_call_whose_outcome_was_taken_stops_the_task_that_it_began() {
+        let config = Config::client(Dialect::MCP_2025_11_25);
+        let (hub, peer, _incoming) = Hub::new(config, || Timestamp::ZERO);
+        let params = serde_json::json!({"name": "t", "task": {}});
+        let mut sent = peer.call::<serde_json::Value>("tools/call", params);
+        let _ = hub.poll_output(Waker::noop(), &mut Messages::default());
+        hub.receive_message(br#"{"jsonrpc":"2.0","id":1,"result":{"task":{"taskId":"t1"}}}"#);
+        assert!((&mut sent).now_or_never().is_some_and(|outcome| outcome.is_ok()));
+        assert_eq!(sent.id().map(CallId::number), Some(1));
+        assert_eq!(sent.stop(), CancelOutcome::Sent);
     }
 
     #[test]

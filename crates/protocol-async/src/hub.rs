@@ -112,7 +112,7 @@ impl Hub {
     }
 
     /// Fires the timers that are due, and returns the time of the next one. The waker is woken when that
-    /// changes.
+    /// becomes earlier, or when the connection is over.
     ///
     /// It never waits for writing: a deadline frees its caller however stuck the peer is (G5).
     pub fn poll_timers(&self, waker: &Waker) -> Option<Timestamp> {

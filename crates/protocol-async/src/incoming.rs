@@ -35,10 +35,10 @@ pub enum Arrival {
         /// The id of the message that broke it, if it can be read.
         id: Option<WireId>,
     },
-    /// A number of notifications that were not kept, because too much waited to be taken
+    /// Notifications and violations that were not kept, because too much waited to be taken
     /// ([`Options::inbox_bytes`](protocol_endpoint::Options::inbox_bytes)).
     Missed {
-        /// The number of notifications that were not kept.
+        /// The number of notifications and violations that were not kept.
         count: usize,
     },
 }

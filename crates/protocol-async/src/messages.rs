@@ -33,6 +33,9 @@ const FAREWELL: Duration = Duration::from_secs(2);
 /// Each item of the stream is one whole message, and so is each that the sink gets. The framing of the
 /// dialect is not used, so any dialect goes over any such transport.
 ///
+/// The driver reads whatever the [`Account`](crate::Account) of the connection grants. A transport that is not to be
+/// read meanwhile asks [`Peer::poll_may_read`].
+///
 /// Closing the sink asks the peer to close too. The driver then reads on for at most two seconds, because
 /// a connection that is gone would tear up messages that are on their way.
 pub fn connect_messages<S, M, T>(
@@ -52,6 +55,7 @@ where
     let driver = MessageDriver {
         hub,
         transport,
+        sent: |_| 0,
         receiving: Receiving::Open,
         sending: Sending::Open,
         output: Messages::default(),
@@ -75,6 +79,7 @@ where
 pub struct MessageDriver<S, T: Timer> {
     hub: Hub,
     transport: S,
+    sent: fn(&S) -> u64,
     receiving: Receiving,
     sending: Sending,
     /// The messages that are being sent. Nothing may be added before all of them are.
@@ -85,6 +90,16 @@ pub struct MessageDriver<S, T: Timer> {
     /// The time until which the peer's goodbye is waited for, once we are closing.
     leave_by: Option<Timestamp>,
     error: FirstError,
+}
+
+impl<S, T: Timer> MessageDriver<S, T> {
+    /// Makes the driver ask the transport how many pieces of messages it has sent so far.
+    ///
+    /// A transport that sends a long message in pieces needs this. Without it, the
+    /// [patience](protocol_endpoint::Options::patience) with a peer that takes them steadily may end.
+    pub fn counting(self, sent: fn(&S) -> u64) -> Self {
+        Self { sent, ..self }
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -195,12 +210,12 @@ where
     /// Sends the output, and returns what the connection wants next, unless that is to wait.
     fn poll_write(&mut self, cx: &mut Context<'_>) -> Poll<Output> {
         if !self.output.is_empty() {
-            let before = self.output.waiting();
+            let before = (self.output.waiting(), (self.sent)(&self.transport));
             match self.poll_send(cx) {
                 // The connection may have been given up while a message is sent.
                 Poll::Pending if self.hub.is_over() => return Poll::Ready(Output::Over),
                 Poll::Pending => {
-                    if self.output.waiting() < before {
+                    if (self.output.waiting(), (self.sent)(&self.transport)) != before {
                         self.hub.note_progress();
                     }
                     return Poll::Pending;
@@ -253,7 +268,7 @@ where
     }
 
     fn poll_farewell(&mut self, cx: &mut Context<'_>) -> Poll<Turn> {
-        if self.alarm.poll(self.leave_by, cx).is_ready() {
+        if self.leave_by.is_none_or(|by| self.alarm.poll_until(by, cx).is_ready()) {
             return Poll::Ready(Turn::Over);
         }
         // The peer may have to be read before it can read our goodbye.

@@ -23,7 +23,7 @@ use crate::wait::WaitFor;
 /// The peer, to be called and notified from anywhere. Clones share the connection.
 #[derive(Clone, Debug)]
 pub struct Peer {
-    lease: Arc<Lease>,
+    pub(crate) lease: Arc<Lease>,
 }
 
 impl Peer {

@@ -227,16 +227,15 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Stream<R, W> {
         if self.is_over {
             return Poll::Pending;
         }
-        let before = self.writer.written();
+        let (before, is_idle) = (self.writer.written(), self.writer.output.is_empty());
         let polled = self.writer.poll(cx);
-        if self.writer.written() != before {
+        if self.writer.written() != before || (polled.is_ready() && !is_idle) {
             // The peer reads, however slowly.
             self.until = None;
         }
         let Poll::Ready(written) = polled else {
             return self.wait_for_writer(joint, alarm);
         };
-        self.until = None;
         if let Err(error) = written {
             self.reader.end_soon();
             self.half.give_up();
@@ -255,7 +254,9 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Stream<R, W> {
         }
         if joint.relay.is_over(self.side) {
             self.reader.close();
-            ready!(self.writer.poll_close(cx));
+            if self.writer.poll_close(cx).is_pending() {
+                return self.wait_for_writer(joint, alarm);
+            }
             self.is_over = true;
             return Poll::Ready(None);
         }
@@ -278,7 +279,8 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Stream<R, W> {
         Poll::Ready(None)
     }
 
-    /// Gives its peer up if it was waited for long enough, and returns the error of that.
+    /// Gives its peer up if it was waited for long enough. Returns the error of that, unless the writer had
+    /// only to be closed.
     fn handle_timeout(&mut self, now: Timestamp) -> Option<io::Error> {
         if self.until.is_none_or(|until| until > now) {
             return None;
@@ -287,7 +289,8 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Stream<R, W> {
         self.reader.close();
         self.writer.give_up();
         self.is_over = true;
-        Some(io::Error::new(io::ErrorKind::TimedOut, NotRead { side: self.side }))
+        let is_lost = !self.writer.output.is_empty();
+        is_lost.then(|| io::Error::new(io::ErrorKind::TimedOut, NotRead { side: self.side }))
     }
 }
 

@@ -53,8 +53,8 @@ enum Whereabouts {
     },
     /// It is here, because the call was refused.
     Here(Box<CallError>),
-    /// It was taken, handed over or given up. The id is that of the call, if it was sent.
-    Taken(Option<CallId>),
+    /// It was taken, handed over or given up. Work that the call began may go on, and be stopped.
+    Taken(CancellationHandle),
 }
 
 impl<T> SentRequest<T> {
@@ -75,7 +75,7 @@ impl<T> SentRequest<T> {
     pub const fn id(&self) -> Option<CallId> {
         match self.outcome {
             Whereabouts::There { call, .. } => Some(call.id),
-            Whereabouts::Taken(id) => id,
+            Whereabouts::Taken(ref handle) => handle.id(),
             Whereabouts::Here(_) => None,
         }
     }
@@ -102,7 +102,8 @@ impl<T> SentRequest<T> {
     pub fn cancellation_handle(&self) -> CancellationHandle {
         match &self.outcome {
             Whereabouts::There { lease, call, .. } => CancellationHandle::of(&lease.0, call.id),
-            Whereabouts::Here(_) | Whereabouts::Taken(_) => CancellationHandle::of_nothing(),
+            Whereabouts::Taken(handle) => handle.clone(),
+            Whereabouts::Here(_) => CancellationHandle::of_nothing(),
         }
     }
 
@@ -161,7 +162,7 @@ impl<T> SentRequest<T> {
     }
 
     fn take_outcome(&mut self) -> Whereabouts {
-        let taken = Whereabouts::Taken(self.id());
+        let taken = Whereabouts::Taken(CancellationHandle::of_nothing());
         mem::replace(&mut self.outcome, taken)
     }
 }
@@ -183,7 +184,7 @@ impl<T: DeserializeOwned> Future for SentRequest<T> {
             let Poll::Ready(outcome) = poll_outcome(lease, *call, is_awaited, cx.waker()) else {
                 return Poll::Pending;
             };
-            this.outcome = Whereabouts::Taken(Some(call.id));
+            this.outcome = Whereabouts::Taken(this.cancellation_handle());
             return Poll::Ready(decode(outcome));
         }
         match this.take_outcome() {

@@ -60,6 +60,18 @@ impl<T: Timer> Alarm<T> {
         self.sleep = None;
         Poll::Ready(())
     }
+
+    /// Is ready at that time, and not earlier.
+    pub fn poll_until(&mut self, due: Timestamp, cx: &mut Context<'_>) -> Poll<()> {
+        if self.now() >= due {
+            return Poll::Ready(());
+        }
+        if self.poll(Some(due), cx).is_ready() {
+            // That was a sleep for an earlier time.
+            cx.waker().wake_by_ref();
+        }
+        Poll::Pending
+    }
 }
 
 impl<T: Timer> fmt::Debug for Alarm<T> {

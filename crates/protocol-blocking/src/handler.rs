@@ -24,7 +24,8 @@ static STANDARD_ERROR: StandardError = StandardError::new("the methods of Handle
 /// Serves what the peer sends. A panic in one of its methods harms nothing but the message at hand.
 ///
 /// By default, trouble is written on standard error, a hundred lines in a process: what
-/// [`violation`](Self::violation), [`invalid_params`](Self::invalid_params) and [`failed`](Self::failed) see.
+/// [`violation`](Self::violation), [`invalid_params`](Self::invalid_params), [`failed`](Self::failed) and
+/// [`undone`](Self::undone) see.
 ///
 /// A closure `Fn(&Request, &mut dyn Responder) -> Answer` is a handler that ignores notifications.
 pub trait Handler {

@@ -48,7 +48,8 @@ impl Stderr {
 
     /// Reads until there is no more.
     pub(crate) fn drain(mut self, mut from: impl Read, tail: &Tail) {
-        let mut buffer = vec![0; LINE_BYTES];
+        // With room for the end of the longest line.
+        let mut buffer = vec![0; LINE_BYTES + 1];
         let mut filled = 0;
         loop {
             match from.read(&mut buffer[filled..]) {
@@ -74,8 +75,8 @@ impl Stderr {
             begin += len + 1;
         }
         if begin == 0 && filled == buffer.len() {
-            self.show(buffer);
-            return 0;
+            begin = LINE_BYTES;
+            self.show(&buffer[..begin]);
         }
         buffer.copy_within(begin..filled, 0);
         filled - begin
@@ -126,8 +127,9 @@ impl Tail {
         let mut kept = lock(&self.0);
         let is_cut = kept.is_cut;
         let bytes = &*kept.bytes.make_contiguous();
-        let begin = bytes.iter().position(|byte| *byte == b'\n').filter(|_| is_cut);
-        String::from_utf8_lossy(&bytes[begin.map_or(0, |at| at + 1)..]).into_owned()
+        let end = bytes.iter().position(|byte| *byte == b'\n').filter(|_| is_cut);
+        let begin = end.map(|at| at + 1).filter(|begin| *begin < bytes.len());
+        String::from_utf8_lossy(&bytes[begin.unwrap_or(0)..]).into_owned()
     }
 }
 
@@ -152,6 +154,16 @@ mod tests {
         let long = vec![b'x'; 2 * LINE_BYTES + 1];
         let pieces: Vec<usize> = lines(&long).iter().map(Vec::len).collect();
         assert_eq!(pieces, [LINE_BYTES, LINE_BYTES, 1]);
+    }
+
+    #[test]
+    fn a_line_whose_end_is_behind_a_piece_has_no_empty_piece() {
+        for count in 1..3 {
+            let mut long = vec![b'x'; count * LINE_BYTES];
+            long.extend(b"\n\ny");
+            let pieces: Vec<usize> = lines(&long).iter().map(Vec::len).collect();
+            assert_eq!(pieces, [&vec![LINE_BYTES; count][..], &[0, 1]].concat());
+        }
     }
 
     /// A signal comes before anything else does.
@@ -196,5 +208,7 @@ mod tests {
         assert_eq!(tail.text(), "two\nthree\n");
         Stderr::Last { bytes: 12 }.drain(&[b'x'; 100][..], &tail);
         assert_eq!(tail.text(), "x".repeat(12));
+        Stderr::Last { bytes: 12 }.drain(&b"\n"[..], &tail);
+        assert_eq!(tail.text(), "x".repeat(11) + "\n", "there is no other line");
     }
 }

@@ -41,10 +41,10 @@ pub struct Limits {
     pub requests: usize,
     /// The bytes of unsent messages and of responses kept back for an incomplete batch; 64 MiB by default.
     ///
-    /// Cancels may exceed it. When the responses kept back fill half of it, those of one batch are sent
-    /// before the batch is complete.
+    /// Cancels, stops of calls that were given up, and notices of cancelled operations may exceed it. When the
+    /// responses kept back fill half of it, those of one batch are sent before the batch is complete.
     pub unsent_bytes: usize,
-    /// The number of unsent messages; 262,144 by default. Cancels may exceed it.
+    /// The number of unsent messages; 262,144 by default. The same messages may exceed it.
     pub unsent_messages: usize,
     /// The number of ids that are remembered for each of these purposes; 4,096 by default.
     ///

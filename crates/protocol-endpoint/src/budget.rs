@@ -15,11 +15,14 @@ use crate::noise::is_noise;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Cheap {
-    /// The peer cancelled a request of its own before the response, so the work was begun for nothing.
+    /// The peer cancelled a request of its own before the response, or stopped the work that the request
+    /// began. So that was begun for nothing.
     CancelledRequest,
     /// The peer sent a cancel for a request that had its response, was cancelled before, or never came.
     ///
-    /// It is counted only if the dialect cancels by notification. A batch counts once.
+    /// It is counted only if the dialect cancels by notification. A batch counts once. With
+    /// [`Config::show_raw_cancels`](protocol_core::Config::show_raw_cancels) it is a notification like any
+    /// other, which is not counted.
     VainCancel,
     /// The peer broke a rule.
     ///
@@ -194,18 +197,21 @@ impl Cheap {
 
     /// Returns the act to charge the peer for, given the event that its message caused.
     ///
-    /// `None` stands for a message that caused no event.
+    /// `None` stands for a message that caused no event. A request that was stopped counts as if its sender
+    /// had stopped it.
     #[inline]
     #[must_use]
     pub fn of<O>(event: Option<&Event<'_, O>>, config: &Config) -> Option<Self> {
         match event {
-            Some(Event::Cancelled { cause: Cause::Peer, .. }) => Some(Self::CancelledRequest),
+            Some(Event::Cancelled { cause: Cause::Peer | Cause::Stopped, .. }) => {
+                Some(Self::CancelledRequest)
+            }
             Some(Event::Violation { violation, id }) => {
                 is_counted(config, *violation, id.as_ref()).then_some(Self::Violation)
             }
             Some(_) => None,
-            // Only a vain cancel causes no event. If cancels are requests, an acknowledgement of one of ours
-            // causes none either.
+            // Mostly a vain cancel. The response to a stop or a cancel of ours causes no event either. The
+            // peer pays for one to a stop, of which we send few. Where cancels are requests, it pays for none.
             None => matches!(config.dialect.cancel, CancelRule::Notification { .. })
                 .then_some(Self::VainCancel),
         }

@@ -211,9 +211,7 @@ impl<W, M> Endpoint<W, M> {
             Some(Event::Request { request, method, params, options, .. }) => {
                 self.take_request(request, &method, params, options, effects);
             }
-            Some(Event::Cancelled { request, cause, .. }) => {
-                self.note_cancelled(request, cause, effects);
-            }
+            Some(Event::Cancelled { request, .. }) => self.note_cancelled(request, effects),
             Some(Event::Ready) => {
                 self.is_full = false;
                 self.respond_waiting(effects);
@@ -267,8 +265,11 @@ impl<W, M> Endpoint<W, M> {
     /// Charges the peer for what costs it little. If it can't pay, the connection ends.
     #[inline]
     fn charge(&mut self, event: Option<&Event<'_, u32>>, effects: &mut Effects<W, M>) {
-        // Once the connection is closed, a message that does nothing is not the peer's doing.
-        if event.is_none() && self.core().is_closed() {
+        // A request that began no work of its own is stopped with work that we have stopped.
+        let is_nested = |request| self.core().machine().work_of_request(request).is_none();
+        let is_ours = matches!(event, Some(Event::Cancelled { request, cause: Cause::Stopped, .. }) if is_nested(*request));
+        // Once the connection is closed, nothing more is the peer's doing.
+        if is_ours || self.core().is_closed() {
             return;
         }
         let what = Cheap::of(event, self.core().config());
@@ -318,8 +319,8 @@ impl<W, M> Endpoint<W, M> {
     ) {
         self.now = now;
         self.stream.connection_mut().cancel_request(request, cause, now);
-        if let (Some(_), Some(cause)) = (self.closed, self.cause(request)) {
-            self.note_cancelled(request, cause, effects);
+        if self.closed.is_some() {
+            self.note_cancelled(request, effects);
         }
         self.follow(effects);
     }
@@ -348,19 +349,13 @@ impl<W, M> Endpoint<W, M> {
             return;
         }
         let marked = self.core().requests().filter(|(_, row)| row.mark.is_some());
-        let cancelled: Vec<(RequestHandle, Cause)> =
-            marked.filter_map(|(request, _)| Some((request, self.cause(request)?))).collect();
-        for (request, cause) in cancelled {
-            self.note_cancelled(request, cause, effects);
-        }
+        let marked: Vec<RequestHandle> = marked.map(|(request, _)| request).collect();
+        marked.into_iter().for_each(|request| self.note_cancelled(request, effects));
     }
 
-    fn note_cancelled(
-        &mut self,
-        request: RequestHandle,
-        cause: Cause,
-        effects: &mut Effects<W, M>,
-    ) {
+    /// Cancels the operation of a request and gives its mark back, if the request is cancelled.
+    pub(crate) fn note_cancelled(&mut self, request: RequestHandle, effects: &mut Effects<W, M>) {
+        let Some(cause) = self.cause(request) else { return };
         if let Some(token) = self.core().operation(request) {
             effects.push(Effect::CancelOperation(token, cause));
         }

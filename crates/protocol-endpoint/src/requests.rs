@@ -87,6 +87,8 @@ impl<W, M> Endpoint<W, M> {
                     row.work = Work::IDLE;
                 }
                 self.line(Line::Arrival).wake_one(effects);
+                // It may be cancelled already, before its operation could be.
+                self.note_cancelled(request, effects);
             }
             Err(Refusal::AlreadyResponded) => {}
             Err(refusal) => self.refuse(request, &alloc::format!("{refusal}"), effects),
@@ -182,7 +184,7 @@ impl<W, M> Endpoint<W, M> {
     ///
     /// # Errors
     ///
-    /// The mark, if the request is over.
+    /// The mark, if the request is over or has a mark already.
     pub fn watch(&mut self, request: RequestHandle, mark: M) -> Result<(), M> {
         match self.row(request) {
             Some(row) if row.mark.is_none() => {
@@ -339,6 +341,7 @@ impl<W, M> Endpoint<W, M> {
         let end = match response {
             Response::Result(_) => ("result", None),
             Response::Error { code, .. } => ("error", Some(code)),
+            Response::ErrorRaw(_) => ("error", None),
             _ => ("cancelled", None),
         };
         Ok(self.release(request, row, end, effects))

@@ -17,6 +17,7 @@ const KEPT: usize = 64;
 pub(crate) enum Kept {
     Result(Box<RawValue>),
     Error(RpcError),
+    ErrorRaw(Box<RawValue>),
     Cancelled,
     /// An error of our own.
     Refusal {
@@ -109,6 +110,7 @@ impl Kept {
         match self {
             Self::Result(result) => Response::Result(result),
             Self::Error(error) => error.as_response(),
+            Self::ErrorRaw(error) => Response::ErrorRaw(error),
             Self::Cancelled => Response::Cancelled,
             Self::Refusal { code, message } => Response::Error { code: *code, message, data: None },
         }
@@ -129,6 +131,7 @@ fn kept(response: Response<'_>) -> Kept {
             let (message, data) = (message.to_owned(), data.map(RawValue::to_owned));
             Kept::Error(RpcError { code, message, data })
         }
+        Response::ErrorRaw(error) => Kept::ErrorRaw(error.to_owned()),
         _ => Kept::Cancelled,
     }
 }
@@ -136,7 +139,7 @@ fn kept(response: Response<'_>) -> Kept {
 /// Returns the bytes that a response holds.
 fn bytes(response: &Response<'_>) -> usize {
     match response {
-        Response::Result(result) => result.get().len(),
+        Response::Result(json) | Response::ErrorRaw(json) => json.get().len(),
         Response::Error { message, data, .. } => {
             message.len() + data.map_or(0, |data| data.get().len())
         }

@@ -16,14 +16,8 @@ pub(crate) struct Rotating {
     /// `None` only while the next takes its place.
     file: Option<File>,
     written: u64,
-    kind: FileKind,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum FileKind {
-    Regular,
-    /// A terminal, a pipe: there is only one.
-    Device,
+    /// Of a terminal or a pipe there is only one.
+    is_regular: bool,
 }
 
 impl Rotating {
@@ -33,15 +27,10 @@ impl Rotating {
     ///
     /// Another recorder writes that file, others can read it, it is a link that leads nowhere, or a pipe that nobody reads.
     pub(crate) fn create(path: PathBuf, most: u64, keep: usize) -> io::Result<Self> {
-        let kind = match fs::metadata(&path) {
-            Ok(there) if !there.is_file() => FileKind::Device,
-            _ => FileKind::Regular,
-        };
-        let mut rotating = Self { path, most, keep: keep.max(1), file: None, written: 0, kind };
-        rotating.file = Some(match kind {
-            FileKind::Regular => rotating.begin()?,
-            FileKind::Device => device(&rotating.path)?,
-        });
+        let is_regular = fs::metadata(&path).map_or(true, |there| there.is_file());
+        let keep = keep.max(1);
+        let mut rotating = Self { path, most, keep, file: None, written: 0, is_regular };
+        rotating.file = Some(if is_regular { rotating.begin()? } else { device(&rotating.path)? });
         Ok(rotating)
     }
 
@@ -77,11 +66,9 @@ impl Rotating {
     /// Puts a new file, which is locked, in the place of the one that is there. That one becomes the first of the
     /// older ones, and the oldest is removed. Only who has locked a file replaces it.
     fn replace(&self) -> io::Result<File> {
-        for older in (2..self.keep).rev() {
-            let newer = self.older(older - 1);
-            if newer.exists() {
-                fs::rename(newer, self.older(older))?;
-            }
+        let there = (1..self.keep).take_while(|age| self.older(*age).exists()).count();
+        for older in (2..self.keep.min(there + 2)).rev() {
+            fs::rename(self.older(older - 1), self.older(older))?;
         }
         // The name is always somebody's, so that no other recorder can take it meanwhile.
         let next = self.named("next");
@@ -104,9 +91,9 @@ impl Rotating {
         name.into()
     }
 
-    /// Whether it is time for the next file.
-    pub(crate) fn is_full(&self) -> bool {
-        self.kind == FileKind::Regular && self.written >= self.most
+    /// Whether it is time for the next file, with so many bytes more.
+    pub(crate) fn is_full(&self, more: usize) -> bool {
+        self.is_regular && self.written + more as u64 >= self.most
     }
 
     /// Begins the next file. The oldest is removed.

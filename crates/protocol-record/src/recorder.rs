@@ -69,7 +69,9 @@ impl Settings {
 #[must_use = "a recording ends when this is dropped"]
 pub struct Recording {
     recorder: Recorder,
-    written: Receiver<(u64, Option<io::Error>)>,
+    /// The number of messages and verdicts that are written.
+    lines: Arc<AtomicU64>,
+    ended: Receiver<Option<io::Error>>,
     patience: Duration,
 }
 
@@ -94,6 +96,7 @@ impl Recording {
     pub fn start(settings: Settings) -> io::Result<Self> {
         let Settings { path, payloads, program, setup, .. } = settings;
         let Settings { buffer_bytes, file_bytes, files, patience, .. } = settings;
+        let lines = Arc::default();
         let mut writer = Writer {
             file: Rotating::create(path, file_bytes, files)?,
             by: format!("rescind {}", env!("CARGO_PKG_VERSION")),
@@ -105,8 +108,9 @@ impl Recording {
             hops: Default::default(),
             out: Vec::new(),
             unwritten: 0,
-            lines: 0,
+            lines: Arc::clone(&lines),
             dropped: 0,
+            is_full: false,
         };
         let shared = Shared {
             queue: Queue::new(buffer_bytes),
@@ -116,13 +120,13 @@ impl Recording {
         };
         writer.header()?;
         let recorder = Recorder(Arc::new(shared));
-        let (done, written) = mpsc::channel();
+        let (done, ended) = mpsc::channel();
         let shared = recorder.0.clone();
         thread::Builder::new().name("recorder".into()).spawn(move || {
             // The caller may not care how it ended.
             let _ = done.send(writer.run(&shared.queue));
         })?;
-        Ok(Self { recorder, written, patience })
+        Ok(Self { recorder, lines, ended, patience })
     }
 
     /// Returns the handle that records connections into this file.
@@ -133,16 +137,17 @@ impl Recording {
 
     /// Ends it, and waits until it is written, but no longer than [`Settings::patience`].
     pub fn finish(mut self) -> Recorded {
-        let (lines, error) = self.end();
+        let error = self.end();
+        let lines = self.lines.load(Ordering::Relaxed);
         let dropped = self.recorder.0.queue.seen().saturating_sub(lines);
         Recorded { lines, dropped, error }
     }
 
-    fn end(&mut self) -> (u64, Option<io::Error>) {
+    fn end(&mut self) -> Option<io::Error> {
         let shared = &self.recorder.0;
         shared.queue.end(shared.now());
-        let stuck = |_| (0, Some(io::ErrorKind::TimedOut.into()));
-        self.written.recv_timeout(self.patience).unwrap_or_else(stuck)
+        let stuck = |_| Some(io::ErrorKind::TimedOut.into());
+        self.ended.recv_timeout(self.patience).unwrap_or_else(stuck)
     }
 }
 

@@ -156,28 +156,34 @@ impl Shape {
         let Abp { kind, id, payload } = message;
         let inside: Payload<'m> =
             payload.and_then(|it| serde_json::from_str(it.get()).ok()).unwrap_or_default();
-        let call = inside.call_id.or_else(|| member_of(inside.options?, "callId"));
+        let chosen = inside.options.and_then(|options| member_of(options, "callId"));
         // An acknowledgement names the call, and is none of its answers.
         let is_call = kind.starts_with(CAPABILITY);
         if kind.ends_with("-result") {
             let is = |member: Option<&RawValue>, word| member.is_some_and(|it| it.get() == word);
             let part = Part {
-                id: call.filter(|_| is_call).or(id).and_then(|id| self.id(id)),
+                id: inside.call_id.filter(|_| is_call).or(id).and_then(|id| self.id(id)),
                 payload: payload.and_then(len),
                 ..UNREADABLE
             };
-            let is_cancelled =
-                is_call && is(inside.cancelled, "true") && !is(inside.success, "true");
-            return Some(match is_cancelled {
-                true => Part { kind: Kind::Error, code: Some(code::REQUEST_CANCELLED), ..part },
-                false if is(inside.success, "false") => Part { kind: Kind::Error, ..part },
-                false => Part { kind: Kind::Result, ..part },
-            });
+            let is_failed = is(inside.success, "false");
+            let is_cancelled = (is_failed || is_call) && is(inside.cancelled, "true");
+            let is_error = is_failed || is_cancelled || (is_call && inside.error.is_some());
+            return match is(inside.success, "true") {
+                false if is_error => {
+                    let code = is_cancelled.then_some(code::REQUEST_CANCELLED);
+                    Some(Part { kind: Kind::Error, code, ..part })
+                }
+                // The result of a call says that it is one.
+                false if is_call => None,
+                _ => Some(Part { kind: Kind::Result, ..part }),
+            };
         }
         let id = id.filter(|_| kind != "capabilities/progress");
         Some(match inside.capability {
             Some(capability) if kind == CAPABILITY => {
-                self.asked(call.or(id), capability, inside.params)
+                let chosen = chosen.filter(|id| id.get() != "null");
+                self.asked(chosen.or(inside.call_id).or(id), capability, inside.params)
             }
             _ => self.asked(id, kind, payload),
         })
@@ -295,6 +301,8 @@ struct Payload<'m> {
     options: Option<&'m RawValue>,
     #[serde(borrow)]
     success: Option<&'m RawValue>,
+    #[serde(borrow, default, deserialize_with = "there")]
+    error: Option<&'m RawValue>,
     #[serde(borrow)]
     cancelled: Option<&'m RawValue>,
 }

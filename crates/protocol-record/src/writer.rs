@@ -3,6 +3,8 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
@@ -34,20 +36,21 @@ pub(crate) struct Writer {
     /// Whole lines that are to be written, and how many messages and verdicts are among them.
     pub(crate) out: Vec<u8>,
     pub(crate) unwritten: u64,
-    /// Those that are written.
-    pub(crate) lines: u64,
+    /// The number of those that are written, which the recording sees too.
+    pub(crate) lines: Arc<AtomicU64>,
     pub(crate) dropped: u64,
+    /// The file is full, so the next line begins another.
+    pub(crate) is_full: bool,
 }
 
 impl Writer {
-    /// Writes until the end; says how many messages and verdicts were written, and what ended it
-    /// early.
-    pub(crate) fn run(mut self, queue: &Queue) -> (u64, Option<io::Error>) {
+    /// Writes until the end. Returns the error that ended it early.
+    pub(crate) fn run(mut self, queue: &Queue) -> Option<io::Error> {
         let error = self.write_all(queue).err();
         if error.is_some() {
             queue.give_up();
         }
-        (self.lines, error)
+        error
     }
 
     fn write_all(&mut self, queue: &Queue) -> io::Result<()> {
@@ -56,7 +59,8 @@ impl Writer {
             let ending = queue.take(&mut batch);
             self.batch(&mut batch)?;
             if let Ending::Ended(t) = ending {
-                let end = End { t, lines: self.lines + self.unwritten, dropped: self.dropped };
+                let lines = self.lines.load(Ordering::Relaxed) + self.unwritten;
+                let end = End { t, lines, dropped: self.dropped };
                 append(&mut self.out, &Line::End(end))?;
             }
             self.flush()?;
@@ -90,11 +94,9 @@ impl Writer {
             let bytes = &batch.bytes[at..at + entry.len];
             at += entry.len;
             self.entry(entry, bytes)?;
-            if self.out.len() >= CHUNK {
-                self.flush()?;
-            }
         }
         for gap in [batch.gap, batch.mute].into_iter().flatten() {
+            self.make_room()?;
             self.dropped += gap.lines;
             append(&mut self.out, &Line::Dropped(gap))?;
         }
@@ -102,6 +104,9 @@ impl Writer {
     }
 
     fn entry(&mut self, Entry { t, hop, what, .. }: Entry, bytes: &[u8]) -> io::Result<()> {
+        if !matches!(what, What::Gone) {
+            self.make_room()?;
+        }
         match what {
             What::Opened(opened) => {
                 let line = Line::Opened(opened.at(t));
@@ -129,16 +134,26 @@ impl Writer {
         Ok(())
     }
 
-    /// Writes whole lines, and begins the next file when that one is full.
-    fn flush(&mut self) -> io::Result<()> {
-        self.file.write(&self.out)?;
-        self.out.clear();
-        self.lines += std::mem::take(&mut self.unwritten);
-        if self.file.is_full() {
+    /// Makes room for one more line, in the next file if this one is full. The end has its place in any file.
+    fn make_room(&mut self) -> io::Result<()> {
+        let waiting = self.out.len();
+        if waiting >= CHUNK || (waiting > 0 && self.file.is_full(waiting)) {
+            self.flush()?;
+        }
+        if std::mem::take(&mut self.is_full) {
             self.file.next()?;
             self.part += 1;
             self.header()?;
         }
+        Ok(())
+    }
+
+    /// Writes whole lines.
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.write(&self.out)?;
+        self.out.clear();
+        self.lines.fetch_add(std::mem::take(&mut self.unwritten), Ordering::Relaxed);
+        self.is_full = self.file.is_full(0);
         Ok(())
     }
 }

@@ -45,7 +45,7 @@ impl fmt::Display for Side {
 
 /// Something that did not simply pass through a [`Relay`](crate::Relay).
 ///
-/// Events are for logs. The relay has already responded to every request that they are about.
+/// Events are for logs: the host has nothing to do for the requests that they are about.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RelayEvent {
@@ -80,14 +80,14 @@ pub enum RelayEvent {
     NotificationDropped {
         /// The method of the notification.
         method: String,
-        /// The reason why the other connection refused it.
+        /// The reason why the other connection refused it, or why an id in it could not be translated.
         reason: Refusal,
     },
     /// A request could not be forwarded. Its response is an error.
     RequestRefused {
         /// The id of the request.
         id: WireId,
-        /// The reason why the other connection refused the call.
+        /// The reason why the other connection refused the call, or why an id in it could not be translated.
         reason: Refusal,
     },
     /// The response to a request could not be forwarded. An error replaces it.

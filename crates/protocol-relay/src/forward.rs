@@ -4,19 +4,19 @@ use alloc::borrow::ToOwned;
 use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
-use core::mem;
 use core::time::Duration;
 
 use protocol_core::{
     CallId, CancelOutcome, Cause, CloseReason, Envelope, ErrorObject, News, Outcome, Refusal,
-    RequestHandle, Response, Shutdown, code,
+    RequestHandle, Response, Shutdown, WireId, WorkId, WorkName, code,
 };
 use serde_json::value::RawValue;
 
 use crate::event::{RelayEvent, Side};
-use crate::params::{only_member, replace_member};
-use crate::relay::Relay;
-use crate::responses::{HOP_GONE, MALFORMED, NOT_A_METHOD, error, too_slow};
+use crate::ids::IdPlace;
+use crate::params::only_member;
+use crate::relay::{Relay, pop};
+use crate::responses::{HOP_GONE, MALFORMED, NAMES_NO_REQUEST, NOT_A_METHOD, error, too_slow};
 
 /// The wait for a response to a nested request, such as a request for permission, once its work was stopped.
 const NESTED_GRACE: Duration = Duration::from_secs(1);
@@ -31,27 +31,46 @@ impl Relay {
         request: RequestHandle,
         method: &str,
         params: Option<&RawValue>,
+        chosen: Option<&RawValue>,
     ) {
         let progress = self.progress_to_cancel(method, params);
         if self.names_an_id(method) && progress.is_none() {
             self.report(side, RelayEvent::CancelDropped { method: method.into() });
             return self.queue_own_response(side, request, NOT_A_METHOD);
         }
-        let params = progress.as_deref().or(params);
+        let translated = match self.translate(side, method, params) {
+            Ok(translated) => translated.or(progress),
+            Err(reason) => return self.refuse(side, request, reason, NAMES_NO_REQUEST),
+        };
+        let params = translated.as_deref().or(params);
+        // No progress comes under a token that the agent did not choose.
+        let chosen = self.both_speak(Envelope::Abp).then(|| chosen.unwrap_or(RawValue::NULL));
         let (options, now) = (self.guards[side as usize].options(method), self.now);
-        match self.connection_mut(side.other()).call(method, params, request, options, now) {
+        let far = self.connection_mut(side.other());
+        match far.forward_call(method, params, chosen, request, options, now) {
             Ok(call) => {
                 let data = self.connection_mut(side).request_data_mut(request);
                 *data.expect("only the relay responds to requests") = Some(call);
             }
             Err(refused) => {
-                let (id, reason) = (self.id_of(side, request), refused.reason);
-                self.report(side, RelayEvent::RequestRefused { id, reason });
                 let code = self.dialect(side).overload_code;
-                let refused = "The request was refused: the next hop takes no more";
-                self.queue_own_response(side, request, error(code, refused));
+                let overload = error(code, "The request was refused: the next hop takes no more");
+                self.refuse(side, request, refused.reason, overload);
             }
         }
+    }
+
+    /// Reports that a request could not be forwarded, and responds to it.
+    fn refuse(
+        &mut self,
+        side: Side,
+        request: RequestHandle,
+        reason: Refusal,
+        response: Response<'static>,
+    ) {
+        let id = self.id_of(side, request);
+        self.report(side, RelayEvent::RequestRefused { id, reason });
+        self.queue_own_response(side, request, response);
     }
 
     /// Forwards a notification as it is, unless it is a cancel.
@@ -79,21 +98,17 @@ impl Relay {
         }
     }
 
-    /// Translates the id in the one event of DAP that names a request.
+    /// Translates the id of a client's request in a server's params, if they name one.
     fn translate(
         &mut self,
         side: Side,
         method: &str,
         params: Option<&RawValue>,
     ) -> Result<Option<Box<RawValue>>, Refusal> {
-        let names_a_request = method == "progressStart" && self.speaks_dap();
-        match params.filter(|_| names_a_request) {
-            Some(params) => {
-                // A request that is over has no id on the other side any more.
-                replace_member(params, "requestId", |number| self.translate_id(side, number))
-            }
-            None => Ok(None),
-        }
+        let params = params.filter(|_| side == Side::Down);
+        let place = IdPlace::find(self.dialect(side), Some(method));
+        let Some((place, params)) = place.zip(params) else { return Ok(None) };
+        place.translate(params, |number| self.translate_id(side, number))
     }
 
     /// Returns the id that a request has on the other side, from the number of its call on this side.
@@ -108,12 +123,13 @@ impl Relay {
     /// Returns the params of DAP's cancel with nothing but the progress that it names. A progress has one
     /// name on every hop. The request that it may name beside that is cancelled where it came from.
     fn progress_to_cancel(&self, method: &str, params: Option<&RawValue>) -> Option<Box<RawValue>> {
-        let is_cancel = self.speaks_dap() && self.dialect(Side::Up).cancel.has_method(method);
+        let speak_dap = self.both_speak(Envelope::Dap);
+        let is_cancel = speak_dap && self.dialect(Side::Up).cancel.has_method(method);
         only_member(params.filter(|_| is_cancel)?, "progressId")
     }
 
-    fn speaks_dap(&self) -> bool {
-        Side::BOTH.into_iter().all(|side| self.dialect(side).envelope == Envelope::Dap)
+    fn both_speak(&self, envelope: Envelope) -> bool {
+        Side::BOTH.into_iter().all(|side| self.dialect(side).envelope == envelope)
     }
 
     /// Cancels the call that was made for a request, because the request was cancelled.
@@ -154,13 +170,19 @@ impl Relay {
         }
     }
 
-    /// Cancels the calls of stopped requests that the other side was not told to stop, because its outbox was full. A
-    /// cancel needs no room, and the stop follows once there is some.
+    /// Makes the stops wait that the other side was not sent, because its outbox was full. A cancel needs no room, so
+    /// the calls in flight that began the work are cancelled at once.
     fn cancel_unstopped(&mut self, side: Side) {
-        for request in self.unstopped(side) {
+        let unstopped = self.unstopped(side);
+        let far = self.connection(side.other());
+        let is_unstopped = |work| unstopped.binary_search(&work).is_ok();
+        let began_such = |call| far.machine().work_of_call(call).is_some_and(is_unstopped);
+        let calls = far.calls().filter(|(call, _)| began_such(*call));
+        let requests: Vec<RequestHandle> = calls.map(|(_, request)| *request).collect();
+        for request in requests {
             self.forward_cancel(side, request, None);
-            self.stops_wait[side as usize] = true;
         }
+        self.waiting_stops[side as usize] = unstopped.into();
     }
 
     fn stops_work(&self, side: Side, method: &str) -> bool {
@@ -168,36 +190,47 @@ impl Relay {
         signs.any(|sign| sign.news == News::Stop && sign.method == method)
     }
 
-    /// Sends the stops that found no room, and returns whether any was sent.
+    /// Sends the stops that found no room, as far as there is some, and returns whether any left the queue. Nothing is
+    /// sent for work that has ended meanwhile.
     pub(crate) fn send_waiting_stops(&mut self) -> bool {
-        let mut progressed = false;
+        let (mut progressed, now) = (false, self.now);
         for side in Side::BOTH {
-            if !mem::take(&mut self.stops_wait[side as usize]) {
-                continue;
-            }
-            let now = self.now;
-            for request in self.unstopped(side) {
-                let call = self.connection_mut(side).request_data_mut(request).and_then(|it| *it);
+            while let Some(&work) = self.waiting_stops[side as usize].front() {
                 let far = self.connection_mut(side.other());
-                let work = call.and_then(|call| far.machine().work_of_call(call));
-                let sent = work.map(|work| far.stop(work, Cause::Parent, None, now));
-                self.stops_wait[side as usize] |= sent == Some(Err(Refusal::OutboxFull));
-                progressed |= sent == Some(Ok(()));
+                if far.stop(work, Cause::Parent, None, now) == Err(Refusal::OutboxFull) {
+                    break;
+                }
+                pop(&mut self.waiting_stops[side as usize]);
+                progressed = true;
             }
         }
         progressed
     }
 
-    /// Returns the stopped requests of one side whose work goes on at the other side.
-    fn unstopped(&self, side: Side) -> Vec<RequestHandle> {
-        let (near, far) = (self.connection(side), self.connection(side.other()).machine());
-        let is_unstopped = |(request, call): &(RequestHandle, &Option<CallId>)| {
-            let stopped = near.machine().work_of_request(*request);
-            let work = || call.and_then(|call| far.work_of_call(call));
-            stopped.is_some_and(|it| near.machine().is_stopping(it))
-                && work().is_some_and(|it| !far.is_stopping(it))
+    /// Returns the work that was stopped on one side, and goes on at the other side, in the order it began. It may go on
+    /// after the response to the request that began it, and a notification may have begun it.
+    fn unstopped(&self, side: Side) -> Vec<WorkId> {
+        let [near, far] = [side, side.other()].map(|side| self.connection(side).machine());
+        let stopping = near.works().filter(|&work| near.is_stopping(work));
+        let names = stopping.filter_map(|work| near.work_name(work)).filter(|it| it.runs_here);
+        let mut stopped: Vec<_> = names.map(|name| self.kind_and_name(side, name)).collect();
+        stopped.sort_unstable();
+        let goes_on = |name| stopped.binary_search(&self.kind_and_name(side.other(), name)).is_ok();
+        let works = far.works().filter(|&work| !far.is_stopping(work));
+        let is_unstopped = |work: &WorkId| {
+            far.work_name(*work).is_some_and(|name| !name.runs_here && goes_on(name))
         };
-        near.requests().filter(is_unstopped).map(|(request, _)| request).collect()
+        works.filter(is_unstopped).collect()
+    }
+
+    /// Returns what names work on both sides. The rules of their dialects may stand in another order.
+    fn kind_and_name<'a>(
+        &'a self,
+        side: Side,
+        WorkName { rule, name, .. }: &'a WorkName,
+    ) -> (Option<&'a str>, &'a WireId) {
+        let rule = self.dialect(side).work.get(usize::from(*rule));
+        (rule.map(|rule| &*rule.kind), name)
     }
 
     /// Reports a cancel that was not obeyed, though it names a request in flight. The dialect does not
@@ -238,9 +271,7 @@ impl Relay {
         outcome: &Outcome<'_>,
     ) {
         let own = match outcome {
-            Outcome::Result(result) => {
-                return self.forward_response(side, request, Response::Result(result));
-            }
+            Outcome::Result(result) => return self.forward_result(side, request, result),
             // The stop was sent as a cancel, or the server does not know what to respond to a stop.
             Outcome::Cancelled { error: Some(_), .. } if self.is_stopped(side, request) => {
                 Response::Cancelled
@@ -269,6 +300,19 @@ impl Relay {
             _ => HOP_GONE,
         };
         self.queue_own_response(side, request, own);
+    }
+
+    /// Forwards a result. An id in it is that of its own request.
+    fn forward_result(&mut self, side: Side, request: RequestHandle, result: &RawValue) {
+        let place = IdPlace::find(self.dialect(side.other()), None).filter(|_| side == Side::Up);
+        let own = |_: &str| Some(self.id_of(side, request).as_json().to_owned());
+        match place.map_or(Ok(None), |place| place.translate(result, own)) {
+            Ok(translated) => {
+                let result = translated.as_deref().unwrap_or(result);
+                self.forward_response(side, request, Response::Result(result));
+            }
+            Err(_) => self.queue_own_response(side, request, MALFORMED),
+        }
     }
 
     fn is_stopped(&self, side: Side, request: RequestHandle) -> bool {

@@ -58,6 +58,7 @@ extern crate alloc;
 mod event;
 mod forward;
 mod guard;
+mod ids;
 mod memory;
 mod params;
 mod relay;
@@ -65,4 +66,5 @@ mod responses;
 
 pub use event::{RelayEvent, Side};
 pub use guard::Guard;
+pub use ids::IdPlace;
 pub use relay::Relay;

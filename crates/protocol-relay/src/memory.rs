@@ -1,6 +1,6 @@
 //! The most memory that a relay may hold: the formula of G8, as code.
 
-use protocol_core::{CallId, Connection, Limits, RequestHandle};
+use protocol_core::{CallId, Connection, Limits, RequestHandle, WorkId};
 
 use crate::event::{RelayEvent, Side};
 use crate::relay::Relay;
@@ -16,7 +16,7 @@ impl Relay {
     /// client and those towards the server.
     ///
     /// This is [`Connection::memory`] of both sides and the relay's own part. Its own part is the responses
-    /// of its own that wait for room, its events, and one notification while it is translated.
+    /// of its own that wait for room, its events, and one message while it is translated.
     ///
     /// It holds for a host that polls all events after each call of a method. It counts neither the
     /// patterns of a [`Guard`](crate::Guard) nor the buffers that a host reads into.
@@ -32,7 +32,7 @@ impl Relay {
     }
 
     /// Returns the relay's own part for the peer of one side. The names in the events of a batch, and a
-    /// notification that is translated, are copied from one message.
+    /// message that is translated, are copied from one message.
     fn own_bytes(near: &Limits, far: &Limits) -> usize {
         let events = EVENTS * QUEUE * size_of::<(Side, RelayEvent)>();
         // An id points to its token, and may point to the same without escapes.
@@ -41,6 +41,9 @@ impl Relay {
             (near.requests, QUEUE * size_of::<OwnResponse>() + events + ids),
             (near.batch_members, events),
             (far.calls, QUEUE * size_of::<CallId>()),
+            // Stops that wait for room, before and after more do, and names while they are looked for.
+            (far.works, 2 * QUEUE * size_of::<WorkId>()),
+            (near.works, QUEUE * size_of::<[usize; 3]>()),
             (near.message_bytes, 2 * EVENTS),
         ];
         parts.iter().fold(0, |sum, (times, row)| times.saturating_mul(*row).saturating_add(sum))

@@ -1,4 +1,4 @@
-//! Params in which one member is looked for. Everything else in them stays as its author wrote it.
+//! Values in which one member is looked for. Everything else in them stays as its author wrote it.
 
 use alloc::boxed::Box;
 use alloc::format;
@@ -15,27 +15,31 @@ pub(crate) fn only_member(params: &RawValue, name: &str) -> Option<Box<RawValue>
     RawValue::from_string(format!("{{\"{name}\":{object}}}")).ok()
 }
 
-/// Returns params in which a member has another value, or is left out if the closure returns none.
-/// Returns none if the params have no such member.
+/// Returns a value in which the member at this path has another value, or is left out if the closure returns none.
+/// Returns none if there is no such member.
 ///
 /// # Errors
 ///
-/// [`Refusal::InvalidParams`] if the member is repeated: the receiver might read the one that is not
-/// replaced.
-pub(crate) fn replace_member(
-    params: &RawValue,
-    name: &str,
-    replacement: impl FnOnce(&str) -> Option<String>,
+/// [`Refusal::InvalidParams`] if a member on the path is repeated: the receiver might read the one that is not
+/// replaced. And the errors of the closure.
+pub(crate) fn replace(
+    value: &RawValue,
+    path: &[&str],
+    replacement: impl FnOnce(&str) -> Result<Option<String>, Refusal>,
 ) -> Result<Option<Box<RawValue>>, Refusal> {
-    let text = params.get();
-    let Some(members) = Members::of(text, &[name]) else { return Ok(None) };
-    if members.has_repeated() {
-        return Err(Refusal::InvalidParams);
+    let text = value.get();
+    let mut found = text;
+    for &name in path {
+        let Some(members) = Members::of(found, &[name]) else { return Ok(None) };
+        if members.has_repeated() {
+            return Err(Refusal::InvalidParams);
+        }
+        let Some(value) = members.token(0) else { return Ok(None) };
+        found = value;
     }
-    let Some(value) = members.token(0) else { return Ok(None) };
-    let begin = value.as_ptr().addr() - text.as_ptr().addr();
-    let (before, after) = (&text[..begin], &text[begin + value.len()..]);
-    let replaced = match replacement(value) {
+    let begin = found.as_ptr().addr() - text.as_ptr().addr();
+    let (before, after) = (&text[..begin], &text[begin + found.len()..]);
+    let replaced = match replacement(found)? {
         Some(value) => [before, &value, after].concat(),
         None => without(before, after),
     };
@@ -80,7 +84,7 @@ mod tests {
         ];
         for (params, replaced, removed) in cases {
             for (value, expected) in [(Some("9"), replaced), (None, removed)] {
-                let found = replace_member(&raw(params), "id", |_| value.map(str::to_string));
+                let found = replace(&raw(params), &["id"], |_| Ok(value.map(str::to_string)));
                 assert_eq!(found.map(|it| it.map(|it| it.to_string())), Ok(Some(expected.into())));
             }
         }
@@ -89,7 +93,7 @@ mod tests {
     #[test]
     fn b25_a_member_that_is_repeated_is_not_replaced() {
         for params in [r#"{"id":1,"id":2}"#, r#"{"id":1,"\u0069d":2}"#] {
-            let found = replace_member(&raw(params), "id", |_| Some("9".into()));
+            let found = replace(&raw(params), &["id"], |_| Ok(Some("9".into())));
             assert_eq!(found.map(|it| it.map(|it| it.to_string())), Err(Refusal::InvalidParams));
         }
     }
@@ -97,7 +101,7 @@ mod tests {
     #[test]
     fn b25_nothing_else_is_touched() {
         for params in ["[1]", r#"{"a":{"id":1}}"#, "{}"] {
-            let found = replace_member(&raw(params), "id", |_| Some("9".into()));
+            let found = replace(&raw(params), &["id"], |_| Ok(Some("9".into())));
             assert!(found.is_ok_and(|found| found.is_none()));
             assert!(only_member(&raw(params), "id").is_none());
         }

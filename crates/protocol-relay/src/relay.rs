@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 
 use protocol_core::{
     CallId, Cause, Config, Connection, Dialect, Event, Received, Refusal, RequestHandle, Response,
-    Role, Shutdown, StreamConnection, TimerReason, Timestamp, Transmit, WireId,
+    Role, Shutdown, StreamConnection, TimerReason, Timestamp, Transmit, WireId, WorkId,
 };
 
 use crate::event::{RelayEvent, Side};
@@ -19,7 +19,8 @@ use crate::responses::OwnResponse;
 /// server's requests to the client pass in the same way.
 ///
 /// - **A request** becomes a call on the other side, with an id of that connection. Its method and params
-///   stay the same, byte for byte. Its response goes back under the id of the request.
+///   stay the same, byte for byte, but for ids in them ([`IdPlace`](crate::IdPlace)). Its response goes back
+///   under the id of the request.
 /// - **A cancel** is obeyed where it arrives, and made anew for the call on the other side (G6). It
 ///   keeps its reason where both dialects have a place for one. A cancel that names an id is never
 ///   forwarded as it is, whatever its dialect and however malformed it is (B25).
@@ -79,8 +80,8 @@ pub struct Relay {
     /// By side, the responses of the relay's own that wait for room in the outbox. Invariant: they wait
     /// behind something unsent.
     own_responses: [VecDeque<OwnResponse>; 2],
-    /// By side, whether stops of its requests wait for room on the other side.
-    pub(crate) stops_wait: [bool; 2],
+    /// By side, the work that was stopped there, and whose stop waits for room on the other side, which runs it.
+    pub(crate) waiting_stops: [VecDeque<WorkId>; 2],
     /// By side, the time that its requests may take.
     pub(crate) guards: [Guard; 2],
     /// The time of the latest input or command.
@@ -115,7 +116,7 @@ impl Relay {
         Self {
             streams,
             own_responses: Default::default(),
-            stops_wait: Default::default(),
+            waiting_stops: Default::default(),
             guards: Default::default(),
             now: Timestamp::ZERO,
             events: VecDeque::new(),
@@ -270,8 +271,8 @@ impl Relay {
     #[inline(always)]
     fn dispatch(&mut self, side: Side, event: Event<'_, RequestHandle>) {
         match event {
-            Event::Request { request, method, params, .. } => {
-                self.forward_request(side, request, &method, params.as_deref());
+            Event::Request { request, method, params, options, .. } => {
+                self.forward_request(side, request, &method, params.as_deref(), options.as_deref());
             }
             Event::Notification { method, params } => {
                 self.forward_notification(side, &method, params.as_deref());
@@ -368,7 +369,7 @@ impl Relay {
 const KEPT_PLACES: usize = 64;
 
 /// Removes the first entry, and gives back most of the memory of a queue that is empty then.
-fn pop<T>(queue: &mut VecDeque<T>) -> Option<T> {
+pub(crate) fn pop<T>(queue: &mut VecDeque<T>) -> Option<T> {
     let first = queue.pop_front()?;
     if queue.is_empty() {
         queue.shrink_to(KEPT_PLACES);

@@ -12,6 +12,9 @@ pub(crate) const MALFORMED: Response<'static> =
 pub(crate) const NOT_A_METHOD: Response<'static> =
     error(code::METHOD_NOT_FOUND, "method not found: cancels are notifications");
 
+pub(crate) const NAMES_NO_REQUEST: Response<'static> =
+    error(code::INVALID_PARAMS, "invalid params: the request that they name is over or unknown");
+
 /// Returns the response to a request that took too long for its guard.
 pub(crate) const fn too_slow(cause: Cause) -> Response<'static> {
     let message = match cause {

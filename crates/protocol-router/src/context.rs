@@ -243,14 +243,16 @@ impl<S, F: Form> Context<S, F> {
     }
 }
 
-/// Returns the token under which the peer wants progress of a request.
+/// Returns the token under which the peer wants progress of a request. `null` is none.
 fn progress_token(request: &Request, rule: &ProgressRule) -> Option<Value> {
     let parse = |json: &RawValue| serde_json::from_str::<Value>(json.get()).ok();
     let params = request.params.as_deref().and_then(parse).unwrap_or_default();
     let member = |value, name: &Cow<'static, str>| Value::get(value, &**name);
-    let named = rule.tokens_of_call.iter().find_map(|path| path.iter().try_fold(&params, member));
-    let options = || request.options.as_deref().and_then(parse)?.get(&*rule.token).cloned();
-    named.cloned().or_else(options)
+    let in_params = rule.tokens_of_call.iter();
+    let in_params = in_params.filter_map(|path| path.iter().try_fold(&params, member).cloned());
+    let options = request.options.as_deref().and_then(parse);
+    let in_options = options.and_then(|options| options.get(&*rule.token).cloned());
+    in_params.chain(in_options).find(|token| !token.is_null())
 }
 
 impl<S, F: Form> Shared<S, F> {

@@ -52,7 +52,7 @@ pub enum Trouble<'a> {
         /// The id of the message that broke it, if it can be read.
         id: Option<&'a WireId>,
     },
-    /// This number of notifications were not kept, because nothing took them in time.
+    /// The number of notifications and violations that were not kept, because nothing took them in time.
     Missed(usize),
 }
 
@@ -78,7 +78,7 @@ impl fmt::Display for Trouble<'_> {
             }
             Self::Violation { violation, id: Some(id) } => write!(f, "id {id}: {violation}"),
             Self::Violation { violation, id: None } => violation.fmt(f),
-            Self::Missed(count) => write!(f, "{count} notifications were missed"),
+            Self::Missed(count) => write!(f, "{count} notifications and violations were missed"),
         }
     }
 }

@@ -57,7 +57,8 @@ pub struct Connection {
     pub peer: Peer,
     /// The stream of requests and notifications of the peer.
     pub incoming: Incoming,
-    /// The driver's task. Its output is the error that ended reading, if one did.
+    /// The driver's task. Its output is the error that ended reading or writing, if one did. That the peer
+    /// went away is none.
     pub driver: Task<io::Result<()>>,
 }
 

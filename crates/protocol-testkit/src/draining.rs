@@ -8,12 +8,11 @@ use protocol_core::{
     StreamConnection, Timestamp, TransmitKind,
 };
 use serde_json::Value;
-use serde_json::value::RawValue;
 
 use crate::guarantee::{Broken, Guarantee};
 use crate::hostile::{Hostile, framed};
 use crate::model::{Told, cancel_member};
-use crate::operation::{Answering, Asked, Operation};
+use crate::operation::{Answering, Asked, Operation, pick, raw};
 
 /// Does the same operations to two equal connections, up to a shutdown, and drains them at different times. A
 /// bit of each number says whether its connection is drained behind the operation at that place, modulo 32.
@@ -341,21 +340,13 @@ impl Host {
         Ok(())
     }
 
-    /// Everything leaves, the peer hangs up, and the host answers all that it owes.
+    /// Everything leaves, the peer hangs up, and what that makes leaves too.
     fn finish(&mut self, now: Timestamp) -> Result<(), Broken> {
         self.drain()?;
         self.stream.handle_eof(&[], now);
         self.poll_events();
         self.drain()
     }
-}
-
-fn pick<T: Copy>(from: &[T], place: u8) -> Option<T> {
-    from.get(usize::from(place).checked_rem(from.len())?).copied()
-}
-
-fn raw(json: &str) -> &RawValue {
-    serde_json::from_str(json).expect("it is written as JSON")
 }
 
 fn message(text: &str) -> Value {

@@ -19,7 +19,7 @@ use crate::operation::Answering;
 /// A host with its end of the line. Whatever it does is done by the reference model too, and what
 /// they make of it is compared.
 #[derive(Clone, Debug)]
-pub struct Host {
+pub(crate) struct Host {
     stream: StreamConnection<u32>,
     model: Model,
     /// In the order they were made, settled ones included.
@@ -43,8 +43,7 @@ type Judged = Result<(), Broken>;
 
 impl Host {
     /// A host with nothing in flight.
-    #[must_use]
-    pub fn new(config: Config) -> Self {
+    pub(crate) fn new(config: Config) -> Self {
         Self {
             stream: StreamConnection::new(config.clone()),
             model: Model::new(config),
@@ -65,14 +64,12 @@ impl Host {
     }
 
     /// Returns the connection that this host drives.
-    #[must_use]
-    pub const fn stream(&self) -> &StreamConnection<u32> {
+    pub(crate) const fn stream(&self) -> &StreamConnection<u32> {
         &self.stream
     }
 
     /// Whether something waits to leave.
-    #[must_use]
-    pub fn has_transmit(&self) -> bool {
+    pub(crate) fn has_transmit(&self) -> bool {
         // Responses that are kept back leave if room is wanted that only they take up.
         self.model.waiting() > 0 || self.awaits_room && self.model.keeps_answers_back()
     }
@@ -93,26 +90,17 @@ impl Host {
     }
 
     /// Returns the reference model of its connection.
-    #[must_use]
-    pub const fn model(&self) -> &Model {
+    pub(crate) const fn model(&self) -> &Model {
         &self.model
     }
 
     /// Returns the number of calls that it ever made.
-    #[must_use]
-    pub fn calls(&self) -> usize {
+    pub(crate) fn calls(&self) -> usize {
         self.calls.len()
     }
 
-    /// Returns the number of requests that ever reached it.
-    #[must_use]
-    pub fn requests(&self) -> usize {
-        self.requests.len()
-    }
-
     /// The requests that wait for its answer, by their place among all that came.
-    #[must_use]
-    pub fn unanswered(&self) -> Vec<usize> {
+    pub(crate) fn unanswered(&self) -> Vec<usize> {
         let requests = self.requests.iter().enumerate();
         let unanswered =
             requests.filter(|(_, request)| self.model.awaits_response(request.number()));
@@ -120,8 +108,7 @@ impl Host {
     }
 
     /// Whether what it answers to the `request`-th request is not sent.
-    #[must_use]
-    pub fn withholds(&self, request: usize) -> bool {
+    pub(crate) fn withholds(&self, request: usize) -> bool {
         let request = self.requests.get(request);
         request.is_some_and(|request| self.model.withholds(request.number()))
     }
@@ -132,16 +119,8 @@ impl Host {
         self.requests.clear();
     }
 
-    /// Whether the `call`-th call is in flight.
-    #[must_use]
-    pub fn is_in_flight(&self, call: usize) -> bool {
-        let call = self.calls.get(call);
-        call.is_some_and(|call| self.stream.connection().machine().call_phase(*call).is_some())
-    }
-
     /// Whether it has nothing left to do: it closes its writing end.
-    #[must_use]
-    pub fn is_over(&self) -> bool {
+    pub(crate) fn is_over(&self) -> bool {
         let model = &self.model;
         model.is_closed() && model.unanswered() == 0 && !self.has_transmit()
     }

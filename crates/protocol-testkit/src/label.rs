@@ -3,8 +3,7 @@
 use serde_json::Value;
 
 /// A message in few words, framed or not: `request 1 work`, `answer 1 error -32800`.
-#[must_use]
-pub fn label(message: &[u8]) -> String {
+pub(crate) fn label(message: &[u8]) -> String {
     let text = String::from_utf8_lossy(message);
     let text = text.split_once("\r\n\r\n").map_or(&*text, |(_, body)| body).trim();
     let Ok(message) = serde_json::from_str::<Value>(text) else {

@@ -8,9 +8,7 @@
 //!   shortest schedule that goes wrong as a sequence chart, and one line replays it.
 //! - [`explore`] visits every state that some order of events leads to: two real connections
 //!   ([`explore::Orderings`]), and three peers with a relay ([`explore::Relayed`]).
-//! - [`Pair`] is two connections on a simulated line and a virtual clock, from a seed. Its [`Weather`] is
-//!   latency, reordering between independent streams, back-pressure, and loss of the line.
-//! - [`World`] does [`Operation`]s on two connections and on their reference models ([`model`]), and
+//! - [`World`] does [`Operation`]s on two connections and on their reference models, and
 //!   says which [`Guarantee`] does not hold. [`operations`] makes valid and hostile operations of any
 //!   bytes, for fuzzers and property tests alike. [`judge_draining`] does them to two equal connections
 //!   whose outputs are drained at different times.
@@ -27,9 +25,8 @@ mod host;
 mod hostile;
 mod label;
 mod link;
-pub mod model;
+mod model;
 mod operation;
-mod pair;
 mod random;
 pub mod simulate;
 mod watch;
@@ -38,13 +35,8 @@ mod world;
 pub use draining::judge_draining;
 pub use generate::operations;
 pub use guarantee::{Broken, Guarantee};
-pub use host::Host;
 pub use hostile::{Hostile, framed};
-pub use label::label;
-pub use link::Link;
 pub use operation::{Answering, Asked, Method, Operation, Patience};
-pub use pair::{Pair, Weather};
-pub use protocol_record::{Mark, chart};
+pub use protocol_record::Mark;
 pub use random::Random;
-pub use watch::Watch;
 pub use world::{World, both_roles, small, tight};

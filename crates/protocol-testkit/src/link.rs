@@ -2,13 +2,13 @@
 
 use std::collections::VecDeque;
 
-use protocol_core::{MessageOrder, Timestamp};
+use protocol_core::MessageOrder;
 
 /// One direction of a line: whole framed messages on their way.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Link {
+pub(crate) struct Link {
     /// The messages on their way, in the order in which they were sent.
-    messages: VecDeque<(Timestamp, Vec<u8>)>,
+    messages: VecDeque<Vec<u8>>,
     order: MessageOrder,
     capacity: usize,
     state: State,
@@ -26,37 +26,25 @@ enum State {
 impl Link {
     /// An empty line that takes messages while fewer than `capacity` bytes are on it. Each message
     /// is a stream of its own, and overtakes others, where `order` says that they may.
-    #[must_use]
-    pub const fn new(order: MessageOrder, capacity: usize) -> Self {
+    pub(crate) const fn new(order: MessageOrder, capacity: usize) -> Self {
         Self { messages: VecDeque::new(), order, capacity, state: State::Open }
     }
 
     /// Whether the sender can write now: else it feels back-pressure.
-    #[must_use]
-    pub fn has_room(&self) -> bool {
-        let bytes: usize = self.messages.iter().map(|(_, message)| message.len()).sum();
+    pub(crate) fn has_room(&self) -> bool {
+        let bytes: usize = self.messages.iter().map(Vec::len).sum();
         self.state == State::Open && bytes < self.capacity
     }
 
-    /// Puts a framed message on its way, to arrive at `due`. What is sent to an end that is gone is
-    /// lost.
-    pub fn send(&mut self, message: Vec<u8>, due: Timestamp) {
+    /// Puts a framed message on its way. What is sent to an end that is gone is lost.
+    pub(crate) fn send(&mut self, message: Vec<u8>) {
         if self.state == State::Open {
-            self.messages.push_back((due, message));
+            self.messages.push_back(message);
         }
     }
 
-    /// When the message at `place` is due, if it is one of those that may arrive next: only the
-    /// first, where order is kept.
-    #[must_use]
-    pub fn due(&self, place: usize) -> Option<Timestamp> {
-        let is_next = place == 0 || self.order == MessageOrder::MayChange;
-        self.messages.get(place).filter(|_| is_next).map(|&(due, _)| due)
-    }
-
-    /// Returns the number of messages that may arrive next.
-    #[must_use]
-    pub fn choices(&self) -> usize {
+    /// Returns the number of messages that may arrive next: only the first, where order is kept.
+    pub(crate) fn choices(&self) -> usize {
         match self.order {
             MessageOrder::MayChange => self.messages.len(),
             _ => self.messages.len().min(1),
@@ -70,32 +58,30 @@ impl Link {
     }
 
     /// The message at `place` arrives.
-    pub fn arrive(&mut self, place: usize) -> Option<Vec<u8>> {
-        self.due(place)?;
-        self.messages.remove(place).map(|(_, message)| message)
+    pub(crate) fn arrive(&mut self, place: usize) -> Option<Vec<u8>> {
+        if place < self.choices() { self.messages.remove(place) } else { None }
     }
 
     /// The sender hangs up: the end arrives after what is on its way.
-    pub fn end(&mut self) {
+    pub(crate) fn end(&mut self) {
         if self.state == State::Open {
             self.state = State::Ended;
         }
     }
 
     /// The line is cut: what is on its way is lost, and the end arrives next.
-    pub fn cut(&mut self) {
+    pub(crate) fn cut(&mut self) {
         self.messages.clear();
         self.end();
     }
 
     /// Whether the end may arrive next.
-    #[must_use]
-    pub fn is_at_end(&self) -> bool {
+    pub(crate) fn is_at_end(&self) -> bool {
         self.state == State::Ended && self.messages.is_empty()
     }
 
     /// The end arrives; says whether it does so now.
-    pub fn arrive_end(&mut self) -> bool {
+    pub(crate) fn arrive_end(&mut self) -> bool {
         let arrives = self.is_at_end();
         if arrives {
             self.state = State::Over;
@@ -104,13 +90,7 @@ impl Link {
     }
 
     /// Whether nothing more is taken.
-    #[must_use]
-    pub fn is_ended(&self) -> bool {
+    pub(crate) fn is_ended(&self) -> bool {
         self.state != State::Open
-    }
-
-    /// Returns the messages on their way, in the order in which they were sent.
-    pub fn messages(&self) -> impl Iterator<Item = &[u8]> {
-        self.messages.iter().map(|(_, message)| &**message)
     }
 }

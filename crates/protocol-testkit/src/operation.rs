@@ -4,8 +4,8 @@ use std::fmt;
 use std::time::Duration;
 
 use protocol_core::{CallOptions, Cause, Dialect, Envelope, Grace, Role, Shutdown};
-
 use protocol_record::Mark;
+use serde_json::value::RawValue;
 
 use crate::hostile::Hostile;
 
@@ -287,23 +287,7 @@ impl Method {
 impl Operation {
     /// The end of the line that it happens at, if it happens at one.
     #[must_use]
-    pub const fn at(mut self) -> Option<Role> {
-        match self.at_mut() {
-            Some(at) => Some(*at),
-            None => None,
-        }
-    }
-
-    /// The same at the other end of the line.
-    #[must_use]
-    pub const fn at_the_other_end(mut self) -> Self {
-        if let Some(at) = self.at_mut() {
-            *at = across(*at);
-        }
-        self
-    }
-
-    const fn at_mut(&mut self) -> Option<&mut Role> {
+    pub const fn at(self) -> Option<Role> {
         match self {
             Self::Call { at, .. }
             | Self::Cancel { at, .. }
@@ -355,6 +339,15 @@ pub(crate) const fn across(role: Role) -> Role {
         Role::Client => Role::Server,
         Role::Server => Role::Client,
     }
+}
+
+/// The call or the request that an operation counts so.
+pub(crate) fn pick<T: Copy>(from: &[T], place: u8) -> Option<T> {
+    from.get(usize::from(place).checked_rem(from.len())?).copied()
+}
+
+pub(crate) fn raw(json: &str) -> &RawValue {
+    serde_json::from_str(json).expect("it is written as JSON")
 }
 
 /// As one phrase, unlike that of any other operation.

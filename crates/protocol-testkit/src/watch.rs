@@ -32,7 +32,7 @@ struct Seen {
 /// It answers each request once (G2), and not at all after a cancel if the dialect wants silence. It cancels
 /// only its own requests, each once (G4).
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Watch {
+pub(crate) struct Watch {
     /// Those of the dialect that is spoken now.
     rules: Rules,
     /// The cancels that came before their requests.
@@ -66,8 +66,7 @@ struct Owed {
 
 impl Watch {
     /// Watches a peer that speaks this dialect.
-    #[must_use]
-    pub fn new(dialect: &Dialect) -> Self {
+    pub(crate) fn new(dialect: &Dialect) -> Self {
         Self {
             rules: Rules::new(Config::client(dialect.clone())),
             early: BTreeSet::new(),
@@ -92,7 +91,7 @@ impl Watch {
     }
 
     /// It reads a message.
-    pub fn reads(&mut self, message: &[u8]) {
+    pub(crate) fn reads(&mut self, message: &[u8]) {
         for seen in self.see(message) {
             self.settle_revision(Asker::Other, &seen);
             let Seen { asks, cancels, .. } = seen;
@@ -115,7 +114,7 @@ impl Watch {
     }
 
     /// It wrote a message, but that has not left yet.
-    pub fn decides(&mut self, message: &[u8]) {
+    pub(crate) fn decides(&mut self, message: &[u8]) {
         for seen in self.see(message) {
             self.settle_revision(Asker::Itself, &seen);
             if let Some(owed) = seen.answers.and_then(|id| self.owed.get_mut(&id)) {
@@ -129,7 +128,7 @@ impl Watch {
     /// # Errors
     ///
     /// G2 or G4.
-    pub fn writes(&mut self, message: &[u8]) -> Result<(), Broken> {
+    pub(crate) fn writes(&mut self, message: &[u8]) -> Result<(), Broken> {
         self.see(message).into_iter().try_for_each(|seen| {
             self.settle_revision(Asker::Itself, &seen);
             let Seen { asks, cancels, answers, .. } = seen;
@@ -164,8 +163,7 @@ impl Watch {
     }
 
     /// A request that it still has to answer.
-    #[must_use]
-    pub fn unanswered(&self) -> Option<&Id> {
+    pub(crate) fn unanswered(&self) -> Option<&Id> {
         let mut owed = self.owed.iter();
         owed.find(|(_, owed)| !(owed.is_cancelled && self.is_silent())).map(|(id, _)| id)
     }

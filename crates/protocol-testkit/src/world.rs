@@ -118,45 +118,32 @@ impl World {
     }
 
     /// Returns a host as it is now.
-    #[must_use]
-    pub const fn host(&self, at: Role) -> &Host {
+    pub(crate) const fn host(&self, at: Role) -> &Host {
         &self.hosts[at as usize]
     }
 
     /// The line towards a host.
-    #[must_use]
-    pub const fn link_to(&self, at: Role) -> &Link {
+    pub(crate) const fn link_to(&self, at: Role) -> &Link {
         &self.links[at as usize]
     }
 
     /// The line that a host writes to.
-    #[must_use]
-    pub const fn link_from(&self, at: Role) -> &Link {
+    pub(crate) const fn link_from(&self, at: Role) -> &Link {
         self.link_to(across(at))
     }
 
-    /// Feeds the state to a hasher, one end first. Without what is recorded.
-    pub(crate) fn hash_from<H: Hasher>(&self, first: Role, state: &mut H) {
-        for at in [first, across(first)] {
-            self.host(at).hash(state);
-            self.link_to(at).hash(state);
-        }
-        self.now.hash(state);
-    }
-
     /// The time there.
-    #[must_use]
-    pub const fn now(&self) -> Timestamp {
+    pub(crate) const fn now(&self) -> Timestamp {
         self.now
     }
 
     /// From now on keeps what happens, for a chart.
-    pub fn record(&mut self) {
+    pub(crate) fn record(&mut self) {
         self.marks = Some(Vec::new());
     }
 
     /// Takes the marks of everything that happened since the last time, if they are recorded.
-    pub fn take_marks(&mut self) -> Vec<Mark> {
+    pub(crate) fn take_marks(&mut self) -> Vec<Mark> {
         self.marks.as_mut().map(std::mem::take).unwrap_or_default()
     }
 
@@ -174,7 +161,7 @@ impl World {
             Operation::Hostile { to, message, id } => {
                 let dialect = &self.host(to).stream().connection().config().dialect;
                 let message = message.message(Hostile::id(id), dialect);
-                self.links[to as usize].send(framed(&message, dialect.framing), now);
+                self.links[to as usize].send(framed(&message, dialect.framing));
                 Ok(())
             }
             Operation::Wait { millis } => {
@@ -210,8 +197,7 @@ impl World {
             if let Some(marks) = &mut self.marks {
                 marks.push(Mark::at(at as usize, format!("{} leaves", label(&framed))));
             }
-            let now = self.now;
-            self.links[to as usize].send(framed, now);
+            self.links[to as usize].send(framed);
         }
         Ok(())
     }
@@ -287,6 +273,8 @@ impl World {
 /// Without what is recorded.
 impl Hash for World {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        self.hash_from(Role::Client, state);
+        self.hosts.hash(state);
+        self.links.hash(state);
+        self.now.hash(state);
     }
 }

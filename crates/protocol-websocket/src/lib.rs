@@ -101,6 +101,9 @@ pub type Driver<S, T> = MessageDriver<Socket<S, T>, T>;
 /// goodbye, or a socket that is gone without one, is the end of input (G7). Another error ends reading and is the
 /// driver's output. One is the [`OverBudget`](protocol_async::OverBudget) of pings and pongs
 /// ([`Budgets::control_frames`](protocol_async::Budgets::control_frames)).
+///
+/// It goes on reading when the [`Account`](protocol_async::Account) of the connection grants no reading. The connection
+/// of a [`Listener`] waits then.
 pub fn connect<S, T>(
     socket: S,
     timer: T,
@@ -112,5 +115,6 @@ where
 {
     let options = options.into();
     let socket = Socket::new(socket, timer.clone(), options.budgets);
-    connect_messages(socket, timer, options)
+    let (peer, incoming, driver) = connect_messages(socket, timer, options);
+    (peer, incoming, driver.counting(Socket::sent))
 }

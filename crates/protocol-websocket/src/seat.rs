@@ -97,6 +97,7 @@ impl<T: Timer + Unpin> Seat<T> {
         let socket = self.socket(stream, tail, settings, budgets, &work).await;
         let socket = socket.sending_away(send_away);
         let (peer, incoming, driver) = connect_messages(socket, self.timer.clone(), options);
+        let driver = driver.counting(Socket::sent);
         work.of(&peer);
         let conversation = conversation(peer.clone(), incoming);
         let conversation = async {

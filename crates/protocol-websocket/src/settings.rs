@@ -26,9 +26,9 @@ pub const TLS_BYTES: usize = 128 << 10;
 /// lives. One that is over twice as long ends the connection, because tungstenite can't skip it.
 /// tungstenite's own limits are 64 MiB for a message, but 16 MiB for one frame; browsers send a message in one frame.
 ///
-/// The buffers are bounded too: 16 KiB for reading, and for writing four times [`Limits::unsent_bytes`], at most 256
-/// KiB, whatever the length of a message. A peer that sends pings and reads nothing gets no more pongs once that is
-/// full, but for the latest. tungstenite's own settings have no such bound.
+/// The buffers are bounded too, whatever the length of a message. That for reading has 16 KiB. That for writing has four
+/// times [`Limits::unsent_bytes`], at least 16 KiB and at most 256 KiB. A peer that sends pings and reads nothing gets no
+/// more pongs once that is full, but for the latest. tungstenite's own settings have no such bound.
 #[must_use]
 pub fn settings(limits: &Limits) -> WebSocketConfig {
     let frame = limits.unsent_bytes.clamp(SMALLEST_FRAME, FRAME_BYTES);

@@ -29,6 +29,8 @@ pub struct Socket<S, T> {
     inner: Option<S>,
     /// The rest of a message that leaves in several frames.
     rest: Bytes,
+    /// The number of frames that have been sent.
+    sent: u64,
     /// A long message that came whole. Others have their turn before it is looked at.
     whole: Option<Bytes>,
     /// Whether pongs may be in the write buffer, beside what we have sent.
@@ -48,6 +50,7 @@ impl<S, T> Socket<S, T> {
         Self {
             inner: Some(inner),
             rest: Bytes::new(),
+            sent: 0,
             whole: None,
             owes_pongs: false,
             has_said_goodbye: false,
@@ -66,6 +69,11 @@ impl<S, T> Socket<S, T> {
     /// Hands the WebSocket over when the peer is sent away.
     pub(crate) fn sending_away(self, sent_away: Sender<S>) -> Self {
         Self { sent_away: Some(sent_away), ..self }
+    }
+
+    /// Returns the number of frames that have been sent.
+    pub(crate) const fn sent(&self) -> u64 {
+        self.sent
     }
 
     /// Returns the code of a close without an error.
@@ -117,6 +125,7 @@ where
 
     fn send(&mut self, message: Message) -> Result<(), Error> {
         let inner = self.inner.as_mut().ok_or(Error::AlreadyClosed)?;
+        self.sent += 1;
         Pin::new(inner).start_send(message)
     }
 
@@ -290,8 +299,12 @@ fn into_io(error: Error) -> io::Error {
 #[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 mod tests {
     use std::future::{Ready, ready};
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+    use std::time::Duration;
 
-    use protocol_core::Timestamp;
+    use protocol_async::Options;
+    use protocol_core::{Config, Dialect, Shutdown, Timestamp};
 
     use super::*;
 
@@ -357,6 +370,91 @@ mod tests {
         let message = socket.rest.clone();
         socket.release(Some(CloseCode::Policy), &mut cx);
         assert!(message.is_unique());
+    }
+
+    /// A clock that the test sets. A sleep is looked at again whenever the driver is.
+    #[derive(Clone, Default)]
+    struct ByHand(Arc<AtomicU32>);
+
+    struct Until(ByHand, Timestamp);
+
+    impl Timer for ByHand {
+        type Sleep = Until;
+
+        fn now(&self) -> Timestamp {
+            Timestamp::ZERO + Duration::from_secs(1) * self.0.load(Relaxed)
+        }
+
+        fn sleep_until(&self, due: Timestamp) -> Until {
+            Until(self.clone(), due)
+        }
+    }
+
+    impl Future for Until {
+        type Output = ();
+
+        fn poll(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<()> {
+            if self.0.now() < self.1 { Poll::Pending } else { Poll::Ready(()) }
+        }
+    }
+
+    /// A WebSocket with nothing to read, and room for so many frames more.
+    struct Narrow(Arc<AtomicU32>);
+
+    impl Stream for Narrow {
+        type Item = Result<Message, Error>;
+
+        fn poll_next(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+            Poll::Pending
+        }
+    }
+
+    impl Sink<Message> for Narrow {
+        type Error = Error;
+
+        fn poll_ready(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Result<(), Error>> {
+            if self.0.load(Relaxed) == 0 { Poll::Pending } else { Poll::Ready(Ok(())) }
+        }
+
+        fn start_send(self: Pin<&mut Self>, _: Message) -> Result<(), Error> {
+            self.0.fetch_sub(1, Relaxed);
+            Ok(())
+        }
+
+        fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Result<(), Error>> {
+            Poll::Ready(Ok(()))
+        }
+
+        fn poll_close(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Result<(), Error>> {
+            Poll::Pending
+        }
+    }
+
+    /// Nothing but the last message keeps the connection, and its patience is five seconds.
+    #[test]
+    fn a_long_last_message_is_sent_whole_to_a_peer_that_reads_it_steadily() {
+        const FRAMES: usize = 20;
+        let (clock, room) = (ByHand::default(), Arc::new(AtomicU32::new(0)));
+        let mut options = Options::new(Config::server(Dialect::ACP_V1));
+        options.config.limits.unsent_bytes = 2 * FRAMES * FRAME_BYTES;
+        let (peer, incoming, mut driver) =
+            crate::connect(Narrow(room.clone()), clock.clone(), options);
+        let text = serde_json::value::to_raw_value(&["x".repeat(FRAMES * FRAME_BYTES)]).unwrap();
+        peer.try_notify_raw("n", Some(&text)).unwrap();
+        peer.shutdown(Shutdown::Drain);
+        drop((peer, incoming));
+        let mut cx = Context::from_waker(std::task::Waker::noop());
+        for frame in 0..=FRAMES {
+            room.store(1, Relaxed);
+            let polled = Pin::new(&mut driver).poll(&mut cx);
+            assert!(polled.is_pending(), "given up after {frame} frames: {polled:?}");
+            assert_eq!(room.load(Relaxed), 0, "frame {frame}");
+            clock.0.fetch_add(3, Relaxed);
+        }
+        // Now it is the goodbye that waits for room.
+        assert!(Pin::new(&mut driver).poll(&mut cx).is_pending());
+        clock.0.fetch_add(3, Relaxed);
+        assert!(matches!(Pin::new(&mut driver).poll(&mut cx), Poll::Ready(Ok(()))));
     }
 
     /// Once there is room, we are woken and read on.

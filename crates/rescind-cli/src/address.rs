@@ -54,6 +54,12 @@ impl Listen {
             Self::Http(address) => address.http_url(),
         }
     }
+
+    /// Returns whether it is reached over TLS.
+    pub(crate) const fn is_secure(&self) -> bool {
+        let (Self::WebSocket(address) | Self::Http(address)) = self;
+        address.is_secure
+    }
 }
 
 /// The place that a socket connects or binds to.

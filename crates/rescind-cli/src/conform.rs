@@ -159,7 +159,7 @@ impl ServerArgs {
             return suite::list(CHECKS.iter().map(|it| (it.id, it.clauses, it.title)));
         }
         let options = self.options()?;
-        let target = self.target();
+        let target = self.target()?;
         spin("finding out what takes the server its time");
         let name = match &self.connect {
             Some(address) => address.url(),
@@ -176,13 +176,13 @@ impl ServerArgs {
         self.dialect.spoken_at(self.connect.as_ref())
     }
 
-    fn target(&self) -> Box<dyn Target> {
-        match &self.connect {
-            Some(address) => {
-                Box::new(Socket { address: address.clone(), credentials: self.credentials.clone() })
-            }
-            None => Box::new(self.suite.program(&self.command)),
-        }
+    fn target(&self) -> Result<Box<dyn Target>, String> {
+        let Some(address) = &self.connect else {
+            return Ok(Box::new(self.suite.program(&self.command)));
+        };
+        let (address, credentials) = (address.clone(), self.credentials.clone());
+        let trust = credentials.trust(&address)?;
+        Ok(Box::new(Socket { address, trust, credentials }))
     }
 
     fn options(&self) -> Result<Options, String> {

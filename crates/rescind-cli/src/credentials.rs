@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 
+use crate::address::Listen;
 use crate::input;
 use crate::process::option;
 use crate::tls::Trust;
@@ -28,14 +29,9 @@ impl CredentialArgs {
         token(self.token_file.as_deref())
     }
 
-    /// Returns the issuers whose certificates are taken.
-    pub(crate) fn trust(&self) -> Trust {
-        self.ca.clone().map_or(Trust::System, Trust::Only)
-    }
-
-    /// Returns whether only certain certificates are taken.
-    pub(crate) const fn has_certificates(&self) -> bool {
-        self.ca.is_some()
+    /// Returns the issuers whose certificates are taken of a server there.
+    pub(crate) fn trust(&self, address: &Listen) -> Result<Trust, String> {
+        Trust::of(self.ca.as_deref(), address)
     }
 
     /// Returns the arguments that these options were read from.

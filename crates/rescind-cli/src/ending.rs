@@ -61,6 +61,8 @@ pub(crate) type OnCause = Arc<dyn Fn(Cause) + Send + Sync>;
 pub(crate) struct Ending {
     /// It is closed by the first cause.
     asked: Receiver<()>,
+    /// Keeps it open if signals can't be caught.
+    _open: Sender<()>,
     cause: Arc<OnceLock<Cause>>,
 }
 
@@ -69,7 +71,7 @@ impl Ending {
     pub(crate) fn catch(command: &'static str, recording: &Session) -> Self {
         let (sender, asked) = bounded(1);
         let cause = Arc::<OnceLock<Cause>>::default();
-        let ending = Self { asked, cause: cause.clone() };
+        let ending = Self { asked, _open: sender.clone(), cause: cause.clone() };
         let recording = recording.clone();
         signals(Arc::new(move |why| ask(command, why, &cause, &sender, &recording)));
         ending

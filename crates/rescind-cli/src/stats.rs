@@ -114,7 +114,11 @@ pub fn main(args: &StatsArgs) -> Result<ExitCode, Exit> {
         add(file, &mut table, &mut all)?;
     }
     let text = if args.json { json_text(&table, &all) } else { plain_text(&table, &all) };
-    io::stdout().lock().write_all(text.as_bytes()).map_err(Exit::shown)?;
+    match io::stdout().lock().write_all(text.as_bytes()) {
+        // A reader that has seen enough changes nothing about the findings.
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => return Err(Exit::output(error)),
+        _ => {}
+    }
     all.warnings().iter().for_each(note);
     let found = args.fail_on.iter().any(|finding| finding.count(&all) > 0);
     Ok(if found { exit::ERROR } else { 0 }.into())

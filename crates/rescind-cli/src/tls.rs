@@ -11,6 +11,7 @@ use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName}
 use tokio_rustls::rustls::{ClientConfig, ClientConnection, RootCertStore, ServerConfig};
 use tokio_rustls::{TlsAcceptor, TlsConnector};
 
+use crate::address::Listen;
 use crate::input;
 use crate::socket::Stream;
 
@@ -52,6 +53,19 @@ pub(crate) enum Trust {
 }
 
 impl Trust {
+    /// Returns the issuers that are trusted of a server there, which are those in the file if there is one.
+    ///
+    /// # Errors
+    ///
+    /// There is a file, and nothing at the address that shows a certificate.
+    pub(crate) fn of(file: Option<&Path>, address: &Listen) -> Result<Self, String> {
+        match file {
+            Some(_) if !address.is_secure() => Err("--ca is for wss:// and https://".into()),
+            Some(file) => Ok(Self::Only(file.into())),
+            None => Ok(Self::System),
+        }
+    }
+
     /// Makes a client of TLS, which offers these protocols.
     pub(crate) fn client(&self, protocols: &[&[u8]]) -> io::Result<Client> {
         let mut config = ClientConfig::builder_with_provider(Arc::new(default_provider()))

@@ -147,6 +147,8 @@ fn a_unix_socket_is_served_to_its_owner_and_goes_with_the_server() {
     assert_eq!((said.code, said.stdout.as_str()), (Some(0), "[1]\n"), "{said:?}");
     let said = rescind(["call", "--connect", &url, "--cancel-after", "50ms", "sleep", HOUR]);
     assert_eq!(said.code, Some(3), "{said:?}");
+    let said = rescind(["call", "--connect", &url, "--ca", "/none", "echo", "[1]"]);
+    assert!(said.code == Some(2) && said.stderr.contains("--ca is for wss://"), "{said:?}");
     let taken = rescind(["serve", "--listen", &url]);
     assert!(taken.code == Some(2) && taken.stderr.contains("can't listen on unix:"), "{taken:?}");
     assert!(path.exists(), "a server that could not listen removes nothing");

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
@@ -197,19 +198,22 @@ fn a_recording_is_read_after_whoever_wrote_it_was_killed() {
 #[test]
 fn every_connection_of_a_listener_is_recorded() {
     let path = directory("listen").join("session.jsonl");
-    let mut server =
-        Running::start(["serve", "--listen", "ws://127.0.0.1:0", "--record", text(&path)], &[]);
-    let line = server.says(&["listening on"]);
-    let address = line.trim().rsplit(' ').next().unwrap();
-    for _ in 0..2 {
-        assert_eq!(rescind(["call", "--connect", address, "echo", "[1]"]).code, Some(0));
+    let socket = std::env::temp_dir().join(format!("rescind-record-{}", std::process::id()));
+    for listen in ["ws://127.0.0.1:0", &format!("unix:{}", socket.display())] {
+        let mut server =
+            Running::start(["serve", "--listen", listen, "--record", text(&path)], &[]);
+        let line = server.says(&["listening on"]);
+        let address = line.trim().rsplit(' ').next().unwrap();
+        for _ in 0..2 {
+            assert_eq!(rescind(["call", "--connect", address, "echo", "[1]"]).code, Some(0));
+        }
+        interrupt(&server);
+        assert_eq!(server.end().code, Some(0));
+        let (rows, _) = view(&path, &["~m", "echo"]);
+        assert_eq!(rows.len(), 2);
+        assert_ne!(rows[0]["hop"], rows[1]["hop"]);
+        assert_eq!(rows[0]["outcome"], "result");
     }
-    interrupt(&server);
-    assert_eq!(server.end().code, Some(0));
-    let (rows, _) = view(&path, &["~m", "echo"]);
-    assert_eq!(rows.len(), 2);
-    assert_ne!(rows[0]["hop"], rows[1]["hop"]);
-    assert_eq!(rows[0]["outcome"], "result");
 }
 
 #[cfg(unix)]
@@ -456,6 +460,12 @@ fn stats_count_by_method_and_outcome() {
         assert_eq!(stats(&["--fail-on", what]).code, Some(code), "{what}");
     }
     assert_eq!(rescind(["stats", text(&path), text(&path), "--fail-on", "late"]).code, Some(0));
+    // A reader that has gone takes nothing back.
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let mut unread = Command::new(RESCIND);
+    let unread = unread.args(["stats", text(&path), "--fail-on", "hung"]).stdout(writer).output();
+    assert_eq!(unread.unwrap().status.code(), Some(1));
     let twice = rescind(["stats", "--json", text(&path), text(&path)]).stdout;
     assert!(twice.contains(r#""count":200"#), "{twice}");
 }

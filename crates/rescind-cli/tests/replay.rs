@@ -207,8 +207,10 @@ fn a_server_that_is_gone_or_reads_nothing_answers_nothing_and_is_not_waited_for(
     let text = fs::read_to_string(&path).unwrap();
     let (before, end) = text.split_at(text.find(r#"{"end":"#).unwrap_or(text.len()));
     fs::write(&path, format!("{before}{line}\n{end}")).unwrap();
-    for server in [&["true"][..], &["sleep", "600"][..]] {
-        let said = against(&path, &["--wait", "100ms"], server);
+    // Nobody waits an hour for a server that is gone.
+    let gone = ["--wait", "1h", "--pace", "fast"];
+    for (more, server) in [(&gone[..], &["true"][..]), (&["--wait", "100ms"], &["sleep", "600"])] {
+        let said = against(&path, more, server);
         assert_eq!(said.code, Some(1), "{said:?}");
         let first = "id 1 initialize: recorded a result, now no answer\n";
         assert!(said.stdout.contains(first), "{said:?}");

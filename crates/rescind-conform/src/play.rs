@@ -91,6 +91,8 @@ pub(crate) struct Play<'a> {
     pub(crate) capacity: Option<(Taken, Taken)>,
     /// After the end of the input: whether the process ended, and left nothing.
     pub(crate) ended: Option<bool>,
+    /// Whether cancelled requests were over only with the next message.
+    pub(crate) is_prompted: bool,
     /// Every id that was used, or taken for use.
     pub(crate) ids: HashSet<String>,
     /// The part of the record in which we sent only malformed cancels, and quick requests beside them.
@@ -137,6 +139,7 @@ impl<'a> Play<'a> {
             asks_from: 0,
             capacity: None,
             ended: None,
+            is_prompted: false,
             ids: HashSet::new(),
             silent: 0..0,
             is_control: false,

@@ -17,7 +17,8 @@ use crate::methods::Request;
 ///
 /// It adds three handlers to the router. That of `initialize` returns what `describe` makes of the
 /// editor's params, and that of `shutdown` returns null. After `shutdown` each request gets error
-/// -32600. That of `exit` cancels what is still at work, and ends the connection.
+/// -32600, but for those that a fallback of the router takes. That of `exit` cancels what is still at
+/// work, and ends the connection.
 ///
 /// Returns the exit code for the process, which is 0 after `shutdown` and 1 without it. By then every
 /// response is written.

@@ -223,8 +223,10 @@ fn f42_progress_goes_by_the_token_that_the_peer_named() {
         }
         far.expect(&result_line(1, "{}")).await;
         // A request without a token wants no progress.
-        far.send(&[&count(2, "{}")]).await;
-        far.expect(&result_line(2, "{}")).await;
+        for (id, params) in [(2, "{}"), (3, r#"{"_meta":{"progressToken":null}}"#)] {
+            far.send(&[&count(id, params)]).await;
+            far.expect(&result_line(id, "{}")).await;
+        }
     });
 }
 

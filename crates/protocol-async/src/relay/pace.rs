@@ -20,14 +20,8 @@ pub(super) struct Pace {
 impl Pace {
     /// Is ready when the side may be read.
     pub(super) fn poll(&mut self, is_slow: bool, now: impl FnOnce() -> Timestamp) -> Poll<()> {
-        if !is_slow {
-            self.next = None;
-            return Poll::Ready(());
-        }
-        if let Some(next) = self.next {
-            if next > now() {
-                return Poll::Pending;
-            }
+        if is_slow && self.next.is_some_and(|next| next > now()) {
+            return Poll::Pending;
         }
         self.next = None;
         Poll::Ready(())

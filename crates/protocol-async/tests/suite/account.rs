@@ -113,6 +113,20 @@ fn f99_the_one_that_holds_most_is_ended_by_its_own_driver_and_says_why() {
 }
 
 #[test]
+fn f99_who_comes_back_to_its_share_by_a_little_is_limited_no_more() {
+    let account = account();
+    let (bench, other) = (Bench::new(&account), Bench::new(&account));
+    let (mut kept, mut others) = (bench.hub.charge(), other.hub.charge());
+    let share = 7 * MIB / 2;
+    others.set(3 * MIB);
+    kept.set(share + 1);
+    assert_eq!(bench.hub.grant(), Grant::NoReading);
+    // Nothing else may change for ever: what is left may wait for a cancel that is not read.
+    kept.set(share);
+    assert_eq!(bench.hub.grant(), Grant::All);
+}
+
+#[test]
 fn f99_the_room_of_an_input_buffer_is_charged_and_goes_back() {
     let account = account();
     let mut bench = Bench::new(&account);

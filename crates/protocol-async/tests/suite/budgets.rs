@@ -123,6 +123,54 @@ fn g09_rules_are_broken_only_so_often() {
     assert_eq!(bench.over().unwrap().what, Cheap::Violation);
 }
 
+/// All members of a batch are read before anything of them is acted upon.
+#[test]
+fn g09_a_budget_that_a_batch_goes_over_is_reported_once() {
+    let config = Config::server(Dialect::JSON_RPC);
+    let bench = Bench::new(config, |options| options.budgets.violations = FEW);
+    bench.says("[1,2,3,4,5,6,7,8]");
+    assert_eq!(bench.over().unwrap().what, Cheap::Violation);
+}
+
+/// A prompt turn, begun and stopped by its name.
+#[test]
+fn g08_work_is_begun_and_stopped_only_so_often() {
+    let bench = Bench::new(server(), |options| options.budgets.cancelled_requests = FEW);
+    let params = r#""params":{"sessionId":"s"}"#;
+    for id in 0..4 {
+        assert!(bench.over().is_none(), "{id} were stopped");
+        bench.says(&format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"session/prompt",{params}}}"#));
+        bench.says(&format!(r#"{{"jsonrpc":"2.0","method":"session/cancel",{params}}}"#));
+    }
+    assert_eq!(bench.over().unwrap().what, Cheap::CancelledRequest);
+}
+
+/// Requests of an agent that our own stop cancels: the agent can't know of it.
+#[test]
+fn g08_requests_that_our_own_stop_cancels_are_free() {
+    let client = Config::client(Dialect::ACP_V1);
+    let bench = Bench::new(client, |options| options.budgets.cancelled_requests = FEW);
+    let params = serde_json::json!({ "sessionId": "s" });
+    let prompt = bench.peer.call::<()>("session/prompt", &params);
+    let _ = bench.hub.poll_output(Waker::noop(), &mut Messages::default());
+    let params = r#""params":{"sessionId":"s"}"#;
+    let asks = |id: u32| {
+        let method = "session/request_permission";
+        bench.says(&format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"{method}",{params}}}"#));
+    };
+    (0..6).for_each(asks);
+    prompt.stop();
+    (6..10).for_each(asks);
+    for _ in 0..10 {
+        let Some(Ok(Arrival::Request(_, responder))) = bench.incoming.receive().now_or_never()
+        else {
+            panic!("a request has arrived")
+        };
+        assert_eq!(responder.cancellation().cause(), Some(Cause::Stopped));
+    }
+    assert!(bench.over().is_none());
+}
+
 #[test]
 fn g08_what_the_peer_can_not_know_is_free() {
     // Requests over a limit are answered so.

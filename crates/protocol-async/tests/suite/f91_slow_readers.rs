@@ -168,3 +168,18 @@ fn g05_a_deadline_frees_its_caller_in_the_middle_of_a_write() {
     assert!(!world.run(driver.as_mut()));
     assert!(sent.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_ready());
 }
+
+/// Such as one over TLS, whose goodbye finds no room.
+#[test]
+fn g08_a_writer_that_can_not_be_closed_is_waited_for_as_long_as_one_that_does_not_write() {
+    let world = World::default();
+    world.0.lock().unwrap().is_woken = true;
+    let (peer, incoming, driver) = connect(world.clone(), world.clone(), world.clone(), options());
+    let mut driver = pin!(driver);
+    drop((peer, incoming));
+    for _ in 0..2 {
+        assert!(!world.run(driver.as_mut()));
+        world.pass(500, 0);
+    }
+    assert!(world.run(driver.as_mut()), "it ends without closing");
+}

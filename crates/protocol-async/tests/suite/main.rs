@@ -14,6 +14,7 @@ mod lock;
 mod messages;
 mod operations;
 mod planted_faults;
+mod proxies;
 mod relay_budgets;
 mod relay_pace;
 mod transport_cancels;

@@ -528,3 +528,23 @@ fn our_goodbye_waits_for_two_seconds_at_most() {
     bench.advance(Duration::from_millis(1));
     assert!(bench.ended.is_some());
 }
+
+/// The alarm was set for the patience with the last write, which came to its end in time.
+#[test]
+fn our_goodbye_waits_for_two_seconds_whatever_was_waited_for_before() {
+    let mut options = Options::new(Config::client(Dialect::ACP_V1));
+    options.patience = Duration::from_secs(1);
+    let mut bench = Bench::with(options);
+    bench.room(0);
+    let peer = bench.peer.take().unwrap();
+    peer.try_notify("n", ()).unwrap();
+    peer.shutdown(Shutdown::Drain);
+    bench.run();
+    bench.advance(Duration::from_millis(900));
+    bench.room(1);
+    assert!(bench.wire.lock().unwrap().is_closed && bench.ended.is_none());
+    bench.advance(Duration::from_millis(1_999));
+    assert!(bench.ended.is_none());
+    bench.advance(Duration::from_millis(1));
+    assert!(bench.ended.is_some());
+}

@@ -1,10 +1,12 @@
 //! The registry of operations and the requests that start them.
 
 use std::cell::RefCell;
+use std::sync::{Arc, Mutex};
 
+use futures_util::FutureExt;
 use protocol_async::hub::Hub;
-use protocol_async::{Incoming, Options, SharedOperations};
-use protocol_core::{Config, Dialect, Timestamp};
+use protocol_async::{Arrival, Incoming, Options, SharedOperations};
+use protocol_core::{Config, Dialect, InputBuffer, Timestamp};
 
 thread_local! {
     /// It is dropped while an operation is registered.
@@ -31,4 +33,30 @@ fn an_operation_whose_request_is_refused_meanwhile_is_not_listed() {
         operations.for_each(|_| listed += 1);
         assert_eq!(listed, 0, "nobody would ever end it");
     }
+}
+
+/// The line has no end, so the request is read with the end of the input, and is cancelled before it has a token.
+#[test]
+fn g07_an_operation_that_was_cancelled_before_it_began_is_cleaned_up() {
+    let cleaned = Arc::<Mutex<Vec<String>>>::default();
+    let log = cleaned.clone();
+    let operations =
+        SharedOperations::new(|| Timestamp::ZERO).clean_up("tool/call", move |ended| {
+            log.lock().unwrap().push(ended.reason.as_ref().unwrap().to_string());
+        });
+    let mut options = Options::new(Config::server(Dialect::ERLMCP));
+    options.operations = Some(operations.clone());
+    let (hub, _peer, incoming) = Hub::new(options, || Timestamp::ZERO);
+    let mut input = InputBuffer::new();
+    input.extend_from_slice(br#"{"jsonrpc":"2.0","id":1,"method":"tool/call"}"#);
+    assert!(hub.receive(&mut input).is_continue());
+    hub.finish(&input, None);
+    let Some(Ok(Arrival::Request(_, responder))) = incoming.receive().now_or_never() else {
+        panic!("a request has arrived")
+    };
+    let mut statuses = Vec::new();
+    operations.for_each(|info| statuses.push(info.status.as_str()));
+    assert_eq!(statuses, ["cancelled"]);
+    drop(responder);
+    assert_eq!(*cleaned.lock().unwrap(), ["error: peer_gone"]);
 }

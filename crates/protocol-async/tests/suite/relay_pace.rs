@@ -60,6 +60,8 @@ struct Bytes {
     room: Option<usize>,
     /// Nothing can ever be written again.
     is_broken: bool,
+    /// Closing it waits for ever.
+    never_closes: bool,
 }
 
 impl Pipe {
@@ -139,7 +141,7 @@ impl AsyncWrite for Pipe {
     }
 
     fn poll_close(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Poll::Ready(Ok(()))
+        if self.0.lock().unwrap().never_closes { Poll::Pending } else { Poll::Ready(Ok(())) }
     }
 }
 
@@ -440,5 +442,23 @@ fn f69_what_a_peer_does_not_read_in_time_is_lost_with_an_error_and_who_reads_slo
         assert_eq!(error.kind(), io::ErrorKind::TimedOut);
         let lost = error.get_ref().unwrap().downcast_ref::<NotRead>().unwrap();
         assert_eq!(lost.side, side);
+    }
+}
+
+/// All that it was to be told is written, so nothing is lost.
+#[test]
+fn g08_a_side_that_can_not_be_closed_is_waited_for_no_longer_than_one_that_does_not_read() {
+    for side in [Side::Up, Side::Down] {
+        let mut bench = Bench::new(Duration::ZERO);
+        let to = if side == Side::Up { &bench.to_client } else { &bench.to_server };
+        to.0.lock().unwrap().never_closes = true;
+        bench.from_client.end();
+        bench.from_server.end();
+        assert!(!bench.run());
+        bench.clock.advance(4_999);
+        assert!(!bench.run());
+        assert!(bench.is_at_rest());
+        bench.clock.advance(1);
+        assert!(bench.ends().unwrap().is_ok());
     }
 }

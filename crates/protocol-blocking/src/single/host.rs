@@ -46,6 +46,9 @@ pub struct Host<T> {
 
 impl<T: Transport> Host<T> {
     /// Creates a host that has read nothing yet. A connection without a number gets one of its own.
+    ///
+    /// It does not draw on [`Options::account`], because nothing could wake this thread when it may read
+    /// again.
     pub fn new(transport: T, options: impl Into<Options>) -> Self {
         let mut options = options.into();
         let clock = Clock::start();

@@ -1,10 +1,12 @@
-//! The choice of the thread that serves an arrival: the one that reads, or a worker.
+//! The choice of the thread that serves an arrival: the one that reads, a worker, or one begun for it.
 
 use std::collections::HashSet;
 use std::future::Future;
+use std::mem;
 use std::pin::Pin;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
+use std::thread;
 
 use protocol_async::{Arrival, Incoming};
 
@@ -22,15 +24,15 @@ pub(super) struct Desk {
     board: Mutex<Board>,
     /// Wakes a worker that sleeps.
     left: Condvar,
-    /// Wakes the thread that reads, once nobody has the turn.
-    turn_over: Condvar,
 }
 
 #[derive(Default)]
 struct Board {
-    /// The oldest arrival, which no worker has yet. All others stay in the inbox.
+    /// The oldest arrival, which no thread has yet. All others stay in the inbox, so there are none if it is
+    /// absent and nobody has the turn.
     waiting: Option<Arrival>,
-    /// An immediate arrival is being served. Nothing else is taken until it is done or waits.
+    /// An immediate arrival is being served. Nothing else is taken until it is done or waits. Whoever serves
+    /// it looks for the next then.
     in_turn: bool,
     /// The number of workers that sleep.
     idle: usize,
@@ -44,15 +46,14 @@ impl Desk {
         handler: Arc<dyn Handler + Send + Sync>,
         immediate: HashSet<Box<str>>,
     ) -> Self {
-        let (board, left, turn_over) = Default::default();
-        Self { incoming, handler, immediate, board, left, turn_over }
+        let (board, left) = Default::default();
+        Self { incoming, handler, immediate, board, left }
     }
 
     /// Serves as a worker, until nothing can arrive.
-    pub(super) fn work(&self) {
+    pub(super) fn work(self: &Arc<Self>) {
         while let Some((arrival, is_immediate)) = self.next() {
-            let mut turn = is_immediate.then(|| Turn { desk: self, takes_next: false });
-            self.serve(arrival, &mut || turn = None);
+            self.serve(arrival, is_immediate, || self.look(self.lock()));
         }
     }
 
@@ -75,29 +76,41 @@ impl Desk {
         }
     }
 
-    /// Leaves an arrival for a worker, and wakes one that sleeps once it can have the board.
-    fn leave(&self, mut board: MutexGuard<'_, Board>, arrival: Option<Arrival>) {
-        let wakes = arrival.is_some() && board.idle > 0;
+    /// Leaves an arrival for a worker, and wakes one that sleeps once it can have the board. If all are at work,
+    /// another thread serves what is immediate, for they may wait for it.
+    fn leave(self: &Arc<Self>, mut board: MutexGuard<'_, Board>, arrival: Option<Arrival>) {
+        let is_immediate = arrival.as_ref().is_some_and(|arrival| self.is_immediate(arrival));
+        let (is_left, has_idle) = (arrival.is_some(), board.idle > 0);
         board.waiting = arrival;
         drop(board);
-        if wakes {
+        if is_left && has_idle {
             self.left.notify_one();
+        } else if is_immediate {
+            let desk = self.clone();
+            let serve = move || desk.serve_immediate(|| desk.look(desk.lock()));
+            // Without a thread, it waits for a worker.
+            let _ = thread::Builder::new().spawn(serve);
         }
     }
 
-    /// Takes the next arrival for a worker, with whether it is immediate. If it is not, another worker is woken
-    /// if there is more to do.
-    fn next(&self) -> Option<(Arrival, bool)> {
+    /// Leaves the next arrival to another thread, unless one looks for it itself.
+    fn look(self: &Arc<Self>, board: MutexGuard<'_, Board>) {
+        if !board.in_turn && board.waiting.is_none() {
+            let next = self.poll();
+            self.leave(board, next);
+        }
+    }
+
+    /// Takes the next arrival for a worker, with whether it is immediate. If it is not, the one behind it is left
+    /// to another thread.
+    fn next(self: &Arc<Self>) -> Option<(Arrival, bool)> {
         let mut board = self.lock();
         loop {
             if !board.in_turn {
                 if let Some(arrival) = board.waiting.take().or_else(|| self.poll()) {
                     board.in_turn = self.is_immediate(&arrival);
                     let is_immediate = board.in_turn;
-                    if !is_immediate && board.idle > 0 {
-                        let more = self.poll();
-                        self.leave(board, more);
-                    }
+                    self.look(board);
                     return Some((arrival, is_immediate));
                 }
                 if board.is_closed {
@@ -118,21 +131,17 @@ impl Desk {
         }
     }
 
-    /// Takes the next arrival if the calling thread, which reads, is to serve it. Else the arrival is
-    /// left to a worker.
-    fn take_immediate(&self) -> Option<Arrival> {
+    /// Takes the next arrival if the calling thread, which is no worker, is to serve it. Else it is left to
+    /// a worker.
+    fn take_immediate(self: &Arc<Self>) -> Option<Arrival> {
         let mut board = self.lock();
-        // Nothing is read while an immediate arrival is being served, by whichever thread.
-        while board.in_turn {
-            board = self.turn_over.wait(board).unwrap_or_else(PoisonError::into_inner);
-        }
-        // A worker is on its way to it, or all are busy.
-        if board.waiting.is_some() {
+        // A worker is on its way to what it is to serve, or all are busy.
+        if board.in_turn || board.waiting.as_ref().is_some_and(|it| !self.is_immediate(it)) {
             return None;
         }
-        let arrival = self.poll();
-        if arrival.as_ref().is_some_and(|arrival| self.is_immediate(arrival)) {
-            board.in_turn = true;
+        let arrival = board.waiting.take().or_else(|| self.poll());
+        board.in_turn = arrival.as_ref().is_some_and(|arrival| self.is_immediate(arrival));
+        if board.in_turn {
             return arrival;
         }
         self.leave(board, arrival);
@@ -140,10 +149,13 @@ impl Desk {
     }
 
     /// Takes a notification ahead of its turn, the oldest of its method.
-    pub(super) fn take_notification(&self, method: &str) -> Option<Notification> {
+    pub(super) fn take_notification(self: &Arc<Self>, method: &str) -> Option<Notification> {
         let mut board = self.lock();
         match board.waiting.take() {
-            Some(Arrival::Notification(told)) if told.method == method => Some(told),
+            Some(Arrival::Notification(told)) if told.method == method => {
+                self.look(board);
+                Some(told)
+            }
             other => {
                 board.waiting = other;
                 self.incoming.take_notification(method)
@@ -151,8 +163,8 @@ impl Desk {
         }
     }
 
-    /// Serves what is immediate on the calling thread, which reads until it lets another thread read.
-    pub(super) fn serve_immediate(&self, mut let_read: impl FnMut()) {
+    /// Serves what is immediate on the calling thread, until it has let others be served or read.
+    pub(super) fn serve_immediate(self: &Arc<Self>, mut let_others: impl FnMut()) {
         let (mut has_let, mut cork, mut served) = (false, None, 0);
         while let Some(arrival) = self.take_immediate() {
             // Many at once are written at once.
@@ -162,51 +174,39 @@ impl Desk {
                 _ => {}
             }
             served += 1;
-            let mut turn = Some(Turn { desk: self, takes_next: true });
-            let mut let_read = || {
+            self.serve(arrival, true, || {
                 (cork, has_let) = (None, true);
-                turn.take().into_iter().for_each(Turn::leave_next);
-                let_read();
-            };
-            self.serve(arrival, &mut let_read);
+                let_others();
+            });
             if has_let {
                 return;
             }
         }
     }
 
-    fn serve(&self, arrival: Arrival, let_read: &mut (dyn FnMut() + '_)) {
+    /// Serves an arrival. The turn of what is immediate ends before `let_others` is called, which is at most once, or
+    /// when it is served.
+    fn serve(self: &Arc<Self>, arrival: Arrival, mut has_turn: bool, mut let_others: impl FnMut()) {
         let incoming = &self.incoming;
         let take_notification = &|method: &str| self.take_notification(method);
+        let let_read = &mut || {
+            if mem::take(&mut has_turn) {
+                self.end_turn();
+                let_others();
+            }
+        };
         let work = AtWork { incoming, take_notification, let_read, responder: None, undoing: None };
         work.serve(arrival, &*self.handler);
+        if has_turn {
+            self.end_turn();
+        }
     }
-}
 
-/// The turn of an immediate arrival. Dropping it lets others be taken.
-struct Turn<'d> {
-    desk: &'d Desk,
-    /// The thread that drops it takes the next arrival itself.
-    takes_next: bool,
-}
-
-impl Turn<'_> {
-    /// Leaves the next arrival to a worker.
-    fn leave_next(mut self) {
-        self.takes_next = false;
-    }
-}
-
-impl Drop for Turn<'_> {
-    fn drop(&mut self) {
-        let mut board = self.desk.lock();
+    fn end_turn(&self) {
+        let mut board = self.lock();
         board.in_turn = false;
-        self.desk.turn_over.notify_one();
         if board.is_closed {
-            self.desk.left.notify_all();
-        } else if !self.takes_next && board.idle > 0 && board.waiting.is_none() {
-            let more = self.desk.poll();
-            self.desk.leave(board, more);
+            self.left.notify_all();
         }
     }
 }

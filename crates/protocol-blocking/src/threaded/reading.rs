@@ -86,10 +86,12 @@ impl Drop for Reading {
 }
 
 /// Returns whether to try again: a stream with a timeout, or one that another process made non-blocking,
-/// has not ended.
+/// has not ended. On Unix a socket's own timeout is `WouldBlock`, and `TimedOut` of the system means that its
+/// peer is lost.
 pub(super) fn is_transient(error: &io::Error) -> bool {
     use ErrorKind::{Interrupted, TimedOut, WouldBlock};
-    matches!(error.kind(), Interrupted | TimedOut | WouldBlock)
+    let is_end = cfg!(unix) && error.raw_os_error().is_some();
+    matches!(error.kind(), Interrupted | WouldBlock) || error.kind() == TimedOut && !is_end
 }
 
 /// Makes a panic of a stream its error: the connection must end then, too.

@@ -68,9 +68,10 @@ impl Server {
     /// They should be short: nothing is read while one works. A handler that calls
     /// [`checkpoint`](crate::Responder::checkpoint), `sleep`, `call` or `take_notification` after all
     /// lets another thread read from then on, so that cancels are marked (G3). An immediate request
-    /// behind one that waits for a worker waits with it, and a worker that looks for more may take it.
-    /// No thread takes a later arrival before an immediate handler returns or calls one of these. So a
-    /// stop is handled before the next request begins if its method is immediate.
+    /// behind one that waits for a worker waits with it. Once a worker has that one, another that sleeps
+    /// serves what is immediate behind it, or else a thread begun for it. No thread takes a later
+    /// arrival before an immediate handler returns or calls one of these. So a stop is handled before
+    /// the next request begins if its method is immediate.
     #[must_use]
     pub fn immediate<M: Into<Box<str>>>(mut self, methods: impl IntoIterator<Item = M>) -> Self {
         self.immediate.extend(methods.into_iter().map(Into::into));

@@ -4,7 +4,7 @@
 use crate::support;
 
 use std::future::Future;
-use std::io::{BufWriter, ErrorKind, Write};
+use std::io::{self, BufWriter, ErrorKind, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::os::unix::net::UnixStream;
 use std::pin::Pin;
@@ -421,6 +421,23 @@ fn f34_a_read_timeout_of_the_socket_is_no_end() {
         wire.send([result(id, &json!(id))]);
         assert_eq!(sent.wait().unwrap(), json!(id));
     }
+}
+
+/// TCP says so once, when its peer has not answered for long. After that the input ends.
+#[test]
+fn a_time_out_of_the_system_is_the_reason_of_the_end() {
+    struct Lost(Option<rustix::io::Errno>);
+
+    impl Read for Lost {
+        fn read(&mut self, _: &mut [u8]) -> io::Result<usize> {
+            self.0.take().map_or(Ok(0), |lost| Err(lost.into()))
+        }
+    }
+
+    let lost = rustix::io::Errno::TIMEDOUT;
+    let (peer, _incoming) = connect(Lost(Some(lost)), io::sink(), acp());
+    let lost = format!("peer_gone: {}", io::Error::from(lost));
+    assert_eq!(block_on(peer.closed()).to_string(), lost);
 }
 
 #[test]

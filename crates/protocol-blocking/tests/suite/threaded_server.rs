@@ -162,7 +162,7 @@ fn g03_what_is_immediate_is_served_while_an_immediate_handler_of_the_only_worker
     };
     let server = Server::new(acp()).immediate(["first", "second"]);
     let served = server.unix(stream, Arc::new(handler)).unwrap();
-    // The worker takes the first one as it looks for more.
+    // The worker takes the first one as it looks for more, or a thread that is begun for it.
     wire.send([request(1, "work", &json!([])), request(2, "first", &json!([]))]);
     assert_eq!(wire.receive()["id"], 1);
     told.recv().unwrap();
@@ -172,6 +172,50 @@ fn g03_what_is_immediate_is_served_while_an_immediate_handler_of_the_only_worker
     assert_eq!(wire.receive(), cancelled(2));
     wire.hang_up();
     assert!(served.wait().error.is_none());
+}
+
+/// Every request but `short` waits until an immediate one behind it was served. The thread that reads has left them all.
+#[test]
+fn what_is_immediate_is_served_while_every_worker_waits_for_it() {
+    let cases: [(usize, &[&str]); 4] = [
+        (1, &["work", "now"]),
+        (2, &["work", "work", "now", "now"]),
+        (1, &["short", "waits", "now", "now"]),
+        (1, &["takes", "note", "now"]),
+    ];
+    for (workers, methods) in cases {
+        let (mut wire, stream) = Wire::pair();
+        let (tell, told) = channel();
+        let (tell, told) = (Mutex::new(tell), Mutex::new(told));
+        let handler = move |request: &Request, responder: &mut dyn Responder| -> Answer {
+            match request.method.as_str() {
+                "now" => tell.lock().unwrap().send(()).unwrap(),
+                "short" => {}
+                method => {
+                    // Here it lets others be served.
+                    if method == "waits" {
+                        responder.checkpoint()?;
+                    }
+                    while method == "takes" && responder.take_notification("note").is_none() {
+                        thread::yield_now();
+                    }
+                    told.lock().unwrap().recv_timeout(PATIENCE / 2).expect("it is served");
+                }
+            }
+            Ok(raw(&json!("done")))
+        };
+        let server = Server::new(acp()).workers(workers).immediate(["now", "waits"]);
+        let served = server.unix(stream, Arc::new(handler)).unwrap();
+        wire.send(methods.iter().zip(1..).map(|(method, id)| match *method {
+            "note" => notification(method, &json!([])),
+            method => request(id, method, &json!([])),
+        }));
+        for _ in methods.iter().filter(|method| **method != "note") {
+            assert_eq!(wire.receive()["result"], "done", "{methods:?}");
+        }
+        wire.hang_up();
+        assert!(served.wait().error.is_none());
+    }
 }
 
 /// Messages that many threads write at once are whole, and all of them come.

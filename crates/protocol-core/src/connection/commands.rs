@@ -44,6 +44,27 @@ impl<O, I: Default> Connection<O, I> {
         options: CallOptions,
         now: Timestamp,
     ) -> Result<CallId, SendError<O>> {
+        self.forward_call(method, params, None, data, options, now)
+    }
+
+    /// Calls the peer as [`call`](Self::call) does, for a peer of another connection.
+    ///
+    /// `chosen` are the options of ABP that came with its request
+    /// ([`Event::Request`](crate::Event::Request)). The progress token and the timeout that it chose there
+    /// are passed on, and progress comes only if it chose a token. Other envelopes have no place for them.
+    ///
+    /// # Errors
+    ///
+    /// The same as those of [`call`](Self::call).
+    pub fn forward_call(
+        &mut self,
+        method: &str,
+        params: Option<&RawValue>,
+        chosen: Option<&RawValue>,
+        data: O,
+        options: CallOptions,
+        now: Timestamp,
+    ) -> Result<CallId, SendError<O>> {
         let Self { machine, unsent, .. } = self;
         let Config { dialect, role: by, limits, .. } = machine.config();
         let kind = dialect.envelope.kind_of(method);
@@ -55,8 +76,8 @@ impl<O, I: Default> Connection<O, I> {
         let head = RequestHead { by: *by, kind, method, params, tokens_up_to, names_up_to };
         let sent = machine.call(&options).and_then(|permit| {
             let number = permit.id().number();
-            let (params, timeout) = (params.map(Value::Raw), options.timeout);
-            let message = OutgoingMessage::Request { number, kind, method, params, timeout };
+            let (params, limit) = (params.map(Value::Raw), options.timeout);
+            let message = OutgoingMessage::Request { number, kind, method, params, limit, chosen };
             let now = permit.machine.now().max(now);
             let context = Context { now, ..Context::of(permit.machine) };
             let ticket = unsent.send(&context, &message, TransmitKind::Request, Some(number))?;
@@ -66,11 +87,10 @@ impl<O, I: Default> Connection<O, I> {
             Ok(sent) => sent,
             Err(reason) => return Err(SendError { reason, data }),
         };
-        let dialect = &permit.machine.config().dialect;
+        let (number, dialect) = (permit.id().number(), &permit.machine.config().dialect);
         let mut facts = dialect.facts(&head);
-        if tokens_up_to.is_some() {
-            facts.progress_tokens.extend(dialect.envelope.progress_token_of(permit.id().number()));
-        }
+        let token = tokens_up_to.and_then(|_| dialect.envelope.token_of(number, chosen));
+        facts.progress_tokens = token.map_or(facts.progress_tokens, |token| [token].into());
         let call = permit.commit(facts, CallData { data, ticket }, now);
         self.run_actions();
         Ok(call)

@@ -6,8 +6,8 @@ use serde_json::value::RawValue;
 
 use super::unsent::Batch;
 use super::{CallData, Connection};
-use crate::dialect::Dialect;
 use crate::dialect::signs::WorkPart;
+use crate::dialect::{Dialect, TOKENS};
 use crate::envelope::{ABP_RESULT, Origin};
 use crate::event::Event;
 use crate::id::WireId;
@@ -157,9 +157,6 @@ fn reading(sum: Sum, limits: &Limits, action: usize, event: usize) -> Sum {
         // beside its reason.
         .each(2, message_bytes)
 }
-
-/// The progress tokens of a call or a request that are kept: LSP has two.
-const TOKENS: usize = 2;
 
 /// Returns the bytes that an id points to: its token, and the same without escapes. The token of an
 /// operation is an id of ours.

@@ -84,9 +84,8 @@ impl<O, I: Default> Connection<O, I> {
         let machine = &self.machine;
         let Config { dialect, limits, .. } = machine.config();
         let stop = dialect.stop_of(name.rule).ok_or(Refusal::NoCancel)?;
-        if let Some(why) =
-            machine.cancel_refusal().filter(|_| dialect.cancel.has_method(&stop.method))
-        {
+        let is_cancel = dialect.cancel.has_method(&stop.method);
+        if let Some(why) = machine.cancel_refusal().filter(|_| is_cancel) {
             return Err(Refusal::Uncancellable(why));
         }
         let member = stop.name.last().ok_or(Refusal::NoCancel)?;

@@ -7,7 +7,7 @@ use protocol_json::{member, path};
 use serde_json::value::RawValue;
 
 use super::signs::{Carrier, News, Sign, StopMark, WorkPart, WorkRule};
-use super::{Cancellers, CapabilityRule, Dialect, RequestKind, Role, Text, Uncancellable};
+use super::{Cancellers, CapabilityRule, Dialect, RequestKind, Role, TOKENS, Text, Uncancellable};
 use crate::error::CancelRefusal;
 use crate::id::WireId;
 
@@ -83,11 +83,9 @@ impl Dialect {
         if let Cancellers::Client { server_may_end } = &self.cancellers {
             facts.server_may_end = head.by == Role::Client && has(server_may_end, head.method);
         }
-        if self.has_handshakes() {
-            facts.handshake = self.handshake(head);
-        }
-        if head.tokens_up_to.is_some() {
-            facts.progress_tokens = self.progress_tokens(head);
+        facts.handshake = if self.has_handshakes() { self.handshake(head) } else { None };
+        if let (Some(longest), Some(params)) = (head.tokens_up_to, head.params) {
+            facts.progress_tokens = self.progress_tokens(longest, params);
         }
         let work = self.work_in(Carrier::Request, head.method, head.params, head.names_up_to);
         facts.work = work.map(Box::new);
@@ -98,10 +96,8 @@ impl Dialect {
     #[inline(always)]
     fn refusal(&self, head: &RequestHead<'_>, starts_operation: bool) -> Option<CancelRefusal> {
         let Uncancellable { methods, params } = &self.uncancellable;
-        let has_name = match self.has_operations() {
-            true => starts_operation,
-            false => head.kind == RequestKind::Ordinary,
-        };
+        let is_ordinary = head.kind == RequestKind::Ordinary;
+        let has_name = if self.has_operations() { starts_operation } else { is_ordinary };
         if !has_name || has(methods, head.method) {
             return Some(CancelRefusal::Method);
         }
@@ -133,14 +129,12 @@ impl Dialect {
         (handshake != Handshake::default()).then_some(handshake)
     }
 
-    /// Returns the tokens under which progress of a request comes, if they are needed.
-    fn progress_tokens(&self, head: &RequestHead<'_>) -> Vec<WireId> {
-        let (Some(longest), Some(params)) = (head.tokens_up_to, head.params) else {
-            return Vec::new();
-        };
+    /// Returns the tokens in params under which progress of the request comes.
+    fn progress_tokens(&self, longest: usize, params: &RawValue) -> Vec<WireId> {
         let paths = self.progress.iter().flat_map(|rule| rule.tokens_of_call.iter());
         let tokens = paths.filter_map(|names| path(params, names)).map(RawValue::get);
-        tokens.filter(|token| token.len() <= longest).filter_map(WireId::scanned).collect()
+        let tokens = tokens.filter(|token| token.len() <= longest).filter_map(WireId::scanned);
+        tokens.take(TOKENS).collect()
     }
 
     // Work

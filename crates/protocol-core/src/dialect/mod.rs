@@ -379,6 +379,9 @@ pub enum Grace {
     Settle(Duration),
 }
 
+/// The progress tokens of a call or a request that are kept: LSP has two.
+pub(crate) const TOKENS: usize = 2;
+
 /// A notification that is progress of a call.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ProgressRule {
@@ -386,7 +389,7 @@ pub struct ProgressRule {
     pub method: Text,
     /// The member of its params that holds a progress token.
     pub token: Text,
-    /// The paths in a call's own params that lead to its progress tokens.
+    /// The paths in a call's own params that lead to its progress tokens. The first two tokens count.
     pub tokens_of_call: List<List<Text>>,
 }
 

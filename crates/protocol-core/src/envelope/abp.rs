@@ -138,12 +138,15 @@ fn read_error(raw: &RawValue) -> Option<ErrorObject<'_>> {
 pub(super) fn write(message: &OutgoingMessage<'_>, context: &Context<'_>, out: &mut Writer<'_>) {
     let empty = Value::Object(&[]);
     match *message {
-        OutgoingMessage::Request { number, kind, method, params, timeout } => {
+        OutgoingMessage::Request { number, kind, method, params, limit, chosen } => {
             let id = Some(Value::QuotedNumber(number.into()));
             if kind == RequestKind::Typed {
                 return write_envelope(method, id, params.unwrap_or(empty), context, out);
             }
-            let options = [("callId", id), ("timeout", timeout.map(millis)), ("progressToken", id)];
+            let chosen_as = |name| chosen.and_then(|it| member(it, name)).map(Value::Raw);
+            let token = chosen_as("progressToken").or(id.filter(|_| chosen.is_none()));
+            let limit = chosen_as("timeout").or(limit.map(millis));
+            let options = [("callId", id), ("timeout", limit), ("progressToken", token)];
             let (method, options) = (Some(Value::Text(method)), Some(Value::Object(&options)));
             let payload = [("capability", method), ("params", params), ("options", options)];
             write_envelope(CALL, id, Value::Object(&payload), context, out);
@@ -154,7 +157,7 @@ pub(super) fn write(message: &OutgoingMessage<'_>, context: &Context<'_>, out: &
                 Some(Value::Raw(params)) if method == PROGRESS => member(params, "progressToken"),
                 _ => None,
             };
-            let id = token.map(|token| Value::Token(token.get()));
+            let id = token.map(Value::Raw);
             write_envelope(method, id, params.unwrap_or(empty), context, out);
         }
         OutgoingMessage::Result { to, members } => emit(to, Value::Object(members), context, out),

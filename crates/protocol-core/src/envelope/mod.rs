@@ -11,7 +11,7 @@ mod outgoing;
 use alloc::format;
 use alloc::vec::Vec;
 
-use protocol_json::{Member, Value, Writer};
+use protocol_json::{Member, Value, Writer, member};
 use serde_json::value::RawValue;
 
 use crate::dialect::{CancelRule, Envelope, RequestKind, code};
@@ -95,11 +95,14 @@ impl Envelope {
         message::structured(value, self != Self::Abp)
     }
 
-    /// Returns the token under which progress of a call of ours comes, in an envelope that has one for each.
-    pub(crate) fn progress_token_of(self, number: u32) -> Option<WireId> {
-        // It is the id of the call.
-        let token = (self == Self::Abp).then(|| format!("\"{number}\""))?;
-        WireId::scanned(&token)
+    /// Returns the token under which progress of a call of ours comes, in an envelope that has one beside the params.
+    pub(crate) fn token_of(self, number: u32, chosen: Option<&RawValue>) -> Option<WireId> {
+        // It is the id of the call, unless the call is forwarded.
+        match chosen {
+            _ if self != Self::Abp => None,
+            Some(chosen) => WireId::scanned(member(chosen, "progressToken")?.get()),
+            None => WireId::scanned(&format!("\"{number}\"")),
+        }
     }
 
     // Responses

@@ -5,6 +5,7 @@
 use core::time::Duration;
 
 use protocol_json::{Member, Value};
+use serde_json::value::RawValue;
 
 use super::message::Origin;
 use crate::config::Config;
@@ -16,13 +17,15 @@ use crate::violation::Violation;
 /// One message to be sent.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum OutgoingMessage<'a> {
-    /// A request of ours. The peer sees its timeout where the envelope has a place for that.
+    /// A request of ours. The peer sees the limit of its time where the envelope has a place for that.
     Request {
         number: u32,
         kind: RequestKind,
         method: &'a str,
         params: Option<Value<'a>>,
-        timeout: Option<Duration>,
+        limit: Option<Duration>,
+        /// The options of ABP that another peer chose, if the request is forwarded for one.
+        chosen: Option<&'a RawValue>,
     },
     /// A notification of ours.
     Notification { method: &'a str, params: Option<Value<'a>> },
@@ -57,7 +60,7 @@ impl<'a> OutgoingMessage<'a> {
         // No call, whatever its method, so it can't be cancelled itself.
         let kind = RequestKind::Typed;
         let Some(number) = number else { return Self::Notification { method, params } };
-        Self::Request { number, kind, method, params, timeout: None }
+        Self::Request { number, kind, method, params, limit: None, chosen: None }
     }
 
     /// Returns an error response.

@@ -82,9 +82,17 @@ fn each_message(text: &str, value: &RawValue, mut take: impl FnMut(&OutgoingMess
             for method in [text, "initialize", "capabilities/progress"] {
                 let params = params.map(Value::Raw);
                 take(&OutgoingMessage::Notification { method, params });
-                for timeout in [None, Some(Duration::ZERO), Some(Duration::MAX)] {
+                for limit in [None, Some(Duration::ZERO), Some(Duration::MAX)] {
                     for kind in [RequestKind::Ordinary, RequestKind::Typed] {
-                        take(&OutgoingMessage::Request { number, kind, method, params, timeout });
+                        let chosen = Some(value).filter(|_| number == 9);
+                        take(&OutgoingMessage::Request {
+                            number,
+                            kind,
+                            method,
+                            params,
+                            limit,
+                            chosen,
+                        });
                     }
                 }
             }
@@ -158,8 +166,8 @@ fn a_message_is_one_line() {
     for end in ["\n", "\r", "\r\n", "\r\r", "\n\n\r"] {
         let params = format!("{{\"a\":{end}1{end},\"b\":\"\\r\"}}");
         let (kind, params) = (RequestKind::Ordinary, Some(Value::Raw(raw(&params))));
-        let message =
-            OutgoingMessage::Request { number: 1, kind, method: "m", params, timeout: None };
+        let (method, limit, chosen) = ("m", None, None);
+        let message = OutgoingMessage::Request { number: 1, kind, method, params, limit, chosen };
         let space = " ".repeat(end.len());
         assert_eq!(
             written(&message, Envelope::JsonRpc),
@@ -168,6 +176,32 @@ fn a_message_is_one_line() {
             )
         );
     }
+}
+
+/// The envelope of ABP has the token twice: in the params, and as the id of the message.
+#[test]
+fn a_progress_whose_token_is_written_on_many_lines_is_one_line() {
+    let params = Some(Value::Raw(raw("{\"progressToken\":{\"a\":\n1}}")));
+    let progress = OutgoingMessage::Notification { method: "capabilities/progress", params };
+    let progress = written(&progress, Envelope::Abp);
+    assert!(progress.contains(r#""id":{"a": 1},"#), "{progress}");
+}
+
+#[test]
+fn a_call_that_is_forwarded_has_the_token_and_the_time_that_the_agent_chose() {
+    let options = |chosen| -> String {
+        let kind = RequestKind::Ordinary;
+        let (method, params, limit) = ("a", None, Some(Duration::from_secs(1)));
+        let call = OutgoingMessage::Request { number: 1, kind, method, params, limit, chosen };
+        let call = written(&call, Envelope::Abp);
+        call.split_once(r#""options":"#).expect("they are there").1.into()
+    };
+    let own = r#"{"callId":"1","timeout":1000,"progressToken":"1"}}}"#;
+    assert_eq!(options(None), own);
+    assert_eq!(options(Some(raw("{}"))), r#"{"callId":"1","timeout":1000}}}"#);
+    let chosen = raw(r#"{"callId":"c","progressToken":[7],"timeout":5,"more":1}"#);
+    let passed = r#"{"callId":"1","timeout":5,"progressToken":[7]}}}"#;
+    assert_eq!(options(Some(chosen)), passed);
 }
 
 #[test]

@@ -144,8 +144,6 @@ pub(super) struct Calls<C> {
     by_cancel: BTreeMap<u32, RowKey>,
     /// Invariant: it holds the next timer of each row that has one, and nothing else.
     timers: BTreeSet<(Timestamp, CallId, TimerReason)>,
-    /// The number of calls that the peer may end.
-    pub(super) peer_may_end: usize,
     /// The progress tokens of the calls that have an idle timeout.
     pub(super) tokens: Tokens,
     /// The numbers of messages that no row owns any more (G12).
@@ -169,7 +167,6 @@ impl<C> Calls<C> {
             by_number: Index::new(),
             by_cancel: BTreeMap::new(),
             timers: BTreeSet::new(),
-            peer_may_end: 0,
             tokens: Tokens::default(),
             settled_numbers: RecentIds::new(),
             given_up: RecentIds::new(),
@@ -265,7 +262,6 @@ impl<C> Calls<C> {
         if let Some((due, reason)) = extras.next_timer() {
             self.timers.remove(&(due, call, reason));
         }
-        self.peer_may_end -= usize::from(extras.facts.server_may_end);
         let tokens = &extras.facts.progress_tokens;
         tokens.iter().for_each(|token| self.tokens.release(token, false));
         if self.spare.len() < Self::SPARE {

@@ -37,29 +37,23 @@ impl<C, R: Default> Machine<C, R> {
         let Dialect { response, partial_results, .. } = self.config.dialect;
         // A peer that is gone has had no acknowledgement, and may still be reading.
         let is_announced = self.cancels_are_acknowledged() && cause != Some(Cause::PeerGone);
-        match response == ResponseRule::Required && !partial_results && is_announced {
-            true => RequestInput::RespondAcknowledged,
-            false => RequestInput::Respond,
-        }
+        let is_fixed = response == ResponseRule::Required && !partial_results && is_announced;
+        if is_fixed { RequestInput::RespondAcknowledged } else { RequestInput::Respond }
     }
 
     /// Classifies the cancellation of a request for this cause. Only a cancel of the peer's is followed by
     /// silence, where the dialect wants that.
     pub(super) fn mark_input(&self, cause: Cause) -> RequestInput {
         let wants_silence = self.config.dialect.response != ResponseRule::Required;
-        match cause == Cause::Peer && wants_silence {
-            true => RequestInput::CancelSilently,
-            false => RequestInput::Cancel,
-        }
+        let is_silent = cause == Cause::Peer && wants_silence;
+        if is_silent { RequestInput::CancelSilently } else { RequestInput::Cancel }
     }
 
     /// Classifies the peer's cancel of this request.
     pub(super) fn peer_cancel_input(&self, request: RequestHandle) -> RequestInput {
         let refusal = self.requests.get(request).and_then(|row| row.refusal);
-        match refusal.is_some() || !self.accepts_cancels() {
-            true => RequestInput::CancelRefused,
-            false => self.mark_input(Cause::Peer),
-        }
+        let is_refused = refusal.is_some() || !self.accepts_cancels();
+        if is_refused { RequestInput::CancelRefused } else { self.mark_input(Cause::Peer) }
     }
 
     // Negotiation

@@ -12,7 +12,7 @@ use super::table::{
 use super::works::Part;
 use crate::cause::{Cause, CloseReason, Settlement};
 use crate::dialect::facts::Facts;
-use crate::dialect::{MessageOrder, RequestKind};
+use crate::dialect::{MessageOrder, RequestKind, Role};
 use crate::handle::{CallId, RequestHandle};
 use crate::id::WireId;
 use crate::time::Timestamp;
@@ -175,12 +175,10 @@ impl<C, R: Default> Machine<C, R> {
     /// Returns our call with this number, if the dialect lets the peer end it. All other cancels of the
     /// peer name requests of its own (B13).
     ///
-    /// Its `number` is read only if there is such a call.
+    /// Its `number` is read only if there are calls of ours, and the peer is a server: a client may end none.
     pub fn call_that_peer_may_end(&self, number: impl FnOnce() -> Option<u32>) -> Option<CallId> {
-        if self.calls.peer_may_end == 0 {
-            return None;
-        }
-        let row = self.call_row(number()?)?;
+        let has_calls = self.calls.len() > 0 && self.config.role == Role::Client;
+        let row = self.call_row(has_calls.then(number)??)?;
         let extras = row.extras.as_ref().filter(|extras| extras.facts.server_may_end);
         extras.map(|_| row.id)
     }

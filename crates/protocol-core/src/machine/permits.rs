@@ -41,7 +41,6 @@ impl<C, R: Default> NewCall<'_, C, R> {
         let key = machine.calls.insert(Call { id, data, parent, phase, ending, refusal, extras });
         let part = facts.work.clone();
         if options.needs_extras() || !facts.is_plain() {
-            machine.calls.peer_may_end += usize::from(facts.server_may_end);
             facts.progress_tokens.iter().for_each(|token| machine.calls.tokens.claim(token));
             machine.calls.change_extras(key, |extras| {
                 extras.facts = facts;

@@ -78,9 +78,9 @@ pub(super) enum CallInput {
     TokenResponse,
     /// The peer responded with error -32800.
     CancelledResponse,
-    /// The peer responded to our cancel, which is a request, with a result.
+    /// The peer responded to our cancel, which is a request, with a result or with error -32800.
     Acknowledged,
-    /// The peer responded to our cancel, which is a request, with an error or malformed.
+    /// The peer responded to our cancel, which is a request, with another error, or malformed.
     CancelFailed,
     /// The peer ended it, as the dialect allows for such a call.
     PeerEnds,

@@ -314,3 +314,26 @@ fn g05_a_shutdown_before_the_session_is_what_requests_are_refused_for() {
     let sent = app.sent();
     assert!(sent[0].contains(r#""cancelled":false"#), "{sent:?}");
 }
+
+#[test]
+fn g05_a_forwarded_call_is_kept_alive_by_progress_under_the_token_that_was_chosen() {
+    let idle = CallOptions::default().idle_timeout(millis(10));
+    let progress = |token: &str| {
+        format!(r#"{{"type":"capabilities/progress","payload":{{"progressToken":{token}}}}}"#)
+    };
+    for (chosen, token, end) in [
+        (r#"{"progressToken":"t"}"#, "\"t\"", 15),
+        (r#"{"progressToken":"t"}"#, "\"1\"", 10),
+        ("{}", "\"1\"", 10),
+    ] {
+        let mut agent = agent(|_| {});
+        let (chosen, data) = (Some(raw(chosen)), "d".to_owned());
+        agent.conn.forward_call("a", None, chosen, data, idle, agent.now).unwrap();
+        agent.sent();
+        agent.advance(5);
+        agent.receive(&progress(token));
+        let until = |host: &mut Host, end: u64| (5..end).all(|_| host.advance(1).is_empty());
+        assert!(until(&mut agent, end - 1), "{token}");
+        assert!(!agent.advance(1).is_empty(), "{token}");
+    }
+}

@@ -310,6 +310,27 @@ fn g08_calls_with_tokens_and_timers_whose_parents_are_answered() {
 }
 
 #[test]
+fn g08_requests_with_more_progress_tokens_than_count() {
+    let mut dialect = Dialect::MCP_2026_07_28;
+    let names: Vec<String> = (0..20).map(|place| format!("token{place}")).collect();
+    let paths = names.iter().map(|name| vec![name.clone().into()].into());
+    dialect.progress.to_mut()[0].tokens_of_call = paths.collect();
+    let mut it = Watched::server(dialect, |limits| {
+        limits.requests = 1_000;
+        limits.message_bytes = 4 << 10;
+    });
+    for number in 0..1_000 {
+        let token = |place: usize| long_id(20 * number + place, 64);
+        let members = names.iter().zip(0..).map(|(name, at)| format!(r#""{name}":{}"#, token(at)));
+        let params = members.collect::<Vec<_>>().join(",");
+        it.receive(&format!(
+            r#"{{"jsonrpc":"2.0","id":{number},"method":"m","params":{{{params}}}}}"#
+        ));
+    }
+    it.check(0, 0.1);
+}
+
+#[test]
 fn g08_calls_that_are_lost_together() {
     let mut it = Watched::client(Dialect::ACP_V1, |limits| {
         limits.calls = 3_000;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use protocol_core::{CallOptions, Config, Dialect, RequestHandle, Response, Timestamp};
 use protocol_endpoint::{
-    Arrived, Budget, CallError, Effect, Effects, Endpoint, Line, Messages, Options, Output,
+    Arrived, Budget, CallError, Effect, Effects, Endpoint, Line, Messages, Options, Output, Shown,
 };
 use serde_json::value::RawValue;
 
@@ -158,6 +158,20 @@ fn responses_that_wait_for_room_leave_in_their_order() {
         side.respond(request);
     }
     assert_eq!(ids(&side.written()), [1, 2, 3, 4]);
+}
+
+#[test]
+fn g02_an_error_of_another_peer_that_waits_for_room_stays_as_it_is() {
+    let mut side = Side::full(|options| options.shows.responses = true);
+    side.request(1, "");
+    let request = side.take().unwrap();
+    let error = RawValue::from_string(r#"{"code":-5,"message":"no","more":1}"#.into()).unwrap();
+    side.endpoint.respond(request, Response::ErrorRaw(&error), &mut side.effects);
+    assert!(side.endpoint.owes_response());
+    assert!(side.written().contains(error.get()));
+    let shown = side.effects.take_shown();
+    let is_error = |it: &Shown| matches!(it, Shown::Responded { outcome: "error", .. });
+    assert!(shown.iter().any(is_error), "{shown:?}");
 }
 
 #[test]

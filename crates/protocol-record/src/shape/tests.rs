@@ -151,3 +151,41 @@ fn w01_work_that_outlives_its_request_begins_and_ends_by_news_of_its_own() {
     let begun = shape(&task, r#"{"id":1,"result":{"task":{"taskId":"t","status":"working"}}}"#);
     assert!(begun.contains(r#""kind":"task""#) && begun.contains(r#""news":"began""#), "{begun}");
 }
+
+/// As docs/dialects.md says: what stands in the options counts, and `success` decides before anything else.
+#[test]
+fn a_call_of_abp_has_the_id_and_the_kind_that_the_core_reads() {
+    let cases = [
+        (
+            r#"{"type":"capabilities/call","id":"1","payload":{"capability":"c","callId":"2","options":{"callId":"3"}}}"#,
+            r#"[{"kind":"request","id":"3","method":"c"}]"#,
+        ),
+        (
+            r#"{"type":"capabilities/call","id":"1","payload":{"capability":"c","callId":"2","options":{"callId":null}}}"#,
+            r#"[{"kind":"request","id":"2","method":"c"}]"#,
+        ),
+        (
+            r#"{"type":"capabilities/call-result","id":"1","payload":{"callId":"2","error":{}}}"#,
+            r#"[{"kind":"error","id":"2","payload":25}]"#,
+        ),
+        (
+            r#"{"type":"capabilities/call-result","id":"1","payload":{"success":true,"error":{}}}"#,
+            r#"[{"kind":"result","id":"1","payload":27}]"#,
+        ),
+        (
+            r#"{"type":"capabilities/call-result","id":"1","payload":{"callId":"2"}}"#,
+            r#"[{"kind":"unreadable"}]"#,
+        ),
+        (
+            r#"{"type":"initialize-result","id":"1","payload":{"success":false,"cancelled":true}}"#,
+            r#"[{"kind":"error","id":"1","code":-32800,"payload":34}]"#,
+        ),
+        (
+            r#"{"type":"initialize-result","id":"1","payload":{"error":{}}}"#,
+            r#"[{"kind":"result","id":"1","payload":12}]"#,
+        ),
+    ];
+    for (message, said) in cases {
+        assert_eq!(shape(&Dialect::named("abp").unwrap(), message), said, "{message}");
+    }
+}

@@ -157,18 +157,44 @@ fn g08_files_are_rotated_by_size_and_only_so_many_are_kept() {
         let hops: Vec<_> = header.hops.iter().map(|hop| &*hop.hop).collect();
         assert_eq!(hops, if header.part == 1 { vec![] } else { vec!["peer"] });
     }
-    // Chunks are whole lines: what a file holds is at most one chunk and one line too much.
+    // What a file holds is at most one line too much.
     let longest = [1, 2].map(|age| fs::metadata(part(&path, age)).unwrap().len()).into_iter().max();
-    assert!(longest.unwrap() < 10_000 + (64 << 10) + 1_000, "{longest:?}");
+    assert!(longest.unwrap() < 10_000 + 1_000, "{longest:?}");
+}
+
+#[test]
+fn a_recording_that_is_full_at_its_end_keeps_its_lines() {
+    for files in [1, 2] {
+        let path = directory("full").join("session.jsonl");
+        let mut settings = Settings::new(&path);
+        (settings.file_bytes, settings.files) = (1, files);
+        let recording = Recording::start(settings).unwrap();
+        let hop = open(&recording, "acp");
+        hop.message(Way::Sent, REQUEST);
+        let until = std::time::Instant::now() + std::time::Duration::from_secs(30);
+        while !fs::read_to_string(&path).unwrap().contains(r#"{"message":"#) {
+            assert!(std::time::Instant::now() < until, "{files} files");
+        }
+        drop(hop);
+        let recorded = recording.finish();
+        assert!(recorded.error.is_none(), "{recorded:?}");
+        let lines = lines(&path);
+        assert!(lines[lines.len() - 2].starts_with(r#"{"message":"#), "{files} files: {lines:?}");
+        assert_eq!(lines.last().unwrap(), r#"{"end":{"t":0,"lines":1,"dropped":0}}"#);
+    }
 }
 
 #[test]
 fn a_recording_that_is_there_already_is_kept() {
-    let path = directory("again").join("session.jsonl");
-    for _ in 0..2 {
-        let _ = record(Settings::new(&path), "acp", |hop| hop.message(Way::Sent, REQUEST));
+    for files in [2, usize::MAX] {
+        let path = directory("again").join("session.jsonl");
+        for _ in 0..2 {
+            let mut settings = Settings::new(&path);
+            settings.files = files;
+            let _ = record(settings, "acp", |hop| hop.message(Way::Sent, REQUEST));
+        }
+        assert_eq!(lines(&path), lines(&part(&path, 1)));
     }
-    assert_eq!(lines(&path), lines(&part(&path, 1)));
 }
 
 #[cfg(unix)]
@@ -241,12 +267,22 @@ fn f67_whoever_is_recorded_never_waits_and_the_gap_is_said() {
 #[cfg(unix)]
 #[test]
 fn f67_the_end_waits_no_longer_than_its_patience() {
-    let (path, _reader) = pipe("stuck");
+    use std::io::{BufRead, BufReader};
+
+    let (path, reader) = pipe("stuck");
     let mut settings = Settings::new(&path);
     settings.patience = std::time::Duration::from_millis(50);
+    let mut reader = BufReader::new(reader).lines();
     let recorded = record(settings, "acp", |hop| {
-        (0..5_000).for_each(|_| hop.message(Way::Sent, REQUEST));
+        // Once the second one can be read, the first one is counted.
+        for _ in 0..2 {
+            hop.message(Way::Sent, REQUEST);
+            assert!(reader.any(|line| line.unwrap().starts_with(r#"{"message":"#)));
+        }
+        (2..5_000).for_each(|_| hop.message(Way::Sent, REQUEST));
     });
+    assert!(recorded.lines > 0 && recorded.dropped > 0, "{recorded:?}");
+    assert_eq!(recorded.lines + recorded.dropped, 5_000);
     assert_eq!(recorded.error.unwrap().kind(), std::io::ErrorKind::TimedOut);
 }
 

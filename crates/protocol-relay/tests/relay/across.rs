@@ -238,3 +238,26 @@ fn b12_an_abp_agent_in_front_is_acknowledged_and_answered() {
     );
     assert_eq!(bench.in_flight(), [0; 4]);
 }
+
+/// Returns a message of ABP with this id and payload.
+fn abp(kind: &str, id: &str, payload: &str) -> String {
+    format!(r#"{{"type":"{kind}","id":{id},"timestamp":0,"payload":{payload}}}"#)
+}
+
+#[test]
+fn b25_between_two_sides_of_abp_progress_comes_under_the_token_that_the_agent_chose() {
+    let mut bench = called_by_an_abp_agent(Dialect::ABP);
+    let call = |id: &str, options: &str| {
+        let payload = format!(r#"{{"capability":"export.pdf","options":{{{options}}}}}"#);
+        abp("capabilities/call", id, &payload)
+    };
+    let chosen = r#""timeout":5000,"progressToken":"t""#;
+    bench.receive(Side::Up, &call("\"m3\"", &format!(r#""callId":"d",{chosen}"#)));
+    assert_eq!(bench.sent(Side::Down), [call("\"3\"", &format!(r#""callId":"3",{chosen}"#))]);
+    let progress = abp("capabilities/progress", "\"t\"", r#"{"progressToken":"t","progress":1}"#);
+    bench.receive(Side::Down, &progress);
+    assert_eq!(bench.sent(Side::Up), [progress]);
+    // An agent that chose none gets no progress.
+    bench.receive(Side::Up, &call("\"m4\"", r#""callId":"e""#));
+    assert_eq!(bench.sent(Side::Down), [call("\"4\"", r#""callId":"4""#)]);
+}

@@ -204,6 +204,56 @@ fn f84_g08_a_notification_that_is_translated() {
     assert!(it.heap.peak() < 4 * message.len(), "{} of {} bytes", it.heap.peak(), message.len());
 }
 
+/// A result has the id of its own request in it.
+#[test]
+fn f84_g08_a_result_that_is_translated() {
+    let many = limits(|limits| {
+        limits.message_bytes = 1 << 20;
+        limits.unsent_bytes = 1 << 20;
+    });
+    let mut it = Watched::new((Dialect::MCP_2026_07_28, many), (Dialect::MCP_2026_07_28, many));
+    it.receive(Side::Up, &request("1"));
+    it.send(Side::Down);
+    let text = "x".repeat(900_000);
+    let meta = format!(r#"{{"io.modelcontextprotocol/subscriptionId":1,"a":"{text}"}}"#);
+    let message = format!("{{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{{\"_meta\":{meta}}}}}\n");
+    it.heap = Heap::of_thread();
+    assert!(!it.receive(Side::Down, &message));
+    assert!(it.relay.connection(Side::Up).unsent_bytes() > text.len(), "forwarded");
+    it.check();
+}
+
+/// The client stops everything that the server reports, and the server does not read.
+#[test]
+fn f84_g08_stops_that_wait_for_room() {
+    let many = limits(|limits| limits.works = 500);
+    let mut few = many;
+    few.unsent_messages = 1;
+    let mut it = Watched::new((Dialect::LSP_3_17, many), (Dialect::LSP_3_17, few));
+    let framed = |method: &str, params: &str| {
+        let message = format!(r#"{{"jsonrpc":"2.0","method":"{method}","params":{params}}}"#);
+        format!("Content-Length: {}\r\n\r\n{message}", message.len())
+    };
+    let begin = r#""value":{"kind":"begin","title":"t"}"#;
+    for token in 0..500 {
+        it.receive(Side::Down, &framed("$/progress", &format!(r#"{{"token":{token},{begin}}}"#)));
+        it.send(Side::Up);
+    }
+    for token in 0..500 {
+        let stop = format!(r#"{{"token":{token}}}"#);
+        it.receive(Side::Up, &framed("window/workDoneProgress/cancel", &stop));
+        it.poll_events();
+    }
+    it.check();
+    let mut sent = 0;
+    while it.relay.poll_transmit(Side::Down, &mut it.out).is_some() {
+        it.out.clear();
+        sent += 1;
+    }
+    assert_eq!(sent, 500, "each stop is sent once");
+    it.check();
+}
+
 #[test]
 fn f84_a_relay_holds_both_connections_and_a_part_of_its_own() {
     let [up, down] = [limits(|_| {}), limits(|limits| limits.requests = 100)];

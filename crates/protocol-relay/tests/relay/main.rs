@@ -8,6 +8,7 @@ mod dap;
 mod ends;
 mod f84_memory;
 mod guard;
+mod ids;
 mod limits;
 mod numbers;
 mod operations;

@@ -107,6 +107,69 @@ fn f111_a_stop_without_room_cancels_the_turn_at_once_and_follows_when_there_is_r
     assert_eq!(bench.sent(Side::Up), [response]);
 }
 
+/// Makes a relay with room for two messages to each side.
+fn small(dialects: [Dialect; 2]) -> Bench {
+    let configs = dialects.map(|dialect| {
+        let mut config = Config::client(dialect);
+        config.limits.unsent_messages = 2;
+        config
+    });
+    Bench::new(Side::Up, configs)
+}
+
+/// Sends this stop while the server does not read, and returns what the server reads later.
+fn stopped_without_room(bench: &mut Bench, stop: &str) -> Vec<String> {
+    for _ in 0..2 {
+        bench.receive(Side::Up, LOG);
+    }
+    bench.receive(Side::Up, stop);
+    assert!(bench.events().concat().contains("was not forwarded: the outbox is full"));
+    bench.sent(Side::Down)
+}
+
+const LOG: &str = r#"{"jsonrpc":"2.0","method":"log"}"#;
+
+#[test]
+fn f111_a_stop_without_room_of_a_turn_that_goes_on_after_its_response_follows_when_there_is_room() {
+    let mut bench = small([Dialect::ACP_V2, Dialect::ACP_V2]);
+    bench.receive(Side::Up, PROMPT);
+    bench.sent(Side::Down);
+    bench.receive(Side::Down, r#"{"jsonrpc":"2.0","id":1,"result":{}}"#);
+    bench.sent(Side::Up);
+    assert_eq!(stopped_without_room(&mut bench, STOP), [LOG, LOG, STOP]);
+    assert_eq!(bench.sent(Side::Down), [""; 0], "it is sent once");
+}
+
+#[test]
+fn f111_a_stop_without_room_of_what_a_notification_began_follows_when_there_is_room() {
+    let mut bench = small([Dialect::LSP_3_17, Dialect::LSP_3_17]);
+    for token in ["1", "2"] {
+        let value = r#"{"kind":"begin","title":"t"}"#;
+        let params = format!(r#"{{"token":{token},"value":{value}}}"#);
+        let begun = format!(r#"{{"jsonrpc":"2.0","method":"$/progress","params":{params}}}"#);
+        bench.receive(Side::Down, &begun);
+        assert_eq!(bench.sent(Side::Up), [begun]);
+    }
+    let method = "window/workDoneProgress/cancel";
+    let stop = format!(r#"{{"jsonrpc":"2.0","method":"{method}","params":{{"token":2}}}}"#);
+    assert_eq!(stopped_without_room(&mut bench, &stop), [LOG, LOG, &stop]);
+}
+
+#[test]
+fn f111_a_stop_without_room_of_a_turn_that_ended_meanwhile_is_not_sent() {
+    let mut bench = small([Dialect::ACP_V2, Dialect::ACP_V2]);
+    bench.receive(Side::Up, PROMPT);
+    bench.sent(Side::Down);
+    bench.receive(Side::Down, r#"{"jsonrpc":"2.0","id":1,"result":{}}"#);
+    for message in [LOG, LOG, STOP] {
+        bench.receive(Side::Up, message);
+    }
+    let update = r#"{"sessionId":"s","update":{"state":"idle"}}"#;
+    let idle = format!(r#"{{"jsonrpc":"2.0","method":"session/update","params":{update}}}"#);
+    bench.receive(Side::Down, &idle);
+    assert_eq!(bench.sent(Side::Down), [LOG, LOG]);
+}
+
 #[test]
 fn f111_a_turn_that_is_cancelled_as_a_request_and_then_stopped_gets_the_stop_reason() {
     let mut bench = turn();

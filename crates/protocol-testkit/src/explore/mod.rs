@@ -57,11 +57,11 @@ impl Failure {
     }
 }
 
-/// The chart, what does not hold, and the line that replays it.
+/// The chart, what does not hold, and the line for [`replay`].
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { broken, chart, .. } = self;
-        write!(f, "{chart}{broken}\nREPLAY=\"{}\"", self.line())
+        write!(f, "{chart}{broken}\nagain: {}", self.line())
     }
 }
 

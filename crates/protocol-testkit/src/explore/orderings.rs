@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use protocol_core::machine::CallPhase;
-use protocol_core::{CancelRule, Config, ResponseRule, Role};
+use protocol_core::{CancelRule, Config, ResponseRule};
 
 use super::system::System;
 use protocol_record::Mark;
@@ -65,8 +65,6 @@ struct Rules {
     /// Whether a call may legally wait for ever: the dialect wants silence and somebody other than
     /// its caller may cancel, or its stream is closed, which is up to HTTP.
     may_fall_silent: bool,
-    /// Of each operation of the budget, the same one at the other end; none if the two ends differ.
-    mirror: Option<Vec<usize>>,
 }
 
 impl Orderings {
@@ -88,17 +86,7 @@ impl Orderings {
             _ => false,
         };
         let may_fall_silent = scenario.budget.iter().any(falls_silent);
-        let other_end = |(operation, times): &(Operation, u8)| {
-            let mirrored = (operation.at_the_other_end(), *times);
-            scenario.budget.iter().position(|other| *other == mirrored)
-        };
-        let mirror = scenario.budget.iter().map(other_end).collect::<Option<Vec<_>>>();
-        let rules = Rules {
-            scenario,
-            is_silent,
-            may_fall_silent,
-            mirror: mirror.filter(|_| configs[0] == configs[1]),
-        };
+        let rules = Rules { scenario, is_silent, may_fall_silent };
         let left = scenario.budget.iter().map(|&(_, times)| times).collect();
         let world = World::new(configs);
         let world = if scenario.opens_session() { Ok(world) } else { world.in_session() };
@@ -165,15 +153,6 @@ impl Orderings {
             }
         }
     }
-
-    fn print(&self, first: Role, order: &dyn Fn(usize) -> usize) -> u64 {
-        let mut state = DefaultHasher::new();
-        self.world.hash_from(first, &mut state);
-        for place in 0..self.left.len() {
-            self.left[order(place)].hash(&mut state);
-        }
-        state.finish()
-    }
 }
 
 impl System for Orderings {
@@ -227,13 +206,11 @@ impl System for Orderings {
         })
     }
 
-    /// Takes a state and its mirror image for one, if the two ends are alike.
     fn fingerprint(&self) -> u64 {
-        let print = self.print(Role::Client, &|place| place);
-        match &self.rules.mirror {
-            Some(mirror) => print.min(self.print(Role::Server, &|place| mirror[place])),
-            None => print,
-        }
+        let mut state = DefaultHasher::new();
+        self.world.hash(&mut state);
+        self.left.hash(&mut state);
+        state.finish()
     }
 
     fn record(&mut self) {

@@ -183,7 +183,7 @@ impl Relayed {
             Operation::Drain { .. } => {
                 if let Some(message) = self.hosts[place_of_host].transmit()? {
                     self.mark(Some(Mark::at(lane(at), format!("{} leaves", label(&message)))));
-                    self.to_relay[place_of_host].send(message, NOW);
+                    self.to_relay[place_of_host].send(message);
                 }
                 Ok(())
             }
@@ -201,7 +201,7 @@ impl Relayed {
             Operation::Hostile { message, id, .. } => {
                 let dialect = &self.hosts[place_of_host].stream().connection().config().dialect;
                 let message = message.message(Hostile::id(id), dialect);
-                self.to_relay[place_of_host].send(framed(&message, dialect.framing), NOW);
+                self.to_relay[place_of_host].send(framed(&message, dialect.framing));
                 Ok(())
             }
             Operation::HangUp { .. } => {
@@ -218,7 +218,7 @@ impl Relayed {
         if let Some(transmit) = self.relay.poll_transmit(side(to), &mut framed) {
             self.mark(Some(Mark::at(LANE_OF_RELAY, format!("{} leaves", label(&framed)))));
             self.watches[to as usize].writes(transmit.message(&framed))?;
-            self.to_hosts[to as usize].send(framed, NOW);
+            self.to_hosts[to as usize].send(framed);
         }
         Ok(())
     }

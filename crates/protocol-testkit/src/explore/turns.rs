@@ -9,10 +9,10 @@ use protocol_core::{
     Timestamp, WorkId, WorkOutcome,
 };
 use protocol_record::Mark;
-use serde_json::value::RawValue;
 
 use super::system::System;
 use crate::guarantee::{Broken, Guarantee};
+use crate::operation::raw;
 
 const NOW: Timestamp = Timestamp::ZERO;
 
@@ -131,7 +131,7 @@ impl Turns {
         let params = raw(SESSIONS[usize::from(turn)]);
         let options = CallOptions::default();
         let called =
-            self.client.call("session/prompt", Some(&params), Call::Turn(turn), options, NOW);
+            self.client.call("session/prompt", Some(params), Call::Turn(turn), options, NOW);
         self.of_client.calls.insert(turn, called.expect("there is room"));
         self.of_client.turns.insert(turn, Turn::default());
         vec![Seen::Began(turn)]
@@ -162,7 +162,7 @@ impl Turns {
     fn ask(&mut self) -> Vec<Seen> {
         let (params, options) = (raw(ASKS_IN), CallOptions::default());
         let method = "session/request_permission";
-        let called = self.agent.call(method, Some(&params), Call::Permission, options, NOW);
+        let called = self.agent.call(method, Some(params), Call::Permission, options, NOW);
         called.expect("there is room");
         vec![]
     }
@@ -171,7 +171,7 @@ impl Turns {
         if let Some((request, is_cancelled)) = self.of_client.permission.take() {
             let result = raw("{}");
             let response =
-                if is_cancelled { Response::Cancelled } else { Response::Result(&result) };
+                if is_cancelled { Response::Cancelled } else { Response::Result(result) };
             self.client.respond(request, response).expect("it is owed");
         }
         vec![]
@@ -182,7 +182,7 @@ impl Turns {
         let state = self.of_agent.turns.remove(&turn).expect("it has not ended");
         let result = raw(r#"{"stopReason":"end_turn"}"#);
         let is_cancelled = says_so && (state.is_stopped || state.is_cancelled);
-        let response = if is_cancelled { Response::Cancelled } else { Response::Result(&result) };
+        let response = if is_cancelled { Response::Cancelled } else { Response::Result(result) };
         self.agent.respond(request, response).expect("it is owed");
         let outcome = match is_cancelled {
             true if state.is_stopped => WorkOutcome::Stopped,
@@ -502,8 +502,4 @@ fn judge(mut seen: Vec<Seen>, expected: &[Seen]) -> Result<(), Broken> {
     Broken::unless(seen == expected, Guarantee::G6, || {
         format!("seen was {seen:?}, and expected {expected:?}")
     })
-}
-
-fn raw(text: &str) -> Box<RawValue> {
-    serde_json::from_str(text).expect("it is JSON")
 }

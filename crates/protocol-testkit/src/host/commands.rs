@@ -4,13 +4,11 @@ use protocol_core::{
     Cause, Envelope, Refusal, RequestHandle, Response, Shutdown, StreamConnection, Timestamp,
     WireId, code,
 };
-use serde_json::from_str;
-use serde_json::value::RawValue;
 
 use super::{Host, Judged, fingerprint, value};
 use crate::guarantee::{Broken, Guarantee};
 use crate::model::Making;
-use crate::operation::{Answering, Asked, Operation};
+use crate::operation::{Answering, Asked, Operation, pick, raw};
 
 impl Host {
     /// Does what a host does by itself. What is about the line does nothing here.
@@ -230,12 +228,4 @@ impl Host {
         // A promised wake-up lets answers leave that are kept back, and nothing else.
         self.model.keeps_answers_back() || write(&mut other) == write(&mut self.stream.clone())
     }
-}
-
-fn pick<T: Copy>(from: &[T], place: u8) -> Option<T> {
-    from.get(usize::from(place).checked_rem(from.len())?).copied()
-}
-
-fn raw(json: &str) -> &RawValue {
-    from_str(json).expect("it is written as JSON")
 }

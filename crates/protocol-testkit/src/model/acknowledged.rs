@@ -113,8 +113,7 @@ impl Model {
     // Operations of the peer's requests
 
     /// Returns the reason that this request can't go on as an operation with this token.
-    #[must_use]
-    pub fn begin_refusal(&self, request: u64, token: &Id) -> Option<Refusal> {
+    pub(crate) fn begin_refusal(&self, request: u64, token: &Id) -> Option<Refusal> {
         match self.requests.get(&request).filter(|_| self.awaits_response(request)) {
             None => Some(Refusal::AlreadyResponded),
             Some(request) if !request.may_begin => Some(Refusal::NoOperation),
@@ -125,7 +124,7 @@ impl Model {
     }
 
     /// The host answered a request with the token of an operation that goes on.
-    pub fn begin(&mut self, number: u64, token: Id) {
+    pub(crate) fn begin(&mut self, number: u64, token: Id) {
         // Nothing is sent for a request that fell silent.
         if self.requests[&number].phase != RequestPhase::Silenced {
             let id = self.requests[&number].id.clone();
@@ -196,8 +195,7 @@ impl Model {
     }
 
     /// Returns the reason that the host may send no cancel of this id or this token.
-    #[must_use]
-    pub fn send_cancel_refusal(&self, names: &Value) -> Option<Refusal> {
+    pub(crate) fn send_cancel_refusal(&self, names: &Value) -> Option<Refusal> {
         let number = reading::our_number(names, self.config.dialect.envelope);
         let call = number.filter(|number| self.calls.contains_key(number));
         let why = call.map_or_else(|| self.refusal(), |call| self.refusal_of(call));
@@ -210,7 +208,7 @@ impl Model {
     }
 
     /// The host sent a cancel of its own routing: behind all that waits, and about no call here.
-    pub fn send_cancel(&mut self, names: Id) {
+    pub(crate) fn send_cancel(&mut self, names: Id) {
         let cancel = match self.config.dialect.cancel {
             CancelRule::Request { .. } | CancelRule::Operation { .. } => {
                 self.cancel_of_nobody(names)

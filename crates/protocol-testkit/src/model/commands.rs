@@ -11,8 +11,7 @@ use super::{Asked, Call, Conclusion, Life, Making, Model, Sent, Told, reading};
 
 impl Model {
     /// Returns the reasons to refuse this call. The connection may give any of them.
-    #[must_use]
-    pub fn call_refusals(&self, parent: Option<u64>) -> Vec<Refusal> {
+    pub(crate) fn call_refusals(&self, parent: Option<u64>) -> Vec<Refusal> {
         let is_for_a_request = parent.is_some_and(|parent| self.awaits_response(parent));
         [
             (parent.is_some() && !is_for_a_request, Refusal::UnknownParent),
@@ -26,14 +25,13 @@ impl Model {
     }
 
     /// Whether a request waits for its answer.
-    #[must_use]
-    pub fn awaits_response(&self, request: u64) -> bool {
+    pub(crate) fn awaits_response(&self, request: u64) -> bool {
         let request = self.requests.get(&request);
         request.is_some_and(|request| request.phase.awaits_response())
     }
 
     /// The host made a call; gives its number.
-    pub fn call(&mut self, making: Making<'_>, now: Timestamp) -> u32 {
+    pub(crate) fn call(&mut self, making: Making<'_>, now: Timestamp) -> u32 {
         let Making { method, params, options, parent } = making;
         let (number, dialect) = (self.issue(), self.config.dialect.clone());
         // Elsewhere it tells nothing apart, not even states.
@@ -75,7 +73,7 @@ impl Model {
     }
 
     /// The host cancels a call; gives what that must be reported to have done.
-    pub fn cancel(&mut self, call: u32, cause: Cause, now: Timestamp) -> CancelOutcome {
+    pub(crate) fn cancel(&mut self, call: u32, cause: Cause, now: Timestamp) -> CancelOutcome {
         let outcome = self.cancel_call(call, cause, now);
         self.finish_drain();
         outcome
@@ -84,7 +82,7 @@ impl Model {
     /// Gives up the host's interest in a call.
     ///
     /// The call is released after the grace for abandoned ones (G12).
-    pub fn detach(&mut self, number: u32, now: Timestamp) {
+    pub(crate) fn detach(&mut self, number: u32, now: Timestamp) {
         if self.calls.contains_key(&number) {
             self.wait_at_most(number, self.config.abandoned_grace, now);
             if let Some(parent) = self.call_mut(number).parent.take() {
@@ -95,8 +93,7 @@ impl Model {
 
     /// Returns whether the host's answer to this request is not sent. Either it must be withheld, or the
     /// request goes on as an operation and its token was the answer.
-    #[must_use]
-    pub fn withholds(&self, request: u64) -> bool {
+    pub(crate) fn withholds(&self, request: u64) -> bool {
         let request = self.requests.get(&request);
         let is_silent =
             |phase: RequestPhase| phase.is_operation() || phase == RequestPhase::Silenced;
@@ -104,8 +101,7 @@ impl Model {
     }
 
     /// Whether a result that answers this request settles the revision that is spoken.
-    #[must_use]
-    pub fn settles_revision(&self, request: u64) -> bool {
+    pub(crate) fn settles_revision(&self, request: u64) -> bool {
         let request = self.requests.get(&request);
         request.is_some_and(|request| request.names_revision.is_some())
     }
@@ -123,7 +119,7 @@ impl Model {
     }
 
     /// The host answered a request that was unanswered: with a result, or an error of that code.
-    pub fn respond(&mut self, number: u64, answer: Result<&Value, i64>) {
+    pub(crate) fn respond(&mut self, number: u64, answer: Result<&Value, i64>) {
         let request = &self.requests[&number];
         if self.withholds(number) {
             self.settle_request(number, None, None);
@@ -147,8 +143,7 @@ impl Model {
     }
 
     /// Returns the reason that we can't end this request.
-    #[must_use]
-    pub fn end_refusal(&self, request: u64) -> Option<Refusal> {
+    pub(crate) fn end_refusal(&self, request: u64) -> Option<Refusal> {
         match self.requests.get(&request).filter(|_| self.awaits_response(request)) {
             None => Some(Refusal::AlreadyResponded),
             Some(request) if !request.we_may_end => Some(Refusal::NotOursToEnd),
@@ -163,7 +158,7 @@ impl Model {
     }
 
     /// The host ended a request without an answer. The peer is told, unless it asked for it.
-    pub fn end(&mut self, number: u64) {
+    pub(crate) fn end(&mut self, number: u64) {
         let request = &self.requests[&number];
         let is_told = matches!(request.phase, RequestPhase::Running | RequestPhase::Cancelled);
         if is_told && self.has_cancel() {
@@ -175,14 +170,13 @@ impl Model {
     }
 
     /// The host cancels a request for a reason of its own.
-    pub fn cancel_request(&mut self, request: u64, cause: Cause, now: Timestamp) {
+    pub(crate) fn cancel_request(&mut self, request: u64, cause: Cause, now: Timestamp) {
         self.mark(request, cause, now);
         self.finish_drain();
     }
 
     /// Returns the reasons to refuse this notification.
-    #[must_use]
-    pub fn notify_refusals(&self, method: &str, params: &Value) -> Vec<Refusal> {
+    pub(crate) fn notify_refusals(&self, method: &str, params: &Value) -> Vec<Refusal> {
         let token = reading::token(&self.config.dialect, method, params);
         [
             (self.is_closed(), Refusal::Closed),
@@ -211,14 +205,14 @@ impl Model {
     }
 
     /// The host sent a notification.
-    pub fn notify(&mut self, method: &str) {
+    pub(crate) fn notify(&mut self, method: &str) {
         self.queue(Sent::Notification(method.into()));
     }
 
     /// Shuts the host's connection down.
     ///
     /// Its calls are awaited, cancelled or abandoned, as `how` says (G5).
-    pub fn shutdown(&mut self, how: Shutdown, now: Timestamp) {
+    pub(crate) fn shutdown(&mut self, how: Shutdown, now: Timestamp) {
         let was_closed = self.is_closed();
         match how {
             Shutdown::Abandon => self.life = Life::Abandoned,

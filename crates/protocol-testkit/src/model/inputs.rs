@@ -16,7 +16,7 @@ use super::{Asked, Batch, Conclusion, Fate, Id, Life, Model, Origin, Request, To
 
 impl Model {
     /// One whole message arrives. Gives its number if it is a batch.
-    pub fn receive(&mut self, bytes: &[u8], now: Timestamp) -> Option<u64> {
+    pub(crate) fn receive(&mut self, bytes: &[u8], now: Timestamp) -> Option<u64> {
         if self.is_closed() {
             return None;
         }
@@ -391,7 +391,7 @@ impl Model {
     /// Lets time go by, until `now`.
     ///
     /// Every timer that is due fires, in the order in which they are due (G5).
-    pub fn wait(&mut self, now: Timestamp) {
+    pub(crate) fn wait(&mut self, now: Timestamp) {
         loop {
             let due = self.calls.iter().filter_map(|(&number, call)| {
                 let (due, cause) = call.next_timer().filter(|&(due, _)| due <= now)?;
@@ -417,7 +417,7 @@ impl Model {
     /// Takes the end of input.
     ///
     /// It settles every call and marks every request (G7).
-    pub fn finish(&mut self, now: Timestamp) {
+    pub(crate) fn finish(&mut self, now: Timestamp) {
         if !self.is_closed() {
             self.close(CloseReason::PeerGone, Cause::PeerGone, now);
         }

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 /// An id on the wire, as compact JSON: one spelling for what can be written in many.
-pub type Id = String;
+pub(crate) type Id = String;
 
 /// One message of the peer's.
 #[derive(Debug)]

@@ -31,15 +31,15 @@ use protocol_core::{
 };
 use serde_json::Value;
 
-pub use message::Id;
+pub(crate) use message::Id;
 pub(crate) use message::{Asked, Origin};
 pub(crate) use revision::Rules;
-pub use seen::{Acknowledged, Answer, Sent, Told};
+pub(crate) use seen::{Acknowledged, Answer, Sent, Told};
 pub(crate) use seen::{cancel_member, token_member};
 
 /// The duties of one connection. See the [module](self).
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Model {
+pub(crate) struct Model {
     config: Rules,
     life: Life,
     /// Our calls in flight, by their number on the wire.
@@ -75,7 +75,7 @@ pub struct Model {
 
 /// A call that the host makes.
 #[derive(Clone, Copy, Debug)]
-pub struct Making<'a> {
+pub(crate) struct Making<'a> {
     /// The name of its method.
     pub method: &'a str,
     /// The params that it is sent with.
@@ -200,8 +200,7 @@ struct Conclusion {
 
 impl Model {
     /// A connection with nothing in flight.
-    #[must_use]
-    pub fn new(config: Config) -> Self {
+    pub(crate) fn new(config: Config) -> Self {
         let exchange = match config.dialect.capability {
             CapabilityRule::NotNeeded => Exchange::NotNeeded,
             CapabilityRule::Declared { .. } => Exchange::Awaited,
@@ -231,41 +230,37 @@ impl Model {
     }
 
     /// Returns the event that the host must get next.
-    #[must_use]
-    pub fn next_told(&self) -> Option<&Told> {
+    pub(crate) fn next_told(&self) -> Option<&Told> {
         self.told.front()
     }
 
     /// The host was told that.
-    pub fn take_told(&mut self) -> Option<Told> {
+    pub(crate) fn take_told(&mut self) -> Option<Told> {
         self.told.pop_front()
     }
 
     /// Our calls in flight by number, and how far they are.
-    pub fn calls(&self) -> impl Iterator<Item = (u32, CallPhase)> {
+    pub(crate) fn calls(&self) -> impl Iterator<Item = (u32, CallPhase)> {
         self.calls.iter().map(|(&number, call)| (number, call.phase))
     }
 
     /// The peer's requests that are not over, counted from 1, and how far they are.
-    pub fn requests(&self) -> impl Iterator<Item = (u64, RequestPhase)> {
+    pub(crate) fn requests(&self) -> impl Iterator<Item = (u64, RequestPhase)> {
         self.requests.iter().map(|(&number, request)| (number, request.phase))
     }
 
     /// Returns the number of requests that wait for an answer.
-    #[must_use]
-    pub fn unanswered(&self) -> usize {
+    pub(crate) fn unanswered(&self) -> usize {
         self.requests().filter(|(_, phase)| *phase != RequestPhase::Responded).count()
     }
 
     /// Whether nothing comes in any more.
-    #[must_use]
-    pub const fn is_closed(&self) -> bool {
+    pub(crate) const fn is_closed(&self) -> bool {
         matches!(self.life, Life::Closed | Life::Abandoned)
     }
 
     /// When the next timer is due.
-    #[must_use]
-    pub fn next_timer(&self) -> Option<Timestamp> {
+    pub(crate) fn next_timer(&self) -> Option<Timestamp> {
         self.calls.values().filter_map(Call::next_timer).map(|(due, _)| due).min()
     }
 }

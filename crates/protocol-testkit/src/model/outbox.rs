@@ -6,7 +6,7 @@ use super::{Answer, Fate, Id, Leaving, Model, Sent};
 
 impl Model {
     /// Takes the message that must leave next, and notes that with its call or its cancel.
-    pub fn transmit(&mut self) -> Option<Sent> {
+    pub(crate) fn transmit(&mut self) -> Option<Sent> {
         let Leaving { message, call, .. } =
             self.cancels.pop_front().or_else(|| self.bulk.pop_front())?;
         if let Some(call) = call.and_then(|call| self.calls.get_mut(&call)) {
@@ -27,7 +27,7 @@ impl Model {
 
     /// Forgets an answer of the connection's own for which there was no room, as it has reported. `batch` is
     /// the batch that the answer belongs to.
-    pub fn drop_answer(&mut self, id: Option<&Id>, batch: Option<u64>) {
+    pub(crate) fn drop_answer(&mut self, id: Option<&Id>, batch: Option<u64>) {
         let id = id.map_or("null", |id| id);
         let is_it = |answer: &Answer| answer.call.as_ref().unwrap_or(&answer.id) == id;
         let drop_last = |answers: &mut Vec<Answer>| {
@@ -57,26 +57,23 @@ impl Model {
     }
 
     /// Returns the message that must leave next, if no answers leave early.
-    #[must_use]
-    pub fn next_to_leave(&self) -> Option<&Sent> {
+    pub(crate) fn next_to_leave(&self) -> Option<&Sent> {
         self.cancels.front().or(self.bulk.front()).map(|leaving| &leaving.message)
     }
 
     /// Returns the number of messages that wait to leave.
-    #[must_use]
-    pub fn waiting(&self) -> usize {
+    pub(crate) fn waiting(&self) -> usize {
         self.cancels.len() + self.bulk.len()
     }
 
     /// Whether answers are kept back, until their batch is complete or their room is wanted.
-    #[must_use]
-    pub fn keeps_answers_back(&self) -> bool {
+    pub(crate) fn keeps_answers_back(&self) -> bool {
         self.batches.values().any(|batch| !batch.answers.is_empty())
     }
 
     /// The answers that are kept back for the oldest batch that has some leave now: room is wanted, and
     /// nothing else takes it (G2, G8).
-    pub fn leave_early(&mut self) {
+    pub(crate) fn leave_early(&mut self) {
         let mut batches = self.batches.iter();
         if let Some((&number, _)) = batches.find(|(_, batch)| !batch.answers.is_empty()) {
             self.queue_answers(number);
@@ -85,7 +82,7 @@ impl Model {
 
     /// These answers of one batch have left before the others. Says whether they are the first of those
     /// that the batch has, or had when it was complete.
-    pub fn has_left_early(&mut self, left: &[Answer]) -> bool {
+    pub(crate) fn has_left_early(&mut self, left: &[Answer]) -> bool {
         let kept_back = self.batches.values_mut().map(|batch| &mut batch.answers);
         let complete = self.bulk.iter_mut().filter_map(|leaving| match &mut leaving.message {
             Sent::Answers(answers) => Some(answers),

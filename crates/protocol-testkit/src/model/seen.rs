@@ -10,7 +10,7 @@ use super::reading;
 
 /// An event for a host, without its payload.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Told {
+pub(crate) enum Told {
     /// The peer asks. Requests are counted from 1.
     Request {
         /// The number of the request.
@@ -62,7 +62,7 @@ pub enum Told {
 
 /// A message that leaves, without payloads.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Sent {
+pub(crate) enum Sent {
     /// The request of the call of that number.
     Request(u32),
     /// A notification of that method.
@@ -105,7 +105,7 @@ pub enum Sent {
 
 /// The outcome of a cancel, as the answer to it tells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Acknowledged {
+pub(crate) enum Acknowledged {
     /// The target is cancelled, or was before.
     Cancelled,
     /// The target was answered already.
@@ -118,7 +118,7 @@ pub enum Acknowledged {
 
 /// An answer, without its payload.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Answer {
+pub(crate) struct Answer {
     /// The id of the message that it answers.
     pub id: Id,
     /// The call id, in an envelope where that is another.
@@ -129,8 +129,7 @@ pub struct Answer {
 
 impl Told {
     /// Returns the model's form of an event; `None` for kinds of events that no model knows.
-    #[must_use]
-    pub fn of<O>(event: &Event<'_, O>) -> Option<Self> {
+    pub(crate) fn of<O>(event: &Event<'_, O>) -> Option<Self> {
         Some(match event {
             Event::Request { request, id, .. } => {
                 Self::Request { request: request.number(), id: spelled(id) }
@@ -160,8 +159,7 @@ impl Told {
 
 impl Sent {
     /// Whether a request, or a cancel that is one, gets its answer with it.
-    #[must_use]
-    pub const fn is_answer(&self) -> bool {
+    pub(crate) const fn is_answer(&self) -> bool {
         matches!(
             self,
             Self::Answer(_) | Self::Answers(_) | Self::Token { .. } | Self::Acknowledgement { .. }
@@ -169,8 +167,7 @@ impl Sent {
     }
 
     /// Returns the model's form of a message; `None` if no connection may send it.
-    #[must_use]
-    pub fn of(kind: TransmitKind, message: &[u8], dialect: &Dialect) -> Option<Self> {
+    pub(crate) fn of(kind: TransmitKind, message: &[u8], dialect: &Dialect) -> Option<Self> {
         let message: Value = serde_json::from_slice(message).ok()?;
         let envelope = dialect.envelope;
         let [asked, answered] = reading::id_members(envelope);
@@ -281,8 +278,7 @@ impl Acknowledged {
 
 impl Answer {
     /// Returns the model's form of a response; `None` if the message is none.
-    #[must_use]
-    pub fn of(message: &Value, envelope: Envelope) -> Option<Self> {
+    pub(crate) fn of(message: &Value, envelope: Envelope) -> Option<Self> {
         let Message::Response { id, asked, answer } = reading::message(message, envelope) else {
             return None;
         };

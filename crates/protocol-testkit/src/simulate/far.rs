@@ -11,7 +11,7 @@ use futures_io::{AsyncRead, AsyncWrite};
 use protocol_async::Timer;
 use protocol_core::{
     CallId, CallOptions, CancelRule, Cause, Event, Framing, Outcome, RequestHandle, Response,
-    StreamConnection, Timestamp,
+    StreamConnection, Timestamp, code,
 };
 use serde_json::Value;
 use serde_json::value::{RawValue, to_raw_value};
@@ -33,6 +33,8 @@ pub(super) enum Move {
     Hostile(Hostile, u8),
     /// Goes away at once.
     HangUp,
+    /// Answers the calls that it left unanswered.
+    AnswerLate,
     /// Says that nothing more comes.
     Finish,
 }
@@ -203,6 +205,7 @@ impl Far {
                 let message = message.message(Hostile::id(id), dialect);
                 self.outgoing.extend(framed(&message, dialect.framing));
             }
+            Move::AnswerLate => self.answer_late(),
             Move::HangUp => self.life = Life::Gone,
             Move::Finish => self.life = Life::Finished,
         }
@@ -256,6 +259,17 @@ impl Far {
             }
             Some(PeerAnswer::Never) => return,
         };
+    }
+
+    /// Answers every call with an error, which is what its caller would get if the peer went away.
+    fn answer_late(&mut self) {
+        // It knows nothing of an error that the script does not have.
+        self.script.reference = None;
+        for call in &self.calls {
+            let late = Response::Error { code: code::INTERNAL_ERROR, message: "late", data: None };
+            // Those that are answered refuse it.
+            let _ = self.stream.connection_mut().respond(call.request, late);
+        }
     }
 
     /// Returns the script's answer to a call; `None` if it is answered as cancelled.
@@ -370,6 +384,7 @@ impl Far {
             Move::Hostile(message, id) => {
                 format!("peer sends {message:?} with id {}", Hostile::id(id))
             }
+            Move::AnswerLate => "peer answers with errors what it left unanswered".into(),
             Move::HangUp => "peer goes away".into(),
             Move::Finish => "peer hangs up".into(),
         }

@@ -199,14 +199,18 @@ impl Judge {
         })
     }
 
-    /// Nothing happens any more by itself, and the peer has done all it does.
-    pub(super) fn settled(&self) -> Result<(), Problem> {
-        if !self.last.calls.is_empty() {
+    /// Nothing happens any more by itself, and the peer has done all it does. Returns whether a request waits
+    /// for no call of its own. It may wait for those of others, and goes on then once they are answered.
+    pub(super) fn settled(&self) -> Result<bool, Problem> {
+        let Rows { requests, calls } = &self.last;
+        let mut waiting =
+            requests.iter().filter(|(_, is_cancelled)| !**is_cancelled).map(|(number, _)| number);
+        if !calls.is_empty() {
             // The peer never answers it, and who waits for that waits rightly.
-            return Ok(());
+            let is_of_call = |number| self.made_for.values().any(|it| it.contains(number));
+            return Ok(waiting.any(|number| !is_of_call(number)));
         }
-        let waiting = self.last.requests.iter().find(|(_, is_cancelled)| !**is_cancelled);
-        waiting.map_or(Ok(()), |(number, _)| {
+        waiting.next().map_or(Ok(false), |number| {
             Err(Problem::new(Fault::Unanswered, format!("request {number} is never answered")))
         })
     }

@@ -87,6 +87,9 @@ impl AsyncRead for Reader {
         cx: &mut Context<'_>,
         room: &mut [u8],
     ) -> Poll<io::Result<usize>> {
+        if room.is_empty() {
+            return Poll::Ready(Ok(0));
+        }
         let End { line, pipe } = &self.end;
         let mut line = line.borrow_mut();
         let (is_cut, now) = (line.fuse == 0, Simulation.now());
@@ -123,6 +126,9 @@ impl AsyncWrite for Writer {
         cx: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
+        if bytes.is_empty() {
+            return Poll::Ready(Ok(0));
+        }
         let mut line = self.0.line.borrow_mut();
         let Line { pipes, latency, capacity, fuse } = &mut *line;
         let pipe = &mut pipes[self.0.pipe];

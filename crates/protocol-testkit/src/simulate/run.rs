@@ -68,6 +68,8 @@ struct Run {
     steps: usize,
     polls: usize,
     ticks: usize,
+    /// Whether a peer answered late, which its script does not say. It shows whether a request goes on then.
+    is_trial: bool,
     /// The connection whose peer did something in the last step.
     moved: Option<usize>,
     /// Whether time has passed since a task went on, and no timer was due.
@@ -142,6 +144,7 @@ impl Run {
             steps: 0,
             polls: 0,
             ticks: 0,
+            is_trial: false,
             moved: None,
             is_idle: false,
             is_redundant: false,
@@ -160,7 +163,7 @@ impl Run {
             }
             let events = self.events()?;
             if events.is_empty() {
-                return Ok(true);
+                return Ok(!self.is_trial);
             }
             if self.steps >= self.limits.most {
                 return Ok(false);
@@ -255,12 +258,15 @@ impl Run {
         Ok(events)
     }
 
-    /// Nothing happens any more: the peers hang up.
+    /// Nothing happens any more: the peers hang up, or answer late what a request may wait for.
     fn settle(&self, served: &[Rc<Served>], events: &mut Vec<Event>) -> Result<(), Problem> {
         for (connection, served) in served.iter().enumerate() {
             if !served.far.borrow().is_over() {
-                served.judge.borrow().settled()?;
-                events.push(Event::Move(connection, Move::Finish));
+                let is_doubtful = served.judge.borrow().settled()?;
+                if !self.is_trial {
+                    events.push(Event::Move(connection, Move::Finish));
+                    events.extend(is_doubtful.then_some(Event::Move(connection, Move::AnswerLate)));
+                }
             }
         }
         Ok(())
@@ -284,6 +290,7 @@ impl Run {
             }
             Event::Move(connection, next) => {
                 (self.polls, self.ticks, self.moved) = (0, 0, Some(connection));
+                self.is_trial |= next == Move::AnswerLate;
                 let far = with(|world| world.served[connection].far.clone());
                 far.borrow_mut().make(next, Simulation.now());
             }

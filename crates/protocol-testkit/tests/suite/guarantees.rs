@@ -2,7 +2,7 @@
 //! guarantee, and returns a shortest history.
 
 use protocol_core::{Cause, Config, Dialect, Role};
-use protocol_testkit::explore::{Failure, Orderings, Scenario, search};
+use protocol_testkit::explore::{Failure, Orderings, Scenario, replay, search};
 use protocol_testkit::{Answering, Asked, Guarantee, Hostile, Operation, Patience, both_roles};
 
 use Role::{Client, Server};
@@ -90,6 +90,8 @@ fn a_planted_bug_is_found_for_every_guarantee_with_its_shortest_history() {
         let failure = found(guarantee);
         assert_eq!(failure.broken.guarantee, guarantee, "{failure}");
         assert_eq!(failure.line(), line, "{failure}");
+        let again = replay(&start().with_a_bug(guarantee), line);
+        assert_eq!(again.expect_err("it failed before"), failure);
     }
 }
 

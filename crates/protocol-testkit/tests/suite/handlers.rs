@@ -42,7 +42,7 @@ fn confirm(peer: &Peer) -> SentRequest<Value> {
 type World = fn(Simulation, bool);
 
 /// Each mistake, its kind, and the least number of steps in which it can be seen.
-const PLANTED: [(&str, World, Fault, usize); 23] = [
+const PLANTED: [(&str, World, Fault, usize); 24] = [
     ("swallows", by_hand::swallows, Fault::IgnoredCancel, 7),
     ("forgets_in_a_call", by_hand::forgets_in_a_call, Fault::IgnoredCancel, 6),
     ("answers_twice", by_hand::answers_twice, Fault::Wire, 5),
@@ -57,6 +57,7 @@ const PLANTED: [(&str, World, Fault, usize); 23] = [
     ("looks_once", routed::looks_once, Fault::IgnoredCancel, 36),
     ("loses_a_wake_up", routed::loses_a_wake_up, Fault::Unanswered, 9),
     ("deadlocks", routed::deadlocks, Fault::Unanswered, 10),
+    ("waits_for_nobody", routed::waits_for_nobody, Fault::Unanswered, 11),
     ("waits_for_a_lock", routed::waits_for_a_lock, Fault::IgnoredCancel, 7),
     ("loses_an_update", routed::loses_an_update, Fault::Check, 13),
     ("cancels_its_sibling", routed::cancels_its_sibling, Fault::Difference, 6),

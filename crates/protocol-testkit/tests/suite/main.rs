@@ -6,7 +6,7 @@ mod found;
 mod g11_draining;
 mod guarantees;
 mod handlers;
-mod pair;
+mod network;
 mod tokio_agent;
 mod tokio_handlers;
 mod w01_stops_by_seeds;

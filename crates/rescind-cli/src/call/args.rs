@@ -51,7 +51,7 @@ pub struct CallArgs {
     pub(super) cancel_after: Option<Duration>,
 
     /// Stop the work that the call began this long after it, such as 300ms: session/cancel for a prompt of
-    /// ACP. A call that began none is cancelled
+    /// ACP. A call that began none is cancelled. Nothing is stopped once the response has come
     #[arg(long, value_name = "DUR", value_parser = duration, conflicts_with_all = ["cancel_after", "cancel_on", "cancel_after_notifications"])]
     pub(super) stop_after: Option<Duration>,
 

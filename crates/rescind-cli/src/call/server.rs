@@ -41,13 +41,14 @@ impl Server {
         let Attempt { args, report, recording, deadline, .. } = *attempt;
         let (peer, incoming, end) = match &args.connect {
             Some(address) => {
-                fits(address, &spoken, args.credentials.has_certificates())
-                    .map_err(Unreached::Usage)?;
+                if matches!(address, Listen::Http(_)) {
+                    spoken.http_revisions().map_err(|why| Unreached::Usage(why.into()))?;
+                }
+                let trust = args.credentials.trust(address).map_err(Unreached::Usage)?;
                 let mut options = Options::new(spoken.config(Role::Client));
                 options.trace = report.trace(&spoken.dialect);
                 let options = recording.connection("server", options);
                 let secret = args.credentials.token().map_err(Unreached::Usage)?;
-                let trust = args.credentials.trust();
                 let (peer, incoming, socket) = match address {
                     Listen::WebSocket(address) => {
                         Socket::open(address, &trust, secret, options, deadline)?
@@ -118,16 +119,6 @@ fn spawn(spoken: &Spoken, command: &[OsString], args: &ProcessArgs) -> Result<Sp
     let program = spawn.get_program().to_string_lossy().into_owned();
     protocol_child::spawn(args.child(spawn, GRACE))
         .map_err(|error| format!("can't start {program}: {error}"))
-}
-
-/// Refuses what does not go with an address of HTTP.
-fn fits(address: &Listen, spoken: &Spoken, has_certificates: bool) -> Result<(), String> {
-    let Listen::Http(address) = address else { return Ok(()) };
-    if has_certificates && !address.is_secure {
-        return Err("--ca is for wss:// and https://".into());
-    }
-    spoken.http_revisions()?;
-    Ok(())
 }
 
 /// Serves what the server asks for and shows what it notifies, until the connection ends.

@@ -23,25 +23,27 @@ use crate::connect::handshake;
 use crate::credentials::CredentialArgs;
 use crate::http;
 use crate::http_client::{PATIENCE, reach};
+use crate::tls::Trust;
 
 /// A server that runs already: where it is, and how it is reached.
 #[derive(Debug)]
 pub(super) struct Socket {
     pub(super) address: Listen,
+    pub(super) trust: Trust,
     pub(super) credentials: CredentialArgs,
 }
 
 impl Target for Socket {
     fn start(&self) -> io::Result<Link> {
         let secret = self.credentials.token().map_err(io::Error::other)?;
-        let trust = self.credentials.trust();
         let (near, link) = Link::pair()?;
         near.set_nonblocking(true)?;
         let opened = http::open(async {
             let near = TcpStream::from_std(near).map_err(|error| error.to_string())?;
             Ok::<Carrying, String>(match &self.address {
                 Listen::WebSocket(address) => {
-                    let opened = handshake(address, &trust, secret, WebSocketConfig::default());
+                    let opened =
+                        handshake(address, &self.trust, secret, WebSocketConfig::default());
                     let opened = timeout(PATIENCE, opened).await;
                     let opened = opened.unwrap_or_else(|late| Err(late.into()));
                     let socket = opened.map_err(|error| format!("{address}: {error}"))?;
@@ -50,7 +52,7 @@ impl Target for Socket {
                 Listen::Http(address) => {
                     let dialect = Dialect::MCP_HTTP;
                     let (target, options) =
-                        reach(address, &dialect, &trust, secret, PATIENCE).await?;
+                        reach(address, &dialect, &self.trust, secret, PATIENCE).await?;
                     Box::new(move |on| on.block_on(carry_over_http(target, options, near)))
                 }
             })

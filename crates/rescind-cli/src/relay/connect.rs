@@ -37,12 +37,12 @@ use crate::tls::Trust;
 pub(super) fn run(
     args: &RelayArgs,
     address: &Address,
+    trust: &Trust,
     secret: Option<String>,
     recording: &Session,
 ) -> Result<[io::Result<()>; 2], String> {
     let ending = &Ending::catch("rescind relay", recording);
-    let trust = args.ca.clone().map_or(Trust::System, Trust::Only);
-    let reached = reach(address, &args.dialect.dialect, &trust, secret, PATIENCE);
+    let reached = reach(address, &args.dialect.dialect, trust, secret, PATIENCE);
     let (runtime, (target, options)) = http::open(reached)?;
     let relayed = runtime.block_on(relay(args, target, options, recording, ending));
     // Its thread may be waiting for standard input for ever.

@@ -37,6 +37,7 @@ use crate::record::Session;
 use crate::replay::{RelaySetup, Setup};
 use crate::stats;
 use crate::terminal::{Line, counted, say};
+use crate::tls::Trust;
 pub use args::RelayArgs;
 use args::Runtime;
 use bridge::Bridge;
@@ -146,21 +147,19 @@ fn serve(args: &RelayArgs, listen: &Listen, program: &str) -> Result<ExitCode, E
 }
 
 /// Relays to a server over HTTP.
-fn connect(args: &RelayArgs, address: &Listen) -> Result<ExitCode, Exit> {
-    let Listen::Http(address) = address else {
+fn connect(args: &RelayArgs, listen: &Listen) -> Result<ExitCode, Exit> {
+    let Listen::Http(address) = listen else {
         return Err("a relay connects to an http:// or https:// address".into());
     };
     args.dialect.http_revisions()?;
-    if args.ca.is_some() && !address.is_secure {
-        return Err("--ca is for https://".into());
-    }
+    let trust = Trust::of(args.ca.as_deref(), listen)?;
     if input::is_directory() {
         return Err("standard input is a directory".into());
     }
     let url = address.of_rules(rules_of(&args.dialect.dialect)).http_url();
     let secret = args.clients.token()?;
     let recording = args.record.start(Some(&url))?;
-    let relayed = connect::run(args, address, secret, &recording);
+    let relayed = connect::run(args, address, &trust, secret, &recording);
     if let Some(path) = recording.finish().filter(|_| !args.quiet) {
         summarize(&path);
     }

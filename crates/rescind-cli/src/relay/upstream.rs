@@ -11,9 +11,9 @@ use protocol_async::{
     Arrival, CallError, Failure, Incoming, Notification, Peer, Request, Responder, RpcError,
     SentRequest,
 };
-use protocol_core::{Refusal, SendError, Shutdown, WireId, code};
+use protocol_core::{Dialect, Refusal, SendError, Shutdown, WireId, code};
 use protocol_json::path;
-use protocol_relay::Guard;
+use protocol_relay::{Guard, IdPlace};
 use serde_json::value::{RawValue, to_raw_value};
 use tokio::sync::mpsc::error::SendError as Unsent;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
@@ -27,13 +27,12 @@ const TOKEN: [&str; 2] = ["_meta", "progressToken"];
 const TOLD_TOKEN: [&str; 1] = ["progressToken"];
 /// The place of the level by which a request asks for log messages.
 const LEVEL: [&str; 2] = ["_meta", "io.modelcontextprotocol/logLevel"];
-/// The place of the id of the request that subscribed, in a notification and in its result.
-const SUBSCRIPTION: [&str; 2] = ["_meta", "io.modelcontextprotocol/subscriptionId"];
 
 /// A connection to a server. Dropping it cancels what is in flight, and then the server's input closes.
 pub(super) struct Upstream {
     peer: Peer,
     incoming: Incoming,
+    dialect: Dialect,
     guard: Guard,
     /// The client of the session. Without one, each request has its own.
     only: Option<Peer>,
@@ -58,12 +57,6 @@ pub(super) struct Client {
     has_level: bool,
 }
 
-impl Client {
-    fn id(&self) -> Option<Box<RawValue>> {
-        RawValue::from_string(self.id.as_ref()?.as_json().into()).ok()
-    }
-}
-
 /// The number and the responder of a request, and the outcome of the call that was made for it.
 type Settled = (u64, Responder, Result<Box<RawValue>, CallError>);
 
@@ -74,8 +67,8 @@ impl Upstream {
     pub(super) fn new(peer: Peer, incoming: Incoming, guard: Guard, only: Option<Peer>) -> Self {
         let (calls, new) = unbounded_channel();
         let (open, next) = Default::default();
-        let in_flight = (new, FuturesUnordered::new()).into();
-        Self { peer, incoming, guard, only, open, next, calls, in_flight }
+        let (dialect, in_flight) = (peer.dialect(), (new, FuturesUnordered::new()).into());
+        Self { peer, incoming, dialect, guard, only, open, next, calls, in_flight }
     }
 
     /// Ends the connection. What is in flight settles, and has its response from [`pump`](Self::pump).
@@ -148,12 +141,14 @@ impl Upstream {
     }
 
     fn respond(&self, (number, responder, mut outcome): Settled) {
-        let own = lock(&self.open).remove(&number).and_then(|client| client.id());
-        if let (Ok(result), Some(id)) = (&mut outcome, own)
-            && path(result, &SUBSCRIPTION).is_some()
-            && let Some(told) = replace(result, &SUBSCRIPTION, &id)
-        {
-            *result = told;
+        let own = lock(&self.open).remove(&number).and_then(|client| client.id);
+        let own = |_: &str| own.map(|id| id.as_json().into());
+        let place = IdPlace::find(&self.dialect, None);
+        let translated = outcome.as_deref().ok().zip(place).map(|(it, at)| at.translate(it, own));
+        match translated {
+            Some(Ok(Some(result))) => outcome = Ok(result),
+            Some(Err(_)) => outcome = Err(CallError::Malformed),
+            Some(Ok(None)) | None => {}
         }
         responder.answer(outcome.map_err(|error| match error {
             CallError::TimedOut { .. } => {
@@ -176,6 +171,18 @@ impl Upstream {
                 Some((client, told)) => (client, Arrival::Notification(told)),
                 None => return,
             },
+            (Some(client), Arrival::Request(mut request, responder)) => {
+                match self.translated(&request.method, request.params.as_deref()) {
+                    Ok(Some((_, params))) => request.params = Some(params),
+                    Ok(None) => {}
+                    Err(_) => {
+                        let over = "invalid params: the request that they name is over or unknown";
+                        let error = RpcError::new(code::INVALID_PARAMS, over);
+                        return responder.respond_with_failure(error);
+                    }
+                }
+                (client.clone(), Arrival::Request(request, responder))
+            }
             (Some(client), arrival) => (client.clone(), arrival),
             (None, Arrival::Request(request, responder)) => {
                 return responder.respond_with_failure(request.unknown_method());
@@ -188,25 +195,45 @@ impl Upstream {
 
     /// Finds the client of the request that a notification names, and gives the notification the name that it has there.
     fn addressed(&self, mut told: Notification) -> Option<(Peer, Notification)> {
-        let open = lock(&self.open);
         let named = |at: &[&str]| path(told.params.as_deref()?, at)?.get().parse::<u64>().ok();
-        let of_token = |number| open.get(&number).and_then(|it| Some((it, it.token.clone()?)));
-        let of_call = |number| {
-            let client = open.values().find(|client| client.call == Some(number))?;
-            Some((client, client.id()?))
-        };
         // A client alone has chosen its tokens, and they are passed on as they are.
         let token = if self.only.is_none() { named(&TOLD_TOKEN) } else { None };
-        let (at, client) = match (token, named(&SUBSCRIPTION), &self.only) {
-            (Some(number), ..) => (&TOLD_TOKEN[..], of_token(number)),
-            (None, Some(number), _) => (&SUBSCRIPTION[..], of_call(number)),
-            (None, None, Some(client)) => return Some((client.clone(), told)),
-            (None, None, None) => return Some((only(&open, &told)?, told)),
+        let Some(number) = token else {
+            return match (self.translated(&told.method, told.params.as_deref()), &self.only) {
+                (Ok(Some((client, params))), _) => {
+                    told.params = Some(params);
+                    Some((client, told))
+                }
+                (Ok(None), Some(client)) => Some((client.clone(), told)),
+                (Ok(None), None) => Some((only(&lock(&self.open), &told)?, told)),
+                // The subscription is over.
+                (Err(_), _) => None,
+            };
         };
+        let open = lock(&self.open);
         // The request of late progress is over.
-        let (client, own) = client?;
-        told.params = told.params.as_deref().and_then(|params| replace(params, at, &own));
+        let client = open.get(&number)?;
+        let own = client.token.as_ref()?;
+        told.params = told.params.as_deref().and_then(|params| replace(params, &TOLD_TOKEN, own));
         Some((client.peer.clone(), told))
+    }
+
+    /// Translates the id of a client's request in params of the server's. Returns the client too, if there is such an id.
+    fn translated(
+        &self,
+        method: &str,
+        params: Option<&RawValue>,
+    ) -> Result<Option<(Peer, Box<RawValue>)>, Refusal> {
+        let place = IdPlace::find(&self.dialect, Some(method));
+        let Some((place, params)) = place.zip(params) else { return Ok(None) };
+        let (open, mut peer) = (lock(&self.open), None);
+        let translated = place.translate(params, |id| {
+            let call = Some(id.parse().ok()?);
+            let client = open.values().find(|client| client.call == call)?;
+            peer = Some(client.peer.clone());
+            Some(client.id.as_ref()?.as_json().into())
+        })?;
+        Ok(peer.zip(translated))
     }
 }
 
@@ -261,6 +288,8 @@ fn replace(object: &RawValue, at: &[&str], value: &RawValue) -> Option<Box<RawVa
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use futures_util::AsyncReadExt;
     use protocol_core::{Config, Dialect};
     use protocol_tokio::TokioTimer;
@@ -293,5 +322,42 @@ mod tests {
                 assert!(error.to_string().contains("the connection is closed"), "{error}");
             }
         }
+    }
+    /// Takes a request and keeps it open.
+    async fn asked(incoming: &Incoming) -> (Request, Responder) {
+        match incoming.receive().await {
+            Ok(Arrival::Request(request, responder)) => (request, responder),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[tokio::test]
+    async fn b25_an_elicitation_names_the_request_as_the_client_knows_it() {
+        let acp = [Config::client(Dialect::ACP_V1), Config::server(Dialect::ACP_V1)];
+        let [(to_client, to_relay), (to_server, to_agent)] = [duplex(1 << 10), duplex(1 << 10)];
+        let (client, at_client) = end_of(to_client, acp[0].clone());
+        let (peer, incoming) = end_of(to_relay, acp[1].clone());
+        let (server, arrivals) = end_of(to_server, acp[0].clone());
+        let (agent, at_agent) = end_of(to_agent, acp[1].clone());
+        // So that the client's first request is the agent's second.
+        let _first = server.call::<serde_json::Value>("a", serde_json::json!({}));
+        let guard = Guard::default();
+        let upstream = Arc::new(Upstream::new(server, arrivals, guard, Some(peer.clone())));
+        let pumped = upstream.clone();
+        tokio::spawn(async move { pumped.pump().await });
+        tokio::spawn(async move { upstream.forward(&peer, &incoming).await });
+        let _login = client.call::<serde_json::Value>("authenticate", serde_json::json!({}));
+        let _open = [asked(&at_agent).await, asked(&at_agent).await];
+
+        let elicit = |id: u8| {
+            let params = serde_json::json!({ "requestId": id });
+            agent.call::<serde_json::Value>("elicitation/create", params)
+        };
+        let _elicitation = elicit(2);
+        let (request, _responder) = asked(&at_client).await;
+        let params = request.params.expect("it has some");
+        assert_eq!(params.get(), r#"{"requestId":1}"#);
+        let error = elicit(3).await.unwrap_err().to_string();
+        assert!(error.contains("is over or unknown"), "{error}");
     }
 }

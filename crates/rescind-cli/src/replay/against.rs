@@ -240,7 +240,7 @@ impl Reading {
 enum Heard {
     /// The server sent a message.
     Message(Vec<u8>),
-    /// The end was asked for from outside.
+    /// Nothing more comes, or the end was asked for from outside.
     Ended,
 }
 
@@ -320,6 +320,7 @@ fn listen(mut stdout: ChildStdout, config: Config, tell: &SyncSender<Heard>) {
             }
         }
     }
+    let _ = tell.send(Heard::Ended);
 }
 
 /// Writes the messages to a server, on a thread of its own. A server that reads nothing must not be waited for,
@@ -384,7 +385,7 @@ impl Player {
             match self.said.recv_timeout(left) {
                 Ok(Heard::Message(message)) => self.heard(&message),
                 Ok(Heard::Ended) => self.is_ended = true,
-                // It is time, or nothing more comes.
+                // It is time.
                 Err(_) => break,
             }
         }

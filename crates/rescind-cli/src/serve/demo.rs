@@ -21,11 +21,14 @@ use crate::dialect::Spoken;
 #[derive(Debug)]
 pub(crate) struct Demo {
     methods: Methods,
+    /// Whether a thread can run a turn after its response.
+    has_threads: bool,
 }
 
 impl Demo {
-    pub(crate) fn new(spoken: Spoken) -> Self {
-        Self { methods: Methods::new(spoken, Outcomes::default()) }
+    /// Creates the handler. One that `has_threads` has to [`know`](Self::know) its peer.
+    pub(crate) fn new(spoken: Spoken, has_threads: bool) -> Self {
+        Self { methods: Methods::new(spoken, Outcomes::default()), has_threads }
     }
 
     /// Takes the peer that is told of turns after their responses.
@@ -71,12 +74,12 @@ impl Demo {
 
     /// Begins a turn that goes on after its response, where a thread can run it.
     fn prompt(&self, request: &Request, responder: &mut dyn Responder) -> Answer {
-        match self.methods.works.peer.get() {
-            Some(peer) if self.methods.begins_turn(request) => {
-                Ok(to_raw_value(&self.methods.works.begin_turn(peer, request)?)?)
-            }
-            _ => prompt(request, responder),
+        if !self.has_threads || !self.methods.begins_turn(request) {
+            return prompt(request, responder);
         }
+        // Requests are read as soon as there is a peer, so one may come before it is known.
+        let peer = self.methods.works.peer.wait();
+        Ok(to_raw_value(&self.methods.works.begin_turn(peer, request)?)?)
     }
 
     fn task_result(&self, request: &Request, responder: &mut dyn Responder) -> Answer {

@@ -13,6 +13,7 @@ mod turn;
 mod websocket;
 mod works;
 
+use std::cell::Cell;
 use std::io;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -218,6 +219,7 @@ fn serve_websockets(
     let named = args.connections_per_address;
     limits.connections_per_address = named.unwrap_or(limits.connections_per_address);
     let service = websocket::Service {
+        nameless: Cell::default(),
         spoken: args.dialect.spoken(),
         address,
         tls,
@@ -283,7 +285,7 @@ impl Until<'_> {
 }
 
 fn serve_threaded(spoken: &Spoken, options: Options, until: &Until<'_>) -> Ended {
-    let demo = Arc::new(Demo::new(spoken.clone()));
+    let demo = Arc::new(Demo::new(spoken.clone(), true));
     let server = Server::new(options).workers(WORKERS).immediate(demo.immediate());
     let served = server.stdio(demo.clone());
     demo.know(served.peer());
@@ -341,7 +343,7 @@ fn serve_single(spoken: &Spoken, options: Options, until: &Until<'_>) -> io::Res
     };
     #[cfg(not(unix))]
     let transport = protocol_blocking::single::PlainTransport::new(stdin(), stdout());
-    let demo = Demo::new(spoken.clone());
+    let demo = Demo::new(spoken.clone(), false);
     let mut host = Host::new(transport, options);
     let reason = host.run(&demo)?;
     let error = host.error().map(ToString::to_string);

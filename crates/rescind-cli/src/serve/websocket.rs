@@ -1,5 +1,6 @@
 //! `rescind serve --listen`: the demonstration methods for whoever opens a WebSocket.
 
+use std::cell::Cell;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::pin::pin;
@@ -53,6 +54,8 @@ pub(super) struct Service<'a> {
     pub(super) grace: Duration,
     pub(super) operations: &'a SharedOperations,
     pub(super) recorder: Option<Recorder>,
+    /// The number of connections of clients without an address, which a Unix socket has.
+    pub(super) nameless: Cell<u64>,
 }
 
 impl Service<'_> {
@@ -121,7 +124,7 @@ impl Service<'_> {
         closing: Cancellation,
     ) {
         let ip = from.map(|from| from.ip());
-        let from = from.map_or_else(|| "a client".to_owned(), |from| from.to_string());
+        let from = from.map_or_else(|| self.nameless_client(), |from| from.to_string());
         let is_limited = |ip: &IpAddr| self.is_local_limited || !ip.to_canonical().is_loopback();
         let seat = match listener.admit(ip.filter(is_limited)) {
             Ok(seat) => seat,
@@ -152,6 +155,12 @@ impl Service<'_> {
         if let Err(error) = seat.serve(stream.compat(), handshake, options, talk).await {
             note(format_args!("rescind serve: {from}: {error}"));
         }
+    }
+
+    /// Names a client that has no address. A recording tells open connections apart by their names.
+    fn nameless_client(&self) -> String {
+        self.nameless.update(|number| number + 1);
+        format!("client {}", self.nameless.get())
     }
 
     /// Speaks TLS, if that is spoken there, with a client that takes no longer for it than for its request,

@@ -43,7 +43,8 @@ pub(crate) struct FilterError {
 impl fmt::Display for FilterError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { filter, at, problem } = self;
-        write!(f, "{problem}\n  {filter}\n  {:at$}^", "")
+        // A width of a format ends at 65,535.
+        write!(f, "{problem}\n  {filter}\n  {}^", " ".repeat(*at))
     }
 }
 

@@ -51,8 +51,12 @@ impl Tree {
 
     /// A request ended, or is forgotten.
     pub(crate) fn end(&mut self, row: &Row) {
-        if let Some(numbers) = self.in_flight.get_mut(&(row.hop.clone(), row.dir)) {
+        let hop = (row.hop.clone(), row.dir);
+        if let Some(numbers) = self.in_flight.get_mut(&hop) {
             numbers.remove(&row.number);
+            if numbers.is_empty() {
+                self.in_flight.remove(&hop);
+            }
         }
         if let Some(waiting) = self.to_pass_on.get_mut(&row.method) {
             waiting.remove(&row.number);

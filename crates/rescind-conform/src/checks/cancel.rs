@@ -16,6 +16,19 @@ pub(super) const CANCEL: &[Check] = &[
         .steps(&[Rounds(&[RUNNING_A, Send(&[Cancel('a')]), Settled('a')], None, None)])
         .rules(END_OF_A)
         .witness("Progress of the request, or an answer to another while it was at work, says that it had begun; then as cancel/one-read."),
+    check("cancel/alone", "a cancelled request ends though nothing more is sent")
+        .clauses(ENDED_WITH_ANSWER)
+        .needs(&[Need::Slow, Need::Message])
+        .steps(&[Alone('a')])
+        .rules(&[Unprompted, Ended('a')])
+        .witness("Its answer, which comes twice only after the next message."),
+    ended("cancel/waiting", "a cancel of a request that comes behind another: it ends once")
+        .steps(&[
+            OneRead(&[SLOW_B, SLOW_A, Slow('c', Fresh), Cancel('a'), QUICK_Q]),
+            Answered('b'),
+            Answered('c'),
+            Settled('a'),
+        ]),
     check("cancel/late", "a cancel of an answered request: no second answer, and nothing else")
         .clauses(IGNORED)
         .needs(&[Need::Message])

@@ -67,19 +67,19 @@ pub(crate) const ENDED_IN_MCP: Clause = MCP
     .if_heeded();
 pub(crate) const ENDED_IN_MCP_2026: Clause =
     MCP_NEW.must("On stdio nothing further is sent for a cancelled request.").if_heeded();
+pub(crate) const ENDED_IN_ABP: Clause =
+    ABP.must("A cancelled call is answered, and its cancel is acknowledged.");
 pub(crate) const ENDED_IN_DAP: Clause = DAP.must("The request that got cancelled still needs to send a response back: a normal result, or success false with the message cancelled.");
 
 /// The demand of each protocol on a request that was cancelled.
-pub(crate) const ENDED: &[Clause] = &[
-    ENDED_IN_ACP,
-    ENDED_IN_LSP,
-    ENDED_IN_MCP,
-    ENDED_IN_MCP_2026,
-    ABP.must("A cancelled call is answered, and its cancel is acknowledged."),
-    ENDED_IN_DAP,
-];
+pub(crate) const ENDED: &[Clause] =
+    &[ENDED_IN_ACP, ENDED_IN_LSP, ENDED_IN_MCP, ENDED_IN_MCP_2026, ENDED_IN_ABP, ENDED_IN_DAP];
 
-/// The same for the protocols whose clients choose their ids: all but the last.
+/// The same for the protocols in which a cancelled request is answered.
+pub(crate) const ENDED_WITH_ANSWER: &[Clause] =
+    &[ENDED_IN_ACP, ENDED_IN_LSP, ENDED_IN_ABP, ENDED_IN_DAP];
+
+/// [`ENDED`] for the protocols whose clients choose their ids: all but the last.
 pub(crate) const ENDED_BY_ID: &[Clause] = ENDED.split_at(ENDED.len() - 1).0;
 
 pub(crate) const IGNORED_IN_LSP: Clause = LSP.must(

@@ -46,6 +46,10 @@ pub(super) const STOPS: &[Check] = &[
             TOKEN.should("A token has one begin, many reports and one end."),
         ])
         .rules(&[StopAnswered('a'), NextAnswered, STOPPED_IN_TIME]),
+    stop("stop/early", "a turn that is stopped before anything is seen of it ends once, and not with an error")
+        .clauses(&[TURN.must("The prompt is answered once its operations were aborted, and errors of these are caught.")])
+        .steps(&[OneRead(&[Work('a'), Stop('a'), QUICK_Q]), WorkSettled('a'), Next])
+        .rules(&[StopAnswered('a'), NextAnswered, STOPPED_IN_TIME]),
     stop("stop/running", "the end of a stopped turn says that it was stopped")
         .clauses(&[
             TURN.should("An agent stops requests to its model and its tools as soon as it can, and responds with `cancelled`."),

@@ -72,6 +72,10 @@ rules! { |play|
     Whole(cancelled: Name, like: Name) => whole(play, made(play, cancelled)?, made(play, like)?);
     /// No request was answered twice, and every one at least once where the protocol wants that.
     AllEnded => all_ended(play);
+    /// No cancelled request is over only with the next message.
+    Unprompted => holds_if(!play.is_prompted, || {
+        "a cancelled request is answered only once something else is sent".into()
+    }), excused = true;
     /// Those that were not cancelled were answered once, and not as cancelled.
     OthersUndisturbed => (play.crowd.iter())
         .filter(|made| made.cancelled_at.is_none())

@@ -1,8 +1,9 @@
 //! Responses that come late, and a machine that is late.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::{Made, Play};
+use crate::check::{Id, Item, Name};
 use crate::lateness::Stretch;
 use crate::run::Run;
 use crate::session::{Session, Waited};
@@ -12,6 +13,9 @@ use crate::stop::Stop;
 const LATE: Duration = Duration::from_secs(2);
 /// The machine is late for work if it was late by more than this part of the time that the work takes.
 const PART: u32 = 4;
+
+/// So many cancelled requests that are over only with the next message are no chance.
+const ALONE: usize = 2;
 
 impl Play<'_> {
     /// Waits for the responses that are owed, and reports the wait as missed if the machine was late.
@@ -28,6 +32,29 @@ impl Play<'_> {
                 && runs.iter().all(|run| run.is_over(session))
         };
         self.session.wait_unless_late(LATE, all_came).unless_late()
+    }
+
+    /// Cancels a request and sends nothing until it is over. If only the next message ends it, that may be chance, so it is
+    /// tried again, and waited for much longer than it took.
+    pub(super) fn settle_alone(&mut self, name: Name) -> Result<(), Stop> {
+        let slow = self.facts.slow.as_ref().map(|slow| slow.lasts(self.slow_ms));
+        let mut quiet = LATE + 2 * slow.unwrap_or_default();
+        for _ in 0..ALONE {
+            self.send(&[Item::Slow(name, Id::Fresh), Item::Cancel(name)], true)?;
+            let (id, sent) = (self.made(name)?.id.clone(), Instant::now());
+            let waited = self.session.wait_unless_late(quiet, |it| it.is_answered(&id));
+            if waited != Waited::TimedOut {
+                return self.waited(waited, "the end of a cancelled request");
+            }
+            self.session.note("nothing was sent meanwhile");
+            self.next()?;
+            if self.session.wait_for(LATE, &mut |it| it.is_answered(&id)) != Waited::Done {
+                return self.settle(name);
+            }
+            quiet = LATE + 2 * sent.elapsed();
+        }
+        self.is_prompted = true;
+        Ok(())
     }
 
     pub(super) fn end(&mut self) -> Result<(), Stop> {

@@ -45,6 +45,9 @@ steps! { |play|
     /// Waits until a cancelled request is over. It is over once it is answered, or once the server has done the
     /// same work in full since then and answered the next request.
     Settled(name: Name) => play.settle(name);
+    /// Cancels a slow request, and sends nothing more until it is over. Tried again, for longer, if it is over only with
+    /// the next message.
+    Alone(name: Name) => play.settle_alone(name);
     /// Does the same slow work from its beginning to its end, without a cancel.
     Natural(name: Name) => {
         play.send(&[Item::Slow(name, Id::Fresh)], false)?;

@@ -181,6 +181,25 @@ pub(crate) fn deadlocks(simulation: Simulation, is_wrong: bool) {
     });
 }
 
+/// Waits for an event that never comes, beside a call that the peer never answers. The right one waits for the
+/// lock that the caller holds.
+pub(crate) fn waits_for_nobody(simulation: Simulation, is_wrong: bool) {
+    simulation.serve(work(2).answers([PeerAnswer::Never]), move |incoming| {
+        let work_on = async move |number: Number, cx: LocalContext<Mutex<()>>| {
+            if is_wrong && number.of == 2 {
+                cx.cancellation().cancelled().await;
+            }
+            let held = cx.cancellation().unless_cancelled(cx.state().lock()).await?;
+            if number.of == 1 {
+                cx.call::<Value>("confirm", json!({})).await?;
+            }
+            drop(held);
+            Ok("done")
+        };
+        serve(incoming, LocalRouter::with_state(Mutex::default()).request("work", work_on))
+    });
+}
+
 /// Holds a lock while it waits for a response, and waits for the lock without looking at its cancel.
 pub(crate) fn waits_for_a_lock(simulation: Simulation, is_wrong: bool) {
     simulation.serve(work(2).cancels(1), move |incoming| {

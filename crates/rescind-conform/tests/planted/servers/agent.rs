@@ -117,6 +117,13 @@ impl Server {
             self.answer(id, &json!({ "result": {} }));
             self.update(&session, &json!({ "state": "running" }));
         }
+        if self.fault == Fault::FailsEarlyStops {
+            let soon = Instant::now() + 4 * EVERY;
+            if self.turns.wait(soon, |state| state.stopped.contains(&session)) {
+                self.turns.change(|state| state.running.retain(|(_, of)| of != id));
+                return self.error(id, -32603);
+            }
+        }
         self.chunk(&session);
         let request = json!({ "sessionId": session, "options": [] });
         self.say(format!(

@@ -78,4 +78,7 @@ pub(crate) enum Fault {
     WaitsAfterStops,
     CancelsWhatIsLost,
     RefusesHeldPrompts,
+    AnswersWithTheNext,
+    AnswersAgainBehindAnother,
+    FailsEarlyStops,
 }

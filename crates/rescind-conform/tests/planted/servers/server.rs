@@ -77,6 +77,8 @@ struct Table {
     began: HashMap<String, usize>,
     /// DAP: the commands of the requests.
     commands: HashMap<String, String>,
+    /// Responses that are kept back.
+    kept: Vec<String>,
     /// How the work ended, by the tokens of its progress.
     outcomes: HashMap<String, &'static str>,
 }
@@ -155,6 +157,9 @@ impl Server {
 
     fn say(&self, mut line: String) {
         let says_cancelled = line.contains("-32800") || line.contains("\"cancelled\"");
+        if self.fault == Fault::AnswersWithTheNext && says_cancelled {
+            return self.lock().kept.push(line);
+        }
         if self.fault == Fault::AnswersTwice && says_cancelled {
             // In one write, so that no other answer comes between them.
             line = format!("{line}\n{line}");
@@ -163,6 +168,12 @@ impl Server {
             // Lost, on purpose.
             let _ = self.out.try_send(line);
         } else {
+            let _ = self.out.send(line);
+        }
+    }
+
+    fn say_kept(&self) {
+        for line in std::mem::take(&mut self.lock().kept) {
             let _ = self.out.send(line);
         }
     }
@@ -227,6 +238,9 @@ impl Server {
 
     fn request(self: &Arc<Self>, id: &str, method: &str, params: &Value) {
         self.lock().requests += 1;
+        if self.fault == Fault::AnswersWithTheNext {
+            self.say_kept();
+        }
         let tool = params["name"].as_str().filter(|_| method == "tools/call");
         let arguments = if tool.is_some() { &params["arguments"] } else { params };
         match tool.unwrap_or(method) {
@@ -353,6 +367,14 @@ impl Server {
             self.report_in_dap("progressEnd", id);
         }
         self.lock().at_work.remove(id);
+        if self.fault == Fault::AnswersAgainBehindAnother {
+            if is_cancelled && !self.lock().at_work.is_empty() {
+                let again = format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{}}}}"#);
+                self.lock().kept.push(again);
+            } else if !is_cancelled {
+                self.say_kept();
+            }
+        }
         self.keep_outcome(token.as_deref(), is_cancelled);
         match (is_cancelled, self.protocol) {
             (false, _) if id.starts_with("\"open-") => {
