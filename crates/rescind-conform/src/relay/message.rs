@@ -92,54 +92,67 @@ impl Message {
         let Ok(value) = serde_json::from_slice::<Value>(bytes) else {
             return Self::Other(String::from_utf8_lossy(bytes).into_owned());
         };
-        if value.is_array() {
-            return Self::Batch(value);
-        }
-        match protocol.dialect.envelope {
-            Envelope::Dap => read_dap(protocol, value),
-            _ => Self::of_json_rpc(protocol, value),
-        }
-    }
-
-    fn of_json_rpc(protocol: &Wire, value: Value) -> Self {
-        let id = value.get("id").cloned().map(integer);
-        let Some(method) = value.get("method").and_then(Value::as_str) else {
-            let mut answer = value.clone();
-            let members = answer.as_object_mut();
-            let has_answer = members.is_some_and(|members| {
-                members.retain(|name, _| name == "result" || name == "error");
-                !members.is_empty()
-            });
-            return match id {
-                Some(id) if has_answer => Self::Response { id, answer },
-                // Some peers leave out the id of an error that belongs to no request.
-                None if has_answer => Self::Response { id: Value::Null, answer },
-                _ => Self::Other(value.to_string()),
-            };
-        };
-        let params = value.get("params").cloned().unwrap_or_default();
-        match id {
-            Some(id) => {
-                let tag = tag(&params);
-                Self::Request(Request { id, tag, method: method.into(), params })
+        let is_dap = protocol.dialect.envelope == Envelope::Dap;
+        let [id, method, params] = match (is_dap, value["type"].as_str()) {
+            _ if value.is_array() => return Self::Batch(value),
+            (false, _) => ["id", "method", "params"],
+            (true, Some("request")) => ["seq", "command", "arguments"],
+            (true, Some("response")) => ["request_seq", "", ""],
+            (true, Some("event")) if value["event"].is_string() => {
+                return Self::Notification(unnumbered(value));
             }
-            None if protocol.dialect.cancel.has_method(method) => {
+            (true, _) => return Self::Other(value.to_string()),
+        };
+        let id = value.get(id).cloned().map(integer).filter(|id| has_id(protocol, id));
+        let params = value[params].clone();
+        match (id, value[method].as_str()) {
+            (None, _) if is_dap => Self::Other(value.to_string()),
+            (id, None) => Self::response(id, &value, is_dap),
+            (id, Some(method)) if is_cancel(protocol, method, id.is_some(), &params) => {
                 let named = params.get(protocol.cancel_member());
-                let is_id = named.is_some_and(|id| id.is_string() || id.is_i64() || id.is_u64());
-                Self::cancel(named.filter(|_| is_id), &value, None)
+                let is_id = |id: &&Value| id.is_string() || id.is_i64() || id.is_u64();
+                let named = named.filter(is_id).filter(|id| has_id(protocol, id));
+                let malformed = || CancelTarget::Malformed(value.clone());
+                Self::Cancel {
+                    target: named.cloned().map_or_else(malformed, CancelTarget::Id),
+                    own: id,
+                }
             }
-            None => Self::Notification(value),
+            (Some(id), Some(method)) => {
+                Self::Request(Request { id, tag: tag(&params), method: method.into(), params })
+            }
+            (None, Some(_)) => Self::Notification(value),
         }
     }
 
-    /// A cancel that names this, if that could be a request.
-    pub(super) fn cancel(named: Option<&Value>, whole: &Value, own: Option<Value>) -> Self {
-        let target = match named {
-            Some(id) => CancelTarget::Id(integer(id.clone())),
-            None => CancelTarget::Malformed(whole.clone()),
+    /// A response. Some peers leave out the id of an error that belongs to no request.
+    fn response(id: Option<Value>, value: &Value, is_dap: bool) -> Self {
+        let (is_response, answer) = match is_dap {
+            true => (value["type"] == "response", answer_in_dap(value)),
+            false => {
+                let mut answer = value.clone();
+                let members = answer.as_object_mut();
+                let has_answer = members.is_some_and(|members| {
+                    members.retain(|name, _| name == "result" || name == "error");
+                    !members.is_empty()
+                });
+                (has_answer, answer)
+            }
         };
-        Self::Cancel { target, own }
+        match is_response {
+            true => Self::Response { id: id.unwrap_or_default(), answer },
+            false => Self::Other(value.to_string()),
+        }
     }
+}
+
+/// Returns whether a message is a cancel. Of the Debug Adapter Protocol one that names a progress and no request is a request as
+/// any other.
+fn is_cancel(protocol: &Wire, method: &str, has_id: bool, params: &Value) -> bool {
+    let is_dap = protocol.dialect.envelope == Envelope::Dap;
+    let names = |member: &str| params.get(member).is_some();
+    let names_progress = names("progressId") && !names(protocol.cancel_member());
+    protocol.dialect.cancel.has_method(method) && has_id == is_dap && !(is_dap && names_progress)
 }
 
 /// The number that tells a request of ours from all others, wherever in its params it is.
@@ -155,34 +168,6 @@ pub(super) fn tag(params: &Value) -> Option<u64> {
 /// Returns whether a request can have this id.
 pub(super) fn has_id(protocol: &Wire, id: &Value) -> bool {
     protocol.dialect.envelope != Envelope::Dap || id.as_u64().is_some_and(|id| id > 0)
-}
-
-/// Reads a message of the Debug Adapter Protocol. A cancel that names a progress and no request is a request as any other.
-fn read_dap(protocol: &Wire, value: Value) -> Message {
-    let text = |member: &str| value[member].as_str().map(str::to_owned);
-    let number = |value: &Value| Some(value.clone()).filter(|seq| has_id(protocol, seq));
-    let other = || Message::Other(value.to_string());
-    match value["type"].as_str() {
-        Some("event") if value["event"].is_string() => Message::Notification(unnumbered(value)),
-        Some("response") => {
-            let Some(id) = number(&value["request_seq"]) else { return other() };
-            Message::Response { id, answer: answer_in_dap(&value) }
-        }
-        Some("request") => {
-            let (Some(id), Some(method)) = (number(&value["seq"]), text("command")) else {
-                return other();
-            };
-            let params = value["arguments"].clone();
-            let names_progress = params.get("progressId").is_some()
-                && params.get(protocol.cancel_member()).is_none();
-            if protocol.dialect.cancel.has_method(&method) && !names_progress {
-                let named = number(&params[protocol.cancel_member()]);
-                return Message::cancel(named.as_ref(), &value, Some(id));
-            }
-            Message::Request(Request { id, tag: tag(&params), method, params })
-        }
-        _ => other(),
-    }
 }
 
 /// An event without its number, which is another on each side.
