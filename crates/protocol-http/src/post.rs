@@ -102,7 +102,8 @@ fn read(json: &RawValue, rules: &Rules) -> Result<Message, (Refusal, Option<Wire
     let broken = || (Refusal::MESSAGE, None);
     let names = &["method", "id", "params", "result", "error"];
     let members = Members::of(json.get(), names).ok_or_else(broken)?;
-    let id = members.token(1).and_then(WireId::from_json);
+    // The endpoint repeats no id that stands twice, so its response would find no stream.
+    let id = members.once(1).and_then(WireId::from_json);
     let method = members.token(0).map(|token| string(token).ok_or_else(broken)).transpose()?;
     let is_response = members.token(3).is_some() || members.token(4).is_some();
     let request = match (&method, members.token(1), id) {

@@ -216,6 +216,7 @@ impl Driver {
                     self.delete(now);
                     return Poll::Ready(());
                 }
+                Output::Idle if self.is_ended() => self.session.end(now),
                 Output::Idle => {
                     let due = [due, self.session.poll_timeout()].into_iter().flatten().min();
                     ready!(self.clock.poll(due, cx));
@@ -223,6 +224,12 @@ impl Driver {
                 }
             }
         }
+    }
+
+    /// Returns whether the one request of a seat without a session is over, and has no response that would end its stream.
+    fn is_ended(&self) -> bool {
+        let is_begun = self.seat.id.is_none() && self.work.is_none();
+        is_begun && !self.session.is_over() && self.hub.is_idle()
     }
 
     /// Returns the number of bytes on streams whose client reads too little.

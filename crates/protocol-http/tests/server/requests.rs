@@ -3,8 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use protocol_async::Arrival;
 use protocol_core::Config;
-use protocol_http::server::ServerOptions;
+use protocol_http::server::{Server, ServerOptions};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex};
 use tokio::time::{Instant, timeout};
@@ -357,6 +358,55 @@ async fn an_id_that_the_endpoint_could_not_repeat_is_refused_and_leaves_nothing(
     for _ in 0..2 {
         // Progress under such a token goes where other messages go.
         assert!(listening.event().await.unwrap().contains("notifications/progress"));
+    }
+}
+
+#[tokio::test]
+async fn g02_a_message_with_two_ids_is_refused_and_leaves_nothing() {
+    let mut options = ServerOptions::default();
+    (options.session.exchanges, options.sessions) = (1, 2);
+    let host = Host::new(options);
+    let session = host.open("2025-06-18").await;
+    let (modern, headers) = Host::modern("echo", json!({}));
+    let twice = |body: &str| body.replace(r#""id":1"#, r#""id":2,"id":1"#);
+    let echo = request(1, "echo", &json!({}));
+    for (body, response) in [
+        (&echo, session.post(&twice(&echo)).await),
+        (&modern, send(&host.server, "POST", &headers, &twice(&modern)).await),
+    ] {
+        assert_eq!(response.status, 400, "{body}");
+        assert!(response.body().await.contains("-32600"));
+    }
+    assert_eq!(session.post(&echo).await.status, 200);
+    assert_eq!(send(&host.server, "POST", &headers, &modern).await.status, 200);
+}
+
+#[tokio::test]
+async fn g02_a_request_that_the_server_ends_has_the_end_of_its_stream_and_leaves_nothing() {
+    let mut options = ServerOptions::default();
+    options.sessions = 1;
+    let server = Server::new(options, |peer, incoming| async move {
+        while let Ok(arrival) = incoming.receive().await {
+            let Arrival::Request(_, responder) = arrival else { continue };
+            peer.notify("m", json!({})).await.unwrap();
+            peer.flushed().await;
+            responder.end(None).unwrap();
+        }
+    });
+    let (body, headers) = Host::modern("subscriptions/listen", json!({}));
+    for accept in ["text/event-stream", "application/json", "text/event-stream"] {
+        let headers = [&headers[..], &[("accept", accept)]].concat();
+        let mut ended = send(&server, "POST", &headers, &body).await;
+        while ended.status == 503 {
+            // The place of the one before is free once its endpoint has ended, which takes a few turns.
+            ended = send(&server, "POST", &headers, &body).await;
+        }
+        if accept == "application/json" {
+            assert_eq!((ended.status, &*ended.body().await), (202, ""));
+        } else {
+            assert!(ended.event().await.unwrap().contains(r#""method":"m""#));
+            assert_eq!(ended.event().await, None);
+        }
     }
 }
 
