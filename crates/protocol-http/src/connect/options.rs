@@ -175,7 +175,10 @@ impl FromStr for Target {
         let authority = parts.authority.as_ref().map_or("", Authority::as_str);
         // Some servers know themselves by their name alone.
         let authority = authority.strip_suffix(usual).unwrap_or(authority);
-        let is_valid = |it: &Authority| !it.host().is_empty() && !it.as_str().contains('@');
+        let is_valid = |it: &Authority| {
+            let is_host = !it.host().is_empty() && !it.as_str().contains('@');
+            is_host && (it.host() == it.as_str() || it.port_u16().is_some())
+        };
         let authority = authority.parse().ok().filter(is_valid);
         parts.authority = Some(authority.ok_or_else(|| invalid("it is no HOST:PORT"))?);
         Uri::from_parts(parts).map(Self).map_err(|_| invalid("it is no address"))
