@@ -54,7 +54,7 @@ pub struct Outgoing {
     pub request: Option<WireId>,
     /// The session that it is about, where sessions have streams of their own.
     pub scope: Option<String>,
-    /// The id of the request that it cancels, where streams are shared.
+    /// The id of the request that it cancels.
     pub cancels: Option<WireId>,
     /// The place of the message among the others.
     pub lane: Lane,
@@ -133,8 +133,7 @@ impl ClientSession {
             _ => members.raw(2).and_then(plain_scope),
         };
         let cancel = &self.rules.dialect.cancel;
-        let is_cancel = self.rules.shares_streams && cancel.has_method(&method);
-        let cancels = if is_cancel { cancel.id_in(members.raw(2)) } else { None };
+        let cancels = cancel.has_method(&method).then(|| cancel.id_in(members.raw(2))).flatten();
         headers.extend(scope.iter().map(|it| (SCOPE.into(), it.clone())));
         if self.rules.version_header == VersionHeader::OfBody {
             // The body counts. A message without the member has that of the revision.

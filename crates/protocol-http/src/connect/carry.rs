@@ -2,21 +2,16 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
 
 use protocol_core::WireId;
 use tokio::sync::mpsc::{Receiver, channel};
 use tokio::sync::oneshot;
 use tokio::time::sleep;
 
-use super::exchange::{Message, Task};
+use super::exchange::{HEAD_TIME, Message, Task};
 use super::options::{ClientOptions, Target};
 use super::wire::{Report, Said, Wire};
 use crate::client::{ClientSession, Lane, Outgoing};
-
-/// The time that a server has for the head of its response before a notification follows the request. Over another
-/// connection that could come first.
-const HEAD_TIME: Duration = Duration::from_millis(50);
 
 /// An input of [`carry`].
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -113,7 +108,7 @@ impl Carrier {
         }
         let (leaving, left) = oneshot::channel();
         let (lane, bytes) = (out.lane, message.into());
-        let message = Message { bytes, charge: None, leaving: Some(leaving) };
+        let message = Message { bytes, charge: None, leaving: Some(leaving), after: None };
         let number = self.begin(Some((out, message)));
         self.awaited = Some((number, lane, left));
     }

@@ -13,7 +13,7 @@ use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use protocol_async::hub::Charge;
 use tokio::sync::oneshot;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{Instant, sleep, sleep_until, timeout};
 use tokio_util::task::AbortOnDropHandle;
 
 use super::wire::{Headers, Link, Report, Said, Wire, retry_after, value};
@@ -21,6 +21,10 @@ use crate::client::{ClientSession, Outgoing, ResponseStream, StreamStep};
 use crate::endpoint::Held;
 use crate::gate::{LAST_EVENT_ID, SCOPE};
 use crate::rules::Rules;
+
+/// The time that a server has to read a request, or for the head of its response, before a cancel or a notification follows.
+/// Over another connection that could come first.
+pub(super) const HEAD_TIME: Duration = Duration::from_millis(50);
 
 /// The headers that name a session, or in ACP a connection.
 const SESSIONS: [&str; 2] = [Rules::MCP_2025_03_26.session_header, Rules::ACP_V1.session_header];
@@ -35,6 +39,8 @@ pub(super) struct Message {
     pub(super) charge: Option<Charge>,
     /// Dropped once its bytes have left.
     pub(super) leaving: Option<oneshot::Sender<()>>,
+    /// The time before which it may not leave.
+    pub(super) after: Option<Instant>,
 }
 
 struct Exchange {
@@ -124,6 +130,9 @@ impl Exchange {
         }
         if is_again {
             sleep(self.stream.retry()).await;
+        }
+        if let Some(after) = self.post.as_ref().and_then(|(_, message)| message.after) {
+            sleep_until(after).await;
         }
         self.ask().await
     }
