@@ -172,9 +172,9 @@ impl Server {
             }
         });
         let transport = link.clone();
-        let count = move |bytes: &[u8]| transport.wrote(bytes.len());
-        let stream = InspectWriter::new(stream, count);
+        let stream = InspectWriter::new(stream, move |bytes: &[u8]| transport.wrote(bytes.len()));
         let mut connection = pin!(builder.serve_connection(TokioIo::new(stream), service));
+        let mut revoked = pin!(link.revoked());
         let mut unread = pin!(link.unread(options.patience, options.response_bytes));
         let mut unused = pin!(link.unused(options.receive_time));
         let mut is_closing = false;
@@ -185,7 +185,7 @@ impl Server {
             tokio::select! {
                 // The client has gone, which its sessions have noticed.
                 _ = connection.as_mut() => return,
-                () = link.revoked() => return,
+                () = revoked.as_mut() => return,
                 () = unread.as_mut() => return,
                 // A request that crosses the end of HTTP/2 is served. A client that does not end is left at the next time.
                 () = unused.as_mut() => {
