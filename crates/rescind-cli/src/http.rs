@@ -43,6 +43,9 @@ impl Service {
             return Err("TLS over HTTP is for a proxy in front of an http:// address".into());
         }
         let address = revisions.first().map_or_else(|| address.clone(), |it| address.of_rules(it));
+        if address.path().is_some_and(|path| path.contains('?')) {
+            return Err("a server listens on a path, and not on a query behind it".into());
+        }
         let token = clients.token()?;
         let account = Account::new(AccountLimits::within(clients.memory_bytes()));
         let mut options = ServerOptions::default();
