@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use core::net::{Ipv4Addr, Ipv6Addr};
 
 use crate::refusal::Refusal;
-use crate::rules::{Rules, VersionHeader};
+use crate::rules::Rules;
 
 /// The judge of heads.
 ///
@@ -105,10 +105,7 @@ impl Gate {
                 let oldest =
                     self.revisions.iter().min_by_key(|rules| (rules.shares_streams, rules.version));
                 let oldest = *oldest.ok_or(Refusal::VERSION)?;
-                match oldest.version_header {
-                    VersionHeader::OfBody => Err(Refusal::MISMATCH),
-                    VersionHeader::Optional | VersionHeader::OfSession => Ok(oldest),
-                }
+                if oldest.has_sessions { Ok(oldest) } else { Err(Refusal::MISMATCH) }
             }
         }
     }

@@ -44,6 +44,6 @@ pub use client::{ClientSession, Lane, Outgoing, ResponseStream, StreamLimits, St
 pub use gate::{Gate, RequestHead, Verb};
 pub use post::{Message, Posted};
 pub use refusal::Refusal;
-pub use rules::{OnLoss, Rules, VersionHeader};
+pub use rules::{OnLoss, Rules};
 pub use session::{Action, Session, SessionOptions, StreamId};
 pub use sse::{Decoder, SseEvent, TooLong, comment, event};

@@ -14,7 +14,7 @@ use serde_json::value::RawValue;
 
 use crate::gate::{RequestHead, SCOPE, VERSION};
 use crate::refusal::Refusal;
-use crate::rules::{Rules, VersionHeader};
+use crate::rules::Rules;
 
 /// The most messages of one batch.
 const BATCH: usize = 128;
@@ -162,7 +162,7 @@ fn check(
     if rules.required_meta.iter().any(|name| path(json, &["params", META, name]).is_none()) {
         return Err(Refusal::META);
     }
-    if rules.version_header != VersionHeader::OfBody {
+    if rules.has_sessions {
         return Ok(());
     }
     let at = |names: &[&str]| path(json, names).and_then(text);

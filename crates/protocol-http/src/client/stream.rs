@@ -264,7 +264,7 @@ impl ResponseStream {
         // The end of a stream is its loss, unless the response came or the rest can still come.
         let step = match self.phase {
             _ if self.is_settled => StreamStep::Nothing,
-            Phase::Events | Phase::Resuming if self.rules.is_resumable && has_place => {
+            Phase::Events | Phase::Resuming if self.rules.has_sessions && has_place => {
                 self.resume()
             }
             _ => StreamStep::Lose,

@@ -208,7 +208,7 @@ impl Session {
 
     /// Keeps an event for a client that comes back, and returns its id. Without resumption there is none.
     fn keep(&mut self, at: u64, data: &[u8], is_sent: bool) -> Option<String> {
-        let exchange = self.exchanges.get_mut(&at).filter(|_| self.rules.is_resumable)?;
+        let exchange = self.exchanges.get_mut(&at).filter(|_| self.rules.has_sessions)?;
         exchange.latest += 1;
         if is_sent {
             exchange.sent = exchange.latest;

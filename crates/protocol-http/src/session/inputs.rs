@@ -150,7 +150,7 @@ impl Session {
             Some(_) => return Err(Refusal::BUSY),
             None => {}
         }
-        let last = match last_event_id.filter(|_| self.rules.is_resumable) {
+        let last = match last_event_id {
             Some(text) => EventId::read(text)
                 .filter(|last| !self.rules.shares_streams || last.exchange == own)
                 .filter(|last| self.store.has_all_after(*last, self.latest(*last)))
