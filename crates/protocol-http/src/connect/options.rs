@@ -1,6 +1,5 @@
 //! The address of a server, the options of its client, and the streams that the host opens.
 
-use std::fmt;
 use std::io;
 use std::pin::Pin;
 use std::str::FromStr;
@@ -12,6 +11,7 @@ use http::uri::{Authority, Scheme};
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use crate::client::StreamLimits;
+use crate::endpoint::debug;
 use crate::rules::Rules;
 
 /// A callback that opens a stream to the server.
@@ -87,15 +87,7 @@ impl Default for ClientOptions {
     }
 }
 
-/// Omits the secret.
-impl fmt::Debug for ClientOptions {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ClientOptions")
-            .field("stream", &self.stream)
-            .field("streams", &self.streams)
-            .finish_non_exhaustive()
-    }
-}
+debug!(ClientOptions, stream, streams);
 
 pub(super) trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
 
@@ -121,11 +113,7 @@ impl ServerStream {
     }
 }
 
-impl fmt::Debug for ServerStream {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ServerStream").field("is_http2", &self.is_http2).finish_non_exhaustive()
-    }
-}
+debug!(ServerStream, is_http2);
 
 /// The address of a server: `http://HOST[:PORT]/PATH`, or `https://` for the same over TLS.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -15,7 +15,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot, watch};
 
 use super::link::Pipe;
 use super::options::{ServerOptions, Work};
-use crate::endpoint::{Clock, lock, over_streams};
+use crate::endpoint::{Clock, debug, lock, over_streams};
 use crate::post::Posted;
 use crate::refusal::Refusal;
 use crate::rules::Rules;
@@ -47,6 +47,8 @@ pub(super) struct Shared {
     /// The stage, which every task has a receiver of. The server is drained when all of them are gone.
     pub(super) stage: watch::Sender<Stage>,
 }
+
+debug!(Shared, options);
 
 /// One session, or one request without a session.
 pub(super) struct Seat {

@@ -50,7 +50,6 @@ mod options;
 mod respond;
 
 use std::convert::Infallible;
-use std::fmt;
 use std::io;
 use std::mem;
 use std::pin::pin;
@@ -76,7 +75,7 @@ pub use self::link::Body;
 use self::link::Link;
 pub use self::options::ServerOptions;
 use self::options::{BUFFER_BYTES, CONNECTION_WINDOW, STREAM_WINDOW, STREAMS};
-use crate::endpoint::lock;
+use crate::endpoint::{debug, lock};
 use crate::refusal::Refusal;
 
 /// The pause when the system has no room for another connection.
@@ -251,11 +250,7 @@ impl Server {
     }
 }
 
-impl fmt::Debug for Server {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Server").field("options", &self.shared.options).finish_non_exhaustive()
-    }
-}
+debug!(Server, shared);
 
 /// Returns what makes the connections of clients.
 fn builder(options: &ServerOptions) -> Builder<TokioExecutor> {
