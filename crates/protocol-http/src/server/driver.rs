@@ -11,7 +11,7 @@ use protocol_async::hub::{Charge, Hub, Messages, Output};
 use protocol_async::{Account, Grant, Incoming, Peer, Verdict, outside};
 use protocol_core::{Dialect, InputBuffer, Limits, Shutdown, Timestamp, WireId};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot, watch};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 
 use super::link::Pipe;
 use super::options::{ServerOptions, Work};
@@ -98,18 +98,6 @@ impl Seat {
     /// Has the driver take an input, behind all others. A session that is over takes none.
     pub(super) fn tell(&self, input: impl FnOnce(&mut Driver, Timestamp) + Send + 'static) {
         let _ = self.commands.send(Box::new(input));
-    }
-
-    /// Ends the session, and waits until nobody finds it any more.
-    pub(super) async fn delete(&self) {
-        let (done, is_done) = oneshot::channel();
-        self.tell(|driver, now| {
-            driver.delete(now);
-            // A client that has gone need not know.
-            let _ = done.send(());
-        });
-        // A session that ends by itself is as good.
-        let _ = is_done.await;
     }
 
     /// Waits until the account lets the session read. It need not once the session is over.
@@ -329,9 +317,16 @@ impl Driver {
     }
 
     /// Ends the session, which nobody finds any more.
-    fn delete(&mut self, now: Timestamp) {
+    pub(super) fn delete(&mut self, now: Timestamp) {
         self.session.end(now);
         self.act();
+    }
+
+    /// Sends a whole response.
+    pub(super) fn respond(&mut self, stream: StreamId, status: u16, body: Vec<u8>) {
+        if let Some(pipe) = self.streams.remove(&stream) {
+            pipe.respond(status, body);
+        }
     }
 
     /// Gives the messages of the endpoint to the session.
@@ -352,11 +347,7 @@ impl Driver {
                     self.hub.receive_message(&body);
                     self.begin();
                 }
-                Action::Respond { stream, status, body } => {
-                    if let Some(pipe) = self.streams.remove(&stream) {
-                        pipe.respond(status, body);
-                    }
-                }
+                Action::Respond { stream, status, body } => self.respond(stream, status, body),
                 Action::Begin { stream } => {
                     if let Some(pipe) = self.streams.get_mut(&stream) {
                         pipe.begin();

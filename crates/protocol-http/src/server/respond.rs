@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-use bytes::{Buf, BufMut, Bytes};
+use bytes::{Buf, BufMut};
 use http::header::{
     ALLOW, AUTHORIZATION, CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE,
 };
@@ -95,15 +95,17 @@ impl Shared {
             return self.post(seat, (posted, charge), rules, accepts_events, link).await;
         }
         let seat = seat.ok_or_else(|| bare(Refusal::NO_SESSION))?;
-        if verb == Verb::Get {
-            let [scope, last] = [SCOPE, LAST_EVENT_ID].map(|it| head.get(it).map(str::to_owned));
-            let get = move |it: &mut Driver, stream, now| {
-                it.session.get(stream, scope.as_deref(), last.as_deref(), now)
-            };
-            return ask(&seat, link, get).await.map_err(bare);
-        }
-        seat.delete().await;
-        Ok(response(rules.delete_status, &[], Body::whole(Bytes::new())))
+        let is_get = verb == Verb::Get;
+        let [scope, last] = [SCOPE, LAST_EVENT_ID].map(|it| head.get(it).map(str::to_owned));
+        let asked = move |it: &mut Driver, stream, now| {
+            if is_get {
+                return it.session.get(stream, scope.as_deref(), last.as_deref(), now);
+            }
+            it.delete(now);
+            it.respond(stream, rules.delete_status, Vec::new());
+            Ok(())
+        };
+        ask(&seat, link, asked).await.map_err(bare)
     }
 
     /// Finds the session that a head names, by the header of its own rules.
