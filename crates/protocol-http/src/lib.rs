@@ -41,7 +41,7 @@ mod store;
 mod table;
 
 pub use client::{ClientSession, Lane, Outgoing, ResponseStream, StreamLimits, StreamStep};
-pub use gate::{Gate, RequestHead, Verb};
+pub use gate::{Gate, RequestHead};
 pub use post::{Message, Posted};
 pub use refusal::Refusal;
 pub use rules::{OnLoss, Rules};
