@@ -20,14 +20,10 @@ use super::wire::{Headers, Link, Report, Said, Wire, retry_after, value};
 use crate::client::{ClientSession, Outgoing, ResponseStream, StreamStep};
 use crate::endpoint::Held;
 use crate::gate::{LAST_EVENT_ID, SCOPE};
-use crate::rules::Rules;
 
 /// The time that a server has to read a request, or for the head of its response, before a cancel or a notification follows.
 /// Over another connection that could come first.
 pub(super) const HEAD_TIME: Duration = Duration::from_millis(50);
-
-/// The headers that name a session, or in ACP a connection.
-const SESSIONS: [&str; 2] = [Rules::MCP_2025_03_26.session_header, Rules::ACP_V1.session_header];
 
 /// The task of an exchange, which ends with this. A stream that is closed is the cancel in one revision.
 pub(super) type Task = AbortOnDropHandle<()>;
@@ -147,9 +143,10 @@ impl Exchange {
         };
         let sent = self.wire.send(&method, headers, body).await;
         let (response, link) = sent.map_err(|error| error.to_string())?;
-        let names = |known: &[&str]| headers.iter().any(|(name, _)| known.contains(&&**name));
+        let names = |known: &str| headers.iter().any(|(name, _)| name == known);
         // A stream of ACP may lack its session, while the connection is there.
-        let has_session = names(&SESSIONS) && (method == Method::POST || !names(&[SCOPE]));
+        let is_named = names(self.stream.rules().session_header);
+        let has_session = is_named && (method == Method::POST || !names(SCOPE));
         // The cancel that makes room for a call may wait behind it.
         let is_call = self.post.as_ref().is_some_and(|(out, _)| out.request.is_some());
         let post_time = self.wire.options.post_time;
