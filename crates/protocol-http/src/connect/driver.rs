@@ -119,8 +119,9 @@ impl Driver {
     /// Runs until the endpoint is over, and takes leave of the server.
     pub(super) async fn run(mut self) -> io::Result<()> {
         poll_fn(|cx| self.poll(cx)).await;
-        // Nobody awaits calls any more, and nobody could cancel one that has not left. A stream stays, since the server may
-        // take its end for the loss of what the last messages cancel. They do not wait for it.
+        // Nobody awaits calls any more, and nobody could cancel one that has not left. Streams stay open until the last messages
+        // are posted, for a server may take the end of a stream for a loss, ahead of the cancels in them. These messages wait
+        // for no stream.
         self.exchanges.retain(|_, it| {
             it.is_awaited = matches!(it.kind, Kind::Post(..));
             let is_unsent = it.message.is_some() && matches!(it.kind, Kind::Post(Some(_), _));
