@@ -44,7 +44,7 @@ pub(crate) async fn reach(
         let way = way.clone();
         Box::pin(async move {
             let (stream, is_http2) = connect_with(&way.0, way.1.as_ref()).await?;
-            Ok(if is_http2 { ServerStream::http2(stream) } else { ServerStream::http1(stream) })
+            Ok(ServerStream { stream: Box::new(stream), is_http2 })
         })
     });
     let reached = timeout(patience, open()).await.map_err(|_| refused(&"it takes too long"))?;

@@ -54,7 +54,7 @@ use protocol_async::{Incoming, Options, Peer};
 
 pub use self::carry::{Carried, carry};
 use self::driver::Driver;
-pub use self::options::{ClientOptions, Open, ServerStream, Target, Unheard, Untaken};
+pub use self::options::{ClientOptions, Open, ServerStream, Stream, Target, Unheard, Untaken};
 
 /// Makes a connection to a server. Nothing happens until the driver is polled.
 ///

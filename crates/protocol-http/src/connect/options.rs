@@ -89,28 +89,19 @@ impl Default for ClientOptions {
 
 debug!(ClientOptions, stream, streams);
 
-pub(super) trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
+/// A stream of bytes, such as one of TCP or TLS.
+pub trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
 
 impl<S: AsyncRead + AsyncWrite + Send + Unpin> Stream for S {}
 
-/// A stream to the server that the host has opened, with TLS or without.
+/// A stream to the server that the host has opened.
 pub struct ServerStream {
-    pub(super) stream: Box<dyn Stream>,
-    pub(super) is_http2: bool,
-}
-
-impl ServerStream {
-    /// Takes a stream on which HTTP/1.1 is spoken.
-    pub fn http1(stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static) -> Self {
-        Self { stream: Box::new(stream), is_http2: false }
-    }
-
-    /// Takes a stream on which HTTP/2 is spoken, such as one of TLS whose peers have agreed on `h2`.
+    /// The stream itself, with TLS or without.
+    pub stream: Box<dyn Stream>,
+    /// Whether HTTP/2 is spoken on it, and not HTTP/1.1. Then peers of TLS have agreed on `h2`.
     ///
-    /// Many exchanges share it. A stream that is closed is reset, and the connection goes on.
-    pub fn http2(stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static) -> Self {
-        Self { stream: Box::new(stream), is_http2: true }
-    }
+    /// Many exchanges share a connection of HTTP/2. One that is closed is reset, and the connection goes on.
+    pub is_http2: bool,
 }
 
 debug!(ServerStream, is_http2);

@@ -274,7 +274,7 @@ impl Wire {
         let stream = TcpStream::connect((self.target.host(), self.target.port())).await?;
         // It only makes small messages faster.
         let _ = stream.set_nodelay(true);
-        Ok(ServerStream::http1(stream))
+        Ok(ServerStream { stream: Box::new(stream), is_http2: false })
     }
 
     /// Ends the connection that is shared, and lets hyper write what it was given.

@@ -52,7 +52,8 @@ impl Opened {
             Box::pin(async move {
                 let stream = TcpStream::connect(authority).await?.into_std()?;
                 opened.lock().unwrap().push(stream.try_clone()?);
-                Ok(ServerStream::http2(TcpStream::from_std(stream)?))
+                let stream = Box::new(TcpStream::from_std(stream)?);
+                Ok(ServerStream { stream, is_http2: true })
             })
         });
         let mut options = ClientOptions::default();
@@ -174,7 +175,8 @@ async fn g04_a_cancel_does_not_overtake_its_request_on_another_connection() {
             tokio::spawn(respond(request, tell.clone())).map(Result::unwrap)
         });
         tokio::spawn(http1::Builder::new().serve_connection(TokioIo::new(far), service));
-        Box::pin(async { Ok(ServerStream::http1(near)) })
+        let stream = ServerStream { stream: Box::new(near), is_http2: false };
+        Box::pin(async { Ok(stream) })
     });
     let mut options = ClientOptions::default();
     options.open = Some(open);
@@ -322,7 +324,7 @@ async fn a_connection_that_nobody_shares_any_more_ends_with_its_last_exchange() 
         let server = server.clone();
         tell.send(tokio::spawn(async move { server.serve_connection(far).await })).unwrap();
         let is_first = tries.fetch_add(1, Ordering::Relaxed) == 0;
-        let stream = if is_first { ServerStream::http2(near) } else { ServerStream::http1(near) };
+        let stream = ServerStream { stream: Box::new(near), is_http2: is_first };
         Box::pin(std::future::ready(Ok(stream)))
     });
     let mut options = ClientOptions::default();
