@@ -209,7 +209,7 @@ impl Driver {
             let Some(mut message) = self.held.pop_front() else { break };
             let out = self.session.post(&message.bytes).filter(|_| self.error.is_none());
             let Some(mut out) = out else {
-                self.wire.untaken(&message.bytes, "the session takes no such message");
+                self.wire.trouble(Some(&message.bytes), "the session takes no such message");
                 continue;
             };
             if let Some(charge) = &mut message.charge {
@@ -308,7 +308,7 @@ impl Driver {
     /// Reports what was not posted.
     fn drop_rest(&mut self) {
         let untaken = |message: &Message| {
-            self.wire.untaken(&message.bytes, "the session was over before it was sent");
+            self.wire.trouble(Some(&message.bytes), "the session was over before it was sent");
         };
         self.exchanges
             .retain(|_, it| it.message.as_ref().map(|(_, message)| untaken(message)).is_none());
@@ -412,7 +412,7 @@ impl Driver {
 
     /// Settles as lost what was to come on a stream that is not read any more.
     fn unheard(&mut self, lost: u64, how: &str) {
-        self.wire.unheard(how);
+        self.wire.trouble(None, how);
         while let Some((&call, _)) = self.shared.iter().find(|(_, stream)| **stream == lost) {
             self.lose(call, how);
         }

@@ -186,7 +186,7 @@ impl Exchange {
     /// Shows the host a message that the server did not take. A call settles as lost instead.
     fn untaken(&self, why: &str) {
         if let Some((Outgoing { request: None, .. }, message)) = &self.post {
-            self.wire.untaken(&message.bytes, why);
+            self.wire.trouble(Some(&message.bytes), why);
         }
     }
 

@@ -18,11 +18,9 @@ use crate::rules::Rules;
 pub type Open =
     Arc<dyn Fn() -> Pin<Box<dyn Future<Output = io::Result<ServerStream>> + Send>> + Send + Sync>;
 
-/// A callback that sees a message that the server did not take, and the reason in words.
-pub type Untaken = Arc<dyn Fn(&[u8], &str) + Send + Sync>;
-
-/// A callback that sees why the client hears no more of the session's own stream, in words.
-pub type Unheard = Arc<dyn Fn(&str) + Send + Sync>;
+/// A callback that sees a message that the server did not take, and the reason in words. Without a message, it is the reason
+/// why a stream of the session is not read any more.
+pub type Trouble = Arc<dyn Fn(Option<&[u8]>, &str) + Send + Sync>;
 
 /// The options of a client.
 #[derive(Clone)]
@@ -59,11 +57,10 @@ pub struct ClientOptions {
     pub post_time: Duration,
     /// The callback that sees each notification, cancel and response of ours that the server did not take; none.
     /// It should be quick. A call that was posted needs none, since it settles as lost.
-    pub untaken: Option<Untaken>,
-    /// The callback that sees why the stream of the session itself is not read any more; none.
     ///
-    /// The server may offer none, or have closed it too often without an event. The session goes on.
-    pub unheard: Option<Unheard>,
+    /// It also sees why the stream of the session itself is not read any more. The server may offer none, or have closed it
+    /// too often without an event. The session goes on.
+    pub trouble: Option<Trouble>,
 }
 
 impl Default for ClientOptions {
@@ -81,8 +78,7 @@ impl Default for ClientOptions {
             ping_interval: Duration::from_secs(10),
             connect_time: Duration::from_secs(10),
             post_time: Duration::from_secs(30),
-            untaken: None,
-            unheard: None,
+            trouble: None,
         }
     }
 }

@@ -154,12 +154,12 @@ async fn within(time: Duration, ending: &Ending, shorter: Duration) {
 
 /// Reports what does not reach the server, and what does not come from it.
 fn reported(mut options: ClientOptions) -> ClientOptions {
-    options.untaken = Some(Arc::new(|message, why| {
+    options.trouble = Some(Arc::new(|message, why| {
+        let Some(message) = message else {
+            return log(format_args!("the session's own stream is not read any more: {why}"));
+        };
         let line = Line::new().text("rescind relay: not taken by the server: ");
         say(line.value(message).text(format_args!(" ({why})")));
-    }));
-    options.unheard = Some(Arc::new(|why| {
-        log(format_args!("the session's own stream is not read any more: {why}"));
     }));
     options
 }
