@@ -1,16 +1,20 @@
 //! A server of MCP or ACP over HTTP that is elsewhere, and the way to it.
 
 use std::fmt::Display;
+use std::io;
 use std::sync::Arc;
-use std::time::Duration;
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
 
+use protocol_async::{Incoming, Options, Peer};
 use protocol_core::Dialect;
 use protocol_http::Rules;
-use protocol_http::connect::{ClientOptions, Open, ServerStream, Target};
+use protocol_http::connect::{ClientOptions, Open, ServerStream, Target, connect};
 use tokio::time::timeout;
 
 use crate::address::Address;
 use crate::connect::connect_with;
+use crate::http;
 use crate::tls::Trust;
 
 /// The time in which a server has to take a connection.
@@ -52,4 +56,21 @@ pub(crate) async fn reach(
     options.token = secret;
     options.open = Some(open);
     Ok((target, options))
+}
+
+/// Makes a connection to the server there, if it takes one now. A thread drives it.
+pub(crate) fn open(
+    address: &Address,
+    trust: &Trust,
+    secret: Option<String>,
+    endpoint: Options,
+    deadline: Option<Instant>,
+) -> Result<(Peer, Incoming, JoinHandle<io::Result<()>>), String> {
+    let left = deadline.map_or(PATIENCE, |at| at.saturating_duration_since(Instant::now()));
+    let (runtime, (peer, incoming, driver)) = http::open(async {
+        let dialect = &endpoint.config.dialect;
+        let (target, options) = reach(address, dialect, trust, secret, left).await?;
+        Ok::<_, String>(connect(target, endpoint, options))
+    })?;
+    Ok((peer, incoming, thread::spawn(move || runtime.block_on(driver))))
 }

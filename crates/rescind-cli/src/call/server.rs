@@ -12,10 +12,11 @@ use protocol_core::{CloseReason, Role, Shutdown};
 
 use super::attempt::{Attempt, Unreached};
 use super::client::Client;
+use super::opening;
 use super::websocket::Socket;
-use super::{http, opening};
 use crate::address::Listen;
 use crate::dialect::Spoken;
+use crate::http_client;
 use crate::process::{self, ProcessArgs};
 
 /// The time that a server has to end once its input is closed.
@@ -54,7 +55,7 @@ impl Server {
                         Socket::open(address, &trust, secret, options, deadline)?
                     }
                     Listen::Http(address) => {
-                        let opened = http::open(address, &trust, secret, options, deadline);
+                        let opened = http_client::open(address, &trust, secret, options, deadline);
                         let (peer, incoming, driver) = opened.map_err(|why| match deadline {
                             Some(at) if at <= Instant::now() => Unreached::TimedOut,
                             _ => Unreached::Failed(why),
