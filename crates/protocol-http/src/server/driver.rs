@@ -279,8 +279,8 @@ impl Driver {
         }
     }
 
-    /// Takes a body, unless its response could not reach its stream: the endpoint reads no id from a longer message, and
-    /// repeats no longer id. Progress under a longer token has no stream of its own.
+    /// Takes a body, unless its response could not reach its stream: the endpoint reads no id from a longer message or batch,
+    /// and repeats no longer id. Progress under a longer token has no stream of its own.
     pub(super) fn post(
         &mut self,
         stream: StreamId,
@@ -292,7 +292,8 @@ impl Driver {
             return Err(Refusal::BODY_TOO_LONG);
         }
         let is_long = |id: &WireId| id.as_json().len() > self.limits.id_bytes;
-        if posted.ids().any(is_long) {
+        let is_long_batch = posted.messages.len() > self.limits.batch_members.max(1);
+        if is_long_batch || posted.ids().any(is_long) {
             return Err(Refusal::MESSAGE);
         }
         for message in &mut posted.messages {

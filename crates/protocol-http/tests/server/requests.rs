@@ -427,6 +427,25 @@ async fn a_batch_counts_as_many_exchanges_as_it_has_messages() {
 }
 
 #[tokio::test]
+async fn a_batch_that_the_endpoint_could_not_take_is_refused_and_leaves_nothing() {
+    let mut options = ServerOptions::default();
+    options.session.exchanges = 2;
+    options.endpoint = Arc::new(|dialect| {
+        let mut config = Config::server(dialect);
+        config.limits.batch_members = 1;
+        config.into()
+    });
+    let host = Host::new(options);
+    let session = host.open("2025-03-26").await;
+    let echo = |id| request(id, "echo", &json!([id]));
+    assert_eq!(session.post(&format!("[{},{}]", echo(1), echo(2))).await.status, 400);
+    for id in [1, 2] {
+        let mut response = session.post(&echo(id)).await;
+        assert_eq!(result(&response.event().await.unwrap()), json!([id]));
+    }
+}
+
+#[tokio::test]
 async fn a_batch_has_all_of_its_responses_in_one_stream() {
     let host = Host::new(ServerOptions::default());
     let session = host.open("2025-03-26").await;
