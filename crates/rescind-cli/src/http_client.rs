@@ -39,7 +39,7 @@ pub(crate) async fn reach(
 ) -> Result<(Target, ClientOptions), String> {
     let mut options = ClientOptions::default();
     options.rules = rules_of(dialect);
-    let url = address.of_rules(options.rules).http_url();
+    let url = address.of_rules(options.rules).to_string();
     let refused = |why: &dyn Display| format!("can't connect to {url}: {why}");
     let target: Target = url.parse().map_err(|error| refused(&error))?;
     let tls = address.is_secure.then(|| trust.client(&PROTOCOLS)).transpose();
