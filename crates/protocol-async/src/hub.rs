@@ -238,6 +238,13 @@ impl Hub {
         self.shared.lock().endpoint.is_over()
     }
 
+    /// Returns whether no request of the peer's is in flight, and every message is written.
+    #[must_use]
+    pub fn is_idle(&self) -> bool {
+        let endpoint = &self.shared.lock().endpoint;
+        endpoint.core().requests_in_flight() == 0 && endpoint.is_flushed()
+    }
+
     /// Returns whether nothing comes in any more.
     #[must_use]
     pub fn is_closed(&self) -> bool {

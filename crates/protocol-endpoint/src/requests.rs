@@ -82,9 +82,8 @@ impl<W, M> Endpoint<W, M> {
         };
         match &begun {
             Ok(()) => {
-                let row = self.row(request).filter(|row| row.work == Work::AWAITS_OPERATION);
-                if let Some(row) = row {
-                    row.work = Work::IDLE;
+                if let Some(it) = self.row(request).filter(|it| it.work == Work::AWAITS_OPERATION) {
+                    it.work = Work::IDLE;
                 }
                 self.line(Line::Arrival).wake_one(effects);
                 // It may be cancelled already, before its operation could be.
@@ -256,10 +255,11 @@ impl<W, M> Endpoint<W, M> {
         reason: Option<&str>,
         effects: &mut Effects<W, M>,
     ) -> Result<Option<M>, Refusal> {
-        let end =
-            |endpoint: &mut Self| endpoint.stream.connection_mut().end_request(request, reason);
-        let ended = self.send(end, effects);
-        ended.map(|row| self.release(request, row, ("ended", None), effects))
+        let end = |it: &mut Self| it.stream.connection_mut().end_request(request, reason);
+        let row = self.send(end, effects)?;
+        // There may be no message, and a stream to close instead.
+        effects.wake(self.output.writer.take());
+        Ok(self.release(request, row, ("ended", None), effects))
     }
 
     /// Sends the responses that have room now, in their order.
@@ -328,6 +328,7 @@ impl<W, M> Endpoint<W, M> {
         effects: &mut Effects<W, M>,
     ) -> Option<M> {
         let row = self.stream.connection_mut().release_request(request).ok()?;
+        effects.wake(self.output.writer.take());
         self.release(request, row, ("unsent", None), effects)
     }
 

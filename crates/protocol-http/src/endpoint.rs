@@ -9,6 +9,20 @@ use protocol_async::{Incoming, Options, Peer, Verdict};
 use protocol_core::{Cause, Dialect, Framing, MessageOrder, Timestamp};
 use tokio::time::{Instant, Sleep, sleep_until};
 
+/// Implements `Debug` with these fields alone, and so without secrets.
+macro_rules! debug {
+    ($name:ident $(, $field:ident)*) => {
+        impl std::fmt::Debug for $name {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                let mut shown = f.debug_struct(stringify!($name));
+                shown$(.field(stringify!($field), &self.$field))*.finish_non_exhaustive()
+            }
+        }
+    };
+}
+
+pub(crate) use debug;
+
 /// The clock of one endpoint, with the time for which its driver waits.
 pub(crate) struct Clock {
     start: Instant,

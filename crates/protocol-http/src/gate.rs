@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use core::net::{Ipv4Addr, Ipv6Addr};
 
 use crate::refusal::Refusal;
-use crate::rules::{Rules, VersionHeader};
+use crate::rules::Rules;
 
 /// The judge of heads.
 ///
@@ -21,17 +21,6 @@ pub struct Gate {
     pub revisions: Vec<&'static Rules>,
 }
 
-/// The request that a head makes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verb {
-    /// A body with messages follows.
-    Post,
-    /// The client listens, or resumes a stream.
-    Get,
-    /// The session ends.
-    Delete,
-}
-
 impl Default for Gate {
     fn default() -> Self {
         Self { origins: Vec::new(), hosts: Vec::new(), revisions: Rules::PRESETS.iter().collect() }
@@ -39,7 +28,7 @@ impl Default for Gate {
 }
 
 impl Gate {
-    /// Judges a head, and returns the request and the rules that the head names.
+    /// Judges a head, and returns the rules that the head names. Its method is `POST`, `GET` or `DELETE`.
     ///
     /// Without a header, `assumed` counts: the rules of the session, if there is one.
     ///
@@ -50,7 +39,7 @@ impl Gate {
         &self,
         head: &RequestHead<'_>,
         assumed: Option<&'static Rules>,
-    ) -> Result<(Verb, &'static Rules), Refusal> {
+    ) -> Result<&'static Rules, Refusal> {
         head.check()?;
         if !head.get("host").is_some_and(|host| self.admits_host(host)) {
             return Err(Refusal::HOST);
@@ -58,24 +47,21 @@ impl Gate {
         if !head.get("origin").is_none_or(|origin| self.admits_origin(origin)) {
             return Err(Refusal::ORIGIN);
         }
-        let verb = match head.method {
-            "POST" => Verb::Post,
-            "GET" => Verb::Get,
-            "DELETE" => Verb::Delete,
-            _ => return Err(Refusal::METHOD),
-        };
+        if !matches!(head.method, "POST" | "GET" | "DELETE") {
+            return Err(Refusal::METHOD);
+        }
         let rules = self.rules(head, assumed)?;
         let takes = |kind| head.accepts(kind);
-        match verb {
-            Verb::Get | Verb::Delete if !rules.has_sessions => Err(Refusal::METHOD),
-            Verb::Get if !takes("text/event-stream") => Err(Refusal::ACCEPT),
-            Verb::Post if !is_type(head.get("content-type"), "application/json") => {
+        match head.method {
+            "GET" | "DELETE" if !rules.has_sessions => Err(Refusal::METHOD),
+            "GET" if !takes("text/event-stream") => Err(Refusal::ACCEPT),
+            "POST" if !is_type(head.get("content-type"), "application/json") => {
                 Err(Refusal::CONTENT_TYPE)
             }
-            Verb::Post if !takes("application/json") && !takes("text/event-stream") => {
+            "POST" if !takes("application/json") && !takes("text/event-stream") => {
                 Err(Refusal::ACCEPT)
             }
-            _ => Ok((verb, rules)),
+            _ => Ok(rules),
         }
     }
 
@@ -105,10 +91,7 @@ impl Gate {
                 let oldest =
                     self.revisions.iter().min_by_key(|rules| (rules.shares_streams, rules.version));
                 let oldest = *oldest.ok_or(Refusal::VERSION)?;
-                match oldest.version_header {
-                    VersionHeader::OfBody => Err(Refusal::MISMATCH),
-                    VersionHeader::Optional | VersionHeader::OfSession => Ok(oldest),
-                }
+                if oldest.has_sessions { Ok(oldest) } else { Err(Refusal::MISMATCH) }
             }
         }
     }
@@ -252,7 +235,7 @@ mod tests {
         let more = more.iter().map(|(name, value)| (*name, value.as_bytes()));
         let headers = POST.into_iter().chain(more);
         let judged = Gate::default().judge(&RequestHead::new(method, headers), None);
-        judged.map(|(_, rules)| rules.version)
+        judged.map(|rules| rules.version)
     }
 
     #[test]
@@ -310,17 +293,17 @@ mod tests {
         };
         let judged = |version| gate.judge(&RequestHead::new("POST", with(version)), session);
         assert!(judged("2025-06-18").is_ok());
-        let settled = judged("2025-11-25").map(|(_, rules)| rules.version);
+        let settled = judged("2025-11-25").map(|rules| rules.version);
         assert_eq!(settled, Ok("2025-06-18"));
         assert_eq!(judged("2026-07-28"), Err(Refusal::MISMATCH));
         let assumed = gate.judge(&RequestHead::new("POST", POST), session);
-        assert_eq!(assumed.map(|(_, rules)| rules.version), Ok("2025-06-18"));
+        assert_eq!(assumed.map(|rules| rules.version), Ok("2025-06-18"));
         let modern = Gate { revisions: alloc::vec![&Rules::MCP_2026_07_28], ..Gate::default() };
         assert_eq!(modern.judge(&RequestHead::new("POST", POST), None), Err(Refusal::MISMATCH));
         let both = Rules::ACP.iter().chain(Rules::PRESETS);
         let both = Gate { revisions: both.collect(), ..Gate::default() };
         let assumed = both.judge(&RequestHead::new("POST", POST), None);
-        assert_eq!(assumed.map(|(_, rules)| rules.version), Ok("2025-03-26"));
+        assert_eq!(assumed.map(|rules| rules.version), Ok("2025-03-26"));
     }
 
     #[test]

@@ -41,9 +41,9 @@ mod store;
 mod table;
 
 pub use client::{ClientSession, Lane, Outgoing, ResponseStream, StreamLimits, StreamStep};
-pub use gate::{Gate, RequestHead, Verb};
+pub use gate::{Gate, RequestHead};
 pub use post::{Message, Posted};
 pub use refusal::Refusal;
-pub use rules::{OnLoss, Rules, VersionHeader};
+pub use rules::{OnLoss, Rules};
 pub use session::{Action, Session, SessionOptions, StreamId};
 pub use sse::{Decoder, SseEvent, TooLong, comment, event};

@@ -14,7 +14,7 @@ use serde_json::value::RawValue;
 
 use crate::gate::{RequestHead, SCOPE, VERSION};
 use crate::refusal::Refusal;
-use crate::rules::{Rules, VersionHeader};
+use crate::rules::Rules;
 
 /// The most messages of one batch.
 const BATCH: usize = 128;
@@ -102,7 +102,8 @@ fn read(json: &RawValue, rules: &Rules) -> Result<Message, (Refusal, Option<Wire
     let broken = || (Refusal::MESSAGE, None);
     let names = &["method", "id", "params", "result", "error"];
     let members = Members::of(json.get(), names).ok_or_else(broken)?;
-    let id = members.token(1).and_then(WireId::from_json);
+    // The endpoint repeats no id that stands twice, so its response would find no stream.
+    let id = members.once(1).and_then(WireId::from_json);
     let method = members.token(0).map(|token| string(token).ok_or_else(broken)).transpose()?;
     let is_response = members.token(3).is_some() || members.token(4).is_some();
     let request = match (&method, members.token(1), id) {
@@ -161,7 +162,7 @@ fn check(
     if rules.required_meta.iter().any(|name| path(json, &["params", META, name]).is_none()) {
         return Err(Refusal::META);
     }
-    if rules.version_header != VersionHeader::OfBody {
+    if rules.has_sessions {
         return Ok(());
     }
     let at = |names: &[&str]| path(json, names).and_then(text);

@@ -15,7 +15,8 @@ pub struct Rules {
     pub version: &'static str,
     /// The dialect of the endpoint.
     pub dialect: &'static Dialect,
-    /// Whether requests belong to a session, with GET streams, DELETE, and responses that a client posts.
+    /// Whether requests belong to a session, with GET streams that are resumed by `Last-Event-ID`, DELETE, and responses that a
+    /// client posts. Without sessions, headers repeat the version, the method and the name of each request.
     pub has_sessions: bool,
     /// The header with the id of that session. In ACP it is a connection, which has sessions of its own.
     pub session_header: &'static str,
@@ -26,14 +27,13 @@ pub struct Rules {
     pub shares_streams: bool,
     /// The status of DELETE.
     pub delete_status: u16,
-    /// Whether a lost stream can be resumed by `Last-Event-ID`.
-    pub is_resumable: bool,
-    /// Whether each stream begins with an event that has an id and no data.
+    /// Whether the stream of a posted request begins with an event that has an id and no data.
     pub is_primed: bool,
     /// The refusal of a body that is an array of messages. `None` takes it.
     pub batch_refusal: Option<Refusal>,
-    /// The use of the header `MCP-Protocol-Version`.
-    pub version_header: VersionHeader,
+    /// Whether a client names the revision in `MCP-Protocol-Version`, in requests after `initialize`. It may name another
+    /// one that has sessions.
+    pub has_version_header: bool,
     /// The members of `_meta` without which a request is refused.
     pub required_meta: &'static [&'static str],
     /// The requests of earlier revisions that are unknown methods in this one, even if a handler would take them.
@@ -58,18 +58,6 @@ pub enum OnLoss {
     GoOn,
 }
 
-/// The use of the header `MCP-Protocol-Version`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum VersionHeader {
-    /// The revision has no such header. One that is there names any revision with sessions.
-    Optional,
-    /// The header should name the revision of the session, in requests after `initialize`. It may name
-    /// another one that has sessions.
-    OfSession,
-    /// The header is required, and repeats what the body says. So do `Mcp-Method` and `Mcp-Name`.
-    OfBody,
-}
-
 impl Rules {
     /// MCP 2025-03-26, the first revision, with batches.
     pub const MCP_2025_03_26: Self = Self {
@@ -79,10 +67,9 @@ impl Rules {
         session_header: "mcp-session-id",
         shares_streams: false,
         delete_status: 204,
-        is_resumable: true,
         is_primed: false,
         batch_refusal: None,
-        version_header: VersionHeader::Optional,
+        has_version_header: false,
         required_meta: &[],
         removed: &[],
         error_statuses: &[],
@@ -97,7 +84,7 @@ impl Rules {
         dialect: &Dialect::MCP_2025_06_18_HTTP,
         // "The body of the POST request MUST be a single JSON-RPC request, notification, or response."
         batch_refusal: Some(Refusal::BATCH),
-        version_header: VersionHeader::OfSession,
+        has_version_header: true,
         ..Self::MCP_2025_03_26
     };
 
@@ -114,12 +101,9 @@ impl Rules {
     pub const MCP_2026_07_28: Self = Self {
         version: "2026-07-28",
         dialect: &Dialect::MCP_2026_07_28_HTTP,
-        // "The client MUST NOT send JSON-RPC responses."
+        // "The client MUST NOT send JSON-RPC responses." "Resumable SSE streams via Last-Event-ID are not supported."
         has_sessions: false,
-        // "Resumable SSE streams via Last-Event-ID are not supported."
-        is_resumable: false,
         is_primed: false,
-        version_header: VersionHeader::OfBody,
         // "Every client request MUST include the following io.modelcontextprotocol/* fields in _meta".
         required_meta: &[
             "io.modelcontextprotocol/protocolVersion",

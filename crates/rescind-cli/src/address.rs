@@ -1,4 +1,5 @@
-//! The address of a WebSocket: `ws://HOST[:PORT][/PATH]`, `wss://` for the same over TLS, or `unix:FILE`.
+//! The address of a WebSocket: `ws://HOST[:PORT][/PATH]`, `wss://` for the same over TLS, or `unix:FILE`. That of MCP or ACP
+//! over HTTP is `http://HOST[:PORT][/PATH]`, or `https://`.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -8,58 +9,16 @@ use protocol_http::Rules;
 use tungstenite::http::Uri;
 use tungstenite::http::uri::{Authority, PathAndQuery};
 
-/// The address of a WebSocket.
+/// An address that a server listens on, and a client connects to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Address {
     pub(crate) place: Place,
+    /// Whether it is that of MCP or ACP over HTTP. Otherwise it is that of a WebSocket.
+    pub(crate) is_http: bool,
     /// Whether TLS is spoken there.
     pub(crate) is_secure: bool,
-    /// Begins with a slash; what follows a question mark too.
+    /// Begins with a slash, unless it is empty; what follows a question mark too.
     path: String,
-}
-
-/// An address that a server listens on, and a client connects to.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Listen {
-    /// That of a WebSocket.
-    WebSocket(Address),
-    /// That of MCP or ACP over HTTP: `http://HOST[:PORT][/PATH]`, or `https://`. The scheme of the address within is that of
-    /// a WebSocket. Without a path and a slash its path is empty.
-    Http(Address),
-}
-
-impl FromStr for Listen {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        if text.starts_with("http://") || text.starts_with("https://") {
-            let mut address: Address = text.replacen("http", "ws", 1).parse()?;
-            if address.path == "/" && !text.ends_with('/') {
-                address.path.clear();
-            }
-            return Ok(Self::Http(address));
-        }
-        if !["ws://", "wss://", "unix:"].iter().any(|scheme| text.starts_with(scheme)) {
-            return Err("an address begins with ws://, wss://, http://, https:// or unix:".into());
-        }
-        text.parse().map(Self::WebSocket)
-    }
-}
-
-impl Listen {
-    /// Returns it as text.
-    pub(crate) fn url(&self) -> String {
-        match self {
-            Self::WebSocket(address) => address.to_string(),
-            Self::Http(address) => address.http_url(),
-        }
-    }
-
-    /// Returns whether it is reached over TLS.
-    pub(crate) const fn is_secure(&self) -> bool {
-        let (Self::WebSocket(address) | Self::Http(address)) = self;
-        address.is_secure
-    }
 }
 
 /// The place that a socket connects or binds to.
@@ -83,7 +42,7 @@ impl Address {
             Place::Tcp(host, _) => Place::Tcp(host.clone(), port),
             file @ Place::File(_) => file.clone(),
         };
-        Self { place, is_secure: self.is_secure, path: self.path.clone() }
+        Self { place, ..self.clone() }
     }
 
     /// The same at the path that these rules have, if it has none.
@@ -91,11 +50,6 @@ impl Address {
         let usual = if rules.shares_streams { "/acp" } else { "/mcp" };
         let path = if self.path.is_empty() { usual } else { &self.path };
         Self { path: path.into(), ..self.clone() }
-    }
-
-    /// Returns the URL of MCP or ACP over HTTP there.
-    pub(crate) fn http_url(&self) -> String {
-        self.to_string().replacen("ws", "http", 1)
     }
 
     /// Returns the URL that a client asks for there.
@@ -116,16 +70,22 @@ impl FromStr for Address {
                 _ if cfg!(not(unix)) => Err("there are no Unix sockets here".into()),
                 "" => Err("there is no file".into()),
                 file => {
-                    Ok(Self { place: Place::File(file.into()), is_secure: false, path: "/".into() })
+                    let (place, path) = (Place::File(file.into()), String::new());
+                    Ok(Self { place, is_http: false, is_secure: false, path })
                 }
             };
         }
-        let uri: Uri = text.parse().map_err(|error| format!("{error}"))?;
-        let (is_secure, usual_port) = match uri.scheme_str() {
-            Some("ws") => (false, 80),
-            Some("wss") => (true, 443),
-            _ => return Err("an address begins with ws://, wss:// or unix:".into()),
+        let (is_http, is_secure, usual_port) = match text.split_once("://") {
+            Some(("ws", _)) => (false, false, 80),
+            Some(("wss", _)) => (false, true, 443),
+            Some(("http", _)) => (true, false, 80),
+            Some(("https", _)) => (true, true, 443),
+            _ => {
+                let said = "an address begins with ws://, wss://, http://, https:// or unix:";
+                return Err(said.into());
+            }
         };
+        let uri: Uri = text.parse().map_err(|error| format!("{error}"))?;
         let authority = uri.authority().map_or("", Authority::as_str);
         let host = uri.host().filter(|host| !host.is_empty()).ok_or("there is no host")?;
         let port = match authority[host.len()..].strip_prefix(':') {
@@ -135,11 +95,11 @@ impl FromStr for Address {
             }
             _ => return Err(format!("{authority:?} is no HOST:PORT")),
         };
-        Ok(Self {
-            place: Place::Tcp(host.trim_matches(['[', ']']).into(), port),
-            is_secure,
-            path: uri.path_and_query().map_or("/", PathAndQuery::as_str).into(),
-        })
+        let place = Place::Tcp(host.trim_matches(['[', ']']).into(), port);
+        let path = uri.path_and_query().map_or("/", PathAndQuery::as_str);
+        // One without a slash has that of its rules.
+        let path = if path == "/" && !text.ends_with('/') { "" } else { path };
+        Ok(Self { place, is_http, is_secure, path: path.into() })
     }
 }
 
@@ -150,8 +110,13 @@ impl fmt::Display for Address {
             Place::File(file) => return write!(f, "unix:{}", file.display()),
         };
         let (open, close) = if host.contains(':') { ("[", "]") } else { ("", "") };
-        let scheme = if self.is_secure { "wss" } else { "ws" };
-        write!(f, "{scheme}://{open}{host}{close}:{port}{}", self.path().unwrap_or_default())
+        let scheme = if self.is_http { "http" } else { "ws" };
+        let secure = if self.is_secure { "s" } else { "" };
+        write!(
+            f,
+            "{scheme}{secure}://{open}{host}{close}:{port}{}",
+            self.path().unwrap_or_default()
+        )
     }
 }
 
@@ -183,15 +148,16 @@ mod tests {
             ("http://localhost:1/", "http://localhost:1"),
             ("https://localhost/mcp?a=b", "https://localhost:443/mcp?a=b"),
         ] {
-            let Listen::Http(address) = text.parse().unwrap() else { panic!("{text}") };
-            assert_eq!(address.of_rules(&Rules::ACP_V1).http_url(), written);
+            let address: Address = text.parse().unwrap();
+            assert!(address.is_http);
+            assert_eq!(address.of_rules(&Rules::ACP_V1).to_string(), written);
         }
     }
 
     #[test]
     fn others_say_what_is_wrong() {
         for (text, said) in [
-            ("http://localhost", "begins with ws://, wss:// or unix:"),
+            ("ftp://localhost", "begins with ws://, wss://, http://, https:// or unix:"),
             ("unix:", ""),
             ("localhost:80", "begins with ws://"),
             ("ws://localhost:70000", "is no port"),

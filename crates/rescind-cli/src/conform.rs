@@ -16,7 +16,7 @@ use clap::{Args, Subcommand, ValueEnum};
 use protocol_core::Framing;
 use rescind_conform::{CHECKS, Options, Target, client_page, page, relay_page};
 
-use crate::address::Listen;
+use crate::address::Address;
 use crate::credentials::CredentialArgs;
 use crate::dialect::{DialectArgs, Spoken};
 use crate::exit::Exit;
@@ -119,7 +119,7 @@ struct ServerArgs {
     /// Test the server that runs at this WebSocket already, such as `ws://127.0.0.1:8080`, `wss://example.com`
     /// or `unix:FILE`. It tests MCP at `http://` and `https://`. Each check opens a connection or session of its own
     #[arg(long, value_name = "URL", conflicts_with_all = ["command", "cwd", "env", "exit_grace", "leave_detached"])]
-    connect: Option<Listen>,
+    connect: Option<Address>,
 
     #[command(flatten)]
     credentials: CredentialArgs,
@@ -162,7 +162,7 @@ impl ServerArgs {
         let target = self.target()?;
         spin("finding out what takes the server its time");
         let name = match &self.connect {
-            Some(address) => address.url(),
+            Some(address) => address.to_string(),
             None => suite::name(&self.command),
         };
         self.suite.run(
@@ -188,7 +188,7 @@ impl ServerArgs {
     fn options(&self) -> Result<Options, String> {
         let all: Vec<&str> = CHECKS.iter().map(|check| check.id).collect();
         let spoken = self.spoken();
-        if let Some(Listen::Http(_)) = self.connect {
+        if self.connect.as_ref().is_some_and(|address| address.is_http) {
             spoken.http_revisions()?;
             if !spoken.dialect.name.starts_with("mcp") {
                 return Err(
@@ -231,7 +231,7 @@ impl ServerArgs {
         if self.slow_time != Duration::from_millis(defaults.slow_ms) {
             words.extend(["--slow-time".into(), format!("{}ms", self.slow_time.as_millis())]);
         }
-        words.extend(option("--connect", self.connect.as_ref().map(Listen::url)));
+        words.extend(option("--connect", self.connect.as_ref()));
         words.extend(self.credentials.words());
         self.suite.again("server", words, id, &self.command)
     }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 
-use crate::address::Listen;
+use crate::address::Address;
 use crate::input;
 use crate::process::option;
 use crate::tls::Trust;
@@ -30,7 +30,7 @@ impl CredentialArgs {
     }
 
     /// Returns the issuers whose certificates are taken of a server there.
-    pub(crate) fn trust(&self, address: &Listen) -> Result<Trust, String> {
+    pub(crate) fn trust(&self, address: &Address) -> Result<Trust, String> {
         Trust::of(self.ca.as_deref(), address)
     }
 

@@ -43,6 +43,9 @@ impl Service {
             return Err("TLS over HTTP is for a proxy in front of an http:// address".into());
         }
         let address = revisions.first().map_or_else(|| address.clone(), |it| address.of_rules(it));
+        if address.path().is_some_and(|path| path.contains('?')) {
+            return Err("a server listens on a path, and not on a query behind it".into());
+        }
         let token = clients.token()?;
         let account = Account::new(AccountLimits::within(clients.memory_bytes()));
         let mut options = ServerOptions::default();
@@ -81,16 +84,16 @@ impl Service {
         F: Future<Output = ()> + Send + 'static,
     {
         let Self { address, admission, mut options, account } = self;
-        let refused = |error| format!("can't listen on {}: {error}", address.http_url());
+        let refused = |error| format!("can't listen on {address}: {error}");
         let Place::Tcp(host, port) = &address.place else { return Err("it has no port".into()) };
         let listener = TcpListener::bind((host.as_str(), *port)).await.map_err(refused)?;
         let bound = listener.local_addr().map_err(refused)?;
-        admission.check(bound).map_err(|why| format!("{}: {why}", address.http_url()))?;
+        admission.check(bound).map_err(|why| format!("{address}: {why}"))?;
         if !bound.ip().to_canonical().is_loopback() {
             // Others know it by names that we don't. They have the secret, or need none.
             options.gate.hosts.push("*".into());
         }
-        note(format_args!("listening on {}", address.with_port(bound.port()).http_url()));
+        note(format_args!("listening on {}", address.with_port(bound.port())));
 
         let server = Server::new(options, handler);
         let (finish, served) = tokio::select! {

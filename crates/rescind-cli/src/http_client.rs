@@ -1,16 +1,20 @@
 //! A server of MCP or ACP over HTTP that is elsewhere, and the way to it.
 
 use std::fmt::Display;
+use std::io;
 use std::sync::Arc;
-use std::time::Duration;
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
 
+use protocol_async::{Incoming, Options, Peer};
 use protocol_core::Dialect;
 use protocol_http::Rules;
-use protocol_http::connect::{ClientOptions, Open, ServerStream, Target};
+use protocol_http::connect::{ClientOptions, Open, ServerStream, Target, connect};
 use tokio::time::timeout;
 
 use crate::address::Address;
 use crate::connect::connect_with;
+use crate::http;
 use crate::tls::Trust;
 
 /// The time in which a server has to take a connection.
@@ -35,7 +39,7 @@ pub(crate) async fn reach(
 ) -> Result<(Target, ClientOptions), String> {
     let mut options = ClientOptions::default();
     options.rules = rules_of(dialect);
-    let url = address.of_rules(options.rules).http_url();
+    let url = address.of_rules(options.rules).to_string();
     let refused = |why: &dyn Display| format!("can't connect to {url}: {why}");
     let target: Target = url.parse().map_err(|error| refused(&error))?;
     let tls = address.is_secure.then(|| trust.client(&PROTOCOLS)).transpose();
@@ -44,7 +48,7 @@ pub(crate) async fn reach(
         let way = way.clone();
         Box::pin(async move {
             let (stream, is_http2) = connect_with(&way.0, way.1.as_ref()).await?;
-            Ok(if is_http2 { ServerStream::http2(stream) } else { ServerStream::http1(stream) })
+            Ok(ServerStream { stream: Box::new(stream), is_http2 })
         })
     });
     let reached = timeout(patience, open()).await.map_err(|_| refused(&"it takes too long"))?;
@@ -52,4 +56,21 @@ pub(crate) async fn reach(
     options.token = secret;
     options.open = Some(open);
     Ok((target, options))
+}
+
+/// Makes a connection to the server there, if it takes one now. A thread drives it.
+pub(crate) fn open(
+    address: &Address,
+    trust: &Trust,
+    secret: Option<String>,
+    endpoint: Options,
+    deadline: Option<Instant>,
+) -> Result<(Peer, Incoming, JoinHandle<io::Result<()>>), String> {
+    let left = deadline.map_or(PATIENCE, |at| at.saturating_duration_since(Instant::now()));
+    let (runtime, (peer, incoming, driver)) = http::open(async {
+        let dialect = &endpoint.config.dialect;
+        let (target, options) = reach(address, dialect, trust, secret, left).await?;
+        Ok::<_, String>(connect(target, endpoint, options))
+    })?;
+    Ok((peer, incoming, thread::spawn(move || runtime.block_on(driver))))
 }

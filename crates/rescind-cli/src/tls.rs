@@ -11,7 +11,7 @@ use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName}
 use tokio_rustls::rustls::{ClientConfig, ClientConnection, RootCertStore, ServerConfig};
 use tokio_rustls::{TlsAcceptor, TlsConnector};
 
-use crate::address::Listen;
+use crate::address::Address;
 use crate::input;
 use crate::socket::Stream;
 
@@ -58,9 +58,9 @@ impl Trust {
     /// # Errors
     ///
     /// There is a file, and nothing at the address that shows a certificate.
-    pub(crate) fn of(file: Option<&Path>, address: &Listen) -> Result<Self, String> {
+    pub(crate) fn of(file: Option<&Path>, address: &Address) -> Result<Self, String> {
         match file {
-            Some(_) if !address.is_secure() => Err("--ca is for wss:// and https://".into()),
+            Some(_) if !address.is_secure => Err("--ca is for wss:// and https://".into()),
             Some(file) => Ok(Self::Only(file.into())),
             None => Ok(Self::System),
         }

@@ -334,6 +334,17 @@ fn a_session_that_the_server_has_ended_ends_the_relay_with_every_request_answere
 }
 
 #[test]
+fn a_notification_just_before_the_end_of_input_reaches_the_server() {
+    for number in 0..30 {
+        let (url, seen) = scripted(|_, _| ACCEPTED.into());
+        let mut client = Client::start(&url, NEWEST, &[]);
+        client.send(&json!({ "jsonrpc": "2.0", "method": "notifications/roots/list_changed" }));
+        let (code, _, said) = client.end();
+        assert_eq!((code, seen.try_iter().count()), (Some(0), 1), "after {number}: {said}");
+    }
+}
+
+#[test]
 fn what_the_client_subscribed_to_names_its_own_request() {
     let (url, _seen) = scripted(|_, _| {
         let named = r#""_meta":{"io.modelcontextprotocol/subscriptionId":1}"#;

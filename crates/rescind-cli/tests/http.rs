@@ -219,6 +219,7 @@ fn an_http_address_is_for_mcp_over_http_without_tls() {
         (&["serve", "--listen", LOCAL, "--dialect", "lsp"][..], "--dialect mcp-http"),
         (&["serve", "--listen", LOCAL, "--dialect", "mcp"], "--dialect mcp-http"),
         (&["serve", "--listen", "https://127.0.0.1:0/mcp", "--dialect", "mcp-http"], "proxy"),
+        (&["serve", "--listen", "http://127.0.0.1:0/mcp?a=b"], "query"),
     ] {
         let refused = rescind(arguments);
         assert_eq!(refused.code, Some(2), "{refused:?}");

@@ -8,7 +8,8 @@ use std::time::Duration;
 use heap::Heap;
 use protocol_core::{Cause, Timestamp, WireId};
 use protocol_http::{
-    Action, Decoder, OnLoss, Posted, RequestHead, Rules, Session, SessionOptions, SseEvent, TooLong,
+    Action, ClientSession, Decoder, OnLoss, Posted, RequestHead, Rules, Session, SessionOptions,
+    SseEvent, TooLong,
 };
 
 use crate::bytes::Bytes;
@@ -185,11 +186,13 @@ impl Scene {
     }
 
     fn post(&mut self, body: Vec<u8>, accepts_events: bool) {
-        let head = RequestHead::new("POST", []);
-        // The headers that repeat a body are not this target's.
-        let mut rules = self.rules.clone();
-        rules.version_header = protocol_http::VersionHeader::Optional;
-        let Ok(posted) = Posted::read(body, &head, &rules) else { return };
+        // Without sessions, headers repeat the body.
+        let client =
+            ClientSession::new(self.rules).post(&body).filter(|_| !self.rules.has_sessions);
+        let headers = client.map(|out| out.headers).unwrap_or_default();
+        let headers = headers.iter().map(|(name, value)| (&**name, value.as_bytes()));
+        let head = RequestHead::new("POST", headers);
+        let Ok(posted) = Posted::read(body, &head, self.rules) else { return };
         self.longest = self.longest.max(posted.body.len());
         let ids: Vec<WireId> = posted.ids().cloned().collect();
         let is_double = ids.iter().any(|id| self.account.is_in_flight(id));

@@ -12,7 +12,7 @@ use serde_json::value::RawValue;
 use super::mirrors::Mirrors;
 use crate::gate::{SCOPE, SCOPE_BYTES, VERSION};
 use crate::post::{SAID_VERSION, encoded, is_plain, mirrored, scope};
-use crate::rules::{Rules, VersionHeader};
+use crate::rules::Rules;
 
 /// The most requests of the server whose sessions are known at the same time.
 const MOST_ASKED: usize = Limits::DEFAULT.requests;
@@ -54,7 +54,7 @@ pub struct Outgoing {
     pub request: Option<WireId>,
     /// The session that it is about, where sessions have streams of their own.
     pub scope: Option<String>,
-    /// The id of the request that it cancels, where streams are shared.
+    /// The id of the request that it cancels.
     pub cancels: Option<WireId>,
     /// The place of the message among the others.
     pub lane: Lane,
@@ -133,10 +133,9 @@ impl ClientSession {
             _ => members.raw(2).and_then(plain_scope),
         };
         let cancel = &self.rules.dialect.cancel;
-        let is_cancel = self.rules.shares_streams && cancel.has_method(&method);
-        let cancels = if is_cancel { cancel.id_in(members.raw(2)) } else { None };
+        let cancels = cancel.has_method(&method).then(|| cancel.id_in(members.raw(2))).flatten();
         headers.extend(scope.iter().map(|it| (SCOPE.into(), it.clone())));
-        if self.rules.version_header == VersionHeader::OfBody {
+        if !self.rules.has_sessions {
             // The body counts. A message without the member has that of the revision.
             let said = at(&SAID_VERSION).filter(|it| is_plain(it));
             let version = said.as_deref().unwrap_or(self.rules.version);
@@ -155,7 +154,7 @@ impl ClientSession {
     #[must_use]
     pub fn headers(&self) -> Vec<(Cow<'static, str>, String)> {
         let id = self.id.iter().map(|id| (self.rules.session_header.into(), id.clone()));
-        let is_named = self.is_open && self.rules.version_header == VersionHeader::OfSession;
+        let is_named = self.is_open && self.rules.has_version_header;
         let version = is_named.then(|| (VERSION.into(), self.rules.version.into()));
         id.chain(version).collect()
     }
@@ -166,7 +165,7 @@ impl ClientSession {
     /// is given to this.
     pub fn received(&mut self, message: &[u8]) -> Option<String> {
         let json = core::str::from_utf8(message).ok()?;
-        if self.rules.version_header == VersionHeader::OfBody {
+        if !self.rules.has_sessions {
             self.mirrors.learn(json);
         }
         if !self.rules.shares_streams {

@@ -166,9 +166,14 @@ impl ResponseStream {
         self.status = status;
         self.decoder = Decoder::new(self.limits.event_bytes);
         let is_resumed = self.phase == Phase::Resuming;
-        // A server of ACP may be busy, or may not have noticed yet that the stream before was lost.
-        if self.rules.shares_streams && is_resumed && matches!(status, 409 | 503) {
-            return self.resume();
+        if self.rules.shares_streams && is_resumed {
+            match status {
+                // A server of ACP may be busy, or may not have noticed yet that the stream before was lost.
+                409 | 503 => return self.resume(),
+                // It has forgotten the event, and may have kept responses that were not sent.
+                400 if !mem::take(&mut self.last_event_id).is_empty() => return self.resume(),
+                _ => {}
+            }
         }
         // An error may have the response as its body, but not in place of the rest of a stream.
         self.phase = match status {
@@ -259,7 +264,7 @@ impl ResponseStream {
         // The end of a stream is its loss, unless the response came or the rest can still come.
         let step = match self.phase {
             _ if self.is_settled => StreamStep::Nothing,
-            Phase::Events | Phase::Resuming if self.rules.is_resumable && has_place => {
+            Phase::Events | Phase::Resuming if self.rules.has_sessions && has_place => {
                 self.resume()
             }
             _ => StreamStep::Lose,
@@ -420,6 +425,18 @@ mod tests {
             StreamStep::Lose,
             "the rest of a stream is no body"
         );
+    }
+
+    #[test]
+    fn a_shared_stream_whose_place_the_server_has_forgotten_begins_anew() {
+        let mut one = ResponseStream::new(&Rules::ACP_V1, None, StreamLimits::DEFAULT);
+        one.head(200, EVENTS, true, None);
+        read(&mut one, "id: 0-1\ndata: {}\n\n");
+        assert_eq!(one.end(false).1, StreamStep::Resume);
+        assert_eq!(one.last_event_id(), Some("0-1"));
+        assert_eq!(one.head(400, JSON, true, None), StreamStep::Resume);
+        assert_eq!(one.last_event_id(), None, "what was kept for it comes all the same");
+        assert_eq!(one.head(400, JSON, true, None), StreamStep::Lose);
     }
 
     #[test]

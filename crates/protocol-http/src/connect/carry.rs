@@ -2,21 +2,16 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
 
 use protocol_core::WireId;
 use tokio::sync::mpsc::{Receiver, channel};
 use tokio::sync::oneshot;
 use tokio::time::sleep;
 
-use super::exchange::{Message, Task};
+use super::exchange::{HEAD_TIME, Message, Task};
 use super::options::{ClientOptions, Target};
 use super::wire::{Report, Said, Wire};
 use crate::client::{ClientSession, Lane, Outgoing};
-
-/// The time that a server has for the head of its response before a notification follows the request. Over another
-/// connection that could come first.
-const HEAD_TIME: Duration = Duration::from_millis(50);
 
 /// An input of [`carry`].
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,10 +27,10 @@ pub enum Carried {
 /// Carries messages to a server of MCP and back, as they are. It is for tests of servers: ids may be used
 /// twice.
 ///
-/// Inputs are posted side by side, each once the one before has left. If the server responds with streams in a session, the
-/// next input waits for their head instead. A notification gives the head of the request before it 50 ms. A notification or a
-/// response is taken first, and the session opened. A message that the revision has no place for is not posted, and there are
-/// no `Mcp-Param-` headers. The session ends with the inputs, and `carry` ends with it.
+/// One input follows the other. A request has to have left first; if the server opens streams in a session, the head of its
+/// stream has to have come. A notification waits 50 ms for the head of the request before it. The next input waits until a
+/// notification or a response is taken, and until the session is open. A message that the revision has no place for is not
+/// posted, and there are no `Mcp-Param-` headers. The session ends with the inputs, and `carry` ends with it.
 pub async fn carry(
     target: Target,
     options: ClientOptions,
@@ -113,7 +108,7 @@ impl Carrier {
         }
         let (leaving, left) = oneshot::channel();
         let (lane, bytes) = (out.lane, message.into());
-        let message = Message { bytes, charge: None, leaving: Some(leaving) };
+        let message = Message { bytes, charge: None, leaving: Some(leaving), after: None };
         let number = self.begin(Some((out, message)));
         self.awaited = Some((number, lane, left));
     }

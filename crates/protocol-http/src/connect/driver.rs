@@ -11,9 +11,9 @@ use protocol_async::hub::{Hub, Messages, Output};
 use protocol_async::{Incoming, Options, Peer, Verdict};
 use protocol_core::{InputBuffer, Settlement, WireId};
 use tokio::sync::mpsc::{Receiver, UnboundedReceiver, channel, unbounded_channel};
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
-use super::exchange::{Message, Task};
+use super::exchange::{HEAD_TIME, Message, Task};
 use super::options::{ClientOptions, Target};
 use super::wire::{FAREWELL, Report, Said, Wire};
 use crate::client::{ClientSession, Lane, Outgoing};
@@ -32,6 +32,8 @@ pub(super) struct Driver {
     next: u64,
     /// The calls whose response comes on a stream that they share, and that stream.
     shared: BTreeMap<u32, u64>,
+    /// The latest calls with a stream of their own, and the time of each. They may be settled.
+    begun: VecDeque<(u32, Instant)>,
     /// The messages that were taken while something opens.
     held: VecDeque<Message>,
     reports: Receiver<Report>,
@@ -101,6 +103,7 @@ impl Driver {
             exchanges: BTreeMap::new(),
             next: 0,
             shared: BTreeMap::new(),
+            begun: VecDeque::new(),
             held: VecDeque::new(),
             reports,
             heads,
@@ -116,8 +119,9 @@ impl Driver {
     /// Runs until the endpoint is over, and takes leave of the server.
     pub(super) async fn run(mut self) -> io::Result<()> {
         poll_fn(|cx| self.poll(cx)).await;
-        // Nobody awaits calls any more, and nobody could cancel one that has not left. A stream stays, since the server may
-        // take its end for the loss of what the last messages cancel. They do not wait for it.
+        // Nobody awaits calls any more, and nobody could cancel one that has not left. Streams stay open until the last messages
+        // are posted, for a server may take the end of a stream for a loss, ahead of the cancels in them. These messages wait
+        // for no stream.
         self.exchanges.retain(|_, it| {
             it.is_awaited = matches!(it.kind, Kind::Post(..));
             let is_unsent = it.message.is_some() && matches!(it.kind, Kind::Post(Some(_), _));
@@ -192,7 +196,8 @@ impl Driver {
             let mut charge = self.hub.charge();
             charge.set(message.len());
             let bytes = Vec::from(message).into();
-            self.held.push_back(Message { bytes, charge: Some(charge), leaving: None });
+            let charge = Some(charge);
+            self.held.push_back(Message { bytes, charge, leaving: None, after: None });
         }
         self.out.clear();
         self.send_held();
@@ -204,7 +209,7 @@ impl Driver {
             let Some(mut message) = self.held.pop_front() else { break };
             let out = self.session.post(&message.bytes).filter(|_| self.error.is_none());
             let Some(mut out) = out else {
-                self.wire.untaken(&message.bytes, "the session takes no such message");
+                self.wire.trouble(Some(&message.bytes), "the session takes no such message");
                 continue;
             };
             if let Some(charge) = &mut message.charge {
@@ -224,7 +229,7 @@ impl Driver {
                 };
                 self.shared.insert(call, stream);
             }
-            self.follow(&mut out);
+            self.follow(&mut out, &mut message);
             self.insert(Exchange {
                 kind: Kind::Post(call, message.bytes.len()),
                 scope: out.scope.clone(),
@@ -243,9 +248,11 @@ impl Driver {
         self.next
     }
 
-    /// Puts a cancel behind its request, if the server did not take that yet.
-    fn follow(&self, out: &mut Outgoing) {
+    /// Puts a cancel behind its request, if the server may not have taken that yet.
+    fn follow(&self, out: &mut Outgoing, message: &mut Message) {
         let Some(named) = out.cancels.as_ref().and_then(number_of) else { return };
+        let begun = self.begun.iter().find(|(call, _)| *call == named);
+        message.after = begun.map(|(_, at)| *at + HEAD_TIME);
         let is_named =
             |it: &&Exchange| matches!(it.kind, Kind::Post(Some(call), _) if call == named);
         out.scope = self.exchanges.values().find(is_named).and_then(|it| it.scope.clone());
@@ -257,6 +264,13 @@ impl Driver {
         if calls.count() >= self.wire.options.streams {
             return self.lose(call, TOO_MANY);
         }
+        let is_old = |(_, at): &(u32, Instant)| at.elapsed() > HEAD_TIME;
+        while self.begun.len() >= self.wire.options.streams
+            || self.begun.front().is_some_and(is_old)
+        {
+            self.begun.pop_front();
+        }
+        self.begun.push_back((call, Instant::now()));
         let (kind, is_opening) = (Kind::Call(call), out.lane == Lane::First);
         self.begin(Exchange { kind, is_opening, ..Exchange::default() }, Some((out, message)));
     }
@@ -294,7 +308,7 @@ impl Driver {
     /// Reports what was not posted.
     fn drop_rest(&mut self) {
         let untaken = |message: &Message| {
-            self.wire.untaken(&message.bytes, "the session was over before it was sent");
+            self.wire.trouble(Some(&message.bytes), "the session was over before it was sent");
         };
         self.exchanges
             .retain(|_, it| it.message.as_ref().map(|(_, message)| untaken(message)).is_none());
@@ -398,7 +412,7 @@ impl Driver {
 
     /// Settles as lost what was to come on a stream that is not read any more.
     fn unheard(&mut self, lost: u64, how: &str) {
-        self.wire.unheard(how);
+        self.wire.trouble(None, how);
         while let Some((&call, _)) = self.shared.iter().find(|(_, stream)| **stream == lost) {
             self.lose(call, how);
         }

@@ -13,17 +13,17 @@ use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use protocol_async::hub::Charge;
 use tokio::sync::oneshot;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{Instant, sleep, sleep_until, timeout};
 use tokio_util::task::AbortOnDropHandle;
 
 use super::wire::{Headers, Link, Report, Said, Wire, retry_after, value};
 use crate::client::{ClientSession, Outgoing, ResponseStream, StreamStep};
 use crate::endpoint::Held;
 use crate::gate::{LAST_EVENT_ID, SCOPE};
-use crate::rules::Rules;
 
-/// The headers that name a session, or in ACP a connection.
-const SESSIONS: [&str; 2] = [Rules::MCP_2025_03_26.session_header, Rules::ACP_V1.session_header];
+/// The time that a server has to read a request, or for the head of its response, before a cancel or a notification follows.
+/// Over another connection that could come first.
+pub(super) const HEAD_TIME: Duration = Duration::from_millis(50);
 
 /// The task of an exchange, which ends with this. A stream that is closed is the cancel in one revision.
 pub(super) type Task = AbortOnDropHandle<()>;
@@ -35,6 +35,8 @@ pub(super) struct Message {
     pub(super) charge: Option<Charge>,
     /// Dropped once its bytes have left.
     pub(super) leaving: Option<oneshot::Sender<()>>,
+    /// The time before which it may not leave.
+    pub(super) after: Option<Instant>,
 }
 
 struct Exchange {
@@ -125,6 +127,9 @@ impl Exchange {
         if is_again {
             sleep(self.stream.retry()).await;
         }
+        if let Some(after) = self.post.as_ref().and_then(|(_, message)| message.after) {
+            sleep_until(after).await;
+        }
         self.ask().await
     }
 
@@ -138,9 +143,10 @@ impl Exchange {
         };
         let sent = self.wire.send(&method, headers, body).await;
         let (response, link) = sent.map_err(|error| error.to_string())?;
-        let names = |known: &[&str]| headers.iter().any(|(name, _)| known.contains(&&**name));
+        let names = |known: &str| headers.iter().any(|(name, _)| name == known);
         // A stream of ACP may lack its session, while the connection is there.
-        let has_session = names(&SESSIONS) && (method == Method::POST || !names(&[SCOPE]));
+        let is_named = names(self.stream.rules().session_header);
+        let has_session = is_named && (method == Method::POST || !names(SCOPE));
         // The cancel that makes room for a call may wait behind it.
         let is_call = self.post.as_ref().is_some_and(|(out, _)| out.request.is_some());
         let post_time = self.wire.options.post_time;
@@ -180,7 +186,7 @@ impl Exchange {
     /// Shows the host a message that the server did not take. A call settles as lost instead.
     fn untaken(&self, why: &str) {
         if let Some((Outgoing { request: None, .. }, message)) = &self.post {
-            self.wire.untaken(&message.bytes, why);
+            self.wire.trouble(Some(&message.bytes), why);
         }
     }
 

@@ -35,8 +35,8 @@
 //!
 //! A stream that ends without the response is resumed where an event had an id and the revision has resumption. Otherwise
 //! its call settles as [`ConnectionLost`](protocol_async::CallError::ConnectionLost), and other calls go on. A server that
-//! knows the session no longer ends the connection. A message without a response that the server did not take is shown to
-//! [`ClientOptions::untaken`]. [`ClientOptions::unheard`] learns why the stream of the session itself is not read any more.
+//! knows the session no longer ends the connection. [`ClientOptions::trouble`] sees a message without a response that the
+//! server did not take. It also sees why the stream of the session itself is not read any more.
 //!
 //! # Memory
 //!
@@ -54,7 +54,7 @@ use protocol_async::{Incoming, Options, Peer};
 
 pub use self::carry::{Carried, carry};
 use self::driver::Driver;
-pub use self::options::{ClientOptions, Open, ServerStream, Target, Unheard, Untaken};
+pub use self::options::{ClientOptions, Open, ServerStream, Stream, Target, Trouble};
 
 /// Makes a connection to a server. Nothing happens until the driver is polled.
 ///

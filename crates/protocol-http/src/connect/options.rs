@@ -1,6 +1,5 @@
 //! The address of a server, the options of its client, and the streams that the host opens.
 
-use std::fmt;
 use std::io;
 use std::pin::Pin;
 use std::str::FromStr;
@@ -12,17 +11,16 @@ use http::uri::{Authority, Scheme};
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use crate::client::StreamLimits;
+use crate::endpoint::debug;
 use crate::rules::Rules;
 
 /// A callback that opens a stream to the server.
 pub type Open =
     Arc<dyn Fn() -> Pin<Box<dyn Future<Output = io::Result<ServerStream>> + Send>> + Send + Sync>;
 
-/// A callback that sees a message that the server did not take, and the reason in words.
-pub type Untaken = Arc<dyn Fn(&[u8], &str) + Send + Sync>;
-
-/// A callback that sees why the client hears no more of the session's own stream, in words.
-pub type Unheard = Arc<dyn Fn(&str) + Send + Sync>;
+/// A callback that sees a message that the server did not take, and the reason in words. Without a message, it is the reason
+/// why a stream of the session is not read any more.
+pub type Trouble = Arc<dyn Fn(Option<&[u8]>, &str) + Send + Sync>;
 
 /// The options of a client.
 #[derive(Clone)]
@@ -59,11 +57,10 @@ pub struct ClientOptions {
     pub post_time: Duration,
     /// The callback that sees each notification, cancel and response of ours that the server did not take; none.
     /// It should be quick. A call that was posted needs none, since it settles as lost.
-    pub untaken: Option<Untaken>,
-    /// The callback that sees why the stream of the session itself is not read any more; none.
     ///
-    /// The server may offer none, or have closed it too often without an event. The session goes on.
-    pub unheard: Option<Unheard>,
+    /// It also sees why the stream of the session itself is not read any more. The server may offer none, or have closed it
+    /// too often without an event. The session goes on.
+    pub trouble: Option<Trouble>,
 }
 
 impl Default for ClientOptions {
@@ -81,51 +78,29 @@ impl Default for ClientOptions {
             ping_interval: Duration::from_secs(10),
             connect_time: Duration::from_secs(10),
             post_time: Duration::from_secs(30),
-            untaken: None,
-            unheard: None,
+            trouble: None,
         }
     }
 }
 
-/// Omits the secret.
-impl fmt::Debug for ClientOptions {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ClientOptions")
-            .field("stream", &self.stream)
-            .field("streams", &self.streams)
-            .finish_non_exhaustive()
-    }
-}
+debug!(ClientOptions, stream, streams);
 
-pub(super) trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
+/// A stream of bytes, such as one of TCP or TLS.
+pub trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
 
 impl<S: AsyncRead + AsyncWrite + Send + Unpin> Stream for S {}
 
-/// A stream to the server that the host has opened, with TLS or without.
+/// A stream to the server that the host has opened.
 pub struct ServerStream {
-    pub(super) stream: Box<dyn Stream>,
-    pub(super) is_http2: bool,
-}
-
-impl ServerStream {
-    /// Takes a stream on which HTTP/1.1 is spoken.
-    pub fn http1(stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static) -> Self {
-        Self { stream: Box::new(stream), is_http2: false }
-    }
-
-    /// Takes a stream on which HTTP/2 is spoken, such as one of TLS whose peers have agreed on `h2`.
+    /// The stream itself, with TLS or without.
+    pub stream: Box<dyn Stream>,
+    /// Whether HTTP/2 is spoken on it, and not HTTP/1.1. Then peers of TLS have agreed on `h2`.
     ///
-    /// Many exchanges share it. A stream that is closed is reset, and the connection goes on.
-    pub fn http2(stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static) -> Self {
-        Self { stream: Box::new(stream), is_http2: true }
-    }
+    /// Many exchanges share a connection of HTTP/2. One that is closed is reset, and the connection goes on.
+    pub is_http2: bool,
 }
 
-impl fmt::Debug for ServerStream {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ServerStream").field("is_http2", &self.is_http2).finish_non_exhaustive()
-    }
-}
+debug!(ServerStream, is_http2);
 
 /// The address of a server: `http://HOST[:PORT]/PATH`, or `https://` for the same over TLS.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -175,7 +150,10 @@ impl FromStr for Target {
         let authority = parts.authority.as_ref().map_or("", Authority::as_str);
         // Some servers know themselves by their name alone.
         let authority = authority.strip_suffix(usual).unwrap_or(authority);
-        let is_valid = |it: &Authority| !it.host().is_empty() && !it.as_str().contains('@');
+        let is_valid = |it: &Authority| {
+            let is_host = !it.host().is_empty() && !it.as_str().contains('@');
+            is_host && (it.host() == it.as_str() || it.port_u16().is_some())
+        };
         let authority = authority.parse().ok().filter(is_valid);
         parts.authority = Some(authority.ok_or_else(|| invalid("it is no HOST:PORT"))?);
         Uri::from_parts(parts).map(Self).map_err(|_| invalid("it is no address"))

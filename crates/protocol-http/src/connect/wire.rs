@@ -194,17 +194,11 @@ impl Wire {
         }
     }
 
-    /// Reports a message that the server did not take. A panic of the callback is contained.
-    pub(super) fn untaken(&self, message: &[u8], why: &str) {
-        if let Some(tell) = &self.options.untaken {
+    /// Reports a message that the server did not take, or why a stream of the session is not read any more. A panic of the
+    /// callback is contained.
+    pub(super) fn trouble(&self, message: Option<&[u8]>, why: &str) {
+        if let Some(tell) = &self.options.trouble {
             let _ = catch_unwind(AssertUnwindSafe(|| tell(message, why)));
-        }
-    }
-
-    /// Reports why the stream of the session is not read any more. A panic of the callback is contained.
-    pub(super) fn unheard(&self, why: &str) {
-        if let Some(tell) = &self.options.unheard {
-            let _ = catch_unwind(AssertUnwindSafe(|| tell(why)));
         }
     }
 
@@ -274,7 +268,7 @@ impl Wire {
         let stream = TcpStream::connect((self.target.host(), self.target.port())).await?;
         // It only makes small messages faster.
         let _ = stream.set_nodelay(true);
-        Ok(ServerStream::http1(stream))
+        Ok(ServerStream { stream: Box::new(stream), is_http2: false })
     }
 
     /// Ends the connection that is shared, and lets hyper write what it was given.

@@ -11,11 +11,11 @@ use protocol_async::hub::{Charge, Hub, Messages, Output};
 use protocol_async::{Account, Grant, Incoming, Peer, Verdict, outside};
 use protocol_core::{Dialect, InputBuffer, Limits, Shutdown, Timestamp, WireId};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot, watch};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 
 use super::link::Pipe;
 use super::options::{ServerOptions, Work};
-use crate::endpoint::{Clock, lock, over_streams};
+use crate::endpoint::{Clock, debug, lock, over_streams};
 use crate::post::Posted;
 use crate::refusal::Refusal;
 use crate::rules::Rules;
@@ -47,6 +47,8 @@ pub(super) struct Shared {
     /// The stage, which every task has a receiver of. The server is drained when all of them are gone.
     pub(super) stage: watch::Sender<Stage>,
 }
+
+debug!(Shared, options);
 
 /// One session, or one request without a session.
 pub(super) struct Seat {
@@ -96,18 +98,6 @@ impl Seat {
     /// Has the driver take an input, behind all others. A session that is over takes none.
     pub(super) fn tell(&self, input: impl FnOnce(&mut Driver, Timestamp) + Send + 'static) {
         let _ = self.commands.send(Box::new(input));
-    }
-
-    /// Ends the session, and waits until nobody finds it any more.
-    pub(super) async fn delete(&self) {
-        let (done, is_done) = oneshot::channel();
-        self.tell(|driver, now| {
-            driver.delete(now);
-            // A client that has gone need not know.
-            let _ = done.send(());
-        });
-        // A session that ends by itself is as good.
-        let _ = is_done.await;
     }
 
     /// Waits until the account lets the session read. It need not once the session is over.
@@ -216,6 +206,7 @@ impl Driver {
                     self.delete(now);
                     return Poll::Ready(());
                 }
+                Output::Idle if self.is_ended() => self.session.end(now),
                 Output::Idle => {
                     let due = [due, self.session.poll_timeout()].into_iter().flatten().min();
                     ready!(self.clock.poll(due, cx));
@@ -223,6 +214,12 @@ impl Driver {
                 }
             }
         }
+    }
+
+    /// Returns whether the one request of a seat without a session is over, and has no response that would end its stream.
+    fn is_ended(&self) -> bool {
+        let is_begun = self.seat.id.is_none() && self.work.is_none();
+        is_begun && !self.session.is_over() && self.hub.is_idle()
     }
 
     /// Returns the number of bytes on streams whose client reads too little.
@@ -282,8 +279,8 @@ impl Driver {
         }
     }
 
-    /// Takes a body, unless its response could not reach its stream: the endpoint reads no id from a longer message, and
-    /// repeats no longer id. Progress under a longer token has no stream of its own.
+    /// Takes a body, unless its response could not reach its stream: the endpoint reads no id from a longer message or batch,
+    /// and repeats no longer id. Progress under a longer token has no stream of its own.
     pub(super) fn post(
         &mut self,
         stream: StreamId,
@@ -295,7 +292,8 @@ impl Driver {
             return Err(Refusal::BODY_TOO_LONG);
         }
         let is_long = |id: &WireId| id.as_json().len() > self.limits.id_bytes;
-        if posted.ids().any(is_long) {
+        let is_long_batch = posted.messages.len() > self.limits.batch_members.max(1);
+        if is_long_batch || posted.ids().any(is_long) {
             return Err(Refusal::MESSAGE);
         }
         for message in &mut posted.messages {
@@ -320,9 +318,16 @@ impl Driver {
     }
 
     /// Ends the session, which nobody finds any more.
-    fn delete(&mut self, now: Timestamp) {
+    pub(super) fn delete(&mut self, now: Timestamp) {
         self.session.end(now);
         self.act();
+    }
+
+    /// Sends a whole response.
+    pub(super) fn respond(&mut self, stream: StreamId, status: u16, body: Vec<u8>) {
+        if let Some(pipe) = self.streams.remove(&stream) {
+            pipe.respond(status, body);
+        }
     }
 
     /// Gives the messages of the endpoint to the session.
@@ -343,11 +348,7 @@ impl Driver {
                     self.hub.receive_message(&body);
                     self.begin();
                 }
-                Action::Respond { stream, status, body } => {
-                    if let Some(pipe) = self.streams.remove(&stream) {
-                        pipe.respond(status, body);
-                    }
-                }
+                Action::Respond { stream, status, body } => self.respond(stream, status, body),
                 Action::Begin { stream } => {
                     if let Some(pipe) = self.streams.get_mut(&stream) {
                         pipe.begin();

@@ -1,7 +1,6 @@
 //! One HTTP connection: the memory that it holds, its responses between the driver of a session and hyper, and its end.
 
 use std::collections::VecDeque;
-use std::fmt;
 use std::future::poll_fn;
 use std::io;
 use std::mem;
@@ -20,7 +19,7 @@ use tokio::sync::{oneshot, watch};
 use tokio::time::sleep;
 use tokio_util::task::AbortOnDropHandle;
 
-use crate::endpoint::{Held, lock};
+use crate::endpoint::{Held, debug, lock};
 use crate::refusal::Refusal;
 
 /// The most bytes that hyper takes at a time, for it keeps what it took however slowly the client reads.
@@ -330,11 +329,7 @@ impl Drop for Body {
     }
 }
 
-impl fmt::Debug for Body {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Body").field("shared", &self.shared).finish_non_exhaustive()
-    }
-}
+debug!(Body, shared);
 
 impl Body {
     /// A body that is there.

@@ -50,7 +50,6 @@ mod options;
 mod respond;
 
 use std::convert::Infallible;
-use std::fmt;
 use std::io;
 use std::mem;
 use std::pin::pin;
@@ -76,7 +75,7 @@ pub use self::link::Body;
 use self::link::Link;
 pub use self::options::ServerOptions;
 use self::options::{BUFFER_BYTES, CONNECTION_WINDOW, STREAM_WINDOW, STREAMS};
-use crate::endpoint::lock;
+use crate::endpoint::{debug, lock};
 use crate::refusal::Refusal;
 
 /// The pause when the system has no room for another connection.
@@ -172,9 +171,9 @@ impl Server {
             }
         });
         let transport = link.clone();
-        let count = move |bytes: &[u8]| transport.wrote(bytes.len());
-        let stream = InspectWriter::new(stream, count);
+        let stream = InspectWriter::new(stream, move |bytes: &[u8]| transport.wrote(bytes.len()));
         let mut connection = pin!(builder.serve_connection(TokioIo::new(stream), service));
+        let mut revoked = pin!(link.revoked());
         let mut unread = pin!(link.unread(options.patience, options.response_bytes));
         let mut unused = pin!(link.unused(options.receive_time));
         let mut is_closing = false;
@@ -185,7 +184,7 @@ impl Server {
             tokio::select! {
                 // The client has gone, which its sessions have noticed.
                 _ = connection.as_mut() => return,
-                () = link.revoked() => return,
+                () = revoked.as_mut() => return,
                 () = unread.as_mut() => return,
                 // A request that crosses the end of HTTP/2 is served. A client that does not end is left at the next time.
                 () = unused.as_mut() => {
@@ -251,11 +250,7 @@ impl Server {
     }
 }
 
-impl fmt::Debug for Server {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Server").field("options", &self.shared.options).finish_non_exhaustive()
-    }
-}
+debug!(Server, shared);
 
 /// Returns what makes the connections of clients.
 fn builder(options: &ServerOptions) -> Builder<TokioExecutor> {

@@ -1,6 +1,5 @@
 //! The options of a server, and the most memory that it holds, as code.
 
-use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,6 +8,7 @@ use protocol_async::{Account, AccountLimits, Memory, Options};
 use protocol_core::{Config, Dialect};
 
 use super::link::FRAME;
+use crate::endpoint::debug;
 use crate::gate::Gate;
 use crate::session::SessionOptions;
 use crate::store::SHORT_RESPONSE;
@@ -138,16 +138,7 @@ impl ServerOptions {
     }
 }
 
-/// Omits the secret.
-impl fmt::Debug for ServerOptions {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ServerOptions")
-            .field("path", &self.path)
-            .field("gate", &self.gate)
-            .field("session", &self.session)
-            .finish_non_exhaustive()
-    }
-}
+debug!(ServerOptions, path, gate, session);
 
 /// The work of a handler.
 pub(super) type Work = Pin<Box<dyn Future<Output = ()> + Send>>;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-use bytes::{Buf, BufMut, Bytes};
+use bytes::{Buf, BufMut};
 use http::header::{
     ALLOW, AUTHORIZATION, CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE,
 };
@@ -22,7 +22,7 @@ use tokio::time::{sleep, timeout};
 use super::driver::{Driver, Seat, Shared};
 use super::link::{Body, Link};
 use crate::endpoint::lock;
-use crate::gate::{LAST_EVENT_ID, RequestHead, SCOPE, VERSION, Verb};
+use crate::gate::{LAST_EVENT_ID, RequestHead, SCOPE, VERSION};
 use crate::post::{Posted, id_of};
 use crate::refusal::Refusal;
 use crate::rules::Rules;
@@ -74,7 +74,7 @@ impl Shared {
         let judged = self.options.gate.judge(&head, assumed);
         // Every refusal waits, because one that came at once would tell that the secret is right.
         let is_known = self.is_known(parts).await;
-        let (verb, rules) = match judged {
+        let rules = match judged {
             // The version is one of the request, so its response has the id.
             Err(refusal @ (Refusal::VERSION | Refusal::MISMATCH)) if is_known => {
                 let body = self.read(body, seat.as_deref(), &link).await;
@@ -88,22 +88,24 @@ impl Shared {
         if rules.has_sessions && head.get(rules.session_header).is_some() && seat.is_none() {
             return Err(bare(Refusal::UNKNOWN_SESSION));
         }
-        if verb == Verb::Post {
+        if head.method == "POST" {
             let (body, charge) = self.read(body, seat.as_deref(), &link).await.map_err(bare)?;
             let posted = Posted::read(body, &head, rules)?;
             let accepts_events = head.accepts("text/event-stream");
             return self.post(seat, (posted, charge), rules, accepts_events, link).await;
         }
         let seat = seat.ok_or_else(|| bare(Refusal::NO_SESSION))?;
-        if verb == Verb::Get {
-            let [scope, last] = [SCOPE, LAST_EVENT_ID].map(|it| head.get(it).map(str::to_owned));
-            let get = move |it: &mut Driver, stream, now| {
-                it.session.get(stream, scope.as_deref(), last.as_deref(), now)
-            };
-            return ask(&seat, link, get).await.map_err(bare);
-        }
-        seat.delete().await;
-        Ok(response(rules.delete_status, &[], Body::whole(Bytes::new())))
+        let is_get = head.method == "GET";
+        let [scope, last] = [SCOPE, LAST_EVENT_ID].map(|it| head.get(it).map(str::to_owned));
+        let asked = move |it: &mut Driver, stream, now| {
+            if is_get {
+                return it.session.get(stream, scope.as_deref(), last.as_deref(), now);
+            }
+            it.delete(now);
+            it.respond(stream, rules.delete_status, Vec::new());
+            Ok(())
+        };
+        ask(&seat, link, asked).await.map_err(bare)
     }
 
     /// Finds the session that a head names, by the header of its own rules.

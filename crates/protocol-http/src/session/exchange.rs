@@ -98,9 +98,6 @@ impl Session {
         }
         if is_open {
             self.replace(at, stream);
-            if let Some(exchange) = self.exchanges.get_mut(&at) {
-                exchange.was_heard = true;
-            }
             self.step(at, Input::Resumed, &[], now);
         } else {
             self.actions.push_back(Action::Begin { stream });
@@ -120,6 +117,7 @@ impl Session {
     /// Ends the stream that an exchange has, and gives it another one.
     fn replace(&mut self, at: u64, stream: StreamId) {
         let Some(exchange) = self.exchanges.get_mut(&at) else { return };
+        exchange.was_heard = true;
         let (phase, before) = (exchange.phase, exchange.stream.replace(stream));
         let Some(before) = before else { return };
         match phase {
@@ -148,56 +146,40 @@ impl Session {
         match (step, exchange.stream) {
             (Step::Keep, _) => drop(self.keep(at, data, false)),
             (Step::Cancel, _) => self.cancel_all(at),
-            (_, None) => {}
-            (step, Some(stream)) => self.send(at, stream, step, data),
-        }
-        if next == Phase::Over {
-            self.remove(at, now);
-        }
-    }
-
-    /// Carries out a step that sends something.
-    fn send(&mut self, at: u64, stream: StreamId, step: Step, data: &[u8]) {
-        match step {
-            Step::Send { head, event, end } => {
+            (Step::Send { head, event, end }, Some(stream)) => {
                 if head {
-                    self.send_head(at, stream);
+                    let is_primed = self.rules.is_primed;
+                    self.begin(stream, is_primed.then_some(EventId { exchange: at, number: 0 }));
                 }
                 if event {
-                    self.send_event(at, stream, data);
+                    let id = self.keep(at, data, true);
+                    self.write_event(stream, id.as_deref(), data);
                 }
                 if end {
                     self.actions.push_back(Action::Close { stream });
                 }
             }
             // The client has an event id, and what follows it comes next.
-            Step::Attach => self.send_head_of_resumed(stream),
-            Step::SendComment => {
+            (Step::Attach, Some(stream)) => self.begin(stream, None),
+            (Step::SendComment, Some(stream)) => {
                 self.actions.push_back(Action::Write { stream, bytes: comment().into() });
             }
-            Step::SendBody(status) => self.respond_whole(stream, status, data),
-            Step::Nothing | Step::Keep | Step::Cancel | Step::Impossible => {}
+            (Step::SendBody(status), Some(stream)) => self.respond_whole(stream, status, data),
+            (Step::Nothing | Step::Impossible, _) | (_, None) => {}
+        }
+        if next == Phase::Over {
+            self.remove(at, now);
         }
     }
 
-    fn send_head(&mut self, at: u64, stream: StreamId) {
-        if !self.rules.is_primed {
-            return self.send_head_of_resumed(stream);
+    /// Sends the head, and an event that primes the client or else a comment. The first bytes of a body take the head along
+    /// through proxies that wait for some.
+    fn begin(&mut self, stream: StreamId, primer: Option<EventId>) {
+        self.actions.push_back(Action::Begin { stream });
+        match primer {
+            Some(id) => self.write_event(stream, Some(&id.text()), &[]),
+            None => self.actions.push_back(Action::Write { stream, bytes: comment().into() }),
         }
-        self.actions.push_back(Action::Begin { stream });
-        let id = EventId { exchange: at, number: 0 }.text();
-        self.write_event(stream, Some(&id), &[]);
-    }
-
-    /// Sends the head and a comment: the first bytes of a body take the head along through proxies that wait for some.
-    fn send_head_of_resumed(&mut self, stream: StreamId) {
-        self.actions.push_back(Action::Begin { stream });
-        self.actions.push_back(Action::Write { stream, bytes: comment().into() });
-    }
-
-    fn send_event(&mut self, at: u64, stream: StreamId, data: &[u8]) {
-        let id = self.keep(at, data, true);
-        self.write_event(stream, id.as_deref(), data);
     }
 
     fn write_event(&mut self, stream: StreamId, id: Option<&str>, data: &[u8]) {
@@ -208,7 +190,7 @@ impl Session {
 
     /// Keeps an event for a client that comes back, and returns its id. Without resumption there is none.
     fn keep(&mut self, at: u64, data: &[u8], is_sent: bool) -> Option<String> {
-        let exchange = self.exchanges.get_mut(&at).filter(|_| self.rules.is_resumable)?;
+        let exchange = self.exchanges.get_mut(&at).filter(|_| self.rules.has_sessions)?;
         exchange.latest += 1;
         if is_sent {
             exchange.sent = exchange.latest;

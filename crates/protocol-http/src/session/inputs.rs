@@ -95,7 +95,7 @@ impl Session {
             return Err(Refusal::DUPLICATE_ID);
         }
         let has_requests = posted.ids().next().is_some();
-        if has_requests && (self.is_full() || self.is_too_many(&posted)) {
+        if has_requests && self.is_full(posted.messages.len()) {
             return Err(Refusal::BUSY);
         }
         self.heard = now;
@@ -150,7 +150,7 @@ impl Session {
             Some(_) => return Err(Refusal::BUSY),
             None => {}
         }
-        let last = match last_event_id.filter(|_| self.rules.is_resumable) {
+        let last = match last_event_id {
             Some(text) => EventId::read(text)
                 .filter(|last| !self.rules.shares_streams || last.exchange == own)
                 .filter(|last| self.store.has_all_after(*last, self.latest(*last)))
@@ -242,17 +242,14 @@ impl Session {
         self.actions.pop_front()
     }
 
-    /// Returns whether no more exchanges may be open. Responses that wait for a client to listen count, too.
-    fn is_full(&self) -> bool {
+    /// Returns whether no exchange with so many messages may open. Responses that wait for a client to listen count, too, and
+    /// a batch counts with the messages of the others.
+    fn is_full(&self, new: usize) -> bool {
         let (open, most) = (self.open(), self.options.exchanges);
         let unsent = self.store.calls(unsent(self.rules, &self.exchanges));
-        open >= most || self.rules.shares_streams && open + unsent.count() >= most
-    }
-
-    /// Returns whether a batch has more messages than may be open, with those of the other exchanges.
-    fn is_too_many(&self, posted: &Posted) -> bool {
-        let (open, new) = (self.by_id.len().max(self.by_token.len()), posted.messages.len());
-        new > 1 && open + new > self.options.exchanges
+        let messages = self.by_id.len().max(self.by_token.len());
+        let is_too_many = new > 1 && messages + new > most;
+        is_too_many || open >= most || self.rules.shares_streams && open + unsent.count() >= most
     }
 
     /// Returns the time at which a session ends whose client has no stream.

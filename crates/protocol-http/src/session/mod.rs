@@ -119,7 +119,7 @@ pub enum Action {
     Write {
         /// The response that it is for.
         stream: StreamId,
-        /// The bytes, which may be any part of an event.
+        /// The bytes: one whole event, or one comment.
         bytes: Vec<u8>,
     },
     /// End a stream of events. Its end is no loss, and is not reported.

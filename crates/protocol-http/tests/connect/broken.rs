@@ -366,7 +366,8 @@ fn an_exchange_that_panics_loses_its_call_and_holds_nothing_up() {
 async fn a_message_that_the_server_does_not_take_is_reported() {
     let (told, mut untaken) = mpsc::unbounded_channel();
     let mut options = ClientOptions::default();
-    options.untaken = Some(Arc::new(move |message, why| {
+    options.trouble = Some(Arc::new(move |message, why| {
+        let Some(message) = message else { return };
         let message: Value = serde_json::from_slice(message).unwrap();
         told.send((message["method"].clone(), why.to_owned())).unwrap();
     }));
@@ -397,7 +398,11 @@ async fn g08_a_message_for_a_busy_server_is_posted_again_as_long_as_it_has_time(
     let (told, mut untaken) = mpsc::unbounded_channel();
     let mut options = ClientOptions::default();
     options.post_time = Duration::from_secs(2);
-    options.untaken = Some(Arc::new(move |_, why| told.send(why.to_owned()).unwrap()));
+    options.trouble = Some(Arc::new(move |message, why| {
+        if message.is_some() {
+            told.send(why.to_owned()).unwrap();
+        }
+    }));
     let script = Script::new().await;
     let client = Client::new(&script.url, "2025-06-18", options);
     let _listening = script.open(&client).await;

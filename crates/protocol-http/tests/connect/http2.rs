@@ -1,19 +1,27 @@
 //! Streams that the host opens, and HTTP/2 on them.
 
+use std::future::pending;
 use std::net::Shutdown as Ended;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use futures_util::FutureExt;
+use http_body_util::{BodyExt, Full};
+use hyper::body::{Bytes, Incoming};
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper::{Request, Response};
+use hyper_util::rt::TokioIo;
 use protocol_core::{CancelOutcome, Cause};
 use protocol_http::connect::{ClientOptions, Open, ServerStream, Target};
 use protocol_http::server::ServerOptions;
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Notify;
-use tokio::sync::mpsc::unbounded_channel;
-use tokio::time::timeout;
+use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
+use tokio::time::{Instant, sleep, timeout};
 
 use crate::host::{Client, Host, Report, how};
 
@@ -44,7 +52,8 @@ impl Opened {
             Box::pin(async move {
                 let stream = TcpStream::connect(authority).await?.into_std()?;
                 opened.lock().unwrap().push(stream.try_clone()?);
-                Ok(ServerStream::http2(TcpStream::from_std(stream)?))
+                let stream = Box::new(TcpStream::from_std(stream)?);
+                Ok(ServerStream { stream, is_http2: true })
             })
         });
         let mut options = ClientOptions::default();
@@ -128,6 +137,69 @@ async fn a_shared_connection_that_breaks_off_loses_its_calls_and_is_followed_by_
     assert_eq!(client.call("tools/call", name).await.unwrap(), "a");
     assert_eq!(opened.count(), 2);
     client.end().await;
+}
+
+/// Responds as a server with one session, which takes `late` 30 ms after it came.
+async fn respond(
+    request: Request<Incoming>,
+    tell: UnboundedSender<String>,
+) -> hyper::Result<Response<Full<Bytes>>> {
+    let body = request.into_body().collect().await?.to_bytes();
+    let message: Value = serde_json::from_slice(&body).unwrap_or_default();
+    let method = message["method"].as_str().unwrap_or("GET").to_owned();
+    if method == "late" {
+        tell.send("it comes".into()).unwrap();
+        sleep(Duration::from_millis(30)).await;
+    }
+    tell.send(method.clone()).unwrap();
+    let result = json!({ "protocolVersion": "2025-11-25", "capabilities": {} });
+    let result = json!({ "jsonrpc": "2.0", "id": message["id"], "result": result }).to_string();
+    let (status, body) = match &*method {
+        "initialize" => (200, result),
+        "late" => pending().await,
+        "GET" => (405, String::new()),
+        _ => (202, String::new()),
+    };
+    let response = Response::builder().status(status).header("content-type", "application/json");
+    Ok(response.body(Full::new(body.into())).unwrap())
+}
+
+#[tokio::test(start_paused = true)]
+async fn g04_a_cancel_does_not_overtake_its_request_on_another_connection() {
+    let (tell, mut told) = unbounded_channel();
+    let open: Open = Arc::new(move || {
+        let (near, far) = duplex(64 << 10);
+        let tell = tell.clone();
+        // It goes on without its client.
+        let service = service_fn(move |request| {
+            tokio::spawn(respond(request, tell.clone())).map(Result::unwrap)
+        });
+        tokio::spawn(http1::Builder::new().serve_connection(TokioIo::new(far), service));
+        let stream = ServerStream { stream: Box::new(near), is_http2: false };
+        Box::pin(async { Ok(stream) })
+    });
+    let mut options = ClientOptions::default();
+    options.open = Some(open);
+    let client = Client::new("http://localhost/mcp", "2025-11-25", options);
+    client.open().await;
+    for method in ["initialize", "notifications/initialized", "GET"] {
+        assert_eq!(told.recv().await.unwrap(), method);
+    }
+    for is_early in [true, false] {
+        let call = client.call("late", json!({}));
+        assert_eq!(told.recv().await.unwrap(), "it comes");
+        if !is_early {
+            assert_eq!(told.recv().await.unwrap(), "late");
+            sleep(Duration::from_millis(30)).await;
+        }
+        let cancelled = Instant::now();
+        assert_eq!(call.cancel(), CancelOutcome::Sent);
+        if is_early {
+            assert_eq!(told.recv().await.unwrap(), "late");
+        }
+        assert_eq!(told.recv().await.unwrap(), "notifications/cancelled");
+        assert_eq!(cancelled.elapsed().is_zero(), !is_early, "later ones do not wait");
+    }
 }
 
 /// A peer that speaks no more than the first words of HTTP/2.
@@ -252,7 +324,7 @@ async fn a_connection_that_nobody_shares_any_more_ends_with_its_last_exchange() 
         let server = server.clone();
         tell.send(tokio::spawn(async move { server.serve_connection(far).await })).unwrap();
         let is_first = tries.fetch_add(1, Ordering::Relaxed) == 0;
-        let stream = if is_first { ServerStream::http2(near) } else { ServerStream::http1(near) };
+        let stream = ServerStream { stream: Box::new(near), is_http2: is_first };
         Box::pin(std::future::ready(Ok(stream)))
     });
     let mut options = ClientOptions::default();

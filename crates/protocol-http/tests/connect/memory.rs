@@ -105,7 +105,7 @@ async fn a_stream_of_the_session_that_ends_too_often_is_reported_with_the_reason
     let (told, mut reasons) = mpsc::unbounded_channel();
     let mut options = ClientOptions::default();
     options.stream.retry = Duration::from_millis(1);
-    options.unheard = Some(Arc::new(move |why| told.send(why.to_owned()).unwrap()));
+    options.trouble = Some(Arc::new(move |_, why| told.send(why.to_owned()).unwrap()));
     let script = Script::new().await;
     let client = Client::new(&script.url, "2025-11-25", options);
     let mut listening = script.open(&client).await;

@@ -94,7 +94,8 @@ async fn calls_that_were_refused_are_charged_no_more_so_that_their_loss_is_read(
 async fn a_session_that_is_gone_ends_even_if_the_call_that_found_so_is_cancelled() {
     let (told, mut untaken) = mpsc::unbounded_channel();
     let mut options = ClientOptions::default();
-    options.untaken = Some(Arc::new(move |message, _| {
+    options.trouble = Some(Arc::new(move |message, _| {
+        let Some(message) = message else { return };
         let message: Value = serde_json::from_slice(message).unwrap();
         told.send(message["method"].clone()).unwrap();
     }));

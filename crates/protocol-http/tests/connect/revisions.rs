@@ -157,6 +157,9 @@ fn an_address_is_http_with_a_host() {
         ("localhost:80", "no scheme: write http://"),
         ("127.0.0.1:80/mcp", "no scheme: write http://"),
         ("http://me@localhost", "HOST:PORT"),
+        ("http://localhost:65536/mcp", "HOST:PORT"),
+        ("https://localhost:https/mcp", ""),
+        ("http://localhost:", "HOST:PORT"),
         ("http:// ", "no address"),
     ] {
         let error = bad.parse::<Target>().unwrap_err().to_string();

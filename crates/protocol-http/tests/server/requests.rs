@@ -3,8 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use protocol_async::Arrival;
 use protocol_core::Config;
-use protocol_http::server::ServerOptions;
+use protocol_http::server::{Server, ServerOptions};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex};
 use tokio::time::{Instant, timeout};
@@ -361,6 +362,55 @@ async fn an_id_that_the_endpoint_could_not_repeat_is_refused_and_leaves_nothing(
 }
 
 #[tokio::test]
+async fn g02_a_message_with_two_ids_is_refused_and_leaves_nothing() {
+    let mut options = ServerOptions::default();
+    (options.session.exchanges, options.sessions) = (1, 2);
+    let host = Host::new(options);
+    let session = host.open("2025-06-18").await;
+    let (modern, headers) = Host::modern("echo", json!({}));
+    let twice = |body: &str| body.replace(r#""id":1"#, r#""id":2,"id":1"#);
+    let echo = request(1, "echo", &json!({}));
+    for (body, response) in [
+        (&echo, session.post(&twice(&echo)).await),
+        (&modern, send(&host.server, "POST", &headers, &twice(&modern)).await),
+    ] {
+        assert_eq!(response.status, 400, "{body}");
+        assert!(response.body().await.contains("-32600"));
+    }
+    assert_eq!(session.post(&echo).await.status, 200);
+    assert_eq!(send(&host.server, "POST", &headers, &modern).await.status, 200);
+}
+
+#[tokio::test]
+async fn g02_a_request_that_the_server_ends_has_the_end_of_its_stream_and_leaves_nothing() {
+    let mut options = ServerOptions::default();
+    options.sessions = 1;
+    let server = Server::new(options, |peer, incoming| async move {
+        while let Ok(arrival) = incoming.receive().await {
+            let Arrival::Request(_, responder) = arrival else { continue };
+            peer.notify("m", json!({})).await.unwrap();
+            peer.flushed().await;
+            responder.end(None).unwrap();
+        }
+    });
+    let (body, headers) = Host::modern("subscriptions/listen", json!({}));
+    for accept in ["text/event-stream", "application/json", "text/event-stream"] {
+        let headers = [&headers[..], &[("accept", accept)]].concat();
+        let mut ended = send(&server, "POST", &headers, &body).await;
+        while ended.status == 503 {
+            // The place of the one before is free once its endpoint has ended, which takes a few turns.
+            ended = send(&server, "POST", &headers, &body).await;
+        }
+        if accept == "application/json" {
+            assert_eq!((ended.status, &*ended.body().await), (202, ""));
+        } else {
+            assert!(ended.event().await.unwrap().contains(r#""method":"m""#));
+            assert_eq!(ended.event().await, None);
+        }
+    }
+}
+
+#[tokio::test]
 async fn a_batch_counts_as_many_exchanges_as_it_has_messages() {
     let mut options = ServerOptions::default();
     options.session.exchanges = 3;
@@ -374,6 +424,25 @@ async fn a_batch_counts_as_many_exchanges_as_it_has_messages() {
     }
     assert_eq!(session.post(&two(3)).await.status, 503);
     assert_eq!(session.post(&request(5, "echo", &json!({}))).await.status, 200);
+}
+
+#[tokio::test]
+async fn a_batch_that_the_endpoint_could_not_take_is_refused_and_leaves_nothing() {
+    let mut options = ServerOptions::default();
+    options.session.exchanges = 2;
+    options.endpoint = Arc::new(|dialect| {
+        let mut config = Config::server(dialect);
+        config.limits.batch_members = 1;
+        config.into()
+    });
+    let host = Host::new(options);
+    let session = host.open("2025-03-26").await;
+    let echo = |id| request(id, "echo", &json!([id]));
+    assert_eq!(session.post(&format!("[{},{}]", echo(1), echo(2))).await.status, 400);
+    for id in [1, 2] {
+        let mut response = session.post(&echo(id)).await;
+        assert_eq!(result(&response.event().await.unwrap()), json!([id]));
+    }
 }
 
 #[tokio::test]

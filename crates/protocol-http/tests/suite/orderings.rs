@@ -324,7 +324,7 @@ impl World {
         let mut rest = self.sent.iter();
         assert!(self.seen.iter().all(|seen| rest.any(|sent| sent == seen)), "out of order: {at}");
         // A client that has a stream has everything.
-        let is_whole = !self.was_lost || case.rules.is_resumable && self.lost_at.is_none();
+        let is_whole = !self.was_lost || case.rules.has_sessions && self.lost_at.is_none();
         if is_whole && case.accepts_events {
             assert_eq!(self.seen, self.sent, "something is missing: {at}");
         }

@@ -10,7 +10,7 @@ use serde_json::value::RawValue;
 use super::params;
 use super::runtime::Runtime;
 use super::trigger::TriggerArgs;
-use crate::address::Listen;
+use crate::address::Address;
 use crate::credentials::CredentialArgs;
 use crate::dialect::DialectArgs;
 use crate::duration;
@@ -87,7 +87,7 @@ pub struct CallArgs {
     /// Connect to the server at URL instead of spawning COMMAND. URL is `unix:FILE`, or begins with `ws://`, `wss://`,
     /// `http://` or `https://`. Over HTTP it is a server of MCP, unless `--dialect` names `acp` or `acp-v2`
     #[arg(long, value_name = "URL", conflicts_with_all = ["command", "runtime", "cwd", "env"])]
-    pub(super) connect: Option<Listen>,
+    pub(super) connect: Option<Address>,
 
     #[command(flatten)]
     pub(super) credentials: CredentialArgs,

@@ -5,7 +5,6 @@ mod asking;
 mod attempt;
 mod client;
 mod ended;
-mod http;
 mod interrupts;
 mod opening;
 mod operation;

@@ -12,10 +12,10 @@ use protocol_core::{CloseReason, Role, Shutdown};
 
 use super::attempt::{Attempt, Unreached};
 use super::client::Client;
+use super::opening;
 use super::websocket::Socket;
-use super::{http, opening};
-use crate::address::Listen;
 use crate::dialect::Spoken;
+use crate::http_client;
 use crate::process::{self, ProcessArgs};
 
 /// The time that a server has to end once its input is closed.
@@ -41,7 +41,7 @@ impl Server {
         let Attempt { args, report, recording, deadline, .. } = *attempt;
         let (peer, incoming, end) = match &args.connect {
             Some(address) => {
-                if matches!(address, Listen::Http(_)) {
+                if address.is_http {
                     spoken.http_revisions().map_err(|why| Unreached::Usage(why.into()))?;
                 }
                 let trust = args.credentials.trust(address).map_err(Unreached::Usage)?;
@@ -49,18 +49,15 @@ impl Server {
                 options.trace = report.trace(&spoken.dialect);
                 let options = recording.connection("server", options);
                 let secret = args.credentials.token().map_err(Unreached::Usage)?;
-                let (peer, incoming, socket) = match address {
-                    Listen::WebSocket(address) => {
-                        Socket::open(address, &trust, secret, options, deadline)?
-                    }
-                    Listen::Http(address) => {
-                        let opened = http::open(address, &trust, secret, options, deadline);
-                        let (peer, incoming, driver) = opened.map_err(|why| match deadline {
-                            Some(at) if at <= Instant::now() => Unreached::TimedOut,
-                            _ => Unreached::Failed(why),
-                        })?;
-                        (peer, incoming, Socket { driver })
-                    }
+                let (peer, incoming, socket) = if address.is_http {
+                    let opened = http_client::open(address, &trust, secret, options, deadline);
+                    let (peer, incoming, driver) = opened.map_err(|why| match deadline {
+                        Some(at) if at <= Instant::now() => Unreached::TimedOut,
+                        _ => Unreached::Failed(why),
+                    })?;
+                    (peer, incoming, Socket { driver })
+                } else {
+                    Socket::open(address, &trust, secret, options, deadline)?
                 };
                 (peer, incoming, End::Socket(socket))
             }

@@ -120,7 +120,10 @@ impl ClientArgs {
     fn options(&self) -> Result<ClientOptions, String> {
         let all: Vec<&str> = CLIENT_CHECKS.iter().map(|check| check.id).collect();
         let mut options = ClientOptions::new(self.dialect.spoken().dialect);
-        if self.listen.is_some() {
+        if let Some(address) = &self.listen {
+            if address.is_http {
+                return Err("clients connect to ws://HOST:PORT".into());
+            }
             // Messages are whole there, and lines on the way to it.
             options.dialect.framing = Framing::Newline;
             let names_it = |word: &OsString| word.to_string_lossy().contains(SERVER);

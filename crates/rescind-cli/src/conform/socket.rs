@@ -18,7 +18,7 @@ use tokio_tungstenite::WebSocketStream;
 use tungstenite::Message;
 use tungstenite::protocol::WebSocketConfig;
 
-use crate::address::Listen;
+use crate::address::Address;
 use crate::connect::handshake;
 use crate::credentials::CredentialArgs;
 use crate::http;
@@ -28,7 +28,7 @@ use crate::tls::Trust;
 /// A server that runs already: where it is, and how it is reached.
 #[derive(Debug)]
 pub(super) struct Socket {
-    pub(super) address: Listen,
+    pub(super) address: Address,
     pub(super) trust: Trust,
     pub(super) credentials: CredentialArgs,
 }
@@ -40,22 +40,19 @@ impl Target for Socket {
         near.set_nonblocking(true)?;
         let opened = http::open(async {
             let near = TcpStream::from_std(near).map_err(|error| error.to_string())?;
-            Ok::<Carrying, String>(match &self.address {
-                Listen::WebSocket(address) => {
-                    let opened =
-                        handshake(address, &self.trust, secret, WebSocketConfig::default());
-                    let opened = timeout(PATIENCE, opened).await;
-                    let opened = opened.unwrap_or_else(|late| Err(late.into()));
-                    let socket = opened.map_err(|error| format!("{address}: {error}"))?;
-                    Box::new(move |on| on.block_on(carry(socket, near)))
-                }
-                Listen::Http(address) => {
-                    let dialect = Dialect::MCP_HTTP;
-                    let (target, options) =
-                        reach(address, &dialect, &self.trust, secret, PATIENCE).await?;
-                    Box::new(move |on| on.block_on(carry_over_http(target, options, near)))
-                }
-            })
+            let (address, trust) = (&self.address, &self.trust);
+            if address.is_http {
+                let reached = reach(address, &Dialect::MCP_HTTP, trust, secret, PATIENCE).await;
+                let (target, options) = reached?;
+                return Ok::<Carrying, String>(Box::new(move |on| {
+                    on.block_on(carry_over_http(target, options, near));
+                }));
+            }
+            let opened = handshake(address, trust, secret, WebSocketConfig::default());
+            let opened = timeout(PATIENCE, opened).await;
+            let opened = opened.unwrap_or_else(|late| Err(late.into()));
+            let socket = opened.map_err(|error| format!("{address}: {error}"))?;
+            Ok(Box::new(move |on| on.block_on(carry(socket, near))))
         });
         let (runtime, carrying) = opened.map_err(io::Error::other)?;
         thread::spawn(move || carrying(runtime));

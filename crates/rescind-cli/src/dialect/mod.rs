@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-use crate::address::Listen;
+use crate::address::Address;
 
 /// The dialect to speak.
 #[derive(Clone, Debug, Args)]
@@ -41,11 +41,11 @@ impl DialectArgs {
     }
 
     /// Returns the dialect to speak at this address. An address of HTTP alone says that it is MCP.
-    pub(crate) fn spoken_at(&self, address: Option<&Listen>) -> Spoken {
+    pub(crate) fn spoken_at(&self, address: Option<&Address>) -> Spoken {
         let named = self.dialect_file.as_ref().or(self.dialect.as_ref()).cloned();
         named.unwrap_or_else(|| match address {
-            Some(Listen::Http(_)) => Spoken::preset(Dialect::MCP_HTTP),
-            Some(Listen::WebSocket(_)) | None => Spoken::preset(Dialect::ACP_V1),
+            Some(address) if address.is_http => Spoken::preset(Dialect::MCP_HTTP),
+            _ => Spoken::preset(Dialect::ACP_V1),
         })
     }
 }

@@ -12,7 +12,7 @@ use protocol_child::ChildCommand;
 use super::fault::FaultArgs;
 use super::guard::GuardArgs;
 use super::stuck::StuckArgs;
-use crate::address::Listen;
+use crate::address::Address;
 use crate::admission::ClientArgs;
 use crate::dialect::{NameParser, Spoken, file_parser};
 use crate::duration;
@@ -95,13 +95,13 @@ pub struct RelayArgs {
     /// revisions of `--dialect mcp-http` or one of them, or ACP with `--dialect acp`. Each session has a server.
     /// With port 0 the system chooses one. The address is printed to standard error. A signal cancels and answers what is in flight
     #[arg(long, value_name = "URL", conflicts_with_all = ["runtime", "dialect_file", "client", "server", "answer_after_end", "trace", "on_stuck", "fault", "ca"], group = "address")]
-    pub(super) listen: Option<Listen>,
+    pub(super) listen: Option<Address>,
 
     /// Relay to the server there instead of spawning COMMAND, such as `http://127.0.0.1:8080/mcp` or
     /// `https://example.com/mcp`: MCP over HTTP, in the revision that the client speaks, or ACP with `--dialect
     /// acp`. With --token-file the server is shown that secret
     #[arg(long, value_name = "URL", conflicts_with_all = ["command", "runtime", "dialect_file", "client", "server", "on_stuck", "fault", "cwd", "env", "exit_grace", "leave_detached", "servers", "session_idle", "allow_origin", "allow_anyone", "connections", "memory"], group = "address")]
-    pub(super) connect: Option<Listen>,
+    pub(super) connect: Option<Address>,
 
     /// Of an `https://` server, take only a certificate that is signed by one in this file, of PEM [default:
     /// those that this machine trusts]

@@ -2,10 +2,11 @@
 
 use std::future::pending;
 use std::io;
+use std::pin::pin;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-use futures_util::future::join;
+use futures_util::future::{Either, join, maybe_done, select};
 use protocol_async::{Options, Peer};
 use protocol_core::{Config, Shutdown};
 use protocol_http::connect::{ClientOptions, Target, connect};
@@ -75,22 +76,28 @@ async fn relay(
     let down_driver = tokio::spawn(down_driver);
     let server = Upstream::new(down, server, args.guard.guard(), Some(up.clone()));
 
+    let mut forwarded = pin!(maybe_done(server.forward(&up, &incoming)));
     let relayed = async {
-        join(server.forward(&up, &incoming), async {
+        join(forwarded.as_mut(), async {
             server.pump().await;
             up.shutdown(Shutdown::CancelAll);
         })
         .await;
         pending::<()>().await;
     };
-    let up = tokio::select! {
+    let over = tokio::select! {
         over = up_driver => over,
         () = relayed => Ok(()),
         () = end(args, &up, &server, input_ended, ending) => Ok(()),
     };
+    // The last notifications of the client have come just now, or wait for room.
+    let late = pin!(within(args.answer_after_end, ending, Duration::ZERO));
+    if let Either::Right(_) = select(forwarded, late).await {
+        log("the last notifications of the client were dropped: the server had no room for them");
+    }
     let down = finish(&server, down_driver, within(grace, ending, SHORT_GRACE)).await;
     // The error that kept responses from the client comes first.
-    let up = Arc::into_inner(lost).and_then(OnceLock::into_inner).map_or(up, Err);
+    let up = Arc::into_inner(lost).and_then(OnceLock::into_inner).map_or(over, Err);
     [up, down.unwrap_or_else(|error| Err(error.into()))]
 }
 
@@ -147,12 +154,12 @@ async fn within(time: Duration, ending: &Ending, shorter: Duration) {
 
 /// Reports what does not reach the server, and what does not come from it.
 fn reported(mut options: ClientOptions) -> ClientOptions {
-    options.untaken = Some(Arc::new(|message, why| {
+    options.trouble = Some(Arc::new(|message, why| {
+        let Some(message) = message else {
+            return log(format_args!("the session's own stream is not read any more: {why}"));
+        };
         let line = Line::new().text("rescind relay: not taken by the server: ");
         say(line.value(message).text(format_args!(" ({why})")));
-    }));
-    options.unheard = Some(Arc::new(|why| {
-        log(format_args!("the session's own stream is not read any more: {why}"));
     }));
     options
 }

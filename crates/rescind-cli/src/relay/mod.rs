@@ -26,7 +26,7 @@ use protocol_record::line::Verdict;
 use protocol_relay::{RelayEvent, Side};
 use tokio::sync::{Semaphore, watch};
 
-use crate::address::Listen;
+use crate::address::Address;
 use crate::ending::Ending;
 use crate::exit::{self, Exit};
 use crate::http::{self, Service};
@@ -115,10 +115,10 @@ fn options(args: &RelayArgs) -> Options {
 }
 
 /// Relays between clients over HTTP and servers.
-fn serve(args: &RelayArgs, listen: &Listen, program: &str) -> Result<ExitCode, Exit> {
-    let Listen::Http(address) = listen else {
+fn serve(args: &RelayArgs, address: &Address, program: &str) -> Result<ExitCode, Exit> {
+    if !address.is_http {
         return Err("a relay listens at an http:// address".into());
-    };
+    }
     let recording = args.record.start(Some(program))?;
     let service = Service::new(&args.dialect, address, &args.clients, recording.recorder());
     let noises = Arc::<Noises>::default();
@@ -147,16 +147,16 @@ fn serve(args: &RelayArgs, listen: &Listen, program: &str) -> Result<ExitCode, E
 }
 
 /// Relays to a server over HTTP.
-fn connect(args: &RelayArgs, listen: &Listen) -> Result<ExitCode, Exit> {
-    let Listen::Http(address) = listen else {
+fn connect(args: &RelayArgs, address: &Address) -> Result<ExitCode, Exit> {
+    if !address.is_http {
         return Err("a relay connects to an http:// or https:// address".into());
-    };
+    }
     args.dialect.http_revisions()?;
-    let trust = Trust::of(args.ca.as_deref(), listen)?;
+    let trust = Trust::of(args.ca.as_deref(), address)?;
     if input::is_directory() {
         return Err("standard input is a directory".into());
     }
-    let url = address.of_rules(rules_of(&args.dialect.dialect)).http_url();
+    let url = address.of_rules(rules_of(&args.dialect.dialect)).to_string();
     let secret = args.clients.token()?;
     let recording = args.record.start(Some(&url))?;
     let relayed = connect::run(args, address, &trust, secret, &recording);

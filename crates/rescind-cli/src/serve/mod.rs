@@ -29,7 +29,7 @@ use protocol_core::{CloseReason, Role, Shutdown};
 use protocol_tokio::TokioTimer;
 use protocol_websocket::ListenerLimits;
 
-use crate::address::{Address, Listen};
+use crate::address::Address;
 use crate::admission::ClientArgs;
 use crate::dialect::{DialectArgs, Spoken};
 use crate::ending::{Ending, FLUSH, end_at_once};
@@ -64,7 +64,7 @@ pub struct ServeArgs {
     /// revisions of `--dialect mcp-http`, which is the default there, or one of them. It is ACP with
     /// `--dialect acp` or `acp-v2`. Without a path it is `/mcp`, or `/acp` for ACP
     #[arg(long, value_name = "URL", conflicts_with = "runtime", group = "address")]
-    listen: Option<Listen>,
+    listen: Option<Address>,
 
     #[command(flatten)]
     clients: ClientArgs,
@@ -154,10 +154,8 @@ pub fn main(args: &ServeArgs) -> Result<ExitCode, Exit> {
     let operations = operations::operations(&args.dialect.spoken_at(args.listen.as_ref()).dialect);
     let recording = args.record.start(None)?;
     let status = match &args.listen {
-        Some(Listen::WebSocket(address)) => {
-            serve_websockets(args, address, &operations, &recording)
-        }
-        Some(Listen::Http(address)) => serve_http(args, address, &recording),
+        Some(address) if address.is_http => serve_http(args, address, &recording),
+        Some(address) => serve_websockets(args, address, &operations, &recording),
         None => serve_stdio(args, &operations, &recording),
     };
     recording.finish();

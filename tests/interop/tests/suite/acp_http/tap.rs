@@ -42,7 +42,7 @@ impl Tap {
     pub(crate) async fn open(self) -> io::Result<ServerStream> {
         let (near, far) = duplex(64 << 10);
         tokio::spawn(self.pass(far));
-        Ok(ServerStream::http1(near))
+        Ok(ServerStream { stream: Box::new(near), is_http2: false })
     }
 
     /// Passes on what comes to this address.
