@@ -4,6 +4,7 @@
 //! their number: r1, r2, …
 #![allow(dead_code, reason = "`f81_growth` is a program of its own, and uses some of this")]
 
+pub(crate) mod colliding;
 mod hostile;
 pub(crate) mod world;
 
