@@ -55,14 +55,3 @@ fn a_bad_line_is_a_usage_error_of_one_line() {
     assert_eq!(message.lines().count(), 1);
     assert_eq!(output.stdout, b"");
 }
-
-#[test]
-fn a_call_without_a_name_gets_one_that_is_free() {
-    let mut program = step(&["--dialect", "acp"]).spawn().unwrap();
-    let calls =
-        b"{\"call\": {\"method\": \"a\", \"as\": \"c2\"}}\n{\"call\": {\"method\": \"b\"}}\n";
-    program.stdin.take().unwrap().write_all(calls).unwrap();
-    let output = String::from_utf8(program.wait_with_output().unwrap().stdout).unwrap();
-    assert!(output.contains(r#""method":"b""#), "{output}");
-    assert!(!output.contains("name_taken"), "{output}");
-}

@@ -192,9 +192,9 @@ impl Facts {
     ) -> Result<(), Unreached> {
         for candidate in candidates.into_iter().take(TOOLS) {
             let mut session = self.open(target, options.suite.patience)?;
-            // Without a list, the first request that takes its time will do.
+            // Without a list, the first request that takes its time and is read beside will do.
             let is_mcp = self.family().is_mcp();
-            let is_enough = |slow: &Slow| slow.has_progress || !is_mcp;
+            let is_enough = |slow: &Slow| slow.has_progress || slow.reads_on && !is_mcp;
             let was_late = |measured: &Result<Slow, Stop>| match measured {
                 Ok(slow) => slow.was_late && !(slow.reads_on && is_enough(slow)),
                 Err(stop) => matches!(stop, Stop::Missed(_)),

@@ -214,10 +214,10 @@ impl Session {
         self.link.input = None;
     }
 
-    /// Returns the number of messages like the last that came which fill the sockets between the two.
+    /// Returns the number of answers like the last that fill the sockets between the two.
     pub(crate) fn fills(&self) -> usize {
         let mut lengths = self.record.iter().rev().filter_map(|entry| match &entry.what {
-            What::Got { message, .. } => Some(message.len()),
+            What::Got { message, heard: Heard::Answer { .. } } => Some(message.len()),
             _ => None,
         });
         lengths.next().map_or(0, |length| self.link.held / length)

@@ -44,9 +44,14 @@ impl<'m> Members<'m> {
         self.0.get(name).map(|it| serde_json::from_str(it.get()).unwrap_or_default())
     }
 
-    /// Returns a member that should be a text. It is empty if it is none.
+    /// Returns a member that should be a text, if it is not null. It is empty if it is none.
     pub(crate) fn text(&self, name: &str) -> Option<String> {
-        self.value(name).map(|it| it.as_str().unwrap_or_default().to_owned())
+        self.token(name).map(|it| serde_json::from_str(it).unwrap_or_default())
+    }
+
+    /// Returns these members, as far as they are there. A value that can't be decoded is null.
+    pub(crate) fn values(&self, names: &[&str]) -> Value {
+        names.iter().filter_map(|name| Some(((*name).to_owned(), self.value(name)?))).collect()
     }
 
     /// Returns the value of a member of a member.

@@ -193,7 +193,8 @@ impl Wire {
 
     /// Returns whether an answer has the members that its protocol wants of a response.
     pub(crate) fn is_response(&self, answer: &[u8]) -> bool {
-        let answer: Value = serde_json::from_slice(answer).unwrap_or_default();
+        let Some(answer) = Members::of(answer) else { return false };
+        let answer = answer.values(&["jsonrpc", "result", "error", "success", "command"]);
         match self.dialect.envelope {
             Envelope::JsonRpc => answer["jsonrpc"] == "2.0" && well_formed(&answer),
             Envelope::Dap => answer["success"].is_boolean() && answer["command"].is_string(),

@@ -157,9 +157,7 @@ impl Session {
     }
 
     fn call(&mut self, call: &Call<'_>, out: &mut Vec<u8>) {
-        let mut own = (self.calls.len() + 1..).map(|number| format!("c{number}"));
-        let free = own.find(|name| !self.calls.contains_key(name));
-        let name = call.name.clone().or(free).unwrap_or_default();
+        let name = call.name.clone().unwrap_or_else(|| format!("c{}", self.calls.len() + 1));
         let Entry::Vacant(entry) = self.calls.entry(name.clone()) else {
             return output::refused("name_taken", "call", &name, out);
         };

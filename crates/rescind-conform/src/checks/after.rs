@@ -18,6 +18,12 @@ pub(super) const AFTER: &[Check] = &[
         ])
         .rules(&[Undisturbed('t'), Undisturbed('u'), Undisturbed('v'), NextAnswered])
         .witness("The answers themselves: to slow requests that were not cancelled."),
+    check("after/running", "a slow request after the cancel of one at work runs to its end")
+        .clauses(NOT_NAMED)
+        .needs(&[Need::Slow, Need::ReadsOn, Need::Message])
+        .steps(&[Rounds(&[RUNNING_A, Send(&[Cancel('a')]), Natural('t')], None, None), Next])
+        .rules(&[Undisturbed('t'), NextAnswered])
+        .witness("The answer to the slow request that was not cancelled."),
     check("after/every", "of seventy cancels one after the other each is honoured as the first")
         .clauses(&[
             ACP.should("Every cancel is one, and stops its request.").if_heeded(),

@@ -23,6 +23,7 @@ pub(super) const CANCEL: &[Check] = &[
         .rules(&[Unprompted, AnsweredOnce('a')])
         .witness("Its answer, which comes twice only after the next message."),
     ended("cancel/waiting", "a cancel of a request that comes behind another: it ends once")
+        .clauses(ENDED_WITH_ANSWER)
         .steps(&[
             OneRead(&[SLOW_B, SLOW_A, Slow('c', Fresh), Cancel('a'), QUICK_Q]),
             Answered('b'),

@@ -139,6 +139,21 @@ pub(super) const STOPS: &[Check] = &[
         ])
         .rules(&[WorkFinished('b'), StoppedWhile('a', 'b')])
         .witness(LATER),
+    stop("stop/both", "turns of two sessions that are stopped one right after the other are both stopped")
+        .clauses(&[
+            TURN.should("An agent stops requests to its model and its tools as soon as it can, and responds with `cancelled`."),
+            TURN_V2.should("An agent stops requests to its model and its tools as soon as it can, and is idle with `cancelled`."),
+        ])
+        .steps(&[
+            Send(&[Work('a'), Work('b')]),
+            WorkStarted('a'),
+            WorkStarted('b'),
+            Send(&[Stop('a'), Stop('b'), QUICK_Q]),
+            WorkSettled('a'),
+            WorkSettled('b'),
+            Next,
+        ])
+        .rules(&[StopHonoured('a'), StopHonoured('b')]),
     stop("stop/nested", "a turn that waits for a permission is stopped once that is answered as cancelled")
         .clauses(&[
             TURN.capability("Of agents that ask within a turn: the client answers what is open with `cancelled`, and the agent responds to the prompt."),

@@ -6,8 +6,8 @@ use super::{Made, Play};
 use crate::check::{Id, Item, Name};
 use crate::lateness::Stretch;
 use crate::run::Run;
-use crate::session::{Session, Waited};
-use crate::stop::Stop;
+use crate::session::{Session, Waited, What};
+use crate::stop::{Stop, missed};
 
 /// The time in which a response comes that is owed when all others are there, on a machine that is not late.
 const LATE: Duration = Duration::from_secs(2);
@@ -44,7 +44,8 @@ impl Play<'_> {
             let (id, sent) = (self.made(name)?.id.clone(), Instant::now());
             let waited = self.session.wait_unless_late(quiet, |it| it.is_answered(&id));
             if waited != Waited::TimedOut {
-                return self.waited(waited, "the end of a cancelled request");
+                self.waited(waited, "the end of a cancelled request")?;
+                return self.has_sent_nothing_since(name);
             }
             self.session.note("nothing was sent meanwhile");
             self.next()?;
@@ -55,6 +56,15 @@ impl Play<'_> {
         }
         self.is_prompted = true;
         Ok(())
+    }
+
+    fn has_sent_nothing_since(&self, name: Name) -> Result<(), Stop> {
+        let cancelled_at = self.made(name)?.cancelled_at.unwrap_or(usize::MAX);
+        let mut since = self.session.record.iter().skip(cancelled_at.saturating_add(1));
+        match since.any(|entry| matches!(entry.what, What::Sent(_))) {
+            true => missed("the server asked something of us, and had an answer"),
+            false => Ok(()),
+        }
     }
 
     pub(super) fn end(&mut self) -> Result<(), Stop> {

@@ -94,6 +94,14 @@ impl Outcome {
         }
     }
 
+    /// Returns whether it says that the work failed. A tool of MCP says so in its result.
+    pub(crate) fn is_failure(&self) -> bool {
+        match self {
+            Self::Result(result) => result["isError"] == true,
+            _ => true,
+        }
+    }
+
     /// Returns whether it is a result.
     pub(crate) fn is_result(&self) -> bool {
         matches!(self, Self::Result(_))

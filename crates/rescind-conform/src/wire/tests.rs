@@ -135,10 +135,21 @@ fn answers_and_requests_are_told_apart() {
     hears("acp", r#"{"id":7,"result":1,"error":null}"#, answer("7", Outcome::Result(json!(1))));
     hears("acp", r#"{"error":{"code":-32600}}"#, answer("(none)", Outcome::Error { code: -32600 }));
     hears("acp", r#"{"id":5,"method":"ask"}"#, request("5", "ask"));
+    // Some write every member that they have.
+    let with_null = r#"{"id":7,"method":null,"result":1}"#;
+    hears("acp", with_null, answer("7", Outcome::Result(json!(1))));
     // A member of another envelope is none of this one.
     hears("acp", r#"{"id":7,"type":5,"result":1}"#, answer("7", Outcome::Result(json!(1))));
     hears("acp", r#"{"method":"hello"}"#, Heard::Other);
     hears("acp", "hello", Heard::Other);
+}
+
+#[test]
+fn a_response_may_have_what_nobody_can_decode() {
+    // A text cut within a character, as JavaScript writes it.
+    let cut = r#"{"jsonrpc":"2.0","id":7,"result":{"text":"\ud83d"}}"#;
+    assert!(wire("acp").is_response(cut.as_bytes()));
+    assert!(!wire("acp").is_response(&cut.as_bytes()[1..]));
 }
 
 #[test]

@@ -65,6 +65,9 @@ impl Server {
             let is_hit = |of: &str| fault == Fault::StopsAllSessions || of == session;
             let ran = state.running.iter().filter(|(of, _)| is_hit(of)).cloned().collect();
             let ran: Vec<(String, String)> = ran;
+            if fault == Fault::HonoursTheLastStop {
+                state.stopped.clear();
+            }
             state.stopped.extend(ran.iter().map(|(of, _)| of.clone()));
             if fault == Fault::KeepsStops {
                 // A progress has another name each time.
@@ -141,7 +144,14 @@ impl Server {
         let mut is_stopped = false;
         for _ in 0..PIECES {
             let next = Instant::now() + EVERY;
-            is_stopped = self.turns.wait(next, is_hit);
+            is_stopped = match self.fault {
+                // It looks only between two pieces.
+                Fault::HonoursTheLastStop => {
+                    thread::sleep(EVERY);
+                    self.turns.change(|state| is_hit(state))
+                }
+                _ => self.turns.wait(next, is_hit),
+            };
             if is_stopped {
                 break;
             }

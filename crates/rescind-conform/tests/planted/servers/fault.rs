@@ -81,4 +81,7 @@ pub(crate) enum Fault {
     AnswersWithTheNext,
     AnswersAgainBehindAnother,
     FailsEarlyStops,
+    HonoursTheLastStop,
+    FailsAfterCancels,
+    HoldsItsLine,
 }

@@ -1,9 +1,8 @@
 //! A small server that does everything right, but for one planted fault.
 
-use std::collections::HashMap;
 use std::io::{self, BufRead, Write};
 use std::process::{Command, exit};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, channel, sync_channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, channel, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -16,6 +15,8 @@ mod dap;
 mod fault;
 #[path = "mcp.rs"]
 mod mcp;
+#[path = "table.rs"]
+mod table;
 #[path = "works.rs"]
 mod works;
 
@@ -24,6 +25,7 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 pub(crate) use fault::Fault;
+use table::Table;
 
 /// The cancels after which no place for work is left.
 const PLACES: usize = 8;
@@ -54,33 +56,6 @@ struct Server {
     turns: agent::Turns,
     /// Whether the end of a response stream cancels its request.
     has_streams: bool,
-}
-
-#[derive(Default)]
-struct Table {
-    /// The requests at work. Dropping or using the sender ends the work.
-    at_work: HashMap<String, Sender<()>>,
-    early: Vec<String>,
-    /// The requests that have reported progress.
-    progressed: Vec<String>,
-    /// Its own requests, by their ids, with what they are made for.
-    own: HashMap<String, String>,
-    cancels: usize,
-    cancelled: usize,
-    /// Whether a cancel found nothing, and waits for the next work.
-    stale: bool,
-    /// The number of requests that have come.
-    requests: usize,
-    /// The number of requests that have begun, and can be cancelled from then on.
-    registered: usize,
-    /// The number of requests that had come when each one began.
-    began: HashMap<String, usize>,
-    /// DAP: the commands of the requests.
-    commands: HashMap<String, String>,
-    /// Responses that are kept back.
-    kept: Vec<String>,
-    /// How the work ended, by the tokens of its progress.
-    outcomes: HashMap<String, &'static str>,
 }
 
 /// Serves standard input and output.
@@ -276,6 +251,9 @@ impl Server {
                     Fault::LosesPlaces if self.lock().cancelled >= 64 => {
                         return self.error(&refused, -32000);
                     }
+                    Fault::FailsAfterCancels if self.lock().cancelled == 1 => {
+                        return self.answer(&refused, &json!({ "result": { "isError": true } }));
+                    }
                     _ => false,
                 };
                 if works_in_line { work() } else { self.register(work) }
@@ -343,7 +321,8 @@ impl Server {
             table.registered += 1;
             table.began.insert(id.into(), requests);
         }
-        if self.fault == Fault::KeepsPlaces && self.lock().cancelled >= PLACES {
+        let is_full = self.fault == Fault::KeepsPlaces && self.lock().cancelled >= PLACES;
+        if is_full || self.lock().is_held {
             return;
         }
         self.report_in_dap("progressStart", id);
@@ -367,6 +346,7 @@ impl Server {
             self.report_in_dap("progressEnd", id);
         }
         self.lock().at_work.remove(id);
+        self.lock().is_held |= self.fault == Fault::HoldsItsLine && is_cancelled && steps > 0;
         if self.fault == Fault::AnswersAgainBehindAnother {
             if is_cancelled && !self.lock().at_work.is_empty() {
                 let again = format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{}}}}"#);

@@ -1,0 +1,33 @@
+//! What the server knows of requests.
+
+use std::collections::HashMap;
+use std::sync::mpsc::Sender;
+
+#[derive(Default)]
+pub(super) struct Table {
+    /// The requests at work. Dropping or using the sender ends the work.
+    pub(super) at_work: HashMap<String, Sender<()>>,
+    pub(super) early: Vec<String>,
+    /// The requests that have reported progress.
+    pub(super) progressed: Vec<String>,
+    /// Its own requests, by their ids, with what they are made for.
+    pub(super) own: HashMap<String, String>,
+    pub(super) cancels: usize,
+    pub(super) cancelled: usize,
+    /// Whether a cancel found nothing, and waits for the next work.
+    pub(super) stale: bool,
+    /// The number of requests that have come.
+    pub(super) requests: usize,
+    /// The number of requests that have begun, and can be cancelled from then on.
+    pub(super) registered: usize,
+    /// The number of requests that had come when each one began.
+    pub(super) began: HashMap<String, usize>,
+    /// DAP: the commands of the requests.
+    pub(super) commands: HashMap<String, String>,
+    /// Whether work that was cancelled while it ran still holds the line.
+    pub(super) is_held: bool,
+    /// Responses that are kept back.
+    pub(super) kept: Vec<String>,
+    /// How the work ended, by the tokens of its progress.
+    pub(super) outcomes: HashMap<String, &'static str>,
+}
