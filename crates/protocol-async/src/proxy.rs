@@ -23,7 +23,9 @@ impl Peer {
     /// does a stop of work, whose notification is dropped if this connection has stopped that work.
     ///
     /// In DAP a cancel is a request, and only the progress that it names is forwarded. A `progressStart`
-    /// is forwarded without the id of its request.
+    /// is forwarded without the id of its request. Other ids of requests pass as they are: `subscriptionId`
+    /// in MCP 2026-07-28, and the `requestId` of `elicitation/create` in ACP. A host translates these with
+    /// `protocol_relay::IdPlace`.
     ///
     /// # Errors
     ///
@@ -65,14 +67,20 @@ impl Peer {
         let inner = self.lease.lock();
         let (config, machine) = (inner.endpoint.core().config(), inner.endpoint.core().machine());
         let Config { dialect, limits, .. } = config;
-        let is_stopping = |WorkPart { news, rule, name, .. }: WorkPart| {
+        let is_stopping = |WorkPart { rule, name, .. }: WorkPart| {
             let is_it = |it: &WorkName| !it.runs_here && it.rule == rule && it.name == name;
             let is_named = |work: &WorkId| machine.work_name(*work).is_some_and(is_it);
-            news == News::Stop
-                && machine.works().filter(is_named).any(|work| machine.is_stopping(work))
+            // The stop has reached the requests that go on, or does not mean them.
+            let goes_on = |work| !machine.is_stopping(work) && !machine.is_open(work);
+            let runs = || machine.works().filter(is_named);
+            runs().any(|work| machine.is_stopping(work)) && !runs().any(goes_on)
         };
-        let (carrier, params) = (Carrier::Notification, params.as_deref());
-        let part = dialect.work_in(carrier, method, params, limits.id_bytes);
+        let mut signs = dialect.work.iter().flat_map(|rule| rule.signs.iter());
+        // Most notifications stop nothing, and are not read again.
+        let may_stop = signs.any(|sign| sign.news == News::Stop && sign.method == **method);
+        let params = params.as_deref().filter(|_| may_stop);
+        let part = dialect.work_in(Carrier::Notification, method, params, limits.id_bytes);
+        let part = part.filter(|part| part.news == News::Stop);
         dialect.is_cancel(method) || part.is_some_and(is_stopping)
     }
 

@@ -15,8 +15,8 @@ use crate::noise::is_noise;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Cheap {
-    /// The peer cancelled a request of its own before the response, or stopped the work that the request
-    /// began. So that was begun for nothing.
+    /// The peer cancelled a request of its own before its response, or stopped before it the work that the
+    /// request began. So that was begun for nothing.
     CancelledRequest,
     /// The peer sent a cancel for a request that had its response, was cancelled before, or never came.
     ///
@@ -197,8 +197,8 @@ impl Cheap {
 
     /// Returns the act to charge the peer for, given the event that its message caused.
     ///
-    /// `None` stands for a message that caused no event. A request that was stopped counts as if its sender
-    /// had stopped it.
+    /// `None` stands for a message that caused no event. A request that was stopped before its response
+    /// counts as if its sender had stopped it. A later stop of its work counts for nothing.
     #[inline]
     #[must_use]
     pub fn of<O>(event: Option<&Event<'_, O>>, config: &Config) -> Option<Self> {

@@ -212,7 +212,9 @@ impl Relay {
     fn unstopped(&self, side: Side) -> Vec<WorkId> {
         let [near, far] = [side, side.other()].map(|side| self.connection(side).machine());
         let stopping = near.works().filter(|&work| near.is_stopping(work));
-        let names = stopping.filter_map(|work| near.work_name(work)).filter(|it| it.runs_here);
+        let names = stopping.filter_map(|work| near.work_name(work));
+        // A run that goes on may be the one that goes on at the other side.
+        let names = names.filter(|name| name.runs_here && near.are_stopping(name));
         let mut stopped: Vec<_> = names.map(|name| self.kind_and_name(side, name)).collect();
         stopped.sort_unstable();
         let goes_on = |name| stopped.binary_search(&self.kind_and_name(side.other(), name)).is_ok();
@@ -220,7 +222,8 @@ impl Relay {
         let is_unstopped = |work: &WorkId| {
             far.work_name(*work).is_some_and(|name| !name.runs_here && goes_on(name))
         };
-        works.filter(is_unstopped).collect()
+        let waits = |work: &WorkId| self.waiting_stops[side as usize].binary_search(work).is_ok();
+        works.filter(|work| waits(work) || is_unstopped(work)).collect()
     }
 
     /// Returns what names work on both sides. The rules of their dialects may stand in another order.

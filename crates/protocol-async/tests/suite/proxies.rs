@@ -136,3 +136,23 @@ fn g04_a_stop_of_what_this_hop_did_not_stop_is_forwarded() {
     up.forwards_to(&down);
     assert_eq!(down.says(), [stop]);
 }
+
+#[test]
+fn g04_a_stop_of_a_turn_that_began_while_the_one_before_stops_is_forwarded() {
+    let (up, down) = proxy(Dialect::ACP_V2);
+    let stop =
+        json!({ "jsonrpc": "2.0", "method": "session/cancel", "params": { "sessionId": "s" } });
+    for turn in 1..=2 {
+        up.hears(&prompt(turn));
+        up.forwards_to(&down);
+        assert_eq!(down.says(), [prompt(turn)]);
+        down.hears(&json!({ "jsonrpc": "2.0", "id": turn, "result": {} }));
+        assert_eq!(up.says().len(), 1, "the turn goes on after the response");
+        up.hears(&stop);
+        up.forwards_to(&down);
+        assert_eq!(down.says(), std::slice::from_ref(&stop), "turn {turn}");
+    }
+    up.hears(&stop);
+    up.forwards_to(&down);
+    assert_eq!(down.says(), [Value::Null; 0], "both are stopping");
+}

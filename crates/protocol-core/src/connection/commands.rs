@@ -90,6 +90,8 @@ impl<O, I: Default> Connection<O, I> {
         let (number, dialect) = (permit.id().number(), &permit.machine.config().dialect);
         let mut facts = dialect.facts(&head);
         let token = tokens_up_to.and_then(|_| dialect.envelope.token_of(number, chosen));
+        // A longer one is passed on, and not kept.
+        let token = token.filter(|it| chosen.is_none() || it.as_json().len() <= names_up_to);
         facts.progress_tokens = token.map_or(facts.progress_tokens, |token| [token].into());
         let call = permit.commit(facts, CallData { data, ticket }, now);
         self.run_actions();

@@ -11,7 +11,7 @@ use super::commands::token_id;
 use super::negotiation::declare_anew;
 use crate::cause::CloseReason;
 use crate::config::Config;
-use crate::dialect::facts::RequestHead;
+use crate::dialect::facts::{RequestHead, given};
 use crate::dialect::{CancelRule, RequestKind, ResponseRule::SilentWithProgress, Role, code};
 use crate::envelope::{
     self, Addressee, Context, Message, Origin, OutgoingMessage, Request, ResponseBody,
@@ -462,9 +462,7 @@ impl<O, I: Default> Connection<O, I> {
         let CancelRule::Operation { token, .. } = &self.config().dialect.cancel else {
             return None;
         };
-        let token = protocol_json::member(body.result()?, token)?;
-        let is_usable = self.readable(token.get()).is_some() && token.get() != "null";
-        is_usable.then_some(token)
+        given(body.result()?, token).filter(|token| self.readable(token.get()).is_some())
     }
 }
 

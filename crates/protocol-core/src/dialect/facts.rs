@@ -72,6 +72,11 @@ pub(crate) struct RequestHead<'a> {
     pub(crate) names_up_to: usize,
 }
 
+/// Returns a member. One that is `null` counts as absent: some peers write all that they could say.
+pub(crate) fn given<'m>(value: &'m RawValue, name: &str) -> Option<&'m RawValue> {
+    member(value, name).filter(|it| it.get() != "null")
+}
+
 impl Dialect {
     /// Reads the facts of a request: its method, and then its params, once for each path that the dialect
     /// names.
@@ -101,9 +106,7 @@ impl Dialect {
         if !has_name || has(methods, head.method) {
             return Some(CancelRefusal::Method);
         }
-        // A member that is `null` counts as absent: some peers write all that they could say.
-        let value = |name: &Text| member(head.params?, name);
-        let is_there = |name| value(name).is_some_and(|value| value.get() != "null");
+        let is_there = |name: &Text| head.params.is_some_and(|it| given(it, name).is_some());
         params.iter().any(is_there).then_some(CancelRefusal::Params)
     }
 

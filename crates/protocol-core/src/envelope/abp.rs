@@ -13,7 +13,7 @@ use serde_json::value::RawValue;
 use super::jsonrpc::translated;
 use super::message::{Message, Origin, Request, ResponseBody, repeated, structured};
 use super::outgoing::{Addressee, Context, OutgoingMessage, millis};
-use crate::dialect::{RequestKind, code};
+use crate::dialect::{RequestKind, code, facts::given};
 use crate::event::{ErrorObject, Response};
 use crate::id::WireId;
 use crate::limits::Limits;
@@ -143,7 +143,7 @@ pub(super) fn write(message: &OutgoingMessage<'_>, context: &Context<'_>, out: &
             if kind == RequestKind::Typed {
                 return write_envelope(method, id, params.unwrap_or(empty), context, out);
             }
-            let chosen_as = |name| chosen.and_then(|it| member(it, name)).map(Value::Raw);
+            let chosen_as = |name| chosen.and_then(|it| given(it, name)).map(Value::Raw);
             let token = chosen_as("progressToken").or(id.filter(|_| chosen.is_none()));
             let limit = chosen_as("timeout").or(limit.map(millis));
             let options = [("callId", id), ("timeout", limit), ("progressToken", token)];

@@ -12,7 +12,7 @@ use serde_json::value::RawValue;
 use super::jsonrpc::translated;
 use super::message::{Message, Origin, Request, ResponseBody, repeated, structured};
 use super::outgoing::{Addressee, Context, OutgoingMessage};
-use crate::dialect::{RequestKind, code};
+use crate::dialect::{RequestKind, code, facts::given};
 use crate::event::{ErrorObject, Response};
 use crate::limits::Limits;
 use crate::violation::EnvelopeProblem as Problem;
@@ -23,9 +23,8 @@ const NAMES: [&str; 8] =
 
 /// Returns whether a cancel with these params is for the host: it names a progress, or no request.
 pub(super) fn cancel_is_for_host(request: Option<&RawValue>, params: Option<&RawValue>) -> bool {
-    let is_named = |member: Option<&RawValue>| member.is_some_and(|it| it.get() != "null");
-    let progress = params.and_then(|params| protocol_json::member(params, "progressId"));
-    !is_named(request) || is_named(progress)
+    let progress = params.and_then(|params| given(params, "progressId"));
+    progress.is_some() || request.is_none_or(|id| id.get() == "null")
 }
 
 // Reading

@@ -11,10 +11,10 @@ mod outgoing;
 use alloc::format;
 use alloc::vec::Vec;
 
-use protocol_json::{Member, Value, Writer, member};
+use protocol_json::{Member, Value, Writer};
 use serde_json::value::RawValue;
 
-use crate::dialect::{CancelRule, Envelope, RequestKind, code};
+use crate::dialect::{CancelRule, Envelope, RequestKind, code, facts::given};
 use crate::id::WireId;
 use crate::limits::Limits;
 use crate::violation::Violation;
@@ -100,7 +100,7 @@ impl Envelope {
         // It is the id of the call, unless the call is forwarded.
         match chosen {
             _ if self != Self::Abp => None,
-            Some(chosen) => WireId::scanned(member(chosen, "progressToken")?.get()),
+            Some(chosen) => WireId::scanned(given(chosen, "progressToken")?.get()),
             None => WireId::scanned(&format!("\"{number}\"")),
         }
     }

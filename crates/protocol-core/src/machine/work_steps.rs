@@ -22,7 +22,7 @@ impl<C, R: Default> Machine<C, R> {
             News::Nested { is_cancelled } => {
                 let name = part.named(is_ours);
                 // The peer sent it before it read the stop. A later run is not hit.
-                let is_late = self.works.are_stopping(&name);
+                let is_late = self.are_stopping(&name);
                 if self.works.nested.len() < self.config.limits.works {
                     self.works.nested.insert((name, request), is_cancelled);
                 }
@@ -317,7 +317,7 @@ impl<C, R: Default> Machine<C, R> {
     pub(super) fn is_stopped(&self, request: RequestHandle, part: &WorkPart) -> bool {
         let always = || part.news == News::Nested { is_cancelled: true };
         let was_stopped = || self.request_cause(request) == Some(Cause::Stopped);
-        let is_late = || self.works.are_stopping(&part.named(false));
+        let is_late = || self.are_stopping(&part.named(false));
         let work = self.work_of_request(request);
         work.map_or_else(|| always() || was_stopped() || is_late(), |work| self.is_stopping(work))
     }
@@ -337,6 +337,12 @@ impl<C, R: Default> Machine<C, R> {
         self.works.rows.get(&work).is_some_and(|row| row.cause.is_some())
     }
 
+    /// Returns whether runs with this name were stopped, and no other has begun since.
+    pub fn are_stopping(&self, name: &WorkName) -> bool {
+        let has = |is_stopped| self.works.runs(name, is_stopped).next().is_some();
+        has(STOPPING) && !has(RUNNING)
+    }
+
     /// Returns the work that a call or its result began.
     pub fn work_of_call(&self, call: CallId) -> Option<WorkId> {
         self.works.begun.get(&Part::Call(call)).copied()
@@ -348,8 +354,8 @@ impl<C, R: Default> Machine<C, R> {
     }
 
     /// Returns whether the request or call that began a run has had no response.
-    fn is_open(&self, work: WorkId) -> bool {
-        match self.works.rows[&work].begun_by {
+    pub fn is_open(&self, work: WorkId) -> bool {
+        match self.works.rows.get(&work).and_then(|row| row.begun_by) {
             Some(Part::Call(call)) => self.calls.find(call).is_some(),
             Some(part) => self.works.begun.contains_key(&part),
             None => false,

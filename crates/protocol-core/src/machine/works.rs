@@ -87,19 +87,13 @@ impl Works {
     }
 
     /// Returns the runs with this name that go on, or those that were stopped.
-    fn runs(&self, name: &WorkName, is_stopped: bool) -> impl Iterator<Item = WorkId> {
+    pub(super) fn runs(&self, name: &WorkName, is_stopped: bool) -> impl Iterator<Item = WorkId> {
         let key = |work| (name.clone(), is_stopped, WorkId(work));
         self.by_name.range(key(0)..=key(u64::MAX)).map(|(.., work)| *work)
     }
 
     pub(super) fn named(&self, name: &WorkName, is_stopped: bool) -> Vec<WorkId> {
         self.runs(name, is_stopped).collect()
-    }
-
-    /// Returns whether runs with this name were stopped, and no other has begun since.
-    pub(super) fn are_stopping(&self, name: &WorkName) -> bool {
-        let has = |is_stopped| self.runs(name, is_stopped).next().is_some();
-        has(STOPPING) && !has(RUNNING)
     }
 
     pub(super) fn nested_in(&self, name: &WorkName) -> Vec<(Part, bool)> {

@@ -321,15 +321,25 @@ fn g05_a_forwarded_call_is_kept_alive_by_progress_under_the_token_that_was_chose
     let progress = |token: &str| {
         format!(r#"{{"type":"capabilities/progress","payload":{{"progressToken":{token}}}}}"#)
     };
+    let [longest, too_long] = [0, 1].map(|more| {
+        let len = Config::client(Dialect::ABP).limits.id_bytes - 2 + more;
+        format!("\"{}\"", "t".repeat(len))
+    });
+    let choice = |token: &str| format!(r#"{{"progressToken":{token}}}"#);
     for (chosen, token, end) in [
+        (&*choice(&longest), &*longest, 15),
+        (&choice(&too_long), &too_long, 10),
+        (r#"{"progressToken":null}"#, "null", 10),
         (r#"{"progressToken":"t"}"#, "\"t\"", 15),
         (r#"{"progressToken":"t"}"#, "\"1\"", 10),
         ("{}", "\"1\"", 10),
     ] {
         let mut agent = agent(|_| {});
-        let (chosen, data) = (Some(raw(chosen)), "d".to_owned());
-        agent.conn.forward_call("a", None, chosen, data, idle, agent.now).unwrap();
-        agent.sent();
+        let data = "d".to_owned();
+        agent.conn.forward_call("a", None, Some(raw(chosen)), data, idle, agent.now).unwrap();
+        let sent = agent.sent().concat();
+        let passes = sent.contains(&format!(r#""options":{{"callId":"1",{}"#, &chosen[1..]));
+        assert_eq!(passes, chosen.contains(":\""), "{sent}");
         agent.advance(5);
         agent.receive(&progress(token));
         let until = |host: &mut Host, end: u64| (5..end).all(|_| host.advance(1).is_empty());

@@ -171,6 +171,46 @@ fn f111_a_stop_without_room_of_a_turn_that_ended_meanwhile_is_not_sent() {
 }
 
 #[test]
+fn f111_a_stop_without_room_of_one_session_stops_no_new_turn_of_another() {
+    let mut bench = small([Dialect::ACP_V2, Dialect::ACP_V2]);
+    let other = |message: &str| message.replace(r#""s""#, r#""t""#);
+    let (prompt, stop) = (other(PROMPT), other(STOP));
+    // A turn that is stopping, a turn of the same session that began since, and one of the other session.
+    for (call, message) in [(1, PROMPT), (0, STOP), (2, PROMPT), (3, &prompt)] {
+        bench.receive(Side::Up, message);
+        bench.sent(Side::Down);
+        if call > 0 {
+            let response = format!(r#"{{"jsonrpc":"2.0","id":{call},"result":{{}}}}"#);
+            bench.receive(Side::Down, &response);
+            bench.sent(Side::Up);
+        }
+    }
+    assert_eq!(stopped_without_room(&mut bench, &stop), [LOG, LOG, &stop]);
+    assert_eq!(bench.sent(Side::Down), [""; 0]);
+}
+
+#[test]
+fn f111_a_stop_that_waits_is_not_lost_when_another_one_finds_no_room() {
+    let mut bench = small([Dialect::ACP_V2, Dialect::ACP_V2]);
+    let other = |message: &str| message.replace(r#""s""#, r#""t""#);
+    for (call, prompt) in [(1, PROMPT), (2, &other(PROMPT))] {
+        bench.receive(Side::Up, prompt);
+        bench.sent(Side::Down);
+        bench.receive(Side::Down, &format!(r#"{{"jsonrpc":"2.0","id":{call},"result":{{}}}}"#));
+        bench.sent(Side::Up);
+    }
+    // The client does not read, so that a new turn that is refused still counts there.
+    for (side, message) in [(Side::Down, LOG), (Side::Down, LOG), (Side::Up, LOG), (Side::Up, LOG)]
+    {
+        bench.receive(side, message);
+    }
+    for message in [STOP, PROMPT, &other(STOP)] {
+        bench.receive(Side::Up, message);
+    }
+    assert_eq!(bench.sent(Side::Down), [LOG, LOG, STOP, &other(STOP)]);
+}
+
+#[test]
 fn f111_a_turn_that_is_cancelled_as_a_request_and_then_stopped_gets_the_stop_reason() {
     let mut bench = turn();
     let cancel = r#"{"jsonrpc":"2.0","method":"$/cancel_request","params":{"requestId":7}}"#;

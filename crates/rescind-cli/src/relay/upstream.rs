@@ -127,11 +127,16 @@ impl Upstream {
             params = to_raw_value(&number).ok().and_then(|number| replace(told, &TOKEN, &number));
         }
         let params = params.as_deref().or(request.params.as_deref());
-        let sent: SentRequest =
-            self.peer.call_raw(&request.method, params, self.guard.options(&request.method));
-        let (id, call) = (responder.id(), sent.id().map(|call| call.number().into()));
-        let peer = client.clone();
-        lock(&self.open).insert(number, Client { peer, id, call, token, has_level });
+        let (peer, id) = (client.clone(), responder.id());
+        let options = self.guard.options(&request.method);
+        let sent: SentRequest = {
+            // The server may name the request as soon as it is sent.
+            let mut open = lock(&self.open);
+            let sent = self.peer.call_raw(&request.method, params, options);
+            let call = sent.id().map(|call| call.number().into());
+            open.insert(number, Client { peer, id, call, token, has_level });
+            sent
+        };
         let sent = sent.forward_cancellation_from(&responder.cancellation());
         let call = async move { (number, responder, sent.await) };
         // The call of a server that has ended settles at once.
@@ -173,8 +178,7 @@ impl Upstream {
             },
             (Some(client), Arrival::Request(mut request, responder)) => {
                 match self.translated(&request.method, request.params.as_deref()) {
-                    Ok(Some((_, params))) => request.params = Some(params),
-                    Ok(None) => {}
+                    Ok((_, params)) => request.params = params.or(request.params),
                     Err(_) => {
                         let over = "invalid params: the request that they name is over or unknown";
                         let error = RpcError::new(code::INVALID_PARAMS, over);
@@ -199,16 +203,11 @@ impl Upstream {
         // A client alone has chosen its tokens, and they are passed on as they are.
         let token = if self.only.is_none() { named(&TOLD_TOKEN) } else { None };
         let Some(number) = token else {
-            return match (self.translated(&told.method, told.params.as_deref()), &self.only) {
-                (Ok(Some((client, params))), _) => {
-                    told.params = Some(params);
-                    Some((client, told))
-                }
-                (Ok(None), Some(client)) => Some((client.clone(), told)),
-                (Ok(None), None) => Some((only(&lock(&self.open), &told)?, told)),
-                // The subscription is over.
-                (Err(_), _) => None,
-            };
+            // If it names an id that is unknown, the subscription is over.
+            let (named, params) = self.translated(&told.method, told.params.as_deref()).ok()?;
+            told.params = params.or(told.params);
+            let client = named.or_else(|| self.only.clone());
+            return Some((client.or_else(|| only(&lock(&self.open), &told))?, told));
         };
         let open = lock(&self.open);
         // The request of late progress is over.
@@ -218,14 +217,15 @@ impl Upstream {
         Some((client.peer.clone(), told))
     }
 
-    /// Translates the id of a client's request in params of the server's. Returns the client too, if there is such an id.
+    /// Translates the id of a client's request in params of the server's. Returns the client that it names, and the params
+    /// if they are others now.
     fn translated(
         &self,
         method: &str,
         params: Option<&RawValue>,
-    ) -> Result<Option<(Peer, Box<RawValue>)>, Refusal> {
+    ) -> Result<(Option<Peer>, Option<Box<RawValue>>), Refusal> {
         let place = IdPlace::find(&self.dialect, Some(method));
-        let Some((place, params)) = place.zip(params) else { return Ok(None) };
+        let Some((place, params)) = place.zip(params) else { return Ok((None, None)) };
         let (open, mut peer) = (lock(&self.open), None);
         let translated = place.translate(params, |id| {
             let call = Some(id.parse().ok()?);
@@ -233,7 +233,7 @@ impl Upstream {
             peer = Some(client.peer.clone());
             Some(client.id.as_ref()?.as_json().into())
         })?;
-        Ok(peer.zip(translated))
+        Ok((peer, translated))
     }
 }
 
@@ -349,15 +349,17 @@ mod tests {
         let _login = client.call::<serde_json::Value>("authenticate", serde_json::json!({}));
         let _open = [asked(&at_agent).await, asked(&at_agent).await];
 
-        let elicit = |id: u8| {
+        let elicit = |id: Option<u8>| {
             let params = serde_json::json!({ "requestId": id });
             agent.call::<serde_json::Value>("elicitation/create", params)
         };
-        let _elicitation = elicit(2);
-        let (request, _responder) = asked(&at_client).await;
-        let params = request.params.expect("it has some");
-        assert_eq!(params.get(), r#"{"requestId":1}"#);
-        let error = elicit(3).await.unwrap_err().to_string();
+        for (id, passes) in [(Some(2), r#"{"requestId":1}"#), (None, "{}")] {
+            let _elicitation = elicit(id);
+            let (request, _responder) = asked(&at_client).await;
+            let params = request.params.expect("it has some");
+            assert_eq!(params.get(), passes);
+        }
+        let error = elicit(Some(3)).await.unwrap_err().to_string();
         assert!(error.contains("is over or unknown"), "{error}");
     }
 }
