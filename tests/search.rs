@@ -5,7 +5,8 @@
 //! records how many states there are: a search that was cut short, or that reaches other states than it did, fails.
 //! `BLESS=1` rewrites it, in release mode. Debug builds search the small worlds only; `SEARCH=large` searches larger
 //! ones as well, which are compared as far as their counts were ever recorded. A failure ends with the line that
-//! replays it: `REPLAY` is its scenario and its ordering.
+//! replays it: `REPLAY` is its scenario and its ordering. A replay only draws the way to a circle of fair choices (G1) and
+//! to a choice that does something else the second time (G10): a search alone finds these.
 
 #[path = "search/counts.rs"]
 mod counts;
@@ -168,7 +169,8 @@ fn scenarios_of(
 fn run(start: &impl System, line: Option<&str>) -> Report {
     let Some(line) = line else { return search(start, MOST) };
     let chart = replay(start, line);
-    let failure = chart.map(|chart| println!("{chart}nothing is wrong there")).err();
+    let failure =
+        chart.map(|chart| println!("{chart}nothing that a replay can find is wrong there")).err();
     Report { states: 0, transitions: 0, exhausted: false, failure }
 }
 

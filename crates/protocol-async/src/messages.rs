@@ -61,7 +61,6 @@ where
         output: Messages::default(),
         left: 0,
         alarm: Alarm::new(timer),
-        leave_by: None,
         error: FirstError::default(),
     };
     (peer, incoming.yielding(T::yield_now), driver)
@@ -87,8 +86,6 @@ pub struct MessageDriver<S, T: Timer> {
     /// The bytes that may still be read before others have their turn.
     left: usize,
     alarm: Alarm<T>,
-    /// The time until which the peer's goodbye is waited for, once we are closing.
-    leave_by: Option<Timestamp>,
     error: FirstError,
 }
 
@@ -115,10 +112,10 @@ enum Sending {
     Open,
     /// The peer reads no more. Its last words are still to be read, for a time that the hub keeps (F34).
     Broken,
-    /// Nothing is left to be sent, and our end is being closed.
-    Closing,
-    /// It is closed, and the peer's may still be open.
-    Closed,
+    /// Nothing is left to be sent, and our end is being closed. The peer's goodbye is waited for until then.
+    Closing(Timestamp),
+    /// It is closed, and the peer's may still be open, until then.
+    Closed(Timestamp),
 }
 
 /// The result of one turn.
@@ -141,7 +138,7 @@ where
         for _ in 0..TURNS {
             let made = match this.sending {
                 Sending::Open | Sending::Broken => this.poll_turn(cx),
-                Sending::Closing | Sending::Closed => this.poll_farewell(cx),
+                Sending::Closing(by) | Sending::Closed(by) => this.poll_farewell(by, cx),
             };
             match made {
                 Poll::Ready(Turn::Made) if this.left == 0 => break,
@@ -259,27 +256,26 @@ where
             // Closing would wait for the rest of what was given up, and nobody reads a goodbye.
             return Turn::Over;
         }
-        self.sending = Sending::Closing;
+        self.sending = Sending::Closing(self.alarm.now() + FAREWELL);
         if self.receiving == Receiving::Open {
             self.receiving = Receiving::Unwanted;
         }
-        self.leave_by = Some(self.alarm.now() + FAREWELL);
         Turn::Made
     }
 
-    fn poll_farewell(&mut self, cx: &mut Context<'_>) -> Poll<Turn> {
-        if self.leave_by.is_none_or(|by| self.alarm.poll_until(by, cx).is_ready()) {
+    fn poll_farewell(&mut self, by: Timestamp, cx: &mut Context<'_>) -> Poll<Turn> {
+        if self.alarm.poll_until(by, cx).is_ready() {
             return Poll::Ready(Turn::Over);
         }
         // The peer may have to be read before it can read our goodbye.
         let read = self.poll_receive(cx);
-        if self.sending == Sending::Closed {
+        if self.sending == Sending::Closed(by) {
             let is_over = self.receiving == Receiving::Ended;
             return if is_over { Poll::Ready(Turn::Over) } else { read.map(|()| Turn::Made) };
         }
         match Pin::new(&mut self.transport).poll_close(cx) {
             Poll::Ready(Ok(())) => {
-                self.sending = Sending::Closed;
+                self.sending = Sending::Closed(by);
                 Poll::Ready(Turn::Made)
             }
             Poll::Ready(Err(_)) => Poll::Ready(Turn::Over),

@@ -1,6 +1,5 @@
 //! Waiting for futures without an executor: the thread sleeps until it is woken.
 
-use std::future::Future;
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};

@@ -1,7 +1,6 @@
 //! The choice of the thread that serves an arrival: the one that reads, a worker, or one begun for it.
 
 use std::collections::HashSet;
-use std::future::Future;
 use std::mem;
 use std::pin::Pin;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -36,6 +35,8 @@ struct Board {
     in_turn: bool,
     /// The number of workers that sleep.
     idle: usize,
+    /// A thread was begun for what is immediate, and has not looked yet. It finds all that is left until then.
+    helper_comes: bool,
     /// Nothing will arrive.
     is_closed: bool,
 }
@@ -77,27 +78,28 @@ impl Desk {
     }
 
     /// Leaves an arrival for a worker, and wakes one that sleeps once it can have the board. If all are at work,
-    /// another thread serves what is immediate, for they may wait for it.
+    /// another thread serves what is immediate, for they may wait for it. One at a time is on its way.
     fn leave(self: &Arc<Self>, mut board: MutexGuard<'_, Board>, arrival: Option<Arrival>) {
         let is_immediate = arrival.as_ref().is_some_and(|arrival| self.is_immediate(arrival));
-        let (is_left, has_idle) = (arrival.is_some(), board.idle > 0);
         board.waiting = arrival;
-        drop(board);
-        if is_left && has_idle {
+        if board.waiting.is_some() && board.idle > 0 {
+            drop(board);
             self.left.notify_one();
-        } else if is_immediate {
+        } else if is_immediate && !board.helper_comes {
             let desk = self.clone();
-            let serve = move || desk.serve_immediate(|| desk.look(desk.lock()));
+            let serve = move || {
+                desk.lock().helper_comes = false;
+                desk.serve_immediate(|| desk.look(desk.lock()));
+            };
             // Without a thread, it waits for a worker.
-            let _ = thread::Builder::new().spawn(serve);
+            board.helper_comes = thread::Builder::new().spawn(serve).is_ok();
         }
     }
 
     /// Leaves the next arrival to another thread, unless one looks for it itself.
     fn look(self: &Arc<Self>, board: MutexGuard<'_, Board>) {
         if !board.in_turn && board.waiting.is_none() {
-            let next = self.poll();
-            self.leave(board, next);
+            self.leave(board, self.poll());
         }
     }
 

@@ -65,7 +65,7 @@ impl Server {
 
     /// Adds methods of requests and notifications that the reading thread serves in their turn.
     ///
-    /// They should be short: nothing is read while one works. A handler that calls
+    /// They should be short: nothing is read while one works on the thread that reads. A handler that calls
     /// [`checkpoint`](crate::Responder::checkpoint), `sleep`, `call` or `take_notification` after all
     /// lets another thread read from then on, so that cancels are marked (G3). An immediate request
     /// behind one that waits for a worker waits with it. Once a worker has that one, another that sleeps

@@ -205,6 +205,8 @@ fn what_is_immediate_is_served_while_every_worker_waits_for_it() {
             Ok(raw(&json!("done")))
         };
         let server = Server::new(acp()).workers(workers).immediate(["now", "waits"]);
+        // Again and again, so that a thread is needed while the one before it comes or goes.
+        let methods = methods.repeat(100);
         let served = server.unix(stream, Arc::new(handler)).unwrap();
         wire.send(methods.iter().zip(1..).map(|(method, id)| match *method {
             "note" => notification(method, &json!([])),

@@ -261,7 +261,7 @@ impl Far {
         };
     }
 
-    /// Answers every call with an error, which is what its caller would get if the peer went away.
+    /// Answers every call with an error, as if the peer went away. Its caller would see another error then.
     fn answer_late(&mut self) {
         // It knows nothing of an error that the script does not have.
         self.script.reference = None;

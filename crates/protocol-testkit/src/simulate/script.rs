@@ -65,8 +65,8 @@ pub enum PeerAnswer {
     Error(i64),
     /// This result, twice.
     Twice(Value),
-    /// No response at all. If that keeps another request waiting as well, some runs end with an error in its
-    /// place, which shows whether that request goes on then.
+    /// No response at all. If that keeps another request waiting as well, some runs end with an error (-32603) in its
+    /// place, as if the peer went away. It shows whether that request goes on then.
     Never,
 }
 
