@@ -96,7 +96,7 @@ pub(super) const STOPS: &[Check] = &[
         ])
         .rules(&[QuietAfter('a'), STOPPED_IN_TIME])
         .witness("The same work once more, from its beginning to its end."),
-    stop("stop/next", "the next work runs to its end, also if the stop came twice")
+    stop("stop/next", "the next work runs to its end, also if the stop came twice, and the stopped work stays ended")
         .clauses(&[
             TURN.must("A stop ends the turn that runs: the session can be used again."),
             TURN_V2.must("A stop does not cover later prompts."),
@@ -111,7 +111,7 @@ pub(super) const STOPS: &[Check] = &[
             WorkOver('b'),
             WorkWhole('t'),
         ])
-        .rules(&[WorkFinished('b'), STOPPED_IN_TIME])
+        .rules(&[WorkFinished('b'), StopAnswered('a'), STOPPED_IN_TIME])
         .witness(LATER),
     stop("stop/before", "a stop that finds no work does not stop work that begins later")
         .clauses(&[
