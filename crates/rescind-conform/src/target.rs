@@ -157,7 +157,7 @@ impl Link {
         child: Option<Child>,
         at_end: impl FnOnce() + Send + 'static,
     ) -> Self {
-        // What is not looked at is not read, so that a server that says more waits.
+        // Nothing is read before it is looked at, so that a server that says more waits.
         let (said, heard) = sync_channel(0);
         let (tell, told) = channel();
         thread::spawn(move || read(output, &said));

@@ -127,14 +127,20 @@ fn stopped_without_room(bench: &mut Bench, stop: &str) -> Vec<String> {
     bench.sent(Side::Down)
 }
 
-const LOG: &str = r#"{"jsonrpc":"2.0","method":"log"}"#;
-
-#[test]
-fn f111_a_stop_without_room_of_a_turn_that_goes_on_after_its_response_follows_when_there_is_room() {
+/// Returns a relay whose agent has accepted a prompt, and works on.
+fn accepted() -> Bench {
     let mut bench = small([Dialect::ACP_V2, Dialect::ACP_V2]);
     bench.receive(Side::Up, PROMPT);
     bench.sent(Side::Down);
     bench.receive(Side::Down, r#"{"jsonrpc":"2.0","id":1,"result":{}}"#);
+    bench
+}
+
+const LOG: &str = r#"{"jsonrpc":"2.0","method":"log"}"#;
+
+#[test]
+fn f111_a_stop_without_room_of_a_turn_that_goes_on_after_its_response_follows_when_there_is_room() {
+    let mut bench = accepted();
     bench.sent(Side::Up);
     assert_eq!(stopped_without_room(&mut bench, STOP), [LOG, LOG, STOP]);
     assert_eq!(bench.sent(Side::Down), [""; 0], "it is sent once");
@@ -157,10 +163,7 @@ fn f111_a_stop_without_room_of_what_a_notification_began_follows_when_there_is_r
 
 #[test]
 fn f111_a_stop_without_room_of_a_turn_that_ended_meanwhile_is_not_sent() {
-    let mut bench = small([Dialect::ACP_V2, Dialect::ACP_V2]);
-    bench.receive(Side::Up, PROMPT);
-    bench.sent(Side::Down);
-    bench.receive(Side::Down, r#"{"jsonrpc":"2.0","id":1,"result":{}}"#);
+    let mut bench = accepted();
     for message in [LOG, LOG, STOP] {
         bench.receive(Side::Up, message);
     }

@@ -42,9 +42,9 @@ pub(super) fn undisturbed(play: &Play<'_>, made: &Made) -> Result<(), Fault> {
     let outcome = answers(play, made)[0];
     let why = || format!("{made} was not cancelled, and is answered as cancelled");
     holds_if(!outcome.is_cancelled(), why)?;
-    // Work that fails without the cancels too is excused by that. Where it is about a document, that is changed each time.
-    let may_fail = made.works_from.is_none() || play.facts.document.is_some();
-    let has_failed = !may_fail && outcome.is_failure();
+    // Work may fail by itself. If it does so long before its time, and not without the cancels, they are the reason.
+    let at = play.session.answered_at(&made.id).unwrap_or_default();
+    let has_failed = outcome.is_failure() && play.is_cut_short(made, at);
     holds_if(!has_failed, || format!("{made} was not cancelled, and fails with {outcome}"))
 }
 

@@ -41,6 +41,20 @@ fn an_order_says_nothing_where_half_the_time_is_not_half() {
 }
 
 #[test]
+fn work_that_fails_before_its_time_was_disturbed() {
+    let mut facts = Facts::unknown(Dialect::ACP_V1);
+    let request = Request::new("work", json!({ "ms": "$MS" }));
+    facts.slow = slow(false, true).map(|slow| Slow { request, ..slow });
+    let judged = |record: &str| {
+        by_hand::broken(&played_for(&facts, 1000, record), &[Rule::Undisturbed('a')])
+    };
+    let why = "request 7 was not cancelled, and fails with error -32603";
+    assert_eq!(judged("slow a 7; wait 100; error 7 -32603").as_deref(), Some(why));
+    assert_eq!(judged("slow a 7; wait 800; error 7 -32603"), None, "it may fail by itself");
+    assert_eq!(judged("slow a 7; wait 100; result 7"), None);
+}
+
+#[test]
 fn an_order_that_a_late_machine_turns_round_says_nothing() {
     let before = Rule::Before('q', 'b');
     let record = "ask b 7; ask a 8; cancel 8; ask q 9; result 7; result 9";

@@ -1,4 +1,4 @@
-//! What the server knows of requests.
+//! The table of the requests that the server works on.
 
 use std::collections::HashMap;
 use std::sync::mpsc::Sender;
@@ -28,6 +28,6 @@ pub(super) struct Table {
     pub(super) is_held: bool,
     /// Responses that are kept back.
     pub(super) kept: Vec<String>,
-    /// How the work ended, by the tokens of its progress.
+    /// The end of the work, by the tokens of its progress.
     pub(super) outcomes: HashMap<String, &'static str>,
 }
