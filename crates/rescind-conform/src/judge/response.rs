@@ -39,13 +39,13 @@ pub(super) fn is_ours(play: &Play<'_>, id: &str) -> bool {
 
 pub(super) fn undisturbed(play: &Play<'_>, made: &Made) -> Result<(), Fault> {
     once(play, made)?;
-    let outcome = answers(play, made)[0];
+    let end = answers(play, made)[0];
     let why = || format!("{made} was not cancelled, and is answered as cancelled");
-    holds_if(!outcome.is_cancelled(), why)?;
+    holds_if(!end.is_cancelled(), why)?;
     // Work may fail by itself. If it does so long before its time, and not without the cancels, they are the reason.
     let at = play.session.answered_at(&made.id).unwrap_or_default();
-    let has_failed = outcome.is_failure() && play.is_cut_short(made, at);
-    holds_if(!has_failed, || format!("{made} was not cancelled, and fails with {outcome}"))
+    let has_failed = end.is_failure() && play.is_cut_short(made, at);
+    holds_if(!has_failed, || format!("{made} was not cancelled, and fails with {end}"))
 }
 
 /// Holds if a cancelled request was not answered before its cancel was read.
