@@ -66,6 +66,12 @@ const PROVIDERS: &[(&str, &str)] = &[
     ("hoverProvider", "textDocument/hover"),
     ("completionProvider", "textDocument/completion"),
     ("documentFormattingProvider", "textDocument/formatting"),
+    ("documentHighlightProvider", "textDocument/documentHighlight"),
+    ("definitionProvider", "textDocument/definition"),
+    ("referencesProvider", "textDocument/references"),
+    ("codeLensProvider", "textDocument/codeLens"),
+    ("documentLinkProvider", "textDocument/documentLink"),
+    ("inlayHintProvider", "textDocument/inlayHint"),
 ];
 
 /// A document of a language server's.
@@ -74,7 +80,8 @@ pub(crate) struct Document {
     language: &'static Language,
     uri: String,
     functions: usize,
-    method: &'static str,
+    /// The requests about it that the server offers, of which the first is made.
+    methods: Vec<&'static str>,
     /// Some servers work in it, and don't end if it is not there.
     _folder: Option<Arc<Folder>>,
 }
@@ -111,7 +118,9 @@ impl Document {
         let offered = |name: &str| {
             !matches!(initialized["capabilities"][name], Value::Null | Value::Bool(false))
         };
-        let (_, method) = PROVIDERS.iter().find(|(provider, _)| offered(provider))?;
+        let all = PROVIDERS.iter().filter(|(provider, _)| offered(provider));
+        let methods: Vec<_> = all.map(|(_, method)| *method).collect();
+        methods.first()?;
         let name = initialized["serverInfo"]["name"].as_str().unwrap_or_default().to_lowercase();
         let fits = |it: &&Language| match language {
             Some(language) => it.id == language,
@@ -123,7 +132,7 @@ impl Document {
         let folder = Folder::new().ok().map(Arc::new);
         let within = folder.as_ref().map_or(Path::new("/nowhere"), |folder| &folder.0);
         let uri = uri(&within.join(format!("generated.{}", language.extension)));
-        Some(Self { language, uri, functions: FUNCTIONS, method, _folder: folder })
+        Some(Self { language, uri, functions: FUNCTIONS, methods, _folder: folder })
     }
 
     /// One that takes a server so many hundredths of the time.
@@ -157,15 +166,36 @@ impl Document {
         })
     }
 
+    /// The same for each other request about it.
+    pub(crate) fn with_others(&self) -> impl Iterator<Item = Self> + use<> {
+        let document = self.clone();
+        let others = 1..self.methods.len();
+        others.map(move |from| Self {
+            methods: document.methods[from..].to_vec(),
+            ..document.clone()
+        })
+    }
+
     /// A request about it.
     pub(crate) fn quick(&self) -> crate::family::Request {
+        let method = self.methods[0];
         let mut params = json!({ "textDocument": { "uri": self.uri } });
-        if matches!(self.method, "textDocument/hover" | "textDocument/completion") {
-            params["position"] = json!({ "line": 1, "character": 5 });
+        let position = json!({ "line": 1, "character": 5 });
+        match method.trim_start_matches("textDocument/") {
+            "hover" | "completion" | "documentHighlight" | "definition" => {
+                params["position"] = position;
+            }
+            "references" => {
+                params["position"] = position;
+                params["context"] = json!({ "includeDeclaration": true });
+            }
+            "inlayHint" => {
+                let end = json!({ "line": self.functions, "character": 0 });
+                params["range"] = json!({ "start": { "line": 0, "character": 0 }, "end": end });
+            }
+            "formatting" => params["options"] = json!({ "tabSize": 4, "insertSpaces": true }),
+            _ => {}
         }
-        if self.method == "textDocument/formatting" {
-            params["options"] = json!({ "tabSize": 4, "insertSpaces": true });
-        }
-        crate::family::Request::new(self.method, params)
+        crate::family::Request::new(method, params)
     }
 }

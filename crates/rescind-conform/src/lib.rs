@@ -36,6 +36,7 @@ mod client;
 mod document;
 mod facts;
 mod family;
+mod form;
 mod heed;
 mod judge;
 mod known;

@@ -24,6 +24,23 @@ pub(super) const AFTER: &[Check] = &[
         .steps(&[Rounds(&[RUNNING_A, Send(&[Cancel('a')]), Natural('t')], None, None), Next])
         .rules(&[Undisturbed('t'), NextAnswered])
         .witness("The answer to the slow request that was not cancelled."),
+    check("after/result", "after a cancel requests have the results that they had before it")
+        .clauses(&[OURS.of(WITH_DAP).should("A result belongs to its own request, whatever was cancelled before.")])
+        .needs(&[Need::Slow, Need::ReadsOn, Need::Message])
+        .steps(&[
+            Natural('t'),
+            Send(&[SlowFor('b', 50)]),
+            Answered('b'),
+            Send(&[SlowFor('c', 50)]),
+            Answered('c'),
+            Repeats('b', 'c'),
+            Rounds(&[RUNNING_A, Send(&[Cancel('a'), SlowFor('d', 50)]), Answered('d')], None, None),
+            Send(&[SlowFor('e', 50)]),
+            Answered('e'),
+            Next,
+        ])
+        .rules(&[OwnResult('d', 'b', 't'), OwnResult('e', 'b', 't'), NextAnswered])
+        .witness("The results themselves: two equal ones before the cancel, and two of the same request after it. Words with digits are not compared, nor is the order in lists."),
     check("after/every", "of seventy cancels one after the other each is honoured as the first")
         .clauses(&[
             ACP.should("Every cancel is one, and stops its request.").if_heeded(),

@@ -1,6 +1,9 @@
 //! The responses to a request.
 
+use serde_json::Value;
+
 use crate::check::Name;
+use crate::form::form;
 use crate::play::{Made, Play};
 use crate::stop::{Fault, broken, holds_if, unclear};
 use crate::wire::Outcome;
@@ -46,6 +49,33 @@ pub(super) fn undisturbed(play: &Play<'_>, made: &Made) -> Result<(), Fault> {
     let at = play.session.answered_at(&made.id).unwrap_or_default();
     let has_failed = end.is_failure() && play.is_cut_short(made, at);
     holds_if(!has_failed, || format!("{made} was not cancelled, and fails with {end}"))
+}
+
+/// Has the result of a request that is like it, and not that of another, which asked for something else.
+pub(super) fn own_result(
+    play: &Play<'_>,
+    made: &Made,
+    like: &Made,
+    other: &Made,
+) -> Result<(), Fault> {
+    let (Some(result), Some(expected), Some(others)) =
+        (play.success(made), play.success(like), play.success(other))
+    else {
+        // That is for other rules to say.
+        return Ok(());
+    };
+    let is_others = result == others && result != expected;
+    holds_if(!is_others, || {
+        format!("{made} has the result of {other}, which asked for something else")
+    })?;
+    holds_if(form(result) == form(expected), || {
+        let bytes = |result: &Value| result.to_string().len();
+        format!(
+            "{made} has another result than {like}, which asked for the same: {} bytes, and before the cancel {}",
+            bytes(result),
+            bytes(expected)
+        )
+    })
 }
 
 /// Holds if a cancelled request was not answered before its cancel was read.

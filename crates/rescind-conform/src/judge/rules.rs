@@ -1,6 +1,6 @@
 //! The rules that records are judged by, each with what judges it.
 
-use super::response::{in_time, made, once, undisturbed};
+use super::response::{in_time, made, once, own_result, undisturbed};
 use super::*;
 
 /// Returns the first rule that is broken, or else the first that nothing can be said of.
@@ -70,6 +70,10 @@ rules! { |play|
     Honoured(cancelled: Name, before: Name) => honoured(play, cancelled, before);
     /// If it is answered with a result, then with as much of it as another was that is like it and was not cancelled.
     Whole(cancelled: Name, like: Name) => whole(play, made(play, cancelled)?, made(play, like)?);
+    /// A request has the result of another that is like it, and not that of a third, which asked for something else.
+    OwnResult(name: Name, like: Name, other: Name) => {
+        own_result(play, made(play, name)?, made(play, like)?, made(play, other)?)
+    }, excused = true;
     /// No request was answered twice, and every one at least once where the protocol wants that.
     AllEnded => all_ended(play);
     /// No cancelled request is over only with the next message.

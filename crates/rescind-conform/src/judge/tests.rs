@@ -221,6 +221,29 @@ fn a_result_is_whole_if_it_is_at_least_half_of_one_without_a_cancel() {
 }
 
 #[test]
+fn a_result_is_that_of_the_same_request_and_not_of_another() {
+    let rule = Rule::OwnResult('d', 'b', 't');
+    let record = |results: &str| format!("ask b 7; ask t 8; ask d 9; {results}");
+    for (results, why) in [
+        ("result 7 500; result 8 1000; result 9 501", None),
+        ("result 7 done; result 8 done; result 9 done", None),
+        ("result 7 done; result 8 more; error 9 -32603", None),
+        (
+            "result 7 500; result 8 1000; result 9 1000",
+            Some("request 9 has the result of request 8, which asked for something else"),
+        ),
+        (
+            "result 7 done; result 8 more; result 9 less",
+            Some(
+                "request 9 has another result than request 7, which asked for the same: 6 bytes, and before the cancel 6",
+            ),
+        ),
+    ] {
+        assert_eq!(broken("acp", rule, &record(results)).as_deref(), why, "{results}");
+    }
+}
+
+#[test]
 fn of_many_none_is_answered_twice_and_those_once_that_are_owed() {
     holds("acp", Rule::AllEnded, &["crowd 7; crowd 8; cancel 8; result 7; error 8 -32800"]);
     holds(

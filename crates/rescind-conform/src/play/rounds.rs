@@ -1,11 +1,15 @@
 //! Steps that are done again until they show something.
 
-use super::Play;
+use serde_json::Value;
+
+use super::{Made, Play};
 use crate::check::Name;
+use crate::form::form;
 use crate::judge::rules::Rule;
 use crate::judge::rules::judge;
 use crate::play::steps::Step;
-use crate::stop::Stop;
+use crate::stop::{Stop, lacks, missed};
+use crate::wire::Outcome;
 
 impl Play<'_> {
     /// Does these steps in rounds. What is judged in the end is the last round that says something.
@@ -43,6 +47,27 @@ impl Play<'_> {
             (None, None) => {}
         }
         Ok(())
+    }
+
+    /// Ends the check unless two requests that are alike have results of one form, after which nothing is said of a server
+    /// whose results vary.
+    pub(super) fn repeats(&self, name: Name, other: Name) -> Result<(), Stop> {
+        let (one, other) = (self.success(self.made(name)?), self.success(self.made(other)?));
+        match one.map(form).zip(other.map(form)) {
+            Some((one, other)) if one == other => Ok(()),
+            // Then they may do so in the run with the cancels.
+            _ if self.is_control => missed("the results of the same request vary"),
+            _ => lacks("the results of the same request vary"),
+        }
+    }
+
+    /// Returns the result of a request, if it does not say that the work failed.
+    pub(crate) fn success<'p>(&'p self, made: &'p Made) -> Option<&'p Value> {
+        let (_, outcome) = self.session.answers_to(&made.id).next()?;
+        match outcome {
+            Outcome::Result(result) if !outcome.is_failure() => Some(result),
+            _ => None,
+        }
     }
 
     /// Whether a request was still at work when one that was sent with its cancel was answered.

@@ -99,6 +99,8 @@ steps! { |play|
     Witnessed(name: Name) => play.ask_witness(name);
     /// Does the same of a request that is known to have ended so. A witness that says otherwise proves nothing.
     Tells(name: Name, end: WorkEnd) => play.trust_witness(name, end);
+    /// Ends the check unless two requests that are alike have results that are.
+    Repeats(name: Name, other: Name) => play.repeats(name, other);
     /// Does all of these.
     All(steps: &'static [Step]) => play.perform(steps);
     /// Does these steps again where nobody can ask for a request that takes long enough: a cancel may come too late for

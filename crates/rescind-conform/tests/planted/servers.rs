@@ -157,6 +157,7 @@ fn planted() -> Vec<(Fault, &'static str, Vec<&'static str>)> {
         (HonoursTheLastStop, "acp", vec!["stop/both"]),
         (FailsAfterCancels, "mcp", vec!["after/slow"]),
         (HoldsItsLine, "mcp", vec!["after/running"]),
+        (LeavesAPart, "acp", vec!["after/result"]),
         (IgnoresStops, "acp", vec!["stop/running", "stop/nested"]),
         (AnswersEachStop, "acp", vec!["stop/twice"]),
         (ReportsAfterStops, "acp", vec!["stop/quiet"]),

@@ -84,4 +84,5 @@ pub(crate) enum Fault {
     HonoursTheLastStop,
     FailsAfterCancels,
     HoldsItsLine,
+    LeavesAPart,
 }

@@ -347,6 +347,7 @@ impl Server {
         }
         self.lock().at_work.remove(id);
         self.lock().is_held |= self.fault == Fault::HoldsItsLine && is_cancelled && steps > 0;
+        self.lock().left += usize::from(self.fault == Fault::LeavesAPart && is_cancelled);
         if self.fault == Fault::AnswersAgainBehindAnother {
             if is_cancelled && !self.lock().at_work.is_empty() {
                 let again = format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{}}}}"#);
@@ -365,7 +366,10 @@ impl Server {
             {
                 self.answer(id, &json!({ "result": self.initialized() }));
             }
-            (false, _) => self.answer(id, &json!({ "result": { "content": ["done", "done"] } })),
+            (false, _) => {
+                let parts = 2 + std::mem::take(&mut self.lock().left);
+                self.answer(id, &json!({ "result": { "content": vec!["done"; parts] } }));
+            }
             (true, Protocol::Mcp) if self.fault == Fault::ProgressGoesOn => {
                 for more in 0..20 {
                     thread::sleep(Duration::from_millis(20));

@@ -26,6 +26,8 @@ pub(super) struct Table {
     pub(super) commands: HashMap<String, String>,
     /// Whether work that was cancelled while it ran still holds the line.
     pub(super) is_held: bool,
+    /// The parts of cancelled work that the next result has too.
+    pub(super) left: usize,
     /// Responses that are kept back.
     pub(super) kept: Vec<String>,
     /// The end of the work, by the tokens of its progress.
