@@ -10,9 +10,9 @@ use crate::family::Family;
 use crate::play::{Made, Play};
 use crate::session::What;
 use crate::stop::{Fault, TOO_LATE, broken, holds_if, none, unclear};
-use crate::value::by_value;
 use crate::wire::{Heard, Outcome};
 
+mod progress;
 mod response;
 pub(crate) mod rules;
 mod work;
@@ -176,7 +176,7 @@ fn honoured(play: &Play<'_>, cancelled: Name, before: Name) -> Result<(), Fault>
     let (cancelled, before) = (made(play, cancelled)?, made(play, before)?);
     let answer = play.session.answers_to(&cancelled.id).next();
     match (answer, play.session.answers_to(&before.id).next()) {
-        (Some((_, outcome)), _) if says_it_ended(play, outcome) => Ok(()),
+        (Some((at, outcome)), _) if says_it_ended(play, outcome) => soon(play, cancelled, at),
         (Some((_, outcome @ Outcome::Error { .. })), _) => broken(format!(
             "{cancelled} is answered with {outcome}, which does not say that it was cancelled: whether the work was stopped can't be told (no protocol makes that a MUST)"
         )),
@@ -208,6 +208,27 @@ fn honoured(play: &Play<'_>, cancelled: Name, before: Name) -> Result<(), Fault>
             "{cancelled} is answered with {outcome}, after {before} that was asked first"
         )),
         (None, _) => broken(format!("{cancelled} is never answered")),
+    }
+}
+
+/// A request that says that it was cancelled was not worked on all the time that it takes, if its cancel was read long before.
+fn soon(play: &Play<'_>, made: &Made, at: usize) -> Result<(), Fault> {
+    let (Ok(slow), Some(from), Some(read_at)) =
+        (&play.facts.slow, made.works_from, made.cancelled_at.and_then(|at| play.read_at(at)))
+    else {
+        return Ok(());
+    };
+    let (lasts, between) = (slow.lasts(play.slow_ms), |from| play.session.between(from, at));
+    match play.is_adjustable()
+        && read_at < at
+        && between(read_at) > lasts / 2
+        && between(from) >= lasts
+    {
+        true if play.was_late() => unclear(TOO_LATE),
+        true => {
+            broken(format!("{made} is answered as cancelled only after the time that it takes"))
+        }
+        false => Ok(()),
     }
 }
 
@@ -265,39 +286,6 @@ fn counted_once(play: &Play<'_>, id: &str, what: &str) -> Result<(), Fault> {
     }
 }
 
-fn no_progress_after(play: &Play<'_>, made: &Made) -> Result<(), Fault> {
-    let cancelled_at = made.cancelled_at.unwrap_or(0);
-    let read_at = play.read_at(cancelled_at).ok_or("no request after the cancel was answered")?;
-    let token = Value::from(&*made.token);
-    match play.session.reports_of(&token).filter(|(at, _)| *at > read_at).count() {
-        0 => in_time(play, made),
-        count => broken(format!(
-            "after the cancel of {made} was read there is progress of it, {count} times"
-        )),
-    }
-}
-
-/// The Debug Adapter Protocol names the request where progress starts, and only the progress where it ends.
-fn progress_ended(play: &Play<'_>, made: &Made) -> Result<(), Fault> {
-    let names = |event: &str| -> Vec<Value> {
-        let reports = play.session.messages(|heard| matches!(heard, Heard::Progress { .. }));
-        let such = reports.map(|(_, report)| report).filter(|report| report["event"] == event);
-        such.map(|report| report["body"].clone()).collect()
-    };
-    let ended = names("progressEnd");
-    let is_open = |started: &Value| {
-        by_value(&started["requestId"].to_string()) == made.id
-            && !ended.iter().any(|ended| ended["progressId"] == started["progressId"])
-    };
-    match names("progressStart").into_iter().find(is_open) {
-        None => in_time(play, made),
-        Some(open) => broken(format!(
-            "progress {} of {made} has started, and its end is not reported",
-            open["progressId"]
-        )),
-    }
-}
-
 fn clean(play: &Play<'_>) -> Result<(), Fault> {
     play.session.record.iter().try_for_each(|entry| match &entry.what {
         What::Broken { violation } => {
@@ -311,6 +299,13 @@ fn clean(play: &Play<'_>) -> Result<(), Fault> {
         }
         _ => Ok(()),
     })
+}
+
+fn seq_counts(play: &Play<'_>) -> Result<(), Fault> {
+    let numbers: Vec<i64> =
+        play.session.messages(|_| true).filter_map(|(_, it)| it["seq"].as_i64()).collect();
+    let jump = numbers.windows(2).find(|pair| pair[1] != pair[0] + 1);
+    none(jump, |pair| format!("after message {} comes {}", pair[0], pair[1]))
 }
 
 fn unknown_method(play: &Play<'_>, made: &Made) -> Result<(), Fault> {

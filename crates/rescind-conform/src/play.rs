@@ -118,7 +118,8 @@ pub(crate) struct Play<'a> {
     rng: Rng,
     next_id: u64,
     version: u64,
-    slow_ms: u64,
+    /// The milliseconds that slow requests are asked to take.
+    pub(crate) slow_ms: u64,
 }
 
 impl<'a> Play<'a> {
@@ -430,8 +431,10 @@ impl<'a> Play<'a> {
     }
 
     fn wait_for_answer(&mut self, name: Name) -> Result<(), Stop> {
-        let id = self.made(name)?.id.clone();
-        self.wait_for_response(&id, &format!("an answer to request {id}"))
+        let made = self.made(name)?.clone();
+        self.wait(&format!("an answer to request {}", made.id), |session| {
+            session.answers_from(&made.id, made.works_from).next().is_some()
+        })
     }
 
     /// Makes a request that is done at once, and waits for its answer. A client need not answer any.

@@ -438,6 +438,15 @@ impl Session {
         }
     }
 
+    /// Returns the answers under an id from a place on, where its request stands. An id may be used again.
+    pub(crate) fn answers_from<'a>(
+        &'a self,
+        id: &'a str,
+        from: Option<usize>,
+    ) -> impl Iterator<Item = (usize, &'a Outcome)> {
+        self.answers_to(id).filter(move |(at, _)| Some(*at) > from)
+    }
+
     /// Returns the place of the first answer under an id.
     pub(crate) fn answered_at(&self, id: &str) -> Option<usize> {
         self.answers_to(id).next().map(|(at, _)| at)

@@ -42,13 +42,7 @@ pub(super) const AFTER: &[Check] = &[
         .rules(&[OwnResult('d', 'b', 't'), OwnResult('e', 'b', 't'), NextAnswered])
         .witness("The results themselves: two equal ones before the cancel, and two of the same request after it. Words with digits are not compared, nor is the order in lists."),
     check("after/every", "of seventy cancels one after the other each is honoured as the first")
-        .clauses(&[
-            ACP.should("Every cancel is one, and stops its request.").if_heeded(),
-            OURS.of(&[Lsp, Dap]).should("Every cancel is one, whatever came before."),
-            ENDED_IN_MCP,
-            ENDED_IN_MCP_2026,
-            ABP.should("Every cancel is one, and stops its operation."),
-        ])
+        .clauses(EVERY)
         .needs(&[Need::Slow, Need::ReadsOn, Need::Message])
         .steps(&[EachCancelled(70), Next])
         .rules(&[EachAsFirst, NextAnswered])
@@ -84,6 +78,16 @@ pub(super) const AFTER: &[Check] = &[
         ])
         .rules(&[TheirsKept('b'), NamesRequest])
         .witness("The next request, sent after the cancel, is answered, and other work is done from its beginning to its end."),
+    check("after/shutdown", "after a cancel the session can be shut down")
+        .clauses(&[LSP_EXIT.must("Every request is answered, shutdown too.")])
+        .steps(&[OneRead(&[SLOW_A, Cancel('a'), Request('s', "shutdown")]), Answered('s')])
+        .rules(&[AnsweredOnce('s')])
+        .witness("The answer itself."),
+    check("after/disconnect", "after a cancel the session can be ended")
+        .clauses(&[DAP_BASE.must("Every request is answered, disconnect too.")])
+        .steps(&[OneRead(&[SLOW_A, Cancel('a'), Request('s', "disconnect")]), Answered('s')])
+        .rules(&[AnsweredOnce('s')])
+        .witness("The answer itself."),
     check("after/duplicate", "of two requests in flight that have one id something can still be cancelled")
         .clauses(&[OURS.of(&[Acp, AcpV2, AcpDraft, Lsp]).information("Such a client is wrong; the first request goes on, and can be cancelled.")])
         .needs(&[Need::Slow, Need::ReadsOn])

@@ -30,6 +30,11 @@ pub(super) const CANCEL: &[Check] = &[
             Answered('c'),
             Settled('a'),
         ]),
+    check("cancel/together", "three requests are cancelled in one write: each ends as the first")
+        .clauses(EVERY)
+        .needs(&[Need::Slow, Need::ReadsOn, Need::Message])
+        .steps(&[CancelledTogether(3)])
+        .rules(&[EachAsFirst, NextAnswered]),
     check("cancel/late", "a cancel of an answered request: no second answer, and nothing else")
         .clauses(IGNORED)
         .needs(&[Need::Message])
@@ -54,16 +59,21 @@ pub(super) const CANCEL: &[Check] = &[
         .steps(&[UnreadableCancels, Next])
         .rules(&[NextAnswered])
         .witness("After each of them the next request is answered. They may be refused."),
-    check("cancel/other-type", "7 is in flight and \"7\" is cancelled: 7 goes on")
+    check("cancel/other-type", "77 is in flight, and \"77\", 7 and 770 are cancelled: 77 goes on")
         .clauses(NOT_NAMED_BY_TYPE)
         .needs(&[Need::Slow, Need::Message])
-        .steps(&[OneRead(&[Slow('a', Token("7")), CancelId("\"7\"")]), Next, Settled('a')])
+        .steps(&[
+            OneRead(&[Slow('a', Token("77")), CancelId("\"77\""), CancelId("7"), CancelId("770")]),
+            Next,
+            Settled('a'),
+        ])
         .rules(&[Undisturbed('a'), NextAnswered]),
-    check("cancel/spares-others", "one of three requests is cancelled: the other two are answered")
+    check("cancel/spares-others", "one of three requests is cancelled twice, and one that was never made: the other two are answered")
         .clauses(NOT_NAMED)
         .needs(&[Need::Slow])
         .steps(&[
-            OneRead(&[SLOW_B, SLOW_A, Slow('c', Fresh), Cancel('a'), QUICK_Q]),
+            OneRead(&[SLOW_B, SLOW_A, Slow('c', Fresh), Cancel('a'), Cancel('a')]),
+            Send(&[CancelId("900001"), QUICK_Q]),
             Answered('b'),
             Answered('c'),
         ])

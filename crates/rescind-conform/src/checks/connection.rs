@@ -15,6 +15,19 @@ pub(super) const CONNECTION: &[Check] = &[
     same_id("id/large", "id 2^53+1 is answered as 2^53+1")
         .clauses(SAME_LARGE_ID)
         .steps(&[Send(&[Quick('a', Token("9007199254740993"))]), Next]),
+    check("id/reused", "the id of a cancelled request, used again, names the new request")
+        .clauses(&[OURS.of(&[Acp, AcpV2, AcpDraft, Lsp]).should("An id that is not in flight is free.")])
+        .needs(&[Need::Slow])
+        .steps(&[
+            OneRead(&[Slow('a', Token("61")), Cancel('a')]),
+            Settled('a'),
+            Send(&[Cancel('a')]),
+            Next,
+            Send(&[Slow('b', Token("61"))]),
+            Answered('b'),
+            Next,
+        ])
+        .rules(&[Undisturbed('b'), NextAnswered]),
     check("id/duplicate", "an id that is in flight, used again, ends no connection")
         .clauses(&[OURS.of(CANCELLING).should("Such a client is wrong; a server refuses the second, and the first goes on.")])
         .needs(&[Need::Slow, Need::ReadsOn])
@@ -100,6 +113,11 @@ pub(super) const CONNECTION: &[Check] = &[
         .needs(&[Need::OneStream])
         .steps(&[Next, OneRead(&[SLOW_A, Cancel('a')]), WHOLE_T])
         .rules(&[Clean])
+        .witness("The server has been opened, called, cancelled and called again."),
+    check("output/seq", "each message of the server has the number after that of the one before")
+        .clauses(&[DAP_BASE.should("seq is one greater than that of the message before.")])
+        .steps(&[Next, OneRead(&[SLOW_A, Cancel('a')]), WHOLE_T])
+        .rules(&[SeqCounts])
         .witness("The server has been opened, called, cancelled and called again."),
     check("call/next", "after a cancelled request the next one is answered")
         .clauses(LIVES_ON)

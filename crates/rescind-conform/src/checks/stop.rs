@@ -154,6 +154,18 @@ pub(super) const STOPS: &[Check] = &[
             Next,
         ])
         .rules(&[StopHonoured('a'), StopHonoured('b')]),
+    stop("stop/request", "a session whose prompt is cancelled by its id takes the next prompt")
+        .clauses(&[TURN.must("A prompt that was cancelled is over: the session can be used again.")])
+        .steps(&[
+            WORKING_A,
+            Send(&[Cancel('a'), QUICK_Q]),
+            Answered('a'),
+            Send(&[WorkAfter('b', 'a')]),
+            WorkOver('b'),
+            Next,
+        ])
+        .rules(&[WorkFinished('b'), NextAnswered])
+        .witness(LATER),
     stop("stop/nested", "a turn that waits for a permission is stopped once that is answered as cancelled")
         .clauses(&[
             TURN.capability("Of agents that ask within a turn: the client answers what is open with `cancelled`, and the agent responds to the prompt."),

@@ -19,6 +19,12 @@ pub(super) const WORK: &[Check] = &[
         .steps(&[RUNNING_A, Send(&[Cancel('a')]), WHOLE_T])
         .rules(&[NoProgressAfter('a')])
         .witness("A request that was sent after the cancel is answered, so the cancel was read; then the same work is done anew, with its progress."),
+    check("progress/others", "the progress of another request goes on and rises, and each report names a request at work")
+        .clauses(&[MCP_PROGRESS.must("Progress rises with each report, and names an active request.")])
+        .needs(&[Need::Slow, Need::Progress, Need::ReadsOn])
+        .steps(&[Send(&[SLOW_B]), Started('b'), RUNNING_A, Send(&[Cancel('a')]), Answered('b'), WHOLE_T])
+        .rules(&[ProgressOfOthers('a'), ProgressGoesOn('b', 'a')])
+        .witness("The answer to the other; then the same work is done anew, with its progress."),
     check("progress/ended", "the end of a cancelled request's progress is reported")
         .clauses(&[DAP_PROGRESS.should("Progress of a request is reported until that is completed or cancelled, and then its end.")])
         .needs(&[Need::Slow, Need::Progress, Need::ReadsOn])

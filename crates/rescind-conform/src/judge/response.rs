@@ -13,7 +13,7 @@ pub(super) fn made<'p>(play: &'p Play<'_>, name: Name) -> Result<&'p Made, Fault
 }
 
 pub(super) fn answers<'p>(play: &'p Play<'_>, made: &'p Made) -> Vec<&'p Outcome> {
-    play.session.answers_to(&made.id).map(|(_, outcome)| outcome).collect()
+    play.session.answers_from(&made.id, made.works_from).map(|(_, outcome)| outcome).collect()
 }
 
 /// Answered once, whatever the answer.
@@ -46,7 +46,8 @@ pub(super) fn undisturbed(play: &Play<'_>, made: &Made) -> Result<(), Fault> {
     let why = || format!("{made} was not cancelled, and is answered as cancelled");
     holds_if(!end.is_cancelled(), why)?;
     // Work may fail by itself. If it does so long before its time, and not without the cancels, they are the reason.
-    let at = play.session.answered_at(&made.id).unwrap_or_default();
+    let mut all = play.session.answers_from(&made.id, made.works_from);
+    let at = all.next().map_or(0, |(at, _)| at);
     let has_failed = end.is_failure() && play.is_cut_short(made, at);
     holds_if(!has_failed, || format!("{made} was not cancelled, and fails with {end}"))
 }

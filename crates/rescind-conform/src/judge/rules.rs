@@ -92,11 +92,19 @@ rules! { |play|
     /// request.
     MalformedUnanswered => stray(play, |at| play.silent.contains(&at)), excused = true;
     /// No progress of a request once the server had read its cancel.
-    NoProgressAfter(name: Name) => no_progress_after(play, made(play, name)?);
+    NoProgressAfter(name: Name) => progress::none_after(play, made(play, name)?);
+    /// Every report of progress but those of this request is of one that has no response yet, and tells of more than the last.
+    ProgressOfOthers(name: Name) => progress::of_others(play, made(play, name)?), excused = true;
+    /// There is progress of a request after the cancel of another.
+    ProgressGoesOn(name: Name, other: Name) => {
+        progress::goes_on(play, made(play, name)?, made(play, other)?)
+    }, excused = true;
     /// The end of each progress of a request was reported.
-    ProgressEnded(name: Name) => progress_ended(play, made(play, name)?);
+    ProgressEnded(name: Name) => progress::ended(play, made(play, name)?);
     /// Everything that the server wrote is a message that it may write, and every answer one to a request.
     Clean => clean(play).and_then(|()| stray(play, |_| true));
+    /// Each message of the server has the number after that of the one before.
+    SeqCounts => seq_counts(play), excused = true;
     /// A request was refused as an unknown method.
     UnknownMethod(name: Name) => unknown_method(play, made(play, name)?);
     /// The server cancelled what it had asked of us.

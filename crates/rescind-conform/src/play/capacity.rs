@@ -55,6 +55,27 @@ impl Play<'_> {
         self.settle_all(&self.crowd_ids())
     }
 
+    pub(super) fn cancelled_together(&mut self, count: usize) -> Result<(), Stop> {
+        self.open_sessions(count)?;
+        for number in 0..count {
+            let works_from = Some(self.session.record.len());
+            let made = Made { works_from, ..self.make(Id::Fresh) };
+            // A second change of a document may end what the first began.
+            let messages = match number {
+                0 => self.slow(&made, self.slow_ms),
+                _ => vec![self.slow_unchanged(&made, self.slow_ms)],
+            };
+            self.write(messages, false);
+            self.crowd.push(made);
+        }
+        self.next()?;
+        let at = self.session.record.len();
+        let cancels = (0..count).map(|number| self.cancel_of_crowd(number, at + number));
+        let cancels = cancels.collect();
+        self.write(cancels, false);
+        self.settle_all(&self.crowd_ids())
+    }
+
     pub(super) fn compare_capacity(&mut self, cancels: usize) -> Result<(), Stop> {
         if !self.is_adjustable() {
             return lacks("nobody can ask it to take its time");

@@ -63,7 +63,7 @@ impl Play<'_> {
 
     /// Returns the result of a request, if it does not say that the work failed.
     pub(crate) fn success<'p>(&'p self, made: &'p Made) -> Option<&'p Value> {
-        let (_, outcome) = self.session.answers_to(&made.id).next()?;
+        let (_, outcome) = self.session.answers_from(&made.id, made.works_from).next()?;
         match outcome {
             Outcome::Result(result) if !outcome.is_failure() => Some(result),
             _ => None,

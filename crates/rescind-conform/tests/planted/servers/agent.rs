@@ -28,6 +28,8 @@ struct State {
     /// Prompts that wait for the end of a turn.
     held: Vec<(String, String)>,
     stopped: HashSet<String>,
+    /// The sessions that take no more prompts.
+    held_for_good: HashSet<String>,
     asked: u64,
     permitted: HashSet<String>,
 }
@@ -39,6 +41,19 @@ impl Turns {
         let left = until.saturating_duration_since(Instant::now());
         let waited = self.changed.wait_timeout_while(state, left, |state| !holds(state));
         !waited.unwrap_or_else(PoisonError::into_inner).1.timed_out()
+    }
+
+    /// Lets the session of a request take no more prompts.
+    pub(super) fn hold(&self, id: &str) {
+        self.change(|state| {
+            let sessions = state.running.iter().filter(|(_, of)| of == id);
+            state.held_for_good.extend(sessions.map(|(session, _)| session.clone()));
+        });
+    }
+
+    pub(super) fn is_held(&self, params: &Value) -> bool {
+        let session = params["sessionId"].as_str().unwrap_or_default();
+        self.change(|state| state.held_for_good.contains(session))
     }
 
     fn change<T>(&self, change: impl FnOnce(&mut State) -> T) -> T {

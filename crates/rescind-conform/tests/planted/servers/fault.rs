@@ -85,4 +85,11 @@ pub(crate) enum Fault {
     FailsAfterCancels,
     HoldsItsLine,
     LeavesAPart,
+    HonoursOneOfMany,
+    HoldsItsSession,
+    SkipsNumbers,
+    SilencesOthers,
+    RemembersIds,
+    NeverShutsDown,
+    IsCancelledInTheEnd,
 }

@@ -1,8 +1,8 @@
 //! A small server that does everything right, but for one planted fault.
 
-use std::io::{self, BufRead, Write};
+use std::io::{self, BufRead};
 use std::process::{Command, exit};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, channel, sync_channel};
+use std::sync::mpsc::{RecvTimeoutError, SyncSender, channel, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -15,6 +15,8 @@ mod dap;
 mod fault;
 #[path = "mcp.rs"]
 mod mcp;
+#[path = "output.rs"]
+mod output;
 #[path = "table.rs"]
 mod table;
 #[path = "works.rs"]
@@ -76,7 +78,7 @@ pub(crate) fn serve(fault: Fault, dialect: &str) {
     let (out, lines) = sync_channel(room);
     let counts =
         if fault == Fault::CountsCharacters { dap::framed_by_characters } else { dap::framed };
-    let writer = thread::spawn(move || write(&lines, protocol, counts));
+    let writer = thread::spawn(move || output::write(&lines, fault, protocol, counts));
     if fault == Fault::PrintsBanner {
         out.send("Starting server…".into()).expect("it is written");
     }
@@ -110,19 +112,6 @@ pub(crate) fn serve(fault: Fault, dialect: &str) {
     drop(server);
     // What is at work ends, and lets the writer end.
     let _ = writer.join();
-}
-
-fn write(lines: &Receiver<String>, protocol: Protocol, framed: fn(&str) -> String) {
-    let mut out = io::stdout().lock();
-    for line in lines {
-        let line: String = match protocol {
-            Protocol::Dap | Protocol::Lsp => line.lines().map(framed).collect(),
-            _ => line + "\n",
-        };
-        if write!(out, "{line}").and_then(|()| out.flush()).is_err() {
-            exit(0);
-        }
-    }
 }
 
 impl Server {
@@ -258,11 +247,15 @@ impl Server {
                 };
                 if works_in_line { work() } else { self.register(work) }
             }
+            "shutdown" | "disconnect"
+                if self.fault == Fault::NeverShutsDown && self.lock().cancelled > 0 => {}
             "ask" => self.ask(id),
             "session/new" => self.open_session(id),
             "session/prompt" => {
                 let (server, id, params) = (self.clone(), id.to_owned(), params.clone());
-                if let Some(ask) = self.begin_turn(&id, &params) {
+                if self.turns.is_held(&params) {
+                    self.error(&id, -32603);
+                } else if let Some(ask) = self.begin_turn(&id, &params) {
                     thread::spawn(move || server.turn(&id, &params, &ask));
                 }
             }
@@ -328,6 +321,7 @@ impl Server {
         self.report_in_dap("progressStart", id);
         let end = Instant::now() + time;
         let mut steps = 0;
+        let cancelled = self.lock().cancelled;
         let is_cancelled = loop {
             let left = end.saturating_duration_since(Instant::now());
             match stopped.recv_timeout(left.min(time / 10)) {
@@ -335,6 +329,9 @@ impl Server {
                 Err(RecvTimeoutError::Timeout) if left.is_zero() => break false,
                 Err(RecvTimeoutError::Timeout) => {
                     steps += 1;
+                    if self.fault == Fault::SilencesOthers && self.lock().cancelled > cancelled {
+                        continue;
+                    }
                     if token.is_some() {
                         self.lock().progressed.push(id.into());
                     }
@@ -342,6 +339,9 @@ impl Server {
                 }
             }
         };
+        if self.fault == Fault::IsCancelledInTheEnd {
+            thread::sleep(end.saturating_duration_since(Instant::now()));
+        }
         if !(is_cancelled && self.fault == Fault::NeverEndsProgress) {
             self.report_in_dap("progressEnd", id);
         }
@@ -489,13 +489,19 @@ impl Server {
             return;
         };
         let mut id = named.to_string();
+        if self.fault == Fault::HoldsItsSession {
+            self.turns.hold(&id);
+        }
         let mut table = self.lock();
         table.cancels += 1;
+        let requests = table.requests;
+        let before = table.before_cancel.replace(requests);
         let many = table.cancels > 40;
         let members = params.as_ref().and_then(Value::as_object).map_or(0, serde_json::Map::len);
         match self.fault {
             Fault::IgnoresCancels => return,
             Fault::HonoursTheFirst if table.cancels > 1 => return,
+            Fault::HonoursOneOfMany if before == Some(table.requests) => return,
             Fault::HonoursSixty if table.cancels > 60 => return,
             Fault::ForgetsDuplicates if !table.early.is_empty() => return,
             Fault::CancelsAllItAsked => {
@@ -540,6 +546,9 @@ impl Server {
         match table.at_work.remove(&id) {
             Some(_) => {
                 table.cancelled += 1;
+                if self.fault == Fault::RemembersIds {
+                    table.early.push(id);
+                }
                 drop(table);
                 if self.fault == Fault::PausesAfterCancels {
                     thread::sleep(Duration::from_millis(1500));

@@ -26,6 +26,8 @@ pub(super) struct Table {
     pub(super) commands: HashMap<String, String>,
     /// Whether work that was cancelled while it ran still holds the line.
     pub(super) is_held: bool,
+    /// The number of requests that had come before the last cancel.
+    pub(super) before_cancel: Option<usize>,
     /// The parts of cancelled work that the next result has too.
     pub(super) left: usize,
     /// Responses that are kept back.

@@ -1,0 +1,86 @@
+//! The rules about progress.
+
+use std::time::Duration;
+
+use serde_json::Value;
+
+use super::response::in_time;
+use crate::play::{Made, Play};
+use crate::stop::{Fault, TOO_LATE, broken, holds_if, unclear};
+use crate::value::by_value;
+use crate::wire::Heard;
+
+/// Each report but those of one request is of a request at work, and tells of more than the last.
+pub(super) fn of_others(play: &Play<'_>, but: &Made) -> Result<(), Fault> {
+    let tokens: Vec<Value> = play.named.values().map(|made| Value::from(&*made.token)).collect();
+    let unknown =
+        |heard: &Heard| matches!(heard, Heard::Progress { token } if !tokens.contains(token));
+    if let Some((_, report)) = play.session.messages(unknown).next() {
+        return broken(format!("there is progress of no request: {report}"));
+    }
+    let mut others = play.named.values().filter(|made| made.id != but.id);
+    others.try_for_each(|made| rises_until_the_end(play, made))
+}
+
+fn rises_until_the_end(play: &Play<'_>, made: &Made) -> Result<(), Fault> {
+    let token = Value::from(&*made.token);
+    let answered_at = play.session.answered_at(&made.id).unwrap_or(usize::MAX);
+    let mut last = f64::NEG_INFINITY;
+    for (at, report) in play.session.reports_of(&token) {
+        holds_if(at < answered_at, || format!("{made} is answered, and there is progress of it"))?;
+        let progress = report["params"]["progress"].as_f64().unwrap_or(last);
+        holds_if(progress > last, || format!("the progress of {made} is {progress} after {last}"))?;
+        last = progress;
+    }
+    Ok(())
+}
+
+/// There is progress of a request after the cancel of another.
+pub(super) fn goes_on(play: &Play<'_>, made: &Made, other: &Made) -> Result<(), Fault> {
+    let (Some(cancelled_at), Some(end)) = (other.cancelled_at, play.session.answered_at(&made.id))
+    else {
+        return Ok(());
+    };
+    let token = Value::from(&*made.token);
+    if play.session.reports_of(&token).any(|(at, _)| at > cancelled_at) {
+        return Ok(());
+    }
+    match play.session.between(cancelled_at, end) < Duration::from_millis(play.slow_ms) / 2 {
+        true => unclear(TOO_LATE),
+        false => broken(format!("after the cancel of {other} there is no progress of {made}")),
+    }
+}
+
+/// No progress of a request once the server had read its cancel.
+pub(super) fn none_after(play: &Play<'_>, made: &Made) -> Result<(), Fault> {
+    let cancelled_at = made.cancelled_at.unwrap_or(0);
+    let read_at = play.read_at(cancelled_at).ok_or("no request after the cancel was answered")?;
+    let token = Value::from(&*made.token);
+    match play.session.reports_of(&token).filter(|(at, _)| *at > read_at).count() {
+        0 => in_time(play, made),
+        count => broken(format!(
+            "after the cancel of {made} was read there is progress of it, {count} times"
+        )),
+    }
+}
+
+/// The Debug Adapter Protocol names the request where progress starts, and only the progress where it ends.
+pub(super) fn ended(play: &Play<'_>, made: &Made) -> Result<(), Fault> {
+    let names = |event: &str| -> Vec<Value> {
+        let reports = play.session.messages(|heard| matches!(heard, Heard::Progress { .. }));
+        let such = reports.map(|(_, report)| report).filter(|report| report["event"] == event);
+        such.map(|report| report["body"].clone()).collect()
+    };
+    let ended = names("progressEnd");
+    let is_open = |started: &Value| {
+        by_value(&started["requestId"].to_string()) == made.id
+            && !ended.iter().any(|ended| ended["progressId"] == started["progressId"])
+    };
+    match names("progressStart").into_iter().find(is_open) {
+        None => in_time(play, made),
+        Some(open) => broken(format!(
+            "progress {} of {made} has started, and its end is not reported",
+            open["progressId"]
+        )),
+    }
+}
