@@ -192,13 +192,19 @@ pub enum Item {
     WorkUnderToken(Name),
     /// The stop of work, by the name that it has or will have. If nobody knows the name yet, it stops nothing.
     Stop(Name),
+    /// The stop of work that nobody has begun.
+    StopNothing,
+    /// The end of a language server's document.
+    Close,
     /// The question for the status of work, where there is one.
     Status(Name),
     /// The request that opens the session.
     Opening(Name),
     /// The cancel of a request.
     Cancel(Name),
-    /// The same with members that the server does not know.
+    /// The cancel of the progress that was begun for a request.
+    CancelProgress(Name),
+    /// The cancel of a request with members that the server does not know.
     CancelWithMore(Name),
     /// The cancel of an id, by its token.
     CancelId(&'static str),

@@ -166,6 +166,11 @@ impl Document {
         })
     }
 
+    /// Params that name it.
+    pub(crate) fn named(&self) -> Value {
+        json!({ "textDocument": { "uri": self.uri } })
+    }
+
     /// The same for each other request about it.
     pub(crate) fn with_others(&self) -> impl Iterator<Item = Self> + use<> {
         let document = self.clone();
@@ -179,7 +184,7 @@ impl Document {
     /// A request about it.
     pub(crate) fn quick(&self) -> crate::family::Request {
         let method = self.methods[0];
-        let mut params = json!({ "textDocument": { "uri": self.uri } });
+        let mut params = self.named();
         let position = json!({ "line": 1, "character": 5 });
         match method.trim_start_matches("textDocument/") {
             "hover" | "completion" | "documentHighlight" | "definition" => {

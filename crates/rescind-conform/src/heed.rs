@@ -18,21 +18,26 @@ const TRIALS: u64 = 8;
 pub(crate) fn ignored(facts: &Facts, target: &dyn Target, options: &Options) -> Ignored {
     let may_ignore = matches!(facts.family(), Acp | AcpV2 | McpUntil2025 | Mcp2026);
     let Some(slow) = facts.slow.as_ref().ok().filter(|_| may_ignore) else { return Ignored::None };
-    let are_ignored = |steps: &[Step]| {
+    let are_ignored = |steps: &[Step], is_plain: bool| {
         let mut seen = (1..=TRIALS).filter_map(|times| {
             let session = facts.open(target, options.suite.patience).ok()?;
             let slow_ms = options.slow_ms * times;
             let mut play = Play::new(session, facts, options.suite.seed, slow_ms);
+            play.is_plain = is_plain;
             play.perform(steps).ok()?;
             is_answered_in_full(&play)
         });
         seen.next() == Some(true) && seen.next() == Some(true)
     };
     // A server that does one thing after the other has none at work that it could read a cancel of.
-    if slow.reads_on && !are_ignored(CANCELLED_AT_WORK) {
+    if slow.reads_on && !are_ignored(CANCELLED_AT_WORK, false) {
         return Ignored::None;
     }
-    match are_ignored(CANCELLED_AT_ONCE) {
+    // Heeded without progress, they are not ignored on purpose.
+    if slow.has_progress && slow.reads_on && !are_ignored(CANCELLED_AT_WORK, true) {
+        return Ignored::None;
+    }
+    match are_ignored(CANCELLED_AT_ONCE, false) {
         true => Ignored::All,
         false if slow.reads_on => Ignored::AtWork,
         false => Ignored::None,

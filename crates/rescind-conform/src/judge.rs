@@ -40,7 +40,8 @@ fn each_as_first(play: &Play<'_>) -> Result<(), Fault> {
     let says_cancelled =
         |made: &Made| answers(play, made).iter().all(|outcome| outcome.is_cancelled());
     let is_first = play.crowd.first().is_some_and(says_cancelled);
-    let each = play.crowd.iter().enumerate().map(|(number, made)| {
+    let cancelled = play.crowd.iter().filter(|made| made.cancelled_at.is_some());
+    let each = cancelled.enumerate().map(|(number, made)| {
         ended(play, made)?;
         if is_first && !says_cancelled(made) {
             in_time(play, made)?;
@@ -292,13 +293,27 @@ fn clean(play: &Play<'_>) -> Result<(), Fault> {
             broken(format!("what it wrote is no message that it may write: {violation}"))
         }
         What::Got { message, heard: Heard::Answer { id, .. } }
-            if !play.session.wire.is_response(message) =>
+            if !play.session.wire.is_response(message) || !repeats_command(play, id, message) =>
         {
             let message = String::from_utf8_lossy(message);
             broken(format!("the answer to request {id} is no response: {message:.200}"))
         }
         _ => Ok(()),
     })
+}
+
+/// Whether a response repeats the command of its request, where the protocol has commands.
+fn repeats_command(play: &Play<'_>, id: &str, response: &[u8]) -> bool {
+    if play.session.wire.dialect.envelope != Envelope::Dap {
+        return true;
+    }
+    let read = |text: &[u8]| serde_json::from_slice::<Value>(text).unwrap_or_default();
+    let command = read(response)["command"].clone();
+    let mut sent = play.session.record.iter().filter_map(|entry| match &entry.what {
+        What::Sent(text) => Some(read(text.as_bytes())),
+        _ => None,
+    });
+    sent.find(|it| it["seq"].to_string() == id).is_none_or(|it| it["command"] == command)
 }
 
 fn seq_counts(play: &Play<'_>) -> Result<(), Fault> {

@@ -97,6 +97,8 @@ pub(crate) struct Play<'a> {
     pub(crate) ids: HashSet<String>,
     /// The part of the record in which we sent only malformed cancels, and quick requests beside them.
     pub(crate) silent: Range<usize>,
+    /// Whether slow requests ask for no progress.
+    pub(crate) is_plain: bool,
     /// Whether the cancels are left out, to see what the server does without them.
     pub(crate) is_control: bool,
     /// The places in the record of the cancels that were sent.
@@ -143,6 +145,7 @@ impl<'a> Play<'a> {
             is_prompted: false,
             ids: HashSet::new(),
             silent: 0..0,
+            is_plain: false,
             is_control: false,
             cancels: Vec::new(),
             has_edited: false,
@@ -186,6 +189,7 @@ impl<'a> Play<'a> {
             Id::Token(token) => self.token(token),
         };
         let (token, noun) = match self.client {
+            None if self.is_plain => (String::new(), "request"),
             None => (self.progress_token(&own), "request"),
             Some(_) => (String::new(), "our request"),
         };
@@ -318,6 +322,17 @@ impl<'a> Play<'a> {
                 self.note_cancel(name, at);
                 self.stop(name, at)
             }
+            Item::StopNothing => {
+                let id = self.fresh();
+                let stop = self.session.wire.stop(&json!("conformance-unknown"), &id);
+                self.unless_control(stop, at)
+            }
+            Item::Close => match &facts.document {
+                Some(document) => {
+                    self.session.wire.notification("textDocument/didClose", &document.named())
+                }
+                None => String::new(),
+            },
             Item::Status(name) => self.ask_status(name),
             Item::Request(name, method) => self.named_request(name, method, &json!({})),
             Item::Cancel(name) => {
@@ -326,6 +341,20 @@ impl<'a> Play<'a> {
                 self.named.insert(name, made);
                 self.note_cancel(name, at);
                 message
+            }
+            Item::CancelProgress(name) => {
+                let own = self.fresh();
+                let mut made = self.made(name)?.clone();
+                let progress = self.session.reports_of(&json!(made.token)).next();
+                let body = progress.map_or(json!({}), |(_, report)| report["body"].clone());
+                if body["cancellable"] != true {
+                    return lacks("its progress can't be cancelled");
+                }
+                let cancel = self.session.wire.cancel_progress(&body["progressId"], &own);
+                made.cancel_id.get_or_insert(own);
+                self.named.insert(name, made);
+                self.note_cancel(name, at);
+                self.unless_control(cancel, at)
             }
             Item::CancelWithMore(name) => {
                 let own = self.fresh();
@@ -458,7 +487,7 @@ impl<'a> Play<'a> {
 
     fn wait_until_started(&mut self, name: Name) -> Result<(), Stop> {
         let made = self.made(name)?.clone();
-        if self.facts.slow.as_ref().is_ok_and(|slow| slow.has_progress) {
+        if !self.is_plain && self.facts.slow.as_ref().is_ok_and(|slow| slow.has_progress) {
             let token = json!(made.token);
             let begun = |session: &Session| {
                 session.reports_of(&token).next().is_some() || session.is_answered(&made.id)

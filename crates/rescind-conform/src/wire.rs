@@ -153,6 +153,11 @@ impl Wire {
         self.cancel_with(&params, own)
     }
 
+    /// The cancel of a progress in the Debug Adapter Protocol.
+    pub(crate) fn cancel_progress(&self, progress: &Value, own: &str) -> String {
+        self.cancel_with(&json!({ "progressId": progress }).to_string(), own)
+    }
+
     /// Returns the loss of the response stream of this request.
     pub(crate) fn loss(&self, id: &str) -> String {
         self.raw_notification(LOSS, format!(r#"{{"id":{id}}}"#), "")

@@ -4,7 +4,7 @@ use super::base::*;
 
 /// The checks in their order.
 pub(super) const AFTER: &[Check] = &[
-    check("after/slow", "slow requests after a cancel, a late one and one of nothing run to their ends")
+    check("after/slow", "slow requests after a cancel, and before late ones and one of nothing, run to their ends")
         .clauses(NOT_NAMED)
         .needs(&[Need::Slow])
         .steps(&[
@@ -12,17 +12,26 @@ pub(super) const AFTER: &[Check] = &[
             Natural('t'),
             Send(&[Cancel('t')]),
             Natural('u'),
-            Send(&[CancelId("900001"), Cancel('a')]),
-            Natural('v'),
+            Send(&[Slow('v', Fresh)]),
+            Next,
+            Send(&[CancelId("900001"), Cancel('t'), Cancel('a')]),
+            Answered('v'),
+            Natural('w'),
             Next,
         ])
-        .rules(&[Undisturbed('t'), Undisturbed('u'), Undisturbed('v'), NextAnswered])
+        .rules(&[
+            Undisturbed('t'),
+            Undisturbed('u'),
+            Undisturbed('v'),
+            Undisturbed('w'),
+            NextAnswered,
+        ])
         .witness("The answers themselves: to slow requests that were not cancelled."),
     check("after/running", "a slow request after the cancel of one at work runs to its end")
         .clauses(NOT_NAMED)
         .needs(&[Need::Slow, Need::ReadsOn, Need::Message])
         .steps(&[Rounds(&[RUNNING_A, Send(&[Cancel('a')]), Natural('t')], None, None), Next])
-        .rules(&[Undisturbed('t'), NextAnswered])
+        .rules(&[Undisturbed('t'), Reports('t'), NextAnswered])
         .witness("The answer to the slow request that was not cancelled."),
     check("after/result", "after a cancel requests have the results that they had before it")
         .clauses(&[OURS.of(WITH_DAP).should("A result belongs to its own request, whatever was cancelled before.")])
@@ -39,13 +48,19 @@ pub(super) const AFTER: &[Check] = &[
             Answered('e'),
             Next,
         ])
-        .rules(&[OwnResult('d', 'b', 't'), OwnResult('e', 'b', 't'), NextAnswered])
+        .rules(&[
+            Undisturbed('d'),
+            Undisturbed('e'),
+            OwnResult('d', 'b', 't'),
+            OwnResult('e', 'b', 't'),
+            NextAnswered,
+        ])
         .witness("The results themselves: two equal ones before the cancel, and two of the same request after it. Words with digits are not compared, nor is the order in lists."),
     check("after/every", "of seventy cancels one after the other each is honoured as the first")
         .clauses(EVERY)
         .needs(&[Need::Slow, Need::ReadsOn, Need::Message])
         .steps(&[EachCancelled(70), Next])
-        .rules(&[EachAsFirst, NextAnswered])
+        .rules(&[EachAsFirst, OthersUndisturbed, NextAnswered])
         .witness("A request that is sent after each cancel is answered, so the cancel was read; in the end the same work is done from its beginning to its end."),
     check("after/many", "after two hundred cancels as many slow requests are taken at once as before")
         .clauses(&[OURS.of(WITH_DAP).should("A cancelled request leaves its place.")])
@@ -78,11 +93,17 @@ pub(super) const AFTER: &[Check] = &[
         ])
         .rules(&[TheirsKept('b'), NamesRequest])
         .witness("The next request, sent after the cancel, is answered, and other work is done from its beginning to its end."),
-    check("after/shutdown", "after a cancel the session can be shut down")
-        .clauses(&[LSP_EXIT.must("Every request is answered, shutdown too.")])
-        .steps(&[OneRead(&[SLOW_A, Cancel('a'), Request('s', "shutdown")]), Answered('s')])
-        .rules(&[AnsweredOnce('s')])
-        .witness("The answer itself."),
+    check("after/shutdown", "after a cancel the server can be shut down, and ends")
+        .clauses(&[LSP_EXIT.must("Every request is answered, shutdown too, and exit ends the server.")])
+        .needs(&[Need::OneStream])
+        .steps(&[
+            OneRead(&[SLOW_A, Cancel('a'), Request('s', "shutdown")]),
+            Answered('s'),
+            Send(&[Notification("exit")]),
+            End,
+        ])
+        .rules(&[AnsweredOnce('s'), Exited])
+        .witness("The answer, and the end of the process."),
     check("after/disconnect", "after a cancel the session can be ended")
         .clauses(&[DAP_BASE.must("Every request is answered, disconnect too.")])
         .steps(&[OneRead(&[SLOW_A, Cancel('a'), Request('s', "disconnect")]), Answered('s')])

@@ -30,11 +30,16 @@ pub(super) const CANCEL: &[Check] = &[
             Answered('c'),
             Settled('a'),
         ]),
-    check("cancel/together", "three requests are cancelled in one write: each ends as the first")
+    check("cancel/together", "of five requests three are cancelled in one write: each of these ends as the first")
         .clauses(EVERY)
         .needs(&[Need::Slow, Need::ReadsOn, Need::Message])
-        .steps(&[CancelledTogether(3)])
-        .rules(&[EachAsFirst, NextAnswered]),
+        .steps(&[CancelledTogether])
+        .rules(&[EachAsFirst, OthersUndisturbed, NextAnswered]),
+    ended("cancel/closed", "a request about a document that is closed before its cancel ends")
+        .clauses(&[ENDED_IN_LSP])
+        .steps(&[OneRead(&[SLOW_A, Close, Cancel('a'), QUICK_Q]), Answered('a'), Next])
+        .rules(&[AnsweredOnce('a'), NextAnswered])
+        .witness("The answer to a request that was sent after the cancel, and its own."),
     check("cancel/late", "a cancel of an answered request: no second answer, and nothing else")
         .clauses(IGNORED)
         .needs(&[Need::Message])
@@ -59,15 +64,17 @@ pub(super) const CANCEL: &[Check] = &[
         .steps(&[UnreadableCancels, Next])
         .rules(&[NextAnswered])
         .witness("After each of them the next request is answered. They may be refused."),
-    check("cancel/other-type", "77 is in flight, and \"77\", 7 and 770 are cancelled: 77 goes on")
+    check("cancel/other-type", "77 and \"78\" are in flight, and \"77\", 78, 7 and 770 are cancelled: both go on")
         .clauses(NOT_NAMED_BY_TYPE)
         .needs(&[Need::Slow, Need::Message])
         .steps(&[
-            OneRead(&[Slow('a', Token("77")), CancelId("\"77\""), CancelId("7"), CancelId("770")]),
+            OneRead(&[Slow('a', Token("77")), Slow('b', Token("\"78\""))]),
+            Send(&[CancelId("\"77\""), CancelId("7"), CancelId("770"), CancelId("78")]),
             Next,
             Settled('a'),
+            Settled('b'),
         ])
-        .rules(&[Undisturbed('a'), NextAnswered]),
+        .rules(&[Undisturbed('a'), Undisturbed('b'), NextAnswered]),
     check("cancel/spares-others", "one of three requests is cancelled twice, and one that was never made: the other two are answered")
         .clauses(NOT_NAMED)
         .needs(&[Need::Slow])
@@ -143,6 +150,12 @@ pub(super) const CANCEL: &[Check] = &[
             Next,
         ])
         .rules(&[Acknowledged('a', false)]),
+    check("cancel/progress", "the cancel of a request's progress is acknowledged, and the request and its progress end")
+        .clauses(&[DAP.capability("Of adapters whose progress can be cancelled: what was cancelled still ends with a response and with progressEnd.")])
+        .needs(&[Need::Slow, Need::Progress, Need::ReadsOn])
+        .steps(&[RUNNING_A, Send(&[CancelProgress('a'), QUICK_Q]), Answered('a'), WHOLE_T])
+        .rules(&[AnsweredOnce('a'), ProgressEnded('a'), Acknowledged('a', true)])
+        .witness("The response to the request; then the same work is done anew, with its progress."),
     check("cancel/initialize", "the request that opens the session can't be cancelled")
         .clauses(&[ACP.of(&[AcpDraft]).must("initialize can't be cancelled: nothing is declared before its answer.")])
         .steps(&[OneRead(&[Opening('a'), Cancel('a')]), Next])

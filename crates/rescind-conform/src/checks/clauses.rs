@@ -153,7 +153,9 @@ pub(crate) const LIVES_ON: &[Clause] = &[
 ];
 
 /// [`ENDED`] for the protocols whose ids may be greater than 32 bits.
-pub(crate) const ENDED_LARGE: &[Clause] = &[JSON_RPC.of(&[Acp, AcpV2, AcpDraft, McpUntil2025, Mcp2026]).should("An id is an integer of any size, or a text. (Numbers over 2^53 are not carried by everybody: SHOULD at most.)").if_heeded()];
+pub(crate) const ENDED_LARGE: &[Clause] = &[JSON_RPC.of(&[Acp, AcpV2, AcpDraft, McpUntil2025, Mcp2026]).information("An id is an integer of any size, or a text, but RFC 7493 advises senders against numbers over 2^53.")];
 
 /// [`SAME_ID`] for the protocols whose ids may be greater than 32 bits.
-pub(crate) const SAME_LARGE_ID: &[Clause] = &[JSON_RPC.of(LARGE).should("An answer has the id of its request. (Numbers over 2^53 are not carried by everybody: SHOULD at most.)")];
+pub(crate) const SAME_LARGE_ID: &[Clause] = &[JSON_RPC.of(LARGE).information(
+    "An answer has the id of its request, but RFC 7493 advises senders against numbers over 2^53.",
+)];

@@ -133,7 +133,7 @@ pub(super) const CONNECTION: &[Check] = &[
         ])
         .rules(&[NextAnswered, AnsweredOnce('t')])
         .witness("The answer itself, after six cancelled requests."),
-    check("end/pending", "the input ends with a request at work: the server ends")
+    check("end/pending", "the input ends with a request at work, after another was cancelled: the server ends")
         .clauses(&[
             MCP_STOP.should("A client ends a server by closing its input; the server exits then."),
             LSP_EXIT.should("A server that has lost its client ends."),
@@ -141,7 +141,7 @@ pub(super) const CONNECTION: &[Check] = &[
             OURS.of(&[Dap, DapPlain]).should("Adapters that nobody talks to any more end."),
         ])
         .needs(&[Need::OneStream])
-        .steps(&[Send(&[SLOW_A]), Next, End])
+        .steps(&[Send(&[SLOW_B]), Next, Send(&[Cancel('b')]), Next, Send(&[SLOW_A]), Next, End])
         .rules(&[Exited])
         .witness("The end of its output, and of the process, within the patience."),
     check("end/orphan", "the input ends: the server leaves no process behind")

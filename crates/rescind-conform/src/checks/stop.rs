@@ -1,6 +1,7 @@
 //! Whether the stop of work is honoured, and stops nothing else: of turns, of tasks and of progress.
 
 use super::base::*;
+use crate::check::Clause;
 
 const AGENTS: &[Family] = &[Acp, AcpDraft];
 const TURN: Source =
@@ -29,6 +30,10 @@ const ASKING_A: Step = All(&[HoldReverse, Send(&[Work('a')]), AskedFor('a')]);
 const STOPPED_A: &[Step] = &[WORKING_A, STOP_A, WorkSettled('a'), WorkWhole('t'), Next];
 /// Otherwise nothing is seen of stopped work.
 const STOPPED_IN_TIME: Rule = StoppedWhile('a', 'a');
+const STOPS_AT_ONCE: &[Clause] = &[
+    TURN.should("An agent stops requests to its model and its tools as soon as it can, and responds with `cancelled`."),
+    TURN_V2.should("An agent stops requests to its model and its tools as soon as it can, and is idle with `cancelled`."),
+];
 const LATER: &str = "The end of that work.";
 
 const fn stop(id: &'static str, title: &'static str) -> Check {
@@ -51,10 +56,7 @@ pub(super) const STOPS: &[Check] = &[
         .steps(&[OneRead(&[Work('a'), Stop('a'), QUICK_Q]), WorkSettled('a'), Next])
         .rules(&[StopAnswered('a'), NextAnswered, STOPPED_IN_TIME]),
     stop("stop/running", "the end of a stopped turn says that it was stopped")
-        .clauses(&[
-            TURN.should("An agent stops requests to its model and its tools as soon as it can, and responds with `cancelled`."),
-            TURN_V2.should("An agent stops requests to its model and its tools as soon as it can, and is idle with `cancelled`."),
-        ])
+        .clauses(STOPS_AT_ONCE)
         .rules(&[StopHonoured('a')]),
     stop("stop/sooner", "a stopped progress ends before an equally long one that began first")
         .clauses(&[OURS.of(&[Lsp]).should("Work that nobody waits for is not done.")])
@@ -111,8 +113,21 @@ pub(super) const STOPS: &[Check] = &[
             WorkOver('b'),
             WorkWhole('t'),
         ])
-        .rules(&[WorkFinished('b'), StopAnswered('a'), STOPPED_IN_TIME])
+        .rules(&[WorkFinished('b'), Reports('b'), StopAnswered('a'), STOPPED_IN_TIME])
         .witness(LATER),
+    stop("stop/again", "a turn is stopped after another of its session was")
+        .clauses(STOPS_AT_ONCE)
+        .steps(&[
+            WORKING_A,
+            STOP_A,
+            WorkSettled('a'),
+            Send(&[WorkAfter('b', 'a')]),
+            WorkStarted('b'),
+            Send(&[Stop('b'), QUICK_Q]),
+            WorkSettled('b'),
+            Next,
+        ])
+        .rules(&[StopHonoured('a'), StopHonoured('b'), NextAnswered]),
     stop("stop/before", "a stop that finds no work does not stop work that begins later")
         .clauses(&[
             ONE_STOP.should("A stop names a session, so it stops the turn that runs when it is read, or none."),
@@ -133,6 +148,7 @@ pub(super) const STOPS: &[Check] = &[
             Send(&[Work('a'), Work('b')]),
             WorkStarted('a'),
             WorkStarted('b'),
+            Send(&[StopNothing]),
             STOP_A,
             WorkOver('b'),
             WorkWhole('t'),
@@ -140,10 +156,7 @@ pub(super) const STOPS: &[Check] = &[
         .rules(&[WorkFinished('b'), StoppedWhile('a', 'b')])
         .witness(LATER),
     stop("stop/both", "turns of two sessions that are stopped one right after the other are both stopped")
-        .clauses(&[
-            TURN.should("An agent stops requests to its model and its tools as soon as it can, and responds with `cancelled`."),
-            TURN_V2.should("An agent stops requests to its model and its tools as soon as it can, and is idle with `cancelled`."),
-        ])
+        .clauses(STOPS_AT_ONCE)
         .steps(&[
             Send(&[Work('a'), Work('b')]),
             WorkStarted('a'),
@@ -166,6 +179,18 @@ pub(super) const STOPS: &[Check] = &[
         ])
         .rules(&[WorkFinished('b'), NextAnswered])
         .witness(LATER),
+    stop("stop/request-quiet", "nothing is reported of a prompt after it is answered as cancelled")
+        .clauses(&[TURN.must("Updates are sent before the response to the prompt.")])
+        .steps(&[
+            WORKING_A,
+            Send(&[Cancel('a'), QUICK_Q]),
+            Answered('a'),
+            Send(&[Work('t')]),
+            WorkOver('t'),
+            Next,
+        ])
+        .rules(&[QuietAfter('a')])
+        .witness("Another turn, from its beginning to its end."),
     stop("stop/nested", "a turn that waits for a permission is stopped once that is answered as cancelled")
         .clauses(&[
             TURN.capability("Of agents that ask within a turn: the client answers what is open with `cancelled`, and the agent responds to the prompt."),

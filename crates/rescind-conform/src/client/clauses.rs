@@ -54,7 +54,7 @@ pub(super) const SAME_ID: &[Clause] = &[JSON_RPC
     .must("An answer has the id of its request: the same value, of the same type.")];
 
 /// [`SAME_ID`] for the protocols whose ids may be greater than 32 bits.
-pub(super) const SAME_LARGE_ID: &[Clause] = &[JSON_RPC.of(&[JsonRpc, Acp, AcpV2, AcpDraft, McpUntil2025, Erlmcp]).should("An answer has the id of its request. (Numbers over 2^53 are not carried by everybody: SHOULD at most.)")];
+pub(super) const SAME_LARGE_ID: &[Clause] = &[JSON_RPC.of(&[JsonRpc, Acp, AcpV2, AcpDraft, McpUntil2025, Erlmcp]).information("An answer has the id of its request, but RFC 7493 advises senders against numbers over 2^53.")];
 
 /// A request in each direction with one id.
 pub(super) const OTHER_DIRECTION: &[Clause] = &[JSON_RPC.of(ASKED).must("Whoever sends a request chooses its id: those of the two directions have nothing to do with each other.")];

@@ -126,6 +126,8 @@ rules! { |play|
     AtWorkUntil(name: Name, other: Name) => at_work_until(play, made(play, name)?, made(play, other)?);
     /// Stopped work ended as the protocol wants, and its stops were answered so if they are requests.
     StopAnswered(name: Name) => work::stop_answered(play, name), excused = true;
+    /// Something is reported of work before its end, or of a request that reports progress.
+    Reports(name: Name) => work::reported(play, name), excused = true;
     /// The end of stopped work says that it was stopped.
     StopHonoured(name: Name) => work::stop_honoured(play, name);
     /// Work that nobody stopped went on to its end, which does not say that it was stopped.

@@ -9,7 +9,7 @@ use crate::check::Name;
 use crate::family::Family;
 use crate::play::{Made, Play};
 use crate::run::{Run, Stopping};
-use crate::stop::{Fault, broken, none, unclear};
+use crate::stop::{Fault, broken, holds_if, none, unclear};
 use crate::wire::Outcome;
 
 /// Work that ends so soon after its stop was read may have been about to end.
@@ -113,6 +113,18 @@ pub(super) fn stopped_while(play: &Play<'_>, name: Name, running: Name) -> Resul
 /// Returns the number of reports of work after this place of the record.
 fn reports_after(play: &Play<'_>, run: &Run, place: usize) -> usize {
     run.reports(&play.session).iter().filter(|(at, _)| *at > place).count()
+}
+
+/// Something is reported of work, or of a request if such requests are known to report progress.
+pub(super) fn reported(play: &Play<'_>, name: Name) -> Result<(), Fault> {
+    let made = made(play, name)?;
+    let token = made.token.as_str().into();
+    let is_reported = match play.runs.get(&name) {
+        Some(run) => !run.reports(&play.session).is_empty(),
+        None if !play.facts.slow.as_ref().is_ok_and(|slow| slow.has_progress) => true,
+        None => play.session.reports_of(&token).next().is_some(),
+    };
+    holds_if(is_reported, || format!("nothing is reported of {made} while it runs"))
 }
 
 /// Returns whether the end of work says that it was stopped, or else comes after too few reports.

@@ -14,6 +14,10 @@ use crate::stop::{Stop, lacks, missed};
 /// The numbers of slow requests that are tried at once, the most first. One more takes half as long, and comes after them.
 const TRIED: [usize; 4] = [15, 7, 3, 1];
 
+/// The number of requests that `Step::CancelledTogether` makes, and which of them it cancels.
+const TOGETHER: usize = 5;
+const CANCELLED: [usize; 3] = [0, 2, 3];
+
 impl Play<'_> {
     /// Returns whether the slow request takes as long as it is asked to.
     pub(crate) fn is_adjustable(&self) -> bool {
@@ -32,8 +36,11 @@ impl Play<'_> {
             let at = self.begin_slow(self.slow_ms);
             let id = self.crowd[at].id.clone();
             self.next()?;
-            if self.session.is_answered(&id) {
-                return missed("a request was done before it could be cancelled");
+            if let Some((_, early)) = self.session.answers_to(&id).next() {
+                return match early.is_failure() {
+                    true => Ok(()),
+                    false => missed("a request was done before it could be cancelled"),
+                };
             }
             let cancel = self.cancel_of_crowd(at, self.session.record.len());
             self.write(vec![cancel], false);
@@ -55,9 +62,9 @@ impl Play<'_> {
         self.settle_all(&self.crowd_ids())
     }
 
-    pub(super) fn cancelled_together(&mut self, count: usize) -> Result<(), Stop> {
-        self.open_sessions(count)?;
-        for number in 0..count {
+    pub(super) fn cancelled_together(&mut self) -> Result<(), Stop> {
+        self.open_sessions(TOGETHER)?;
+        for number in 0..TOGETHER {
             let works_from = Some(self.session.record.len());
             let made = Made { works_from, ..self.make(Id::Fresh) };
             // A second change of a document may end what the first began.
@@ -70,9 +77,11 @@ impl Play<'_> {
         }
         self.next()?;
         let at = self.session.record.len();
-        let cancels = (0..count).map(|number| self.cancel_of_crowd(number, at + number));
+        let cancels = CANCELLED.iter().enumerate();
+        let cancels = cancels.map(|(more, chosen)| self.cancel_of_crowd(*chosen, at + more));
         let cancels = cancels.collect();
         self.write(cancels, false);
+        self.wait_for_crowd()?;
         self.settle_all(&self.crowd_ids())
     }
 

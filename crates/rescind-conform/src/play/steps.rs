@@ -78,8 +78,8 @@ steps! { |play|
     End => play.end();
     /// Makes so many slow requests one after the other, and cancels each once it is at work.
     EachCancelled(count: usize) => play.each_cancelled(count);
-    /// Makes so many slow requests, and cancels all of them in one write.
-    CancelledTogether(count: usize) => play.cancelled_together(count);
+    /// Makes five slow requests, and cancels three of them in one write.
+    CancelledTogether => play.cancelled_together();
     /// Sees how many slow requests the server takes at once, cancels so many, and sees it again.
     Capacity(cancels: usize) => play.compare_capacity(cancels);
     /// Waits until the server asks something of us for a request.

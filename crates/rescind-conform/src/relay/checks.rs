@@ -68,7 +68,7 @@ pub const RELAY_CHECKS: &[RelayCheck] = &[
     check("relay-id/kinds", "ids of every kind in flight at once: each request is answered under its own")
         .steps(&[ids_of_every_kind]),
     check("relay-id/large", "ids greater than 2^53 that differ by one: each request is answered under its own")
-        .clauses(ENDED_LARGE)
+        .clauses(ANSWERED_LARGE)
         .needs(&[BY_LINES])
         .steps(&[large_ids]),
     check("relay-id/reused", "an id used again after its answer: the old cancel is not the new request's")

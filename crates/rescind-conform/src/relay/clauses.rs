@@ -15,6 +15,10 @@ pub(super) const ANSWERED: &[Clause] = &[
 /// The same for the protocols whose clients choose their ids.
 pub(super) const ANSWERED_BY_ID: &[Clause] = ANSWERED.split_at(1).0;
 
+pub(super) const ANSWERED_LARGE: &[Clause] = &[JSON_RPC
+    .of(&[Acp, AcpV2, AcpDraft, McpUntil2025, Mcp2026])
+    .should("An id is an integer of any size, or a text. A relay rounds none.")];
+
 pub(super) const REUSED: &[Clause] = &[OURS.of(BY_ID).should("A client that misuses an id gets each of its requests answered or refused, and disturbs no other.")];
 
 pub(super) const ONE_NAMED: &[Clause] = &[JSON_RPC.of(BY_ID).must("A cancel names one request of its own direction; others go on, those with an id that only looks alike included.")];

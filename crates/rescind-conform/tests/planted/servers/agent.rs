@@ -30,6 +30,10 @@ struct State {
     stopped: HashSet<String>,
     /// The sessions that take no more prompts.
     held_for_good: HashSet<String>,
+    /// The prompts that were answered before their turns end.
+    answered: HashSet<String>,
+    /// The sessions of which a turn was stopped.
+    had_stops: HashSet<String>,
     asked: u64,
     permitted: HashSet<String>,
 }
@@ -49,6 +53,14 @@ impl Turns {
             let sessions = state.running.iter().filter(|(_, of)| of == id);
             state.held_for_good.extend(sessions.map(|(session, _)| session.clone()));
         });
+    }
+
+    /// Notes that a prompt is answered before its end, and returns whether it runs.
+    pub(super) fn answers(&self, id: &str) -> bool {
+        self.change(|state| {
+            let runs = state.running.iter().any(|(_, of)| of == id);
+            runs && state.answered.insert(id.to_owned())
+        })
     }
 
     pub(super) fn is_held(&self, params: &Value) -> bool {
@@ -80,6 +92,12 @@ impl Server {
             let is_hit = |of: &str| fault == Fault::StopsAllSessions || of == session;
             let ran = state.running.iter().filter(|(of, _)| is_hit(of)).cloned().collect();
             let ran: Vec<(String, String)> = ran;
+            for (of, _) in &ran {
+                let is_first = state.had_stops.insert(of.clone());
+                if fault == Fault::HonoursOneStop && !is_first {
+                    return vec![];
+                }
+            }
             if fault == Fault::HonoursTheLastStop {
                 state.stopped.clear();
             }
@@ -185,6 +203,9 @@ impl Server {
             std::mem::take(&mut state.held)
         });
         held.iter().for_each(|(_, id)| self.answer(id, &json!({ "result": {} })));
+        if self.turns.change(|state| state.answered.contains(id)) {
+            return;
+        }
         match (is_stopped, self.fault) {
             (_, fault) if is_v2 => {
                 let reason = match is_stopped {
@@ -209,6 +230,10 @@ impl Server {
     }
 
     fn update(&self, session: &str, update: &Value) {
+        let is_mute = self.fault == Fault::SaysNothingLater;
+        if is_mute && self.turns.change(|state| state.had_stops.contains(session)) {
+            return;
+        }
         let params = json!({ "sessionId": session, "update": update });
         self.say(format!(r#"{{"jsonrpc":"2.0","method":"session/update","params":{params}}}"#));
     }

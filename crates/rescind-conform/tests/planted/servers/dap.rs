@@ -49,7 +49,12 @@ impl Server {
         if self.fault != Fault::NeverAcknowledges {
             self.answer(&seq, &json!({ "result": null }));
         }
-        self.cancel(message.get("arguments").cloned());
+        let mut arguments = message.get("arguments").cloned();
+        if let Some(progress) = arguments.as_ref().and_then(|it| it["progressId"].as_str()) {
+            let id: u64 = progress.trim_start_matches('p').parse().unwrap_or(0);
+            arguments = Some(json!({ "requestId": id }));
+        }
+        self.cancel(arguments);
     }
 
     /// Reports the start or the end of the progress of a request.
@@ -61,6 +66,7 @@ impl Server {
         if event == "progressStart" {
             body["requestId"] = json!(id.parse::<u64>().unwrap_or(0));
             body["title"] = json!("slow");
+            body["cancellable"] = json!(true);
         }
         self.say(json!({ "seq": 0, "type": "event", "event": event, "body": body }).to_string());
     }

@@ -92,4 +92,12 @@ pub(crate) enum Fault {
     RemembersIds,
     NeverShutsDown,
     IsCancelledInTheEnd,
+    HonoursOneStop,
+    SaysNothingLater,
+    GoesOnReporting,
+    LosesWhatIsClosed,
+    FailsAfterFour,
+    CancelsTheNewest,
+    KeysByToken,
+    StaysAfterCancels,
 }

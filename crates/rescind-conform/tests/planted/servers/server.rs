@@ -9,6 +9,8 @@ use std::time::{Duration, Instant};
 
 #[path = "agent.rs"]
 mod agent;
+#[path = "asks.rs"]
+mod asks;
 #[path = "dap.rs"]
 mod dap;
 #[path = "fault.rs"]
@@ -105,7 +107,12 @@ pub(crate) fn serve(fault: Fault, dialect: &str) {
             server.take(&line);
         }
     }
-    if fault == Fault::StaysAfterTheEnd {
+    let stays = match fault {
+        Fault::StaysAfterTheEnd => true,
+        Fault::StaysAfterCancels => server.lock().cancelled > 0,
+        _ => false,
+    };
+    if stays {
         thread::sleep(Duration::from_secs(1000));
     }
     server.lock().at_work.clear();
@@ -150,6 +157,7 @@ impl Server {
                 self.request(&id, method, &message.params.unwrap_or_default());
             }
             (Some(method), None) if method == self.cancel_method() => self.cancel(message.params),
+            (Some("textDocument/didClose"), None) => self.lock().is_closed = true,
             (Some("$/loss"), None) => self.lose(&message.params.unwrap_or_default()["id"]),
             (Some("session/cancel" | "window/workDoneProgress/cancel"), None) => {
                 self.stop(&message.params.unwrap_or_default());
@@ -233,12 +241,18 @@ impl Server {
                     (self.clone(), id.to_owned(), arguments["ms"].as_u64().unwrap_or(0));
                 let refused = id.clone();
                 let token = params["_meta"]["progressToken"].as_str().map(String::from);
+                if token.is_some() {
+                    self.lock().with_token.push(id.clone());
+                }
                 let work = move || server.work(&id, Duration::from_millis(ms), token);
                 let works_in_line = match self.fault {
                     Fault::WorksInLine => true,
                     Fault::WorksInLineLater => self.lock().cancelled >= 64,
                     Fault::LosesPlaces if self.lock().cancelled >= 64 => {
                         return self.error(&refused, -32000);
+                    }
+                    Fault::FailsAfterFour if self.lock().cancelled >= 4 => {
+                        return self.answer(&refused, &json!({ "result": { "isError": true } }));
                     }
                     Fault::FailsAfterCancels if self.lock().cancelled == 1 => {
                         return self.answer(&refused, &json!({ "result": { "isError": true } }));
@@ -290,6 +304,9 @@ impl Server {
                 json!({ "protocolVersion": "2025-11-25", "capabilities": { "tools": {}, "tasks": tasks }, "serverInfo": { "name": "planted", "version": "1" } })
             }
             Protocol::Dap => json!({ "supportsCancelRequest": true }),
+            Protocol::Lsp if self.fault == Fault::LosesWhatIsClosed => {
+                json!({ "capabilities": { "foldingRangeProvider": true } })
+            }
             _ => {
                 json!({ "protocolVersion": 1, "agentCapabilities": { "cancellation": { "request": true } } })
             }
@@ -346,6 +363,9 @@ impl Server {
             self.report_in_dap("progressEnd", id);
         }
         self.lock().at_work.remove(id);
+        if self.fault == Fault::LosesWhatIsClosed && self.lock().is_held {
+            return;
+        }
         self.lock().is_held |= self.fault == Fault::HoldsItsLine && is_cancelled && steps > 0;
         self.lock().left += usize::from(self.fault == Fault::LeavesAPart && is_cancelled);
         if self.fault == Fault::AnswersAgainBehindAnother {
@@ -417,58 +437,6 @@ impl Server {
         }
     }
 
-    /// Asks the client for something, and waits for it.
-    fn ask(self: &Arc<Self>, id: &str) {
-        let (stop, stopped) = channel::<()>();
-        let mut table = self.lock();
-        let own = match self.fault {
-            Fault::ReusesItsIds => "700".to_owned(),
-            _ => (700 + table.own.len()).to_string(),
-        };
-        table.own.insert(own.clone(), id.into());
-        table.at_work.insert(id.into(), stop);
-        let asks = table.own.len();
-        drop(table);
-        if self.fault == Fault::ReadsNoMoreWhileItAsks && asks > 4 {
-            loop {
-                thread::park();
-            }
-        }
-        self.say(format!(
-            r#"{{"jsonrpc":"2.0","id":{own},"method":"conformance/ask","params":{{}}}}"#
-        ));
-        let (server, id) = (self.clone(), id.to_owned());
-        thread::spawn(move || {
-            let _ = stopped.recv();
-            match server.fault {
-                Fault::ForgetsItsOwn => {}
-                Fault::CancelsByOurId => server.cancel_own(&id),
-                _ => server.cancel_own(&own),
-            }
-            if server.protocol != Protocol::Mcp {
-                server.error(&id, -32800);
-            }
-        });
-    }
-
-    /// Returns whether it has cancelled its request with this id.
-    fn has_withdrawn(&self, own: &str) -> bool {
-        let table = self.lock();
-        table.own.get(own).is_some_and(|id| !table.at_work.contains_key(id))
-    }
-
-    fn cancel_own(&self, own: &str) {
-        self.say(format!(
-            r#"{{"jsonrpc":"2.0","method":"{}","params":{{"{}":{own}}}}}"#,
-            self.cancel_method(),
-            self.cancel_member()
-        ));
-    }
-
-    fn cancel_member(&self) -> &'static str {
-        if matches!(self.protocol, Protocol::Draft | Protocol::Lsp) { "id" } else { "requestId" }
-    }
-
     fn cancel(&self, params: Option<Value>) {
         if self.fault == Fault::DiesOfUnreadableCancels && matches!(params, Some(Value::String(_)))
         {
@@ -492,6 +460,9 @@ impl Server {
         if self.fault == Fault::HoldsItsSession {
             self.turns.hold(&id);
         }
+        if self.fault == Fault::GoesOnReporting && self.turns.answers(&id) {
+            self.error(&id, -32800);
+        }
         let mut table = self.lock();
         table.cancels += 1;
         let requests = table.requests;
@@ -502,6 +473,13 @@ impl Server {
             Fault::IgnoresCancels => return,
             Fault::HonoursTheFirst if table.cancels > 1 => return,
             Fault::HonoursOneOfMany if before == Some(table.requests) => return,
+            Fault::KeysByToken if table.with_token.contains(&id) => return,
+            Fault::LosesWhatIsClosed if table.is_closed => {
+                table.is_held = true;
+            }
+            Fault::CancelsTheNewest if !table.at_work.contains_key(&id) => {
+                id = table.at_work.keys().max().cloned().unwrap_or(id);
+            }
             Fault::HonoursSixty if table.cancels > 60 => return,
             Fault::ForgetsDuplicates if !table.early.is_empty() => return,
             Fault::CancelsAllItAsked => {

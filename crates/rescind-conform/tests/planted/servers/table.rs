@@ -28,6 +28,10 @@ pub(super) struct Table {
     pub(super) is_held: bool,
     /// The number of requests that had come before the last cancel.
     pub(super) before_cancel: Option<usize>,
+    /// Whether the document was closed.
+    pub(super) is_closed: bool,
+    /// The requests that have a token for their progress.
+    pub(super) with_token: Vec<String>,
     /// The parts of cancelled work that the next result has too.
     pub(super) left: usize,
     /// Responses that are kept back.
