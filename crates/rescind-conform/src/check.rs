@@ -194,6 +194,8 @@ pub enum Item {
     Stop(Name),
     /// The stop of work that nobody has begun.
     StopNothing,
+    /// A change of a language server's document, which has half of its lines then.
+    Shorten,
     /// The end of a language server's document.
     Close,
     /// The question for the status of work, where there is one.

@@ -37,13 +37,14 @@ fn has_ended(play: &Play<'_>) -> Result<bool, Fault> {
 
 /// Of many cancelled requests, each ended as the first, and as the dialect wants.
 fn each_as_first(play: &Play<'_>) -> Result<(), Fault> {
-    let says_cancelled =
-        |made: &Made| answers(play, made).iter().all(|outcome| outcome.is_cancelled());
-    let is_first = play.crowd.first().is_some_and(says_cancelled);
+    let is_honoured = |made: &Made| {
+        answers(play, made).iter().all(|outcome| outcome.is_cancelled() || is_early(play, made))
+    };
+    let is_first = play.crowd.first().is_some_and(is_honoured);
     let cancelled = play.crowd.iter().filter(|made| made.cancelled_at.is_some());
     let each = cancelled.enumerate().map(|(number, made)| {
         ended(play, made)?;
-        if is_first && !says_cancelled(made) {
+        if is_first && !is_honoured(made) {
             in_time(play, made)?;
             return broken(format!(
                 "cancel {} of as many requests is not honoured, and the first one was",
@@ -55,6 +56,19 @@ fn each_as_first(play: &Play<'_>) -> Result<(), Fault> {
     let faults: Vec<Fault> = each.filter_map(Result::err).collect();
     let broken = faults.iter().position(|fault| matches!(fault, Fault::Broken(_)));
     faults.into_iter().nth(broken.unwrap_or(0)).map_or(Ok(()), Err)
+}
+
+/// Whether a result came in less than half of the time that the same work takes, or is a part of what that has for a result.
+fn is_early(play: &Play<'_>, made: &Made) -> bool {
+    let Some((at, outcome)) = play.session.answers_to(&made.id).next() else { return false };
+    let whole = play.named.get(&'t');
+    let took = |made: &Made, at| made.works_from.map(|from| play.session.between(from, at));
+    let whole_at = whole.and_then(|whole| took(whole, play.session.answered_at(&whole.id)?));
+    let is_part_of = |all: &Value| matches!(outcome, Outcome::Result(part) if is_part(part, all));
+    outcome.is_result()
+        && (play.is_cut_short(made, at)
+            || whole_at.zip(took(made, at)).is_some_and(|(whole, took)| took < whole / 2)
+            || whole.and_then(|whole| play.success(whole)).is_some_and(is_part_of))
 }
 
 fn same_capacity(play: &Play<'_>) -> Result<(), Fault> {
@@ -177,7 +191,7 @@ fn honoured(play: &Play<'_>, cancelled: Name, before: Name) -> Result<(), Fault>
     let (cancelled, before) = (made(play, cancelled)?, made(play, before)?);
     let answer = play.session.answers_to(&cancelled.id).next();
     match (answer, play.session.answers_to(&before.id).next()) {
-        (Some((at, outcome)), _) if says_it_ended(play, outcome) => soon(play, cancelled, at),
+        (Some((at, outcome)), _) if says_it_ended(play, outcome) => cut_short(play, cancelled, at),
         (Some((_, outcome @ Outcome::Error { .. })), _) => broken(format!(
             "{cancelled} is answered with {outcome}, which does not say that it was cancelled: whether the work was stopped can't be told (no protocol makes that a MUST)"
         )),
@@ -212,8 +226,19 @@ fn honoured(play: &Play<'_>, cancelled: Name, before: Name) -> Result<(), Fault>
     }
 }
 
+/// A request was answered before half the time was over that a cancelled one takes.
+fn soon(play: &Play<'_>, made: &Made, cancelled: &Made) -> Result<(), Fault> {
+    let at = play.session.answered_at(&made.id).zip(cancelled.cancelled_at);
+    let (Some((at, cancelled_at)), Ok(slow)) = (at, &play.facts.slow) else { return Ok(()) };
+    match play.session.between(cancelled_at, at) > slow.lasts(play.slow_ms) / 2 {
+        true if play.was_late() => unclear(TOO_LATE),
+        true => broken(format!("{made} is answered as late as if {cancelled} was not cancelled")),
+        false => Ok(()),
+    }
+}
+
 /// A request that says that it was cancelled was not worked on all the time that it takes, if its cancel was read long before.
-fn soon(play: &Play<'_>, made: &Made, at: usize) -> Result<(), Fault> {
+fn cut_short(play: &Play<'_>, made: &Made, at: usize) -> Result<(), Fault> {
     let (Ok(slow), Some(from), Some(read_at)) =
         (&play.facts.slow, made.works_from, made.cancelled_at.and_then(|at| play.read_at(at)))
     else {

@@ -327,6 +327,15 @@ impl<'a> Play<'a> {
                 let stop = self.session.wire.stop(&json!("conformance-unknown"), &id);
                 self.unless_control(stop, at)
             }
+            Item::Shorten => {
+                self.version += 1;
+                let shorter = facts.document.as_ref().map(|document| document.scaled(50));
+                let params = shorter.map(|document| document.changed(self.version));
+                let change = |params: Value| {
+                    self.session.wire.notification("textDocument/didChange", &params)
+                };
+                params.map(change).unwrap_or_default()
+            }
             Item::Close => match &facts.document {
                 Some(document) => {
                     self.session.wire.notification("textDocument/didClose", &document.named())
@@ -504,6 +513,18 @@ impl<'a> Play<'a> {
             return missed("the request was done before it could be cancelled");
         }
         Ok(())
+    }
+
+    fn wait_midway(&mut self, name: Name) -> Result<(), Stop> {
+        let slow = self.facts.slow.as_ref();
+        let takes = slow.map_or(Duration::ZERO, |slow| slow.lasts(self.slow_ms));
+        let made = self.made(name)?.clone();
+        let answered =
+            |session: &Session| session.answers_from(&made.id, made.works_from).next().is_some();
+        match self.session.wait_for(takes * 2 / 5, &mut |session| answered(session)) {
+            Waited::TimedOut => Ok(()),
+            _ => missed("the request was done before it could be cancelled"),
+        }
     }
 
     /// Waits until a cancelled request is over.

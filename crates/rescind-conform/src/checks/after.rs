@@ -43,9 +43,23 @@ pub(super) const AFTER: &[Check] = &[
             Send(&[SlowFor('c', 50)]),
             Answered('c'),
             Repeats('b', 'c'),
-            Rounds(&[RUNNING_A, Send(&[Cancel('a'), SlowFor('d', 50)]), Answered('d')], None, None),
-            Send(&[SlowFor('e', 50)]),
-            Answered('e'),
+            Rounds(
+                &[RUNNING_A, Send(&[Cancel('a')]), Over('a'), Send(&[SlowFor('d', 50)]), Answered('d')],
+                None,
+                None,
+            ),
+            Rounds(
+                &[
+                    RUNNING_A,
+                    Midway('a'),
+                    Send(&[Cancel('a')]),
+                    Over('a'),
+                    Send(&[SlowFor('e', 50)]),
+                    Answered('e'),
+                ],
+                None,
+                None,
+            ),
             Next,
         ])
         .rules(&[
@@ -55,11 +69,26 @@ pub(super) const AFTER: &[Check] = &[
             OwnResult('e', 'b', 't'),
             NextAnswered,
         ])
-        .witness("The results themselves: two equal ones before the cancel, and two of the same request after it. Words with digits are not compared, nor is the order in lists."),
+        .witness("The results themselves: two equal ones before the cancels, and one of the same request after each. Words with digits are not compared, nor is the order in lists."),
+    check("after/edit", "after a cancel the document is as it was edited last")
+        .clauses(&[LSP_SYNC.must("The state of a document is the one of the last change.")])
+        .needs(&[Need::Slow, Need::ReadsOn])
+        .steps(&[
+            RUNNING_A,
+            Send(&[Shorten, Cancel('a')]),
+            Over('a'),
+            Send(&[SlowFor('d', 100)]),
+            Answered('d'),
+            Send(&[Shorten, SlowFor('e', 100)]),
+            Answered('e'),
+            Next,
+        ])
+        .rules(&[Undisturbed('d'), OwnResult('d', 'e', 'e'), NextAnswered])
+        .witness("The results of two requests about the same text."),
     check("after/every", "of seventy cancels one after the other each is honoured as the first")
         .clauses(EVERY)
         .needs(&[Need::Slow, Need::ReadsOn, Need::Message])
-        .steps(&[EachCancelled(70), Next])
+        .steps(&[Natural('t'), EachCancelled(70), Next])
         .rules(&[EachAsFirst, OthersUndisturbed, NextAnswered])
         .witness("A request that is sent after each cancel is answered, so the cancel was read; in the end the same work is done from its beginning to its end."),
     check("after/many", "after two hundred cancels as many slow requests are taken at once as before")
@@ -106,9 +135,9 @@ pub(super) const AFTER: &[Check] = &[
         .witness("The answer, and the end of the process."),
     check("after/disconnect", "after a cancel the session can be ended")
         .clauses(&[DAP_BASE.must("Every request is answered, disconnect too.")])
-        .steps(&[OneRead(&[SLOW_A, Cancel('a'), Request('s', "disconnect")]), Answered('s')])
-        .rules(&[AnsweredOnce('s')])
-        .witness("The answer itself."),
+        .steps(&[Send(&[SLOW_A]), Next, Send(&[Cancel('a'), Request('s', "disconnect")]), Answered('s')])
+        .rules(&[AnsweredOnce('s'), Soon('s', 'a')])
+        .witness("The answer itself. It does not wait until the cancelled work would have been done."),
     check("after/duplicate", "of two requests in flight that have one id something can still be cancelled")
         .clauses(&[OURS.of(&[Acp, AcpV2, AcpDraft, Lsp]).information("Such a client is wrong; the first request goes on, and can be cancelled.")])
         .needs(&[Need::Slow, Need::ReadsOn])

@@ -33,7 +33,7 @@ pub(super) const CANCEL: &[Check] = &[
     check("cancel/together", "of five requests three are cancelled in one write: each of these ends as the first")
         .clauses(EVERY)
         .needs(&[Need::Slow, Need::ReadsOn, Need::Message])
-        .steps(&[CancelledTogether])
+        .steps(&[Natural('t'), CancelledTogether])
         .rules(&[EachAsFirst, OthersUndisturbed, NextAnswered]),
     ended("cancel/closed", "a request about a document that is closed before its cancel ends")
         .clauses(&[ENDED_IN_LSP])

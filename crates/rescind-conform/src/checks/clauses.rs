@@ -26,6 +26,7 @@ pub(crate) const ACP: Source =
 pub(crate) const LSP: Source = Source::new(&[Lsp], page!(lsp "cancelRequest"));
 pub(crate) const LSP_DOLLAR: Source =
     Source::new(&[Acp, AcpV2, AcpDraft, Lsp], page!(lsp "dollarRequests"));
+pub(crate) const LSP_SYNC: Source = Source::new(&[Lsp], page!(lsp "textDocument_didChange"));
 pub(crate) const LSP_EXIT: Source = Source::new(&[Lsp], page!(lsp "initialize"));
 pub(crate) const MCP: Source =
     Source::new(&[McpUntil2025], page!(mcp "2025-11-25/basic/utilities/cancellation"));
@@ -42,6 +43,7 @@ pub(crate) const MCP_STOP: Source =
 pub(crate) const ABP: Source = Source::new(&[Abp], "docs/dialects.md, abp");
 pub(crate) const DAP: Source = Source::new(&[Dap], page!(dap "Requests_Cancel"));
 pub(crate) const DAP_BASE: Source = Source::new(&[Dap], page!(dap "Base_Protocol"));
+pub(crate) const LSP_PROGRESS: Source = Source::new(&[Lsp], page!(lsp "workDoneProgress"));
 pub(crate) const DAP_PROGRESS: Source = Source::new(&[Dap], page!(dap "Events_ProgressStart"));
 pub(crate) const OURS: Source = Source::new(ALL, "docs/conformance.md, needs of users");
 

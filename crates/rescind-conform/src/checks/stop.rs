@@ -55,6 +55,29 @@ pub(super) const STOPS: &[Check] = &[
         .clauses(&[TURN.must("The prompt is answered once its operations were aborted, and errors of these are caught.")])
         .steps(&[OneRead(&[Work('a'), Stop('a'), QUICK_Q]), WorkSettled('a'), Next])
         .rules(&[StopAnswered('a'), NextAnswered, STOPPED_IN_TIME]),
+    stop("stop/soon", "a turn that is stopped before anything is seen of it says that it was stopped")
+        .clauses(STOPS_AT_ONCE.split_at(1).0)
+        .steps(&[OneRead(&[Work('a'), Stop('a'), QUICK_Q]), WorkSettled('a'), Next])
+        .rules(&[StopHonoured('a')]),
+    stop("stop/replaced", "a stopped turn is stopped though the next prompt comes with the stop")
+        .clauses(STOPS_AT_ONCE.split_at(1).0)
+        .steps(&[WORKING_A, Send(&[Stop('a'), QUICK_Q, WorkAfter('b', 'a')]), WorkSettled('a'), Next])
+        .rules(&[StopHonoured('a')]),
+    stop("stop/and-cancel", "a prompt that is stopped and cancelled by its id, or the other way round, is answered once")
+        .clauses(&[TURN.must("A prompt has one response.")])
+        .steps(&[
+            Send(&[Work('a'), Work('b')]),
+            WorkStarted('a'),
+            WorkStarted('b'),
+            Send(&[Stop('a'), Cancel('a'), Cancel('b'), Stop('b'), QUICK_Q]),
+            WorkSettled('a'),
+            WorkSettled('b'),
+            Send(&[Work('t')]),
+            WorkOver('t'),
+            Next,
+        ])
+        .rules(&[AnsweredOnce('a'), AnsweredOnce('b'), NextAnswered])
+        .witness("Another turn, from its beginning to its end."),
     stop("stop/running", "the end of a stopped turn says that it was stopped")
         .clauses(STOPS_AT_ONCE)
         .rules(&[StopHonoured('a')]),

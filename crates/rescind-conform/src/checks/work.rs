@@ -26,7 +26,10 @@ pub(super) const WORK: &[Check] = &[
         .rules(&[ProgressOfOthers('a'), ProgressGoesOn('b', 'a')])
         .witness("The answer to the other; then the same work is done anew, with its progress."),
     check("progress/ended", "the end of a cancelled request's progress is reported")
-        .clauses(&[DAP_PROGRESS.should("Progress of a request is reported until that is completed or cancelled, and then its end.")])
+        .clauses(&[
+            DAP_PROGRESS.should("Progress of a request is reported until that is completed or cancelled, and then its end."),
+            LSP_PROGRESS.should("A token has one begin, many reports and one end."),
+        ])
         .needs(&[Need::Slow, Need::Progress, Need::ReadsOn])
         .steps(&[RUNNING_A, CANCEL_A, ENDS, WHOLE_T])
         .rules(&[ProgressEnded('a')])

@@ -5,6 +5,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::response::in_time;
+use crate::family::Family;
 use crate::play::{Made, Play};
 use crate::stop::{Fault, TOO_LATE, broken, holds_if, unclear};
 use crate::value::by_value;
@@ -64,23 +65,38 @@ pub(super) fn none_after(play: &Play<'_>, made: &Made) -> Result<(), Fault> {
     }
 }
 
-/// The Debug Adapter Protocol names the request where progress starts, and only the progress where it ends.
+/// The end of each progress of a request was reported.
 pub(super) fn ended(play: &Play<'_>, made: &Made) -> Result<(), Fault> {
-    let names = |event: &str| -> Vec<Value> {
-        let reports = play.session.messages(|heard| matches!(heard, Heard::Progress { .. }));
-        let such = reports.map(|(_, report)| report).filter(|report| report["event"] == event);
-        such.map(|report| report["body"].clone()).collect()
+    let reports = play.session.messages(|heard| matches!(heard, Heard::Progress { .. }));
+    let reports: Vec<Value> = reports.map(|(_, report)| report).collect();
+    let open = match play.facts.family() {
+        Family::Lsp => open_in_lsp(&reports, made),
+        _ => open_in_dap(&reports, made),
     };
-    let ended = names("progressEnd");
-    let is_open = |started: &Value| {
-        by_value(&started["requestId"].to_string()) == made.id
-            && !ended.iter().any(|ended| ended["progressId"] == started["progressId"])
-    };
-    match names("progressStart").into_iter().find(is_open) {
+    match open {
         None => in_time(play, made),
-        Some(open) => broken(format!(
-            "progress {} of {made} has started, and its end is not reported",
-            open["progressId"]
-        )),
+        Some(open) => {
+            broken(format!("progress {open} of {made} has started, and its end is not reported"))
+        }
     }
+}
+
+fn open_in_lsp(reports: &[Value], made: &Made) -> Option<Value> {
+    let own = |report: &&Value| report["params"]["token"] == *made.token;
+    let is = |kind: &'static str| move |report: &Value| report["params"]["value"]["kind"] == kind;
+    let own: Vec<&Value> = reports.iter().filter(own).collect();
+    let is_open = own.iter().any(|it| is("begin")(it)) && !own.iter().any(|it| is("end")(it));
+    is_open.then(|| Value::from(&*made.token))
+}
+
+/// The Debug Adapter Protocol names the request where progress starts, and only the progress where it ends.
+fn open_in_dap(reports: &[Value], made: &Made) -> Option<Value> {
+    let names = |event: &'static str| {
+        reports.iter().filter(move |report| report["event"] == event).map(|report| &report["body"])
+    };
+    let is_open = |started: &&Value| {
+        by_value(&started["requestId"].to_string()) == made.id
+            && !names("progressEnd").any(|ended| ended["progressId"] == started["progressId"])
+    };
+    names("progressStart").find(is_open).map(|started| started["progressId"].clone())
 }

@@ -122,6 +122,8 @@ rules! { |play|
     Before(name: Name, other: Name) => before(play, made(play, name)?, made(play, other)?), excused = true;
     /// A request that the server made for one that was not cancelled was not cancelled.
     TheirsKept(name: Name) => theirs_kept(play, name);
+    /// A request was answered long before the time was over that another takes, which was cancelled just before.
+    Soon(name: Name, cancelled: Name) => soon(play, made(play, name)?, made(play, cancelled)?), excused = true;
     /// A request had no result when another, which was sent after it, was answered.
     AtWorkUntil(name: Name, other: Name) => at_work_until(play, made(play, name)?, made(play, other)?);
     /// Stopped work ended as the protocol wants, and its stops were answered so if they are requests.

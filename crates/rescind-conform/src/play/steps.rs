@@ -38,8 +38,15 @@ steps! { |play|
     OneRead(items: &'static [Item]) => play.send(items, true);
     /// Waits until the server is seen to be at work on a request.
     Started(name: Name) => play.wait_until_started(name);
+    /// Waits for four tenths of the time that a request takes which is at work.
+    Midway(name: Name) => play.wait_midway(name);
     /// Waits until it is answered.
     Answered(name: Name) => play.wait_for_answer(name);
+    /// Waits until a cancelled request is answered, or the next request is where it need not be.
+    Over(name: Name) => match play.wants_answers() {
+        true => play.wait_for_answer(name),
+        false => play.next(),
+    };
     /// Makes a request that is done at once, and waits for its answer.
     Next => play.next();
     /// Waits until a cancelled request is over. It is over once it is answered, or once the server has done the

@@ -55,11 +55,14 @@ impl Turns {
         });
     }
 
-    /// Notes that a prompt is answered before its end, and returns whether it runs.
-    pub(super) fn answers(&self, id: &str) -> bool {
+    /// Returns whether a prompt runs, and notes that it is answered before its end.
+    pub(super) fn runs(&self, id: &str, is_answered: bool) -> bool {
         self.change(|state| {
             let runs = state.running.iter().any(|(_, of)| of == id);
-            runs && state.answered.insert(id.to_owned())
+            if runs && is_answered {
+                state.answered.insert(id.to_owned());
+            }
+            runs
         })
     }
 
@@ -136,7 +139,7 @@ impl Server {
                 state.held.push((session, id.to_owned()));
                 return None;
             }
-            if self.fault != Fault::KeepsStops {
+            if self.fault == Fault::LosesReplacedStops {
                 state.stopped.remove(&session);
             }
             state.running.push((session, id.to_owned()));
@@ -160,6 +163,10 @@ impl Server {
                 return self.error(id, -32603);
             }
         }
+        if self.fault == Fault::LosesEarlyStops {
+            thread::sleep(2 * EVERY);
+            self.turns.change(|state| state.stopped.remove(&session));
+        }
         self.chunk(&session);
         let request = json!({ "sessionId": session, "options": [] });
         self.say(format!(
@@ -179,7 +186,7 @@ impl Server {
             let next = Instant::now() + EVERY;
             is_stopped = match self.fault {
                 // It looks only between two pieces.
-                Fault::HonoursTheLastStop => {
+                Fault::HonoursTheLastStop | Fault::LosesReplacedStops => {
                     thread::sleep(EVERY);
                     self.turns.change(|state| is_hit(state))
                 }

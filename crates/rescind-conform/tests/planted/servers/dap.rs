@@ -58,9 +58,12 @@ impl Server {
     }
 
     /// Reports the start or the end of the progress of a request.
-    pub(super) fn report_in_dap(&self, event: &str, id: &str) {
-        if self.protocol != Protocol::Dap {
-            return;
+    pub(super) fn report_work(&self, event: &str, id: &str, token: Option<&str>) {
+        let kind = if event == "progressStart" { "begin" } else { "end" };
+        match (self.protocol, token) {
+            (Protocol::Lsp, Some(token)) => return self.report(token, kind),
+            (Protocol::Dap, _) => {}
+            _ => return,
         }
         let mut body = json!({ "progressId": format!("p{id}") });
         if event == "progressStart" {

@@ -158,6 +158,10 @@ impl Server {
             }
             (Some(method), None) if method == self.cancel_method() => self.cancel(message.params),
             (Some("textDocument/didClose"), None) => self.lock().is_closed = true,
+            (Some("textDocument/didChange"), None) => {
+                let text = &message.params.unwrap_or_default()["contentChanges"][0]["text"];
+                self.lock().lines = text.as_str().map_or(0, |text| text.lines().count());
+            }
             (Some("$/loss"), None) => self.lose(&message.params.unwrap_or_default()["id"]),
             (Some("session/cancel" | "window/workDoneProgress/cancel"), None) => {
                 self.stop(&message.params.unwrap_or_default());
@@ -240,7 +244,8 @@ impl Server {
                 let (server, id, ms) =
                     (self.clone(), id.to_owned(), arguments["ms"].as_u64().unwrap_or(0));
                 let refused = id.clone();
-                let token = params["_meta"]["progressToken"].as_str().map(String::from);
+                let token = params["_meta"]["progressToken"].as_str();
+                let token = token.or(params["workDoneToken"].as_str()).map(String::from);
                 if token.is_some() {
                     self.lock().with_token.push(id.clone());
                 }
@@ -260,6 +265,13 @@ impl Server {
                     _ => false,
                 };
                 if works_in_line { work() } else { self.register(work) }
+            }
+            "disconnect" if self.fault == Fault::WaitsForWhatWasCancelled => {
+                // Until its work has seen the cancel.
+                thread::sleep(Duration::from_millis(20));
+                let until = self.lock().over_at;
+                thread::sleep(until.map_or(Duration::ZERO, |until| until - Instant::now()));
+                self.answer(id, &json!({ "result": {} }));
             }
             "shutdown" | "disconnect"
                 if self.fault == Fault::NeverShutsDown && self.lock().cancelled > 0 => {}
@@ -304,7 +316,7 @@ impl Server {
                 json!({ "protocolVersion": "2025-11-25", "capabilities": { "tools": {}, "tasks": tasks }, "serverInfo": { "name": "planted", "version": "1" } })
             }
             Protocol::Dap => json!({ "supportsCancelRequest": true }),
-            Protocol::Lsp if self.fault == Fault::LosesWhatIsClosed => {
+            Protocol::Lsp if matches!(self.fault, Fault::LosesWhatIsClosed | Fault::RollsBack) => {
                 json!({ "capabilities": { "foldingRangeProvider": true } })
             }
             _ => {
@@ -330,12 +342,13 @@ impl Server {
             let requests = table.requests;
             table.registered += 1;
             table.began.insert(id.into(), requests);
+            table.lines_before = table.lines;
         }
         let is_full = self.fault == Fault::KeepsPlaces && self.lock().cancelled >= PLACES;
         if is_full || self.lock().is_held {
             return;
         }
-        self.report_in_dap("progressStart", id);
+        self.report_work("progressStart", id, token.as_deref());
         let end = Instant::now() + time;
         let mut steps = 0;
         let cancelled = self.lock().cancelled;
@@ -360,9 +373,12 @@ impl Server {
             thread::sleep(end.saturating_duration_since(Instant::now()));
         }
         if !(is_cancelled && self.fault == Fault::NeverEndsProgress) {
-            self.report_in_dap("progressEnd", id);
+            self.report_work("progressEnd", id, token.as_deref());
         }
         self.lock().at_work.remove(id);
+        if is_cancelled {
+            self.lock().over_at = Some(end);
+        }
         if self.fault == Fault::LosesWhatIsClosed && self.lock().is_held {
             return;
         }
@@ -385,6 +401,10 @@ impl Server {
                 if self.fault == Fault::CancelsInitialize && time < Duration::from_millis(60) =>
             {
                 self.answer(id, &json!({ "result": self.initialized() }));
+            }
+            (false, _) if self.fault == Fault::RollsBack => {
+                let lines = self.lock().lines;
+                self.answer(id, &json!({ "result": vec!["line"; lines] }));
             }
             (false, _) => {
                 let parts = 2 + std::mem::take(&mut self.lock().left);
@@ -428,7 +448,7 @@ impl Server {
     }
 
     fn progress(&self, token: Option<&str>, progress: usize) {
-        if let Some(token) = token {
+        if let Some(token) = token.filter(|_| self.protocol == Protocol::Mcp) {
             let params = json!({ "progressToken": token, "progress": progress });
             self.say(
                 json!({ "jsonrpc": "2.0", "method": "notifications/progress", "params": params })
@@ -460,7 +480,10 @@ impl Server {
         if self.fault == Fault::HoldsItsSession {
             self.turns.hold(&id);
         }
-        if self.fault == Fault::GoesOnReporting && self.turns.answers(&id) {
+        let answers_prompts =
+            matches!(self.fault, Fault::GoesOnReporting | Fault::AnswersStopAndCancel);
+        let is_all = self.fault == Fault::GoesOnReporting;
+        if answers_prompts && self.turns.runs(&id, is_all) {
             self.error(&id, -32800);
         }
         let mut table = self.lock();
@@ -477,6 +500,7 @@ impl Server {
             Fault::LosesWhatIsClosed if table.is_closed => {
                 table.is_held = true;
             }
+            Fault::RollsBack => table.lines = table.lines_before,
             Fault::CancelsTheNewest if !table.at_work.contains_key(&id) => {
                 id = table.at_work.keys().max().cloned().unwrap_or(id);
             }

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::mpsc::Sender;
+use std::time::Instant;
 
 #[derive(Default)]
 pub(super) struct Table {
@@ -28,6 +29,11 @@ pub(super) struct Table {
     pub(super) is_held: bool,
     /// The number of requests that had come before the last cancel.
     pub(super) before_cancel: Option<usize>,
+    /// The end that work would have had which was cancelled last.
+    pub(super) over_at: Option<Instant>,
+    /// The lines of the document, now and when the last request came.
+    pub(super) lines: usize,
+    pub(super) lines_before: usize,
     /// Whether the document was closed.
     pub(super) is_closed: bool,
     /// The requests that have a token for their progress.
