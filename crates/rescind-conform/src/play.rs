@@ -267,7 +267,8 @@ impl<'a> Play<'a> {
         let mut messages = Vec::new();
         for item in items {
             let at = self.session.record.len() + messages.len();
-            messages.extend(self.messages(*item, at)?);
+            let more = self.messages(*item, at)?.into_iter();
+            messages.extend(more.filter(|message| !message.is_empty()));
         }
         self.write(messages, in_one_read);
         Ok(())
@@ -327,21 +328,17 @@ impl<'a> Play<'a> {
                 let stop = self.session.wire.stop(&json!("conformance-unknown"), &id);
                 self.unless_control(stop, at)
             }
-            Item::Shorten => {
-                self.version += 1;
-                let shorter = facts.document.as_ref().map(|document| document.scaled(50));
-                let params = shorter.map(|document| document.changed(self.version));
-                let change = |params: Value| {
-                    self.session.wire.notification("textDocument/didChange", &params)
+            Item::Shorten | Item::Close => {
+                let Some(document) = &facts.document else {
+                    return lacks("the server offers nothing about documents");
                 };
-                params.map(change).unwrap_or_default()
+                self.version += 1;
+                let (method, params) = match item {
+                    Item::Close => ("textDocument/didClose", document.named()),
+                    _ => ("textDocument/didChange", document.scaled(50).changed(self.version)),
+                };
+                self.session.wire.notification(method, &params)
             }
-            Item::Close => match &facts.document {
-                Some(document) => {
-                    self.session.wire.notification("textDocument/didClose", &document.named())
-                }
-                None => String::new(),
-            },
             Item::Status(name) => self.ask_status(name),
             Item::Request(name, method) => self.named_request(name, method, &json!({})),
             Item::Cancel(name) => {

@@ -71,7 +71,7 @@ pub(super) const AFTER: &[Check] = &[
         ])
         .witness("The results themselves: two equal ones before the cancels, and one of the same request after each. Words with digits are not compared, nor is the order in lists."),
     check("after/edit", "after a cancel the document is as it was edited last")
-        .clauses(&[LSP_SYNC.must("The state of a document is the one of the last change.")])
+        .clauses(&[LSP_SYNC.capability("Of servers with documents: the state of a document is the one of the last change.")])
         .needs(&[Need::Slow, Need::ReadsOn])
         .steps(&[
             RUNNING_A,

@@ -36,7 +36,7 @@ pub(super) const CANCEL: &[Check] = &[
         .steps(&[Natural('t'), CancelledTogether])
         .rules(&[EachAsFirst, OthersUndisturbed, NextAnswered]),
     ended("cancel/closed", "a request about a document that is closed before its cancel ends")
-        .clauses(&[ENDED_IN_LSP])
+        .clauses(&[LSP.capability("Of servers with documents: a cancelled request still has to return and send an answer.")])
         .steps(&[OneRead(&[SLOW_A, Close, Cancel('a'), QUICK_Q]), Answered('a'), Next])
         .rules(&[AnsweredOnce('a'), NextAnswered])
         .witness("The answer to a request that was sent after the cancel, and its own."),

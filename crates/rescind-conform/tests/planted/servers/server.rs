@@ -316,9 +316,7 @@ impl Server {
                 json!({ "protocolVersion": "2025-11-25", "capabilities": { "tools": {}, "tasks": tasks }, "serverInfo": { "name": "planted", "version": "1" } })
             }
             Protocol::Dap => json!({ "supportsCancelRequest": true }),
-            Protocol::Lsp if matches!(self.fault, Fault::LosesWhatIsClosed | Fault::RollsBack) => {
-                json!({ "capabilities": { "foldingRangeProvider": true } })
-            }
+            Protocol::Lsp => json!({ "capabilities": { "foldingRangeProvider": true } }),
             _ => {
                 json!({ "protocolVersion": 1, "agentCapabilities": { "cancellation": { "request": true } } })
             }
