@@ -173,57 +173,6 @@ pub enum Need {
 /// The name of a request in a check.
 pub type Name = char;
 
-/// One message of ours.
-#[derive(Clone, Copy, Debug)]
-pub enum Item {
-    /// The request that takes its time.
-    Slow(Name, Id),
-    /// The same, asked to take so many hundredths of the time; of a language server, about what it knows already.
-    SlowFor(Name, u64),
-    /// A request that is done at once.
-    Quick(Name, Id),
-    /// A request that makes the server ask something of us.
-    Reverse(Name),
-    /// The request that begins work: a prompt in a session of its own, a call that becomes a task.
-    Work(Name),
-    /// The same under the name of other work, where we choose the name.
-    WorkAfter(Name, Name),
-    /// The same under a token of ours, which is the token of the request.
-    WorkUnderToken(Name),
-    /// The stop of work, by the name that it has or will have. If nobody knows the name yet, it stops nothing.
-    Stop(Name),
-    /// The stop of work that nobody has begun.
-    StopNothing,
-    /// A change of a language server's document, which has half of its lines then.
-    Shorten,
-    /// The end of a language server's document.
-    Close,
-    /// The question for the status of work, where there is one.
-    Status(Name),
-    /// The request that opens the session.
-    Opening(Name),
-    /// The cancel of a request.
-    Cancel(Name),
-    /// The cancel of the progress that was begun for a request.
-    CancelProgress(Name),
-    /// The cancel of a request with members that the server does not know.
-    CancelWithMore(Name),
-    /// The cancel of an id, by its token.
-    CancelId(&'static str),
-    /// The loss of the response stream of a request, which the server is not told.
-    Lose(Name),
-    /// A notification of this method.
-    Notification(&'static str),
-    /// A request of this method.
-    Request(Name, &'static str),
-    /// An answer, to the client's held request or to nothing.
-    Answer(Reply),
-    /// A request that is done at once, under the id of the held one.
-    UnderTheirId(Name),
-    /// A cancel under the id of a request of the other side's, where we have none.
-    CancelTheirs,
-}
-
 /// A response of ours.
 #[derive(Clone, Copy, Debug)]
 pub enum Reply {

@@ -338,7 +338,7 @@ fn repeats_command(play: &Play<'_>, id: &str, response: &[u8]) -> bool {
         What::Sent(text) => Some(read(text.as_bytes())),
         _ => None,
     });
-    sent.find(|it| it["seq"].to_string() == id).is_none_or(|it| it["command"] == command)
+    sent.find(|it| it["seq"].as_u64() == id.parse().ok()).is_none_or(|it| it["command"] == command)
 }
 
 fn seq_counts(play: &Play<'_>) -> Result<(), Fault> {

@@ -67,7 +67,7 @@ mod worded;
 mod words;
 
 pub use bridge::{SERVER, bridge};
-pub use check::{Clause, Id, Item, Level, Name, Need, Reply, Row, WorkEnd};
+pub use check::{Clause, Id, Level, Name, Need, Reply, Row, WorkEnd};
 pub use checks::CHECKS;
 pub use client::{CLIENT_CHECKS, ClientListener, ClientProgram, ConnectingClient, run_client};
 pub use family::{Family, Opening, Request};
@@ -84,4 +84,4 @@ pub use server::run;
 pub use suite::Progress;
 pub use target::{Child, InProcess, Link, Program, Target, Unreached};
 pub use wire::LOSS;
-pub use words::{Check, Rule, Step};
+pub use words::{Check, Item, Rule, Step};

@@ -6,12 +6,12 @@ use std::ops::Range;
 use std::time::Duration;
 
 use fastrand::Rng;
-use serde_json::{Value, json};
+use serde_json::json;
 
-use crate::check::{Id, Item, Name, WorkEnd};
+use crate::check::{Id, Name, WorkEnd};
 use crate::client::facts::Client;
 use crate::facts::Facts;
-use crate::family::{Family, Opening, SESSION, put};
+use crate::family::{Family, SESSION, put};
 use crate::lateness::Stretch;
 use crate::run::Run;
 use crate::session::{Session, Waited};
@@ -20,6 +20,7 @@ use crate::target::in_brackets;
 
 mod capacity;
 mod crowd;
+pub(crate) mod items;
 mod late;
 mod malformed;
 mod reverse;
@@ -256,168 +257,6 @@ impl<'a> Play<'a> {
             }
         }
         Ok(())
-    }
-
-    /// Writes some messages at once.
-    pub(crate) fn send(&mut self, items: &[Item], in_one_read: bool) -> Result<(), Stop> {
-        let is_slow = |item: &&Item| matches!(item, Item::Slow(..) | Item::SlowFor(..));
-        self.open_sessions(items.iter().filter(is_slow).count())?;
-        self.open_for_work(items)?;
-        self.has_edited = false;
-        let mut messages = Vec::new();
-        for item in items {
-            let at = self.session.record.len() + messages.len();
-            let more = self.messages(*item, at)?.into_iter();
-            messages.extend(more.filter(|message| !message.is_empty()));
-        }
-        self.write(messages, in_one_read);
-        Ok(())
-    }
-
-    /// The messages of an item, of which the first will stand there in the record.
-    fn messages(&mut self, item: Item, at: usize) -> Result<Vec<String>, Stop> {
-        let facts = self.facts;
-        Ok(vec![match item {
-            Item::Slow(name, id) => {
-                let made = self.name_work(name, id, at);
-                if !std::mem::replace(&mut self.has_edited, true) {
-                    return Ok(self.slow(&made, self.slow_ms));
-                }
-                self.slow_unchanged(&made, self.slow_ms)
-            }
-            Item::SlowFor(name, hundredths) => {
-                let made = self.name_work(name, Id::Fresh, at);
-                self.slow_unchanged(&made, self.slow_ms * hundredths / 100)
-            }
-            Item::Quick(name, id) => {
-                let made = self.name(name, id);
-                // A server that has answered it has read what came before it.
-                self.reads.push(Next { id: made.id.clone(), sent_at: at });
-                self.quick(&made)
-            }
-            Item::UnderTheirId(name) => {
-                let made = Made { id: self.their_id(), ..self.make(Id::Fresh) };
-                self.ids.insert(made.id.clone());
-                self.named.insert(name, made.clone());
-                self.quick(&made)
-            }
-            Item::Reverse(name) => {
-                let request = facts.reverse.as_ref().unwrap_or(&facts.quick);
-                self.named_request(name, &request.method, &request.lasting(self.slow_ms))
-            }
-            Item::Opening(name) => match facts.opening.first() {
-                Some(Opening { message, .. }) => {
-                    let made = self.name_work(name, Id::Fresh, at);
-                    self.session.wire.request(&made.id, &message.method, &message.params, "")
-                }
-                None => return Ok(vec![]),
-            },
-            Item::Work(name) => return Ok(self.begin(name, name, at)),
-            Item::WorkUnderToken(name) => {
-                let token = json!(format!("progress-{name}"));
-                self.runs.insert(name, Run { name: token, ..Run::default() });
-                return Ok(self.begin(name, name, at));
-            }
-            Item::WorkAfter(name, before) => return Ok(self.begin(name, before, at)),
-            Item::Stop(name) => {
-                self.note_cancel(name, at);
-                self.stop(name, at)
-            }
-            Item::StopNothing => {
-                let id = self.fresh();
-                let stop = self.session.wire.stop(&json!("conformance-unknown"), &id);
-                self.unless_control(stop, at)
-            }
-            Item::Shorten | Item::Close => {
-                let Some(document) = &facts.document else {
-                    return lacks("the server offers nothing about documents");
-                };
-                self.version += 1;
-                let (method, params) = match item {
-                    Item::Close => ("textDocument/didClose", document.named()),
-                    _ => ("textDocument/didChange", document.scaled(50).changed(self.version)),
-                };
-                self.session.wire.notification(method, &params)
-            }
-            Item::Status(name) => self.ask_status(name),
-            Item::Request(name, method) => self.named_request(name, method, &json!({})),
-            Item::Cancel(name) => {
-                let Some(mut made) = self.named.get(&name).cloned() else { return Ok(vec![]) };
-                let message = self.cancel(&mut made, at);
-                self.named.insert(name, made);
-                self.note_cancel(name, at);
-                message
-            }
-            Item::CancelProgress(name) => {
-                let own = self.fresh();
-                let mut made = self.made(name)?.clone();
-                let progress = self.session.reports_of(&json!(made.token)).next();
-                let body = progress.map_or(json!({}), |(_, report)| report["body"].clone());
-                if body["cancellable"] != true {
-                    return lacks("its progress can't be cancelled");
-                }
-                let cancel = self.session.wire.cancel_progress(&body["progressId"], &own);
-                made.cancel_id.get_or_insert(own);
-                self.named.insert(name, made);
-                self.note_cancel(name, at);
-                self.unless_control(cancel, at)
-            }
-            Item::CancelWithMore(name) => {
-                let own = self.fresh();
-                let cancel = |made: &Made| self.session.wire.cancel_with_more(&made.id, &own);
-                let cancel = self.named.get(&name).map(cancel).unwrap_or_default();
-                self.note_cancel(name, at);
-                self.unless_control(cancel, at)
-            }
-            Item::Lose(name) => {
-                let loss = self.session.wire.loss(&self.made(name)?.id);
-                self.unless_control(loss, at)
-            }
-            Item::CancelId(token) => {
-                let own = self.fresh();
-                let cancel = self.session.wire.cancel(&self.token(token), &own);
-                self.unless_control(cancel, at)
-            }
-            Item::CancelTheirs => {
-                let id = self.their_id();
-                if self.ids.contains(&id) {
-                    return lacks(format!(
-                        "{} has given its request an id of ours",
-                        self.subject()
-                    ));
-                }
-                let cancel = self.session.wire.cancel(&id, "\"c\"");
-                self.unless_control(cancel, at)
-            }
-            Item::Answer(with) => return Ok(self.answer(with, at)?.into_iter().collect()),
-            Item::Notification(method) => self.session.wire.notification(method, &json!({})),
-        }])
-    }
-
-    /// Makes a request that the check has a name for.
-    fn name(&mut self, name: Name, id: Id) -> Made {
-        let made = self.make(id);
-        self.named.insert(name, made.clone());
-        made
-    }
-
-    /// The same of a request that takes its time, and will stand there in the record.
-    fn name_work(&mut self, name: Name, id: Id, at: usize) -> Made {
-        let made = Made { works_from: Some(at), ..self.make(id) };
-        self.named.insert(name, made.clone());
-        made
-    }
-
-    fn named_request(&mut self, name: Name, method: &str, params: &Value) -> String {
-        let made = self.name(name, Id::Fresh);
-        self.session.wire.request(&made.id, method, params, "")
-    }
-
-    /// Notes where the first cancel of a request stands. A stop may come before its turn.
-    fn note_cancel(&mut self, name: Name, at: usize) {
-        if let Some(made) = self.named.get_mut(&name) {
-            made.cancelled_at.get_or_insert(at);
-        }
     }
 
     /// Returns how the subject is called.

@@ -4,13 +4,14 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use crate::check::{Clause, Item, Level, Need};
+use crate::check::{Clause, Level, Need};
 use crate::checks::CHECKS;
 use crate::facts::{Facts, Ignored};
 use crate::heed;
 use crate::once::Once;
 use crate::options::Options;
 use crate::play::Play;
+use crate::play::items::Item;
 use crate::play::steps::Step;
 use crate::play::work::find_work;
 use crate::report::{Report, Transcript, Verdict};

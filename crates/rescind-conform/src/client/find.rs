@@ -6,10 +6,11 @@ use std::time::{Duration, Instant};
 use protocol_core::{Dialect, Envelope};
 
 use super::facts::{ClientFacts, End, Ended};
-use crate::check::{Item, Reply};
+use crate::check::Reply;
 use crate::family::{Family, NEWEST_MCP};
 use crate::options::ClientOptions;
 use crate::play::Play;
+use crate::play::items::Item;
 use crate::play::steps::Step;
 use crate::session::Waited;
 use crate::stop::Stop;

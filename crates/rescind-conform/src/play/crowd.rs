@@ -4,8 +4,9 @@ use std::collections::HashSet;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use super::items::Item;
 use super::{Made, Play};
-use crate::check::{Id, Item};
+use crate::check::Id;
 use crate::judge::in_time;
 use crate::judge::rules::Rule;
 use crate::judge::rules::judge;
@@ -147,7 +148,7 @@ impl Play<'_> {
             let mut messages: Vec<String> = (0..100).map(|_| self.one_more()).collect();
             if chunk == chunks {
                 for item in items {
-                    messages.extend(self.messages(*item, 0)?);
+                    messages.extend(item.texts(self, 0)?);
                 }
             }
             self.write(messages, false);

@@ -2,8 +2,9 @@
 
 use std::time::{Duration, Instant};
 
+use super::items::Item;
 use super::{Made, Play};
-use crate::check::{Id, Item, Name};
+use crate::check::{Id, Name};
 use crate::lateness::Stretch;
 use crate::run::Run;
 use crate::session::{Session, Waited, What};

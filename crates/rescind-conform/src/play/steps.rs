@@ -1,7 +1,8 @@
 //! The steps of checks, each with what does it.
 
 use super::Play;
-use crate::check::{Id, Item, Name, WorkEnd};
+use super::items::Item;
+use crate::check::{Id, Name, WorkEnd};
 use crate::judge::rules::Rule;
 use crate::stop::Stop;
 

@@ -5,7 +5,8 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::Play;
-use crate::check::{Id, Item, Name};
+use super::items::Item;
+use crate::check::{Id, Name};
 use crate::document::Document;
 use crate::facts::Facts;
 use crate::family::{Family, Request, SESSION, put};
