@@ -3,7 +3,7 @@
 use protocol_core::{Envelope, code};
 use serde_json::Value;
 
-use self::response::{answers, is_ours, made, once, under_another_id, undisturbed};
+use self::response::{answers, is_early, is_ours, made, once, under_another_id, undisturbed};
 use crate::check::{Name, WorkEnd};
 use crate::client::judge as client;
 use crate::family::Family;
@@ -56,19 +56,6 @@ fn each_as_first(play: &Play<'_>) -> Result<(), Fault> {
     let faults: Vec<Fault> = each.filter_map(Result::err).collect();
     let broken = faults.iter().position(|fault| matches!(fault, Fault::Broken(_)));
     faults.into_iter().nth(broken.unwrap_or(0)).map_or(Ok(()), Err)
-}
-
-/// Whether a result came in less than half of the time that the same work takes, or is a part of what that has for a result.
-fn is_early(play: &Play<'_>, made: &Made) -> bool {
-    let Some((at, outcome)) = play.session.answers_to(&made.id).next() else { return false };
-    let whole = play.named.get(&'t');
-    let took = |made: &Made, at| made.works_from.map(|from| play.session.between(from, at));
-    let whole_at = whole.and_then(|whole| took(whole, play.session.answered_at(&whole.id)?));
-    let is_part_of = |all: &Value| matches!(outcome, Outcome::Result(part) if is_part(part, all));
-    outcome.is_result()
-        && (play.is_cut_short(made, at)
-            || whole_at.zip(took(made, at)).is_some_and(|(whole, took)| took < whole / 2)
-            || whole.and_then(|whole| play.success(whole)).is_some_and(is_part_of))
 }
 
 fn same_capacity(play: &Play<'_>) -> Result<(), Fault> {

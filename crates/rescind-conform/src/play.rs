@@ -351,13 +351,12 @@ impl<'a> Play<'a> {
         Ok(())
     }
 
-    fn wait_midway(&mut self, name: Name) -> Result<(), Stop> {
-        let slow = self.facts.slow.as_ref();
-        let takes = slow.map_or(Duration::ZERO, |slow| slow.lasts(self.slow_ms));
-        let made = self.made(name)?.clone();
-        let answered =
+    fn wait_midway(&mut self, name: Name, like: Name) -> Result<(), Stop> {
+        let (made, took) = (self.made(name)?.clone(), self.took(self.made(like)?));
+        let time = took.unwrap_or_default() * 2 / 5;
+        let is_answered =
             |session: &Session| session.answers_from(&made.id, made.works_from).next().is_some();
-        match self.session.wait_for(takes * 2 / 5, &mut |session| answered(session)) {
+        match self.session.wait_for(time, &mut |session| is_answered(session)) {
             Waited::TimedOut => Ok(()),
             _ => missed("the request was done before it could be cancelled"),
         }
@@ -397,6 +396,12 @@ impl<'a> Play<'a> {
         let all = self.nexts.iter().chain(&self.reads);
         let later = all.filter(|next| next.sent_at > sent_at);
         later.filter_map(|next| self.session.answered_at(&next.id)).min()
+    }
+
+    /// Returns the time that a request took until its response.
+    pub(crate) fn took(&self, made: &Made) -> Option<Duration> {
+        let (at, _) = self.session.answers_from(&made.id, made.works_from).next()?;
+        made.works_from.map(|from| self.session.between(from, at))
     }
 
     /// Whether the dialect wants an answer to a cancelled request.

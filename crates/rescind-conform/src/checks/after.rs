@@ -51,7 +51,7 @@ pub(super) const AFTER: &[Check] = &[
             Rounds(
                 &[
                     RUNNING_A,
-                    Midway('a'),
+                    Midway('a', 't'),
                     Send(&[Cancel('a')]),
                     Over('a'),
                     Send(&[SlowFor('e', 50)]),

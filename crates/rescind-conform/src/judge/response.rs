@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 
+use super::is_part;
 use crate::check::Name;
 use crate::form::form;
 use crate::play::{Made, Play};
@@ -95,10 +96,23 @@ pub(crate) fn in_time(play: &Play<'_>, made: &Made) -> Result<(), Fault> {
         _ if outcome.is_cancelled() => Ok(()),
         // It cancels a nested request because it has read the cancel.
         _ if play.session.cancels().any(|(_, id)| is_nested(id)) => Ok(()),
-        _ if outcome.is_result() && play.is_cut_short(made, at) => Ok(()),
+        _ if made.cancelled_at < Some(at) && is_early(play, made) => Ok(()),
         Some(read_at) if read_at < at && !play.came_late(cancelled_at, at) => Ok(()),
         _ => unclear(format!("{made} was answered before its cancel was seen to be read")),
     }
+}
+
+/// Whether a result came in less than half of the time that the same work takes, or is a part of what that has for a result.
+pub(super) fn is_early(play: &Play<'_>, made: &Made) -> bool {
+    let Some((at, outcome)) = play.session.answers_to(&made.id).next() else { return false };
+    let is_like = |whole: &Made| {
+        let times = play.took(made).zip(play.took(whole));
+        let is_part_of = |all| matches!(outcome, Outcome::Result(part) if is_part(part, all));
+        times.is_some_and(|(took, whole)| took < whole / 2)
+            || play.success(whole).is_some_and(is_part_of)
+    };
+    outcome.is_result()
+        && (play.is_cut_short(made, at) || play.named.get(&'t').is_some_and(is_like))
 }
 
 /// Returns whether work may have been over before a cancel was read that was sent while it went on.
