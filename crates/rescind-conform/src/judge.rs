@@ -3,7 +3,9 @@
 use protocol_core::{Envelope, code};
 use serde_json::Value;
 
-use self::response::{answers, is_early, is_ours, made, once, under_another_id, undisturbed};
+use self::response::{
+    answers, is_early, is_ours, is_part, made, once, under_another_id, undisturbed,
+};
 use crate::check::{Name, WorkEnd};
 use crate::client::judge as client;
 use crate::family::Family;
@@ -257,11 +259,6 @@ fn whole(play: &Play<'_>, cancelled: &Made, like: &Made) -> Result<(), Fault> {
         }
         _ => in_time_if_it_reads_on(play, cancelled),
     }
-}
-
-/// Whether a result is too short to be all of what another is.
-fn is_part(result: &Value, all: &Value) -> bool {
-    result.to_string().len() < all.to_string().len() / 2
 }
 
 /// Of all that were made, cancelled or not: none twice, and those once that have to be.

@@ -351,14 +351,18 @@ impl<'a> Play<'a> {
         Ok(())
     }
 
-    fn wait_midway(&mut self, name: Name, like: Name) -> Result<(), Stop> {
-        let (made, took) = (self.made(name)?.clone(), self.took(self.made(like)?));
-        let time = took.unwrap_or_default() * 2 / 5;
-        let is_answered =
-            |session: &Session| session.answers_from(&made.id, made.works_from).next().is_some();
-        match self.session.wait_for(time, &mut |session| is_answered(session)) {
+    fn wait_partway(&mut self, name: Name, hundredths: u32, like: Name) -> Result<(), Stop> {
+        let Some(whole) = self.took(like) else { return lacks("nobody knows how long it takes") };
+        let begun = self.session.since(self.begun_at(name)?);
+        let left = (whole * hundredths / 100).saturating_sub(begun);
+        let (made, run) = (self.made(name)?.clone(), self.runs.get(&name).cloned());
+        let is_over = |session: &Session| match &run {
+            Some(run) => run.is_over(session),
+            None => session.answers_from(&made.id, made.works_from).next().is_some(),
+        };
+        match self.session.wait_for(left, &mut |session| is_over(session)) {
             Waited::TimedOut => Ok(()),
-            _ => missed("the request was done before it could be cancelled"),
+            _ => missed("it was done before it could be cancelled"),
         }
     }
 
@@ -398,10 +402,21 @@ impl<'a> Play<'a> {
         later.filter_map(|next| self.session.answered_at(&next.id)).min()
     }
 
-    /// Returns the time that a request took until its response.
-    pub(crate) fn took(&self, made: &Made) -> Option<Duration> {
-        let (at, _) = self.session.answers_from(&made.id, made.works_from).next()?;
-        made.works_from.map(|from| self.session.between(from, at))
+    /// Returns the place of the beginning of a request or of work.
+    fn begun_at(&self, name: Name) -> Result<usize, Stop> {
+        let work = self.runs.get(&name).map(|run| run.begun_at);
+        Ok(work.or(self.made(name)?.works_from).unwrap_or_default())
+    }
+
+    /// Returns the time that a request or work took.
+    pub(crate) fn took(&self, name: Name) -> Option<Duration> {
+        let made = self.made(name).ok()?;
+        let mut answers = self.session.answers_from(&made.id, made.works_from);
+        let at = match self.runs.get(&name) {
+            Some(run) => run.ended_at(&self.session),
+            None => answers.next().map(|(at, _)| at),
+        };
+        Some(self.session.between(self.begun_at(name).ok()?, at?))
     }
 
     /// Whether the dialect wants an answer to a cancelled request.

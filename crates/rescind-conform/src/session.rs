@@ -502,6 +502,11 @@ impl Session {
         self.record[second].at.saturating_sub(self.record[first].at)
     }
 
+    /// Returns the time since a place of the record.
+    pub(crate) fn since(&self, place: usize) -> Duration {
+        self.begun.elapsed().saturating_sub(self.record[place].at)
+    }
+
     /// Everything that was heard, with its place in the record.
     pub(crate) fn heard(&self) -> impl Iterator<Item = (usize, &Heard)> {
         self.record.iter().enumerate().filter_map(|(at, entry)| match &entry.what {

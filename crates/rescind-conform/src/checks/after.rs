@@ -51,7 +51,7 @@ pub(super) const AFTER: &[Check] = &[
             Rounds(
                 &[
                     RUNNING_A,
-                    Midway('a', 't'),
+                    Partway('a', 40, 't'),
                     Send(&[Cancel('a')]),
                     Over('a'),
                     Send(&[SlowFor('e', 50)]),

@@ -78,6 +78,24 @@ pub(super) const STOPS: &[Check] = &[
         ])
         .rules(&[AnsweredOnce('a'), AnsweredOnce('b'), NextAnswered])
         .witness("Another turn, from its beginning to its end."),
+    stop("stop/any-moment", "turns that are stopped after a quarter, a half and three quarters of their time end once, and not with an error")
+        .clauses(&[TURN.must("The prompt is answered once its operations were aborted, and errors of these are caught.")])
+        .steps(&[
+            Send(&[Work('t')]),
+            WorkOver('t'),
+            Send(&[Work('a'), Work('b'), Work('c')]),
+            Partway('a', 25, 't'),
+            Send(&[Stop('a')]),
+            Partway('b', 50, 't'),
+            Send(&[Stop('b')]),
+            Partway('c', 75, 't'),
+            Send(&[Stop('c')]),
+            WorkSettled('a'),
+            WorkSettled('b'),
+            WorkSettled('c'),
+            Next,
+        ])
+        .rules(&[StopAnswered('a'), StopAnswered('b'), StopAnswered('c'), NextAnswered]),
     stop("stop/running", "the end of a stopped turn says that it was stopped")
         .clauses(STOPS_AT_ONCE)
         .rules(&[StopHonoured('a')]),

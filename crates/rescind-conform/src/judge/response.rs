@@ -2,7 +2,6 @@
 
 use serde_json::Value;
 
-use super::is_part;
 use crate::check::Name;
 use crate::form::form;
 use crate::play::{Made, Play};
@@ -102,17 +101,19 @@ pub(crate) fn in_time(play: &Play<'_>, made: &Made) -> Result<(), Fault> {
     }
 }
 
+/// Whether a result is too short to be all of what another is.
+pub(super) fn is_part(result: &Value, all: &Value) -> bool {
+    result.to_string().len() < all.to_string().len() / 2
+}
+
 /// Whether a result came in less than half of the time that the same work takes, or is a part of what that has for a result.
 pub(super) fn is_early(play: &Play<'_>, made: &Made) -> bool {
     let Some((at, outcome)) = play.session.answers_to(&made.id).next() else { return false };
-    let is_like = |whole: &Made| {
-        let times = play.took(made).zip(play.took(whole));
-        let is_part_of = |all| matches!(outcome, Outcome::Result(part) if is_part(part, all));
-        times.is_some_and(|(took, whole)| took < whole / 2)
-            || play.success(whole).is_some_and(is_part_of)
-    };
-    outcome.is_result()
-        && (play.is_cut_short(made, at) || play.named.get(&'t').is_some_and(is_like))
+    let took = made.works_from.map(|from| play.session.between(from, at));
+    let is_soon = took.zip(play.took('t')).is_some_and(|(took, whole)| took < whole / 2);
+    let whole = play.named.get(&'t').and_then(|whole| play.success(whole));
+    let is_short = |all| matches!(outcome, Outcome::Result(part) if is_part(part, all));
+    outcome.is_result() && (is_soon || play.is_cut_short(made, at) || whole.is_some_and(is_short))
 }
 
 /// Returns whether work may have been over before a cancel was read that was sent while it went on.

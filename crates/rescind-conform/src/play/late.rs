@@ -40,6 +40,8 @@ impl Play<'_> {
     pub(super) fn settle_alone(&mut self, name: Name) -> Result<(), Stop> {
         let slow = self.facts.slow.as_ref().map(|slow| slow.lasts(self.slow_ms));
         let mut quiet = LATE + 2 * slow.unwrap_or_default();
+        // An answer would be the next message.
+        self.session.answers = false;
         for _ in 0..ALONE {
             self.send(&[Item::Slow(name, Id::Fresh), Item::Cancel(name)], true)?;
             let (id, sent) = (self.made(name)?.id.clone(), Instant::now());

@@ -39,8 +39,8 @@ steps! { |play|
     OneRead(items: &'static [Item]) => play.send(items, true);
     /// Waits until the server is seen to be at work on a request.
     Started(name: Name) => play.wait_until_started(name);
-    /// Waits for four tenths of the time that another has taken, while this request is at work.
-    Midway(name: Name, like: Name) => play.wait_midway(name, like);
+    /// Waits until a request or work has gone on for so many hundredths of the time that another has taken.
+    Partway(name: Name, hundredths: u32, like: Name) => play.wait_partway(name, hundredths, like);
     /// Waits until it is answered.
     Answered(name: Name) => play.wait_for_answer(name);
     /// Waits until a cancelled request is answered, or the next request is where it need not be.

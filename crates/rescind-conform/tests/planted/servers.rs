@@ -165,6 +165,7 @@ fn planted() -> Vec<(Fault, &'static str, Vec<&'static str>)> {
         (RemembersIds, "acp", vec!["id/reused"]),
         (NeverShutsDown, "lsp", vec!["after/shutdown"]),
         (HonoursOneStop, "acp", vec!["stop/again"]),
+        (FailsLateStops, "acp", vec!["stop/any-moment"]),
         (LosesEarlyStops, "acp", vec!["stop/soon"]),
         (LosesReplacedStops, "acp", vec!["stop/replaced"]),
         (AnswersStopAndCancel, "acp", vec!["stop/and-cancel"]),

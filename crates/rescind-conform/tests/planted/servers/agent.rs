@@ -182,7 +182,9 @@ impl Server {
             self.cancel_own(ask);
         }
         let mut is_stopped = false;
-        for _ in 0..PIECES {
+        let mut is_late = false;
+        for piece in 0..PIECES {
+            is_late = piece > PIECES / 2;
             let next = Instant::now() + EVERY;
             is_stopped = match self.fault {
                 // It looks only between two pieces.
@@ -223,6 +225,7 @@ impl Server {
                 self.update(&session, &json!({ "state": "idle", "stopReason": reason }));
             }
             (true, Fault::AnswersEachStop) => {}
+            (true, Fault::FailsLateStops) if is_late => self.error(id, -32603),
             (true, Fault::StopsWithAnError) => self.error(id, -32603),
             (true, _) => self.answer(id, &json!({ "result": { "stopReason": "cancelled" } })),
             (false, _) => self.answer(id, &json!({ "result": { "stopReason": "end_turn" } })),

@@ -93,6 +93,7 @@ pub(crate) enum Fault {
     NeverShutsDown,
     IsCancelledInTheEnd,
     HonoursOneStop,
+    FailsLateStops,
     LosesEarlyStops,
     LosesReplacedStops,
     AnswersStopAndCancel,
