@@ -6,6 +6,8 @@ use std::{env, fs, io, process};
 
 use serde_json::{Value, json};
 
+/// The methods of requests about documents begin so.
+pub(crate) const DOCUMENT: &str = "textDocument/";
 /// Functions in it, unless a server takes too long for them, or no time.
 const FUNCTIONS: usize = 300;
 /// At least so many,
@@ -171,7 +173,7 @@ impl Document {
         json!({ "textDocument": { "uri": self.uri } })
     }
 
-    /// The same for each other request about it.
+    /// This document with each of the other requests about it first.
     pub(crate) fn with_others(&self) -> impl Iterator<Item = Self> + use<> {
         let document = self.clone();
         let others = 1..self.methods.len();
@@ -186,7 +188,7 @@ impl Document {
         let method = self.methods[0];
         let mut params = self.named();
         let position = json!({ "line": 1, "character": 5 });
-        match method.trim_start_matches("textDocument/") {
+        match method.trim_start_matches(DOCUMENT) {
             "hover" | "completion" | "documentHighlight" | "definition" => {
                 params["position"] = position;
             }

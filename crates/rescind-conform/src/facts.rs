@@ -121,7 +121,7 @@ const LEAST: u32 = 20;
 const LONGER: u128 = 400;
 /// and so often it is shortened or lengthened.
 const FITTINGS: usize = 3;
-/// Then another request about it is chosen if it takes this part of the time.
+/// Then another request about it is chosen that takes at least this part of the time.
 const SLOW: u32 = 4;
 /// The number of times that a request is measured again on a machine that is late.
 const LATE: u64 = 5;
@@ -448,7 +448,7 @@ impl Facts {
             let more = self.measure_once(session, request, ms)?;
             best.natural = best.natural.min(more.natural);
             best.undelayed = best.undelayed.min(more.undelayed);
-            best.has_progress |= more.has_progress;
+            best.has_progress &= more.has_progress;
             best.reads_on |= more.reads_on;
             best.was_late |= more.was_late;
         }

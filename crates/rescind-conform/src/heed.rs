@@ -18,8 +18,9 @@ const TRIALS: u64 = 8;
 pub(crate) fn ignored(facts: &Facts, target: &dyn Target, options: &Options) -> Ignored {
     let may_ignore = matches!(facts.family(), Acp | AcpV2 | McpUntil2025 | Mcp2026);
     let Some(slow) = facts.slow.as_ref().ok().filter(|_| may_ignore) else { return Ignored::None };
-    let are_ignored = |steps: &[Step], is_plain: bool| {
-        let mut seen = (1..=TRIALS).filter_map(|times| {
+    // The first two of so many trials that show something.
+    let shows = |steps: &[Step], is_plain: bool, trials: u64| {
+        let seen = (1..=trials).filter_map(|times| {
             let session = facts.open(target, options.suite.patience).ok()?;
             let slow_ms = options.slow_ms * times;
             let mut play = Play::new(session, facts, options.suite.seed, slow_ms);
@@ -27,17 +28,18 @@ pub(crate) fn ignored(facts: &Facts, target: &dyn Target, options: &Options) -> 
             play.perform(steps).ok()?;
             is_answered_in_full(&play)
         });
-        seen.next() == Some(true) && seen.next() == Some(true)
+        seen.take(2).collect::<Vec<_>>()
     };
+    let are_ignored = |steps| shows(steps, false, TRIALS) == [true, true];
     // A server that does one thing after the other has none at work that it could read a cancel of.
-    if slow.reads_on && !are_ignored(CANCELLED_AT_WORK, false) {
+    if slow.reads_on && !are_ignored(CANCELLED_AT_WORK) {
         return Ignored::None;
     }
-    // Heeded without progress, they are not ignored on purpose.
-    if slow.has_progress && slow.reads_on && !are_ignored(CANCELLED_AT_WORK, true) {
+    // Heeded where no progress is asked for, they are not ignored on purpose.
+    if slow.reads_on && slow.has_progress && shows(CANCELLED_AT_WORK, true, 2).contains(&false) {
         return Ignored::None;
     }
-    match are_ignored(CANCELLED_AT_ONCE, false) {
+    match are_ignored(CANCELLED_AT_ONCE) {
         true => Ignored::All,
         false if slow.reads_on => Ignored::AtWork,
         false => Ignored::None,
@@ -52,7 +54,7 @@ fn is_answered_in_full(play: &Play<'_>) -> Option<bool> {
         Outcome::Result(result) if result["isError"] != true && !outcome.is_cancelled() => {}
         _ => return Some(false),
     }
-    if play.is_cut_short(made, at) {
+    if play.ended_before_half(made, at) {
         return Some(false);
     }
     (!play.may_read_on() || in_time(play, made).is_ok()).then_some(true)

@@ -39,14 +39,16 @@ fn has_ended(play: &Play<'_>) -> Result<bool, Fault> {
 
 /// Of many cancelled requests, each ended as the first, and as the dialect wants.
 fn each_as_first(play: &Play<'_>) -> Result<(), Fault> {
-    let is_honoured = |made: &Made| {
-        answers(play, made).iter().all(|outcome| outcome.is_cancelled() || is_early(play, made))
-    };
-    let is_first = play.crowd.first().is_some_and(is_honoured);
+    let says_cancelled =
+        |made: &Made| answers(play, made).iter().all(|outcome| outcome.is_cancelled());
+    let is_first = play.crowd.first().is_some_and(says_cancelled);
     let cancelled = play.crowd.iter().filter(|made| made.cancelled_at.is_some());
     let each = cancelled.enumerate().map(|(number, made)| {
+        if play.wants_answers() && is_early(play, made, 't') {
+            return once(play, made);
+        }
         ended(play, made)?;
-        if is_first && !is_honoured(made) {
+        if is_first && !says_cancelled(made) {
             in_time(play, made)?;
             return broken(format!(
                 "cancel {} of as many requests is not honoured, and the first one was",
@@ -180,7 +182,9 @@ fn honoured(play: &Play<'_>, cancelled: Name, before: Name) -> Result<(), Fault>
     let (cancelled, before) = (made(play, cancelled)?, made(play, before)?);
     let answer = play.session.answers_to(&cancelled.id).next();
     match (answer, play.session.answers_to(&before.id).next()) {
-        (Some((at, outcome)), _) if says_it_ended(play, outcome) => cut_short(play, cancelled, at),
+        (Some((at, outcome)), _) if says_it_ended(play, outcome) => {
+            stopped_before_its_time(play, cancelled, at)
+        }
         (Some((_, outcome @ Outcome::Error { .. })), _) => broken(format!(
             "{cancelled} is answered with {outcome}, which does not say that it was cancelled: whether the work was stopped can't be told (no protocol makes that a MUST)"
         )),
@@ -196,9 +200,9 @@ fn honoured(play: &Play<'_>, cancelled: Name, before: Name) -> Result<(), Fault>
             // Without a cancel it would be the other way round, unless the machine was late.
             match outcome.is_result() {
                 true if play.was_late() => unclear(TOO_LATE),
-                true if !play.halves() && !play.is_cut_short(cancelled, at) => unclear(format!(
-                    "{before}, which was asked first, may take as long as {cancelled}"
-                )),
+                true if !play.halves() && !play.ended_before_half(cancelled, at) => unclear(
+                    format!("{before}, which was asked first, may take as long as {cancelled}"),
+                ),
                 _ => Ok(()),
             }
         }
@@ -227,13 +231,13 @@ fn soon(play: &Play<'_>, made: &Made, cancelled: &Made) -> Result<(), Fault> {
 }
 
 /// A request that says that it was cancelled was not worked on all the time that it takes, if its cancel was read long before.
-fn cut_short(play: &Play<'_>, made: &Made, at: usize) -> Result<(), Fault> {
+fn stopped_before_its_time(play: &Play<'_>, made: &Made, at: usize) -> Result<(), Fault> {
     let (Ok(slow), Some(from), Some(read_at)) =
         (&play.facts.slow, made.works_from, made.cancelled_at.and_then(|at| play.read_at(at)))
     else {
         return Ok(());
     };
-    let (lasts, between) = (slow.lasts(play.slow_ms), |from| play.session.between(from, at));
+    let (lasts, between) = (slow.lasts(made.asked_ms), |from| play.session.between(from, at));
     match play.is_adjustable()
         && read_at < at
         && between(read_at) > lasts / 2
@@ -327,7 +331,7 @@ fn repeats_command(play: &Play<'_>, id: &str, response: &[u8]) -> bool {
 
 fn seq_counts(play: &Play<'_>) -> Result<(), Fault> {
     let numbers: Vec<i64> =
-        play.session.messages(|_| true).filter_map(|(_, it)| it["seq"].as_i64()).collect();
+        play.session.messages(|_| true).map(|(_, it)| it["seq"].as_i64().unwrap_or(0)).collect();
     let jump = numbers.windows(2).find(|pair| pair[1] != pair[0] + 1);
     none(jump, |pair| format!("after message {} comes {}", pair[0], pair[1]))
 }

@@ -43,6 +43,8 @@ pub(crate) struct Made {
     pub(crate) noun: &'static str,
     /// Its place in the record, if it takes its time.
     pub(crate) works_from: Option<usize>,
+    /// The milliseconds that it was asked to take.
+    pub(crate) asked_ms: u64,
 }
 
 impl fmt::Display for Made {
@@ -195,21 +197,22 @@ impl<'a> Play<'a> {
             Some(_) => (String::new(), "our request"),
         };
         self.ids.insert(id.clone());
-        Made { id, token, cancelled_at: None, cancel_id: None, noun, works_from: None }
+        let asked_ms = self.slow_ms;
+        Made { id, token, cancelled_at: None, cancel_id: None, noun, works_from: None, asked_ms }
     }
 
     /// The messages of a slow request, or of one that is done at once if none is known.
-    fn slow(&mut self, made: &Made, ms: u64) -> Vec<String> {
+    fn slow(&mut self, made: &Made) -> Vec<String> {
         let facts = self.facts;
         self.version += 1;
         let change = facts.slow.as_ref().ok().and(facts.change(&self.session, self.version));
-        change.into_iter().chain([self.slow_unchanged(made, ms)]).collect()
+        change.into_iter().chain([self.slow_unchanged(made)]).collect()
     }
 
     /// The same about a document that has not changed since: what is known of it already.
-    fn slow_unchanged(&mut self, made: &Made, ms: u64) -> String {
+    fn slow_unchanged(&mut self, made: &Made) -> String {
         let Ok(slow) = &self.facts.slow else { return self.quick(made) };
-        let mut params = slow.request.lasting(ms);
+        let mut params = slow.request.lasting(made.asked_ms);
         if slow.request.is_in_session() {
             let session = self.sessions.pop().or_else(|| self.session.open_session().ok());
             params = put(&params, &[(SESSION, json!(session))]);
@@ -351,21 +354,6 @@ impl<'a> Play<'a> {
         Ok(())
     }
 
-    fn wait_partway(&mut self, name: Name, hundredths: u32, like: Name) -> Result<(), Stop> {
-        let Some(whole) = self.took(like) else { return lacks("nobody knows how long it takes") };
-        let begun = self.session.since(self.begun_at(name)?);
-        let left = (whole * hundredths / 100).saturating_sub(begun);
-        let (made, run) = (self.made(name)?.clone(), self.runs.get(&name).cloned());
-        let is_over = |session: &Session| match &run {
-            Some(run) => run.is_over(session),
-            None => session.answers_from(&made.id, made.works_from).next().is_some(),
-        };
-        match self.session.wait_for(left, &mut |session| is_over(session)) {
-            Waited::TimedOut => Ok(()),
-            _ => missed("it was done before it could be cancelled"),
-        }
-    }
-
     /// Waits until a cancelled request is over.
     fn settle(&mut self, name: Name) -> Result<(), Stop> {
         let id = self.made(name)?.id.clone();
@@ -381,7 +369,7 @@ impl<'a> Play<'a> {
                 break;
             }
             let made = self.make(Id::Fresh);
-            let messages = self.slow(&made, self.slow_ms);
+            let messages = self.slow(&made);
             self.session.note("the same work once more, without a cancel");
             self.nexts.push(Next { id: made.id.clone(), sent_at: self.session.record.len() });
             self.session.send(&messages, false);

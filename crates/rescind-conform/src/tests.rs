@@ -123,7 +123,15 @@ fn end_of(word: &str) -> WorkEnd {
 fn made(play: &Play<'_>, id: &str) -> Made {
     let noun = if play.client.is_some() { "our request" } else { "request" };
     let token = format!("of-{id}");
-    Made { id: id.into(), token, cancelled_at: None, cancel_id: None, noun, works_from: None }
+    Made {
+        id: id.into(),
+        token,
+        cancelled_at: None,
+        cancel_id: None,
+        noun,
+        works_from: None,
+        asked_ms: play.slow_ms,
+    }
 }
 
 /// In none of these records is anything wrong.

@@ -3,6 +3,7 @@
 use protocol_core::{CancelRule, Carrier, Dialect, Envelope, Framing, News, ResponseRule};
 use serde_json::{Map, Value, json};
 
+use crate::document::DOCUMENT;
 use crate::family::Family;
 use crate::value::{Members, by_value, well_formed};
 
@@ -86,10 +87,11 @@ impl Wire {
             let given = members.entry("_meta").or_insert_with(|| json!({}));
             given.as_object_mut().into_iter().for_each(|given| given.extend(meta.clone()));
         }
-        if let (Family::Lsp, false) = (self.family, progress.is_empty()) {
-            params["workDoneToken"] = json!(progress);
+        let has_token = self.family == Family::Lsp && method.starts_with(DOCUMENT);
+        if let (true, Some(members)) = (has_token && !progress.is_empty(), params.as_object_mut()) {
+            members.insert("workDoneToken".into(), json!(progress));
         }
-        self.raw_request(id, method, params)
+        without_null(&self.raw_request(id, method, params))
     }
 
     /// Returns the members that a request of the Model Context Protocol carries in its `_meta`.
@@ -106,7 +108,7 @@ impl Wire {
 
     /// Writes a notification in the envelope of the dialect.
     pub(crate) fn notification(&self, method: &str, params: &Value) -> String {
-        self.raw_notification(method, params, "")
+        without_null(&self.raw_notification(method, params, ""))
     }
 
     /// A cancel with these params; `own` is its own id where cancels are requests.
@@ -284,6 +286,11 @@ impl Wire {
             _ => Heard::Other,
         }
     }
+}
+
+/// Params that are null stand for none.
+fn without_null(message: &str) -> String {
+    message.replacen(r#","params":null"#, "", 1)
 }
 
 /// The response to an agent that wants to do something: it may not.

@@ -31,7 +31,13 @@ pub(super) const CANCEL: &[Check] = &[
             Settled('a'),
         ]),
     check("cancel/together", "of five requests three are cancelled in one write: each of these ends as the first")
-        .clauses(EVERY)
+        .clauses(&[
+            ACP.should("Every cancel is one, and stops its request.").if_heeded(),
+            OURS.of(&[Lsp, Dap]).information("Every cancel is one, also of a request that waits."),
+            ENDED_IN_MCP,
+            ENDED_IN_MCP_2026,
+            ABP.should("Every cancel is one, and stops its operation."),
+        ])
         .needs(&[Need::Slow, Need::ReadsOn, Need::Message])
         .steps(&[Natural('t'), CancelledTogether])
         .rules(&[EachAsFirst, OthersUndisturbed, NextAnswered]),

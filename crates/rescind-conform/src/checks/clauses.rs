@@ -84,15 +84,6 @@ pub(crate) const ENDED_WITH_ANSWER: &[Clause] =
 /// [`ENDED`] for the protocols whose clients choose their ids: all but the last.
 pub(crate) const ENDED_BY_ID: &[Clause] = ENDED.split_at(ENDED.len() - 1).0;
 
-/// The effect of every cancel, and not only of the first.
-pub(crate) const EVERY: &[Clause] = &[
-    ACP.should("Every cancel is one, and stops its request.").if_heeded(),
-    OURS.of(&[Lsp, Dap]).should("Every cancel is one, whatever came before."),
-    ENDED_IN_MCP,
-    ENDED_IN_MCP_2026,
-    ABP.should("Every cancel is one, and stops its operation."),
-];
-
 pub(crate) const IGNORED_IN_LSP: Clause = LSP.must(
     "A cancel is a notification: nothing answers it, and a finished request is not answered again.",
 );

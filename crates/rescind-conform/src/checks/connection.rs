@@ -133,7 +133,7 @@ pub(super) const CONNECTION: &[Check] = &[
         ])
         .rules(&[NextAnswered, AnsweredOnce('t')])
         .witness("The answer itself, after six cancelled requests."),
-    check("end/pending", "the input ends with a request at work, after another was cancelled: the server ends")
+    check("end/pending", "the input ends with a request at work, and another cancelled: the server ends")
         .clauses(&[
             MCP_STOP.should("A client ends a server by closing its input; the server exits then."),
             LSP_EXIT.should("A server that has lost its client ends."),

@@ -60,17 +60,18 @@ pub(super) const STOPS: &[Check] = &[
         .steps(&[OneRead(&[Work('a'), Stop('a'), QUICK_Q]), WorkSettled('a'), Next])
         .rules(&[StopHonoured('a')]),
     stop("stop/replaced", "a stopped turn is stopped though the next prompt comes with the stop")
-        .clauses(STOPS_AT_ONCE.split_at(1).0)
+        .clauses(&[OURS.of(AGENTS).information("Such a client is too early; the turn that it has stopped is stopped.")])
         .steps(&[WORKING_A, Send(&[Stop('a'), QUICK_Q, WorkAfter('b', 'a')]), WorkSettled('a'), Next])
         .rules(&[StopHonoured('a')]),
     stop("stop/and-cancel", "a prompt that is stopped and cancelled by its id, or the other way round, is answered once")
         .clauses(&[TURN.must("A prompt has one response.")])
         .steps(&[
-            Send(&[Work('a'), Work('b')]),
-            WorkStarted('a'),
-            WorkStarted('b'),
-            Send(&[Stop('a'), Cancel('a'), Cancel('b'), Stop('b'), QUICK_Q]),
+            WORKING_A,
+            Send(&[Stop('a'), Cancel('a'), QUICK_Q]),
             WorkSettled('a'),
+            Send(&[Work('b')]),
+            WorkStarted('b'),
+            Send(&[Cancel('b'), Stop('b'), QUICK_Q]),
             WorkSettled('b'),
             Send(&[Work('t')]),
             WorkOver('t'),
@@ -83,15 +84,17 @@ pub(super) const STOPS: &[Check] = &[
         .steps(&[
             Send(&[Work('t')]),
             WorkOver('t'),
-            Send(&[Work('a'), Work('b'), Work('c')]),
+            WORKING_A,
             Partway('a', 25, 't'),
-            Send(&[Stop('a')]),
+            STOP_A,
+            WorkSettled('a'),
+            Send(&[Work('b')]),
             Partway('b', 50, 't'),
             Send(&[Stop('b')]),
+            WorkSettled('b'),
+            Send(&[Work('c')]),
             Partway('c', 75, 't'),
             Send(&[Stop('c')]),
-            WorkSettled('a'),
-            WorkSettled('b'),
             WorkSettled('c'),
             Next,
         ])
@@ -209,11 +212,14 @@ pub(super) const STOPS: &[Check] = &[
         ])
         .rules(&[StopHonoured('a'), StopHonoured('b')]),
     stop("stop/request", "a session whose prompt is cancelled by its id takes the next prompt")
-        .clauses(&[TURN.must("A prompt that was cancelled is over: the session can be used again.")])
+        .clauses(&[OURS.of(AGENTS).should("A prompt that was cancelled is over: the session can be used again.")])
         .steps(&[
             WORKING_A,
             Send(&[Cancel('a'), QUICK_Q]),
             Answered('a'),
+            SaidCancelled('a'),
+            Send(&[Work('t')]),
+            WorkOver('t'),
             Send(&[WorkAfter('b', 'a')]),
             WorkOver('b'),
             Next,
@@ -226,6 +232,7 @@ pub(super) const STOPS: &[Check] = &[
             WORKING_A,
             Send(&[Cancel('a'), QUICK_Q]),
             Answered('a'),
+            SaidCancelled('a'),
             Send(&[Work('t')]),
             WorkOver('t'),
             Next,

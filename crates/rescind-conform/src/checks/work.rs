@@ -20,15 +20,15 @@ pub(super) const WORK: &[Check] = &[
         .rules(&[NoProgressAfter('a')])
         .witness("A request that was sent after the cancel is answered, so the cancel was read; then the same work is done anew, with its progress."),
     check("progress/others", "the progress of another request goes on and rises, and each report names a request at work")
-        .clauses(&[MCP_PROGRESS.must("Progress rises with each report, and names an active request.")])
+        .clauses(&[MCP_PROGRESS.capability("Of servers that report progress: it rises with each report, and names an active request.")])
         .needs(&[Need::Slow, Need::Progress, Need::ReadsOn])
-        .steps(&[Send(&[SLOW_B]), Started('b'), RUNNING_A, Send(&[Cancel('a')]), Answered('b'), WHOLE_T])
-        .rules(&[ProgressOfOthers('a'), ProgressGoesOn('b', 'a')])
+        .steps(&[Send(&[SLOW_B, SLOW_A]), Started('b'), Send(&[Cancel('a')]), Answered('b'), WHOLE_T])
+        .rules(&[ProgressOfOthers('a'), ProgressGoesOn('b', 'a'), Reports('t')])
         .witness("The answer to the other; then the same work is done anew, with its progress."),
     check("progress/ended", "the end of a cancelled request's progress is reported")
         .clauses(&[
             DAP_PROGRESS.should("Progress of a request is reported until that is completed or cancelled, and then its end."),
-            LSP_PROGRESS.should("A token has one begin, many reports and one end."),
+            LSP_PROGRESS.information("A token has one begin, many reports and one end. It is valid until the response, so a client may take that for the end."),
         ])
         .needs(&[Need::Slow, Need::Progress, Need::ReadsOn])
         .steps(&[RUNNING_A, CANCEL_A, ENDS, WHOLE_T])

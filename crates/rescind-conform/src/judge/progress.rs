@@ -1,7 +1,5 @@
 //! The rules about progress.
 
-use std::time::Duration;
-
 use serde_json::Value;
 
 use super::response::in_time;
@@ -38,15 +36,12 @@ fn rises_until_the_end(play: &Play<'_>, made: &Made) -> Result<(), Fault> {
 
 /// There is progress of a request after the cancel of another.
 pub(super) fn goes_on(play: &Play<'_>, made: &Made, other: &Made) -> Result<(), Fault> {
-    let (Some(cancelled_at), Some(end)) = (other.cancelled_at, play.session.answered_at(&made.id))
-    else {
-        return Ok(());
-    };
+    let Some(cancelled_at) = other.cancelled_at else { return Ok(()) };
     let token = Value::from(&*made.token);
     if play.session.reports_of(&token).any(|(at, _)| at > cancelled_at) {
         return Ok(());
     }
-    match play.session.between(cancelled_at, end) < Duration::from_millis(play.slow_ms) / 2 {
+    match play.was_late() {
         true => unclear(TOO_LATE),
         false => broken(format!("after the cancel of {other} there is no progress of {made}")),
     }

@@ -5,7 +5,7 @@ use serde_json::Value;
 use crate::check::Name;
 use crate::form::form;
 use crate::play::{Made, Play};
-use crate::stop::{Fault, broken, holds_if, unclear};
+use crate::stop::{Fault, TOO_LATE, broken, holds_if, unclear};
 use crate::wire::Outcome;
 
 pub(super) fn made<'p>(play: &'p Play<'_>, name: Name) -> Result<&'p Made, Fault> {
@@ -48,34 +48,39 @@ pub(super) fn undisturbed(play: &Play<'_>, made: &Made) -> Result<(), Fault> {
     // Work may fail by itself. If it does so long before its time, and not without the cancels, they are the reason.
     let mut all = play.session.answers_from(&made.id, made.works_from);
     let at = all.next().map_or(0, |(at, _)| at);
-    let has_failed = end.is_failure() && play.is_cut_short(made, at);
+    let has_failed = end.is_failure() && play.ended_before_half(made, at);
     holds_if(!has_failed, || format!("{made} was not cancelled, and fails with {end}"))
 }
 
-/// Has the result of a request that is like it, and not that of another, which asked for something else.
+/// Two requests that are alike have results of one form. If either failed, that is for other rules to say.
+pub(super) fn same_result(play: &Play<'_>, made: &Made, like: &Made) -> Result<(), Fault> {
+    match (play.success(made), play.success(like)) {
+        (Some(result), Some(expected)) if form(result) != form(expected) => {
+            let short = |result: &Value| format!("{:.80}", result.to_string());
+            let (result, expected) = (short(result), short(expected));
+            match play.was_late() {
+                true => unclear(TOO_LATE),
+                false => broken(format!(
+                    "{made} and {like} ask for the same, and have the results {result} and {expected}"
+                )),
+            }
+        }
+        _ => Ok(()),
+    }
+}
+
+/// A request has not the result of another, which asked for something else than this and two that are like it.
 pub(super) fn own_result(
     play: &Play<'_>,
     made: &Made,
-    like: &Made,
+    alike: [&Made; 2],
     other: &Made,
 ) -> Result<(), Fault> {
-    let (Some(result), Some(expected), Some(others)) =
-        (play.success(made), play.success(like), play.success(other))
-    else {
-        // That is for other rules to say.
-        return Ok(());
-    };
-    let is_others = result == others && result != expected;
-    holds_if(!is_others, || {
+    let [result, one, again, others] =
+        [made, alike[0], alike[1], other].map(|made| play.success(made));
+    let tells_apart = play.is_adjustable() && one == again && one != others;
+    holds_if(!tells_apart || result.is_none() || result != others, || {
         format!("{made} has the result of {other}, which asked for something else")
-    })?;
-    holds_if(form(result) == form(expected), || {
-        let bytes = |result: &Value| result.to_string().len();
-        format!(
-            "{made} has another result than {like}, which asked for the same: {} bytes, and before the cancel {}",
-            bytes(result),
-            bytes(expected)
-        )
     })
 }
 
@@ -95,7 +100,7 @@ pub(crate) fn in_time(play: &Play<'_>, made: &Made) -> Result<(), Fault> {
         _ if outcome.is_cancelled() => Ok(()),
         // It cancels a nested request because it has read the cancel.
         _ if play.session.cancels().any(|(_, id)| is_nested(id)) => Ok(()),
-        _ if made.cancelled_at < Some(at) && is_early(play, made) => Ok(()),
+        _ if outcome.is_result() && play.ended_before_half(made, at) => Ok(()),
         Some(read_at) if read_at < at && !play.came_late(cancelled_at, at) => Ok(()),
         _ => unclear(format!("{made} was answered before its cancel was seen to be read")),
     }
@@ -106,14 +111,15 @@ pub(super) fn is_part(result: &Value, all: &Value) -> bool {
     result.to_string().len() < all.to_string().len() / 2
 }
 
-/// Whether a result came in less than half of the time that the same work takes, or is a part of what that has for a result.
-pub(super) fn is_early(play: &Play<'_>, made: &Made) -> bool {
+/// Whether a result came in less than half of the time that another takes, or is a part of what that has for a result.
+pub(super) fn is_early(play: &Play<'_>, made: &Made, like: Name) -> bool {
     let Some((at, outcome)) = play.session.answers_to(&made.id).next() else { return false };
     let took = made.works_from.map(|from| play.session.between(from, at));
-    let is_soon = took.zip(play.took('t')).is_some_and(|(took, whole)| took < whole / 2);
-    let whole = play.named.get(&'t').and_then(|whole| play.success(whole));
+    let is_soon = took.zip(play.took(like)).is_some_and(|(took, whole)| took < whole / 2);
+    let whole = play.named.get(&like).and_then(|whole| play.success(whole));
     let is_short = |all| matches!(outcome, Outcome::Result(part) if is_part(part, all));
-    outcome.is_result() && (is_soon || play.is_cut_short(made, at) || whole.is_some_and(is_short))
+    outcome.is_result()
+        && (is_soon || play.ended_before_half(made, at) || whole.is_some_and(is_short))
 }
 
 /// Returns whether work may have been over before a cancel was read that was sent while it went on.

@@ -1,6 +1,6 @@
 //! The rules that records are judged by, each with what judges it.
 
-use super::response::{in_time, made, once, own_result, undisturbed};
+use super::response::{in_time, made, once, own_result, same_result, undisturbed};
 use super::*;
 
 /// Returns the first rule that is broken, or else the first that nothing can be said of.
@@ -70,9 +70,12 @@ rules! { |play|
     Honoured(cancelled: Name, before: Name) => honoured(play, cancelled, before);
     /// If it is answered with a result, then with as much of it as another was that is like it and was not cancelled.
     Whole(cancelled: Name, like: Name) => whole(play, made(play, cancelled)?, made(play, like)?);
-    /// A request has the result of another that is like it, and not that of a third, which asked for something else.
-    OwnResult(name: Name, like: Name, other: Name) => {
-        own_result(play, made(play, name)?, made(play, like)?, made(play, other)?)
+    /// Two requests that are alike have results of one form.
+    SameResult(name: Name, like: Name) => same_result(play, made(play, name)?, made(play, like)?), excused = true;
+    /// A request has not the result of another, which asked for something else than this one and two that are like it.
+    OwnResult(name: Name, alike: [Name; 2], other: Name) => {
+        let [one, again] = [made(play, alike[0])?, made(play, alike[1])?];
+        own_result(play, made(play, name)?, [one, again], made(play, other)?)
     }, excused = true;
     /// No request was answered twice, and every one at least once where the protocol wants that.
     AllEnded => all_ended(play);
@@ -100,7 +103,7 @@ rules! { |play|
         progress::goes_on(play, made(play, name)?, made(play, other)?)
     }, excused = true;
     /// The end of each progress of a request was reported.
-    ProgressEnded(name: Name) => progress::ended(play, made(play, name)?);
+    ProgressEnded(name: Name) => progress::ended(play, made(play, name)?), excused = true;
     /// Everything that the server wrote is a message that it may write, and every answer one to a request.
     Clean => clean(play).and_then(|()| stray(play, |_| true));
     /// Each message of the server has the number after that of the one before.

@@ -221,26 +221,24 @@ fn a_result_is_whole_if_it_is_at_least_half_of_one_without_a_cancel() {
 }
 
 #[test]
-fn a_result_is_that_of_the_same_request_and_not_of_another() {
-    let rule = Rule::OwnResult('d', 'b', 't');
-    let record = |results: &str| format!("ask b 7; ask t 8; ask d 9; {results}");
-    for (results, why) in [
-        ("result 7 500; result 8 1000; result 9 501", None),
-        ("result 7 done; result 8 done; result 9 done", None),
-        ("result 7 done; result 8 more; error 9 -32603", None),
-        (
-            "result 7 500; result 8 1000; result 9 1000",
-            Some("request 9 has the result of request 8, which asked for something else"),
-        ),
-        (
-            "result 7 done; result 8 more; result 9 less",
-            Some(
-                "request 9 has another result than request 7, which asked for the same: 6 bytes, and before the cancel 6",
-            ),
-        ),
-    ] {
-        assert_eq!(broken("acp", rule, &record(results)).as_deref(), why, "{results}");
-    }
+fn requests_that_are_alike_have_results_of_one_form() {
+    let rule = Rule::SameResult('a', 'b');
+    holds(
+        "acp",
+        rule,
+        &[
+            "ask a 7; ask b 8; result 7 500; result 8 501",
+            "ask a 7; ask b 8; result 7 more; error 8 -32603",
+        ],
+    );
+    breaks(
+        "acp",
+        rule,
+        &[(
+            "ask a 7; ask b 8; result 7 more; result 8 less",
+            "request 7 and request 8 ask for the same, and have the results \"more\" and \"less\"",
+        )],
+    );
 }
 
 #[test]

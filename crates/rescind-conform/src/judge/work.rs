@@ -115,11 +115,12 @@ fn reports_after(play: &Play<'_>, run: &Run, place: usize) -> usize {
     run.reports(&play.session).iter().filter(|(at, _)| *at > place).count()
 }
 
-/// Something is reported of work, or of a request if such requests are known to report progress.
+/// Something is reported of work that is named in its reports, or of a request if such requests are known to report progress.
 pub(super) fn reported(play: &Play<'_>, name: Name) -> Result<(), Fault> {
     let made = made(play, name)?;
     let token = made.token.as_str().into();
     let is_reported = match play.runs.get(&name) {
+        Some(_) if play.facts.has_tasks() => true,
         Some(run) => !run.reports(&play.session).is_empty(),
         None if !play.facts.slow.as_ref().is_ok_and(|slow| slow.has_progress) => true,
         None => play.session.reports_of(&token).next().is_some(),

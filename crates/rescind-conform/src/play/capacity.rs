@@ -1,5 +1,6 @@
 //! The server after many cancels.
 
+use std::mem;
 use std::time::Duration;
 
 use super::{Made, Next, Play, Taken};
@@ -32,15 +33,23 @@ impl Play<'_> {
     }
 
     pub(super) fn each_cancelled(&mut self, count: usize) -> Result<(), Stop> {
+        let mut is_first_refusal = true;
         for number in 0..count {
-            let at = self.begin_slow(self.slow_ms);
+            let at = self.begin_slow(self.slow_ms, true);
             let id = self.crowd[at].id.clone();
             self.next()?;
-            if let Some((_, early)) = self.session.answers_to(&id).next() {
-                return match early.is_failure() {
-                    true => Ok(()),
-                    false => missed("a request was done before it could be cancelled"),
-                };
+            let early = self.session.answers_to(&id).next().map(|(_, early)| early.is_failure());
+            if let Some(has_failed) = early {
+                match has_failed && self.is_adjustable() {
+                    // Cancelled work may hold its place for a moment. The rules speak of a second refusal.
+                    true if mem::take(&mut is_first_refusal) => {
+                        self.crowd.pop();
+                        self.pause();
+                        continue;
+                    }
+                    true => return Ok(()),
+                    false => return missed("a request was done before it could be cancelled"),
+                }
             }
             let cancel = self.cancel_of_crowd(at, self.session.record.len());
             self.write(vec![cancel], false);
@@ -65,17 +74,13 @@ impl Play<'_> {
     pub(super) fn cancelled_together(&mut self) -> Result<(), Stop> {
         self.open_sessions(TOGETHER)?;
         for number in 0..TOGETHER {
-            let works_from = Some(self.session.record.len());
-            let made = Made { works_from, ..self.make(Id::Fresh) };
             // A second change of a document may end what the first began.
-            let messages = match number {
-                0 => self.slow(&made, self.slow_ms),
-                _ => vec![self.slow_unchanged(&made, self.slow_ms)],
-            };
-            self.write(messages, false);
-            self.crowd.push(made);
+            self.begin_slow(self.slow_ms, number == 0);
         }
         self.next()?;
+        if self.crowd.iter().any(|made| self.session.is_answered(&made.id)) {
+            return missed("a request was done before it could be cancelled");
+        }
         let at = self.session.record.len();
         let cancels = CANCELLED.iter().enumerate();
         let cancels = cancels.map(|(more, chosen)| self.cancel_of_crowd(*chosen, at + more));
@@ -105,7 +110,7 @@ impl Play<'_> {
         let mut were_read_in_time = false;
         // More than it takes at once would be over before their cancels are read.
         for _ in 0..cancels.div_ceil(before.count) {
-            let all = (0..before.count).map(|_| self.begin_slow(self.slow_ms / 2));
+            let all = (0..before.count).map(|_| self.begin_slow(self.slow_ms / 2, true));
             let all: Vec<usize> = all.collect();
             self.next()?;
             let at = self.session.record.len();
@@ -131,11 +136,11 @@ impl Play<'_> {
         }
     }
 
-    /// Makes a slow request, and returns its place in the crowd.
-    pub(super) fn begin_slow(&mut self, ms: u64) -> usize {
-        let mut made = self.make(Id::Fresh);
-        made.works_from = (ms == self.slow_ms).then_some(self.session.record.len());
-        let messages = self.slow(&made, ms);
+    /// Makes a slow request, of a document that is changed first if it `edits`, and returns its place in the crowd.
+    pub(super) fn begin_slow(&mut self, ms: u64, edits: bool) -> usize {
+        let works_from = Some(self.session.record.len());
+        let made = Made { works_from, asked_ms: ms, ..self.make(Id::Fresh) };
+        let messages = if edits { self.slow(&made) } else { vec![self.slow_unchanged(&made)] };
         self.write(messages, false);
         self.crowd.push(made);
         self.crowd.len() - 1
@@ -149,8 +154,8 @@ impl Play<'_> {
         self.nexts.extend(all.iter().map(|made| Next { id: made.id.clone(), sent_at }));
         let mut messages = Vec::new();
         for (number, made) in all.iter().enumerate() {
-            let ms = if number == count { self.slow_ms / 2 } else { self.slow_ms };
-            messages.extend(self.slow(made, ms));
+            let asked_ms = if number == count { self.slow_ms / 2 } else { self.slow_ms };
+            messages.extend(self.slow(&Made { asked_ms, ..made.clone() }));
         }
         let begun = Stretch::of(self.session.process());
         self.write(messages, false);

@@ -88,7 +88,7 @@ impl Play<'_> {
         let slow = self.facts.slow.as_ref();
         let natural = slow.map_or(Duration::from_millis(5), |slow| slow.lasts(ms));
         for _ in 0..EACH_MOMENT * MOMENTS.len() {
-            self.begin_slow(ms);
+            self.begin_slow(ms, true);
         }
         let begun = Instant::now();
         let mut order: Vec<usize> = (0..self.crowd.len()).collect();

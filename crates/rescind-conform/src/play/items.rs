@@ -6,13 +6,13 @@ use serde_json::{Value, json};
 
 use super::{Made, Next, Play};
 use crate::check::{Id, Name, Reply};
-use crate::document::Document;
+use crate::document::{DOCUMENT, Document};
 use crate::family::Request;
 use crate::run::Run;
 use crate::stop::{Stop, lacks};
 use crate::wire::Wire;
 
-/// Defines the messages. Beside each stands what returns its text, and those that come with it. The first will have this place
+/// Defines the messages. Beside each stands what returns its text, and those that come with it. `$at` is the place of the first
 /// in the record. An empty text is none.
 macro_rules! items {
     (|$play:ident, $at:ident| $($(#[$about:meta])* $item:ident$(($($given:ident: $kind:ty),+))? => $texts:expr;)*) => {
@@ -36,16 +36,16 @@ macro_rules! items {
 items! { |play, at|
     /// The request that takes its time.
     Slow(name: Name, id: Id) => {
-        let made = play.name_work(name, id, at);
+        let made = play.name_work(name, id, play.slow_ms, at);
         match mem::replace(&mut play.has_edited, true) {
-            false => play.slow(&made, play.slow_ms),
-            true => vec![play.slow_unchanged(&made, play.slow_ms)],
+            false => play.slow(&made),
+            true => vec![play.slow_unchanged(&made)],
         }
     };
     /// The same, asked to take so many hundredths of the time; of a language server, about what it knows already.
     SlowFor(name: Name, hundredths: u64) => {
-        let made = play.name_work(name, Id::Fresh, at);
-        vec![play.slow_unchanged(&made, play.slow_ms * hundredths / 100)]
+        let made = play.name_work(name, Id::Fresh, play.slow_ms * hundredths / 100, at);
+        vec![play.slow_unchanged(&made)]
     };
     /// A request that is done at once.
     Quick(name: Name, id: Id) => {
@@ -93,7 +93,7 @@ items! { |play, at|
     Status(name: Name) => vec![play.ask_status(name)];
     /// The request that opens the session.
     Opening(name: Name) => {
-        let made = play.name_work(name, Id::Fresh, at);
+        let made = play.name_work(name, Id::Fresh, play.slow_ms, at);
         let text = |message: &Request| {
             play.session.wire.request(&made.id, &message.method, &message.params, "")
         };
@@ -124,9 +124,9 @@ items! { |play, at|
     /// The loss of the response stream of a request, which the server is not told.
     Lose(name: Name) => vec![play.unless_control(play.session.wire.loss(&play.made(name)?.id), at)];
     /// A notification of this method.
-    Notification(method: &'static str) => vec![play.session.wire.notification(method, &json!({}))];
+    Notification(method: &'static str) => vec![play.session.wire.notification(method, &params(method))];
     /// A request of this method.
-    Request(name: Name, method: &'static str) => vec![play.named_request(name, method, &json!({}))];
+    Request(name: Name, method: &'static str) => vec![play.named_request(name, method, &params(method))];
     /// An answer, to the client's held request or to nothing.
     Answer(with: Reply) => play.answer(with, at)?.into_iter().collect();
     /// A request that is done at once, under the id of the held one.
@@ -136,6 +136,11 @@ items! { |play, at|
         play.named.insert(name, made.clone());
         vec![play.quick(&made)]
     };
+}
+
+/// The params of a method whose params nobody asks for. Some language servers refuse any where there are none.
+fn params(method: &str) -> Value {
+    if matches!(method, "shutdown" | "exit") { Value::Null } else { json!({}) }
 }
 
 impl Play<'_> {
@@ -162,8 +167,8 @@ impl Play<'_> {
     }
 
     /// The same of a request that takes its time, and will stand there in the record.
-    fn name_work(&mut self, name: Name, id: Id, at: usize) -> Made {
-        let made = Made { works_from: Some(at), ..self.make(id) };
+    fn name_work(&mut self, name: Name, id: Id, asked_ms: u64, at: usize) -> Made {
+        let made = Made { works_from: Some(at), asked_ms, ..self.make(id) };
         self.named.insert(name, made.clone());
         made
     }
@@ -199,8 +204,14 @@ impl Play<'_> {
         }
     }
 
+    /// Returns the document that the slow request is about.
     fn document(&self) -> Result<&Document, Stop> {
-        let document = self.facts.document.as_ref();
-        document.map_or_else(|| lacks("the server offers nothing about documents"), Ok)
+        let slow = self.facts.slow.as_ref();
+        match &self.facts.document {
+            Some(document) if slow.is_ok_and(|slow| slow.request.method.starts_with(DOCUMENT)) => {
+                Ok(document)
+            }
+            _ => lacks("the request that takes its time is not about a document"),
+        }
     }
 }

@@ -70,13 +70,12 @@ impl Play<'_> {
         }
     }
 
-    pub(super) fn end(&mut self) -> Result<(), Stop> {
-        self.session.end_input();
+    pub(super) fn end(&mut self, after: &str) -> Result<(), Stop> {
         let waited = self.session.wait(|_| false);
         waited.unless_late()?;
         if waited != Waited::Ended {
             return Err(Stop::Stuck(format!(
-                "its output has not ended {} s after its input",
+                "its output has not ended {} s after {after}",
                 self.session.patience.as_secs()
             )));
         }
@@ -99,11 +98,11 @@ impl Play<'_> {
 
     /// Returns whether a request that is answered at this place took less than half of the time that it was asked to take. A late
     /// machine only makes it longer.
-    pub(crate) fn is_cut_short(&self, made: &Made, at: usize) -> bool {
+    pub(crate) fn ended_before_half(&self, made: &Made, at: usize) -> bool {
         let slow = self.facts.slow.as_ref().ok().filter(|_| self.is_adjustable());
         slow.zip(made.works_from).is_some_and(|(slow, from)| {
             made.cancelled_at < Some(at)
-                && self.session.between(from, at) < slow.lasts(self.slow_ms) / 2
+                && self.session.between(from, at) < slow.lasts(made.asked_ms) / 2
         })
     }
 

@@ -1,13 +1,17 @@
 //! Steps that are done again until they show something.
 
+use std::time::Duration;
+
 use serde_json::Value;
 
+use super::items::Item;
 use super::{Made, Play};
 use crate::check::Name;
 use crate::form::form;
 use crate::judge::rules::Rule;
 use crate::judge::rules::judge;
 use crate::play::steps::Step;
+use crate::session::{Session, Waited};
 use crate::stop::{Stop, lacks, missed};
 use crate::wire::Outcome;
 
@@ -49,15 +53,74 @@ impl Play<'_> {
         Ok(())
     }
 
-    /// Ends the check unless two requests that are alike have results of one form, after which nothing is said of a server
-    /// whose results vary.
-    pub(super) fn repeats(&self, name: Name, other: Name) -> Result<(), Stop> {
+    /// Ends the check unless the results of two requests have one form or, if they should not be, have two.
+    pub(super) fn compare_results(
+        &self,
+        name: Name,
+        other: Name,
+        is_same: bool,
+    ) -> Result<(), Stop> {
         let (one, other) = (self.success(self.made(name)?), self.success(self.made(other)?));
+        let why = match is_same {
+            true => "the results of the same request vary",
+            false => "another text has the same result",
+        };
         match one.map(form).zip(other.map(form)) {
-            Some((one, other)) if one == other => Ok(()),
-            // Then they may do so in the run with the cancels.
-            _ if self.is_control => missed("the results of the same request vary"),
-            _ => lacks("the results of the same request vary"),
+            Some((one, other)) if (one == other) == is_same => Ok(()),
+            // It may be so in the run with the cancels too.
+            _ if self.is_control => missed(why),
+            _ => lacks(why),
+        }
+    }
+
+    pub(super) fn wait_partway(
+        &mut self,
+        name: Name,
+        hundredths: u32,
+        like: Name,
+    ) -> Result<(), Stop> {
+        let Some(whole) = self.took(like) else { return lacks("nobody knows how long it takes") };
+        let begun = self.session.since(self.begun_at(name)?);
+        let left = (whole * hundredths / 100).saturating_sub(begun);
+        let (made, run) = (self.made(name)?.clone(), self.runs.get(&name).cloned());
+        let is_over = |session: &Session| match &run {
+            Some(run) => run.is_over(session),
+            None => session.answers_from(&made.id, made.works_from).next().is_some(),
+        };
+        match self.session.wait_for(left, &mut |session| is_over(session)) {
+            Waited::TimedOut => Ok(()),
+            Waited::Done => missed("it was done before it could be cancelled"),
+            other => self.waited(other, "a cancel"),
+        }
+    }
+
+    /// Does a slow request in half of the time. If it is refused it is tried again after a while: work that is over for us may
+    /// hold its place for a moment.
+    pub(super) fn half(&mut self, name: Name) -> Result<(), Stop> {
+        for _ in 0..2 {
+            self.send(&[Item::SlowFor(name, 50)], false)?;
+            self.wait_for_answer(name)?;
+            if self.success(self.made(name)?).is_some() {
+                break;
+            }
+            self.pause();
+        }
+        Ok(())
+    }
+
+    /// Lets the server do what it still has to, for as long as a slow request takes.
+    pub(super) fn pause(&mut self) {
+        let slow = self.facts.slow.as_ref();
+        let time = slow.map_or(Duration::ZERO, |slow| slow.lasts(self.slow_ms));
+        self.session.wait_for(time, &mut |_| false);
+    }
+
+    pub(super) fn said_cancelled(&self, name: Name) -> Result<(), Stop> {
+        let made = self.made(name)?;
+        let mut answers = self.session.answers_from(&made.id, made.works_from);
+        match self.is_control || answers.any(|(_, outcome)| outcome.is_cancelled()) {
+            true => Ok(()),
+            false => lacks(format!("the cancel of {made} has no effect")),
         }
     }
 

@@ -43,7 +43,7 @@ steps! { |play|
     Partway(name: Name, hundredths: u32, like: Name) => play.wait_partway(name, hundredths, like);
     /// Waits until it is answered.
     Answered(name: Name) => play.wait_for_answer(name);
-    /// Waits until a cancelled request is answered, or the next request is where it need not be.
+    /// Waits for the answer to a cancelled request; where none is owed, for the next request's.
     Over(name: Name) => match play.wants_answers() {
         true => play.wait_for_answer(name),
         false => play.next(),
@@ -83,7 +83,15 @@ steps! { |play|
     /// Waits until the cancel of a request is acknowledged, where the protocol wants that.
     CancelAnswered(name: Name) => play.wait_until_acknowledged(name);
     /// The server's input ends; waits until its output does.
-    End => play.end();
+    End => {
+        play.session.end_input();
+        play.end("its input")
+    };
+    /// Tells a language server to exit, and waits until its output ends.
+    Exit => {
+        play.send(&[Item::Notification("exit")], false)?;
+        play.end("it was told to exit")
+    };
     /// Makes so many slow requests one after the other, and cancels each once it is at work.
     EachCancelled(count: usize) => play.each_cancelled(count);
     /// Makes five slow requests, and cancels three of them in one write.
@@ -109,8 +117,20 @@ steps! { |play|
     Witnessed(name: Name) => play.ask_witness(name);
     /// Does the same of a request that is known to have ended so. A witness that says otherwise proves nothing.
     Tells(name: Name, end: WorkEnd) => play.trust_witness(name, end);
-    /// Ends the check unless two requests that are alike have results that are.
-    Repeats(name: Name, other: Name) => play.repeats(name, other);
+    /// Ends the check unless two requests have results of one form.
+    Repeats(name: Name, other: Name) => play.compare_results(name, other, true);
+    /// Ends the check if they have.
+    Differs(name: Name, other: Name) => play.compare_results(name, other, false);
+    /// Ends the check unless a request is answered as cancelled.
+    SaidCancelled(name: Name) => play.said_cancelled(name);
+    /// Makes a slow request that takes half of the time, and waits for its answer. If it is refused, that may be because
+    /// cancelled work still holds its place, so it is made again after a pause.
+    Half(name: Name) => play.half(name);
+    /// Waits for as long as a slow request takes.
+    Pause => {
+        play.pause();
+        Ok(())
+    };
     /// Does all of these.
     All(steps: &'static [Step]) => play.perform(steps);
     /// Does these steps again where nobody can ask for a request that takes long enough: a cancel may come too late for

@@ -53,8 +53,9 @@ impl Play<'_> {
         }
         (run.id, run.begun_at) = (made.id.clone(), at);
         let mut params = put(&work.lasting(self.slow_ms), &[(SESSION, run.name.clone())]);
-        if !run.name.is_null() && facts.family() == Family::Lsp {
-            params["workDoneToken"] = run.name.clone();
+        let has_token = !run.name.is_null() && facts.family() == Family::Lsp;
+        if let (true, Some(members)) = (has_token, params.as_object_mut()) {
+            members.insert("workDoneToken".into(), run.name.clone());
         }
         let message = self.session.wire.request(&made.id, &work.method, &params, "");
         change.into_iter().chain([message]).collect()

@@ -47,7 +47,9 @@ fn progress_is_asked_for_where_the_protocol_has_it() {
     };
     assert_eq!(meta("mcp-2025-11-25", "p"), json!({ "a": 1, "_meta": { "progressToken": "p" } }));
     assert_eq!(meta("mcp-2025-11-25", ""), json!({ "a": 1 }));
-    assert_eq!(meta("lsp", "p"), json!({ "a": 1, "workDoneToken": "p" }));
+    assert_eq!(meta("lsp", "p"), json!({ "a": 1 }));
+    let hover = wire("lsp").request("1", "textDocument/hover", &json!({}), "p");
+    assert_eq!(parsed(&hover)["params"], json!({ "workDoneToken": "p" }));
     let newest = meta("mcp", "");
     assert_eq!(newest["_meta"]["io.modelcontextprotocol/protocolVersion"], "2026-07-28");
     assert_eq!(newest["_meta"].get("progressToken"), None);

@@ -241,7 +241,8 @@ fn test(fault: Fault, dialect: &str, expected: &[&str]) -> Report {
     let command = vec![own.into(), "serve".into(), format!("{fault:?}").into(), dialect.into()];
     let mut options = Options::new(Dialect::named(dialect).expect("there is such a dialect"));
     if !dialect.starts_with("mcp") {
-        options.slow = Some(Request::new("slow", json!({ "ms": "$MS" })));
+        let method = if dialect == "lsp" { "textDocument/slow" } else { "slow" };
+        options.slow = Some(Request::new(method, json!({ "ms": "$MS" })));
     }
     options.reverse = Some(match dialect {
         mcp if mcp.starts_with("mcp") => {

@@ -55,6 +55,30 @@ fn work_that_fails_before_its_time_was_disturbed() {
 }
 
 #[test]
+fn a_result_is_not_that_of_another_request() {
+    let judged = |params: Value, results: &str| {
+        let mut facts = Facts::unknown(Dialect::ACP_V1);
+        let request = Request::new("work", params);
+        facts.slow = slow(false, true).map(|slow| Slow { request, ..slow });
+        let record = format!("ask b 6; ask c 7; ask t 8; ask d 9; {results}");
+        let rule = Rule::OwnResult('d', ['b', 'c'], 't');
+        by_hand::broken(&played_for(&facts, 1000, &record), &[rule])
+    };
+    let others = "result 6 500; result 7 500; result 8 1000; result 9 1000";
+    let why = "request 9 has the result of request 8, which asked for something else";
+    assert_eq!(judged(json!({ "ms": "$MS" }), others).as_deref(), Some(why));
+    assert_eq!(judged(json!({}), others), None, "it has asked for the same");
+    for results in [
+        "result 6 500; result 7 500; result 8 1000; result 9 500",
+        "result 6 500; result 7 501; result 8 1000; result 9 1000",
+        "result 6 done; result 7 done; result 8 done; result 9 done",
+        "result 6 500; result 7 500; result 8 1000; error 9 -32603",
+    ] {
+        assert_eq!(judged(json!({ "ms": "$MS" }), results), None, "{results}");
+    }
+}
+
+#[test]
 fn an_order_that_a_late_machine_turns_round_says_nothing() {
     let before = Rule::Before('q', 'b');
     let record = "ask b 7; ask a 8; cancel 8; ask q 9; result 7; result 9";

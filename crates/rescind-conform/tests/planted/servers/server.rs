@@ -219,7 +219,7 @@ impl Server {
         }
         let tool = params["name"].as_str().filter(|_| method == "tools/call");
         let arguments = if tool.is_some() { &params["arguments"] } else { params };
-        match tool.unwrap_or(method) {
+        match tool.unwrap_or(method.trim_start_matches("textDocument/")) {
             "initialize" if self.fault == Fault::CancelsInitialize => {
                 let (server, id) = (self.clone(), id.to_owned());
                 self.register(move || server.work(&id, Duration::from_millis(50), None));
