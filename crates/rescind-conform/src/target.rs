@@ -5,7 +5,7 @@ use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::process::{Command, ExitStatus};
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
+use std::sync::mpsc::{Receiver, Sender, channel, sync_channel};
 use std::thread;
 use std::time::Duration;
 
@@ -160,7 +160,9 @@ impl Link {
         // Nothing is read before it is looked at, so that a server that says more waits.
         let (said, heard) = sync_channel(0);
         let (tell, told) = channel();
-        thread::spawn(move || read(output, &said));
+        thread::spawn(move || {
+            each_read(output, |bytes| said.send(bytes.to_vec()).map_err(io::Error::other))
+        });
         thread::spawn(move || {
             write(input, &told);
             at_end();
@@ -193,14 +195,18 @@ impl Link {
     }
 }
 
-fn read(mut output: impl Read, said: &SyncSender<Vec<u8>>) {
+/// Hands on the bytes of each read at once, until there are no more or nobody `takes` them.
+pub(crate) fn each_read(
+    mut from: impl Read,
+    mut takes: impl FnMut(&[u8]) -> io::Result<()>,
+) -> io::Result<()> {
     let mut buffer = vec![0; 64 << 10];
     loop {
-        match output.read(&mut buffer) {
+        match from.read(&mut buffer) {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Ok(0) | Err(_) => return,
-            Ok(len) if said.send(buffer[..len].to_vec()).is_err() => return,
-            Ok(_) => {}
+            Err(error) => return Err(error),
+            Ok(0) => return Ok(()),
+            Ok(len) => takes(&buffer[..len])?,
         }
     }
 }
@@ -254,11 +260,7 @@ impl Child {
     }
 
     fn end_within(&self, patience: Duration) -> Option<io::Result<ExitStatus>> {
-        let process = self.process().clone();
-        let (gone, told) = channel();
-        // Nobody waits any more once the patience is over.
-        thread::spawn(move || gone.send(process.wait()));
-        told.recv_timeout(patience).ok()
+        end_of(self.process()).recv_timeout(patience).ok()
     }
 
     /// Returns its exit status in brackets, to follow "it ended". It is empty if it has not ended, or that is
@@ -266,6 +268,15 @@ impl Child {
     pub(crate) fn how_it_ended(&self) -> String {
         self.status(SOON).map_or_else(String::new, in_brackets)
     }
+}
+
+/// Returns what tells the status of a process once it is gone.
+pub(crate) fn end_of(process: &Process) -> Receiver<io::Result<ExitStatus>> {
+    let process = process.clone();
+    let (gone, told) = channel();
+    // Nobody waits any more once the patience is over.
+    thread::spawn(move || gone.send(process.wait()));
+    told
 }
 
 /// A status, to be said after that something ended.
