@@ -1,11 +1,12 @@
 //! Three runs in which nothing is wrong show the facts about a client.
 
+use std::process::ExitStatus;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use protocol_core::{Dialect, Envelope};
 
-use super::facts::{ClientFacts, End, Ended};
+use super::facts::{ClientFacts, End};
 use crate::check::{Item, Reply};
 use crate::family::{Family, NEWEST_MCP};
 use crate::options::ClientOptions;
@@ -35,7 +36,7 @@ impl ClientFacts {
         let all_seen = in_order(&each, options.suite.jobs, look, |_| {});
         for (end, seen) in all_seen.into_iter().flatten() {
             let seen = seen?;
-            facts.ends.push((end, seen.ended));
+            facts.ends.extend(seen.ended.map(|status| (end, status)));
             facts.cancels = facts.cancels.or(seen.cancelled);
             facts.gives_up |= seen.gave_up;
             facts.was_late |= seen.was_late;
@@ -105,8 +106,7 @@ impl ClientFacts {
         options: &ClientOptions,
     ) -> Result<Seen, Unreached> {
         let mut play = self.held(target, options)?;
-        let mut seen =
-            Seen { cancelled: None, gave_up: false, was_late: false, ended: Ended::WithUs };
+        let mut seen = Seen::default();
         let begun = Instant::now();
         let reply = match end {
             End::Result => Reply::Result,
@@ -123,7 +123,7 @@ impl ClientFacts {
         // Nothing stops an answer to a request that is held.
         let _ = play.send(&[Item::Answer(reply)], false);
         match play.session.listen(END.min(options.suite.patience)) {
-            Waited::Ended => seen.ended = Ended::Itself(play.status()),
+            Waited::Ended => seen.ended = Some(play.status()),
             waited => seen.was_late |= waited == Waited::Late,
         }
         Ok(seen)
@@ -131,9 +131,11 @@ impl ClientFacts {
 }
 
 /// The behaviour of a client in one run.
+#[derive(Default)]
 struct Seen {
     cancelled: Option<Duration>,
     gave_up: bool,
     was_late: bool,
-    ended: Ended,
+    /// Its status, if it is a process, once it has ended by itself.
+    ended: Option<Option<ExitStatus>>,
 }

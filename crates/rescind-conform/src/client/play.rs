@@ -81,12 +81,14 @@ impl<'a> Play<'a> {
     /// Returns whether the client, which has ended, ends so when nothing is wrong.
     pub(crate) fn ends_as_usual(&self) -> bool {
         let Some(Client { facts, end: given }) = self.client else { return false };
-        let end = if self.session.is_cancelled() { Some(End::Cancelled) } else { given };
-        let is_process = self.session.child().is_some();
-        match end {
-            None => facts.gives_up,
-            Some(end) => facts.ends_so(end, given, is_process, self.status()),
+        let cancelled = self.session.is_cancelled().then_some(End::Cancelled);
+        if cancelled.or(given).is_none() {
+            return facts.gives_up;
         }
+        // A cancelled request that got an answer of another kind all the same may end the client as that does.
+        let usual = facts.ends.iter().filter(|(end, _)| [cancelled, given].contains(&Some(*end)));
+        let status = self.status();
+        usual.into_iter().any(|(_, usual)| *usual == status)
     }
 
     /// Returns the id of the request that is held, or of what a server has asked of us.
