@@ -1,6 +1,7 @@
 //! A relay under test, with us on both of its sides.
 
 use std::cell::Cell;
+use std::collections::VecDeque;
 use std::io::{self, BufReader, Read};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
@@ -23,6 +24,9 @@ use crate::wire::Wire;
 const RECORD_BYTES: usize = 64 << 20;
 /// Numbers for messages that a scenario gives none are greater than this, and so than its own, whatever the seed.
 const OWN_NUMBERS: u64 = 2_000_000;
+
+/// A side, and what was read there: a message, its end, or bytes that are neither.
+type Arrival = (Side, io::Result<Option<Vec<u8>>>);
 
 /// Something that we saw or did, in order.
 #[derive(Clone, Debug)]
@@ -54,7 +58,7 @@ pub(super) enum What {
 pub(super) struct Bench {
     /// The client's end, and then the server's.
     ends: [End; 2],
-    arrivals: Receiver<(Side, io::Result<Option<Vec<u8>>>)>,
+    arrivals: Receiver<Arrival>,
     child: Option<Child>,
     patience: Duration,
     begun: Instant,
@@ -241,27 +245,23 @@ impl Bench {
 
     fn take(&mut self, patience: Duration) -> Taken {
         let Ok((side, read)) = self.arrivals.recv_timeout(patience) else { return Taken::Nothing };
-        match read {
-            Ok(Some(bytes)) => {
-                let message = Message::read(self.protocol(side), &bytes);
-                let text = String::from_utf8_lossy(&bytes).into_owned();
-                let what = match self.is_of_opening(&message) {
-                    true => What::Opening(Way::Received, text),
-                    false => What::Arrived(message.clone(), text),
-                };
-                self.push(side, what);
-                self.acknowledge(side, &message);
-                Taken::Message(side, message)
+        let bytes = match read {
+            Ok(Some(bytes)) => bytes,
+            ended => {
+                self.end(side).ended = true;
+                self.push(side, What::Ended(ended.err().map(|error| error.to_string())));
+                return Taken::Ended;
             }
-            Ok(None) => self.has_ended(side, None),
-            Err(error) => self.has_ended(side, Some(error.to_string())),
-        }
-    }
-
-    fn has_ended(&mut self, side: Side, why: Option<String>) -> Taken {
-        self.end(side).ended = true;
-        self.push(side, What::Ended(why));
-        Taken::Ended
+        };
+        let message = Message::read(self.protocol(side), &bytes);
+        let text = String::from_utf8_lossy(&bytes).into_owned();
+        let what = match self.is_of_opening(&message) {
+            true => What::Opening(Way::Received, text),
+            false => What::Arrived(message.clone(), text),
+        };
+        self.push(side, what);
+        self.acknowledge(side, &message);
+        Taken::Message(side, message)
     }
 
     /// A cancel that is a request is answered at once: that is all that it asks for itself.
@@ -274,18 +274,15 @@ impl Bench {
     }
 
     fn is_of_opening(&self, message: &Message) -> bool {
-        let method = |value: &Value| value["method"].as_str().map(str::to_owned);
-        !self.is_open
-            || matches!(message, Message::Notification(value) if method(value).is_some_and(|it| self.opening.contains(&it)))
+        let opens = |note: &Value| self.opening.iter().any(|method| note["method"] == **method);
+        !self.is_open || matches!(message, Message::Notification(note) if opens(note))
     }
 
     /// Returns the messages that have arrived on one side.
     pub(super) fn arrived(&self, side: Side) -> impl DoubleEndedIterator<Item = &Message> {
-        self.log.iter().filter(move |entry| entry.side == side).filter_map(|entry| {
-            match &entry.what {
-                What::Arrived(message, _) => Some(message),
-                _ => None,
-            }
+        self.log.iter().filter_map(move |entry| match &entry.what {
+            What::Arrived(message, _) if entry.side == side => Some(message),
+            _ => None,
         })
     }
 
@@ -341,14 +338,9 @@ enum Taken {
 }
 
 impl End {
-    fn new(
-        side: Side,
-        protocol: Wire,
-        link: Link,
-        arrive: &Sender<(Side, io::Result<Option<Vec<u8>>>)>,
-    ) -> Self {
+    fn new(side: Side, protocol: Wire, link: Link, arrive: &Sender<Arrival>) -> Self {
         let arrive = arrive.clone();
-        let input = Chunks { chunks: link.output, unread: Vec::new(), bytes: 0 };
+        let input = Chunks { chunks: link.output, unread: VecDeque::new(), bytes: 0 };
         let framing = protocol.framing();
         thread::spawn(move || {
             let mut input = BufReader::new(input);
@@ -374,7 +366,7 @@ impl End {
 /// The bytes that a relay wrote, as a stream again.
 struct Chunks {
     chunks: Receiver<Vec<u8>>,
-    unread: Vec<u8>,
+    unread: VecDeque<u8>,
     bytes: usize,
 }
 
@@ -386,12 +378,9 @@ impl Read for Chunks {
             if self.bytes > RECORD_BYTES {
                 return Err(io::Error::other("it said more than is kept"));
             }
-            self.unread = chunk;
+            self.unread = chunk.into();
         }
-        let len = into.len().min(self.unread.len());
-        into[..len].copy_from_slice(&self.unread[..len]);
-        self.unread.drain(..len);
-        Ok(len)
+        self.unread.read(into)
     }
 }
 

@@ -87,6 +87,19 @@ pub(super) enum CancelTarget {
 }
 
 impl Message {
+    /// Returns the request that it is, if it is one and no cancel.
+    pub(super) fn request(&self) -> Option<&Request> {
+        match self {
+            Self::Request(request) => Some(request),
+            _ => None,
+        }
+    }
+
+    /// Whether it is a cancel that names this id.
+    pub(super) fn cancels(&self, id: &Value) -> bool {
+        matches!(self, Self::Cancel { target: CancelTarget::Id(named), .. } if named == id)
+    }
+
     /// Reads a message.
     pub(super) fn read(protocol: &Wire, bytes: &[u8]) -> Self {
         let Ok(value) = serde_json::from_slice::<Value>(bytes) else {
@@ -127,17 +140,12 @@ impl Message {
 
     /// A response. Some peers leave out the id of an error that belongs to no request.
     fn response(id: Option<Value>, value: &Value, is_dap: bool) -> Self {
-        let (is_response, answer) = match is_dap {
-            true => (value["type"] == "response", answer_in_dap(value)),
-            false => {
-                let mut answer = value.clone();
-                let members = answer.as_object_mut();
-                let has_answer = members.is_some_and(|members| {
-                    members.retain(|name, _| name == "result" || name == "error");
-                    !members.is_empty()
-                });
-                (has_answer, answer)
+        let (is_response, answer) = match (is_dap, value.as_object().cloned()) {
+            (false, Some(mut members)) => {
+                members.retain(|name, _| name == "result" || name == "error");
+                (!members.is_empty(), Value::Object(members))
             }
+            _ => (value["type"] == "response", answer_in_dap(value)),
         };
         match is_response {
             true => Self::Response { id: id.unwrap_or_default(), answer },
