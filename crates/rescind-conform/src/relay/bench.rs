@@ -213,7 +213,8 @@ impl Bench {
     /// Waits for the next message on one side; `None` at its end, or when patience ends. What arrives on the
     /// other side meanwhile is logged too.
     pub(super) fn next(&mut self, side: Side) -> Option<Message> {
-        let mut patience = Patience::begin(self.process(), self.patience);
+        let process = self.child.as_ref().map(Child::id);
+        let mut patience = Patience::begin(process, self.patience);
         let mut next = self.patience;
         while !self.end(side).ended {
             match self.take(next) {
@@ -298,10 +299,6 @@ impl Bench {
 
     fn end(&mut self, side: Side) -> &mut End {
         &mut self.ends[side as usize]
-    }
-
-    fn process(&self) -> Option<u32> {
-        self.child.as_ref().map(Child::id)
     }
 
     /// The last of what the relay wrote to its standard error.

@@ -270,10 +270,8 @@ impl Direction<'_> {
 
     fn forwarded(&mut self, request: &Request) {
         let of_batch = request.tag.is_some_and(|tag| self.batched.contains(&tag));
-        let shared = self
-            .asked
-            .iter()
-            .any(|asked| asked.given.is_none() && asked.forwarded.contains(&request.id));
+        let has_it = |asked: &Asked| asked.forwarded.contains(&request.id);
+        let shared = self.asked.iter().any(|asked| asked.given.is_none() && has_it(asked));
         let asked = self.asked.iter_mut().find(|asked| asked.request.tag == request.tag);
         let Some(asked) = asked else {
             let rule = if of_batch { Rule::Batch } else { Rule::ForwardedOnce };
@@ -310,14 +308,10 @@ impl Direction<'_> {
             return;
         }
         let refused = answer["error"]["code"] == -32600;
-        let mut open: Vec<&mut Asked> = self
-            .asked
-            .iter_mut()
-            .filter(|asked| asked.request.id == *id && asked.answers.is_empty())
-            .collect();
+        let is_silent = !self.protocol.answers_cancelled();
+        let mut open: Vec<_> = self.in_flight().filter(|asked| asked.request.id == *id).collect();
         // The refusal of a duplicate may come before the answer of the first, and an answer is that
         // of whoever may get one.
-        let is_silent = !self.protocol.answers_cancelled();
         open.sort_by_key(|asked| (is_silent && asked.cancelled, refused && asked.twin.is_none()));
         if let Some(asked) = open.into_iter().next() {
             asked.answers.push(answer.clone());
@@ -406,11 +400,9 @@ impl Asked {
             None if self.cancelled => answer["error"]["code"] == code::REQUEST_CANCELLED,
             None => answer["error"].is_object(),
         };
-        let what = || match &self.given {
-            Some(given) => {
-                format!("{} is answered {answer}, and was given {given}", self.request.id)
-            }
-            None => format!("{} is answered {answer}, and was given nothing", self.request.id),
+        let what = || {
+            let given = self.given.as_ref().map_or_else(|| "nothing".into(), Value::to_string);
+            format!("{} is answered {answer}, and was given {given}", self.request.id)
         };
         let rule = if self.cancelled { Rule::CancelledAnswer } else { Rule::AnswerUnchanged };
         checks.check(rule, holds, what);
