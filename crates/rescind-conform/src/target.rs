@@ -52,17 +52,18 @@ impl std::fmt::Display for Unreached {
         match self {
             Self::Start(why) => write!(f, "the server can't be started: {why}"),
             Self::Opening { why, stderr } => {
-                write!(f, "no session could be opened: {why}")?;
-                match stderr.lines().last() {
-                    Some(last) => write!(f, "; it wrote: {last}"),
-                    None => Ok(()),
-                }
+                write!(f, "no session could be opened: {why}{}", last_line(stderr))
             }
         }
     }
 }
 
 impl std::error::Error for Unreached {}
+
+/// Returns the last of what somebody wrote to its standard error, to follow what went wrong.
+pub(crate) fn last_line(stderr: &str) -> String {
+    stderr.lines().last().map_or_else(String::new, |last| format!("; it wrote: {last}"))
+}
 
 /// A program that speaks on its standard input and output.
 #[derive(Clone)]

@@ -6,14 +6,10 @@ use std::time::Duration;
 use protocol_core::{Dialect, ResponseRule};
 use serde_json::{Value, json};
 
-use super::serve::Serving;
 use crate::facts::{Facts, Slow};
 use crate::family::{Family, Request};
 use crate::options::ClientOptions;
 use crate::report::json::milliseconds;
-use crate::session::Session;
-use crate::target::{Target, Unreached};
-use crate::wire::Wire;
 
 /// The facts about a client.
 #[derive(Clone, Debug)]
@@ -86,18 +82,6 @@ impl ClientFacts {
             Family::McpUntil2025 => Request::new("ping", json!({})),
             _ => Request::new("conformance/unknown", json!({})),
         };
-    }
-
-    /// Starts a client.
-    pub(super) fn start(
-        &self,
-        target: &dyn Target,
-        options: &ClientOptions,
-    ) -> Result<Session, Unreached> {
-        let link = target.start().map_err(|error| Unreached::Start(error.to_string()))?;
-        let wire = Wire::to_client(self.common.dialect.clone());
-        let serving = Some(Serving::new(options.clone()));
-        Ok(Session::new(link, wire, options.suite.patience, serving))
     }
 
     /// In one line, for reports.

@@ -9,7 +9,7 @@ use super::serve::Serving;
 use crate::check::Reply;
 use crate::play::Play;
 use crate::session::{Session, Waited};
-use crate::stop::Stop;
+use crate::stop::{Stop, missed};
 
 impl<'a> Play<'a> {
     /// With a client.
@@ -33,19 +33,17 @@ impl<'a> Play<'a> {
     pub(crate) fn hold(&mut self) -> Result<(), Stop> {
         match self.session.wait(|session| session.held().is_some()) {
             Waited::Done => Ok(()),
-            _ if !self.session.has_ended() => {
-                Err(Stop::Missed("the client has made no request that could be held".into()))
+            _ if self.session.has_ended() => {
+                let status = self.session.how_it_ended();
+                Err(Stop::Ended(format!("the client ended before it made its request{status}")))
             }
-            _ => Err(Stop::Ended(format!(
-                "the client ended before it made its request{}",
-                self.session.how_it_ended()
-            ))),
+            _ => missed("the client has made no request that could be held"),
         }
     }
 
     pub(crate) fn is_not_yet_cancelled(&self) -> Result<(), Stop> {
         let why = "the client cancelled its request before it had read what was sent";
-        if self.session.is_cancelled() { Err(Stop::Missed(why.into())) } else { Ok(()) }
+        if self.session.is_cancelled() { missed(why) } else { Ok(()) }
     }
 
     /// Sends the message that makes the client cancel, if the options have one. Returns whether they do.
