@@ -13,6 +13,28 @@ const fn check(id: &'static str, title: &'static str) -> Check {
     check.witness("Two requests of ours, sent after it one after the other, are answered.")
 }
 
+/// A row about the cancels of a client.
+const fn cancel(id: &'static str, title: &'static str) -> Check {
+    Check::BASE.named(id, title).needs(&[Need::Cancels])
+}
+
+/// A row about a request that the client has cancelled, or will.
+const fn cancelled(id: &'static str, title: &'static str) -> Check {
+    check(id, title).needs(&[Need::Cancels, Need::Answers])
+}
+
+/// A row about a request of the client's that something of ours is to leave alone.
+const fn spared(id: &'static str, title: &'static str) -> Check {
+    let check = cancelled(id, title).rules(&[StillInFlight]);
+    check.witness("A request of ours, sent after it, is answered, so it was read; after that the client cancels its request, as it does with one that is in flight.")
+}
+
+/// A row about all that a client writes.
+const fn output(id: &'static str, title: &'static str) -> Check {
+    let check = Check::BASE.named(id, title).steps(&[Held, Send(&[RESULT]), NextOrEnd]);
+    check.witness("The client has opened a session, and made a request that was answered.")
+}
+
 /// A row about an id of ours that has to come back as it was sent.
 const fn same_id(id: &'static str, title: &'static str) -> Check {
     let check = check(id, title).clauses(SAME_ID).rules(&[AnsweredOnce('a')]);
@@ -21,68 +43,59 @@ const fn same_id(id: &'static str, title: &'static str) -> Check {
 
 /// The table of all checks of clients.
 pub const CLIENT_CHECKS: &[Check] = &[
-    check("client-cancel/names-request", "a cancel names a request that was made before it")
+    cancel("client-cancel/names-request", "a cancel names a request that was made before it")
         .clauses(NAMES)
-        .needs(&[Need::Cancels])
         .steps(&[Held, Cancelled])
         .rules(&[NamesRequest])
         .witness("The cancel itself."),
-    check("client-cancel/as-written", "a cancel names its request by the id as it was written: 7 is not \"7\"")
+    cancel("client-cancel/as-written", "a cancel names its request by the id as it was written: 7 is not \"7\"")
         .clauses(NAMES_BY_TYPE)
-        .needs(&[Need::Cancels])
         .steps(&[Held, Cancelled])
         .rules(&[NamedAsWritten])
         .witness("The cancel itself."),
-    check("client-cancel/once", "a request is cancelled once, however long its answer takes")
+    cancel("client-cancel/once", "a request is cancelled once, however long its answer takes")
         .clauses(&[OURS.of(CANCELLING).should("One cancel is enough: a second one of the same request says nothing.")])
-        .needs(&[Need::Cancels])
         .steps(&[Held, Cancelled, MayCancel, Send(&[Answer(Reply::Cancelled)]), MayCancel])
         .rules(&[CancelledOnce])
         .witness("The answer is kept back for twice as long as it took the client to cancel, and the client is listened to as long again after it."),
-    check("client-cancel/after-answer", "an answered request is not cancelled any more")
+    cancel("client-cancel/after-answer", "an answered request is not cancelled any more")
         .clauses(&[
             MCP.must("A cancel names only a request that is believed to be in progress."),
             MCP_NEW.must("A cancel names only a request that is believed to be in progress."),
             OURS.of(&[Acp, AcpV2, AcpDraft, Lsp, Abp, Dap]).should("There is nothing to cancel in a request that was answered."),
         ])
-        .needs(&[Need::Cancels])
         .steps(&[Held, Send(&[RESULT]), NextOrEnd, MayCancel])
         .rules(&[NotCancelledAfterAnswer])
         .witness("A request of ours that was sent after the answer is answered, so the answer was read; then the client is listened to for twice as long as it took it to cancel, or until it has ended."),
-    check("client-cancel/opening", "the request that opens the session is not cancelled")
+    cancel("client-cancel/opening", "the request that opens the session is not cancelled")
         .clauses(&[
             MCP.must("A client does not cancel its initialize request."),
             ACP.of(&[AcpDraft]).must("initialize can't be cancelled: nothing is declared before its answer."),
         ])
-        .needs(&[Need::Cancels])
         .steps(&[HoldOpening, Held, MayCancel])
         .rules(&[NotCancelled])
         .witness("It is held for twice as long as it took the client to cancel another, or until it has ended."),
-    check("client-cancel/undeclared", "no cancel is sent to a server that did not declare it")
+    cancel("client-cancel/undeclared", "no cancel is sent to a server that did not declare it")
         .clauses(&[
             ACP.of(&[AcpDraft]).must("Cancels are sent only to a side that has declared that it knows them."),
             DAP.should("Clients should call cancel only if the adapter has declared supportsCancelRequest."),
         ])
-        .needs(&[Need::Cancels])
         .steps(&[DeclareNothing, Held, MayCancel])
         .rules(&[NotCancelled])
         .witness("The request is held for twice as long as it took the client to cancel another, or until it has ended."),
-    check("client-answer/cancelled", "a cancelled request that is answered as cancelled: the client lives on")
+    cancelled("client-answer/cancelled", "a cancelled request that is answered as cancelled: the client lives on")
         .clauses(&[
             ACP.must("A cancelled request is answered, by -32800 if not by its result."),
             LSP.must("A cancelled request is answered, by -32800 if not by its result."),
         ])
-        .needs(&[Need::Cancels, Need::Answers])
         .steps(&[Held, Cancelled, Send(&[Answer(Reply::Cancelled)]), NextOrEnd])
         .witness("A request of ours, sent after the answer, is answered, or the client ends by itself."),
-    check("client-answer/result", "a cancelled request that is answered with its result all the same: the client lives on")
+    cancelled("client-answer/result", "a cancelled request that is answered with its result all the same: the client lives on")
         .clauses(RESULT_ALL_THE_SAME)
-        .needs(&[Need::Cancels, Need::Answers])
         .steps(&[Held, Cancelled, Send(&[RESULT]), NextOrEnd])
         .witness("A request of ours, sent after the answer, is answered, or the client ends as it does when nothing is wrong."),
-    check("client-answer/late", "an answer to a request that the client has cancelled, and waits for no more: it lives on")
+    cancelled("client-answer/late", "an answer to a request that the client has cancelled, and waits for no more: it lives on")
         .clauses(LATE)
-        .needs(&[Need::Cancels, Need::Answers])
         .steps(&[Held, Cancelled, Send(&[RESULT]), Next, Next]),
     check("client-answer/twice", "a request that is answered twice: the client lives on")
         .steps(&[Held, OneRead(&[RESULT, RESULT]), Next, Next]),
@@ -97,12 +110,9 @@ pub const CLIENT_CHECKS: &[Check] = &[
             Next,
             Next,
         ]),
-    check("client-answer/other-type", "7 is in flight and \"7\" is answered: 7 goes on")
+    spared("client-answer/other-type", "7 is in flight and \"7\" is answered: 7 goes on")
         .clauses(&[JSON_RPC.of(BY_ID).should("An answer has the id of its request; another id is none to it.")])
-        .needs(&[Need::Cancels, Need::Answers])
-        .steps(&[Held, Send(&[Answer(Reply::OtherType)]), Next, NotYetCancelled, Cancelled])
-        .rules(&[StillInFlight])
-        .witness("A request of ours, sent after it, is answered, so it was read; after that the client cancels its request, as it does with one that is in flight."),
+        .steps(&[Held, Send(&[Answer(Reply::OtherType)]), Next, NotYetCancelled, Cancelled]),
     check("client-answer/unasked-cancelled", "error -32800 that the client has not asked for: it lives on")
         .clauses(&[
             ACP.should("A request may be cancelled by the side that works on it."),
@@ -165,12 +175,9 @@ pub const CLIENT_CHECKS: &[Check] = &[
         .steps(&[Held, Send(&[SLOW_A]), MalformedCancels('a'), Answered('a')])
         .rules(&[Undisturbed('a'), MalformedUnanswered, NextAnswered])
         .witness("After each of them the next request is answered."),
-    check("client-asked/cancel-theirs", "our cancel of an id that only the client uses leaves the client's request alone")
+    spared("client-asked/cancel-theirs", "our cancel of an id that only the client uses leaves the client's request alone")
         .clauses(NOT_THEIRS)
-        .needs(&[Need::Cancels, Need::Answers])
-        .steps(&[Held, Send(&[CancelTheirs]), Next, NotYetCancelled, Cancelled])
-        .rules(&[StillInFlight])
-        .witness("A request of ours, sent after it, is answered, so it was read; after that the client cancels its request, as it does with one that is in flight."),
+        .steps(&[Held, Send(&[CancelTheirs]), Next, NotYetCancelled, Cancelled]),
     check("client-load/burst", "a thousand requests of ours and their cancels in one write: each ends once")
         .clauses(BURST)
         .steps(&[Held, Burst(1000), Next])
@@ -182,25 +189,19 @@ pub const CLIENT_CHECKS: &[Check] = &[
         .steps(&[Held, OutputFull(&[]), Next])
         .rules(&[AllEnded, NextAnswered])
         .witness("The answers, which are more than fits between the two."),
-    check("client-output/clean", "everything that the client writes is a message")
+    output("client-output/clean", "everything that the client writes is a message")
         .clauses(&[
             MCP_STDIO.must("A client writes nothing to the server's standard input that is no message."),
             JSON_RPC.of(&[JsonRpc, Acp, AcpV2, AcpDraft, Lsp, Abp, Erlmcp]).must("What is sent is a message of the protocol."),
             DAP_BASE.must("What is sent is a message of the protocol."),
         ])
-        .needs(&[])
-        .steps(&[Held, Send(&[RESULT]), NextOrEnd])
-        .rules(&[Clean])
-        .witness("The client has opened a session, and made a request that was answered."),
-    check("client-output/ids", "no id is used twice")
+        .rules(&[Clean]),
+    output("client-output/ids", "no id is used twice")
         .clauses(&[
             MCP_IDS.must("The id of a request was not used before by the same side in the same session."),
             OURS.of(&[JsonRpc, Acp, AcpV2, AcpDraft, Lsp, Abp, Dap, Erlmcp]).should("No two requests in flight have the same id: nobody could tell their answers apart."),
         ])
-        .needs(&[])
-        .steps(&[Held, Send(&[RESULT]), NextOrEnd])
-        .rules(&[IdsUnique])
-        .witness("The client has opened a session, and made a request that was answered."),
+        .rules(&[IdsUnique]),
     check("client-end/pending", "the server is gone with a request in flight: the client ends")
         .clauses(&[OURS.should("A client that has lost its only server ends, and does not wait for it for ever.")])
         .needs(&[Need::Process])

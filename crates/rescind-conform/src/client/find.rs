@@ -73,12 +73,8 @@ impl<'a> TestedClient<'a> {
     fn held(&self) -> Result<Play<'_>, Unreached> {
         let (session, options) = (self.start()?, self.options);
         let mut play = Play::with_client(session, &self.facts, options.suite.seed, options.ask_ms);
-        match play.perform(&[Step::Held]) {
-            Ok(()) => Ok(play),
-            Err(stop) => {
-                Err(Unreached::Opening { why: stop.why().into(), stderr: play.session.stderr() })
-            }
-        }
+        let Err(stop) = play.perform(&[Step::Held]) else { return Ok(play) };
+        Err(Unreached::Opening { why: stop.why().into(), stderr: play.session.stderr() })
     }
 
     /// Finds out the name that it gives, and whether it answers us.

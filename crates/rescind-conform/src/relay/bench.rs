@@ -99,16 +99,14 @@ impl Bench {
         let Ends { mut near, far } = ends;
         let (arrive, arrivals) = channel();
         let child = near.child.take();
+        let steps = opening.iter().enumerate();
+        let texts: Vec<_> = steps.map(|(number, step)| text_of(&at_near, step, number)).collect();
         let near = End::new(Side::Near, at_near, near, &arrive);
-        let write = |near: &End, step, number| {
-            let text = text_of(&near.protocol, step, number);
-            near.write(near.protocol.framed(std::slice::from_ref(&text)));
-            text
-        };
-        let mut first = opening.first().map(|first| write(&near, first, 0));
-        let stderr = || child.as_ref().map(Child::stderr).unwrap_or_default();
-        let far = far(patience)
-            .map_err(|error| Unreached::Opening { why: error.to_string(), stderr: stderr() })?;
+        texts.first().into_iter().for_each(|first| near.say(first));
+        let far = far(patience).map_err(|error| {
+            let stderr = child.as_ref().map(Child::stderr).unwrap_or_default();
+            Unreached::Opening { why: error.to_string(), stderr }
+        })?;
         let far = End::new(Side::Far, at_far, far, &arrive);
         let mut bench = Self {
             ends: [near, far],
@@ -124,8 +122,10 @@ impl Bench {
             numbered: Cell::new(0),
             tag: 0,
         };
-        for (number, step) in opening.iter().enumerate() {
-            let text = first.take().unwrap_or_else(|| write(&bench.ends[0], step, number));
+        for (number, (step, text)) in opening.iter().zip(texts).enumerate() {
+            if number > 0 {
+                bench.ends[0].say(&text);
+            }
             bench.push(Side::Near, What::Opening(Way::Sent, text));
             if let Err(why) = bench.answered(step, number) {
                 return Err(Unreached::Opening { why, stderr: bench.stderr() });
@@ -151,9 +151,8 @@ impl Bench {
                     let result = family.welcome(&request.method, revision, true);
                     let (number, answer) = (self.number(), json!({ "result": result }));
                     let Request { id, method, .. } = &request;
-                    let far = self.protocol(Side::Far);
-                    let text = far.respond(id, method, &answer, number);
-                    self.ends[1].write(far.framed(std::slice::from_ref(&text)));
+                    let text = self.protocol(Side::Far).respond(id, method, &answer, number);
+                    self.ends[1].say(&text);
                     self.push(Side::Far, What::Opening(Way::Sent, text));
                 }
                 Taken::Message(Side::Near, Message::Response { id, answer }) if id == own => {
@@ -350,6 +349,11 @@ impl End {
             }
         });
         Self { protocol, output: link.input, ended: false }
+    }
+
+    /// Writes a message.
+    fn say(&self, text: &String) {
+        self.write(self.protocol.framed(&[text]));
     }
 
     fn write(&self, bytes: Vec<u8>) {

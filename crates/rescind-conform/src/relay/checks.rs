@@ -58,6 +58,11 @@ const fn passed_on(id: &'static str, title: &'static str) -> RelayCheck {
     check(id, title).clauses(PASSED_ON)
 }
 
+/// Something that is not to be said about a cancelled request.
+const fn silent(id: &'static str, title: &'static str) -> RelayCheck {
+    check(id, title).clauses(SILENCE).rules(&[Silence]).needs(&[SILENT])
+}
+
 /// Something that leaves in a form which every peer reads, or does not leave.
 const fn readable(id: &'static str, title: &'static str) -> RelayCheck {
     check(id, title).clauses(FORM)
@@ -125,15 +130,9 @@ pub const RELAY_CHECKS: &[RelayCheck] = &[
         .clauses(PROGRESS_CANCELLED)
         .rules(&[RequestUnchanged])
         .steps(&[progress_cancelled]),
-    check("relay-silence/progress", "progress and an answer after a cancel: none is passed on where the protocol wants silence")
-        .clauses(SILENCE)
-        .rules(&[Silence])
-        .needs(&[SILENT])
+    silent("relay-silence/progress", "progress and an answer after a cancel: none is passed on where the protocol wants silence")
         .steps(&[token_after_cancel]),
-    check("relay-silence/many", "twenty requests, every second cancelled, all answered: nothing is passed on about the cancelled")
-        .clauses(SILENCE)
-        .rules(&[Silence])
-        .needs(&[SILENT])
+    silent("relay-silence/many", "twenty requests, every second cancelled, all answered: nothing is passed on about the cancelled")
         .steps(&[late_of_many]),
     check("relay-silence/spares-others", "progress of a request beside a cancelled one: it is passed on")
         .clauses(PROGRESS)

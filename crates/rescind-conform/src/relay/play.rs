@@ -30,11 +30,7 @@ impl<'a> Play<'a> {
         self.bench.protocol(self.caller)
     }
 
-    pub(super) fn caller(&self) -> Side {
-        self.caller
-    }
-
-    pub(super) fn callee(&self) -> Side {
+    fn callee(&self) -> Side {
         self.caller.other()
     }
 
@@ -259,9 +255,9 @@ impl<'a> Play<'a> {
         if has_id(self.protocol(), &id) { id } else { json!(self.bench.number()) }
     }
 
-    /// One side hangs up.
-    pub(super) fn hang_up(&mut self, side: Side) {
-        self.bench.close(side);
+    /// The caller hangs up.
+    pub(super) fn hang_up(&mut self) {
+        self.bench.close(self.caller);
     }
 
     /// Waits until a cancel for that id arrives at the callee, or its end.

@@ -420,7 +420,7 @@ pub(super) fn many(play: &mut Play<'_>) -> Option<()> {
 
 pub(super) fn caller_hangs_up(play: &mut Play<'_>) -> Option<()> {
     let far = play.call(&play.id(9301))?;
-    play.hang_up(play.caller());
+    play.hang_up();
     play.cancelled_or_ended(&far)?;
     play.confirm_cancel(&far);
     Some(())
@@ -429,6 +429,6 @@ pub(super) fn caller_hangs_up(play: &mut Play<'_>) -> Option<()> {
 pub(super) fn callee_hangs_up(play: &mut Play<'_>) -> Option<()> {
     let id = play.id(9302);
     play.call(&id)?;
-    play.hang_up(play.callee());
+    play.swapped().hang_up();
     play.answered(&id)
 }
