@@ -44,12 +44,23 @@ const fn same_id(id: &'static str, title: &'static str) -> Check {
 /// The table of all checks of clients.
 pub const CLIENT_CHECKS: &[Check] = &[
     cancel("client-cancel/names-request", "a cancel names a request that was made before it")
-        .clauses(NAMES)
+        .clauses(&[
+            MCP.must("A cancel names only a request that was sent before in the same direction, and is believed to be in progress."),
+            MCP_NEW.must("A cancel names only a request that was sent before, and is believed to be in progress."),
+            ACP.must("A cancel names the request that it cancels by its id."),
+            LSP.must("A cancel carries the id of the request to cancel."),
+            ABP.must("A cancel names the call that it cancels."),
+            DAP.must("A cancel carries the number of the request to cancel."),
+        ])
         .steps(&[Held, Cancelled])
         .rules(&[NamesRequest])
         .witness("The cancel itself."),
     cancel("client-cancel/as-written", "a cancel names its request by the id as it was written: 7 is not \"7\"")
-        .clauses(NAMES_BY_TYPE)
+        .clauses(&[
+            MCP.of(&[McpUntil2025, Mcp2026]).must("A cancel carries the id of the request, which is a text or a number."),
+            ACP.must("A cancel names the request that it cancels by its id."),
+            LSP.must("A cancel carries the id of the request to cancel."),
+        ])
         .steps(&[Held, Cancelled])
         .rules(&[NamedAsWritten])
         .witness("The cancel itself."),
@@ -91,11 +102,17 @@ pub const CLIENT_CHECKS: &[Check] = &[
         .steps(&[Held, Cancelled, Send(&[Answer(Reply::Cancelled)]), NextOrEnd])
         .witness("A request of ours, sent after the answer, is answered, or the client ends by itself."),
     cancelled("client-answer/result", "a cancelled request that is answered with its result all the same: the client lives on")
-        .clauses(RESULT_ALL_THE_SAME)
+        .clauses(&[
+            ACP.must("A cancelled request may still be answered with its result, or a part of it."),
+            LSP.must("A cancelled request may still return its result, or a part of it."),
+        ])
         .steps(&[Held, Cancelled, Send(&[RESULT]), NextOrEnd])
         .witness("A request of ours, sent after the answer, is answered, or the client ends as it does when nothing is wrong."),
     cancelled("client-answer/late", "an answer to a request that the client has cancelled, and waits for no more: it lives on")
-        .clauses(LATE)
+        .clauses(&[
+            MCP.should("Who has cancelled a request ignores an answer that comes after that."),
+            MCP_NEW.should("Who has cancelled a request ignores an answer that comes after that."),
+        ])
         .steps(&[Held, Cancelled, Send(&[RESULT]), Next, Next]),
     check("client-answer/twice", "a request that is answered twice: the client lives on")
         .steps(&[Held, OneRead(&[RESULT, RESULT]), Next, Next]),
@@ -131,7 +148,10 @@ pub const CLIENT_CHECKS: &[Check] = &[
         .rules(&[UnknownMethod('a')])
         .witness("The answer itself."),
     check("client-asked/notification", "an unknown notification is not answered, and ends nothing")
-        .clauses(NOT_ANSWERED)
+        .clauses(&[
+            LSP_DOLLAR.must("Unknown notifications that begin with $/ are ignored."),
+            JSON_RPC.of(&[JsonRpc, McpUntil2025, Mcp2026, Erlmcp]).must("Notifications are not answered."),
+        ])
         .steps(&[Held, Send(&[Notification("$/conformanceUnknown")]), Next, Next])
         .rules(&[NothingUnder("(none)"), NextAnswered]),
     same_id("client-asked/id-zero", "our id 0 is answered as 0")
@@ -141,10 +161,10 @@ pub const CLIENT_CHECKS: &[Check] = &[
     same_id("client-asked/id-empty", "our id \"\" is answered as \"\"")
         .steps(&[Held, Send(&[Quick('a', Token("\"\""))]), Next]),
     same_id("client-asked/id-large", "our id 2^53+1 is answered as 2^53+1")
-        .clauses(SAME_LARGE_ID)
+        .clauses(&[JSON_RPC.of(&[JsonRpc, Acp, AcpV2, AcpDraft, McpUntil2025, Erlmcp]).information("An answer has the id of its request, but RFC 7493 advises senders against numbers over 2^53.")])
         .steps(&[Held, Send(&[Quick('a', Token("9007199254740993"))]), Next]),
     check("client-asked/both-directions", "a request of ours with the id of the client's own in flight is answered")
-        .clauses(OTHER_DIRECTION)
+        .clauses(&[JSON_RPC.of(ASKED).must("Whoever sends a request chooses its id: those of the two directions have nothing to do with each other.")])
         .steps(&[Held, Send(&[UnderTheirId('a')]), Next])
         .rules(&[AnsweredOnce('a'), NextAnswered])
         .witness("The next request, sent after it, is answered."),
@@ -171,15 +191,21 @@ pub const CLIENT_CHECKS: &[Check] = &[
         .steps(&[Held, Send(&[CancelId("900001"), CancelId("\"never\"")]), Next, Next])
         .rules(&[NothingUnder("900001"), NothingUnder("\"never\""), NothingUnder("(none)"), NextAnswered]),
     check("client-asked/cancel-malformed", "fourteen cancels of ours that name nothing: none ends the connection, cancels a request or, as a notification, is answered")
-        .clauses(MALFORMED)
+        .clauses(&[
+            JSON_RPC.of(&[Acp, AcpV2, Lsp]).must("A notification is never answered, and one bad message ends no connection."),
+            MCP.should("A malformed cancel is ignored."),
+        ])
         .steps(&[Held, Send(&[SLOW_A]), MalformedCancels('a'), Answered('a')])
         .rules(&[Undisturbed('a'), MalformedUnanswered, NextAnswered])
         .witness("After each of them the next request is answered."),
     spared("client-asked/cancel-theirs", "our cancel of an id that only the client uses leaves the client's request alone")
-        .clauses(NOT_THEIRS)
+        .clauses(&[JSON_RPC.of(BOTH_WAYS).must("A cancel names a request of its sender; ids of the two directions have nothing to do with each other.")])
         .steps(&[Held, Send(&[CancelTheirs]), Next, NotYetCancelled, Cancelled]),
     check("client-load/burst", "a thousand requests of ours and their cancels in one write: each ends once")
-        .clauses(BURST)
+        .clauses(&[
+            JSON_RPC.of(&[Acp, AcpV2, Lsp]).must("Every request is answered once."),
+            JSON_RPC.of(&[McpUntil2025]).must("Every request is answered at most once."),
+        ])
         .steps(&[Held, Burst(1000), Next])
         .rules(&[AllEnded, NextAnswered])
         .witness("Answers to all of them where the protocol wants answers, and to two requests after them."),

@@ -8,6 +8,7 @@ use super::progress::*;
 use super::rules::Rule::{self, *};
 use super::scenarios::*;
 use crate::check::Row;
+use crate::family::Family::*;
 
 /// A check of a relay: a conversation for the protocols that these fit, and its own rules beside [`RelayCheck::ALWAYS`].
 pub type RelayCheck = Row<Fits, Conversation, Rule>;
@@ -73,7 +74,7 @@ pub const RELAY_CHECKS: &[RelayCheck] = &[
     check("relay-id/kinds", "ids of every kind in flight at once: each request is answered under its own")
         .steps(&[ids_of_every_kind]),
     check("relay-id/large", "ids greater than 2^53 that differ by one: each request is answered under its own")
-        .clauses(ANSWERED_LARGE)
+        .clauses(&[JSON_RPC.of(&[Acp, AcpV2, AcpDraft, McpUntil2025, Mcp2026]).should("An id is an integer of any size, or a text. A relay rounds none.")])
         .needs(&[BY_LINES])
         .steps(&[large_ids]),
     check("relay-id/reused", "an id used again after its answer: the old cancel is not the new request's")
@@ -106,7 +107,13 @@ pub const RELAY_CHECKS: &[RelayCheck] = &[
         .rules(&[Notifications])
         .steps(&[progress_after_cancel]),
     check("relay-cancel/crossing", "a cancel and an answer that cross: the request ends once")
-        .clauses(ENDED)
+        .clauses(&[
+            ENDED_IN_ACP,
+            ENDED_IN_LSP,
+            MCP.should("A cancel and an answer may cross: neither disturbs another request."),
+            MCP_NEW.should("A cancel and an answer may cross: neither disturbs another request."),
+            ENDED_IN_DAP,
+        ])
         .steps(&[crossing]),
     ignored("relay-cancel/late", "a cancel of an answered request: it does not arrive")
         .steps(&[cancel_answered]),
@@ -119,15 +126,18 @@ pub const RELAY_CHECKS: &[RelayCheck] = &[
         .rules(&[MalformedCancel])
         .steps(&[cancel_malformed]),
     check("relay-cancel/uncancellable", "a cancel of a request that can't be cancelled: it does not arrive")
-        .clauses(UNCANCELLABLE)
+        .clauses(&[
+            ACP.of(&[AcpDraft]).must("The request that opens the session is not cancelled."),
+            MCP.must("A client does not cancel its initialize."),
+        ])
         .needs(&[HAS_UNCANCELLABLE])
         .steps(&[cancel_refused]),
     check("relay-cancel/acknowledged", "cancels that are requests, of one at work, one that was answered and one that never was: each is answered")
-        .clauses(ACKNOWLEDGED)
+        .clauses(&[DAP.must("A cancel is a request, and its response an acknowledgement; one that could not cancel anything may return an error.")])
         .rules(&[Acknowledged])
         .steps(&[acknowledged]),
     check("relay-cancel/progress", "a cancel that names a progress: it arrives, naming that, and its answer comes back")
-        .clauses(PROGRESS_CANCELLED)
+        .clauses(&[DAP.should("A cancel may name a progress, by the id that its adapter gave it, instead of a request.")])
         .rules(&[RequestUnchanged])
         .steps(&[progress_cancelled]),
     silent("relay-silence/progress", "progress and an answer after a cancel: none is passed on where the protocol wants silence")
@@ -135,15 +145,15 @@ pub const RELAY_CHECKS: &[RelayCheck] = &[
     silent("relay-silence/many", "twenty requests, every second cancelled, all answered: nothing is passed on about the cancelled")
         .steps(&[late_of_many]),
     check("relay-silence/spares-others", "progress of a request beside a cancelled one: it is passed on")
-        .clauses(PROGRESS)
+        .clauses(&[MCP_PROGRESS.of(&[McpUntil2025, Mcp2026]).should("Progress goes to who asked for it, by the token that he gave.")])
         .rules(&[Notifications])
         .needs(&[SILENT])
         .steps(&[token_after_cancel]),
     check("relay-answer/stray", "answers to nothing, and the same answer again: none is passed on")
-        .clauses(STRAY)
+        .clauses(&[OURS.of(ALL).should("An answer that names no request is ignored by who reads it first: on the next connection its id may be another request's.")])
         .steps(&[stray_answers]),
     check("relay-answer/other-type", "an answer under an id of the other JSON type: it answers nothing")
-        .clauses(STRAY_BY_TYPE)
+        .clauses(&[OURS.of(BY_ID).should("An answer that names no request is ignored by who reads it first: on the next connection its id may be another request's.")])
         .steps(&[answer_under_other_type]),
     check("relay-answer/error", "an error with data: its code and message are passed on")
         .steps(&[errors_with_data]),
@@ -153,7 +163,7 @@ pub const RELAY_CHECKS: &[RelayCheck] = &[
         .rules(&[Notifications])
         .steps(&[notifications]),
     check("relay-notification/request", "a progress that names its request: it arrives with the id that its caller has given it")
-        .clauses(PROGRESS_NAMES)
+        .clauses(&[DAP_PROGRESS.should("A progress that belongs to a request names that by its number: the one that its caller has given it.")])
         .rules(&[Notifications])
         .steps(&[progress_of_request]),
     passed_on("relay-form/unchanged", "a request arrives with the method and the params that it had")
