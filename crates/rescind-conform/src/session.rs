@@ -308,8 +308,8 @@ impl Session {
             if self.has_ended() {
                 return Waited::Ended;
             }
-            match self.link.output.recv_timeout(deadline.saturating_duration_since(Instant::now()))
-            {
+            let left = deadline.saturating_duration_since(Instant::now());
+            match self.link.output.recv_timeout(left) {
                 Ok(bytes) => self.take(&bytes),
                 Err(RecvTimeoutError::Timeout) => return Waited::TimedOut,
                 Err(RecvTimeoutError::Disconnected) => self.ended(),

@@ -142,9 +142,6 @@ impl<'a> Play<'a> {
 pub(crate) fn other_type(id: &str) -> Option<String> {
     match id.strip_prefix('"').and_then(|id| id.strip_suffix('"')) {
         None => Some(format!("\"{id}\"")),
-        Some(text) => {
-            let is_number = text.parse::<u64>().is_ok_and(|number| number.to_string() == text);
-            is_number.then(|| text.to_owned())
-        }
+        Some(text) => Some(text.parse::<u64>().ok()?.to_string()).filter(|number| number == text),
     }
 }
