@@ -61,7 +61,7 @@ impl<'a> TestedClient<'a> {
         Ok(Self { facts, ..client })
     }
 
-    /// Starts one.
+    /// Starts a client whose server we are.
     pub(super) fn start(&self) -> Result<Session, Unreached> {
         let link = self.target.start().map_err(|error| Unreached::Start(error.to_string()))?;
         let wire = Wire::to_client(self.facts.common.dialect.clone());
