@@ -146,11 +146,10 @@ impl Bench {
         loop {
             match self.take(self.patience) {
                 Taken::Message(Side::Far, Message::Request(request)) => {
-                    let revision = request.params["protocolVersion"].clone();
+                    let Request { id, method, params, .. } = &request;
                     let family = self.protocol(Side::Near).family;
-                    let result = family.welcome(&request.method, revision, true);
+                    let result = family.welcome(method, params["protocolVersion"].clone(), true);
                     let (number, answer) = (self.number(), json!({ "result": result }));
-                    let Request { id, method, .. } = &request;
                     let text = self.protocol(Side::Far).respond(id, method, &answer, number);
                     self.ends[1].say(&text);
                     self.push(Side::Far, What::Opening(Way::Sent, text));

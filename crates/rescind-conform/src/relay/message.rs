@@ -51,8 +51,8 @@ pub(super) enum Message {
     },
     /// A cancel, well-formed or not.
     Cancel {
-        /// The request that it names.
-        target: CancelTarget,
+        /// The id of the request that it names, or the whole message if it names none that could exist.
+        target: Result<Value, Value>,
         /// Its own id, where it is a request.
         own: Option<Value>,
     },
@@ -77,15 +77,6 @@ pub(super) struct Request {
     pub(super) params: Value,
 }
 
-/// The request that a cancel names.
-#[derive(Clone, Debug, PartialEq)]
-pub(super) enum CancelTarget {
-    /// The request of this id.
-    Id(Value),
-    /// None that could exist.
-    Malformed(Value),
-}
-
 impl Message {
     /// Returns the request that it is, if it is one and no cancel.
     pub(super) fn request(&self) -> Option<&Request> {
@@ -97,7 +88,7 @@ impl Message {
 
     /// Whether it is a cancel that names this id.
     pub(super) fn cancels(&self, id: &Value) -> bool {
-        matches!(self, Self::Cancel { target: CancelTarget::Id(named), .. } if named == id)
+        matches!(self, Self::Cancel { target: Ok(named), .. } if named == id)
     }
 
     /// Reads a message.
@@ -125,11 +116,7 @@ impl Message {
                 let named = params.get(protocol.cancel_member());
                 let is_id = |id: &&Value| id.is_string() || id.is_i64() || id.is_u64();
                 let named = named.filter(is_id).filter(|id| has_id(protocol, id));
-                let malformed = || CancelTarget::Malformed(value.clone());
-                Self::Cancel {
-                    target: named.cloned().map_or_else(malformed, CancelTarget::Id),
-                    own: id,
-                }
+                Self::Cancel { target: named.cloned().ok_or(value), own: id }
             }
             (Some(id), Some(method)) => {
                 Self::Request(Request { id, tag: tag(&params), method: method.into(), params })

@@ -9,7 +9,7 @@ use protocol_core::{Envelope, code};
 use serde_json::Value;
 
 use super::bench::{Entry, What};
-use super::message::{CancelTarget, Message, Request, has_id, tag};
+use super::message::{Message, Request, has_id, tag};
 use super::target::Side;
 use crate::value::well_formed;
 use crate::wire::Wire;
@@ -207,7 +207,7 @@ impl Direction<'_> {
                 let request = request.clone();
                 self.asked.push(Asked { request, twin, deserted, ..Asked::default() });
             }
-            Message::Cancel { target: CancelTarget::Id(id), .. } => {
+            Message::Cancel { target: Ok(id), .. } => {
                 let uncancellable = &self.protocol.dialect.uncancellable.methods;
                 let named = self.in_flight().find(|asked| {
                     asked.request.id == *id
@@ -218,11 +218,11 @@ impl Direction<'_> {
                     asked.answered_before_cancel = asked.given.is_some();
                 }
             }
-            Message::Cancel { target: CancelTarget::Malformed(_), .. } => {
+            Message::Cancel { target: Err(_), .. } => {
                 self.unanswerable += 1;
                 self.malformed_cancels += 1;
             }
-            Message::Other(_) => self.unanswerable += 1,
+            Message::Other(_) | Message::Response { .. } => self.unanswerable += 1,
             Message::Batch(batch) => {
                 self.unanswerable += 1;
                 let members = batch.as_array().into_iter().flatten();
@@ -233,7 +233,6 @@ impl Direction<'_> {
                     self.notified.push(self.notes.as_read(notification).clone());
                 }
             }
-            Message::Response { .. } => self.unanswerable += 1,
         }
     }
 
@@ -247,8 +246,8 @@ impl Direction<'_> {
     fn callee_saw(&mut self, message: &Message) {
         match message {
             Message::Request(request) => self.forwarded(request),
-            Message::Cancel { target: CancelTarget::Id(id), .. } => self.cancel_arrived(id),
-            Message::Cancel { target: CancelTarget::Malformed(cancel), .. } => {
+            Message::Cancel { target: Ok(id), .. } => self.cancel_arrived(id),
+            Message::Cancel { target: Err(cancel), .. } => {
                 self.malformed_cancels = 0;
                 self.checks.check(Rule::MalformedCancel, false, || cancel.to_string());
             }

@@ -6,7 +6,6 @@ use protocol_core::{Envelope, ResponseRule};
 use serde_json::Value;
 
 use crate::relay::bench::{Entry, What};
-use crate::relay::message::CancelTarget::Id;
 use crate::relay::message::{Message, Request};
 use crate::relay::target::Side;
 use crate::wire::Wire;
@@ -40,7 +39,7 @@ impl Notes {
                 (What::Arrived(Message::Request(Request { id, tag, .. }), _), Side::Far) => {
                     far.insert(id.to_string(), *tag);
                 }
-                (What::Arrived(Message::Cancel { target: Id(id), .. }, _), Side::Far) => {
+                (What::Arrived(Message::Cancel { target: Ok(id), .. }, _), Side::Far) => {
                     silenced.extend(far.get(&id.to_string()).copied().flatten());
                 }
                 (What::Sent(Message::Notification(note), _), Side::Far) => {
