@@ -83,7 +83,7 @@ impl Wire {
             let given = members.entry("_meta").or_insert_with(|| json!({}));
             given.as_object_mut().into_iter().for_each(|given| given.extend(meta.clone()));
         }
-        if let (Family::Lsp, false) = (self.family, progress.is_empty()) {
+        if self.family == Family::Lsp && !progress.is_empty() {
             params["workDoneToken"] = json!(progress);
         }
         self.raw_request(id, method, params)

@@ -75,11 +75,9 @@ pub(crate) fn ids_unique(play: &Play<'_>) -> Result<(), Fault> {
 
 /// Whether we have answered what had this id, in that part of the record.
 fn was_answered(play: &Play<'_>, id: &str, within: Range<usize>) -> bool {
+    let is_answer = |heard| matches!(heard, Heard::Answer { id: answered, .. } if answered == id);
     play.session.record[within].iter().any(|entry| match &entry.what {
-        What::Sent(message) => matches!(
-            play.session.wire.read(message.as_bytes()),
-            Heard::Answer { id: answered, .. } if answered == id
-        ),
+        What::Sent(message) => is_answer(play.session.wire.read(message.as_bytes())),
         _ => false,
     })
 }

@@ -152,12 +152,8 @@ fn is_cancel(protocol: &Wire, method: &str, has_id: bool, params: &Value) -> boo
 
 /// The number that tells a request of ours from all others, wherever in its params it is.
 pub(super) fn tag(params: &Value) -> Option<u64> {
-    match params {
-        Value::Object(members) => {
-            members.get("tag").and_then(Value::as_u64).or_else(|| members.values().find_map(tag))
-        }
-        _ => None,
-    }
+    let members = params.as_object()?;
+    members.get("tag").and_then(Value::as_u64).or_else(|| members.values().find_map(tag))
 }
 
 /// Returns whether a request can have this id.

@@ -214,18 +214,15 @@ fn shift(seed: u64) -> u64 {
 
 /// Returns the outcome of a conversation that was played to its end or came to a halt.
 fn outcome(check: &RelayCheck, checks: &Checks, played: Option<()>, caller: Side) -> Once {
-    let by = caller.role();
+    let said = |what: &str| format!("called by the {}: {what}", caller.role());
     let is_judged = || check.rules.iter().any(|rule| checks.made(*rule) > 0);
-    let broken = checks
-        .broken(|rule| check.judges(rule))
-        .map(|(rule, what)| format!("called by the {by}: {what} ({rule})"));
+    let broken = checks.broken(|rule| check.judges(rule));
+    let broken = broken.map(|(rule, what)| said(&format!("{what} ({rule})")));
     let stopped = match played {
         _ if broken.is_some() => None,
-        None => Some(Stop::Stuck(format!("called by the {by}: the conversation came to a halt"))),
-        Some(()) if !check.rules.is_empty() && !is_judged() => {
-            Some(Stop::NotExercised(format!("called by the {by}: there was nothing to judge")))
-        }
-        Some(()) => None,
+        None => Some(Stop::Stuck(said("the conversation came to a halt"))),
+        Some(()) if check.rules.is_empty() || is_judged() => None,
+        Some(()) => Some(Stop::NotExercised(said("there was nothing to judge"))),
     };
     Once::of(stopped, broken.map(Fault::Broken))
 }

@@ -164,12 +164,9 @@ impl Report {
     /// Returns the number of checks that pass, that fail and so on, in one line.
     #[must_use]
     pub fn summary(&self) -> String {
-        let unclear = match self.outcomes.iter().filter(|outcome| outcome.is_unclear).count() {
-            0 => String::new(),
-            unclear => format!(" ({unclear} unclear)"),
-        };
-        let is_told = |outcome: &&Outcome| outcome.word() == NO;
-        let told = self.outcomes.iter().filter(is_told).count();
+        let unclear = self.outcomes.iter().filter(|outcome| outcome.is_unclear).count();
+        let unclear = if unclear == 0 { String::new() } else { format!(" ({unclear} unclear)") };
+        let told = self.outcomes.iter().filter(|outcome| outcome.word() == NO).count();
         let no = if told == 0 { String::new() } else { format!("{told} {NO} (information), ") };
         format!(
             "{} pass, {} fail, {no}{} not exercised{unclear}, {} not applicable",
