@@ -190,9 +190,8 @@ impl Link {
         stream.set_nodelay(true)?;
         let (output, input) = (stream.try_clone()?, stream.try_clone()?);
         // A server that is gone already has no input to end.
-        let link =
-            Self::ending(output, input, None, move || drop(stream.shutdown(Shutdown::Write)));
-        Ok(Self { held: SOCKET, ..link })
+        let end = move || drop(stream.shutdown(Shutdown::Write));
+        Ok(Self { held: SOCKET, ..Self::ending(output, input, None, end) })
     }
 }
 
@@ -250,18 +249,14 @@ impl Child {
     /// Waits until it is gone, whose input has ended: whether it ended by itself, and nothing that it
     /// had started was left. `None` if it has not ended in that time.
     pub(crate) fn ends(&self, patience: Duration) -> Option<bool> {
-        let is_gone = self.end_within(patience).is_some();
+        let is_gone = end_of(self.process()).recv_timeout(patience).is_ok();
         // Whatever it has left may have a longer grace.
         self.process().has_ended().then(|| is_gone && self.process().pushed() == Pushed::No)
     }
 
     /// Waits until it is gone: its status. `None` if it is not in that time, or nobody knows.
     pub(crate) fn status(&self, patience: Duration) -> Option<ExitStatus> {
-        self.end_within(patience)?.ok()
-    }
-
-    fn end_within(&self, patience: Duration) -> Option<io::Result<ExitStatus>> {
-        end_of(self.process()).recv_timeout(patience).ok()
+        end_of(self.process()).recv_timeout(patience).ok()?.ok()
     }
 
     /// Returns its exit status in brackets, to follow "it ended". It is empty if it has not ended, or that is

@@ -271,8 +271,7 @@ impl Direction<'_> {
         let of_batch = request.tag.is_some_and(|tag| self.batched.contains(&tag));
         let has_it = |asked: &Asked| asked.forwarded.contains(&request.id);
         let shared = self.asked.iter().any(|asked| asked.given.is_none() && has_it(asked));
-        let asked = self.asked.iter_mut().find(|asked| asked.request.tag == request.tag);
-        let Some(asked) = asked else {
+        let Some(asked) = self.asked.iter_mut().find(|it| it.request.tag == request.tag) else {
             let rule = if of_batch { Rule::Batch } else { Rule::ForwardedOnce };
             let what = || format!("nobody sent {} {}", request.method, request.params);
             self.checks.check(rule, false, what);
@@ -287,8 +286,7 @@ impl Direction<'_> {
     }
 
     fn cancel_arrived(&mut self, id: &Value) {
-        let named = self.asked.iter_mut().rev().find(|asked| asked.forwarded.contains(id));
-        let Some(asked) = named else {
+        let Some(asked) = self.asked.iter_mut().rev().find(|it| it.forwarded.contains(id)) else {
             let what = || format!("a cancel names {id}, which no request has on that side");
             self.checks.check(Rule::CancelOfNothing, false, what);
             return;
