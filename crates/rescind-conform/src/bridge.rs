@@ -3,13 +3,13 @@
 use std::ffi::OsString;
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
-use std::sync::mpsc::channel;
+
 use std::thread;
 use std::time::{Duration, Instant};
 
 use protocol_child::Process;
 
-use crate::target::{Link, in_brackets};
+use crate::target::{Link, each_read, end_of, in_brackets};
 
 /// This word in a command stands for the command of the server that it is to start.
 pub const SERVER: &str = "{server}";
@@ -93,10 +93,7 @@ pub(crate) fn connection(
     mut take: impl FnMut() -> io::Result<Option<Link>>,
 ) -> io::Result<Link> {
     let begun = Instant::now();
-    let (gone, ended) = channel();
-    let process = program.clone();
-    // Nobody waits any more once there is a connection.
-    thread::spawn(move || gone.send(process.wait()));
+    let ended = end_of(program);
     loop {
         if let Some(link) = take()? {
             return Ok(link);
@@ -125,28 +122,20 @@ pub fn bridge(address: &str) -> io::Result<()> {
     let mut test = TcpStream::connect(("127.0.0.1", port))?;
     test.write_all(token.as_bytes())?;
     test.set_nodelay(true)?;
-    let mut told = test.try_clone()?;
+    let told = test.try_clone()?;
     thread::spawn(move || {
         // Either side may go at any time, which ends the session.
-        let _ = copy(&mut io::stdin().lock(), &mut told);
+        let _ = copy(io::stdin().lock(), &told);
         let _ = told.shutdown(Shutdown::Write);
     });
     // A peer that reads no more is one that is gone.
-    let _ = copy(&mut test, &mut io::stdout().lock());
+    let _ = copy(test, io::stdout().lock());
     Ok(())
 }
 
 /// As `io::copy`, and each read is passed on at once.
-fn copy(from: &mut impl Read, to: &mut impl Write) -> io::Result<()> {
-    let mut buffer = vec![0; 64 << 10];
-    loop {
-        match from.read(&mut buffer) {
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-            Ok(0) => return Ok(()),
-            Ok(len) => to.write_all(&buffer[..len]).and_then(|()| to.flush())?,
-        }
-    }
+fn copy(from: impl Read, mut to: impl Write) -> io::Result<()> {
+    each_read(from, |bytes| to.write_all(bytes).and_then(|()| to.flush()))
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use crate::judge::in_time;
 use crate::options::Options;
 use crate::play::Play;
 use crate::target::Target;
-use crate::wire::Outcome;
+
 use crate::words::*;
 
 const CANCELLED_AT_WORK: &[Step] =
@@ -50,11 +50,7 @@ pub(crate) fn ignored(facts: &Facts, target: &dyn Target, options: &Options) -> 
 fn is_answered_in_full(play: &Play<'_>) -> Option<bool> {
     let made = play.named.get(&'a')?;
     let Some((at, outcome)) = play.session.answers_to(&made.id).next() else { return Some(false) };
-    match outcome {
-        Outcome::Result(result) if result["isError"] != true && !outcome.is_cancelled() => {}
-        _ => return Some(false),
-    }
-    if play.ended_before_half(made, at) {
+    if outcome.is_failure() || outcome.is_cancelled() || play.ended_before_half(made, at) {
         return Some(false);
     }
     (!play.may_read_on() || in_time(play, made).is_ok()).then_some(true)

@@ -5,37 +5,24 @@
 ///
 /// The member in capitals is none of them: no protocol forbids a server to read its members so.
 pub(crate) fn plain(member: &str, id: &str) -> Vec<Option<String>> {
-    let named = |value: &str| Some(format!(r#"{{"{member}":{value}}}"#));
-    vec![
-        None,
-        Some("[]".into()),
-        Some("[[]]".into()),
-        Some("{}".into()),
-        named("null"),
-        named("true"),
-        named("{}"),
-        named("[]"),
-        named(&format!("[{id}]")),
-        named(&format!(r#"{{"id":{id}}}"#)),
-        named("1.5"),
-        named("-0.0"),
-        named("99999999999999999999999999"),
-        Some(format!(r#"{{"conformanceUnknown":{id}}}"#)),
-    ]
+    let (in_list, in_object) = (format!("[{id}]"), format!(r#"{{"id":{id}}}"#));
+    let large = "99999999999999999999999999";
+    let values = ["null", "true", "{}", "[]", &in_list, &in_object, "1.5", "-0.0", large];
+    let unknown = Some(format!(r#"{{"conformanceUnknown":{id}}}"#));
+    let whole = ["[]", "[[]]", "{}"].map(|params| Some(params.into())).to_vec();
+    [vec![None], whole, named(member, &values), vec![unknown]].concat()
 }
 
 /// The params of those that a server may refuse as a whole, with an answer under no id: JSON-RPC does not allow
 /// them, or not everybody can read them.
 pub(crate) fn refusable(member: &str) -> Vec<Option<String>> {
-    let named = |value: &str| Some(format!(r#"{{"{member}":{value}}}"#));
-    vec![
-        Some("null".into()),
-        Some("\"text\"".into()),
-        Some("5".into()),
-        Some("true".into()),
-        named("1e400"),
-        named(r#""\ud800""#),
-    ]
+    let whole = ["null", "\"text\"", "5", "true"].map(|params| Some(params.into()));
+    [whole.to_vec(), named(member, &["1e400", r#""\ud800""#])].concat()
+}
+
+/// Params in which a member has one of these values.
+fn named(member: &str, values: &[&str]) -> Vec<Option<String>> {
+    values.iter().map(|value| Some(format!(r#"{{"{member}":{value}}}"#))).collect()
 }
 
 /// A cancel with such params, by what writes one with any.

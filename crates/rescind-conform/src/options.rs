@@ -26,13 +26,8 @@ pub struct Suite {
 
 impl Default for Suite {
     fn default() -> Self {
-        Self {
-            seed: 1,
-            patience: Duration::from_secs(10),
-            jobs: 4,
-            only: Vec::new(),
-            known: Known::default(),
-        }
+        let patience = Duration::from_secs(10);
+        Self { seed: 1, patience, jobs: 4, only: Vec::new(), known: Known::default() }
     }
 }
 

@@ -1,6 +1,6 @@
 //! The checks as pages, which `rescind conform checks` prints.
 
-use std::fmt::{Debug, Write};
+use std::fmt::Debug;
 
 use crate::check::{Clause, Row};
 use crate::checks::CHECKS;
@@ -38,47 +38,32 @@ fn page_of<N, S, R>(
 ) -> String {
     let mut group = "";
     for check in checks {
-        heading(&mut out, &mut group, check.id, check.title);
-        clauses(&mut out, check.clauses, check.witness);
-        out += &data(check);
-        out.push('\n');
+        let own = check.id.split('/').next().unwrap_or_default();
+        if own != group {
+            group = own;
+            out += &format!("## {own}\n\n");
+        }
+        out += &format!("### `{}`\n\n{}.\n\n", check.id, capitalized(check.title));
+        out.extend(check.clauses.iter().map(clause));
+        out += &format!("\nWitness: {}\n{}\n", check.witness, data(check));
     }
     out
 }
 
-/// The check's heading, below that of its group where it is the first.
-fn heading(out: &mut String, group: &mut &'static str, id: &'static str, title: &str) {
-    let own = id.split('/').next().unwrap_or_default();
-    if own != *group {
-        *group = own;
-        // Writing to a string does not fail.
-        let _ = writeln!(out, "## {own}\n");
-    }
-    let _ = writeln!(out, "### `{id}`\n");
-    let mut title = title.chars();
-    let first = title.next().map(|first| first.to_uppercase().to_string()).unwrap_or_default();
-    let _ = writeln!(out, "{first}{}.\n", title.as_str());
+fn capitalized(title: &str) -> String {
+    let mut rest = title.chars();
+    let first = rest.next().map(char::to_uppercase);
+    first.into_iter().flatten().chain(rest).collect()
 }
 
-fn clauses(out: &mut String, clauses: &[Clause], witness: &str) {
-    for clause in clauses {
-        let names: Vec<&str> = (Family::ALL.iter())
-            .filter(|family| clause.families.contains(family))
-            .map(|family| family.as_str())
-            .collect();
-        let source = match clause.source {
-            url if url.starts_with("http") => format!("[source]({url})"),
-            text => text.into(),
-        };
-        let _ = writeln!(
-            out,
-            "- **{}** in {}: {} ({source})",
-            clause.level,
-            names.join(", "),
-            clause.text
-        );
-    }
-    let _ = writeln!(out, "\nWitness: {witness}");
+fn clause(clause: &Clause) -> String {
+    let asking = Family::ALL.iter().filter(|family| clause.families.contains(family));
+    let names: Vec<&str> = asking.map(|family| family.as_str()).collect();
+    let source = match clause.source {
+        url if url.starts_with("http") => format!("[source]({url})"),
+        text => text.into(),
+    };
+    format!("- **{}** in {}: {} ({source})\n", clause.level, names.join(", "), clause.text)
 }
 
 /// Returns the needs, the steps and the rules in one line, in the words of this crate.

@@ -249,7 +249,7 @@ impl Session {
             match patience.more(talks) {
                 More::Wait(more) => next = more,
                 More::Over if talks => return Waited::Talking,
-                More::Over => return Waited::TimedOut,
+                More::Over => return waited,
                 More::Late => return Waited::Late,
             }
         }
@@ -308,8 +308,8 @@ impl Session {
             if self.has_ended() {
                 return Waited::Ended;
             }
-            match self.link.output.recv_timeout(deadline.saturating_duration_since(Instant::now()))
-            {
+            let left = deadline.saturating_duration_since(Instant::now());
+            match self.link.output.recv_timeout(left) {
                 Ok(bytes) => self.take(&bytes),
                 Err(RecvTimeoutError::Timeout) => return Waited::TimedOut,
                 Err(RecvTimeoutError::Disconnected) => self.ended(),
@@ -347,9 +347,8 @@ impl Session {
         loop {
             let received = self.judge.receive(self.input.unread(), Timestamp::ZERO);
             let (consumed, message) = (received.consumed, received.message.map(<[u8]>::to_vec));
-            let first = received.event.and_then(|event| broken(&event));
+            let mut broken_rule = received.event.and_then(|event| broken(&event));
             self.input.consume(consumed);
-            let mut broken_rule = first;
             let mut closed = false;
             while let Some(event) = self.judge.connection_mut().poll_event() {
                 broken_rule = broken_rule.or(broken(&event));
@@ -372,17 +371,12 @@ impl Session {
 
     fn got(&mut self, message: Vec<u8>) {
         let heard = self.wire.read(&message);
-        let asked = match &heard {
-            Heard::Request(asked)
-                if self.answers || self.serving.is_none() && asked.is_housekeeping() =>
-            {
-                let own = self.next_number().unwrap_or_default();
-                Some(self.wire.answer(asked, &own))
-            }
-            _ => None,
-        };
+        let answers = |it: &&Asked| self.answers || self.serving.is_none() && it.is_housekeeping();
+        let asked = heard.asked().filter(answers).cloned();
         self.push(What::Got { message, heard });
-        if let Some(answer) = asked {
+        if let Some(asked) = asked {
+            let own = self.next_number().unwrap_or_default();
+            let answer = self.wire.answer(&asked, &own);
             self.send(&[answer], false);
         }
     }
@@ -422,16 +416,13 @@ impl Session {
     }
 
     /// The answers under an id, with their places in the record.
-    pub(crate) fn answers_to<'a>(
-        &'a self,
-        id: &'a str,
-    ) -> impl Iterator<Item = (usize, &'a Outcome)> {
+    pub(crate) fn answers_to(&self, id: &str) -> impl Iterator<Item = (usize, &Outcome)> {
         let theirs = self.all_answers().filter(move |(_, theirs, _)| *theirs == id);
         theirs.map(|(at, _, outcome)| (at, outcome))
     }
 
     /// Returns the first answer under an id if that is a result.
-    pub(crate) fn result_of<'a>(&'a self, id: &'a str) -> Option<&'a Value> {
+    pub(crate) fn result_of(&self, id: &str) -> Option<&Value> {
         match self.answers_to(id).next()? {
             (_, Outcome::Result(result)) => Some(result),
             _ => None,
@@ -439,11 +430,11 @@ impl Session {
     }
 
     /// Returns the answers under an id from a place on, where its request stands. An id may be used again.
-    pub(crate) fn answers_from<'a>(
-        &'a self,
-        id: &'a str,
+    pub(crate) fn answers_from(
+        &self,
+        id: &str,
         from: Option<usize>,
-    ) -> impl Iterator<Item = (usize, &'a Outcome)> {
+    ) -> impl Iterator<Item = (usize, &Outcome)> {
         self.answers_to(id).filter(move |(at, _)| Some(*at) > from)
     }
 
@@ -462,10 +453,10 @@ impl Session {
     }
 
     /// Returns the messages that the server wrote and that are heard as this, with their places in the record.
-    pub(crate) fn messages<'a>(
-        &'a self,
-        is_one: impl Fn(&Heard) -> bool + 'a,
-    ) -> impl Iterator<Item = (usize, Value)> + 'a {
+    pub(crate) fn messages(
+        &self,
+        is_one: impl Fn(&Heard) -> bool,
+    ) -> impl Iterator<Item = (usize, Value)> {
         self.record.iter().enumerate().filter_map(move |(at, entry)| match &entry.what {
             What::Got { message, heard } if is_one(heard) => {
                 Some((at, serde_json::from_slice(message).unwrap_or_default()))
@@ -475,26 +466,25 @@ impl Session {
     }
 
     /// Returns the reports of work with this name, or of a request with this token.
-    pub(crate) fn reports_of<'a>(
-        &'a self,
-        name: &'a Value,
-    ) -> impl Iterator<Item = (usize, Value)> + 'a {
+    pub(crate) fn reports_of(&self, name: &Value) -> impl Iterator<Item = (usize, Value)> {
         self.messages(move |heard| matches!(heard, Heard::Progress { token } if token == name))
     }
 
     /// Returns the tokens of the progress that a server has created.
     pub(crate) fn created(&self) -> impl Iterator<Item = Value> {
-        let is_create =
-            |heard: &Heard| matches!(heard, Heard::Request(asked) if asked.method == CREATE);
-        self.messages(is_create).map(|(_, asked)| asked["params"]["token"].clone())
+        let creates = self.all_asked().filter(|(_, asked)| asked.method == CREATE);
+        creates.map(|(_, asked)| asked.params["token"].clone())
     }
 
     /// Returns what a server has asked of us from this place of the record on, apart from housekeeping.
     pub(crate) fn asked_of_us(&self, from: usize) -> impl Iterator<Item = &Asked> {
-        self.heard().filter_map(move |(at, heard)| match heard {
-            Heard::Request(asked) if at >= from && !asked.is_housekeeping() => Some(asked),
-            _ => None,
-        })
+        let is_real = move |(at, asked): &(usize, &Asked)| *at >= from && !asked.is_housekeeping();
+        self.all_asked().filter(is_real).map(|(_, asked)| asked)
+    }
+
+    /// Returns every request of the other side's, with its place in the record.
+    pub(crate) fn all_asked(&self) -> impl Iterator<Item = (usize, &Asked)> {
+        self.heard().filter_map(|(at, heard)| Some((at, heard.asked()?)))
     }
 
     /// Returns the time between two places of the record.
@@ -519,14 +509,13 @@ impl Session {
 /// Returns the rule that a message breaks. We send by hand, so the checks judge which answers and ids are
 /// expected.
 fn broken(event: &Event<'_, ()>) -> Option<Violation> {
+    use Violation::{DuplicateId, MalformedCancel, NotInitialized, UnknownResponse};
     match event {
-        Event::Violation { violation, .. } => match violation {
-            Violation::UnknownResponse
-            | Violation::DuplicateId
-            | Violation::NotInitialized
-            | Violation::MalformedCancel => None,
-            other => Some(*other),
-        },
+        Event::Violation { violation, .. } => {
+            let is_ours =
+                [UnknownResponse, DuplicateId, NotInitialized, MalformedCancel].contains(violation);
+            (!is_ours).then_some(*violation)
+        }
         _ => None,
     }
 }

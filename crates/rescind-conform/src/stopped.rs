@@ -91,13 +91,9 @@ pub(crate) fn is_at_work(process: Option<u32>, since: Option<u64>) -> bool {
 
 /// Whether a thread in the group of a process runs, or would if it were given a processor.
 fn is_runnable(process: u32) -> bool {
-    group_threads(process).any(|path| stat(&path).is_some_and(|fields| fields[0] == "R"))
-}
-
-/// Returns the folders in `/proc` of the threads in the group of a process.
-fn group_threads(process: u32) -> impl Iterator<Item = PathBuf> {
     let folders = group_stats(process).map(|(path, _)| std::fs::read_dir(path.join("task")));
-    folders.flat_map(|threads| threads.into_iter().flatten().flatten()).map(|it| it.path())
+    let mut threads = folders.flatten().flatten().flatten();
+    threads.any(|thread| stat(&thread.path()).is_some_and(|fields| fields[0] == "R"))
 }
 
 /// Returns the processes in the group of this one, each by its folder in `/proc` and its fields, if that is not our group.

@@ -5,7 +5,7 @@ use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::process::{Command, ExitStatus};
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
+use std::sync::mpsc::{Receiver, Sender, channel, sync_channel};
 use std::thread;
 use std::time::Duration;
 
@@ -52,17 +52,18 @@ impl std::fmt::Display for Unreached {
         match self {
             Self::Start(why) => write!(f, "the server can't be started: {why}"),
             Self::Opening { why, stderr } => {
-                write!(f, "no session could be opened: {why}")?;
-                match stderr.lines().last() {
-                    Some(last) => write!(f, "; it wrote: {last}"),
-                    None => Ok(()),
-                }
+                write!(f, "no session could be opened: {why}{}", last_line(stderr))
             }
         }
     }
 }
 
 impl std::error::Error for Unreached {}
+
+/// Returns the last of what somebody wrote to its standard error, to follow what went wrong.
+pub(crate) fn last_line(stderr: &str) -> String {
+    stderr.lines().last().map_or_else(String::new, |last| format!("; it wrote: {last}"))
+}
 
 /// A program that speaks on its standard input and output.
 #[derive(Clone)]
@@ -160,7 +161,9 @@ impl Link {
         // Nothing is read before it is looked at, so that a server that says more waits.
         let (said, heard) = sync_channel(0);
         let (tell, told) = channel();
-        thread::spawn(move || read(output, &said));
+        thread::spawn(move || {
+            each_read(output, |bytes| said.send(bytes.to_vec()).map_err(io::Error::other))
+        });
         thread::spawn(move || {
             write(input, &told);
             at_end();
@@ -187,20 +190,23 @@ impl Link {
         stream.set_nodelay(true)?;
         let (output, input) = (stream.try_clone()?, stream.try_clone()?);
         // A server that is gone already has no input to end.
-        let link =
-            Self::ending(output, input, None, move || drop(stream.shutdown(Shutdown::Write)));
-        Ok(Self { held: SOCKET, ..link })
+        let end = move || drop(stream.shutdown(Shutdown::Write));
+        Ok(Self { held: SOCKET, ..Self::ending(output, input, None, end) })
     }
 }
 
-fn read(mut output: impl Read, said: &SyncSender<Vec<u8>>) {
+/// Hands on the bytes of each read at once, until there are no more or nobody `takes` them.
+pub(crate) fn each_read(
+    mut from: impl Read,
+    mut takes: impl FnMut(&[u8]) -> io::Result<()>,
+) -> io::Result<()> {
     let mut buffer = vec![0; 64 << 10];
     loop {
-        match output.read(&mut buffer) {
+        match from.read(&mut buffer) {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Ok(0) | Err(_) => return,
-            Ok(len) if said.send(buffer[..len].to_vec()).is_err() => return,
-            Ok(_) => {}
+            Err(error) => return Err(error),
+            Ok(0) => return Ok(()),
+            Ok(len) => takes(&buffer[..len])?,
         }
     }
 }
@@ -243,22 +249,14 @@ impl Child {
     /// Waits until it is gone, whose input has ended: whether it ended by itself, and nothing that it
     /// had started was left. `None` if it has not ended in that time.
     pub(crate) fn ends(&self, patience: Duration) -> Option<bool> {
-        let is_gone = self.end_within(patience).is_some();
+        let is_gone = end_of(self.process()).recv_timeout(patience).is_ok();
         // Whatever it has left may have a longer grace.
         self.process().has_ended().then(|| is_gone && self.process().pushed() == Pushed::No)
     }
 
     /// Waits until it is gone: its status. `None` if it is not in that time, or nobody knows.
     pub(crate) fn status(&self, patience: Duration) -> Option<ExitStatus> {
-        self.end_within(patience)?.ok()
-    }
-
-    fn end_within(&self, patience: Duration) -> Option<io::Result<ExitStatus>> {
-        let process = self.process().clone();
-        let (gone, told) = channel();
-        // Nobody waits any more once the patience is over.
-        thread::spawn(move || gone.send(process.wait()));
-        told.recv_timeout(patience).ok()
+        end_of(self.process()).recv_timeout(patience).ok()?.ok()
     }
 
     /// Returns its exit status in brackets, to follow "it ended". It is empty if it has not ended, or that is
@@ -266,6 +264,15 @@ impl Child {
     pub(crate) fn how_it_ended(&self) -> String {
         self.status(SOON).map_or_else(String::new, in_brackets)
     }
+}
+
+/// Returns what tells the status of a process once it is gone.
+pub(crate) fn end_of(process: &Process) -> Receiver<io::Result<ExitStatus>> {
+    let process = process.clone();
+    let (gone, told) = channel();
+    // Nobody waits any more once the patience is over.
+    thread::spawn(move || gone.send(process.wait()));
+    told
 }
 
 /// A status, to be said after that something ended.

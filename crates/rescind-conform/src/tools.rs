@@ -36,8 +36,7 @@ pub(crate) fn slow_ones(listed: &Value, all: bool) -> Vec<Request> {
 /// A call with arguments that we understand, if one of them is a time; with how many there are.
 fn call(tool: &Value) -> Option<(usize, Request)> {
     let schema = &tool["inputSchema"];
-    let required: Vec<&str> =
-        schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+    let required = schema["required"].as_array();
     let mut arguments = Map::new();
     let mut takes_time = false;
     for (name, kind) in schema["properties"].as_object()? {
@@ -48,7 +47,7 @@ fn call(tool: &Value) -> Option<(usize, Request)> {
                 takes_time = true;
                 arguments.insert(name.clone(), json!(value));
             }
-            None if required.contains(&name.as_str()) => return None,
+            None if required.is_some_and(|all| all.iter().any(|it| it == name)) => return None,
             None => {}
         }
     }

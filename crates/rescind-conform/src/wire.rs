@@ -55,14 +55,11 @@ impl Wire {
     /// The bytes of some messages.
     pub(crate) fn framed(&self, messages: &[impl AsRef<[u8]>]) -> Vec<u8> {
         let mut out = Vec::new();
-        for message in messages {
-            let message = message.as_ref();
+        for message in messages.iter().map(AsRef::as_ref) {
             if self.framing() == Framing::ContentLength {
-                out.extend_from_slice(
-                    format!("Content-Length: {}\r\n\r\n", message.len()).as_bytes(),
-                );
+                out.extend(format!("Content-Length: {}\r\n\r\n", message.len()).bytes());
             }
-            out.extend_from_slice(message);
+            out.extend(message);
             if self.framing() == Framing::Newline {
                 out.push(b'\n');
             }
@@ -170,10 +167,8 @@ impl Wire {
 
     /// Returns the stop of work with this name. `own` is its own id where stops are requests.
     pub(crate) fn stop(&self, name: &Value, own: &str) -> String {
-        let signs = self.dialect.work.iter().flat_map(|rule| rule.signs.iter());
-        let Some(stop) = signs.into_iter().find(|sign| sign.news == News::Stop) else {
-            return String::new();
-        };
+        let mut signs = self.dialect.work.iter().flat_map(|rule| rule.signs.iter());
+        let Some(stop) = signs.find(|sign| sign.news == News::Stop) else { return String::new() };
         let params = stop.name.iter().fold(name.clone(), |name, member| json!({ &**member: name }));
         match stop.carrier {
             Carrier::Request => self.request(own, &stop.method, &params, ""),
@@ -188,13 +183,10 @@ impl Wire {
         let answer = match asked.method.as_str() {
             _ if self.dialect.envelope != Envelope::JsonRpc => refused("not supported"),
             "workspace/configuration" => json!({ "result": [null] }),
-            "client/registerCapability"
-            | "client/unregisterCapability"
-            | CREATE
-            | "workspace/workspaceFolders"
-            | "roots/list" => json!({ "result": null }),
             "elicitation/create" => json!({ "result": { "action": "cancel" } }),
             "ping" => json!({ "result": {} }),
+            "workspace/workspaceFolders" | "roots/list" => json!({ "result": null }),
+            _ if asked.is_housekeeping() => json!({ "result": null }),
             "session/request_permission" => json!({ "result": rejected(&asked.params) }),
             _ => refused("Method not found"),
         };
@@ -234,16 +226,13 @@ impl Wire {
             }
             (Some(method), None) => {
                 let rule = self.dialect.progress.iter().find(|rule| rule.method == method);
-                let token = rule.and_then(|rule| value("params").get(&*rule.token).cloned());
-                token.map_or(Heard::Other, |token| Heard::Progress { token })
+                Heard::progress(rule.and_then(|rule| value("params").get(&*rule.token).cloned()))
             }
             (None, token) => {
                 let id = token.map_or_else(|| "(none)".into(), by_value);
                 let outcome = match (message.value("error"), message.value("result")) {
                     (Some(error), Some(_)) if !error.is_null() => Outcome::Both,
-                    (Some(error), None) => {
-                        Outcome::Error { code: error["code"].as_i64().unwrap_or(0) }
-                    }
+                    (Some(error), None) => Outcome::error(&error["code"]),
                     (_, result) => Outcome::Result(result.unwrap_or_default()),
                 };
                 Heard::Answer { id, outcome }
@@ -258,10 +247,7 @@ impl Wire {
             ("capabilities/cancel-result", _) => {
                 Heard::Acknowledged { id, cancelled: payload["cancelled"] == true }
             }
-            ("capabilities/progress", _) => match payload.get("progressToken") {
-                Some(token) => Heard::Progress { token: token.clone() },
-                None => Heard::Other,
-            },
+            ("capabilities/progress", _) => Heard::progress(payload.get("progressToken").cloned()),
             ("capabilities/cancel", _) => {
                 let asked = token.map(|token| Asked::new(token, kind, payload));
                 Heard::Cancel { id, asked }
@@ -295,10 +281,9 @@ fn without_null(message: &str) -> String {
 
 /// The response to an agent that wants to do something: it may not.
 fn rejected(params: &Value) -> Value {
-    let options = params["options"].as_array().into_iter().flatten();
-    let is_rejection =
-        |option: &&Value| option["kind"].as_str().is_some_and(|kind| kind.starts_with("reject"));
-    let outcome = match options.clone().find(is_rejection) {
+    let mut options = params["options"].as_array().into_iter().flatten();
+    let rejects = |kind: &Value| kind.as_str().is_some_and(|kind| kind.starts_with("reject"));
+    let outcome = match options.find(|option| rejects(&option["kind"])) {
         Some(option) => json!({ "outcome": "selected", "optionId": option["optionId"] }),
         None => json!({ "outcome": "cancelled" }),
     };

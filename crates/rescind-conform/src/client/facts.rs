@@ -6,14 +6,10 @@ use std::time::Duration;
 use protocol_core::{Dialect, ResponseRule};
 use serde_json::{Value, json};
 
-use super::serve::Serving;
 use crate::facts::{Facts, Slow};
 use crate::family::{Family, Request};
 use crate::options::ClientOptions;
 use crate::report::json::milliseconds;
-use crate::session::Session;
-use crate::target::{Target, Unreached};
-use crate::wire::Wire;
 
 /// The facts about a client.
 #[derive(Clone, Debug)]
@@ -34,8 +30,8 @@ pub(crate) struct ClientFacts {
     pub(super) was_late: bool,
     /// Whether it ends when its request is not answered for long.
     pub(crate) gives_up: bool,
-    /// The way it ends by itself after a result, an error and a cancel.
-    pub(super) ends: Vec<(End, Ended)>,
+    /// The responses after which it ends by itself, each with its status then, if it is a process.
+    pub(super) ends: Vec<(End, Option<ExitStatus>)>,
 }
 
 /// The response that ended the held request, as far as we know.
@@ -44,15 +40,6 @@ pub(crate) enum End {
     Result,
     Error,
     Cancelled,
-}
-
-/// The way a client ended by itself.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Ended {
-    /// With this status, if it is a process.
-    Itself(Option<ExitStatus>),
-    /// Only when we did.
-    WithUs,
 }
 
 impl ClientFacts {
@@ -95,39 +82,6 @@ impl ClientFacts {
             Family::McpUntil2025 => Request::new("ping", json!({})),
             _ => Request::new("conformance/unknown", json!({})),
         };
-    }
-
-    /// Whether an end is one of those that were seen while nothing was wrong. A cancelled request that got
-    /// an answer of another kind all the same may end the client as that does.
-    pub(crate) fn ends_so(
-        &self,
-        end: End,
-        answered: Option<End>,
-        is_process: bool,
-        status: Option<ExitStatus>,
-    ) -> bool {
-        let is_same = |kind: End| {
-            self.ends.iter().any(|(of, ended)| {
-                *of == kind
-                    && match ended {
-                        Ended::Itself(usual) => !is_process || *usual == status,
-                        Ended::WithUs => false,
-                    }
-            })
-        };
-        is_same(end) || answered.is_some_and(is_same)
-    }
-
-    /// Starts a client.
-    pub(super) fn start(
-        &self,
-        target: &dyn Target,
-        options: &ClientOptions,
-    ) -> Result<Session, Unreached> {
-        let link = target.start().map_err(|error| Unreached::Start(error.to_string()))?;
-        let wire = Wire::to_client(self.common.dialect.clone());
-        let serving = Some(Serving::new(options.clone()));
-        Ok(Session::new(link, wire, options.suite.patience, serving))
     }
 
     /// In one line, for reports.

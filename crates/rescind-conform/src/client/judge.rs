@@ -29,8 +29,7 @@ pub(crate) fn cancelled_once(play: &Play<'_>) -> Result<(), Fault> {
 pub(crate) fn names_request(play: &Play<'_>, at: usize, id: &str) -> Result<(), Fault> {
     let other = other_type(id);
     let is_named = |asked: &Asked| asked.id == id || Some(&asked.id) == other.as_ref();
-    let mut named = play.session.heard().filter(|(_, heard)| heard.asked().is_some_and(is_named));
-    match named.next() {
+    match play.session.all_asked().find(|(_, asked)| is_named(asked)) {
         Some((made, _)) if made < at => Ok(()),
         Some(_) => broken(format!("the cancel of request {id} comes before the request")),
         None if id.is_empty() => Err("a cancel names nothing".into()),
@@ -63,8 +62,7 @@ pub(crate) fn not_cancelled_from(play: &Play<'_>, from: usize) -> Result<(), Fau
 
 pub(crate) fn ids_unique(play: &Play<'_>) -> Result<(), Fault> {
     let mut last = std::collections::HashMap::new();
-    for (at, heard) in play.session.heard() {
-        let Some(asked) = heard.asked() else { continue };
+    for (at, asked) in play.session.all_asked() {
         let before = last.insert(&asked.id, at);
         let is_free =
             |before| !play.facts.family().is_mcp() && was_answered(play, &asked.id, before..at);
@@ -77,11 +75,9 @@ pub(crate) fn ids_unique(play: &Play<'_>) -> Result<(), Fault> {
 
 /// Whether we have answered what had this id, in that part of the record.
 fn was_answered(play: &Play<'_>, id: &str, within: Range<usize>) -> bool {
+    let is_answer = |heard| matches!(heard, Heard::Answer { id: answered, .. } if answered == id);
     play.session.record[within].iter().any(|entry| match &entry.what {
-        What::Sent(message) => matches!(
-            play.session.wire.read(message.as_bytes()),
-            Heard::Answer { id: answered, .. } if answered == id
-        ),
+        What::Sent(message) => is_answer(play.session.wire.read(message.as_bytes())),
         _ => false,
     })
 }

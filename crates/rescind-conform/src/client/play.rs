@@ -9,7 +9,7 @@ use super::serve::Serving;
 use crate::check::Reply;
 use crate::play::Play;
 use crate::session::{Session, Waited};
-use crate::stop::Stop;
+use crate::stop::{Stop, missed};
 
 impl<'a> Play<'a> {
     /// With a client.
@@ -33,19 +33,17 @@ impl<'a> Play<'a> {
     pub(crate) fn hold(&mut self) -> Result<(), Stop> {
         match self.session.wait(|session| session.held().is_some()) {
             Waited::Done => Ok(()),
-            _ if !self.session.has_ended() => {
-                Err(Stop::Missed("the client has made no request that could be held".into()))
+            _ if self.session.has_ended() => {
+                let status = self.session.how_it_ended();
+                Err(Stop::Ended(format!("the client ended before it made its request{status}")))
             }
-            _ => Err(Stop::Ended(format!(
-                "the client ended before it made its request{}",
-                self.session.how_it_ended()
-            ))),
+            _ => missed("the client has made no request that could be held"),
         }
     }
 
     pub(crate) fn is_not_yet_cancelled(&self) -> Result<(), Stop> {
         let why = "the client cancelled its request before it had read what was sent";
-        if self.session.is_cancelled() { Err(Stop::Missed(why.into())) } else { Ok(()) }
+        if self.session.is_cancelled() { missed(why) } else { Ok(()) }
     }
 
     /// Sends the message that makes the client cancel, if the options have one. Returns whether they do.
@@ -81,12 +79,14 @@ impl<'a> Play<'a> {
     /// Returns whether the client, which has ended, ends so when nothing is wrong.
     pub(crate) fn ends_as_usual(&self) -> bool {
         let Some(Client { facts, end: given }) = self.client else { return false };
-        let end = if self.session.is_cancelled() { Some(End::Cancelled) } else { given };
-        let is_process = self.session.child().is_some();
-        match end {
-            None => facts.gives_up,
-            Some(end) => facts.ends_so(end, given, is_process, self.status()),
+        let cancelled = self.session.is_cancelled().then_some(End::Cancelled);
+        if cancelled.or(given).is_none() {
+            return facts.gives_up;
         }
+        // A cancelled request that got an answer of another kind all the same may end the client as that does.
+        let usual = facts.ends.iter().filter(|(end, _)| [cancelled, given].contains(&Some(*end)));
+        let status = self.status();
+        usual.into_iter().any(|(_, usual)| *usual == status)
     }
 
     /// Returns the id of the request that is held, or of what a server has asked of us.
@@ -142,9 +142,6 @@ impl<'a> Play<'a> {
 pub(crate) fn other_type(id: &str) -> Option<String> {
     match id.strip_prefix('"').and_then(|id| id.strip_suffix('"')) {
         None => Some(format!("\"{id}\"")),
-        Some(text) => {
-            let is_number = text.parse::<u64>().is_ok_and(|number| number.to_string() == text);
-            is_number.then(|| text.to_owned())
-        }
+        Some(text) => Some(text.parse::<u64>().ok()?.to_string()).filter(|number| number == text),
     }
 }

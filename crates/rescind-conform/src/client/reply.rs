@@ -29,16 +29,19 @@ impl Asked {
 
 /// The result of a request that is answered at once, whatever is tested; `None` for one that may be held.
 pub(crate) fn prompt(options: &ClientOptions, asked: &Asked, declares: bool) -> Option<Value> {
-    let told = options.answers.iter().find(|(method, _)| *method == asked.method);
+    let prompt = told(options, asked).or_else(|| common(asked));
     match &options.hold {
-        Some(hold) if *hold == asked.method => return None,
-        _ if asked.opens() => return Some(opened(options, asked, declares)),
-        Some(_) => {}
-        None if told.is_some() => {}
-        None => return common(asked),
+        Some(hold) if *hold == asked.method => None,
+        _ if asked.opens() => Some(opened(options, asked, declares)),
+        Some(_) => Some(prompt.unwrap_or_else(|| result(options, asked))),
+        None => prompt,
     }
-    let told = told.map(|(_, result)| result.clone());
-    Some(told.or_else(|| common(asked)).unwrap_or_else(|| result(options, asked)))
+}
+
+/// The result that the options have for a request.
+fn told(options: &ClientOptions, asked: &Asked) -> Option<Value> {
+    let told = options.answers.iter().find(|(method, _)| *method == asked.method);
+    told.map(|(_, result)| result.clone())
 }
 
 /// Answers the requests that any server gets besides its real work.
@@ -66,24 +69,19 @@ fn opened(options: &ClientOptions, asked: &Asked, declares: bool) -> Value {
     let family = Family::of(&options.dialect);
     let own = options.dialect.name.strip_prefix("mcp-").filter(|own| *own != NEWEST_MCP);
     let declares = declares && matches!(family, Family::AcpDraft | Family::Dap);
-    family.welcome(
-        &asked.method,
-        own.map_or(asked.params["protocolVersion"].clone(), Value::from),
-        declares,
-    )
+    let revision = own.map_or(asked.params["protocolVersion"].clone(), Value::from);
+    family.welcome(&asked.method, revision, declares)
 }
 
 /// The result of the held request, when it gets one.
 pub(crate) fn result(options: &ClientOptions, asked: &Asked) -> Value {
-    if let Some((_, told)) = options.answers.iter().find(|(method, _)| *method == asked.method) {
-        return told.clone();
-    }
-    match (Family::of(&options.dialect), asked.method.as_str()) {
+    let usual = || match (Family::of(&options.dialect), asked.method.as_str()) {
         (_, "tools/call") => json!({ "resultType": "complete", "content": [] }),
         (_, "session/prompt") => json!({ "stopReason": "end_turn" }),
         (Family::Lsp, _) => Value::Null,
         _ => json!({}),
-    }
+    };
+    told(options, asked).unwrap_or_else(usual)
 }
 
 /// An answer with a result; `own` is its number, where it has one.

@@ -7,7 +7,7 @@ use std::thread;
 use std::time::Duration;
 
 use crate::bridge::{Doorway, TICK, connection, names_server, with_server};
-use crate::target::{Child, Link, Program, Target};
+use crate::target::{Child, Link, Program, Target, last_line};
 
 /// The time that a client has to start its server, or to connect.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -108,10 +108,7 @@ fn start(
     let mut printed = spawned.stdout;
     thread::spawn(move || io::copy(&mut printed, &mut io::sink()));
     let process = spawned.owner.process();
-    let link = connection(("client", process), done, PATIENCE, take);
-    let link = link.map_err(|error| match process.stderr_tail().lines().last() {
-        Some(last) => io::Error::other(format!("{error}; it wrote: {last}")),
-        None => error,
-    })?;
+    let why = |error| io::Error::other(format!("{error}{}", last_line(&process.stderr_tail())));
+    let link = connection(("client", process), done, PATIENCE, take).map_err(why)?;
     Ok(Link { child: Some(Child(spawned.owner)), ..link })
 }

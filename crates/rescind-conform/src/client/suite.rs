@@ -31,16 +31,15 @@ pub fn run_client(
     let begun = Instant::now();
     let sleep = Request::new("sleep", json!({ "ms": "$MS" }));
     let options = &ClientOptions { ask: options.ask.clone().or(Some(sleep)), ..options.clone() };
-    let facts = ClientFacts::find(target, options)?;
-    let client = TestedClient { target, options, facts };
+    let client = TestedClient::find(target, options)?;
     Ok(options.suite.run(&client, CLIENT_CHECKS, begun, seen))
 }
 
 /// A client that is tested.
-struct TestedClient<'a> {
-    target: &'a dyn Target,
-    options: &'a ClientOptions,
-    facts: ClientFacts,
+pub(super) struct TestedClient<'a> {
+    pub(super) target: &'a dyn Target,
+    pub(super) options: &'a ClientOptions,
+    pub(super) facts: ClientFacts,
 }
 
 impl Subject for TestedClient<'_> {
@@ -58,7 +57,7 @@ impl Subject for TestedClient<'_> {
         if let Some(why) = self.misses(check) {
             return Once::of(Some(why), None);
         }
-        let session = match self.facts.start(self.target, self.options) {
+        let session = match self.start() {
             Ok(session) => session,
             // Others have started: nothing is seen of what the check is about.
             Err(unreached) => return Once::missed(unreached.to_string()),

@@ -1,6 +1,7 @@
 //! A relay under test, with us on both of its sides.
 
 use std::cell::Cell;
+use std::collections::VecDeque;
 use std::io::{self, BufReader, Read};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
@@ -23,6 +24,9 @@ use crate::wire::Wire;
 const RECORD_BYTES: usize = 64 << 20;
 /// Numbers for messages that a scenario gives none are greater than this, and so than its own, whatever the seed.
 const OWN_NUMBERS: u64 = 2_000_000;
+
+/// A side, and what was read there: a message, its end, or bytes that are neither.
+type Arrival = (Side, io::Result<Option<Vec<u8>>>);
 
 /// Something that we saw or did, in order.
 #[derive(Clone, Debug)]
@@ -54,7 +58,7 @@ pub(super) enum What {
 pub(super) struct Bench {
     /// The client's end, and then the server's.
     ends: [End; 2],
-    arrivals: Receiver<(Side, io::Result<Option<Vec<u8>>>)>,
+    arrivals: Receiver<Arrival>,
     child: Option<Child>,
     patience: Duration,
     begun: Instant,
@@ -95,16 +99,14 @@ impl Bench {
         let Ends { mut near, far } = ends;
         let (arrive, arrivals) = channel();
         let child = near.child.take();
+        let steps = opening.iter().enumerate();
+        let texts: Vec<_> = steps.map(|(number, step)| text_of(&at_near, step, number)).collect();
         let near = End::new(Side::Near, at_near, near, &arrive);
-        let write = |near: &End, step, number| {
-            let text = text_of(&near.protocol, step, number);
-            near.write(near.protocol.framed(std::slice::from_ref(&text)));
-            text
-        };
-        let mut first = opening.first().map(|first| write(&near, first, 0));
-        let stderr = || child.as_ref().map(Child::stderr).unwrap_or_default();
-        let far = far(patience)
-            .map_err(|error| Unreached::Opening { why: error.to_string(), stderr: stderr() })?;
+        texts.first().into_iter().for_each(|first| near.say(first));
+        let far = far(patience).map_err(|error| {
+            let stderr = child.as_ref().map(Child::stderr).unwrap_or_default();
+            Unreached::Opening { why: error.to_string(), stderr }
+        })?;
         let far = End::new(Side::Far, at_far, far, &arrive);
         let mut bench = Self {
             ends: [near, far],
@@ -120,8 +122,10 @@ impl Bench {
             numbered: Cell::new(0),
             tag: 0,
         };
-        for (number, step) in opening.iter().enumerate() {
-            let text = first.take().unwrap_or_else(|| write(&bench.ends[0], step, number));
+        for (number, (step, text)) in opening.iter().zip(texts).enumerate() {
+            if number > 0 {
+                bench.ends[0].say(&text);
+            }
             bench.push(Side::Near, What::Opening(Way::Sent, text));
             if let Err(why) = bench.answered(step, number) {
                 return Err(Unreached::Opening { why, stderr: bench.stderr() });
@@ -142,14 +146,12 @@ impl Bench {
         loop {
             match self.take(self.patience) {
                 Taken::Message(Side::Far, Message::Request(request)) => {
-                    let revision = request.params["protocolVersion"].clone();
+                    let Request { id, method, params, .. } = &request;
                     let family = self.protocol(Side::Near).family;
-                    let result = family.welcome(&request.method, revision, true);
+                    let result = family.welcome(method, params["protocolVersion"].clone(), true);
                     let (number, answer) = (self.number(), json!({ "result": result }));
-                    let Request { id, method, .. } = &request;
-                    let far = self.protocol(Side::Far);
-                    let text = far.respond(id, method, &answer, number);
-                    self.ends[1].write(far.framed(std::slice::from_ref(&text)));
+                    let text = self.protocol(Side::Far).respond(id, method, &answer, number);
+                    self.ends[1].say(&text);
                     self.push(Side::Far, What::Opening(Way::Sent, text));
                 }
                 Taken::Message(Side::Near, Message::Response { id, answer }) if id == own => {
@@ -209,7 +211,8 @@ impl Bench {
     /// Waits for the next message on one side; `None` at its end, or when patience ends. What arrives on the
     /// other side meanwhile is logged too.
     pub(super) fn next(&mut self, side: Side) -> Option<Message> {
-        let mut patience = Patience::begin(self.process(), self.patience);
+        let process = self.child.as_ref().map(Child::id);
+        let mut patience = Patience::begin(process, self.patience);
         let mut next = self.patience;
         while !self.end(side).ended {
             match self.take(next) {
@@ -241,27 +244,23 @@ impl Bench {
 
     fn take(&mut self, patience: Duration) -> Taken {
         let Ok((side, read)) = self.arrivals.recv_timeout(patience) else { return Taken::Nothing };
-        match read {
-            Ok(Some(bytes)) => {
-                let message = Message::read(self.protocol(side), &bytes);
-                let text = String::from_utf8_lossy(&bytes).into_owned();
-                let what = match self.is_of_opening(&message) {
-                    true => What::Opening(Way::Received, text),
-                    false => What::Arrived(message.clone(), text),
-                };
-                self.push(side, what);
-                self.acknowledge(side, &message);
-                Taken::Message(side, message)
+        let bytes = match read {
+            Ok(Some(bytes)) => bytes,
+            ended => {
+                self.end(side).ended = true;
+                self.push(side, What::Ended(ended.err().map(|error| error.to_string())));
+                return Taken::Ended;
             }
-            Ok(None) => self.has_ended(side, None),
-            Err(error) => self.has_ended(side, Some(error.to_string())),
-        }
-    }
-
-    fn has_ended(&mut self, side: Side, why: Option<String>) -> Taken {
-        self.end(side).ended = true;
-        self.push(side, What::Ended(why));
-        Taken::Ended
+        };
+        let message = Message::read(self.protocol(side), &bytes);
+        let text = String::from_utf8_lossy(&bytes).into_owned();
+        let what = match self.is_of_opening(&message) {
+            true => What::Opening(Way::Received, text),
+            false => What::Arrived(message.clone(), text),
+        };
+        self.push(side, what);
+        self.acknowledge(side, &message);
+        Taken::Message(side, message)
     }
 
     /// A cancel that is a request is answered at once: that is all that it asks for itself.
@@ -274,18 +273,15 @@ impl Bench {
     }
 
     fn is_of_opening(&self, message: &Message) -> bool {
-        let method = |value: &Value| value["method"].as_str().map(str::to_owned);
-        !self.is_open
-            || matches!(message, Message::Notification(value) if method(value).is_some_and(|it| self.opening.contains(&it)))
+        let opens = |note: &Value| self.opening.iter().any(|method| note["method"] == **method);
+        !self.is_open || matches!(message, Message::Notification(note) if opens(note))
     }
 
     /// Returns the messages that have arrived on one side.
     pub(super) fn arrived(&self, side: Side) -> impl DoubleEndedIterator<Item = &Message> {
-        self.log.iter().filter(move |entry| entry.side == side).filter_map(|entry| {
-            match &entry.what {
-                What::Arrived(message, _) => Some(message),
-                _ => None,
-            }
+        self.log.iter().filter_map(move |entry| match &entry.what {
+            What::Arrived(message, _) if entry.side == side => Some(message),
+            _ => None,
         })
     }
 
@@ -301,10 +297,6 @@ impl Bench {
 
     fn end(&mut self, side: Side) -> &mut End {
         &mut self.ends[side as usize]
-    }
-
-    fn process(&self) -> Option<u32> {
-        self.child.as_ref().map(Child::id)
     }
 
     /// The last of what the relay wrote to its standard error.
@@ -341,14 +333,9 @@ enum Taken {
 }
 
 impl End {
-    fn new(
-        side: Side,
-        protocol: Wire,
-        link: Link,
-        arrive: &Sender<(Side, io::Result<Option<Vec<u8>>>)>,
-    ) -> Self {
+    fn new(side: Side, protocol: Wire, link: Link, arrive: &Sender<Arrival>) -> Self {
         let arrive = arrive.clone();
-        let input = Chunks { chunks: link.output, unread: Vec::new(), bytes: 0 };
+        let input = Chunks { chunks: link.output, unread: VecDeque::new(), bytes: 0 };
         let framing = protocol.framing();
         thread::spawn(move || {
             let mut input = BufReader::new(input);
@@ -363,6 +350,11 @@ impl End {
         Self { protocol, output: link.input, ended: false }
     }
 
+    /// Writes a message.
+    fn say(&self, text: &String) {
+        self.write(self.protocol.framed(&[text]));
+    }
+
     fn write(&self, bytes: Vec<u8>) {
         if let Some(output) = &self.output {
             // A relay that reads no more shows in what does not arrive.
@@ -374,7 +366,7 @@ impl End {
 /// The bytes that a relay wrote, as a stream again.
 struct Chunks {
     chunks: Receiver<Vec<u8>>,
-    unread: Vec<u8>,
+    unread: VecDeque<u8>,
     bytes: usize,
 }
 
@@ -386,12 +378,9 @@ impl Read for Chunks {
             if self.bytes > RECORD_BYTES {
                 return Err(io::Error::other("it said more than is kept"));
             }
-            self.unread = chunk;
+            self.unread = chunk.into();
         }
-        let len = into.len().min(self.unread.len());
-        into[..len].copy_from_slice(&self.unread[..len]);
-        self.unread.drain(..len);
-        Ok(len)
+        self.unread.read(into)
     }
 }
 

@@ -1,4 +1,5 @@
-//! The clauses about relays: the protocol that asks for them, and the page where they stand.
+//! The clauses about relays that several checks share: the protocol that asks for them, and the page where they
+//! stand.
 
 use crate::check::Clause;
 pub(super) use crate::checks::clauses::*;
@@ -15,10 +16,6 @@ pub(super) const ANSWERED: &[Clause] = &[
 /// The same for the protocols whose clients choose their ids.
 pub(super) const ANSWERED_BY_ID: &[Clause] = ANSWERED.split_at(1).0;
 
-pub(super) const ANSWERED_LARGE: &[Clause] = &[JSON_RPC
-    .of(&[Acp, AcpV2, AcpDraft, McpUntil2025, Mcp2026])
-    .should("An id is an integer of any size, or a text. A relay rounds none.")];
-
 pub(super) const REUSED: &[Clause] = &[OURS.of(BY_ID).should("A client that misuses an id gets each of its requests answered or refused, and disturbs no other.")];
 
 pub(super) const ONE_NAMED: &[Clause] = &[JSON_RPC.of(BY_ID).must("A cancel names one request of its own direction; others go on, those with an id that only looks alike included.")];
@@ -31,41 +28,12 @@ pub(super) const FORWARDED: &[Clause] = &[
     DAP.should("A cancel says that the client has no interest in the result any more: whoever works on it is told."),
 ];
 
-pub(super) const ENDED: &[Clause] = &[
-    ENDED_IN_ACP,
-    ENDED_IN_LSP,
-    MCP.should("A cancel and an answer may cross: neither disturbs another request."),
-    MCP_NEW.should("A cancel and an answer may cross: neither disturbs another request."),
-    ENDED_IN_DAP,
-];
-
 pub(super) const PASSED_ON: &[Clause] = &[OURS.of(ALL).should("A relay adds nothing, takes nothing away and changes no order: who hears of a cancelled request hears what was said about it.")];
 
 pub(super) const IGNORED: &[Clause] = &[OURS.of(ALL).should("A cancel that names no request in flight is ignored by who reads it first: on the next connection its id may be another request's.")];
 
-pub(super) const STRAY: &[Clause] = &[OURS.of(ALL).should("An answer that names no request is ignored by who reads it first: on the next connection its id may be another request's.")];
-
-pub(super) const STRAY_BY_TYPE: &[Clause] = &[OURS.of(BY_ID).should("An answer that names no request is ignored by who reads it first: on the next connection its id may be another request's.")];
-
 pub(super) const SILENCE: &[Clause] =
     &[MCP.should("The receiver of a cancel does not answer the request."), ENDED_IN_MCP_2026];
-
-pub(super) const PROGRESS: &[Clause] = &[MCP_PROGRESS
-    .of(&[McpUntil2025, Mcp2026])
-    .should("Progress goes to who asked for it, by the token that he gave.")];
-
-pub(super) const ACKNOWLEDGED: &[Clause] = &[DAP.must("A cancel is a request, and its response an acknowledgement; one that could not cancel anything may return an error.")];
-
-pub(super) const PROGRESS_CANCELLED: &[Clause] = &[DAP.should(
-    "A cancel may name a progress, by the id that its adapter gave it, instead of a request.",
-)];
-
-pub(super) const PROGRESS_NAMES: &[Clause] = &[DAP_PROGRESS.should("A progress that belongs to a request names that by its number: the one that its caller has given it.")];
-
-pub(super) const UNCANCELLABLE: &[Clause] = &[
-    ACP.of(&[AcpDraft]).must("The request that opens the session is not cancelled."),
-    MCP.must("A client does not cancel its initialize."),
-];
 
 pub(super) const FORM: &[Clause] = &[OURS.of(ALL).should("What comes to one side in whatever form leaves on the other in one that every peer reads, and what is no message does not leave.")];
 

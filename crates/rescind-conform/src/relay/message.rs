@@ -51,8 +51,8 @@ pub(super) enum Message {
     },
     /// A cancel, well-formed or not.
     Cancel {
-        /// The request that it names.
-        target: CancelTarget,
+        /// The id of the request that it names, or the whole message if it names none that could exist.
+        target: Result<Value, Value>,
         /// Its own id, where it is a request.
         own: Option<Value>,
     },
@@ -77,16 +77,20 @@ pub(super) struct Request {
     pub(super) params: Value,
 }
 
-/// The request that a cancel names.
-#[derive(Clone, Debug, PartialEq)]
-pub(super) enum CancelTarget {
-    /// The request of this id.
-    Id(Value),
-    /// None that could exist.
-    Malformed(Value),
-}
-
 impl Message {
+    /// Returns the request that it is, if it is one and no cancel.
+    pub(super) fn request(&self) -> Option<&Request> {
+        match self {
+            Self::Request(request) => Some(request),
+            _ => None,
+        }
+    }
+
+    /// Whether it is a cancel that names this id.
+    pub(super) fn cancels(&self, id: &Value) -> bool {
+        matches!(self, Self::Cancel { target: Ok(named), .. } if named == id)
+    }
+
     /// Reads a message.
     pub(super) fn read(protocol: &Wire, bytes: &[u8]) -> Self {
         let Ok(value) = serde_json::from_slice::<Value>(bytes) else {
@@ -112,11 +116,7 @@ impl Message {
                 let named = params.get(protocol.cancel_member());
                 let is_id = |id: &&Value| id.is_string() || id.is_i64() || id.is_u64();
                 let named = named.filter(is_id).filter(|id| has_id(protocol, id));
-                let malformed = || CancelTarget::Malformed(value.clone());
-                Self::Cancel {
-                    target: named.cloned().map_or_else(malformed, CancelTarget::Id),
-                    own: id,
-                }
+                Self::Cancel { target: named.cloned().ok_or(value), own: id }
             }
             (Some(id), Some(method)) => {
                 Self::Request(Request { id, tag: tag(&params), method: method.into(), params })
@@ -127,17 +127,12 @@ impl Message {
 
     /// A response. Some peers leave out the id of an error that belongs to no request.
     fn response(id: Option<Value>, value: &Value, is_dap: bool) -> Self {
-        let (is_response, answer) = match is_dap {
-            true => (value["type"] == "response", answer_in_dap(value)),
-            false => {
-                let mut answer = value.clone();
-                let members = answer.as_object_mut();
-                let has_answer = members.is_some_and(|members| {
-                    members.retain(|name, _| name == "result" || name == "error");
-                    !members.is_empty()
-                });
-                (has_answer, answer)
+        let (is_response, answer) = match (is_dap, value.as_object().cloned()) {
+            (false, Some(mut members)) => {
+                members.retain(|name, _| name == "result" || name == "error");
+                (!members.is_empty(), Value::Object(members))
             }
+            _ => (value["type"] == "response", answer_in_dap(value)),
         };
         match is_response {
             true => Self::Response { id: id.unwrap_or_default(), answer },
@@ -157,12 +152,8 @@ fn is_cancel(protocol: &Wire, method: &str, has_id: bool, params: &Value) -> boo
 
 /// The number that tells a request of ours from all others, wherever in its params it is.
 pub(super) fn tag(params: &Value) -> Option<u64> {
-    match params {
-        Value::Object(members) => {
-            members.get("tag").and_then(Value::as_u64).or_else(|| members.values().find_map(tag))
-        }
-        _ => None,
-    }
+    let members = params.as_object()?;
+    members.get("tag").and_then(Value::as_u64).or_else(|| members.values().find_map(tag))
 }
 
 /// Returns whether a request can have this id.

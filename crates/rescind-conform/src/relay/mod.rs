@@ -136,11 +136,9 @@ impl Subject<Fits, Conversation, Rule> for Runner<'_> {
         let mut last = Once::without(Verdict::NotApplicable);
         for caller in self.callers(check) {
             if self.reaches[caller as usize].is_none() {
-                let why = "the relay passes no request of the server on";
-                return if self.was_late {
-                    Once::missed(TOO_LATE)
-                } else {
-                    Once::not_exercised(why)
+                return match self.was_late {
+                    true => Once::missed(TOO_LATE),
+                    false => Once::not_exercised("the relay passes no request of the server on"),
                 };
             }
             last = self.play(check, caller);
@@ -178,13 +176,11 @@ impl Runner<'_> {
 
     /// Returns the sides that call in a check.
     fn callers(&self, check: &RelayCheck) -> impl Iterator<Item = Side> {
-        [Side::Near, Side::Far].into_iter().filter(|&side| self.applies(check, side))
-    }
-
-    fn applies(&self, check: &RelayCheck, caller: Side) -> bool {
-        let dialect = &self.protocols[caller as usize].dialect;
-        check.needs.iter().all(|fits| fits(dialect))
-            && (caller == Side::Near || dialect.cancellers == Cancellers::Both)
+        [Side::Near, Side::Far].into_iter().filter(move |caller| {
+            let dialect = &self.protocols[*caller as usize].dialect;
+            let may_cancel = *caller == Side::Near || dialect.cancellers == Cancellers::Both;
+            may_cancel && check.needs.iter().all(|fits| fits(dialect))
+        })
     }
 
     fn play(&self, check: &RelayCheck, caller: Side) -> Once {
@@ -218,18 +214,15 @@ fn shift(seed: u64) -> u64 {
 
 /// Returns the outcome of a conversation that was played to its end or came to a halt.
 fn outcome(check: &RelayCheck, checks: &Checks, played: Option<()>, caller: Side) -> Once {
-    let by = caller.role();
+    let said = |what: &str| format!("called by the {}: {what}", caller.role());
     let is_judged = || check.rules.iter().any(|rule| checks.made(*rule) > 0);
-    let broken = checks
-        .broken(|rule| check.judges(rule))
-        .map(|(rule, what)| format!("called by the {by}: {what} ({rule})"));
+    let broken = checks.broken(|rule| check.judges(rule));
+    let broken = broken.map(|(rule, what)| said(&format!("{what} ({rule})")));
     let stopped = match played {
         _ if broken.is_some() => None,
-        None => Some(Stop::Stuck(format!("called by the {by}: the conversation came to a halt"))),
-        Some(()) if !check.rules.is_empty() && !is_judged() => {
-            Some(Stop::NotExercised(format!("called by the {by}: there was nothing to judge")))
-        }
-        Some(()) => None,
+        None => Some(Stop::Stuck(said("the conversation came to a halt"))),
+        Some(()) if check.rules.is_empty() || is_judged() => None,
+        Some(()) => Some(Stop::NotExercised(said("there was nothing to judge"))),
     };
     Once::of(stopped, broken.map(Fault::Broken))
 }

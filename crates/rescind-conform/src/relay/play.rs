@@ -5,8 +5,8 @@ use std::time::Duration;
 use protocol_core::code;
 use serde_json::{Value, json};
 
-use super::bench::{Bench, Entry, What};
-use super::message::{CancelTarget, Message, Request, has_id};
+use super::bench::{Bench, What};
+use super::message::{Message, Request, has_id};
 use super::target::Side;
 use super::work::Work;
 use crate::wire::Wire;
@@ -30,30 +30,25 @@ impl<'a> Play<'a> {
         self.bench.protocol(self.caller)
     }
 
-    pub(super) fn caller(&self) -> Side {
-        self.caller
-    }
-
-    pub(super) fn callee(&self) -> Side {
+    fn callee(&self) -> Side {
         self.caller.other()
     }
 
     /// The text of a request, and the tag that tells it from all others.
     pub(super) fn request_text(&mut self, id: &Value) -> (String, u64) {
-        let (method, params) = self.request_parts();
+        let (method, params) = self.request_parts(self.work());
         (self.protocol().raw_request(id, method, params), self.tag())
     }
 
-    /// The method and the params of the next request, which has the last tag.
-    pub(super) fn request_parts(&mut self) -> (&'static str, Value) {
+    /// The method and the params of the next request of this kind, which has the last tag.
+    pub(super) fn request_parts(&mut self, work: Work) -> (&'static str, Value) {
         self.bench.tag += 1;
-        self.work().request(self.protocol().family, self.caller, self.tag())
+        work.request(self.protocol().family, self.caller, self.tag())
     }
 
     /// As [`request_text`](Self::request_text), of another method.
     pub(super) fn request_by(&mut self, method: &str, id: &Value) -> (String, u64) {
-        self.bench.tag += 1;
-        let (_, params) = Work::Unknown.request(self.protocol().family, self.caller, self.tag());
+        let (_, params) = self.request_parts(Work::Unknown);
         (self.protocol().raw_request(id, method, params), self.tag())
     }
 
@@ -63,7 +58,7 @@ impl<'a> Play<'a> {
     }
 
     /// Returns the kind of request that the caller makes.
-    fn work(&self) -> Work {
+    pub(super) fn work(&self) -> Work {
         self.bench.reaches[self.caller as usize].unwrap_or(Work::Unknown)
     }
 
@@ -76,25 +71,18 @@ impl<'a> Play<'a> {
         self.protocol().cancel_with(params, &self.bench.number().to_string())
     }
 
-    /// A notification of the caller's.
-    pub(super) fn notification(&self, method: &str, params: &Value) -> String {
-        self.protocol().raw_notification(method, params, self.bench.number())
-    }
-
-    /// A notification of the callee's.
-    pub(super) fn note_back(&self, method: &str, params: &Value) -> String {
-        let protocol = self.bench.protocol(self.callee());
-        protocol.raw_notification(method, params, self.bench.number())
+    /// Notifies the callee of these, all in one write.
+    pub(super) fn notify(&mut self, notes: &[(&str, Value)]) {
+        let text = |(method, params): &(&str, Value)| {
+            self.protocol().raw_notification(method, params, self.bench.number())
+        };
+        let texts: Vec<String> = notes.iter().map(text).collect();
+        self.send(&texts);
     }
 
     /// Sends from the caller, all in one write.
     pub(super) fn send(&mut self, messages: &[String]) {
         self.bench.send(self.caller, messages);
-    }
-
-    /// Sends from the callee, all in one write.
-    pub(super) fn send_back(&mut self, messages: &[String]) {
-        self.bench.send(self.callee(), messages);
     }
 
     /// Sends from the caller in the bytes given.
@@ -141,33 +129,37 @@ impl<'a> Play<'a> {
 
     /// Waits for a request at the callee.
     pub(super) fn arrives(&mut self, tag: u64) -> Option<Value> {
-        self.wait(self.callee(), |message| id_of(message, |request| request.tag == Some(tag)))
+        self.wait_for_request(|request| request.tag == Some(tag))
     }
 
     /// Waits for a request of this method at the callee.
     pub(super) fn arrives_as(&mut self, method: &str) -> Option<Value> {
-        self.wait(self.callee(), |message| id_of(message, |request| request.method == method))
+        self.wait_for_request(|request| request.method == method)
+    }
+
+    fn wait_for_request(&mut self, is_such: impl Fn(&Request) -> bool) -> Option<Value> {
+        let id = |message: &Message| Some(message.request().filter(|it| is_such(it))?.id.clone());
+        self.wait(self.callee(), id)
     }
 
     /// As [`arrives`](Self::arrives), without waiting.
     pub(super) fn arrived(&self, tag: u64) -> Option<Value> {
-        let mut arrived = self.bench.arrived(self.callee());
-        arrived.find_map(|message| id_of(message, |request| request.tag == Some(tag)))
+        let mut requests = self.bench.arrived(self.callee()).filter_map(Message::request);
+        requests.find(|request| request.tag == Some(tag)).map(|request| request.id.clone())
     }
 
     /// Answers from the callee. `answer` is `{"result": …}` or `{"error": …}`.
     pub(super) fn answer(&mut self, far: &Value, answer: &Value) {
         let text = self.answer_text(far, answer);
-        self.send_back(&[text]);
+        self.swapped().send(&[text]);
     }
 
     pub(super) fn answer_text(&self, far: &Value, answer: &Value) -> String {
-        let asked = self.bench.arrived(self.callee()).rev().find_map(|message| match message {
-            Message::Request(request) if request.id == *far => Some(request.method.as_str()),
-            _ => None,
-        });
+        let mut requests = self.bench.arrived(self.callee()).rev().filter_map(Message::request);
+        let asked = requests.find(|request| request.id == *far);
+        let method = asked.map_or("work", |request| &request.method);
         let protocol = self.bench.protocol(self.callee());
-        protocol.respond(far, asked.unwrap_or("work"), answer, self.bench.number())
+        protocol.respond(far, method, answer, self.bench.number())
     }
 
     /// Answers with a result of the judge's.
@@ -182,28 +174,22 @@ impl<'a> Play<'a> {
 
     /// Answers that the request was cancelled, where its protocol wants that.
     pub(super) fn confirm_cancel(&mut self, far: &Value) {
-        if !self.bench.protocol(self.callee()).answers_cancelled() {
-            return;
+        if self.bench.protocol(self.callee()).answers_cancelled() {
+            self.answer(far, &Wire::error(code::REQUEST_CANCELLED, "Request cancelled"));
         }
-        self.answer(far, &Wire::error(code::REQUEST_CANCELLED, "Request cancelled"));
     }
 
     /// Waits for an answer at the caller; for nothing but what is under way, if there is none to a
     /// request that it has cancelled.
     pub(super) fn answered(&mut self, id: &Value) -> Option<()> {
-        let names_it = |message: &Message| matches!(message, Message::Cancel { target: CancelTarget::Id(named), .. } if named == id);
-        let is_cancel = |entry: &Entry| {
-            entry.side == self.caller
-                && matches!(&entry.what, What::Sent(sent, _) if names_it(sent))
-        };
         let is_silent = !self.protocol().answers_cancelled();
-        if is_silent && self.bench.log.iter().any(is_cancel) {
+        let mut done = self.bench.log.iter().filter(|entry| entry.side == self.caller);
+        if is_silent && done.any(|it| matches!(&it.what, What::Sent(sent, _) if sent.cancels(id))) {
             return self.barrier();
         }
-        self.wait(self.caller, |message| match message {
-            Message::Response { id: answered, .. } if answered == id => Some(()),
-            _ => None,
-        })
+        let is_answer =
+            |message: &Message| matches!(message, Message::Response { id: of, .. } if of == id);
+        self.wait(self.caller, |message| is_answer(message).then_some(()))
     }
 
     /// A request each way and back: what was sent before has arrived by then. Nothing to do once
@@ -250,8 +236,8 @@ impl<'a> Play<'a> {
     }
 
     /// The same scenario's helpers with the roles swapped.
-    pub(super) fn swapped<T>(&mut self, then: impl FnOnce(&mut Play<'_>) -> T) -> T {
-        then(&mut self.by(self.callee()))
+    pub(super) fn swapped(&mut self) -> Play<'_> {
+        self.by(self.callee())
     }
 
     fn by(&mut self, caller: Side) -> Play<'_> {
@@ -269,18 +255,15 @@ impl<'a> Play<'a> {
         if has_id(self.protocol(), &id) { id } else { json!(self.bench.number()) }
     }
 
-    /// One side hangs up.
-    pub(super) fn hang_up(&mut self, side: Side) {
-        self.bench.close(side);
+    /// The caller hangs up.
+    pub(super) fn hang_up(&mut self) {
+        self.bench.close(self.caller);
     }
 
     /// Waits until a cancel for that id arrives at the callee, or its end.
     pub(super) fn cancelled_or_ended(&mut self, far: &Value) -> Option<()> {
         let callee = self.callee();
-        let cancelled = self.wait(callee, |message| match message {
-            Message::Cancel { target: CancelTarget::Id(id), .. } if id == far => Some(()),
-            _ => None,
-        });
+        let cancelled = self.wait(callee, |message| message.cancels(far).then_some(()));
         cancelled.or_else(|| self.bench.ended(callee).then_some(()))
     }
 
@@ -300,13 +283,5 @@ impl<'a> Play<'a> {
             found = wanted(&self.bench.next(side)?);
         }
         found
-    }
-}
-
-/// Returns the id of a request that is such a one.
-fn id_of(message: &Message, is_such: impl Fn(&Request) -> bool) -> Option<Value> {
-    match message {
-        Message::Request(request) if is_such(request) => Some(request.id.clone()),
-        _ => None,
     }
 }

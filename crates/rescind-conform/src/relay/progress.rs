@@ -21,8 +21,7 @@ pub(super) fn acknowledged(play: &mut Play<'_>) -> Option<()> {
 /// The first event of a progress that belongs to a request, until it has arrived.
 fn begun(play: &mut Play<'_>, far: &Value) -> Option<()> {
     let params = json!({ "progressId": "p", "title": "work", "requestId": far });
-    let begun = play.note_back("progressStart", &params);
-    play.send_back(&[begun]);
+    play.swapped().notify(&[("progressStart", params)]);
     play.barrier()
 }
 
@@ -49,11 +48,9 @@ pub(super) fn progress_cancelled(play: &mut Play<'_>) -> Option<()> {
 /// Reports the progress of requests by their tokens, in one write.
 fn report(play: &mut Play<'_>, all: &[(u64, u64)]) {
     let reports = all.iter().map(|(token, progress)| {
-        let params = json!({ "progressToken": token, "progress": progress });
-        play.note_back("notifications/progress", &params)
+        ("notifications/progress", json!({ "progressToken": token, "progress": progress }))
     });
-    let reports: Vec<_> = reports.collect();
-    play.send_back(&reports);
+    play.swapped().notify(&reports.collect::<Vec<_>>());
 }
 
 /// Progress before the cancel arrives, after it does and after the answer; beside it that of a
@@ -76,11 +73,8 @@ pub(super) fn token_after_cancel(play: &mut Play<'_>) -> Option<()> {
 
 pub(super) fn late_of_many(play: &mut Play<'_>) -> Option<()> {
     let ids: Vec<Value> = (0..20).map(|index| play.id(9400 + index)).collect();
-    let mut sent = Vec::new();
-    for id in &ids {
-        let far = play.call(id)?;
-        sent.push((play.tag(), far));
-    }
+    let sent = ids.iter().map(|id| play.call(id).map(|far| (play.tag(), far)));
+    let sent: Vec<_> = sent.collect::<Option<_>>()?;
     let cancels: Vec<String> = ids.iter().step_by(2).map(|id| play.cancel_text(id)).collect();
     play.send(&cancels);
     play.barrier()?;

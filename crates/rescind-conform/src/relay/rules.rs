@@ -9,7 +9,7 @@ use protocol_core::{Envelope, code};
 use serde_json::Value;
 
 use super::bench::{Entry, What};
-use super::message::{CancelTarget, Message, Request, has_id, tag};
+use super::message::{Message, Request, has_id, tag};
 use super::target::Side;
 use crate::value::well_formed;
 use crate::wire::Wire;
@@ -207,7 +207,7 @@ impl Direction<'_> {
                 let request = request.clone();
                 self.asked.push(Asked { request, twin, deserted, ..Asked::default() });
             }
-            Message::Cancel { target: CancelTarget::Id(id), .. } => {
+            Message::Cancel { target: Ok(id), .. } => {
                 let uncancellable = &self.protocol.dialect.uncancellable.methods;
                 let named = self.in_flight().find(|asked| {
                     asked.request.id == *id
@@ -218,11 +218,11 @@ impl Direction<'_> {
                     asked.answered_before_cancel = asked.given.is_some();
                 }
             }
-            Message::Cancel { target: CancelTarget::Malformed(_), .. } => {
+            Message::Cancel { target: Err(_), .. } => {
                 self.unanswerable += 1;
                 self.malformed_cancels += 1;
             }
-            Message::Other(_) => self.unanswerable += 1,
+            Message::Other(_) | Message::Response { .. } => self.unanswerable += 1,
             Message::Batch(batch) => {
                 self.unanswerable += 1;
                 let members = batch.as_array().into_iter().flatten();
@@ -233,7 +233,6 @@ impl Direction<'_> {
                     self.notified.push(self.notes.as_read(notification).clone());
                 }
             }
-            Message::Response { .. } => self.unanswerable += 1,
         }
     }
 
@@ -247,8 +246,8 @@ impl Direction<'_> {
     fn callee_saw(&mut self, message: &Message) {
         match message {
             Message::Request(request) => self.forwarded(request),
-            Message::Cancel { target: CancelTarget::Id(id), .. } => self.cancel_arrived(id),
-            Message::Cancel { target: CancelTarget::Malformed(cancel), .. } => {
+            Message::Cancel { target: Ok(id), .. } => self.cancel_arrived(id),
+            Message::Cancel { target: Err(cancel), .. } => {
                 self.malformed_cancels = 0;
                 self.checks.check(Rule::MalformedCancel, false, || cancel.to_string());
             }
@@ -270,12 +269,9 @@ impl Direction<'_> {
 
     fn forwarded(&mut self, request: &Request) {
         let of_batch = request.tag.is_some_and(|tag| self.batched.contains(&tag));
-        let shared = self
-            .asked
-            .iter()
-            .any(|asked| asked.given.is_none() && asked.forwarded.contains(&request.id));
-        let asked = self.asked.iter_mut().find(|asked| asked.request.tag == request.tag);
-        let Some(asked) = asked else {
+        let has_it = |asked: &Asked| asked.forwarded.contains(&request.id);
+        let shared = self.asked.iter().any(|asked| asked.given.is_none() && has_it(asked));
+        let Some(asked) = self.asked.iter_mut().find(|it| it.request.tag == request.tag) else {
             let rule = if of_batch { Rule::Batch } else { Rule::ForwardedOnce };
             let what = || format!("nobody sent {} {}", request.method, request.params);
             self.checks.check(rule, false, what);
@@ -290,8 +286,7 @@ impl Direction<'_> {
     }
 
     fn cancel_arrived(&mut self, id: &Value) {
-        let named = self.asked.iter_mut().rev().find(|asked| asked.forwarded.contains(id));
-        let Some(asked) = named else {
+        let Some(asked) = self.asked.iter_mut().rev().find(|it| it.forwarded.contains(id)) else {
             let what = || format!("a cancel names {id}, which no request has on that side");
             self.checks.check(Rule::CancelOfNothing, false, what);
             return;
@@ -310,14 +305,10 @@ impl Direction<'_> {
             return;
         }
         let refused = answer["error"]["code"] == -32600;
-        let mut open: Vec<&mut Asked> = self
-            .asked
-            .iter_mut()
-            .filter(|asked| asked.request.id == *id && asked.answers.is_empty())
-            .collect();
+        let is_silent = !self.protocol.answers_cancelled();
+        let mut open: Vec<_> = self.in_flight().filter(|asked| asked.request.id == *id).collect();
         // The refusal of a duplicate may come before the answer of the first, and an answer is that
         // of whoever may get one.
-        let is_silent = !self.protocol.answers_cancelled();
         open.sort_by_key(|asked| (is_silent && asked.cancelled, refused && asked.twin.is_none()));
         if let Some(asked) = open.into_iter().next() {
             asked.answers.push(answer.clone());
@@ -406,11 +397,9 @@ impl Asked {
             None if self.cancelled => answer["error"]["code"] == code::REQUEST_CANCELLED,
             None => answer["error"].is_object(),
         };
-        let what = || match &self.given {
-            Some(given) => {
-                format!("{} is answered {answer}, and was given {given}", self.request.id)
-            }
-            None => format!("{} is answered {answer}, and was given nothing", self.request.id),
+        let what = || {
+            let given = self.given.as_ref().map_or_else(|| "nothing".into(), Value::to_string);
+            format!("{} is answered {answer}, and was given {given}", self.request.id)
         };
         let rule = if self.cancelled { Rule::CancelledAnswer } else { Rule::AnswerUnchanged };
         checks.check(rule, holds, what);

@@ -43,11 +43,11 @@ pub(super) fn same_id_both_ways(play: &mut Play<'_>) -> Option<()> {
         return None;
     }
     let (id, far) = play.called(9002)?;
-    let back = play.swapped(|play| play.call(&id))?;
+    let back = play.swapped().call(&id)?;
     play.cancelled(&id)?;
-    play.swapped(|play| play.finish_call(&back));
+    play.swapped().finish_call(&back);
     play.confirm(&id, &far)?;
-    play.swapped(|play| play.answered(&id))
+    play.swapped().answered(&id)
 }
 
 pub(super) fn cancel_live(play: &mut Play<'_>) -> Option<()> {
@@ -84,27 +84,19 @@ pub(super) fn cancel_answered_with_result(play: &mut Play<'_>) -> Option<()> {
 pub(super) fn progress_after_cancel(play: &mut Play<'_>) -> Option<()> {
     let (id, far) = play.called(9006)?;
     play.cancelled(&id)?;
-    let progress = play.note_back("$/progress", &json!({ "token": id, "value": 1 }));
-    play.send_back(&[progress]);
+    play.swapped().notify(&[("$/progress", json!({ "token": id, "value": 1 }))]);
     play.confirm(&id, &far)
 }
 
 pub(super) fn cancel_unknown(play: &mut Play<'_>) -> Option<()> {
     let (id, far) = play.called(9007)?;
     // Among them the id of another JSON type, and that of the same request on the other side.
-    let mut unknown = vec![
-        play.id(9999),
-        json!(play.id(9007).to_string()),
-        json!("no such"),
-        json!(0),
-        json!(""),
-    ];
+    let of_other_type = json!(id.to_string());
+    let mut unknown = vec![play.id(9999), of_other_type, json!("no such"), json!(0), json!("")];
     if far != id {
         unknown.push(far.clone());
     }
-    for unknown in possible(play, unknown) {
-        play.cancel(&unknown);
-    }
+    possible(play, unknown).iter().for_each(|unknown| play.cancel(unknown));
     play.barrier()?;
     play.complete(&id, &far)
 }
@@ -134,10 +126,8 @@ pub(super) fn cancel_malformed(play: &mut Play<'_>) -> Option<()> {
 /// The callee's cancel names an id of its own direction (B13).
 pub(super) fn cancel_from_the_wrong_side(play: &mut Play<'_>) -> Option<()> {
     let (id, far) = play.called(9010)?;
-    play.swapped(|play| {
-        play.cancel(&far);
-        play.cancel(&id);
-    });
+    play.swapped().cancel(&far);
+    play.swapped().cancel(&id);
     play.barrier()?;
     play.complete(&id, &far)
 }
@@ -223,7 +213,7 @@ pub(super) fn odd_spelling(play: &mut Play<'_>) -> Option<()> {
     play.barrier()?;
     play.confirm_cancel(&far_2);
     let answer = play.answer_text(&far, &json!({ "result": play.result(&far) }));
-    play.send_back(&[respelled(&answer)]);
+    play.swapped().send(&[respelled(&answer)]);
     play.answered(&one)?;
     play.answered(&two)
 }
@@ -266,7 +256,8 @@ pub(super) fn stray_answers(play: &mut Play<'_>) -> Option<()> {
         play.finish_call(&stray);
     }
     if play.protocol().dialect.envelope == Envelope::JsonRpc {
-        play.send_back(&[r#"{"jsonrpc":"2.0","error":{"code":-32600,"message":"no id"}}"#.into()]);
+        let without_id = r#"{"jsonrpc":"2.0","error":{"code":-32600,"message":"no id"}}"#;
+        play.swapped().send(&[without_id.into()]);
     }
     play.complete(&id, &far)?;
     play.confirm_cancel(&far);
@@ -331,22 +322,16 @@ pub(super) fn garbage(play: &mut Play<'_>) -> Option<()> {
 pub(super) fn notifications(play: &mut Play<'_>) -> Option<()> {
     let (id, far) = play.called(9028)?;
     // Tokens are numbers of their own, even where they look like an id.
-    let tokens = [far.clone(), id.clone(), json!(play.id(9028).to_string())];
-    let mut notes: Vec<(&str, Value)> = tokens
-        .iter()
-        .map(|token| ("$/progress", json!({ "token": token, "value": { "kind": "report" } })))
-        .collect();
+    let tokens = [far.clone(), id.clone(), json!(id.to_string())];
+    let report = |token| ("$/progress", json!({ "token": token, "value": { "kind": "report" } }));
+    let mut notes: Vec<(&str, Value)> = tokens.map(report).into();
     notes.extend((0..50).map(|index| ("note", json!({ "n": index }))));
     // A debugger has no events to tell its adapter.
     if play.protocol().dialect.envelope != Envelope::Dap {
-        let sent: Vec<_> =
-            notes.iter().map(|(method, params)| play.notification(method, params)).collect();
-        play.send(&sent);
+        play.notify(&notes);
     }
     notes.push(("session/cancel", json!({ "sessionId": "a" })));
-    let sent: Vec<_> =
-        notes.iter().map(|(method, params)| play.note_back(method, params)).collect();
-    play.send_back(&sent);
+    play.swapped().notify(&notes);
     play.barrier()?;
     play.complete(&id, &far)
 }
@@ -402,7 +387,7 @@ pub(super) fn header_spellings(play: &mut Play<'_>) -> Option<()> {
 pub(super) fn large_message(play: &mut Play<'_>) -> Option<()> {
     let id = play.id(9040);
     let large = "é".repeat(5 << 19);
-    let (method, mut params) = play.request_parts();
+    let (method, mut params) = play.request_parts(play.work());
     params["_meta"]["text"] = json!(large);
     let request = play.protocol().raw_request(&id, method, &params);
     play.send(&[request]);
@@ -424,11 +409,10 @@ pub(super) fn many(play: &mut Play<'_>) -> Option<()> {
     let cancels: Vec<String> = ids.iter().step_by(3).map(|id| play.cancel_text(id)).collect();
     play.send(&cancels);
     play.barrier()?;
-    for index in (0..ids.len()).rev() {
-        if index % 3 == 0 {
-            play.confirm_cancel(&far[index]);
-        } else {
-            play.finish_call(&far[index]);
+    for (index, far) in far.iter().enumerate().rev() {
+        match index % 3 {
+            0 => play.confirm_cancel(far),
+            _ => play.finish_call(far),
         }
     }
     ids.iter().try_for_each(|id| play.answered(id))
@@ -436,7 +420,7 @@ pub(super) fn many(play: &mut Play<'_>) -> Option<()> {
 
 pub(super) fn caller_hangs_up(play: &mut Play<'_>) -> Option<()> {
     let far = play.call(&play.id(9301))?;
-    play.hang_up(play.caller());
+    play.hang_up();
     play.cancelled_or_ended(&far)?;
     play.confirm_cancel(&far);
     Some(())
@@ -445,6 +429,6 @@ pub(super) fn caller_hangs_up(play: &mut Play<'_>) -> Option<()> {
 pub(super) fn callee_hangs_up(play: &mut Play<'_>) -> Option<()> {
     let id = play.id(9302);
     play.call(&id)?;
-    play.hang_up(play.callee());
+    play.swapped().hang_up();
     play.answered(&id)
 }

@@ -47,20 +47,18 @@ impl Work {
     ///
     /// Members of one's own get through what reads the rest, if the protocol allows them.
     fn parts(self, family: Family, caller: Side) -> (&'static str, Value, &'static str, Value) {
-        let text = json!({ "type": "text", "text": "é" });
+        let (text, meta) = (json!({ "type": "text", "text": "é" }), json!({ "far": FAR }));
         match (self, family, caller) {
-            (Self::Known, Acp | AcpV2 | AcpDraft, Side::Near) => (
-                "session/prompt",
-                json!({ "sessionId": "conformance", "prompt": [text] }),
-                "_meta",
-                json!({ "stopReason": "end_turn", "_meta": { "far": FAR } }),
-            ),
-            (Self::Known, Acp | AcpV2 | AcpDraft, Side::Far) => (
-                "fs/read_text_file",
-                json!({ "sessionId": "conformance", "path": "/hé" }),
-                "_meta",
-                json!({ "content": "é", "_meta": { "far": FAR } }),
-            ),
+            (Self::Known, Acp | AcpV2 | AcpDraft, Side::Near) => {
+                let params = json!({ "sessionId": "conformance", "prompt": [text] });
+                let result = json!({ "stopReason": "end_turn", "_meta": meta });
+                ("session/prompt", params, "_meta", result)
+            }
+            (Self::Known, Acp | AcpV2 | AcpDraft, Side::Far) => {
+                let params = json!({ "sessionId": "conformance", "path": "/hé" });
+                let result = json!({ "content": "é", "_meta": meta });
+                ("fs/read_text_file", params, "_meta", result)
+            }
             (Self::Known, Lsp, Side::Near) => {
                 let position = json!({ "line": 0, "character": 0 });
                 let document = json!({ "uri": "file:///conformance" });
@@ -76,7 +74,7 @@ impl Work {
                 ("evaluate", json!({ "expression": "hé" }), "", result)
             }
             (Self::Known, McpUntil2025 | Mcp2026, Side::Near) => {
-                let result = json!({ "content": [text], "_meta": { "far": FAR } });
+                let result = json!({ "content": [text], "_meta": meta });
                 ("tools/call", json!({ "name": "work" }), "arguments", result)
             }
             (Self::Known, McpUntil2025, Side::Far) => (

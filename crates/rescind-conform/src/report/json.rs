@@ -23,13 +23,12 @@ impl Report {
     /// The JSON of an endpoint badge.
     #[must_use]
     pub fn to_badge(&self) -> Value {
-        let tried = self.count("pass") + self.count("fail");
+        let pass = self.count("pass");
+        let tried = pass + self.count("fail");
         let (message, color) = match self.whole() {
-            Whole::Pass => (format!("{} checks", self.count("pass")), "brightgreen"),
-            Whole::Incomplete => {
-                (format!("{} of {tried} checks, incomplete", self.count("pass")), "yellow")
-            }
-            Whole::Fail => (format!("{} of {tried} checks", self.count("pass")), "orange"),
+            Whole::Pass => (format!("{pass} checks"), "brightgreen"),
+            Whole::Incomplete => (format!("{pass} of {tried} checks, incomplete"), "yellow"),
+            Whole::Fail => (format!("{pass} of {tried} checks"), "orange"),
         };
         json!({ "schemaVersion": 1, "label": "cancellation", "message": message, "color": color })
     }

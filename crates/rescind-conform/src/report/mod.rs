@@ -103,11 +103,6 @@ impl Outcome {
         matches!(self.verdict, Verdict::Fail { .. }) && self.is_judged()
     }
 
-    /// Whether another run may find that it is one.
-    fn may_fail(&self) -> bool {
-        self.is_unclear && self.is_judged()
-    }
-
     fn is_judged(&self) -> bool {
         self.known == Expected::Pass && self.level != Level::Information
     }
@@ -146,14 +141,15 @@ impl Report {
     /// Returns the verdict of the whole run.
     #[must_use]
     pub fn whole(&self) -> Whole {
-        let is_open = |outcome: &Outcome| match outcome.verdict {
-            Verdict::NotExercised { .. } => outcome.level == Level::Must || outcome.may_fail(),
-            _ => false,
+        let is_open = |outcome: &Outcome| {
+            // Another run may find that it fails.
+            let may_fail = outcome.is_unclear && outcome.is_judged();
+            let was_not_tried = matches!(outcome.verdict, Verdict::NotExercised { .. });
+            was_not_tried && (outcome.level == Level::Must || may_fail)
         };
+        let fails = !self.stale.is_empty() || self.outcomes.iter().any(Outcome::is_failure);
         match () {
-            () if !self.stale.is_empty() || self.outcomes.iter().any(Outcome::is_failure) => {
-                Whole::Fail
-            }
+            () if fails => Whole::Fail,
             () if self.outcomes.iter().any(is_open) => Whole::Incomplete,
             () => Whole::Pass,
         }
@@ -168,12 +164,9 @@ impl Report {
     /// Returns the number of checks that pass, that fail and so on, in one line.
     #[must_use]
     pub fn summary(&self) -> String {
-        let unclear = match self.outcomes.iter().filter(|outcome| outcome.is_unclear).count() {
-            0 => String::new(),
-            unclear => format!(" ({unclear} unclear)"),
-        };
-        let is_told = |outcome: &&Outcome| outcome.word() == NO;
-        let told = self.outcomes.iter().filter(is_told).count();
+        let unclear = self.outcomes.iter().filter(|outcome| outcome.is_unclear).count();
+        let unclear = if unclear == 0 { String::new() } else { format!(" ({unclear} unclear)") };
+        let told = self.outcomes.iter().filter(|outcome| outcome.word() == NO).count();
         let no = if told == 0 { String::new() } else { format!("{told} {NO} (information), ") };
         format!(
             "{} pass, {} fail, {no}{} not exercised{unclear}, {} not applicable",

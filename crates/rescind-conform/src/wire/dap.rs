@@ -23,15 +23,12 @@ pub(super) fn read(message: &Members<'_>) -> Heard {
             let outcome = match (message.token("success"), message.text("message").as_deref()) {
                 (Some("true"), _) => Outcome::Result(body),
                 (_, Some("cancelled")) => Outcome::Cancelled,
-                _ => Outcome::Error { code: body["error"]["id"].as_i64().unwrap_or(0) },
+                _ => Outcome::error(&body["error"]["id"]),
             };
             let id = message.token("request_seq").map_or_else(|| "(none)".into(), by_value);
             Heard::Answer { id, outcome }
         }
-        Some("event") => match message.value("body").as_ref().and_then(progress) {
-            Some(token) => Heard::Progress { token },
-            None => Heard::Other,
-        },
+        Some("event") => Heard::progress(message.value("body").as_ref().and_then(progress)),
         _ => Heard::Other,
     }
 }

@@ -30,6 +30,10 @@ const HOUSEKEEPING: [&str; 4] =
     [CREATE, "client/registerCapability", "client/unregisterCapability", "ping"];
 
 impl Heard {
+    /// Returns progress under this token, or nothing of interest without one.
+    pub(super) fn progress(token: Option<Value>) -> Self {
+        token.map_or(Self::Other, |token| Self::Progress { token })
+    }
     /// Returns the request that it is, if it is one.
     pub(crate) fn asked(&self) -> Option<&Asked> {
         match self {
@@ -85,6 +89,10 @@ pub(crate) enum Outcome {
 }
 
 impl Outcome {
+    /// Returns an error with this code, or 0 if that is no number.
+    pub(super) fn error(code: &Value) -> Self {
+        Self::Error { code: code.as_i64().unwrap_or(0) }
+    }
     /// Returns whether it says that the request was cancelled. A turn of an agent that was cancelled may have a result.
     pub(crate) fn is_cancelled(&self) -> bool {
         match self {

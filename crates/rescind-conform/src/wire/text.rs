@@ -64,10 +64,7 @@ impl Wire {
         answer: &Value,
         own: impl Display,
     ) -> String {
-        let answer = match self.dialect.envelope {
-            Envelope::JsonRpc => answer.to_string(),
-            envelope => enveloped(envelope, answer).to_string(),
-        };
+        let answer = enveloped(self.dialect.envelope, answer).to_string();
         let members = answer.strip_prefix('{').and_then(|members| members.strip_suffix('}'));
         let members = members.expect("an answer is an object");
         match self.dialect.envelope {
@@ -86,10 +83,11 @@ impl Wire {
     }
 }
 
-/// Returns an answer as the envelopes without `result` and `error` have it.
+/// Returns an answer with the members that an envelope has for its result or error.
 fn enveloped(envelope: Envelope, answer: &Value) -> Value {
     let is_dap = envelope == Envelope::Dap;
     match (answer.get("result"), answer.get("error")) {
+        _ if envelope == Envelope::JsonRpc => answer.clone(),
         (Some(result), None) if is_dap => json!({ "success": true, "body": result }),
         (Some(result), None) => json!({ "success": true, "data": result }),
         (None, Some(error)) if error["code"] == code::REQUEST_CANCELLED && is_dap => {

@@ -3,7 +3,7 @@
 use protocol_core::{Cancellers, Dialect, Framing, ResponseRule};
 use serde_json::{Value, json};
 
-use super::{CancelTarget, MESSAGE_BYTES, Message, Request, has_id};
+use super::{MESSAGE_BYTES, Message, Request, has_id};
 use crate::relay::checks::WITHOUT_BATCHES;
 use crate::relay::wire;
 use crate::wire::Wire;
@@ -127,12 +127,12 @@ fn a_cancel_names_a_number_without_fraction_or_a_text() {
         |id: &Value| json!({ "method": "$/cancel_request", "params": { "requestId": id } });
     for id in [json!(7), json!(-7), json!(u64::MAX), json!("7")] {
         let read = read("acp", &cancel(&id).to_string());
-        assert_eq!(read, Message::Cancel { target: CancelTarget::Id(id), own: None });
+        assert_eq!(read, Message::Cancel { target: Ok(id), own: None });
     }
     for id in [json!(7.5), json!(null), json!([7]), json!(true)] {
         let cancel = cancel(&id);
         let read = read("acp", &cancel.to_string());
-        assert_eq!(read, Message::Cancel { target: CancelTarget::Malformed(cancel), own: None });
+        assert_eq!(read, Message::Cancel { target: Err(cancel), own: None });
     }
     let of_another = cancel(&json!(7));
     assert_eq!(read("lsp", &of_another.to_string()), Message::Notification(of_another));
@@ -148,12 +148,12 @@ fn messages_with_numbers_are_told_apart() {
     };
     let tagged = json!({ "tag": 5 });
     assert_eq!(read(request("work", tagged.clone())), asked("work", tagged));
-    let cancel = |target: CancelTarget| Message::Cancel { target, own: Some(json!(7)) };
+    let cancel = |target| Message::Cancel { target, own: Some(json!(7)) };
     let named = json!({ "requestId": 3, "progressId": "p" });
-    assert_eq!(read(request("cancel", named)), cancel(CancelTarget::Id(json!(3))));
+    assert_eq!(read(request("cancel", named)), cancel(Ok(json!(3))));
     for arguments in [json!({}), json!(null), json!({ "requestId": "3", "progressId": "p" })] {
         let malformed = request("cancel", arguments);
-        assert_eq!(read(malformed.clone()), cancel(CancelTarget::Malformed(malformed)));
+        assert_eq!(read(malformed.clone()), cancel(Err(malformed)));
     }
     let progress = json!({ "progressId": "p" });
     assert_eq!(read(request("cancel", progress.clone())), asked("cancel", progress));

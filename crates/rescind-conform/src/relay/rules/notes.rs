@@ -6,7 +6,7 @@ use protocol_core::{Envelope, ResponseRule};
 use serde_json::Value;
 
 use crate::relay::bench::{Entry, What};
-use crate::relay::message::{CancelTarget, Message, Request};
+use crate::relay::message::{Message, Request};
 use crate::relay::target::Side;
 use crate::wire::Wire;
 
@@ -39,10 +39,9 @@ impl Notes {
                 (What::Arrived(Message::Request(Request { id, tag, .. }), _), Side::Far) => {
                     far.insert(id.to_string(), *tag);
                 }
-                (
-                    What::Arrived(Message::Cancel { target: CancelTarget::Id(id), .. }, _),
-                    Side::Far,
-                ) => silenced.extend(far.get(&id.to_string()).copied().flatten()),
+                (What::Arrived(Message::Cancel { target: Ok(id), .. }, _), Side::Far) => {
+                    silenced.extend(far.get(&id.to_string()).copied().flatten());
+                }
                 (What::Sent(Message::Notification(note), _), Side::Far) => {
                     let token = note["params"]["progressToken"].as_u64();
                     if is_silent && token.is_some_and(|token| silenced.contains(&token)) {
