@@ -157,6 +157,7 @@ impl Server {
                 self.request(&id, method, &message.params.unwrap_or_default());
             }
             (Some(method), None) if method == self.cancel_method() => self.cancel(message.params),
+            (Some("exit"), None) => exit(0),
             (Some("textDocument/didClose"), None) => self.lock().is_closed = true,
             (Some("textDocument/didChange"), None) => {
                 let text = &message.params.unwrap_or_default()["contentChanges"][0]["text"];
@@ -478,10 +479,13 @@ impl Server {
         if self.fault == Fault::HoldsItsSession {
             self.turns.hold(&id);
         }
-        let answers_prompts =
-            matches!(self.fault, Fault::GoesOnReporting | Fault::AnswersStopAndCancel);
-        let is_all = self.fault == Fault::GoesOnReporting;
-        if answers_prompts && self.turns.runs(&id, is_all) {
+        // Whether the turn has no response in its end.
+        let is_answered = match self.fault {
+            Fault::GoesOnReporting | Fault::HoldsItsSession => Some(true),
+            Fault::AnswersStopAndCancel => Some(false),
+            _ => None,
+        };
+        if is_answered.is_some_and(|is_answered| self.turns.runs(&id, is_answered)) {
             self.error(&id, -32800);
         }
         let mut table = self.lock();
