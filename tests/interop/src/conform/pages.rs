@@ -5,7 +5,7 @@ use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
-use rescind_conform::{Report, matrix};
+use rescind_conform::{CHECKS, RELAY_CHECKS, Report, matrix};
 
 use super::peers::shown;
 use super::{How, Peer, failed};
@@ -35,32 +35,58 @@ fn page_of(peer: &Peer) -> &'static str {
     PAGES.iter().map(|(end, _)| *end).find(|end| about.starts_with(end)).unwrap_or("lsp")
 }
 
-/// Writes all pages.
+/// Writes all pages. A peer that was not tested keeps its cells and its section.
 ///
 /// # Errors
 ///
-/// They can't be written.
-pub fn write(tested: &[Tested<'_>]) -> io::Result<()> {
+/// They can't be read or written.
+pub fn write(all: &[Peer], tested: &[Tested<'_>]) -> io::Result<()> {
     for (end, title) in PAGES {
-        let here: Vec<&Tested<'_>> =
-            tested.iter().filter(|(peer, _)| page_of(peer) == end).collect();
-        fs::write(file(end), page(title, &here))?;
+        let here: Vec<&Peer> = all.iter().filter(|peer| page_of(peer) == end).collect();
+        let page = page(title, &here, tested, &fs::read_to_string(file(end))?);
+        fs::write(file(end), page)?;
     }
     Ok(())
 }
 
-fn page(title: &str, tested: &[&Tested<'_>]) -> String {
-    let columns: Vec<(&str, &Report)> =
-        tested.iter().map(|(peer, report)| (peer.name, report)).collect();
+fn page(title: &str, peers: &[&Peer], tested: &[Tested<'_>], before: &str) -> String {
+    let report = |peer: &Peer| tested.iter().find(|(it, _)| it.name == peer.name);
+    let columns: Vec<BTreeMap<String, String>> = (peers.iter())
+        .map(|peer| match report(peer) {
+            Some((_, report)) => seen(peer, report),
+            None => column(before, peer.name),
+        })
+        .collect();
+    let names: String = peers.iter().map(|peer| format!(" {} |", peer.name)).collect();
     let mut page = format!(
-        "What `rescind conform` sees of {title}. BLESS=1 rewrites this file.\n\n{}\n",
-        matrix(&columns)
+        "What `rescind conform` sees of {title}. BLESS=1 rewrites this file.\n\n| check |{names}\n|---|{}\n",
+        "---|".repeat(peers.len())
     );
-    for (peer, report) in tested {
-        page += &section(peer, report);
+    let of_servers = CHECKS.iter().map(|check| check.id);
+    for id in of_servers.chain(RELAY_CHECKS.iter().map(|check| check.id)) {
+        let cells: Vec<&str> =
+            columns.iter().map(|column| column.get(id).map_or("", String::as_str)).collect();
+        if cells.iter().any(|cell| !cell.is_empty()) {
+            let cells: String = cells.iter().map(|cell| format!(" {cell} |")).collect();
+            let _ = writeln!(page, "| `{id}` |{cells}");
+        }
+    }
+    page.push('\n');
+    for peer in peers {
+        page += &match report(peer) {
+            Some((_, report)) => section(peer, report),
+            None => kept(before, peer.name),
+        };
     }
     page.truncate(page.trim_end().len());
     page + "\n"
+}
+
+/// The section of a peer on the page as it stands.
+fn kept(page: &str, name: &str) -> String {
+    let mut sections = page.split("\n## ").skip(1);
+    let section = sections.find(|it| it.lines().next() == Some(name));
+    section.map_or_else(String::new, |it| format!("## {}\n\n", it.trim_end()))
 }
 
 fn section(peer: &Peer, report: &Report) -> String {
