@@ -5,11 +5,12 @@ use crate::judge::in_time;
 use crate::options::Options;
 use crate::play::Play;
 use crate::target::Target;
-
 use crate::words::*;
 
 const CANCELLED_AT_WORK: &[Step] =
     &[Send(&[Slow('a', Fresh)]), Started('a'), Send(&[Cancel('a')]), Settled('a')];
+const CANCELLED_OTHERWISE: &[Step] =
+    &[Send(&[Slow('a', Fresh)]), Started('a'), Send(&[CancelWithMore('a')]), Settled('a')];
 const CANCELLED_AT_ONCE: &[Step] = &[OneRead(&[Slow('a', Fresh), Cancel('a')]), Settled('a')];
 /// The most trials, of which the first two that show something have to agree. On a late machine few do.
 const TRIALS: u64 = 8;
@@ -35,8 +36,8 @@ pub(crate) fn ignored(facts: &Facts, target: &dyn Target, options: &Options) -> 
     if slow.reads_on && !are_ignored(CANCELLED_AT_WORK) {
         return Ignored::None;
     }
-    // Heeded where no progress is asked for, they are not ignored on purpose.
-    if slow.reads_on && slow.has_progress && shows(CANCELLED_AT_WORK, true, 2).contains(&false) {
+    // Heeded with a reason, or where no progress is asked for, they are not ignored on purpose.
+    if slow.reads_on && shows(CANCELLED_OTHERWISE, true, 2).contains(&false) {
         return Ignored::None;
     }
     match are_ignored(CANCELLED_AT_ONCE) {

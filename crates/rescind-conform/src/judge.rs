@@ -352,6 +352,20 @@ fn theirs_cancelled(play: &Play<'_>) -> Result<(), Fault> {
     holds_if(cancelled || answered, why)
 }
 
+fn cancels_answered(play: &Play<'_>) -> Result<(), Fault> {
+    if play.session.wire.dialect.envelope != Envelope::Dap {
+        return Ok(());
+    }
+    play.cancels.iter().try_for_each(|at| match &play.session.record[*at].what {
+        What::Sent(text) => {
+            let cancel: Value = serde_json::from_str(text).unwrap_or_default();
+            let id = cancel["seq"].to_string();
+            counted_once(play, &id, &format!("cancel {id}"))
+        }
+        _ => Ok(()),
+    })
+}
+
 fn acknowledged(play: &Play<'_>, made: &Made, cancelled: bool) -> Result<(), Fault> {
     if play.session.wire.dialect.envelope == Envelope::Dap {
         // It does not say whether it has found something.

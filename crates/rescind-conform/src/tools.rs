@@ -16,10 +16,23 @@ const ARGUMENTS: &[(&[&str], &str)] = &[
 /// Steps that a tool is asked to take.
 const STEPS: u64 = 10;
 
-/// Returns the result of `tools/list`, or null.
+/// The most pages of a list of tools that are asked for.
+const PAGES: usize = 16;
+
+/// Returns the result of `tools/list` with the tools of all pages.
 pub(crate) fn listed(session: &mut Session) -> Value {
-    let (id, _) = session.ask("tools", &Request::new("tools/list", json!({})));
-    session.result_of(&id).cloned().unwrap_or_default()
+    let mut params = json!({});
+    let mut tools = Vec::new();
+    for _ in 0..PAGES {
+        let (id, _) = session.ask("tools", &Request::new("tools/list", params));
+        let page = session.result_of(&id).cloned().unwrap_or_default();
+        tools.extend(page["tools"].as_array().cloned().unwrap_or_default());
+        match &page["nextCursor"] {
+            Value::Null => break,
+            cursor => params = json!({ "cursor": cursor }),
+        }
+    }
+    json!({ "tools": tools })
 }
 
 /// Calls of the tools whose arguments say how long they take; only of those that are declared read-only,

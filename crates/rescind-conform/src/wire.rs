@@ -149,7 +149,7 @@ impl Wire {
     /// The same with members that the server does not know.
     pub(crate) fn cancel_with_more(&self, id: &str, own: &str) -> String {
         let params = format!(
-            r#"{{"conformanceUnknown":[{{"a":null}}],"{}":{id},"_meta":{{"a":1}}}}"#,
+            r#"{{"conformanceUnknown":[{{"a":null}}],"{}":{id},"_meta":{{"a":1}},"reason":"conformance"}}"#,
             self.cancel_member()
         );
         self.cancel_with(&params, own)

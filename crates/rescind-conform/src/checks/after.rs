@@ -14,7 +14,7 @@ pub(super) const AFTER: &[Check] = &[
             Natural('u'),
             Send(&[Slow('v', Fresh)]),
             Next,
-            Send(&[CancelId("900001"), Cancel('t'), Cancel('a')]),
+            Send(&[CancelId("900001"), Cancel('u'), Cancel('t'), Cancel('a')]),
             Answered('v'),
             Natural('w'),
             Next,

@@ -141,11 +141,17 @@ pub(super) const CANCEL: &[Check] = &[
     ended("cancel/id-large", "the request with id 2^53+1 can be cancelled")
         .clauses(ENDED_LARGE)
         .steps(&[OneRead(&[Slow('a', Token("9007199254740993")), Cancel('a')]), Settled('a')]),
-    check("cancel/acknowledged", "the cancel of a call in flight is acknowledged as having found it")
+    check("cancel/acknowledged", "the cancel of a call in flight is acknowledged as having found it, and a second one and one of nothing are answered")
         .clauses(ACKNOWLEDGED)
         .needs(&[Need::Slow])
-        .steps(&[OneRead(&[SLOW_A, Cancel('a')]), Settled('a'), CancelAnswered('a')])
-        .rules(&[Acknowledged('a', true)]),
+        .steps(&[
+            OneRead(&[SLOW_A, Cancel('a'), Cancel('a'), CancelId("900001")]),
+            Settled('a'),
+            CancelAnswered('a'),
+            Natural('t'),
+            Next,
+        ])
+        .rules(&[Acknowledged('a', true), CancelsAnswered]),
     check("cancel/acknowledged-late", "the cancel of an answered call is acknowledged as having found nothing")
         .clauses(ACKNOWLEDGED)
         .steps(&[

@@ -79,7 +79,7 @@ pub(super) const STOPS: &[Check] = &[
         ])
         .rules(&[AnsweredOnce('a'), AnsweredOnce('b'), NextAnswered])
         .witness("Another turn, from its beginning to its end."),
-    stop("stop/any-moment", "turns that are stopped after a quarter, a half and three quarters of their time end once, and not with an error")
+    stop("stop/any-moment", "turns that are stopped after a quarter, a half and three quarters of their time end once, not with an error, and say no more")
         .clauses(&[TURN.must("The prompt is answered once its operations were aborted, and errors of these are caught.")])
         .steps(&[
             Send(&[Work('t')]),
@@ -98,7 +98,15 @@ pub(super) const STOPS: &[Check] = &[
             WorkSettled('c'),
             Next,
         ])
-        .rules(&[StopAnswered('a'), StopAnswered('b'), StopAnswered('c'), NextAnswered]),
+        .rules(&[
+            StopAnswered('a'),
+            StopAnswered('b'),
+            StopAnswered('c'),
+            QuietAfter('a'),
+            QuietAfter('b'),
+            QuietAfter('c'),
+            NextAnswered,
+        ]),
     stop("stop/running", "the end of a stopped turn says that it was stopped")
         .clauses(STOPS_AT_ONCE)
         .rules(&[StopHonoured('a')]),

@@ -167,6 +167,8 @@ rules! { |play|
     });
     /// The cancel was acknowledged, with whether there was something to cancel.
     Acknowledged(name: Name, cancelled: bool) => acknowledged(play, made(play, name)?, cancelled);
+    /// Each cancel is answered once where cancels are requests with numbers.
+    CancelsAnswered => cancels_answered(play);
     /// The client cancelled no request twice.
     CancelledOnce => client::cancelled_once(play);
     /// Every cancel names a request that was made before it, though perhaps as another type.

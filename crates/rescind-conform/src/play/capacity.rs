@@ -15,6 +15,8 @@ use crate::stop::{Stop, lacks, missed};
 /// The numbers of slow requests that are tried at once, the most first. One more takes half as long, and comes after them.
 const TRIED: [usize; 4] = [15, 7, 3, 1];
 
+/// The number of quick requests that `Step::EachCancelled` makes before its second cancel. A table may forget what is older.
+const OTHERS: usize = 64;
 /// The number of requests that `Step::CancelledTogether` makes, and which of them it cancels.
 const TOGETHER: usize = 5;
 const CANCELLED: [usize; 3] = [0, 2, 3];
@@ -37,6 +39,10 @@ impl Play<'_> {
         for number in 0..count {
             let at = self.begin_slow(self.slow_ms, true);
             let id = self.crowd[at].id.clone();
+            if number == 1 {
+                let others = (0..OTHERS).map(|_| self.make(Id::Fresh)).collect::<Vec<_>>();
+                self.write(others.iter().map(|made| self.quick(made)).collect(), false);
+            }
             self.next()?;
             let early = self.session.answers_to(&id).next().map(|(_, early)| early.is_failure());
             if let Some(has_failed) = early {

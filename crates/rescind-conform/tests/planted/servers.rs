@@ -165,6 +165,8 @@ fn planted() -> Vec<(Fault, &'static str, Vec<&'static str>)> {
         (RemembersIds, "acp", vec!["id/reused"]),
         (NeverShutsDown, "lsp", vec!["after/shutdown"]),
         (HonoursOneStop, "acp", vec!["stop/again"]),
+        (ForgetsTheOldest, "acp", vec!["after/every"]),
+        (AcknowledgesOnce, "dap", vec!["cancel/acknowledged"]),
         (FailsLateStops, "acp", vec!["stop/any-moment"]),
         (LosesEarlyStops, "acp", vec!["stop/soon"]),
         (LosesReplacedStops, "acp", vec!["stop/replaced"]),

@@ -46,7 +46,14 @@ impl Server {
         if command != self.cancel_method() {
             return self.request(&seq, &command, &message["arguments"]);
         }
-        if self.fault != Fault::NeverAcknowledges {
+        let named = message["arguments"]["requestId"].to_string();
+        let is_second = !self.lock().acknowledged.insert(named);
+        let is_lost = match self.fault {
+            Fault::NeverAcknowledges => true,
+            Fault::AcknowledgesOnce => is_second,
+            _ => false,
+        };
+        if !is_lost {
             self.answer(&seq, &json!({ "result": null }));
         }
         let mut arguments = message.get("arguments").cloned();

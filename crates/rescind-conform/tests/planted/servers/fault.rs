@@ -93,6 +93,8 @@ pub(crate) enum Fault {
     NeverShutsDown,
     IsCancelledInTheEnd,
     HonoursOneStop,
+    ForgetsTheOldest,
+    AcknowledgesOnce,
     FailsLateStops,
     LosesEarlyStops,
     LosesReplacedStops,

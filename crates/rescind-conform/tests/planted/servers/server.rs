@@ -497,6 +497,11 @@ impl Server {
         match self.fault {
             Fault::IgnoresCancels => return,
             Fault::HonoursTheFirst if table.cancels > 1 => return,
+            Fault::ForgetsTheOldest
+                if table.began.get(&id).is_some_and(|began| table.requests > began + 32) =>
+            {
+                return;
+            }
             Fault::HonoursOneOfMany if before == Some(table.requests) => return,
             Fault::KeysByToken if table.with_token.contains(&id) => return,
             Fault::LosesWhatIsClosed if table.is_closed => {

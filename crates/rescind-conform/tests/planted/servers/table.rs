@@ -1,6 +1,6 @@
 //! The table of the requests that the server works on.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::mpsc::Sender;
 use std::time::Instant;
 
@@ -25,6 +25,8 @@ pub(super) struct Table {
     pub(super) began: HashMap<String, usize>,
     /// DAP: the commands of the requests.
     pub(super) commands: HashMap<String, String>,
+    /// DAP: the requests whose cancels were acknowledged.
+    pub(super) acknowledged: HashSet<String>,
     /// Whether work that was cancelled while it ran still holds the line.
     pub(super) is_held: bool,
     /// The number of requests that had come before the last cancel.
