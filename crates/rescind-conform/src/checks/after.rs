@@ -130,7 +130,7 @@ pub(super) const AFTER: &[Check] = &[
             Answered('s'),
             Exit,
         ])
-        .rules(&[AnsweredOnce('s'), Exited])
+        .rules(&[AnsweredOnce('s'), ExitedOnRequest])
         .witness("The answer, and the end of the process."),
     check("after/disconnect", "after a cancel the session can be ended")
         .clauses(&[DAP_BASE.must("Every request is answered, disconnect too.")])

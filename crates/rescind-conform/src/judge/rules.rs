@@ -160,6 +160,8 @@ rules! { |play|
     EndedAs(name: Name, end: WorkEnd) => ended_as(made(play, name)?, play.witnessed.get(&name), end);
     /// The server ended by itself after its input had.
     Exited => has_ended(play).map(drop);
+    /// The server ended when it was told to.
+    ExitedOnRequest => has_ended(play).map(drop), excused = true;
     /// It left nothing running.
     NoOrphan => holds_if(has_ended(play)?, || {
         let subject = play.subject();

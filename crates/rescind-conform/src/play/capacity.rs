@@ -85,7 +85,8 @@ impl Play<'_> {
         }
         self.next()?;
         if self.crowd.iter().any(|made| self.session.is_answered(&made.id)) {
-            return missed("a request was done before it could be cancelled");
+            let why = "a request was done before it could be cancelled";
+            return if self.is_adjustable() { missed(why) } else { lacks(why) };
         }
         let at = self.session.record.len();
         let cancels = CANCELLED.iter().enumerate();
