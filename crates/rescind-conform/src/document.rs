@@ -146,7 +146,11 @@ impl Document {
     fn text(&self, more: Option<usize>) -> String {
         let head = if self.language.id == "go" { "package a\n" } else { "" };
         head.to_owned()
-            + &(0..self.functions).chain(more).map(self.language.function).collect::<String>()
+            + &more
+                .into_iter()
+                .chain(0..self.functions)
+                .map(self.language.function)
+                .collect::<String>()
     }
 
     /// Params of `textDocument/didOpen`.
@@ -159,12 +163,21 @@ impl Document {
         } })
     }
 
-    /// Params of `textDocument/didChange`: the whole text, with one function more, each time another.
+    /// Params of `textDocument/didChange`: the whole text, before which stands one function more, each time another.
     pub(crate) fn changed(&self, version: u64) -> Value {
         let more = self.functions + usize::try_from(version).unwrap_or(0);
+        self.becomes(&self.text(Some(more)), version)
+    }
+
+    /// The same with half of the text, each time the same.
+    pub(crate) fn shortened(&self, version: u64) -> Value {
+        self.becomes(&self.scaled(50).text(None), version)
+    }
+
+    fn becomes(&self, text: &str, version: u64) -> Value {
         json!({
             "textDocument": { "uri": self.uri, "version": version },
-            "contentChanges": [{ "text": self.text(Some(more)) }],
+            "contentChanges": [{ "text": text }],
         })
     }
 

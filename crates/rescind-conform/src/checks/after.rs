@@ -74,11 +74,15 @@ pub(super) const AFTER: &[Check] = &[
             Pause,
             Send(&[SlowFor('e', 100)]),
             Answered('e'),
+            Send(&[Shorten]),
+            Pause,
+            Send(&[SlowFor('f', 100)]),
+            Answered('f'),
             Differs('t', 'e'),
             Next,
         ])
-        .rules(&[Undisturbed('d'), SameResult('d', 'e'), NextAnswered])
-        .witness("The results of two requests about the same text, which are others than those about the text before."),
+        .rules(&[Undisturbed('d'), SameResult('d', 'e'), Repeated('d', ['e', 'f']), NextAnswered])
+        .witness("The results of three requests about the same text, which are others than those about the text before."),
     check("after/every", "of seventy cancels one after the other each is honoured as the first")
         .clauses(&[
             ACP.should("Every cancel is one, and stops its request.").if_heeded(),

@@ -69,6 +69,16 @@ pub(super) fn same_result(play: &Play<'_>, made: &Made, like: &Made) -> Result<(
     }
 }
 
+/// A request has the result of two that are like it, if these have equal ones.
+pub(super) fn repeated(play: &Play<'_>, made: &Made, alike: [&Made; 2]) -> Result<(), Fault> {
+    let [result, one, again] = [made, alike[0], alike[1]].map(|made| play.success(made));
+    match result.is_some() && one == again && result != one {
+        true if play.was_late() => unclear(TOO_LATE),
+        true => broken(format!("{made} has another result than {} and {}", alike[0], alike[1])),
+        false => Ok(()),
+    }
+}
+
 /// A request has not the result of another, which asked for something else than this and two that are like it.
 pub(super) fn own_result(
     play: &Play<'_>,

@@ -1,6 +1,6 @@
 //! The rules that records are judged by, each with what judges it.
 
-use super::response::{in_time, made, once, own_result, same_result, undisturbed};
+use super::response::{in_time, made, once, own_result, repeated, same_result, undisturbed};
 use super::*;
 
 /// Returns the first rule that is broken, or else the first that nothing can be said of.
@@ -72,6 +72,11 @@ rules! { |play|
     Whole(cancelled: Name, like: Name) => whole(play, made(play, cancelled)?, made(play, like)?);
     /// Two requests that are alike have results of one form.
     SameResult(name: Name, like: Name) => same_result(play, made(play, name)?, made(play, like)?), excused = true;
+    /// A request has the result of two that are like it, if these have equal ones.
+    Repeated(name: Name, alike: [Name; 2]) => {
+        let [one, again] = [made(play, alike[0])?, made(play, alike[1])?];
+        repeated(play, made(play, name)?, [one, again])
+    }, excused = true;
     /// A request has not the result of another, which asked for something else than this one and two that are like it.
     OwnResult(name: Name, alike: [Name; 2], other: Name) => {
         let [one, again] = [made(play, alike[0])?, made(play, alike[1])?];

@@ -81,10 +81,10 @@ items! { |play, at|
         let own = play.fresh();
         vec![play.unless_control(play.session.wire.stop(&json!("conformance-unknown"), &own), at)]
     };
-    /// A change of a language server's document, which has half of its lines then.
+    /// A change of a language server's document to half of its lines, which are always the same.
     Shorten => {
         play.version += 1;
-        let params = play.document()?.scaled(50).changed(play.version);
+        let params = play.document()?.shortened(play.version);
         vec![play.session.wire.notification("textDocument/didChange", &params)]
     };
     /// The end of a language server's document.
