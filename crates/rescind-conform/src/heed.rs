@@ -51,7 +51,7 @@ pub(crate) fn ignored(facts: &Facts, target: &dyn Target, options: &Options) -> 
 fn is_answered_in_full(play: &Play<'_>) -> Option<bool> {
     let made = play.named.get(&'a')?;
     let Some((at, outcome)) = play.session.answers_to(&made.id).next() else { return Some(false) };
-    if outcome.is_failure() || outcome.is_cancelled() || play.ended_before_half(made, at) {
+    if outcome.is_failure() || outcome.is_cancelled() || play.was_cut_short(made, at) {
         return Some(false);
     }
     (!play.may_read_on() || in_time(play, made).is_ok()).then_some(true)

@@ -37,21 +37,21 @@ fn has_ended(play: &Play<'_>) -> Result<bool, Fault> {
     play.ended.ok_or_else(|| format!("{} has not ended", play.subject()).into())
 }
 
-/// Of many cancelled requests, each ended as the first, and as the dialect wants.
+/// Of many cancelled requests, each ended as the others, and as the dialect wants.
 fn each_as_first(play: &Play<'_>) -> Result<(), Fault> {
     let says_cancelled =
         |made: &Made| answers(play, made).iter().all(|outcome| outcome.is_cancelled());
-    let is_first = play.crowd.first().is_some_and(says_cancelled);
-    let cancelled = play.crowd.iter().filter(|made| made.cancelled_at.is_some());
-    let each = cancelled.enumerate().map(|(number, made)| {
+    let cancelled = || play.crowd.iter().filter(|made| made.cancelled_at.is_some());
+    let is_one = cancelled().any(says_cancelled);
+    let each = cancelled().enumerate().map(|(number, made)| {
         if play.wants_answers() && is_early(play, made, 't') {
             return once(play, made);
         }
         ended(play, made)?;
-        if is_first && !says_cancelled(made) {
+        if is_one && !says_cancelled(made) {
             in_time(play, made)?;
             return broken(format!(
-                "cancel {} of as many requests is not honoured, and the first one was",
+                "cancel {} of as many requests is not honoured, and another one was",
                 number + 1
             ));
         }
@@ -200,9 +200,9 @@ fn honoured(play: &Play<'_>, cancelled: Name, before: Name) -> Result<(), Fault>
             // Without a cancel it would be the other way round, unless the machine was late.
             match outcome.is_result() {
                 true if play.was_late() => unclear(TOO_LATE),
-                true if !play.halves() && !play.ended_before_half(cancelled, at) => unclear(
-                    format!("{before}, which was asked first, may take as long as {cancelled}"),
-                ),
+                true if !play.halves() && !play.was_cut_short(cancelled, at) => unclear(format!(
+                    "{before}, which was asked first, may take as long as {cancelled}"
+                )),
                 _ => Ok(()),
             }
         }
@@ -353,9 +353,6 @@ fn theirs_cancelled(play: &Play<'_>) -> Result<(), Fault> {
 }
 
 fn cancels_answered(play: &Play<'_>) -> Result<(), Fault> {
-    if play.session.wire.dialect.envelope != Envelope::Dap {
-        return Ok(());
-    }
     play.cancels.iter().try_for_each(|at| match &play.session.record[*at].what {
         What::Sent(text) => {
             let cancel: Value = serde_json::from_str(text).unwrap_or_default();

@@ -24,13 +24,14 @@ pub(crate) fn listed(session: &mut Session) -> Value {
     let mut params = json!({});
     let mut tools = Vec::new();
     for _ in 0..PAGES {
-        let (id, _) = session.ask("tools", &Request::new("tools/list", params));
+        let (id, _) = session.ask("tools", &Request::new("tools/list", params.clone()));
         let page = session.result_of(&id).cloned().unwrap_or_default();
         tools.extend(page["tools"].as_array().cloned().unwrap_or_default());
-        match &page["nextCursor"] {
-            Value::Null => break,
-            cursor => params = json!({ "cursor": cursor }),
+        let next = json!({ "cursor": page["nextCursor"] });
+        if page["nextCursor"].as_str().is_none_or(str::is_empty) || next == params {
+            break;
         }
+        params = next;
     }
     json!({ "tools": tools })
 }

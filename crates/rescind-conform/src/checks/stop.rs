@@ -82,6 +82,8 @@ pub(super) const STOPS: &[Check] = &[
     stop("stop/any-moment", "turns that are stopped after a quarter, a half and three quarters of their time end once, not with an error, and say no more")
         .clauses(&[TURN.must("The prompt is answered once its operations were aborted, and errors of these are caught.")])
         .steps(&[
+            Send(&[Work('s')]),
+            WorkOver('s'),
             Send(&[Work('t')]),
             WorkOver('t'),
             WORKING_A,

@@ -110,7 +110,7 @@ pub(crate) fn in_time(play: &Play<'_>, made: &Made) -> Result<(), Fault> {
         _ if outcome.is_cancelled() => Ok(()),
         // It cancels a nested request because it has read the cancel.
         _ if play.session.cancels().any(|(_, id)| is_nested(id)) => Ok(()),
-        _ if outcome.is_result() && play.ended_before_half(made, at) => Ok(()),
+        _ if outcome.is_result() && play.was_cut_short(made, at) => Ok(()),
         Some(read_at) if read_at < at && !play.came_late(cancelled_at, at) => Ok(()),
         _ => unclear(format!("{made} was answered before its cancel was seen to be read")),
     }

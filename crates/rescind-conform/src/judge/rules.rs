@@ -70,8 +70,11 @@ rules! { |play|
     Honoured(cancelled: Name, before: Name) => honoured(play, cancelled, before);
     /// If it is answered with a result, then with as much of it as another was that is like it and was not cancelled.
     Whole(cancelled: Name, like: Name) => whole(play, made(play, cancelled)?, made(play, like)?);
-    /// Two requests that are alike have results of one form.
-    SameResult(name: Name, like: Name) => same_result(play, made(play, name)?, made(play, like)?), excused = true;
+    /// These requests have results of the form that a request has which is like them.
+    SameResult(names: &'static [Name], like: Name) => {
+        let like = made(play, like)?;
+        names.iter().try_for_each(|name| same_result(play, made(play, *name)?, like))
+    }, excused = true;
     /// A request has the result of two that are like it, if these have equal ones.
     Repeated(name: Name, alike: [Name; 2]) => {
         let [one, again] = [made(play, alike[0])?, made(play, alike[1])?];
@@ -174,7 +177,7 @@ rules! { |play|
     });
     /// The cancel was acknowledged, with whether there was something to cancel.
     Acknowledged(name: Name, cancelled: bool) => acknowledged(play, made(play, name)?, cancelled);
-    /// Each cancel is answered once where cancels are requests with numbers.
+    /// Each cancel is answered once, where they are requests.
     CancelsAnswered => cancels_answered(play);
     /// The client cancelled no request twice.
     CancelledOnce => client::cancelled_once(play);

@@ -222,7 +222,7 @@ fn a_result_is_whole_if_it_is_at_least_half_of_one_without_a_cancel() {
 
 #[test]
 fn requests_that_are_alike_have_results_of_one_form() {
-    let rule = Rule::SameResult('a', 'b');
+    let rule = Rule::SameResult(&['a'], 'b');
     holds(
         "acp",
         rule,

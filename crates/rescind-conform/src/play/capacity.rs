@@ -16,7 +16,7 @@ use crate::stop::{Stop, lacks, missed};
 const TRIED: [usize; 4] = [15, 7, 3, 1];
 
 /// The number of quick requests that `Step::EachCancelled` makes before its second cancel. A table may forget what is older.
-const OTHERS: usize = 64;
+const OTHERS: usize = 16;
 /// The number of requests that `Step::CancelledTogether` makes, and which of them it cancels.
 const TOGETHER: usize = 5;
 const CANCELLED: [usize; 3] = [0, 2, 3];
@@ -35,11 +35,11 @@ impl Play<'_> {
     }
 
     pub(super) fn each_cancelled(&mut self, count: usize) -> Result<(), Stop> {
-        let mut is_first_refusal = true;
+        let mut was_refused = false;
         for number in 0..count {
             let at = self.begin_slow(self.slow_ms, true);
             let id = self.crowd[at].id.clone();
-            if number == 1 {
+            if number == 1 && self.is_adjustable() {
                 let others = (0..OTHERS).map(|_| self.make(Id::Fresh)).collect::<Vec<_>>();
                 self.write(others.iter().map(|made| self.quick(made)).collect(), false);
             }
@@ -48,7 +48,7 @@ impl Play<'_> {
             if let Some(has_failed) = early {
                 match has_failed && self.is_adjustable() {
                     // Cancelled work may hold its place for a moment. The rules speak of a second refusal.
-                    true if mem::take(&mut is_first_refusal) => {
+                    true if !mem::replace(&mut was_refused, true) => {
                         self.crowd.pop();
                         self.pause();
                         continue;
@@ -57,6 +57,7 @@ impl Play<'_> {
                     false => return missed("a request was done before it could be cancelled"),
                 }
             }
+            was_refused = false;
             let cancel = self.cancel_of_crowd(at, self.session.record.len());
             self.write(vec![cancel], false);
             self.next()?;
@@ -85,8 +86,11 @@ impl Play<'_> {
         }
         self.next()?;
         if self.crowd.iter().any(|made| self.session.is_answered(&made.id)) {
-            let why = "a request was done before it could be cancelled";
-            return if self.is_adjustable() { missed(why) } else { lacks(why) };
+            self.see_lateness();
+            return match self.was_late() {
+                true => Err(Stop::too_late()),
+                false => lacks("of five requests one is answered at once"),
+            };
         }
         let at = self.session.record.len();
         let cancels = CANCELLED.iter().enumerate();
@@ -94,7 +98,12 @@ impl Play<'_> {
         let cancels = cancels.collect();
         self.write(cancels, false);
         self.wait_for_crowd()?;
-        self.settle_all(&self.crowd_ids())
+        self.settle_all(&self.crowd_ids())?;
+        let says_cancelled = |made: &Made| {
+            self.session.answers_to(&made.id).all(|(_, outcome)| outcome.is_cancelled())
+        };
+        let has_effect = self.crowd.iter().any(says_cancelled);
+        if has_effect || self.is_control { Ok(()) } else { lacks("no cancel has an effect") }
     }
 
     pub(super) fn compare_capacity(&mut self, cancels: usize) -> Result<(), Stop> {
@@ -132,6 +141,7 @@ impl Play<'_> {
             were_read_in_time |= is_in_time;
         }
         self.wait_for_crowd()?;
+        self.pause();
         let after = self.take_at_once(before.count)?;
         self.capacity = Some((before, after));
         self.see_lateness();

@@ -101,9 +101,13 @@ impl Play<'_> {
     pub(crate) fn ended_before_half(&self, made: &Made, at: usize) -> bool {
         let slow = self.facts.slow.as_ref().ok().filter(|_| self.is_adjustable());
         slow.zip(made.works_from).is_some_and(|(slow, from)| {
-            made.cancelled_at < Some(at)
-                && self.session.between(from, at) < slow.lasts(made.asked_ms) / 2
+            self.session.between(from, at) < slow.lasts(made.asked_ms) / 2
         })
+    }
+
+    /// The same of a request that was cancelled before.
+    pub(crate) fn was_cut_short(&self, made: &Made, at: usize) -> bool {
+        made.cancelled_at < Some(at) && self.ended_before_half(made, at)
     }
 
     /// Notes how late the machine was since the session was opened.

@@ -498,7 +498,7 @@ impl Server {
             Fault::IgnoresCancels => return,
             Fault::HonoursTheFirst if table.cancels > 1 => return,
             Fault::ForgetsTheOldest
-                if table.began.get(&id).is_some_and(|began| table.requests > began + 32) =>
+                if table.began.get(&id).is_some_and(|began| table.requests > began + 8) =>
             {
                 return;
             }
