@@ -1,14 +1,13 @@
 //! Judges the record of a check by its rules.
 
-use protocol_core::{Envelope, code};
+use protocol_core::Envelope;
 use serde_json::Value;
 
 use self::response::{
-    answers, is_early, is_ours, is_part, made, once, under_another_id, undisturbed,
+    answers, is_early, is_ours, is_part, made, once, says_it_ended, under_another_id, undisturbed,
 };
 use crate::check::{Name, WorkEnd};
 use crate::client::judge as client;
-use crate::family::Family;
 use crate::play::{Made, Play};
 use crate::session::What;
 use crate::stop::{Fault, TOO_LATE, broken, holds_if, none, unclear};
@@ -164,18 +163,6 @@ fn as_cancelled(play: &Play<'_>, made: &Made) -> Result<(), Fault> {
     none(first.filter(is_other), |outcome| {
         format!("{made} was cancelled, and is answered: {outcome}")
     })
-}
-
-/// Returns whether an answer says that the work was given up. The reason may be a cancel. It may also be a
-/// change of the document, since we change it each time we ask for unfinished work.
-fn says_it_ended(play: &Play<'_>, outcome: &Outcome) -> bool {
-    match outcome {
-        // Only a language server has these.
-        Outcome::Error { code: code::CONTENT_MODIFIED | code::SERVER_CANCELLED } => {
-            play.facts.family() == Family::Lsp
-        }
-        outcome => outcome.is_cancelled(),
-    }
 }
 
 fn honoured(play: &Play<'_>, cancelled: Name, before: Name) -> Result<(), Fault> {

@@ -1,8 +1,10 @@
 //! The responses to a request.
 
+use protocol_core::code;
 use serde_json::Value;
 
 use crate::check::Name;
+use crate::family::Family;
 use crate::form::form;
 use crate::play::{Made, Play};
 use crate::stop::{Fault, TOO_LATE, broken, holds_if, unclear};
@@ -40,6 +42,18 @@ pub(super) fn is_ours(play: &Play<'_>, id: &str) -> bool {
     play.ids.contains(id) || play.session.named.contains(id)
 }
 
+/// Returns whether an answer says that the work was given up. The reason may be a cancel. It may also be a
+/// change of the document, since we change it each time we ask for unfinished work.
+pub(super) fn says_it_ended(play: &Play<'_>, outcome: &Outcome) -> bool {
+    match outcome {
+        // Only a language server has these.
+        Outcome::Error { code: code::CONTENT_MODIFIED | code::SERVER_CANCELLED } => {
+            play.facts.family() == Family::Lsp
+        }
+        outcome => outcome.is_cancelled(),
+    }
+}
+
 pub(super) fn undisturbed(play: &Play<'_>, made: &Made) -> Result<(), Fault> {
     once(play, made)?;
     let end = answers(play, made)[0];
@@ -48,8 +62,17 @@ pub(super) fn undisturbed(play: &Play<'_>, made: &Made) -> Result<(), Fault> {
     // Work may fail by itself. If it does so long before its time, and not without the cancels, they are the reason.
     let mut all = play.session.answers_from(&made.id, made.works_from);
     let at = all.next().map_or(0, |(at, _)| at);
-    let has_failed = end.is_failure() && play.ended_before_half(made, at);
+    let has_failed = end.is_failure()
+        && (play.ended_before_half(made, at) || is_refused_about_document(play, made, at, end));
     holds_if(!has_failed, || format!("{made} was not cancelled, and fails with {end}"))
+}
+
+/// Whether an answer about a document is an early error that no change of the document and no cancel explains.
+fn is_refused_about_document(play: &Play<'_>, made: &Made, at: usize, end: &Outcome) -> bool {
+    let took = made.works_from.map(|from| play.session.between(from, at));
+    let usual = play.facts.slow.as_ref().ok().map(|slow| slow.undelayed);
+    let is_early = took.zip(usual).is_some_and(|(took, usual)| took < usual / 2);
+    play.facts.document.is_some() && is_early && !says_it_ended(play, end)
 }
 
 /// Two requests that are alike have results of one form. If either failed, that is for other rules to say.
