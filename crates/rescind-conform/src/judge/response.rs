@@ -50,7 +50,7 @@ pub(super) fn says_it_ended(play: &Play<'_>, outcome: &Outcome) -> bool {
         Outcome::Error { code: code::CONTENT_MODIFIED | code::SERVER_CANCELLED } => {
             play.facts.family() == Family::Lsp
         }
-        outcome => outcome.is_cancelled(),
+        other => other.is_cancelled(),
     }
 }
 
