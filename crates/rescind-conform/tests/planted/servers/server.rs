@@ -381,7 +381,6 @@ impl Server {
         if self.fault == Fault::LosesWhatIsClosed && self.lock().is_held {
             return;
         }
-        self.lock().is_held |= self.fault == Fault::HoldsItsLine && is_cancelled && steps > 0;
         self.lock().left += usize::from(self.fault == Fault::LeavesAPart && is_cancelled);
         if self.fault == Fault::AnswersAgainBehindAnother {
             if is_cancelled && !self.lock().at_work.is_empty() {
@@ -555,6 +554,8 @@ impl Server {
         match table.at_work.remove(&id) {
             Some(_) => {
                 table.cancelled += 1;
+                table.is_held |=
+                    self.fault == Fault::HoldsItsLine && table.progressed.contains(&id);
                 if self.fault == Fault::RemembersIds {
                     table.early.push(id);
                 }
