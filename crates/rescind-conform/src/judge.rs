@@ -4,7 +4,7 @@ use protocol_core::Envelope;
 use serde_json::Value;
 
 use self::response::{
-    answers, is_early, is_ours, is_part, made, once, says_it_ended, under_another_id, undisturbed,
+    answers, is_ours, is_part, made, once, says_it_ended, under_another_id, undisturbed,
 };
 use crate::check::{Name, WorkEnd};
 use crate::client::judge as client;
@@ -18,7 +18,7 @@ mod response;
 pub(crate) mod rules;
 mod work;
 
-pub(crate) use self::response::{in_time, may_come_too_late};
+pub(crate) use self::response::{in_time, is_early, may_come_too_late};
 
 /// The work of a request ended so, as the witness tells. Its end shows nothing if what was to end it may have come later.
 fn ended_as(made: &Made, told: Option<&(WorkEnd, bool)>, end: WorkEnd) -> Result<(), Fault> {
@@ -39,7 +39,7 @@ fn has_ended(play: &Play<'_>) -> Result<bool, Fault> {
 /// Of many cancelled requests, each ended as the others, and as the dialect wants.
 fn each_as_first(play: &Play<'_>) -> Result<(), Fault> {
     let says_cancelled =
-        |made: &Made| answers(play, made).iter().all(|outcome| outcome.is_cancelled());
+        |made: &Made| answers(play, made).iter().all(|outcome| says_it_ended(play, outcome));
     let cancelled = || play.crowd.iter().filter(|made| made.cancelled_at.is_some());
     let is_one = cancelled().any(says_cancelled);
     let each = cancelled().enumerate().map(|(number, made)| {

@@ -108,6 +108,7 @@ pub(super) const STOPS: &[Check] = &[
             QuietAfter('b'),
             QuietAfter('c'),
             NextAnswered,
+            STOPPED_IN_TIME,
         ]),
     stop("stop/running", "the end of a stopped turn says that it was stopped")
         .clauses(STOPS_AT_ONCE)

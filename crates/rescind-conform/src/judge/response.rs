@@ -95,7 +95,7 @@ pub(super) fn same_result(play: &Play<'_>, made: &Made, like: &Made) -> Result<(
 /// A request has the result of two that are like it, if these have equal ones.
 pub(super) fn repeated(play: &Play<'_>, made: &Made, alike: [&Made; 2]) -> Result<(), Fault> {
     let [result, one, again] = [made, alike[0], alike[1]].map(|made| play.success(made));
-    match result.is_some() && one == again && result != one {
+    match result.is_some() && one.is_some() && one == again && result != one {
         true if play.was_late() => unclear(TOO_LATE),
         true => broken(format!("{made} has another result than {} and {}", alike[0], alike[1])),
         false => Ok(()),
@@ -111,7 +111,7 @@ pub(super) fn own_result(
 ) -> Result<(), Fault> {
     let [result, one, again, others] =
         [made, alike[0], alike[1], other].map(|made| play.success(made));
-    let tells_apart = play.is_adjustable() && one == again && one != others;
+    let tells_apart = play.is_adjustable() && one.is_some() && one == again && one != others;
     holds_if(!tells_apart || result.is_none() || result != others, || {
         format!("{made} has the result of {other}, which asked for something else")
     })
@@ -145,7 +145,7 @@ pub(super) fn is_part(result: &Value, all: &Value) -> bool {
 }
 
 /// Whether a result came in less than half of the time that another takes, or is a part of what that has for a result.
-pub(super) fn is_early(play: &Play<'_>, made: &Made, like: Name) -> bool {
+pub(crate) fn is_early(play: &Play<'_>, made: &Made, like: Name) -> bool {
     let Some((at, outcome)) = play.session.answers_to(&made.id).next() else { return false };
     let took = made.works_from.map(|from| play.session.between(from, at));
     let is_soon = took.zip(play.took(like)).is_some_and(|(took, whole)| took < whole / 2);

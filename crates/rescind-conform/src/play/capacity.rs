@@ -6,9 +6,9 @@ use std::time::Duration;
 use super::{Made, Next, Play, Taken};
 use crate::check::Id;
 use crate::facts::Slow;
-use crate::judge::in_time;
 use crate::judge::rules::Rule;
 use crate::judge::rules::judge;
+use crate::judge::{in_time, is_early};
 use crate::lateness::Stretch;
 use crate::stop::{Stop, lacks, missed};
 
@@ -64,9 +64,8 @@ impl Play<'_> {
             if self.wants_answers() {
                 self.wait_for_response(&id, &format!("an answer to request {id}"))?;
             }
-            let says_cancelled =
-                self.session.answers_to(&id).next().is_none_or(|(_, it)| it.is_cancelled());
-            if number == 0 && !says_cancelled && self.wants_answers() && !self.is_control {
+            let is_first = at == 0 && self.wants_answers() && !self.is_control;
+            if is_first && !self.is_seen_to_be_cancelled(&self.crowd[at]) {
                 let why = "the first cancelled request is answered with its result".into();
                 return Err(match in_time(self, &self.crowd[at]) {
                     Ok(()) => Stop::NotExercised(why),
@@ -99,11 +98,18 @@ impl Play<'_> {
         self.write(cancels, false);
         self.wait_for_crowd()?;
         self.settle_all(&self.crowd_ids())?;
-        let says_cancelled = |made: &Made| {
-            self.session.answers_to(&made.id).all(|(_, outcome)| outcome.is_cancelled())
-        };
-        let has_effect = self.crowd.iter().any(says_cancelled);
-        if has_effect || self.is_control { Ok(()) } else { lacks("no cancel has an effect") }
+        let mut cancelled = self.crowd.iter().filter(|made| made.cancelled_at.is_some());
+        let needs_effect = self.wants_answers() && !self.is_control;
+        match needs_effect && !cancelled.any(|made| self.is_seen_to_be_cancelled(made)) {
+            true => lacks("no cancel has an effect"),
+            false => Ok(()),
+        }
+    }
+
+    /// Whether the answer to a request says that it was cancelled, or shows it.
+    fn is_seen_to_be_cancelled(&self, made: &Made) -> bool {
+        let mut answers = self.session.answers_to(&made.id);
+        answers.all(|(_, outcome)| outcome.is_cancelled()) || is_early(self, made, 't')
     }
 
     pub(super) fn compare_capacity(&mut self, cancels: usize) -> Result<(), Stop> {
