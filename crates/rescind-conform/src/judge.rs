@@ -37,7 +37,7 @@ fn has_ended(play: &Play<'_>) -> Result<bool, Fault> {
 }
 
 /// Of many cancelled requests, each ended as the others, and as the dialect wants.
-fn each_as_first(play: &Play<'_>) -> Result<(), Fault> {
+fn each_as_others(play: &Play<'_>) -> Result<(), Fault> {
     let says_cancelled =
         |made: &Made| answers(play, made).iter().all(|outcome| says_it_ended(play, outcome));
     let cancelled = || play.crowd.iter().filter(|made| made.cancelled_at.is_some());

@@ -95,7 +95,7 @@ pub(super) const AFTER: &[Check] = &[
         ])
         .needs(&[Need::Slow, Need::ReadsOn, Need::Message])
         .steps(&[Natural('s'), Natural('t'), EachCancelled(70), Next])
-        .rules(&[EachAsFirst, OthersUndisturbed, NextAnswered])
+        .rules(&[EachAsOthers, OthersUndisturbed, NextAnswered])
         .witness("A request that is sent after each cancel is answered, so the cancel was read; in the end the same work is done from its beginning to its end."),
     check("after/many", "after two hundred cancels as many slow requests are taken at once as before")
         .clauses(&[OURS.of(WITH_DAP).should("A cancelled request leaves its place.")])

@@ -30,7 +30,7 @@ pub(super) const CANCEL: &[Check] = &[
             Answered('c'),
             Settled('a'),
         ]),
-    check("cancel/together", "of five requests three are cancelled in one write: each of these ends as the first")
+    check("cancel/together", "of five requests three are cancelled in one write: each of these ends as the others")
         .clauses(&[
             ACP.should("Every cancel is one, and stops its request.").if_heeded(),
             OURS.of(&[Lsp, Dap]).information("Every cancel is one, also of a request that waits."),
@@ -40,7 +40,7 @@ pub(super) const CANCEL: &[Check] = &[
         ])
         .needs(&[Need::Slow, Need::ReadsOn, Need::Message])
         .steps(&[Natural('s'), Natural('t'), CancelledTogether])
-        .rules(&[EachAsFirst, OthersUndisturbed, NextAnswered]),
+        .rules(&[EachAsOthers, OthersUndisturbed, NextAnswered]),
     ended("cancel/closed", "a request about a document that is closed before its cancel ends")
         .clauses(&[LSP.capability("Of servers with documents: a cancelled request still has to return and send an answer.")])
         .steps(&[OneRead(&[SLOW_A, Close, Cancel('a'), QUICK_Q]), Answered('a'), Next])

@@ -34,6 +34,15 @@ const STOPS_AT_ONCE: &[Clause] = &[
     TURN.should("An agent stops requests to its model and its tools as soon as it can, and responds with `cancelled`."),
     TURN_V2.should("An agent stops requests to its model and its tools as soon as it can, and is idle with `cancelled`."),
 ];
+/// A prompt is cancelled by its id, and another turn goes from its beginning to its end.
+const CANCELLED_A: Step = All(&[
+    WORKING_A,
+    Send(&[Cancel('a'), QUICK_Q]),
+    Answered('a'),
+    SaidCancelled('a'),
+    Send(&[Work('t')]),
+    WorkOver('t'),
+]);
 const LATER: &str = "The end of that work.";
 
 const fn stop(id: &'static str, title: &'static str) -> Check {
@@ -224,30 +233,12 @@ pub(super) const STOPS: &[Check] = &[
         .rules(&[StopHonoured('a'), StopHonoured('b')]),
     stop("stop/request", "a session whose prompt is cancelled by its id takes the next prompt")
         .clauses(&[OURS.of(AGENTS).should("A prompt that was cancelled is over: the session can be used again.")])
-        .steps(&[
-            WORKING_A,
-            Send(&[Cancel('a'), QUICK_Q]),
-            Answered('a'),
-            SaidCancelled('a'),
-            Send(&[Work('t')]),
-            WorkOver('t'),
-            Send(&[WorkAfter('b', 'a')]),
-            WorkOver('b'),
-            Next,
-        ])
+        .steps(&[CANCELLED_A, Send(&[WorkAfter('b', 'a')]), WorkOver('b'), Next])
         .rules(&[WorkFinished('b'), NextAnswered])
         .witness(LATER),
     stop("stop/request-quiet", "nothing is reported of a prompt after it is answered as cancelled")
         .clauses(&[TURN.must("Updates are sent before the response to the prompt.")])
-        .steps(&[
-            WORKING_A,
-            Send(&[Cancel('a'), QUICK_Q]),
-            Answered('a'),
-            SaidCancelled('a'),
-            Send(&[Work('t')]),
-            WorkOver('t'),
-            Next,
-        ])
+        .steps(&[CANCELLED_A, Next])
         .rules(&[QuietAfter('a')])
         .witness("Another turn, from its beginning to its end."),
     stop("stop/nested", "a turn that waits for a permission is stopped once that is answered as cancelled")

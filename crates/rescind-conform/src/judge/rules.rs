@@ -125,8 +125,8 @@ rules! { |play|
         Err(_) => Ok(()),
         Ok(()) => Err("the server has taken it for a cancel of its own request".into()),
     }, excused = true;
-    /// Each of many cancelled requests ended as the first of them, and as the protocol wants.
-    EachAsFirst => each_as_first(play);
+    /// Each of many cancelled requests ended as the others, and as the protocol wants.
+    EachAsOthers => each_as_others(play);
     /// As many slow requests were taken at once as before the cancels, and done.
     SameCapacity => same_capacity(play), excused = true;
     /// A request was answered before another, which was begun first and takes its time.

@@ -1,4 +1,4 @@
-//! What the server asks of its client.
+//! The requests of the server to its client.
 
 use std::sync::Arc;
 use std::sync::mpsc::channel;
