@@ -52,15 +52,15 @@ const WITHOUT: [&str; 3] = ["lsp", "mcp-2026-07-28", "dap"];
 
 /// Returns whether a dialect is tested on a runtime. With `RESCIND_EVERY_RUNTIME=1` each is tested on each.
 /// With `RESCIND_EVERY_CHECK=1` each is tested on one, and some on the others. Without either, a sample is
-/// tested.
+/// tested, and none of it twice.
 fn is_tried(dialect: &str, runtime: &str) -> bool {
     let is_set = |variable| env::var_os(variable).is_some();
     let (every_check, is_sample) = (is_set("RESCIND_EVERY_CHECK"), WITHOUT.contains(&dialect));
     match runtime {
         _ if is_set("RESCIND_EVERY_RUNTIME") => true,
-        "blocking" => every_check || is_sample || dialect == "acp" || has_turn(dialect),
-        "single" => every_check && dialect == "acp",
-        _ => every_check && is_sample || dialect == "acp",
+        "blocking" => every_check || is_sample || has_turn(dialect),
+        "single" => every_check && dialect == "acp" || dialect == "erlmcp",
+        _ => every_check && (is_sample || dialect == "acp") || dialect == "abp",
     }
 }
 

@@ -83,15 +83,16 @@ const LISTEN: [&str; 2] = ["--listen", "ws://127.0.0.1:0"];
 #[test]
 fn call_passes_everything_at_a_websocket() {
     let trigger = ["--trigger", "stop", "{}", "--ask", "sleep", r#"{"ms":"$MS"}"#];
-    for (dialect, options, cancels) in [
+    let all = [
         ("acp", &trigger[..], ["--cancel-on", "stop"]),
         ("mcp", &trigger, ["--cancel-on", "stop"]),
         ("abp", &[], ["--cancel-after", "500ms"]),
-    ] {
+    ];
+    at_once(AT_ONCE, all, |(dialect, options, cancels)| {
         let own = ["--dialect", dialect];
         let client = [&["call"][..], &own, &["--connect", "{server}"], &cancels, &WORK].concat();
         passes(dialect, &conform(&[&LISTEN[..], &own, options].concat(), &client));
-    }
+    });
 }
 
 /// Connects as a client until nobody listens. Each time it makes a request and cancels this id.

@@ -29,8 +29,7 @@ fn calls_are_answered_and_cancelled_in_every_dialect() {
 
 #[test]
 fn a_server_that_listens_passes_every_check_but_those_of_processes() {
-    let all = [("acp", "nested"), ("lsp", "nested"), ("abp", "sleep")];
-    at_once(all.len(), all, |(dialect, method)| {
+    at_once(2, [("lsp", "nested"), ("abp", "sleep")], |(dialect, method)| {
         let server = Listening::start(&[LOCAL, "--dialect", dialect]);
         let (slow, reverse) = (["--slow", "sleep", MS], ["--reverse", method, MS]);
         let connect = ["--dialect", dialect, "--slow-time", "500ms", "--connect", &server.url];

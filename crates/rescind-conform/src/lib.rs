@@ -72,7 +72,7 @@ pub use checks::CHECKS;
 pub use client::{CLIENT_CHECKS, ClientListener, ClientProgram, ConnectingClient, run_client};
 pub use family::{Family, Opening, Request};
 pub use known::{Expected, Known};
-pub use matrix::matrix;
+pub use matrix::{Column, column, matrix};
 pub use options::{ClientOptions, Options, Suite};
 pub use page::{client_page, page, relay_page};
 pub use relay::{

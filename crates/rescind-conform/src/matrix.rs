@@ -1,5 +1,7 @@
 //! A matrix for READMEs: a row a check, a column a server.
 
+use std::collections::BTreeMap;
+
 use crate::check::Level;
 use crate::checks::CHECKS;
 use crate::client::CLIENT_CHECKS;
@@ -7,26 +9,36 @@ use crate::known::Expected;
 use crate::relay::RELAY_CHECKS;
 use crate::report::{Outcome, Report, Verdict};
 
-/// A table of what several servers do, each under its name.
+/// A column of a table: words for the outcomes of checks that apply, by the ids of these checks.
+pub type Column = BTreeMap<String, String>;
+
+/// A table of subjects, each under its name. A check that applies to none of them has no row.
 #[must_use]
-pub fn matrix(servers: &[(&str, &Report)]) -> String {
-    let names: String = servers.iter().map(|(name, _)| format!(" {} |", cell(name))).collect();
-    let mut out = format!("| check |{names}\n|---|{}\n", "---|".repeat(servers.len()));
+pub fn matrix(subjects: &[(&str, Column)]) -> String {
+    let names: String = subjects.iter().map(|(name, _)| format!(" {} |", cell(name))).collect();
+    let mut out = format!("| check |{names}\n|---|{}\n", "---|".repeat(subjects.len()));
     let of_servers = CHECKS.iter().map(|check| check.id);
     let of_clients = CLIENT_CHECKS.iter().map(|check| check.id);
     let of_relays = RELAY_CHECKS.iter().map(|check| check.id);
     for id in of_servers.chain(of_clients).chain(of_relays) {
-        let all = servers.iter().map(|(_, report)| &report.outcomes);
-        let row: Vec<_> = all.map(|all| all.iter().find(|outcome| outcome.id == id)).collect();
-        if row.iter().flatten().any(|outcome| outcome.verdict != Verdict::NotApplicable) {
-            let said = row.iter().map(|outcome| format!(" {} |", outcome.map_or("", said)));
-            out += &format!("| `{id}` |{}\n", said.collect::<String>());
+        if subjects.iter().any(|(_, column)| column.contains_key(id)) {
+            let words = |(_, column): &(_, Column)| {
+                format!(" {} |", column.get(id).map_or("", String::as_str))
+            };
+            out += &format!("| `{id}` |{}\n", subjects.iter().map(words).collect::<String>());
         }
     }
     out
 }
 
-/// Returns the words for an outcome. There are none for a check that does not apply.
+/// Returns the column of a report.
+#[must_use]
+pub fn column(report: &Report) -> Column {
+    let applies = |outcome: &&Outcome| outcome.verdict != Verdict::NotApplicable;
+    let all = report.outcomes.iter().filter(applies);
+    all.map(|outcome| (outcome.id.into(), said(outcome).into())).collect()
+}
+
 fn said(outcome: &Outcome) -> &'static str {
     match (&outcome.verdict, outcome.level) {
         (Verdict::NotApplicable, _) => "",

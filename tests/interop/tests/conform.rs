@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::{env, thread};
 
-use rescind_conform::Report;
+use rescind_conform::{Report, column};
 use rescind_interop::conform::{Peer, pages, peers, run_all, truths};
 use rescind_interop::in_turn;
 
@@ -26,7 +26,7 @@ fn told(peer: &Peer, report: &Report) {
 fn differing(peer: &Peer, report: &Report) -> Vec<String> {
     let recorded = pages::recorded(peer).unwrap();
     let differing = |report: &Report| -> Vec<String> {
-        let seen = pages::seen(peer, report);
+        let seen = column(report);
         let ids = report.outcomes.iter().map(|outcome| outcome.id.to_owned());
         ids.filter(|id| seen.get(id) != recorded.get(id)).collect()
     };
@@ -37,7 +37,7 @@ fn differing(peer: &Peer, report: &Report) -> Vec<String> {
     println!("{}: once more: {first:?}", peer.name);
     let again = peer.test(&first).unwrap().unwrap();
     let say = |id: &String| {
-        let seen = pages::seen(peer, &again);
+        let seen = column(&again);
         let outcome = again.outcomes.iter().find(|outcome| outcome.id == *id);
         let why = outcome.and_then(|outcome| outcome.verdict.why()).unwrap_or_default();
         let (seen, recorded) = (seen.get(id), recorded.get(id));

@@ -12,7 +12,7 @@ use anstyle::{AnsiColor, Style};
 use clap::Args;
 use rescind_conform::{
     Clause, Expected, Known, Opening, Outcome, Program, Progress, Report, Request, Suite,
-    Unreached, Verdict, Way, Whole, matrix,
+    Unreached, Verdict, Way, Whole, column, matrix,
 };
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -184,7 +184,7 @@ impl SuiteArgs {
         };
         write(&self.json, &|| Ok(format!("{:#}\n", report.to_json())))?;
         write(&self.junit, &|| report.to_junit(name))?;
-        write(&self.markdown, &|| Ok(matrix(&[(name, report)])))?;
+        write(&self.markdown, &|| Ok(matrix(&[(name, column(report))])))?;
         write(&self.badge, &|| Ok(format!("{}\n", report.to_badge())))
     }
 

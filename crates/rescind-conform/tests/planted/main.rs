@@ -1,8 +1,9 @@
 //! Servers, clients and relays that are wrong on purpose, one fault each: the checks find that, and only what follows
-//! from it. One program, since all of them mostly wait.
+//! from it; and servers that are asked in rounds. One program, since all of them mostly wait.
 
 mod clients;
 mod relays;
+mod rounds;
 mod servers;
 
 use std::collections::BTreeSet;
@@ -13,8 +14,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use libtest_mimic::{Arguments, Failed};
 use rescind_conform::{Outcome, Report, Verdict};
 
-/// As many as cargo gives the other tests.
-const AT_ONCE: usize = 8;
+/// They wait even more than other tests do.
+const AT_ONCE: usize = 12;
 
 fn main() {
     let arguments: Vec<String> = env::args().collect();
@@ -26,8 +27,9 @@ fn main() {
     let turn = env::var("RESCIND_TURN").map_or(0, |turn| turn.parse::<usize>().expect("a number"));
     // Those that wait longest begin first.
     let mut trials = clients::trials(turn);
-    trials.extend(relays::trials());
     trials.extend(servers::trials(turn));
+    trials.extend(rounds::trials());
+    trials.extend(relays::trials());
     let mut arguments = Arguments::from_args();
     arguments.test_threads = arguments.test_threads.or(Some(AT_ONCE));
     let conclusion = libtest_mimic::run(&arguments, trials);

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
-use rescind_conform::{CHECKS, RELAY_CHECKS, Report, matrix};
+use rescind_conform::{Column, Report, column, matrix};
 
 use super::peers::shown;
 use super::{How, Peer, failed};
@@ -51,27 +51,16 @@ pub fn write(all: &[Peer], tested: &[Tested<'_>]) -> io::Result<()> {
 
 fn page(title: &str, peers: &[&Peer], tested: &[Tested<'_>], before: &str) -> String {
     let report = |peer: &Peer| tested.iter().find(|(it, _)| it.name == peer.name);
-    let columns: Vec<BTreeMap<String, String>> = (peers.iter())
+    let columns: Vec<(&str, Column)> = (peers.iter())
         .map(|peer| match report(peer) {
-            Some((_, report)) => seen(peer, report),
-            None => column(before, peer.name),
+            Some((_, report)) => (peer.name, column(report)),
+            None => (peer.name, kept_column(before, peer.name)),
         })
         .collect();
-    let names: String = peers.iter().map(|peer| format!(" {} |", peer.name)).collect();
     let mut page = format!(
-        "What `rescind conform` sees of {title}. BLESS=1 rewrites this file.\n\n| check |{names}\n|---|{}\n",
-        "---|".repeat(peers.len())
+        "What `rescind conform` sees of {title}. BLESS=1 rewrites this file.\n\n{}\n",
+        matrix(&columns)
     );
-    let of_servers = CHECKS.iter().map(|check| check.id);
-    for id in of_servers.chain(RELAY_CHECKS.iter().map(|check| check.id)) {
-        let cells: Vec<&str> =
-            columns.iter().map(|column| column.get(id).map_or("", String::as_str)).collect();
-        if cells.iter().any(|cell| !cell.is_empty()) {
-            let cells: String = cells.iter().map(|cell| format!(" {cell} |")).collect();
-            let _ = writeln!(page, "| `{id}` |{cells}");
-        }
-    }
-    page.push('\n');
     for peer in peers {
         page += &match report(peer) {
             Some((_, report)) => section(peer, report),
@@ -122,27 +111,21 @@ fn section(peer: &Peer, report: &Report) -> String {
     out
 }
 
-/// The cells of a peer's column that say something, by their checks: of its page, as it stands.
+/// A peer's column on its page, as it stands.
 ///
 /// # Errors
 ///
 /// There is no such page.
-pub fn recorded(peer: &Peer) -> io::Result<BTreeMap<String, String>> {
-    Ok(column(&fs::read_to_string(file(page_of(peer)))?, peer.name))
+pub fn recorded(peer: &Peer) -> io::Result<Column> {
+    Ok(kept_column(&fs::read_to_string(file(page_of(peer)))?, peer.name))
 }
 
-/// The same of a report.
-#[must_use]
-pub fn seen(peer: &Peer, report: &Report) -> BTreeMap<String, String> {
-    column(&matrix(&[(peer.name, report)]), peer.name)
-}
-
-fn column(page: &str, name: &str) -> BTreeMap<String, String> {
+fn kept_column(page: &str, name: &str) -> Column {
     let mut rows = page.lines().filter(|line| line.starts_with('|'));
     let cells = |line: &str| line.split('|').map(|cell| cell.trim().to_owned()).collect::<Vec<_>>();
     let Some(at) = rows.next().and_then(|head| cells(head).iter().position(|cell| cell == name))
     else {
-        return BTreeMap::new();
+        return Column::new();
     };
     let cell = |row: &str| {
         let cells = cells(row);

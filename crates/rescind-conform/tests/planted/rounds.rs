@@ -1,6 +1,5 @@
 //! Rounds show whether a language server honours a cancel. Nobody can ask it to take its time, so a cancel may
 //! come too late for any one request.
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::io::{self, BufRead, BufReader, Write};
 use std::net::TcpStream;
@@ -8,6 +7,7 @@ use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::thread;
 use std::time::Duration;
 
+use libtest_mimic::{Failed, Trial};
 use protocol_core::Dialect;
 use rescind_conform::{InProcess, Options, run};
 use serde_json::{Value, json};
@@ -44,7 +44,7 @@ fn read(input: &mut impl BufRead) -> io::Result<Value> {
 }
 
 fn serve(stream: TcpStream, does: Does) {
-    let mut output = stream.try_clone().unwrap();
+    let mut output = stream.try_clone().expect("a socket can be cloned");
     let (said, heard) = channel();
     thread::spawn(move || {
         let mut input = BufReader::new(stream);
@@ -108,32 +108,35 @@ fn serve(stream: TcpStream, does: Does) {
 fn verdict(does: Does) -> (&'static str, String) {
     let mut options = Options::new(Dialect::LSP_3_17);
     options.suite.only = vec!["honour/running".into()];
-    let report = run(&InProcess(move |stream| serve(stream, does)), &options, |_| {}).unwrap();
+    let report = run(&InProcess(move |stream| serve(stream, does)), &options, |_| {})
+        .expect("a session is opened");
     let [outcome] = &report.outcomes[..] else { panic!("{} checks", report.outcomes.len()) };
     (outcome.verdict.as_str(), outcome.verdict.why().unwrap_or_default().into())
 }
 
-#[test]
-fn one_request_that_is_stopped_is_enough() {
-    assert_eq!(verdict(Does::StopsSome), ("pass", String::new()));
+fn is_verdict(does: Does, word: &str, end: &str) -> Result<(), Failed> {
+    match verdict(does) {
+        (found, why) if found == word && why.ends_with(end) => Ok(()),
+        other => Err(format!("expected {word}: {end}, found {other:?}").into()),
+    }
 }
 
-#[test]
-fn it_is_not_honoured_if_none_is_stopped() {
-    let (word, why) = verdict(Does::WorksOn);
-    assert_eq!(word, "fail");
-    assert!(why.ends_with("a result, all of it, and so is each that was tried"), "{why}");
-}
-
-#[test]
-fn what_was_done_before_its_cancel_was_read_says_nothing() {
-    let why = "the request was done before its cancel was read";
-    assert_eq!(verdict(Does::IsDone), ("not exercised", why.into()));
-}
-
-#[test]
-fn another_request_is_slow_where_the_costliest_takes_no_time() {
-    let (word, why) = verdict(Does::Hovers);
-    assert_eq!(word, "fail");
-    assert!(why.ends_with("a result, all of it, and so is each that was tried"), "{why}");
+pub(crate) fn trials() -> Vec<Trial> {
+    const WHOLE: &str = "a result, all of it, and so is each that was tried";
+    const DONE: &str = "the request was done before its cancel was read";
+    [
+        (Does::Hovers, "another_request_is_slow_where_the_costliest_takes_no_time", "fail", WHOLE),
+        (Does::WorksOn, "it_is_not_honoured_if_none_is_stopped", "fail", WHOLE),
+        (Does::StopsSome, "one_request_that_is_stopped_is_enough", "pass", ""),
+        (
+            Does::IsDone,
+            "what_was_done_before_its_cancel_was_read_says_nothing",
+            "not exercised",
+            DONE,
+        ),
+    ]
+    .map(|(does, name, word, why)| {
+        Trial::test(name, move || is_verdict(does, word, why)).with_kind("rounds")
+    })
+    .into()
 }
