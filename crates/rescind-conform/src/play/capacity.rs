@@ -10,7 +10,7 @@ use crate::judge::rules::Rule;
 use crate::judge::rules::judge;
 use crate::judge::{in_time, is_early};
 use crate::lateness::Stretch;
-use crate::stop::{Stop, lacks, missed};
+use crate::stop::{Fault, Stop, lacks, missed};
 
 /// The numbers of slow requests that are tried at once, the most first. One more takes half as long, and comes after them.
 const TRIED: [usize; 4] = [15, 7, 3, 1];
@@ -36,7 +36,7 @@ impl Play<'_> {
 
     pub(super) fn each_cancelled(&mut self, count: usize) -> Result<(), Stop> {
         let mut was_refused = false;
-        for number in 0..count {
+        for number in 0..count.min(self.most) {
             let at = self.begin_slow(self.slow_ms, true);
             let id = self.crowd[at].id.clone();
             if number == 1 && self.is_adjustable() {
@@ -71,6 +71,12 @@ impl Play<'_> {
                     Ok(()) => Stop::NotExercised(why),
                     Err(_) => Stop::Missed(format!("{why} before its cancel was read")),
                 });
+            }
+            self.see_lateness();
+            let judged = judge(self, &[Rule::EachAsOthers]);
+            if self.wants_answers() && matches!(judged, Some((_, Fault::Broken(_)))) {
+                // One that is not honoured is enough, and each more may take its whole time.
+                break;
             }
         }
         // All work that went on is done by now, and its responses are read.
