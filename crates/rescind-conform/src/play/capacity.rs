@@ -104,11 +104,14 @@ impl Play<'_> {
         self.write(cancels, false);
         self.wait_for_crowd()?;
         self.settle_all(&self.crowd_ids())?;
-        let mut cancelled = self.crowd.iter().filter(|made| made.cancelled_at.is_some());
+        let cancelled = || self.crowd.iter().filter(|made| made.cancelled_at.is_some());
         let needs_effect = self.wants_answers() && !self.is_control;
-        match needs_effect && !cancelled.any(|made| self.is_seen_to_be_cancelled(made)) {
-            true => lacks("no cancel has an effect"),
-            false => Ok(()),
+        if !needs_effect || cancelled().any(|made| self.is_seen_to_be_cancelled(made)) {
+            return Ok(());
+        }
+        match self.is_adjustable() && !cancelled().all(|made| in_time(self, made).is_ok()) {
+            true => missed("a request was done before its cancel was read"),
+            false => self.has_no_effect("no cancel has an effect"),
         }
     }
 

@@ -8,7 +8,7 @@ use crate::check::{Id, Name};
 use crate::lateness::Stretch;
 use crate::run::Run;
 use crate::session::{Session, Waited, What};
-use crate::stop::{Stop, missed};
+use crate::stop::{Stop, lacks, missed};
 
 /// The time in which a response comes that is owed when all others are there, on a machine that is not late.
 const LATE: Duration = Duration::from_secs(2);
@@ -108,6 +108,12 @@ impl Play<'_> {
     /// The same of a request that was cancelled before.
     pub(crate) fn was_cut_short(&self, made: &Made, at: usize) -> bool {
         made.cancelled_at < Some(at) && self.ended_before_half(made, at)
+    }
+
+    /// Ends the check because a cancel had no effect. On a late machine it may have been read too late to have one.
+    pub(super) fn has_no_effect(&mut self, why: &str) -> Result<(), Stop> {
+        self.see_lateness();
+        if self.was_late() { Err(Stop::too_late()) } else { lacks(why) }
     }
 
     /// Notes how late the machine was since the session was opened.

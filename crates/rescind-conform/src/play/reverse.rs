@@ -34,8 +34,9 @@ impl Play<'_> {
             false => self.perform(&[Step::Natural('u'), Step::Next])?,
         }
         let is_ignored = |(_, outcome): (_, &Outcome)| !outcome.is_cancelled();
-        match self.session.answers_to(&id).next().is_some_and(is_ignored) {
-            true => lacks(format!("the cancel of request {id} has no effect")),
+        let is_in_vain = self.session.answers_to(&id).next().is_some_and(is_ignored);
+        match is_in_vain {
+            true => self.has_no_effect(&format!("the cancel of request {id} has no effect")),
             false => Ok(()),
         }
     }

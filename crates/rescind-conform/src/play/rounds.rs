@@ -117,12 +117,14 @@ impl Play<'_> {
         self.session.wait_for(time, &mut |_| false);
     }
 
-    pub(super) fn said_cancelled(&self, name: Name) -> Result<(), Stop> {
-        let made = self.made(name)?;
+    pub(super) fn said_cancelled(&mut self, name: Name) -> Result<(), Stop> {
+        let made = self.made(name)?.clone();
         let mut answers = self.session.answers_from(&made.id, made.works_from);
-        match self.is_control || answers.any(|(_, outcome)| outcome.is_cancelled()) {
+        let is_said = self.is_control || answers.any(|(_, outcome)| outcome.is_cancelled());
+        drop(answers);
+        match is_said {
             true => Ok(()),
-            false => lacks(format!("the cancel of {made} has no effect")),
+            false => self.has_no_effect(&format!("the cancel of {made} has no effect")),
         }
     }
 

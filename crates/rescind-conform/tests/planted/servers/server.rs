@@ -269,7 +269,9 @@ impl Server {
             }
             "disconnect" if self.fault == Fault::WaitsForWhatWasCancelled => {
                 // Until its work has seen the cancel.
-                thread::sleep(Duration::from_millis(20));
+                while self.lock().is_ending() {
+                    thread::sleep(Duration::from_millis(1));
+                }
                 let until = self.lock().over_at;
                 thread::sleep(until.map_or(Duration::ZERO, |until| until - Instant::now()));
                 self.answer(id, &json!({ "result": {} }));
@@ -374,10 +376,7 @@ impl Server {
         if !(is_cancelled && self.fault == Fault::NeverEndsProgress) {
             self.report_work("progressEnd", id, token.as_deref());
         }
-        self.lock().at_work.remove(id);
-        if is_cancelled {
-            self.lock().over_at = Some(end);
-        }
+        self.lock().end_work(id, is_cancelled.then_some(end));
         if self.fault == Fault::LosesWhatIsClosed && self.lock().is_held {
             return;
         }

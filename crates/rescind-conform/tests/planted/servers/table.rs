@@ -47,3 +47,16 @@ pub(super) struct Table {
     /// The end of the work, by the tokens of its progress.
     pub(super) outcomes: HashMap<String, &'static str>,
 }
+
+impl Table {
+    /// Whether work has not seen its cancel yet.
+    pub(super) const fn is_ending(&self) -> bool {
+        self.cancelled > 0 && self.over_at.is_none()
+    }
+
+    /// Work is over, and if it was cancelled it would have been over then.
+    pub(super) fn end_work(&mut self, id: &str, over_at: Option<Instant>) {
+        self.over_at = over_at.or(self.over_at);
+        self.at_work.remove(id);
+    }
+}
