@@ -137,15 +137,24 @@ impl Wire {
         for _ in 0..ATTEMPTS {
             let mut link = self.link().await?;
             let request = self.request(method, headers, &link)?.body(body).map_err(other)?;
-            match link.send(request).await.map_err(other)? {
-                Ok(response) => {
-                    if self.options.rules.shares_streams {
-                        self.keep_cookies(&response);
+            let response = match &mut link {
+                Link::Http1(sender, _) => sender.send_request(request).await.map_err(other)?,
+                Link::Http2(shared) => {
+                    match shared.sender.clone().try_send_request(request).await {
+                        Ok(response) => response,
+                        Err(mut error) => {
+                            // One of which nothing has left comes back.
+                            let unsent = error.take_message();
+                            body = unsent.ok_or_else(|| other(error.into_error()))?.into_body();
+                            continue;
+                        }
                     }
-                    return Ok((response, link));
                 }
-                Err(unsent) => body = unsent.into_body(),
+            };
+            if self.options.rules.shares_streams {
+                self.keep_cookies(&response);
             }
+            return Ok((response, link));
         }
         Err(io::Error::other("the connection ended before the request has left"))
     }
@@ -288,25 +297,6 @@ impl Shared {
         let most = options.streams_per_connection.min(self.allowed.load(Relaxed)).max(1);
         // Each exchange has a reference, and so has the place from which it is shared.
         !self.sender.is_closed() && Arc::strong_count(self) <= most
-    }
-}
-
-impl Link {
-    /// Sends a request, and waits for the head of its response. One of which nothing has left comes back.
-    pub(super) async fn send(
-        &mut self,
-        request: Request<Full<Bytes>>,
-    ) -> hyper::Result<Result<Response<Incoming>, Request<Full<Bytes>>>> {
-        match self {
-            Self::Http1(sender, _) => sender.send_request(request).await.map(Ok),
-            Self::Http2(shared) => match shared.sender.clone().try_send_request(request).await {
-                Ok(response) => Ok(Ok(response)),
-                Err(mut error) => match error.take_message() {
-                    Some(request) => Ok(Err(request)),
-                    None => Err(error.into_error()),
-                },
-            },
-        }
     }
 }
 
