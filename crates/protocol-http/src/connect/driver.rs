@@ -7,7 +7,7 @@ use std::mem;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
-use protocol_async::hub::{Hub, Messages, Output};
+use protocol_async::hub::{Alarm, Hub, Messages, Output};
 use protocol_async::{Incoming, Options, Peer, Verdict};
 use protocol_core::{InputBuffer, Settlement, WireId};
 use tokio::sync::mpsc::{Receiver, UnboundedReceiver, channel, unbounded_channel};
@@ -17,7 +17,7 @@ use super::exchange::{HEAD_TIME, Message, Task};
 use super::options::{ClientOptions, Target};
 use super::wire::{FAREWELL, Report, Said, Wire};
 use crate::client::{ClientSession, Lane, Outgoing};
-use crate::endpoint::{Clock, over_streams};
+use crate::endpoint::{Clock, observed, over_streams};
 use crate::post::id_of;
 
 const TOO_MANY: &str = "too many response streams are open (options.streams)";
@@ -43,7 +43,7 @@ pub(super) struct Driver {
     /// The exchanges whose response has come, and whose stream may be open still.
     responded: VecDeque<u64>,
     out: Messages,
-    clock: Clock,
+    alarm: Alarm<Clock>,
     error: Option<io::Error>,
 }
 
@@ -86,8 +86,7 @@ impl Driver {
         let message_bytes = endpoint.config.limits.message_bytes;
         options.stream.body_bytes = options.stream.body_bytes.min(message_bytes);
         options.stream.event_bytes = options.stream.event_bytes.min(message_bytes);
-        let clock = Clock::start();
-        let (hub, peer, incoming) = clock.endpoint(endpoint, move |verdict| {
+        let (hub, peer, incoming, alarm) = observed(endpoint, move |verdict| {
             if let Verdict::Settled { call, settlement, .. } = verdict {
                 let has_response = matches!(settlement, Settlement::Result | Settlement::Error);
                 let _ = tell.send((call.number(), has_response));
@@ -110,7 +109,7 @@ impl Driver {
             settled,
             responded: VecDeque::new(),
             out: Messages::default(),
-            clock,
+            alarm,
             error: None,
         };
         (peer, incoming, driver)
@@ -169,7 +168,7 @@ impl Driver {
                     continue;
                 }
             }
-            ready!(self.clock.poll(due, cx));
+            ready!(self.alarm.poll(due, cx));
         }
     }
 

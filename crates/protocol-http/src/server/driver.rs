@@ -7,7 +7,7 @@ use std::ptr;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker, ready};
 
-use protocol_async::hub::{Charge, Hub, Messages, Output};
+use protocol_async::hub::{Alarm, Charge, Hub, Messages, Output};
 use protocol_async::{Account, Grant, Incoming, Peer, Verdict, outside};
 use protocol_core::{Dialect, InputBuffer, Limits, Shutdown, Timestamp, WireId};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
@@ -15,7 +15,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 
 use super::link::Pipe;
 use super::options::{ServerOptions, Work};
-use crate::endpoint::{Clock, debug, lock, over_streams};
+use crate::endpoint::{Clock, debug, lock, observed, over_streams};
 use crate::post::Posted;
 use crate::refusal::Refusal;
 use crate::rules::Rules;
@@ -84,7 +84,7 @@ pub(super) struct Driver {
     /// The streams whose client reads too little.
     stuck: BTreeSet<StreamId>,
     out: Messages,
-    clock: Clock,
+    alarm: Alarm<Clock>,
     /// The charge of the events that are kept for clients that come back.
     kept: Charge,
     state: watch::Sender<State>,
@@ -122,8 +122,8 @@ impl Driver {
         endpoint.account.get_or_insert_with(|| shared.account.clone());
         let limits = endpoint.config.limits;
         let (tell, commands) = unbounded_channel::<Command>();
-        let (clock, told) = (Clock::start(), tell.clone());
-        let (hub, peer, incoming) = clock.endpoint(endpoint, move |verdict| {
+        let told = tell.clone();
+        let (hub, peer, incoming, alarm) = observed(endpoint, move |verdict| {
             if let Verdict::Cancelled { id: Some(id), cause } = verdict {
                 let (id, cause) = (id.clone(), *cause);
                 let input = move |it: &mut Self, now| it.session.cancelled(&id, cause, now);
@@ -133,7 +133,7 @@ impl Driver {
         let (state, seen) = watch::channel(State { rules, may_read: true });
         let seat = Arc::new(Seat { id, commands: tell, state: seen });
         let driver = Self {
-            session: Session::new(rules, options.session.clone(), clock.now()),
+            session: Session::new(rules, options.session.clone(), alarm.now()),
             work: Some((shared.handler)(peer, incoming)),
             kept: hub.charge(),
             hub,
@@ -145,7 +145,7 @@ impl Driver {
             streams: BTreeMap::new(),
             stuck: BTreeSet::new(),
             out: Messages::default(),
-            clock,
+            alarm,
             state,
             _permit: permit,
         };
@@ -182,7 +182,7 @@ impl Driver {
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         loop {
             self.act();
-            let now = self.clock.now();
+            let now = self.alarm.now();
             if let Poll::Ready(Some(command)) = self.commands.poll_recv(cx) {
                 command(self, now);
                 continue;
@@ -209,8 +209,8 @@ impl Driver {
                 Output::Idle if self.is_ended() => self.session.end(now),
                 Output::Idle => {
                     let due = [due, self.session.poll_timeout()].into_iter().flatten().min();
-                    ready!(self.clock.poll(due, cx));
-                    self.session.handle_timeout(self.clock.now());
+                    ready!(self.alarm.poll(due, cx));
+                    self.session.handle_timeout(self.alarm.now());
                 }
             }
         }
