@@ -195,7 +195,11 @@ impl Driver {
                 self.lost(*stream, now);
                 continue;
             }
-            let output = match unread <= self.most_unread() {
+            // A client that reads less holds up the messages of its session, so that they can't pile up. In ACP, other streams
+            // go on first.
+            let is_shared = self.session.rules().shares_streams;
+            let most = if is_shared { self.shared.options.session.store_bytes } else { 0 };
+            let output = match unread <= most {
                 true => self.hub.poll_output(cx.waker(), &mut self.out),
                 false if self.hub.is_over() => Output::Over,
                 false => Output::Idle,
@@ -234,16 +238,6 @@ impl Driver {
         sum
     }
 
-    /// Returns the most bytes on such streams. A client that reads less holds up the messages of its session, so that they
-    /// can't pile up. In ACP, other streams go on first.
-    fn most_unread(&self) -> usize {
-        if self.session.rules().shares_streams {
-            self.shared.options.session.store_bytes
-        } else {
-            0
-        }
-    }
-
     /// Charges the events that are kept, follows the grant, and tells requests the state. Events are the first to go when
     /// memory runs out.
     fn draw(&mut self) {
@@ -270,8 +264,8 @@ impl Driver {
     ) {
         self.streams.insert(stream, pipe);
         let Err(refusal) = ask(self) else { return };
-        if let Some(pipe) = self.streams.remove(&stream) {
-            pipe.refuse(refusal);
+        if let Some(mut pipe) = self.streams.remove(&stream) {
+            pipe.begin(Err(refusal));
         }
         if self.work.is_some() {
             // Its handler never got a message.
@@ -323,11 +317,13 @@ impl Driver {
         self.act();
     }
 
-    /// Sends a whole response.
-    pub(super) fn respond(&mut self, stream: StreamId, status: u16, body: Vec<u8>) {
-        if let Some(pipe) = self.streams.remove(&stream) {
-            pipe.respond(status, body);
+    /// Ends a response, which has this status if it is whole.
+    pub(super) fn respond(&mut self, stream: StreamId, status: Option<u16>, body: Vec<u8>) {
+        let Some(pipe) = self.streams.remove(&stream) else { return };
+        if !body.is_empty() {
+            pipe.write(body);
         }
+        pipe.end(status);
     }
 
     /// Gives the messages of the endpoint to the session.
@@ -348,10 +344,12 @@ impl Driver {
                     self.hub.receive_message(&body);
                     self.begin();
                 }
-                Action::Respond { stream, status, body } => self.respond(stream, status, body),
+                Action::Respond { stream, status, body } => {
+                    self.respond(stream, Some(status), body);
+                }
                 Action::Begin { stream } => {
                     if let Some(pipe) = self.streams.get_mut(&stream) {
-                        pipe.begin();
+                        pipe.begin(Ok(None));
                     }
                 }
                 Action::Write { stream, bytes } => {
@@ -360,11 +358,7 @@ impl Driver {
                         self.stuck.insert(stream);
                     }
                 }
-                Action::Close { stream } => {
-                    if let Some(pipe) = self.streams.remove(&stream) {
-                        pipe.end();
-                    }
-                }
+                Action::Close { stream } => self.respond(stream, None, Vec::new()),
                 Action::Cancel { id, cause } => self.hub.cancel_request(&id, cause),
                 Action::LoseCall { id } => {
                     if let Ok(number) = id.as_json().parse() {

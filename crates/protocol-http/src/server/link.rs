@@ -35,7 +35,7 @@ const OWN: usize = 2;
 /// It draws on the account by itself: a body has no session before it is read, and a response may outlast its session.
 #[derive(Debug)]
 pub(super) struct Link {
-    holder: Holder,
+    pub(super) holder: Holder,
     /// The latest grant. Readers wait for it and not for the holder's, which may change twice before anybody looks.
     granted: watch::Sender<Grant>,
     /// The bytes that the transport took, where the connection is ours.
@@ -165,14 +165,9 @@ impl Link {
 
     /// Returns bytes that are charged until hyper has written and dropped them.
     fn piece(&self, bytes: Vec<u8>) -> Bytes {
-        let mut charge = self.charge();
+        let mut charge = self.holder.charge();
         charge.set(bytes.capacity() + PIECE);
         Bytes::from_owner(Held(bytes, charge))
-    }
-
-    /// Returns a charge of the connection that is nothing yet.
-    pub(super) fn charge(&self) -> Charge {
-        self.holder.charge()
     }
 }
 
@@ -256,23 +251,10 @@ pub struct Body {
 }
 
 impl Pipe {
-    /// Begins a stream of events.
-    pub(super) fn begin(&mut self) {
-        self.answer(Ok(None));
-    }
-
-    /// Sends a whole response. The head leaves with the body, so that its length is known.
-    pub(super) fn respond(mut self, status: u16, body: Vec<u8>) {
-        if !body.is_empty() {
-            self.write(body);
-        }
-        change(&self.shared, |unsent| unsent.is_ended = true);
-        self.answer(Ok(Some(status)));
-    }
-
-    /// Refuses the request.
-    pub(super) fn refuse(mut self, refusal: Refusal) {
-        self.answer(Err(refusal));
+    /// Sends the head, unless it has left.
+    pub(super) fn begin(&mut self, head: Head) {
+        // A client that has gone needs no head.
+        let _ = self.head.take().map(|heard| heard.send(head));
     }
 
     /// Adds bytes, and returns the number of those that hyper did not take.
@@ -285,9 +267,10 @@ impl Pipe {
         })
     }
 
-    /// Ends the body.
-    pub(super) fn end(self) {
+    /// Ends the body. If the response is whole, its head leaves only now, so that its length is known.
+    pub(super) fn end(mut self, status: Option<u16>) {
         change(&self.shared, |unsent| unsent.is_ended = true);
+        self.begin(Ok(status));
     }
 
     /// Returns the number of bytes that hyper did not take, if they are more than `most`, and has the waker woken when it
@@ -305,11 +288,6 @@ impl Pipe {
     /// Returns whether the connection has broken it off.
     pub(super) fn is_broken(&self) -> bool {
         lock(&self.shared).is_broken
-    }
-
-    fn answer(&mut self, head: Head) {
-        // A client that has gone needs no head.
-        let _ = self.head.take().map(|heard| heard.send(head));
     }
 }
 

@@ -102,7 +102,7 @@ impl Shared {
                 return it.session.get(stream, scope.as_deref(), last.as_deref(), now);
             }
             it.delete(now);
-            it.respond(stream, rules.delete_status, Vec::new());
+            it.respond(stream, Some(rules.delete_status), Vec::new());
             Ok(())
         };
         ask(&seat, link, asked).await.map_err(bare)
@@ -162,7 +162,7 @@ impl Shared {
             return Err(Refusal::BODY_TOO_LONG);
         }
         let mut body = pin!(Limited::new(body, most));
-        let (mut bytes, mut charge, mut is_paused) = (Vec::new(), link.charge(), false);
+        let (mut bytes, mut charge, mut is_paused) = (Vec::new(), link.holder.charge(), false);
         let read = async {
             loop {
                 is_paused = true;
