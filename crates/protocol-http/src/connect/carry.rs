@@ -1,10 +1,12 @@
 //! A client without an endpoint, whose host writes the messages and chooses their ids.
 
 use std::collections::BTreeMap;
+use std::future::poll_fn;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 
 use protocol_core::WireId;
-use tokio::sync::mpsc::{Receiver, channel};
+use tokio::sync::mpsc::channel;
 use tokio::sync::oneshot;
 use tokio::time::sleep;
 
@@ -34,7 +36,7 @@ pub enum Carried {
 pub async fn carry(
     target: Target,
     options: ClientOptions,
-    mut inputs: Receiver<Carried>,
+    mut next: impl FnMut(&mut Context<'_>) -> Poll<Option<Carried>>,
     mut receive: impl AsyncFnMut(Vec<u8>),
 ) {
     let session = ClientSession::new(options.rules);
@@ -66,7 +68,7 @@ pub async fn carry(
             Some(number) = carrier.left() => {
                 (carrier.awaited, carrier.unheard) = (None, Some(number));
             }
-            input = inputs.recv(), if carrier.awaited.is_none() => match input {
+            input = poll_fn(&mut next), if carrier.awaited.is_none() => match input {
                 Some(Carried::Message(message)) => carrier.send(message).await,
                 Some(Carried::Loss(id)) => {
                     carrier.open.retain(|_, it| it.request.as_ref() != Some(&id));
@@ -148,7 +150,14 @@ impl Carrier {
                     self.heard(number);
                 }
             }
-            Said::Over(_) | Said::SessionGone => self.over(number),
+            Said::Over(_) | Said::SessionGone => {
+                self.open.remove(&number);
+                let is_last = self.is_awaited(number, Lane::Last);
+                self.heard(number);
+                if is_last && self.session.rules().has_sessions {
+                    self.begin(None);
+                }
+            }
             Said::Parting => {}
         }
         None
@@ -162,14 +171,5 @@ impl Carrier {
     fn heard(&mut self, number: u64) {
         self.unheard.take_if(|it| *it == number);
         self.awaited.take_if(|(awaited, ..)| *awaited == number);
-    }
-
-    fn over(&mut self, number: u64) {
-        self.open.remove(&number);
-        let is_last = self.is_awaited(number, Lane::Last);
-        self.heard(number);
-        if is_last && self.session.rules().has_sessions {
-            self.begin(None);
-        }
     }
 }
