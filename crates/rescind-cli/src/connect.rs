@@ -2,6 +2,7 @@
 
 use std::io;
 
+use protocol_http::connect::{ServerStream, Stream};
 use tokio::net::TcpStream;
 #[cfg(unix)]
 use tokio::net::UnixStream;
@@ -12,7 +13,7 @@ use tungstenite::http::header::AUTHORIZATION;
 use tungstenite::protocol::WebSocketConfig;
 
 use crate::address::{Address, Place};
-use crate::socket::{Stream, at_once};
+use crate::socket::at_once;
 use crate::tls::{Client, Trust};
 
 /// Opens a WebSocket there, on the runtime that this is called on.
@@ -23,7 +24,7 @@ pub(crate) async fn handshake(
     settings: WebSocketConfig,
 ) -> io::Result<WebSocketStream<Box<dyn Stream>>> {
     let tls = address.is_secure.then(|| trust.client(&[])).transpose()?;
-    let (stream, _) = connect_with(address, tls.as_ref()).await?;
+    let stream = connect_with(address, tls.as_ref()).await?.stream;
     let mut request = address.url().into_client_request().map_err(io::Error::other)?;
     if let Some(secret) = secret {
         let bearer = HeaderValue::try_from(format!("Bearer {secret}")).map_err(io::Error::other)?;
@@ -33,22 +34,23 @@ pub(crate) async fn handshake(
     opened.map(|(socket, _)| socket).map_err(io::Error::other)
 }
 
-/// Connects to a server, with this TLS if there is one. Returns whether both have agreed on HTTP/2.
+/// Connects to a server, with this TLS if there is one.
 pub(crate) async fn connect_with(
     address: &Address,
     tls: Option<&Client>,
-) -> io::Result<(Box<dyn Stream>, bool)> {
-    match &address.place {
+) -> io::Result<ServerStream> {
+    let stream: Box<dyn Stream> = match &address.place {
         Place::Tcp(host, port) => {
             let stream = at_once(TcpStream::connect((host.as_str(), *port)).await?);
             match tls {
-                Some(tls) => tls.connect(host, stream).await,
-                None => Ok((stream, false)),
+                Some(tls) => return tls.connect(host, stream).await,
+                None => stream,
             }
         }
         #[cfg(unix)]
-        Place::File(file) => Ok((Box::new(UnixStream::connect(file).await?), false)),
+        Place::File(file) => Box::new(UnixStream::connect(file).await?),
         #[cfg(not(unix))]
-        Place::File(_) => Err(io::ErrorKind::Unsupported.into()),
-    }
+        Place::File(_) => return Err(io::ErrorKind::Unsupported.into()),
+    };
+    Ok(ServerStream { stream, is_http2: false })
 }
