@@ -34,7 +34,8 @@ impl EventId {
 #[derive(Clone, Debug)]
 pub(crate) struct Store {
     events: VecDeque<Event>,
-    bytes: usize,
+    /// The bytes that the events count.
+    pub(crate) bytes: usize,
     most_bytes: usize,
 }
 
@@ -81,11 +82,6 @@ impl Part {
 impl Store {
     pub(crate) const fn new(most_bytes: usize) -> Self {
         Self { events: VecDeque::new(), bytes: 0, most_bytes }
-    }
-
-    /// Returns the bytes that the events count.
-    pub(crate) const fn bytes(&self) -> usize {
-        self.bytes
     }
 
     /// Keeps an event, and drops others for which there is no room. Returns the requests among them that were unsent.

@@ -16,14 +16,16 @@ use crate::store::{EventId, Part};
 use crate::table::{Input, Phase, Step};
 
 impl Session {
+    /// Begins the exchange of a body whose responses come on its own stream, and returns its number.
     pub(super) fn insert(
         &mut self,
-        at: u64,
         stream: StreamId,
         posted: &Posted,
         accepts_events: bool,
         now: Timestamp,
-    ) {
+    ) -> u64 {
+        let at = self.next;
+        self.next += 1;
         let tokens = posted.messages.iter().filter_map(|message| message.progress.clone());
         self.by_token.extend(tokens.map(|token| (token, at)));
         self.by_id.extend(posted.ids().map(|id| (id.clone(), at)));
@@ -36,15 +38,7 @@ impl Session {
             ..Exchange::default()
         };
         self.exchanges.insert(at, exchange);
-    }
-
-    /// Notes the requests of a body whose responses come on shared streams.
-    pub(super) fn share(&mut self, posted: &Posted) {
-        for message in &posted.messages {
-            let Some(id) = &message.request else { continue };
-            let at = message.scope.as_deref().map_or(0, |name| self.scope(name));
-            self.by_id.insert(id.clone(), at);
-        }
+        at
     }
 
     /// Returns the exchange of the stream of a session of ACP, and makes it first if there is none.
@@ -83,7 +77,7 @@ impl Session {
         self.by_id.values().all(|other| *other != at)
     }
 
-    /// Attaches a stream to an exchange, and sends the events that were kept for it.
+    /// Attaches a stream to an exchange in place of the one that it has, and sends the events that were kept for it.
     pub(super) fn resume(
         &mut self,
         stream: StreamId,
@@ -91,14 +85,19 @@ impl Session {
         kept: Vec<(EventId, Vec<u8>)>,
         now: Timestamp,
     ) -> Result<(), Refusal> {
-        let is_open = self.exchanges.contains_key(&at);
         let kept: Vec<_> = kept.into_iter().filter(|(_, data)| !data.is_empty()).collect();
-        if !is_open && kept.is_empty() {
-            return Err(Refusal::STREAM_IS_OVER);
-        }
-        if is_open {
-            self.replace(at, stream);
+        let exchange = self.exchanges.get_mut(&at);
+        let is_open = exchange.is_some();
+        if let Some(exchange) = exchange {
+            exchange.was_heard = true;
+            match (exchange.stream.replace(stream), exchange.phase) {
+                (None, _) => {}
+                (Some(stream), Phase::Open) => self.actions.push_back(Action::Close { stream }),
+                (Some(stream), _) => self.respond_whole(stream, 202, &[]),
+            }
             self.step(at, Input::Resumed, &[], now);
+        } else if kept.is_empty() {
+            return Err(Refusal::STREAM_IS_OVER);
         } else {
             self.actions.push_back(Action::Begin { stream });
         }
@@ -112,18 +111,6 @@ impl Session {
             self.actions.push_back(Action::Close { stream });
         }
         Ok(())
-    }
-
-    /// Ends the stream that an exchange has, and gives it another one.
-    fn replace(&mut self, at: u64, stream: StreamId) {
-        let Some(exchange) = self.exchanges.get_mut(&at) else { return };
-        exchange.was_heard = true;
-        let (phase, before) = (exchange.phase, exchange.stream.replace(stream));
-        let Some(before) = before else { return };
-        match phase {
-            Phase::Open => self.actions.push_back(Action::Close { stream: before }),
-            _ => self.respond_whole(before, 202, &[]),
-        }
     }
 
     /// Sends a whole response.
@@ -145,7 +132,12 @@ impl Session {
         };
         match (step, exchange.stream) {
             (Step::Keep, _) => drop(self.keep(at, data, false)),
-            (Step::Cancel, _) => self.cancel_all(at),
+            (Step::Cancel, _) => {
+                let cause = self.rules.loss_cause();
+                let requests = self.by_id.iter().filter(|(_, other)| **other == at);
+                let cancels = requests.map(|(id, _)| Action::Cancel { id: id.clone(), cause });
+                self.actions.extend(cancels);
+            }
             (Step::Send { head, event, end }, Some(stream)) => {
                 if head {
                     let is_primed = self.rules.is_primed;
@@ -200,12 +192,6 @@ impl Session {
         let lost = self.store.keep(id, data.into(), part, unsent(self.rules, &self.exchanges));
         self.actions.extend(lost.into_iter().map(|id| Action::LoseCall { id }));
         Some(id.text())
-    }
-
-    fn cancel_all(&mut self, at: u64) {
-        let cause = self.rules.loss_cause();
-        let requests = self.by_id.iter().filter(|(_, other)| **other == at);
-        self.actions.extend(requests.map(|(id, _)| Action::Cancel { id: id.clone(), cause }));
     }
 
     fn remove(&mut self, at: u64, now: Timestamp) {

@@ -162,10 +162,3 @@ struct Exchange {
     /// The time of its head, its next comment, or the end of its time to resume.
     due: Option<Timestamp>,
 }
-
-impl Exchange {
-    /// Returns whether it is one of GET streams to which nobody has listened, and for which nothing was kept.
-    const fn is_unheard(&self) -> bool {
-        !self.is_posted && !self.was_heard && self.latest == 0
-    }
-}
