@@ -11,7 +11,7 @@ use protocol_core::WireId;
 use protocol_json::{path, text, value};
 
 use super::session::Outgoing;
-use crate::gate::is_type;
+use crate::gate::{EVENTS, JSON, is_type};
 use crate::post::id_of_response;
 use crate::rules::Rules;
 use crate::sse::{Decoder, SseEvent, TooLong};
@@ -179,24 +179,17 @@ impl ResponseStream {
         self.phase = match status {
             // "When a client receives HTTP 404 in response to a request containing an MCP-Session-Id …"
             404 if has_session => return StreamStep::LoseSession,
-            _ if self.awaited == Awaited::Nothing => return self.taken(retry),
-            _ if is_type(kind, "application/json") && !is_resumed => Phase::Body,
-            200 if is_type(kind, "text/event-stream") => Phase::Events,
+            200..=299 if self.awaited == Awaited::Nothing => return StreamStep::Nothing,
+            _ if self.awaited == Awaited::Nothing => {
+                let Some(retry) = retry.filter(|_| status == 503) else { return StreamStep::Lose };
+                self.retry = retry.max(SHORTEST_RETRY);
+                return StreamStep::Resume;
+            }
+            _ if is_type(kind, JSON) && !is_resumed => Phase::Body,
+            200 if is_type(kind, EVENTS) => Phase::Events,
             _ => return StreamStep::Lose,
         };
         StreamStep::Read
-    }
-
-    /// Returns the step after the status of a message that has nothing to read.
-    fn taken(&mut self, retry: Option<Duration>) -> StreamStep {
-        match (self.status, retry) {
-            (200..=299, _) => StreamStep::Nothing,
-            (503, Some(retry)) => {
-                self.retry = retry.max(SHORTEST_RETRY);
-                StreamStep::Resume
-            }
-            _ => StreamStep::Lose,
-        }
     }
 
     /// Asks for the rest of the stream, unless that was done too often.
@@ -215,11 +208,6 @@ impl ResponseStream {
     ///
     /// Returns [`TooLong`] for a body or an event over its limit. The stream is to be closed then.
     pub fn receive(&mut self, bytes: &mut &[u8]) -> Result<Option<Vec<u8>>, TooLong> {
-        // It would be as long if it came again.
-        self.take(bytes).inspect_err(|_| self.attempts = u32::MAX)
-    }
-
-    fn take(&mut self, bytes: &mut &[u8]) -> Result<Option<Vec<u8>>, TooLong> {
         if self.phase == Phase::Body {
             if self.body.len() + bytes.len() > self.limits.body_bytes {
                 return Err(TooLong);
@@ -227,7 +215,10 @@ impl ResponseStream {
             self.body.extend_from_slice(mem::take(bytes));
             return Ok(None);
         }
-        while let Some(event) = self.decoder.receive(bytes)? {
+        // An event that is too long would be as long if it came again.
+        while let Some(event) =
+            self.decoder.receive(bytes).inspect_err(|_| self.attempts = u32::MAX)?
+        {
             match event {
                 SseEvent::Message(data) => {
                     self.note_id();

@@ -12,7 +12,7 @@ use tokio::time::sleep;
 
 use super::exchange::{HEAD_TIME, Message, Task};
 use super::options::{ClientOptions, Target};
-use super::wire::{Report, Said, Wire};
+use super::wire::{Said, Wire};
 use crate::client::{ClientSession, Lane, Outgoing};
 
 /// An input of [`carry`].
@@ -55,7 +55,7 @@ pub async fn carry(
     loop {
         tokio::select! {
             biased;
-            Some(Report { number, said }) = reports.recv() => {
+            Some((number, said)) = reports.recv() => {
                 // A server without a stream of its own may say so with the status of an unknown session.
                 let is_own = carrier.open.get(&number).is_some_and(|it| it.is_own);
                 if matches!(said, Said::SessionGone) && !is_own {

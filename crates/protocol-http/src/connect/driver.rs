@@ -298,8 +298,8 @@ impl Driver {
         self.post_next();
         while self.exchanges.values().any(|it| it.is_awaited) {
             // The sender is ours.
-            let Some(report) = self.heads.recv().await else { return };
-            self.exchanges.retain(|number, it| *number != report.number || !it.is_awaited);
+            let Some((taken, _)) = self.heads.recv().await else { return };
+            self.exchanges.retain(|number, it| *number != taken || !it.is_awaited);
             self.post_next();
         }
     }
@@ -314,7 +314,7 @@ impl Driver {
         self.held.drain(..).for_each(|message| untaken(&message));
     }
 
-    fn take(&mut self, Report { number, said }: Report) {
+    fn take(&mut self, (number, said): Report) {
         let how = match said {
             Said::Message(message, session) => {
                 self.received(number, &message, session.as_deref());

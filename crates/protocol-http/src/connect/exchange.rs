@@ -16,10 +16,11 @@ use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 use tokio_util::task::AbortOnDropHandle;
 
-use super::wire::{Headers, Link, Report, Said, Wire, retry_after, value};
+use super::wire::{Headers, Link, Said, Wire, retry_after, value};
 use crate::client::{ClientSession, Outgoing, ResponseStream, StreamStep};
 use crate::endpoint::Held;
 use crate::gate::{LAST_EVENT_ID, SCOPE};
+use crate::sse::TooLong;
 
 /// The time that a server has to read a request, or for the head of its response, before a cancel or a notification follows.
 /// Over another connection that could come first.
@@ -107,7 +108,10 @@ impl Exchange {
                 StreamStep::Nothing => return Said::Over(None),
                 StreamStep::Lose | StreamStep::LoseSession => {
                     let how = self.stream.loss() + &why;
-                    self.untaken(&how);
+                    // A call settles as lost instead.
+                    if let Some((Outgoing { request: None, .. }, message)) = &self.post {
+                        self.wire.trouble(Some(&message.bytes), &how);
+                    }
                     if next == StreamStep::Lose {
                         return Said::Over(Some(how));
                     }
@@ -171,7 +175,7 @@ impl Exchange {
         while let Some(frame) = body.frame().await {
             let Ok(data) = frame.map_err(|error| error.to_string())?.into_data() else { continue };
             let mut bytes = &*data;
-            let too_long = |_| "it is longer than the limits of streams";
+            let too_long = |error: TooLong| error.to_string();
             while let Some(message) = self.stream.receive(&mut bytes).map_err(too_long)? {
                 self.report(Said::Message(message, session.clone())).await;
             }
@@ -183,13 +187,6 @@ impl Exchange {
         Ok(step)
     }
 
-    /// Shows the host a message that the server did not take. A call settles as lost instead.
-    fn untaken(&self, why: &str) {
-        if let Some((Outgoing { request: None, .. }, message)) = &self.post {
-            self.wire.trouble(Some(&message.bytes), why);
-        }
-    }
-
     async fn report(&self, said: Said) {
         // Room to read may come only from what waits for it.
         let is_head = match &said {
@@ -199,7 +196,7 @@ impl Exchange {
         };
         let reports = if is_head { &self.wire.heads } else { &self.wire.messages };
         // The owner may be gone.
-        let _ = reports.send(Report { number: self.number, said }).await;
+        let _ = reports.send((self.number, said)).await;
     }
 }
 

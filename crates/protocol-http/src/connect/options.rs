@@ -104,7 +104,7 @@ debug!(ServerStream, is_http2);
 
 /// The address of a server: `http://HOST[:PORT]/PATH`, or `https://` for the same over TLS.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Target(Uri);
+pub struct Target(pub(super) Uri);
 
 impl Target {
     /// Returns the name or the address of the host, that of IPv6 without brackets.
@@ -123,11 +123,6 @@ impl Target {
     #[must_use]
     pub fn is_secure(&self) -> bool {
         self.0.scheme() == Some(&Scheme::HTTPS)
-    }
-
-    /// Returns the address that a request of HTTP/2 names.
-    pub(super) fn uri(&self) -> &Uri {
-        &self.0
     }
 }
 

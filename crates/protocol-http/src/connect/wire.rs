@@ -3,7 +3,6 @@
 //! An exchange has a connection of its own. With HTTP/2 many share one.
 
 use std::borrow::Cow;
-use std::fmt::Display;
 use std::future::poll_fn;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -28,6 +27,7 @@ use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 use super::options::{ClientOptions, ServerStream, Stream, Target};
 use crate::client::ClientSession;
 use crate::endpoint::lock;
+use crate::gate::{EVENTS, JSON};
 
 /// The connections that a request is tried on. One that is shared may end just before the request leaves.
 const ATTEMPTS: u32 = 3;
@@ -62,11 +62,7 @@ pub(super) struct Wire {
 }
 
 /// A report of the exchange with this number.
-#[derive(Debug)]
-pub(super) struct Report {
-    pub(super) number: u64,
-    pub(super) said: Said,
-}
+pub(super) type Report = (u64, Said);
 
 /// The news of an exchange.
 #[derive(Debug)]
@@ -136,16 +132,21 @@ impl Wire {
         let mut body = Full::new(body);
         for _ in 0..ATTEMPTS {
             let mut link = self.link().await?;
-            let request = self.request(method, headers, &link)?.body(body).map_err(other)?;
+            let request =
+                self.request(method, headers, &link)?.body(body).map_err(io::Error::other)?;
             let response = match &mut link {
-                Link::Http1(sender, _) => sender.send_request(request).await.map_err(other)?,
+                Link::Http1(sender, _) => {
+                    sender.send_request(request).await.map_err(io::Error::other)?
+                }
                 Link::Http2(shared) => {
                     match shared.sender.clone().try_send_request(request).await {
                         Ok(response) => response,
                         Err(mut error) => {
                             // One of which nothing has left comes back.
                             let unsent = error.take_message();
-                            body = unsent.ok_or_else(|| other(error.into_error()))?.into_body();
+                            body = unsent
+                                .ok_or_else(|| io::Error::other(error.into_error()))?
+                                .into_body();
                             continue;
                         }
                     }
@@ -160,7 +161,7 @@ impl Wire {
     }
 
     fn request(&self, method: &Method, headers: &Headers, link: &Link) -> io::Result<Builder> {
-        let uri = self.target.uri();
+        let uri = &self.target.0;
         let mut request = Request::builder().method(method);
         request = match (link, uri.authority(), uri.path_and_query()) {
             (Link::Http1(..), Some(authority), Some(path)) => {
@@ -169,15 +170,16 @@ impl Wire {
             _ => request.version(Version::HTTP_2).uri(uri.clone()),
         };
         let accepted = match *method {
-            Method::GET => "text/event-stream",
+            Method::GET => EVENTS,
             _ => "application/json, text/event-stream",
         };
         request = request.header(ACCEPT, accepted);
         if *method == Method::POST {
-            request = request.header(CONTENT_TYPE, "application/json");
+            request = request.header(CONTENT_TYPE, JSON);
         }
         if let Some(token) = &self.options.token {
-            let mut bearer = HeaderValue::try_from(format!("Bearer {token}")).map_err(other)?;
+            let mut bearer =
+                HeaderValue::try_from(format!("Bearer {token}")).map_err(io::Error::other)?;
             bearer.set_sensitive(true);
             request = request.header(AUTHORIZATION, bearer);
         }
@@ -232,7 +234,13 @@ impl Wire {
             drop(known);
             return self.dial().await;
         }
-        if let Some(shared) = known.shared.as_ref().filter(|it| it.has_room(&self.options)) {
+        let options = &self.options;
+        let has_room = |it: &&Arc<Shared>| {
+            let most = options.streams_per_connection.min(it.allowed.load(Relaxed)).max(1);
+            // Each exchange has a reference, and so has the place from which it is shared.
+            !it.sender.is_closed() && Arc::strong_count(it) <= most
+        };
+        if let Some(shared) = known.shared.as_ref().filter(has_room) {
             return Ok(Link::Http2(shared.clone()));
         }
         if let Some((_, kind, how)) = known.failure.as_ref().filter(|(at, ..)| *at > begun) {
@@ -291,15 +299,6 @@ impl Wire {
     }
 }
 
-impl Shared {
-    /// Returns whether one more exchange may share the connection.
-    fn has_room(self: &Arc<Self>, options: &ClientOptions) -> bool {
-        let most = options.streams_per_connection.min(self.allowed.load(Relaxed)).max(1);
-        // Each exchange has a reference, and so has the place from which it is shared.
-        !self.sender.is_closed() && Arc::strong_count(self) <= most
-    }
-}
-
 async fn http2(stream: TokioIo<Box<dyn Stream>>, ping_interval: Duration) -> hyper::Result<Link> {
     let ping = ping_interval.max(Duration::from_millis(1));
     let (sender, mut connection) = http2::Builder::new(TokioExecutor::new())
@@ -343,8 +342,4 @@ pub(super) fn retry_after(response: &Response<Incoming>) -> Option<Duration> {
 
 pub(super) fn value<'a>(response: &'a Response<Incoming>, name: &str) -> Option<&'a str> {
     response.headers().get(name).and_then(|value| value.to_str().ok())
-}
-
-fn other(error: impl Display) -> io::Error {
-    io::Error::other(error.to_string())
 }

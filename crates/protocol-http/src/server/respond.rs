@@ -22,13 +22,12 @@ use tokio::time::{sleep, timeout};
 use super::driver::{Driver, Seat, Shared};
 use super::link::{Body, Link};
 use crate::endpoint::lock;
-use crate::gate::{LAST_EVENT_ID, RequestHead, SCOPE, VERSION};
+use crate::gate::{EVENTS, JSON, LAST_EVENT_ID, RequestHead, SCOPE, VERSION};
 use crate::post::{Posted, id_of};
 use crate::refusal::Refusal;
 use crate::rules::Rules;
 use crate::session::StreamId;
 
-const JSON: &str = "application/json";
 const BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
 
 /// The time until a wrong secret is refused (F110). A client that gives up sooner does not wait for it.
@@ -91,7 +90,7 @@ impl Shared {
         if head.method == "POST" {
             let (body, charge) = self.read(body, seat.as_deref(), &link).await.map_err(bare)?;
             let posted = Posted::read(body, &head, rules)?;
-            let accepts_events = head.accepts("text/event-stream");
+            let accepts_events = head.accepts(EVENTS);
             return self.post(seat, (posted, charge), rules, accepts_events, link).await;
         }
         let seat = seat.ok_or_else(|| bare(Refusal::NO_SESSION))?;
@@ -239,7 +238,7 @@ async fn ask(
     let over = if seat.id.is_some() { Refusal::UNKNOWN_SESSION } else { Refusal::BUSY };
     Ok(match head.await.unwrap_or(Err(over))? {
         None => {
-            let kind = (CONTENT_TYPE, "text/event-stream");
+            let kind = (CONTENT_TYPE, EVENTS);
             let caching = (CACHE_CONTROL, "no-cache, no-transform");
             response(200, &[kind, caching, (BUFFERING, "no")], body)
         }
