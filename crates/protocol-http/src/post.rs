@@ -12,7 +12,7 @@ use protocol_core::WireId;
 use protocol_json::{Members, elements, path, string, text, value};
 use serde_json::value::RawValue;
 
-use crate::gate::{RequestHead, SCOPE, VERSION};
+use crate::gate::{EVENTS, RequestHead, SCOPE, VERSION};
 use crate::refusal::Refusal;
 use crate::rules::Rules;
 
@@ -30,6 +30,8 @@ pub struct Posted {
     pub body: Vec<u8>,
     /// The messages in it, in their order.
     pub messages: Vec<Message>,
+    /// Whether its response may be a stream of events.
+    pub accepts_events: bool,
 }
 
 /// The part of a message that decides where its response goes.
@@ -83,7 +85,7 @@ impl Posted {
                 return Err((Refusal::DUPLICATE_ID, message.request.clone()));
             }
         }
-        Ok(Self { body, messages })
+        Ok(Self { body, messages, accepts_events: head.accepts(EVENTS) })
     }
 
     /// Returns whether the body is the request that opens a session.

@@ -279,7 +279,6 @@ impl Driver {
         &mut self,
         stream: StreamId,
         mut posted: Posted,
-        accepts_events: bool,
         now: Timestamp,
     ) -> Result<(), Refusal> {
         if posted.body.len() > self.limits.message_bytes {
@@ -293,7 +292,7 @@ impl Driver {
         for message in &mut posted.messages {
             drop(message.progress.take_if(|it| is_long(it)));
         }
-        self.session.post(stream, posted, accepts_events, now)
+        self.session.post(stream, posted, now)
     }
 
     /// Takes note that hyper has no use for a response any more.

@@ -90,8 +90,7 @@ impl Shared {
         if head.method == "POST" {
             let (body, charge) = self.read(body, seat.as_deref(), &link).await.map_err(bare)?;
             let posted = Posted::read(body, &head, rules)?;
-            let accepts_events = head.accepts(EVENTS);
-            return self.post(seat, (posted, charge), rules, accepts_events, link).await;
+            return self.post(seat, (posted, charge), rules, link).await;
         }
         let seat = seat.ok_or_else(|| bare(Refusal::NO_SESSION))?;
         let is_get = head.method == "GET";
@@ -121,7 +120,6 @@ impl Shared {
         seat: Option<Arc<Seat>>,
         (posted, charge): (Posted, Charge),
         rules: &'static Rules,
-        accepts_events: bool,
         link: Arc<Link>,
     ) -> Result<Response<Body>, Refused> {
         let id = posted.ids().next().cloned();
@@ -136,7 +134,7 @@ impl Shared {
         };
         let post = move |it: &mut Driver, stream, now| {
             let _charge = charge;
-            it.post(stream, posted, accepts_events, now)
+            it.post(stream, posted, now)
         };
         let asked = ask(&seat, link, post).await;
         // An id that is too long is not repeated.

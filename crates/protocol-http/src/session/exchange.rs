@@ -17,24 +17,18 @@ use crate::table::{Input, Phase, Step};
 
 impl Session {
     /// Begins the exchange of a body whose responses come on its own stream, and returns its number.
-    pub(super) fn insert(
-        &mut self,
-        stream: StreamId,
-        posted: &Posted,
-        accepts_events: bool,
-        now: Timestamp,
-    ) -> u64 {
+    pub(super) fn insert(&mut self, stream: StreamId, posted: &Posted, now: Timestamp) -> u64 {
         let at = self.next;
         self.next += 1;
         let tokens = posted.messages.iter().filter_map(|message| message.progress.clone());
         self.by_token.extend(tokens.map(|token| (token, at)));
         self.by_id.extend(posted.ids().map(|id| (id.clone(), at)));
         let exchange = Exchange {
-            phase: if accepts_events { Phase::Fresh } else { Phase::Single },
+            phase: if posted.accepts_events { Phase::Fresh } else { Phase::Single },
             stream: Some(stream),
             is_posted: true,
             opens_session: posted.opens_session() && self.rules.has_sessions,
-            due: accepts_events.then(|| now + self.rules.head_after),
+            due: posted.accepts_events.then(|| now + self.rules.head_after),
             ..Exchange::default()
         };
         self.exchanges.insert(at, exchange);

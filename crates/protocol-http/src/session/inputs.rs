@@ -86,7 +86,6 @@ impl Session {
         &mut self,
         stream: StreamId,
         mut posted: Posted,
-        accepts_events: bool,
         now: Timestamp,
     ) -> Result<(), Refusal> {
         if self.is_over {
@@ -109,9 +108,9 @@ impl Session {
                 self.by_id.insert(id, at);
             }
         } else if has_requests {
-            let accepts_events = accepts_events && !self.rules.shares_streams;
-            let at = self.insert(stream, &posted, accepts_events, now);
-            if accepts_events && self.rules.head_after.is_zero() {
+            posted.accepts_events &= !self.rules.shares_streams;
+            let at = self.insert(stream, &posted, now);
+            if posted.accepts_events && self.rules.head_after.is_zero() {
                 self.step(at, Input::Due, &[], now);
             }
             return Ok(());
