@@ -120,7 +120,7 @@ async fn end(
     up.shutdown(Shutdown::CancelAll);
     within(grace, ending, grace.min(SHORT_GRACE)).await;
     // Requests without a response of the server get one from us.
-    server.end(Shutdown::Abandon);
+    server.peer.shutdown(Shutdown::Abandon);
     pending::<()>().await;
 }
 
@@ -130,11 +130,11 @@ async fn finish<T>(
     mut driver: JoinHandle<T>,
     is_late: impl Future<Output = ()>,
 ) -> Result<T, JoinError> {
-    server.end(Shutdown::CancelAll);
+    server.peer.shutdown(Shutdown::CancelAll);
     tokio::select! {
         over = &mut driver => over,
         () = is_late => {
-            server.end(Shutdown::Abandon);
+            server.peer.shutdown(Shutdown::Abandon);
             driver.await
         }
     }
