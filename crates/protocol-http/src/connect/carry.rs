@@ -10,9 +10,9 @@ use tokio::sync::mpsc::channel;
 use tokio::sync::oneshot;
 use tokio::time::sleep;
 
-use super::exchange::{HEAD_TIME, Message, Task};
+use super::exchange::{HEAD_TIME, Message};
 use super::options::{ClientOptions, Target};
-use super::wire::{Said, Wire};
+use super::wire::{Said, Task, Wire};
 use crate::client::{ClientSession, Lane, Outgoing};
 
 /// An input of [`carry`].

@@ -13,9 +13,9 @@ use protocol_core::{InputBuffer, Settlement, WireId};
 use tokio::sync::mpsc::{Receiver, UnboundedReceiver, channel, unbounded_channel};
 use tokio::time::{Instant, timeout};
 
-use super::exchange::{HEAD_TIME, Message, Task};
+use super::exchange::{HEAD_TIME, Message};
 use super::options::{ClientOptions, Target};
-use super::wire::{FAREWELL, Report, Said, Wire};
+use super::wire::{FAREWELL, Report, Said, Task, Wire};
 use crate::client::{ClientSession, Lane, Outgoing};
 use crate::endpoint::{Clock, observed, over_streams};
 use crate::post::id_of;

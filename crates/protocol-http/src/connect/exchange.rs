@@ -14,9 +14,8 @@ use hyper::body::Incoming;
 use protocol_async::hub::Charge;
 use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
-use tokio_util::task::AbortOnDropHandle;
 
-use super::wire::{Headers, Link, Said, Wire, retry_after, value};
+use super::wire::{Headers, Link, Said, Task, Wire, retry_after, value};
 use crate::client::{ClientSession, Outgoing, ResponseStream, StreamStep};
 use crate::endpoint::Held;
 use crate::gate::{LAST_EVENT_ID, SCOPE};
@@ -25,9 +24,6 @@ use crate::sse::TooLong;
 /// The time that a server has to read a request, or for the head of its response, before a cancel or a notification follows.
 /// Over another connection that could come first.
 pub(super) const HEAD_TIME: Duration = Duration::from_millis(50);
-
-/// The task of an exchange, which ends with this. A stream that is closed is the cancel in one revision.
-pub(super) type Task = AbortOnDropHandle<()>;
 
 /// A message of ours, charged until the server takes it.
 #[derive(Debug)]
@@ -56,7 +52,7 @@ struct Exchange {
 
 impl Wire {
     /// Posts a message, or asks for the stream of the session itself, or in ACP for that of one session. Reports how it
-    /// ended, even if it panicked.
+    /// ended, even if it panicked. A stream that is closed is the cancel in one revision.
     pub(super) fn begin(
         self: &Arc<Self>,
         number: u64,

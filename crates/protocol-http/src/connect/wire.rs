@@ -79,14 +79,14 @@ pub(super) enum Said {
     Parting,
 }
 
-/// The task of a connection, which ends with this.
-type Running = AbortOnDropHandle<()>;
+/// The task of a connection or of an exchange, which ends with this.
+pub(super) type Task = AbortOnDropHandle<()>;
 
 /// A connection that an exchange has to itself, or shares.
 pub(super) enum Link {
     Http1(
         http1::SendRequest<Full<Bytes>>,
-        #[expect(dead_code, reason = "it ends with the link")] Running,
+        #[expect(dead_code, reason = "it ends with the link")] Task,
     ),
     Http2(Arc<Shared>),
 }
@@ -94,7 +94,7 @@ pub(super) enum Link {
 /// A connection of HTTP/2.
 pub(super) struct Shared {
     sender: http2::SendRequest<Full<Bytes>>,
-    connection: Running,
+    connection: Task,
     /// The exchanges that the server allows at the same time.
     allowed: Arc<AtomicUsize>,
 }
@@ -321,8 +321,8 @@ async fn http2(stream: TokioIo<Box<dyn Stream>>, ping_interval: Duration) -> hyp
 }
 
 /// Runs a connection. Its error is that of the response, too.
-fn run(connection: impl Future<Output = ()> + Send + 'static) -> Running {
-    Running::new(tokio::spawn(connection))
+fn run(connection: impl Future<Output = ()> + Send + 'static) -> Task {
+    Task::new(tokio::spawn(connection))
 }
 
 /// Returns whether this is `Max-Age=0`, or less. "If delta-seconds is less than or equal to zero", it is over (RFC 6265).

@@ -75,7 +75,7 @@ pub use self::link::Body;
 use self::link::Link;
 pub use self::options::ServerOptions;
 use self::options::{BUFFER_BYTES, CONNECTION_WINDOW, STREAM_WINDOW, STREAMS};
-use crate::endpoint::{debug, lock};
+use crate::endpoint::lock;
 use crate::refusal::Refusal;
 
 /// The pause when the system has no room for another connection.
@@ -86,7 +86,7 @@ const LAST: Duration = Duration::from_secs(1);
 const PING: Duration = Duration::from_secs(20);
 
 /// A server of MCP or ACP over HTTP. Clones are the same server; see the [module](self).
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct Server {
     shared: Arc<Shared>,
 }
@@ -249,8 +249,6 @@ impl Server {
         }
     }
 }
-
-debug!(Server, shared);
 
 /// Returns what makes the connections of clients.
 fn builder(options: &ServerOptions) -> Builder<TokioExecutor> {
