@@ -13,7 +13,7 @@ use tokio::time::sleep;
 use super::exchange::{HEAD_TIME, Message};
 use super::options::{ClientOptions, Target};
 use super::wire::{Said, Task, Wire};
-use crate::client::{ClientSession, Lane, Outgoing};
+use crate::client::{ClientSession, Lane};
 
 /// An input of [`carry`].
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -110,16 +110,16 @@ impl Carrier {
         }
         let (leaving, left) = oneshot::channel();
         let (lane, bytes) = (out.lane, message.into());
-        let message = Message { bytes, charge: None, leaving: Some(leaving), after: None };
-        let number = self.begin(Some((out, message)));
+        let message = Message { out, bytes, _charge: None, leaving: Some(leaving), after: None };
+        let number = self.begin(Some(message));
         self.awaited = Some((number, lane, left));
     }
 
     /// Posts a message, or asks for the stream of the session.
-    fn begin(&mut self, post: Option<(Outgoing, Message)>) -> u64 {
+    fn begin(&mut self, post: Option<Message>) -> u64 {
         self.last += 1;
         let (is_own, request) =
-            (post.is_none(), post.as_ref().and_then(|(out, _)| out.request.clone()));
+            (post.is_none(), post.as_ref().and_then(|it| it.out.request.clone()));
         let task = self.wire.begin(self.last, &self.session, None, post);
         self.open.insert(self.last, Open { request, is_own, _task: task });
         self.last

@@ -7,7 +7,8 @@ use std::mem;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
-use protocol_async::hub::{Alarm, Hub, Messages, Output};
+use bytes::Bytes;
+use protocol_async::hub::{Alarm, Charge, Hub, Messages, Output};
 use protocol_async::{Incoming, Options, Peer, Verdict};
 use protocol_core::{InputBuffer, Settlement, WireId};
 use tokio::sync::mpsc::{Receiver, UnboundedReceiver, channel, unbounded_channel};
@@ -16,7 +17,7 @@ use tokio::time::{Instant, timeout};
 use super::exchange::{HEAD_TIME, Message};
 use super::options::{ClientOptions, Target};
 use super::wire::{FAREWELL, Report, Said, Task, Wire};
-use crate::client::{ClientSession, Lane, Outgoing};
+use crate::client::{ClientSession, Lane};
 use crate::endpoint::{Clock, observed, over_streams};
 use crate::post::id_of;
 
@@ -35,7 +36,7 @@ pub(super) struct Driver {
     /// The latest calls with a stream of their own, and the time of each. They may be settled.
     begun: VecDeque<(u32, Instant)>,
     /// The messages that were taken while something opens.
-    held: VecDeque<Message>,
+    held: VecDeque<(Bytes, Charge)>,
     reports: Receiver<Report>,
     heads: Receiver<Report>,
     /// The calls that have settled, and whether a response came.
@@ -58,7 +59,7 @@ struct Exchange {
     /// Whether everything else waits for it.
     is_opening: bool,
     /// The message, until it is its turn.
-    message: Option<(Outgoing, Message)>,
+    message: Option<Message>,
     task: Option<Task>,
 }
 
@@ -194,9 +195,7 @@ impl Driver {
         while let Some(message) = self.out.take_next() {
             let mut charge = self.hub.charge();
             charge.set(message.len());
-            let bytes = Vec::from(message).into();
-            let charge = Some(charge);
-            self.held.push_back(Message { bytes, charge, leaving: None, after: None });
+            self.held.push_back((Vec::from(message).into(), charge));
         }
         self.out.clear();
         self.send_held();
@@ -205,36 +204,36 @@ impl Driver {
     /// Sends what was held, up to a message that everything else waits for.
     fn send_held(&mut self) {
         while !self.is_opening() {
-            let Some(mut message) = self.held.pop_front() else { break };
-            let out = self.session.post(&message.bytes).filter(|_| self.error.is_none());
-            let Some(mut out) = out else {
-                self.wire.trouble(Some(&message.bytes), "the session takes no such message");
+            let Some((bytes, mut charge)) = self.held.pop_front() else { break };
+            let out = self.session.post(&bytes).filter(|_| self.error.is_none());
+            let Some(out) = out else {
+                self.wire.trouble(Some(&bytes), "the session takes no such message");
                 continue;
             };
-            if let Some(charge) = &mut message.charge {
-                // The headers may repeat all of it, and are copied once.
-                let headers = out.headers.iter().map(|(name, value)| name.len() + value.len());
-                charge.set(message.bytes.len() + 2 * headers.sum::<usize>());
-            }
+            // The headers may repeat all of it, and are copied once.
+            let headers = out.headers.iter().map(|(name, value)| name.len() + value.len());
+            charge.set(bytes.len() + 2 * headers.sum::<usize>());
             let call = out.request.as_ref().and_then(number_of);
-            if let Some(call) = call.filter(|_| out.has_response()) {
-                self.call(call, out, message);
+            let mut message =
+                Message { out, bytes, _charge: Some(charge), leaving: None, after: None };
+            if let Some(call) = call.filter(|_| message.out.has_response()) {
+                self.call(call, message);
                 continue;
             }
             if let Some(call) = call {
-                let Some(stream) = self.stream(out.scope.as_ref()) else {
+                let Some(stream) = self.stream(message.out.scope.as_ref()) else {
                     self.lose(call, TOO_MANY);
                     continue;
                 };
                 self.shared.insert(call, stream);
             }
-            self.follow(&mut out, &mut message);
+            self.follow(&mut message);
             self.insert(Exchange {
                 kind: Kind::Post(call, message.bytes.len()),
-                scope: out.scope.clone(),
+                scope: message.out.scope.clone(),
                 is_awaited: true,
-                is_opening: out.lane == Lane::Last,
-                message: Some((out, message)),
+                is_opening: message.out.lane == Lane::Last,
+                message: Some(message),
                 task: None,
             });
             self.post_next();
@@ -248,17 +247,18 @@ impl Driver {
     }
 
     /// Puts a cancel behind its request, if the server may not have taken that yet.
-    fn follow(&self, out: &mut Outgoing, message: &mut Message) {
-        let Some(named) = out.cancels.as_ref().and_then(number_of) else { return };
+    fn follow(&self, message: &mut Message) {
+        let Some(named) = message.out.cancels.as_ref().and_then(number_of) else { return };
         let begun = self.begun.iter().find(|(call, _)| *call == named);
         message.after = begun.map(|(_, at)| *at + HEAD_TIME);
         let is_named =
             |it: &&Exchange| matches!(it.kind, Kind::Post(Some(call), _) if call == named);
-        out.scope = self.exchanges.values().find(is_named).and_then(|it| it.scope.clone());
+        let scope = self.exchanges.values().find(is_named).and_then(|it| it.scope.clone());
+        message.out.scope = scope;
     }
 
     /// Posts a request, whose response comes on a stream of its own.
-    fn call(&mut self, call: u32, out: Outgoing, message: Message) {
+    fn call(&mut self, call: u32, message: Message) {
         let calls = self.exchanges.values().filter(|it| matches!(it.kind, Kind::Call(_)));
         if calls.count() >= self.wire.options.streams {
             return self.lose(call, TOO_MANY);
@@ -270,12 +270,12 @@ impl Driver {
             self.begun.pop_front();
         }
         self.begun.push_back((call, Instant::now()));
-        let (kind, is_opening) = (Kind::Call(call), out.lane == Lane::First);
-        self.begin(Exchange { kind, is_opening, ..Exchange::default() }, Some((out, message)));
+        let (kind, is_opening) = (Kind::Call(call), message.out.lane == Lane::First);
+        self.begin(Exchange { kind, is_opening, ..Exchange::default() }, Some(message));
     }
 
     /// Begins an exchange that reads a stream.
-    fn begin(&mut self, mut exchange: Exchange, post: Option<(Outgoing, Message)>) -> u64 {
+    fn begin(&mut self, mut exchange: Exchange, post: Option<Message>) -> u64 {
         let scope = exchange.scope.as_deref();
         exchange.task = Some(self.wire.begin(self.next + 1, &self.session, scope, post));
         self.insert(exchange)
@@ -306,12 +306,10 @@ impl Driver {
 
     /// Reports what was not posted.
     fn drop_rest(&mut self) {
-        let untaken = |message: &Message| {
-            self.wire.trouble(Some(&message.bytes), "the session was over before it was sent");
-        };
-        self.exchanges
-            .retain(|_, it| it.message.as_ref().map(|(_, message)| untaken(message)).is_none());
-        self.held.drain(..).for_each(|message| untaken(&message));
+        let why = "the session was over before it was sent";
+        let untaken = |bytes: &Bytes| self.wire.trouble(Some(bytes), why);
+        self.exchanges.retain(|_, it| it.message.as_ref().map(|it| untaken(&it.bytes)).is_none());
+        self.held.drain(..).for_each(|(bytes, _)| untaken(&bytes));
     }
 
     fn take(&mut self, (number, said): Report) {
@@ -436,7 +434,7 @@ impl Driver {
         if !has_response {
             self.exchanges.retain(|_, it| !is_its(it));
             let id = format!("{call}");
-            self.held.retain(|it| id_of(&it.bytes).is_none_or(|request| request.as_json() != id));
+            self.held.retain(|(it, _)| id_of(it).is_none_or(|request| request.as_json() != id));
             return self.go_on();
         }
         let its = self.exchanges.iter().filter(|(_, it)| is_its(it));

@@ -28,8 +28,9 @@ pub(super) const HEAD_TIME: Duration = Duration::from_millis(50);
 /// A message of ours, charged until the server takes it.
 #[derive(Debug)]
 pub(super) struct Message {
+    pub(super) out: Outgoing,
     pub(super) bytes: Bytes,
-    pub(super) charge: Option<Charge>,
+    pub(super) _charge: Option<Charge>,
     /// Dropped once its bytes have left.
     pub(super) leaving: Option<oneshot::Sender<()>>,
     /// The time before which it may not leave.
@@ -41,7 +42,7 @@ struct Exchange {
     wire: Arc<Wire>,
     stream: ResponseStream,
     /// The message until the server has taken it. Without one, this asks for a stream.
-    post: Option<(Outgoing, Message)>,
+    post: Option<Message>,
     /// The headers of a request for the stream.
     session: Headers,
     response: Option<(Response<Incoming>, Link)>,
@@ -58,14 +59,14 @@ impl Wire {
         number: u64,
         session: &ClientSession,
         scope: Option<&str>,
-        post: Option<(Outgoing, Message)>,
+        post: Option<Message>,
     ) -> Task {
-        let out = post.as_ref().map(|(out, _)| out);
+        let out = post.as_ref().map(|it| &it.out);
         let stream = ResponseStream::new(session.rules(), out, self.options.stream);
         // Others wait for a message that has no response here, and for the head of a stream that is shared.
         let is_shared = out.is_none() && session.rules().shares_streams;
         let is_awaited = out.map_or(is_shared, |out| !out.has_response());
-        let is_watched = post.as_ref().is_some_and(|(_, message)| message.leaving.is_some());
+        let is_watched = post.as_ref().is_some_and(|it| it.leaving.is_some());
         let mut headers = session.headers();
         headers.extend(scope.map(|scope| (SCOPE.into(), scope.into())));
         let mut exchange = Exchange {
@@ -105,8 +106,8 @@ impl Exchange {
                 StreamStep::Lose | StreamStep::LoseSession => {
                     let how = self.stream.loss() + &why;
                     // A call settles as lost instead.
-                    if let Some((Outgoing { request: None, .. }, message)) = &self.post {
-                        self.wire.trouble(Some(&message.bytes), &how);
+                    if let Some(it) = self.post.as_ref().filter(|it| it.out.request.is_none()) {
+                        self.wire.trouble(Some(&it.bytes), &how);
                     }
                     if next == StreamStep::Lose {
                         return Said::Over(Some(how));
@@ -127,7 +128,7 @@ impl Exchange {
         if is_again {
             sleep(self.stream.retry()).await;
         }
-        if let Some(after) = self.post.as_ref().and_then(|(_, message)| message.after) {
+        if let Some(after) = self.post.as_ref().and_then(|it| it.after) {
             sleep_until(after).await;
         }
         self.ask().await
@@ -138,7 +139,14 @@ impl Exchange {
         let last = self.stream.last_event_id().map(|id| (LAST_EVENT_ID.into(), id.into()));
         let get = self.session.iter().cloned().chain(last).collect();
         let (method, headers, body) = match &mut self.post {
-            Some((out, message)) => (Method::POST, &out.headers, message.body()),
+            Some(Message { out, bytes, leaving, .. }) => {
+                let bytes = bytes.clone();
+                let body = match leaving.take() {
+                    Some(leaving) => Bytes::from_owner(Held(bytes, leaving)),
+                    None => bytes,
+                };
+                (Method::POST, &out.headers, body)
+            }
             None => (Method::GET, &get, Bytes::new()),
         };
         let sent = self.wire.send(&method, headers, body).await;
@@ -148,7 +156,7 @@ impl Exchange {
         let is_named = names(self.stream.rules().session_header);
         let has_session = is_named && (method == Method::POST || !names(SCOPE));
         // The cancel that makes room for a call may wait behind it.
-        let is_call = self.post.as_ref().is_some_and(|(out, _)| out.request.is_some());
+        let is_call = self.post.as_ref().is_some_and(|it| it.out.request.is_some());
         let post_time = self.wire.options.post_time;
         let retry = retry_after(&response).filter(|it| !is_call && *it < post_time);
         let (status, kind) = (response.status().as_u16(), value(&response, CONTENT_TYPE.as_str()));
@@ -193,15 +201,5 @@ impl Exchange {
         let reports = if is_head { &self.wire.heads } else { &self.wire.messages };
         // The owner may be gone.
         let _ = reports.send((self.number, said)).await;
-    }
-}
-
-impl Message {
-    fn body(&mut self) -> Bytes {
-        let bytes = self.bytes.clone();
-        match self.leaving.take() {
-            Some(leaving) => Bytes::from_owner(Held(bytes, leaving)),
-            None => bytes,
-        }
     }
 }
