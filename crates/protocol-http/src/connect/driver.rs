@@ -24,7 +24,7 @@ use crate::post::id_of;
 const TOO_MANY: &str = "too many response streams are open (options.streams)";
 
 /// Carries out what the session of a client decides.
-pub(super) struct Driver {
+struct Driver {
     hub: Hub,
     session: ClientSession,
     wire: Arc<Wire>,
@@ -75,49 +75,58 @@ enum Kind {
     Post(Option<u32>, usize),
 }
 
-impl Driver {
-    pub(super) fn new(
-        target: Target,
-        mut endpoint: Options,
-        mut options: ClientOptions,
-    ) -> (Peer, Incoming, Self) {
-        let (tell, settled) = unbounded_channel();
-        over_streams(&mut endpoint.config.dialect);
-        // A message that the endpoint could not take would leave its call open.
-        let message_bytes = endpoint.config.limits.message_bytes;
-        options.stream.body_bytes = options.stream.body_bytes.min(message_bytes);
-        options.stream.event_bytes = options.stream.event_bytes.min(message_bytes);
-        let (hub, peer, incoming, alarm) = observed(endpoint, move |verdict| {
-            if let Verdict::Settled { call, settlement, .. } = verdict {
-                let has_response = matches!(settlement, Settlement::Result | Settlement::Error);
-                let _ = tell.send((call.number(), has_response));
-            }
-        });
-        let session = ClientSession::new(options.rules);
-        let ((of_messages, reports), (of_heads, heads)) = (channel(1), channel(1));
-        let wire = Wire::new(target, options, of_messages, of_heads);
-        let driver = Self {
-            hub,
-            session,
-            wire,
-            exchanges: BTreeMap::new(),
-            next: 0,
-            shared: BTreeMap::new(),
-            begun: VecDeque::new(),
-            held: VecDeque::new(),
-            reports,
-            heads,
-            settled,
-            responded: VecDeque::new(),
-            out: Messages::default(),
-            alarm,
-            error: None,
-        };
-        (peer, incoming, driver)
-    }
+/// Makes a connection to a server. Nothing happens until the driver is polled.
+///
+/// The driver ends when the connection is over, and has told the server so by DELETE. Its output is the error that ended
+/// the session, if one did.
+///
+/// # Panics
+///
+/// Panics outside of a runtime of tokio.
+pub fn connect(
+    target: Target,
+    endpoint: impl Into<Options>,
+    mut options: ClientOptions,
+) -> (Peer, Incoming, impl Future<Output = io::Result<()>> + Send) {
+    let mut endpoint = endpoint.into();
+    let (tell, settled) = unbounded_channel();
+    over_streams(&mut endpoint.config.dialect);
+    // A message that the endpoint could not take would leave its call open.
+    let message_bytes = endpoint.config.limits.message_bytes;
+    options.stream.body_bytes = options.stream.body_bytes.min(message_bytes);
+    options.stream.event_bytes = options.stream.event_bytes.min(message_bytes);
+    let (hub, peer, incoming, alarm) = observed(endpoint, move |verdict| {
+        if let Verdict::Settled { call, settlement, .. } = verdict {
+            let has_response = matches!(settlement, Settlement::Result | Settlement::Error);
+            let _ = tell.send((call.number(), has_response));
+        }
+    });
+    let session = ClientSession::new(options.rules);
+    let ((of_messages, reports), (of_heads, heads)) = (channel(1), channel(1));
+    let wire = Wire::new(target, options, of_messages, of_heads);
+    let driver = Driver {
+        hub,
+        session,
+        wire,
+        exchanges: BTreeMap::new(),
+        next: 0,
+        shared: BTreeMap::new(),
+        begun: VecDeque::new(),
+        held: VecDeque::new(),
+        reports,
+        heads,
+        settled,
+        responded: VecDeque::new(),
+        out: Messages::default(),
+        alarm,
+        error: None,
+    };
+    (peer, incoming, driver.run())
+}
 
+impl Driver {
     /// Runs until the endpoint is over, and takes leave of the server.
-    pub(super) async fn run(mut self) -> io::Result<()> {
+    async fn run(mut self) -> io::Result<()> {
         poll_fn(|cx| self.poll(cx)).await;
         // Nobody awaits calls any more, and nobody could cancel one that has not left. Streams stay open until the last messages
         // are posted, for a server may take the end of a stream for a loss, ahead of the cancels in them. These messages wait
