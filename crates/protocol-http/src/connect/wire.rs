@@ -14,6 +14,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, COOKIE, HOST, RETRY_AFTER, SET_COOKIE};
 use http::request::Builder;
+use http::uri::Scheme;
 use http::{HeaderValue, Method, Request, Response, StatusCode, Version};
 use http_body_util::Full;
 use hyper::body::Incoming;
@@ -161,7 +162,7 @@ impl Wire {
     }
 
     fn request(&self, method: &Method, headers: &Headers, link: &Link) -> io::Result<Builder> {
-        let uri = &self.target.0;
+        let uri = self.target.uri();
         let mut request = Request::builder().method(method);
         request = match (link, uri.authority(), uri.path_and_query()) {
             (Link::Http1(..), Some(authority), Some(path)) => {
@@ -278,11 +279,13 @@ impl Wire {
         if let Some(open) = &self.options.open {
             return open().await;
         }
-        if self.target.is_secure() {
+        let uri = self.target.uri();
+        if uri.scheme() == Some(&Scheme::HTTPS) {
             let why = "TLS is the host's: https needs ClientOptions::open";
             return Err(io::Error::new(io::ErrorKind::Unsupported, why));
         }
-        let stream = TcpStream::connect((self.target.host(), self.target.port())).await?;
+        let host = uri.host().unwrap_or_default().trim_matches(['[', ']']);
+        let stream = TcpStream::connect((host, uri.port_u16().unwrap_or(80))).await?;
         // It only makes small messages faster.
         let _ = stream.set_nodelay(true);
         Ok(ServerStream { stream: Box::new(stream), is_http2: false })
