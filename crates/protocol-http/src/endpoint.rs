@@ -1,4 +1,4 @@
-//! The parts that the drivers of clients and servers share: clock, observer and dialect.
+//! The parts that clients and servers share: windows, clock, observer and dialect.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -6,6 +6,11 @@ use protocol_async::hub::{Alarm, Hub};
 use protocol_async::{Incoming, Options, Peer, Timer, Verdict};
 use protocol_core::{Cause, Dialect, Framing, MessageOrder, Timestamp};
 use tokio::time::{Instant, Sleep, sleep_until};
+
+/// The bytes of one body that the peer may send ahead of us over HTTP/2.
+pub(crate) const STREAM_WINDOW: u32 = 64 << 10;
+/// The same for all bodies of a connection.
+pub(crate) const CONNECTION_WINDOW: u32 = 1 << 20;
 
 /// Implements `Debug` with these fields alone, and so without secrets.
 macro_rules! debug {

@@ -27,7 +27,7 @@ use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 
 use super::options::{ClientOptions, ServerStream, Stream, Target};
 use crate::client::ClientSession;
-use crate::endpoint::lock;
+use crate::endpoint::{CONNECTION_WINDOW, STREAM_WINDOW, lock};
 use crate::gate::{EVENTS, JSON};
 
 /// The connections that a request is tried on. One that is shared may end just before the request leaves.
@@ -38,11 +38,6 @@ const COOKIE_BYTES: usize = 4 << 10;
 
 /// The time in which the last messages, and then DELETE, have to be taken.
 pub(super) const FAREWELL: Duration = Duration::from_secs(2);
-
-/// The bytes of one stream of HTTP/2 that the server may send ahead of us.
-const STREAM_WINDOW: u32 = 64 << 10;
-/// The same of all streams of a connection.
-const CONNECTION_WINDOW: u32 = 1 << 20;
 
 /// The headers that a message has beside those of HTTP.
 pub(super) type Headers = Vec<(Cow<'static, str>, String)>;
@@ -142,14 +137,14 @@ impl Wire {
                 Link::Http2(shared) => {
                     match shared.sender.clone().try_send_request(request).await {
                         Ok(response) => response,
-                        Err(mut error) => {
-                            // One of which nothing has left comes back.
-                            let unsent = error.take_message();
-                            body = unsent
-                                .ok_or_else(|| io::Error::other(error.into_error()))?
-                                .into_body();
-                            continue;
-                        }
+                        Err(mut error) => match error.take_message() {
+                            // Nothing of it has left.
+                            Some(unsent) => {
+                                body = unsent.into_body();
+                                continue;
+                            }
+                            None => return Err(io::Error::other(error.into_error())),
+                        },
                     }
                 }
             };

@@ -74,8 +74,8 @@ use self::driver::{Shared, Stage};
 pub use self::link::Body;
 use self::link::Link;
 pub use self::options::ServerOptions;
-use self::options::{BUFFER_BYTES, CONNECTION_WINDOW, STREAM_WINDOW, STREAMS};
-use crate::endpoint::lock;
+use self::options::{BUFFER_BYTES, STREAMS};
+use crate::endpoint::{CONNECTION_WINDOW, STREAM_WINDOW, lock};
 use crate::refusal::Refusal;
 
 /// The pause when the system has no room for another connection.
