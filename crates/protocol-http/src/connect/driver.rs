@@ -33,7 +33,7 @@ struct Driver {
     next: u64,
     /// The calls whose response comes on a stream that they share, and that stream.
     shared: BTreeMap<u32, u64>,
-    /// The latest calls with a stream of their own, and the time of each. They may be settled.
+    /// The latest calls with a stream of their own, the newest first, and the time of each. They may be settled.
     begun: VecDeque<(u32, Instant)>,
     /// The messages that were taken while something opens.
     held: VecDeque<(Bytes, Charge)>,
@@ -272,13 +272,9 @@ impl Driver {
         if calls.count() >= self.wire.options.streams {
             return self.lose(call, TOO_MANY);
         }
-        let is_old = |(_, at): &(u32, Instant)| at.elapsed() > HEAD_TIME;
-        while self.begun.len() >= self.wire.options.streams
-            || self.begun.front().is_some_and(is_old)
-        {
-            self.begun.pop_front();
-        }
-        self.begun.push_back((call, Instant::now()));
+        self.begun.retain(|(_, at)| at.elapsed() <= HEAD_TIME);
+        self.begun.push_front((call, Instant::now()));
+        self.begun.truncate(self.wire.options.streams);
         let (kind, is_opening) = (Kind::Call(call), message.out.lane == Lane::First);
         self.begin(Exchange { kind, is_opening, ..Exchange::default() }, Some(message));
     }
