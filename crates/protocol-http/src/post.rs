@@ -188,8 +188,7 @@ pub(crate) fn mirrored(method: &str) -> Option<&'static str> {
 
 /// Returns whether a header can have this value as it is.
 pub(crate) fn is_plain(value: &str) -> bool {
-    let is_edged = value.starts_with([' ', '\t']) || value.ends_with([' ', '\t']);
-    !is_edged && value.bytes().all(|byte| matches!(byte, b' '..=b'~'))
+    value == value.trim_ascii() && value.bytes().all(|byte| matches!(byte, b' '..=b'~'))
 }
 
 /// Encodes the value of a header that could not have it as it is.
