@@ -23,6 +23,9 @@ const META: &str = "_meta";
 pub(crate) const SAID_VERSION: [&str; 3] =
     ["params", META, "io.modelcontextprotocol/protocolVersion"];
 
+/// A refusal, and the id of the request that it is for.
+pub(crate) type Refused = (Refusal, Option<WireId>);
+
 /// A body that a session may take.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Posted {
@@ -53,11 +56,7 @@ impl Posted {
     /// # Errors
     ///
     /// Returns the rule that the body breaks, and the id of its request if that can be read.
-    pub fn read(
-        body: Vec<u8>,
-        head: &RequestHead<'_>,
-        rules: &Rules,
-    ) -> Result<Self, (Refusal, Option<WireId>)> {
+    pub fn read(body: Vec<u8>, head: &RequestHead<'_>, rules: &Rules) -> Result<Self, Refused> {
         let parse = || (Refusal::PARSE, None);
         let json = core::str::from_utf8(&body).ok().and_then(value).ok_or_else(parse)?;
         let batch = elements(json.get(), BATCH + 1);
@@ -100,7 +99,7 @@ impl Posted {
     }
 }
 
-fn read(json: &RawValue, rules: &Rules) -> Result<Message, (Refusal, Option<WireId>)> {
+fn read(json: &RawValue, rules: &Rules) -> Result<Message, Refused> {
     let broken = || (Refusal::MESSAGE, None);
     let names = &["method", "id", "params", "result", "error"];
     let members = Members::of(json.get(), names).ok_or_else(broken)?;

@@ -166,7 +166,7 @@ impl Server {
             async move {
                 Ok::<_, Infallible>(match request.uri().path() == shared.options.path {
                     true => shared.respond(request, link).await,
-                    false => shared.refuse(Refusal::PATH, None, None),
+                    false => shared.refuse((Refusal::PATH, None), None),
                 })
             }
         });
@@ -216,7 +216,7 @@ impl Server {
         let link = Link::new(&self.shared.account);
         let mut response = tokio::select! {
             response = self.shared.respond(request, link.clone()) => response,
-            () = link.revoked() => self.shared.refuse(Refusal::BUSY, None, None),
+            () = link.revoked() => self.shared.refuse((Refusal::BUSY, None), None),
         };
         // One of a known length is finished.
         if http_body::Body::size_hint(response.body()).exact().is_none() {

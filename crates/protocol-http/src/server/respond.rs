@@ -15,7 +15,7 @@ use http::{HeaderName, HeaderValue, Request, Response, StatusCode};
 use http_body::Body as _;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use protocol_async::hub::Charge;
-use protocol_core::{Timestamp, WireId};
+use protocol_core::Timestamp;
 use subtle::ConstantTimeEq;
 use tokio::time::{sleep, timeout};
 
@@ -23,7 +23,7 @@ use super::driver::{Driver, Seat, Shared};
 use super::link::{Body, Link};
 use crate::endpoint::lock;
 use crate::gate::{EVENTS, JSON, LAST_EVENT_ID, RequestHead, SCOPE, VERSION};
-use crate::post::{Posted, id_of};
+use crate::post::{Posted, Refused, id_of};
 use crate::refusal::Refusal;
 use crate::rules::Rules;
 use crate::session::StreamId;
@@ -43,9 +43,6 @@ impl<B: http_body::Body<Data: Buf, Error: Into<BoxError>>> RequestBody for B {}
 
 type BoxError = Box<dyn Error + Send + Sync>;
 
-/// A refusal, and the id of the request that it is for.
-type Refused = (Refusal, Option<WireId>);
-
 impl Shared {
     /// Responds to a request, whatever its path. `link` is its connection.
     pub(super) async fn respond(
@@ -56,7 +53,7 @@ impl Shared {
         let (parts, body) = request.into_parts();
         match self.try_respond(&parts, body, link).await {
             Ok(response) => response,
-            Err((refusal, id)) => self.refuse(refusal, id.as_ref(), head(&parts).get(VERSION)),
+            Err(refused) => self.refuse(refused, head(&parts).get(VERSION)),
         }
     }
 
@@ -201,15 +198,10 @@ impl Shared {
     }
 
     /// Makes the response to a request that is refused. The version is the one that it asked for.
-    pub(super) fn refuse(
-        &self,
-        refusal: Refusal,
-        id: Option<&WireId>,
-        asked: Option<&str>,
-    ) -> Response<Body> {
+    pub(super) fn refuse(&self, (refusal, id): Refused, asked: Option<&str>) -> Response<Body> {
         let offered = self.options.gate.revisions.iter();
         let versions: Vec<&str> = offered.map(|rules| rules.version).collect();
-        let body = Body::whole(refusal.body(id, &versions, asked));
+        let body = Body::whole(refusal.body(id.as_ref(), &versions, asked));
         let more = match refusal {
             Refusal::METHOD => Some((ALLOW, "POST, GET, DELETE")),
             Refusal::UNAUTHORIZED => Some((WWW_AUTHENTICATE, "Bearer")),

@@ -71,15 +71,16 @@ impl Session {
         self.by_id.values().all(|other| *other != at)
     }
 
-    /// Attaches a stream to an exchange in place of the one that it has, and sends the events that were kept for it.
+    /// Attaches a stream to an exchange in place of the one that it has, and sends the events that were kept after this one.
     pub(super) fn resume(
         &mut self,
         stream: StreamId,
-        at: u64,
-        kept: Vec<(EventId, Vec<u8>)>,
+        last: EventId,
         now: Timestamp,
     ) -> Result<(), Refusal> {
-        let kept: Vec<_> = kept.into_iter().filter(|(_, data)| !data.is_empty()).collect();
+        let (at, kept) = (last.exchange, self.store.after(last));
+        let kept = kept.filter(|(_, data)| !data.is_empty()).map(|(id, data)| (id, data.to_vec()));
+        let kept: Vec<_> = kept.collect();
         let exchange = self.exchanges.get_mut(&at);
         let is_open = exchange.is_some();
         if let Some(exchange) = exchange {

@@ -157,14 +157,13 @@ impl Session {
                 .filter(|last| !self.rules.shares_streams || last.exchange == own)
                 .filter(|last| self.store.has_all_after(*last, latest(last)))
                 .ok_or(Refusal::UNKNOWN_EVENT)?,
+            // A client that names no event gets what was kept before.
             None => {
                 EventId { exchange: own, number: self.exchanges.get(&own).map_or(0, |it| it.sent) }
             }
         };
-        // A client that listens without an event gets what was kept before.
-        let kept = self.store.after(last).map(|(id, data)| (id, data.into())).collect();
         self.heard = now;
-        self.resume(stream, last.exchange, kept, now)
+        self.resume(stream, last, now)
     }
 
     /// Takes note that a response can't be sent any more, because the client closed it.
