@@ -364,15 +364,13 @@ impl Driver {
                         self.hub.lose_call(number, UNHEARD);
                     }
                 }
-                Action::End => self.end(),
+                Action::End => {
+                    // It cancels what is in flight.
+                    self.leave();
+                    self.hub.finish(&InputBuffer::new(), None);
+                }
             }
         }
-    }
-
-    /// Ends the input of the endpoint, which cancels what is in flight.
-    fn end(&mut self) {
-        self.leave();
-        self.hub.finish(&InputBuffer::new(), None);
     }
 
     /// Takes the session out of those that are open.
