@@ -176,11 +176,10 @@ impl Upstream {
                 }
                 (client.clone(), Arrival::Request(request, responder))
             }
-            (Some(client), arrival) => (client.clone(), arrival),
             (None, Arrival::Request(request, responder)) => {
                 return responder.respond_with_failure(request.unknown_method());
             }
-            (None, arrival) => return report(&arrival),
+            (_, arrival) => return report(&arrival),
         };
         // The clients of a shared server don't wait for the slowest of them.
         send(&client, arrival, self.only.is_some()).await;
