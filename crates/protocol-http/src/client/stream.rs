@@ -82,10 +82,8 @@ enum Phase {
 /// The bounds of a [`ResponseStream`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StreamLimits {
-    /// The bytes of a JSON body; 4 MiB.
-    pub body_bytes: usize,
-    /// The bytes of an event; 4 MiB. A line of one may be 16 bytes longer.
-    pub event_bytes: usize,
+    /// The bytes of a JSON body or of an event; 4 MiB. A line of an event may be 16 bytes longer.
+    pub message_bytes: usize,
     /// The attempts to resume without an event between them; 5.
     pub resumes: u32,
     /// The time before an attempt, unless the server names one; 1 s.
@@ -97,8 +95,7 @@ pub struct StreamLimits {
 impl StreamLimits {
     /// The defaults, as each field documents them.
     pub const DEFAULT: Self = Self {
-        body_bytes: 4 << 20,
-        event_bytes: 4 << 20,
+        message_bytes: 4 << 20,
         resumes: 5,
         retry: Duration::from_secs(1),
         longest_retry: Duration::from_secs(60),
@@ -119,7 +116,7 @@ impl ResponseStream {
             rules,
             awaited,
             limits,
-            decoder: Decoder::new(limits.event_bytes),
+            decoder: Decoder::new(limits.message_bytes),
             body: Vec::new(),
             last_event_id: String::new(),
             retry: limits.retry,
@@ -164,7 +161,7 @@ impl ResponseStream {
         retry: Option<Duration>,
     ) -> StreamStep {
         self.status = status;
-        self.decoder = Decoder::new(self.limits.event_bytes);
+        self.decoder = Decoder::new(self.limits.message_bytes);
         let is_resumed = self.phase == Phase::Resuming;
         if self.rules.shares_streams && is_resumed {
             match status {
@@ -209,7 +206,7 @@ impl ResponseStream {
     /// Returns [`TooLong`] for a body or an event over its limit. The stream is to be closed then.
     pub fn receive(&mut self, bytes: &mut &[u8]) -> Result<Option<Vec<u8>>, TooLong> {
         if self.phase == Phase::Body {
-            if self.body.len() + bytes.len() > self.limits.body_bytes {
+            if self.body.len() + bytes.len() > self.limits.message_bytes {
                 return Err(TooLong);
             }
             self.body.extend_from_slice(mem::take(bytes));
@@ -432,7 +429,7 @@ mod tests {
 
     #[test]
     fn a_body_and_an_event_over_their_limit_are_refused() {
-        let limits = StreamLimits { body_bytes: 8, event_bytes: 8, ..StreamLimits::DEFAULT };
+        let limits = StreamLimits { message_bytes: 8, ..StreamLimits::DEFAULT };
         for (head, at_most, over) in [
             (JSON, &b"12345678"[..], &b"9"[..]),
             (EVENTS, b"id: 1\ndata: 12345678\n\n", b"data: 123456789\n\n"),

@@ -92,9 +92,8 @@ pub fn connect(
     let (tell, settled) = unbounded_channel();
     over_streams(&mut endpoint.config.dialect);
     // A message that the endpoint could not take would leave its call open.
-    let message_bytes = endpoint.config.limits.message_bytes;
-    options.stream.body_bytes = options.stream.body_bytes.min(message_bytes);
-    options.stream.event_bytes = options.stream.event_bytes.min(message_bytes);
+    let most = endpoint.config.limits.message_bytes;
+    options.stream.message_bytes = options.stream.message_bytes.min(most);
     let (hub, peer, incoming, alarm) = observed(endpoint, move |verdict| {
         if let Verdict::Settled { call, settlement, .. } = verdict {
             let has_response = matches!(settlement, Settlement::Result | Settlement::Error);
