@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::poll_fn;
-use std::ptr;
+use std::mem;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker, ready};
 
@@ -55,18 +55,14 @@ pub(super) struct Seat {
     /// The id of the session; `None` for a request without one.
     pub(super) id: Option<String>,
     commands: UnboundedSender<Command>,
-    state: watch::Receiver<State>,
+    /// The rules that the session has settled.
+    rules: Mutex<&'static Rules>,
+    /// Whether the account lets the session read.
+    may_read: watch::Sender<bool>,
 }
 
 /// An input of the driver of a session.
 type Command = Box<dyn FnOnce(&mut Driver, Timestamp) + Send>;
-
-/// The state of a session, as its driver says.
-struct State {
-    rules: &'static Rules,
-    /// Whether the account lets the session read.
-    may_read: bool,
-}
 
 /// Carries out what a session decides: it moves messages between the responses and the endpoint.
 pub(super) struct Driver {
@@ -87,7 +83,6 @@ pub(super) struct Driver {
     alarm: Alarm<Clock>,
     /// The charge of the events that are kept for clients that come back.
     kept: Charge,
-    state: watch::Sender<State>,
     _permit: OwnedSemaphorePermit,
 }
 
@@ -102,11 +97,11 @@ impl Seat {
 
     /// Waits until the account lets the session read. It need not once the session is over.
     pub(super) async fn may_read(&self) {
-        let _ = self.state.clone().wait_for(|state| state.may_read).await;
+        let _ = self.may_read.subscribe().wait_for(|may_read| *may_read).await;
     }
 
     pub(super) fn rules(&self) -> &'static Rules {
-        self.state.borrow().rules
+        *lock(&self.rules)
     }
 }
 
@@ -130,8 +125,8 @@ impl Driver {
                 let _ = told.send(Box::new(input));
             }
         });
-        let (state, seen) = watch::channel(State { rules, may_read: true });
-        let seat = Arc::new(Seat { id, commands: tell, state: seen });
+        let may_read = watch::Sender::new(true);
+        let seat = Arc::new(Seat { id, commands: tell, rules: Mutex::new(rules), may_read });
         let driver = Self {
             session: Session::new(rules, options.session.clone(), alarm.now()),
             work: Some((shared.handler)(peer, incoming)),
@@ -146,7 +141,6 @@ impl Driver {
             stuck: BTreeSet::new(),
             out: Messages::default(),
             alarm,
-            state,
             _permit: permit,
         };
         // Whoever drains the server waits for this one, or it sees that here.
@@ -238,20 +232,17 @@ impl Driver {
         sum
     }
 
-    /// Charges the events that are kept, follows the grant, and tells requests the state. Events are the first to go when
-    /// memory runs out.
+    /// Charges the events that are kept, follows the grant, and shows that and the rules to requests. Events are the first to
+    /// go when memory runs out.
     fn draw(&mut self) {
         if self.hub.grant() > Grant::All && self.session.kept_bytes() > 0 {
             self.session.forget_events();
             self.act();
         }
         self.kept.set(self.session.kept_bytes());
-        let state = State { rules: self.session.rules(), may_read: self.hub.may_read() };
-        self.state.send_if_modified(|before| {
-            let is_same = ptr::eq(before.rules, state.rules) && before.may_read == state.may_read;
-            *before = state;
-            !is_same
-        });
+        *lock(&self.seat.rules) = self.session.rules();
+        let may_read = self.hub.may_read();
+        self.seat.may_read.send_if_modified(|before| mem::replace(before, may_read) != may_read);
     }
 
     /// Gives the session a request, whose response is this pipe.
@@ -400,6 +391,8 @@ impl Driver {
 impl Drop for Driver {
     fn drop(&mut self) {
         self.leave();
+        // A request that waits to read finds the session over.
+        self.seat.may_read.send_replace(true);
     }
 }
 
