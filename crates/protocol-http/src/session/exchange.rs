@@ -184,17 +184,23 @@ impl Session {
         }
         let id = EventId { exchange: at, number: exchange.latest };
         let part = if self.rules.shares_streams { Part::of(data) } else { Part::Nothing };
-        let lost = self.store.keep(id, data.into(), part, unsent(self.rules, &self.exchanges));
-        self.actions.extend(lost.into_iter().map(|id| Action::LoseCall { id }));
+        self.store.keep(id, data.into(), part);
+        self.shrink_store(self.options.store_bytes);
         Some(id.text())
+    }
+
+    /// Drops events above a number of bytes. The calls of ours among them are lost.
+    pub(super) fn shrink_store(&mut self, most: usize) {
+        let lost = self.store.shrink(most, unsent(self.rules, &self.exchanges));
+        self.actions.extend(lost.into_iter().map(|id| Action::LoseCall { id }));
     }
 
     fn remove(&mut self, at: u64, now: Timestamp) {
         let Some(exchange) = self.exchanges.remove(&at) else { return };
         if exchange.latest == 0 && self.rules.is_primed {
             // An event without data: a client that was primed comes back, and learns that the stream is over.
-            self.store
-                .keep(EventId { exchange: at, number: 1 }, Vec::new(), Part::Nothing, |_| false);
+            self.store.keep(EventId { exchange: at, number: 1 }, Vec::new(), Part::Nothing);
+            self.shrink_store(self.options.store_bytes);
         }
         self.by_id.retain(|_, other| *other != at);
         self.by_token.retain(|_, other| *other != at);

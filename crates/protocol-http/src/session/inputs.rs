@@ -26,7 +26,7 @@ impl Session {
     pub fn new(rules: &'static Rules, options: SessionOptions, now: Timestamp) -> Self {
         let mut session = Self {
             rules,
-            store: Store::new(options.store_bytes),
+            store: Store::default(),
             options,
             exchanges: BTreeMap::new(),
             next: 1,
@@ -73,8 +73,7 @@ impl Session {
     /// Forgets the events that are kept. A client that asks for them is refused. In ACP the errors of calls that are lost
     /// stay, so take [`poll_action`](Self::poll_action) until there is none.
     pub fn forget_events(&mut self) {
-        let lost = self.store.shrink(0, unsent(self.rules, &self.exchanges));
-        self.actions.extend(lost.into_iter().map(|id| Action::LoseCall { id }));
+        self.shrink_store(0);
     }
 
     /// Takes a body that was posted, whose response is `stream`.
@@ -220,7 +219,7 @@ impl Session {
         self.by_id.clear();
         self.by_token.clear();
         self.scopes.clear();
-        self.store = Store::new(0);
+        self.store = Store::default();
         self.actions.push_back(Action::End);
     }
 
