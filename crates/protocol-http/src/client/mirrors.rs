@@ -26,7 +26,7 @@ const MOST_NAMES: usize = 64;
 const KEPT_BYTES: usize = 64 << 10;
 
 /// The arguments that headers repeat, as the server has listed them.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Mirrors {
     by_tool: BTreeMap<Box<str>, Box<[Mirror]>>,
     /// The bytes of all that is in `by_tool`.
@@ -43,10 +43,6 @@ struct Mirror {
 }
 
 impl Mirrors {
-    pub(super) const fn new() -> Self {
-        Self { by_tool: BTreeMap::new(), kept: 0 }
-    }
-
     /// Takes a message of the server, which may list tools. A tool that is listed again is taken anew.
     pub(super) fn learn(&mut self, message: &str) {
         if self.by_tool.is_empty() && !message.contains(ANNOTATION) {
@@ -76,7 +72,7 @@ impl Mirrors {
             return;
         }
         if self.kept + bytes > KEPT_BYTES {
-            *self = Self::new();
+            *self = Self::default();
         }
         self.kept += bytes;
         self.by_tool.insert(name.into(), found.into());
@@ -168,7 +164,7 @@ mod tests {
 
     #[test]
     fn annotated_arguments_have_headers_and_no_others() {
-        let mut mirrors = Mirrors::new();
+        let mut mirrors = Mirrors::default();
         let limit = r#""options":{"type":"object","properties":{"limit":{"type":"integer","x-mcp-header":"Limit"}}}"#;
         let dry = r#""dry":{"type":"boolean","x-mcp-header":"Dry"},"query":{"type":"string"}"#;
         mirrors.learn(&list("a", &[REGION, limit, dry].join(",")));
@@ -189,7 +185,7 @@ mod tests {
 
     #[test]
     fn a_tool_that_is_listed_anew_is_taken_anew() {
-        let mut mirrors = Mirrors::new();
+        let mut mirrors = Mirrors::default();
         mirrors.learn(&list("a", REGION));
         mirrors.learn(&list("a", &REGION.replace("Region", "Zone")));
         let sent = headers(&mirrors, "a", r#"{"region":"eu"}"#);
@@ -210,7 +206,7 @@ mod tests {
                 REGION.replacen("region", "other", 1).replace("Region", "REGION")
             ),
         ] {
-            let mut mirrors = Mirrors::new();
+            let mut mirrors = Mirrors::default();
             mirrors.learn(&list("a", &properties));
             assert!(mirrors.by_tool.is_empty(), "{properties}");
         }
@@ -218,7 +214,7 @@ mod tests {
 
     #[test]
     fn what_is_kept_has_limits_and_begins_anew_beyond_them() {
-        let mut mirrors = Mirrors::new();
+        let mut mirrors = Mirrors::default();
         for tool in 0..2_000 {
             mirrors.learn(&list(&format!("{tool:05}"), REGION));
             assert!(mirrors.kept <= KEPT_BYTES && mirrors.by_tool.len() < 1_000);
@@ -227,7 +223,7 @@ mod tests {
         }
         let property = |n| format!(r#""p{n}":{{"type":"string","x-mcp-header":"H{n}"}}"#);
         for (most, is_kept) in [(MOST_NAMES, true), (MOST_NAMES + 1, false)] {
-            let mut mirrors = Mirrors::new();
+            let mut mirrors = Mirrors::default();
             mirrors.learn(&list("a", &(0..most).map(property).collect::<Vec<_>>().join(",")));
             assert_eq!(mirrors.by_tool.len(), usize::from(is_kept), "{most}");
         }
@@ -235,7 +231,7 @@ mod tests {
             ("a", format!(r#""{}":0,{REGION}"#, "x".repeat(SCHEMA_BYTES))),
             (&*"a".repeat(KEPT_BYTES), REGION.into()),
         ] {
-            let mut mirrors = Mirrors::new();
+            let mut mirrors = Mirrors::default();
             mirrors.learn(&list(tool, &properties));
             assert!(mirrors.by_tool.is_empty());
         }
@@ -243,7 +239,7 @@ mod tests {
 
     #[test]
     fn a_message_that_is_no_response_lists_nothing() {
-        let mut mirrors = Mirrors::new();
+        let mut mirrors = Mirrors::default();
         mirrors.learn(&list("a", REGION).replace(r#""id":1"#, r#""id":1,"method":"m""#));
         assert!(mirrors.by_tool.is_empty());
     }
