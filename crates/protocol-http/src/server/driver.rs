@@ -57,8 +57,8 @@ pub(super) struct Seat {
     commands: UnboundedSender<Command>,
     /// The rules that the session has settled.
     rules: Mutex<&'static Rules>,
-    /// Whether the account lets the session read.
-    may_read: watch::Sender<bool>,
+    /// Whether the account lets the session read. It need not once the session is over.
+    pub(super) may_read: watch::Sender<bool>,
 }
 
 /// An input of the driver of a session.
@@ -93,11 +93,6 @@ impl Seat {
     /// Has the driver take an input, behind all others. A session that is over takes none.
     pub(super) fn tell(&self, input: impl FnOnce(&mut Driver, Timestamp) + Send + 'static) {
         let _ = self.commands.send(Box::new(input));
-    }
-
-    /// Waits until the account lets the session read. It need not once the session is over.
-    pub(super) async fn may_read(&self) {
-        let _ = self.may_read.subscribe().wait_for(|may_read| *may_read).await;
     }
 
     pub(super) fn rules(&self) -> &'static Rules {

@@ -36,8 +36,9 @@ const OWN: usize = 2;
 #[derive(Debug)]
 pub(super) struct Link {
     pub(super) holder: Holder,
-    /// The latest grant. Readers wait for it and not for the holder's, which may change twice before anybody looks.
-    granted: watch::Sender<Grant>,
+    /// Whether the account lets the connection read. Readers wait for it and not for the holder's grant, which may change
+    /// twice before anybody looks.
+    pub(super) may_read: watch::Sender<bool>,
     /// The bytes that the transport took, where the connection is ours.
     written: AtomicU64,
     /// The version of HTTP, once there was a request.
@@ -52,7 +53,7 @@ impl Link {
     pub(super) fn new(account: &Account) -> Arc<Self> {
         Arc::new(Self {
             holder: Holder::new(account),
-            granted: watch::Sender::new(Grant::All),
+            may_read: watch::Sender::new(true),
             written: AtomicU64::new(0),
             version: OnceLock::new(),
             requests: AtomicU64::new(0),
@@ -67,15 +68,8 @@ impl Link {
         let mut grant = Grant::All;
         while grant != Grant::Revoked {
             grant = poll_fn(|cx| self.holder.poll_grant(grant, cx.waker())).await;
-            self.granted.send_replace(grant);
+            self.may_read.send_replace(grant < Grant::NoReading);
         }
-    }
-
-    /// Waits until the account lets the connection read.
-    pub(super) async fn may_read(&self) {
-        let may_read = |grant: &Grant| *grant < Grant::NoReading;
-        // The sender is ours.
-        let _ = self.granted.subscribe().wait_for(may_read).await;
     }
 
     /// Notes a request. Its version is that of all requests of a connection.
@@ -169,6 +163,12 @@ impl Link {
         charge.set(bytes.capacity() + PIECE);
         Bytes::from_owner(Held(bytes, charge))
     }
+}
+
+/// Waits until an account lets a connection or a session read.
+pub(super) async fn allowed(may_read: &watch::Sender<bool>) {
+    // The sender is there.
+    let _ = may_read.subscribe().wait_for(|it| *it).await;
 }
 
 /// A response as both of its ends see it: the part that hyper did not take.

@@ -20,7 +20,7 @@ use subtle::ConstantTimeEq;
 use tokio::time::{sleep, timeout};
 
 use super::driver::{Driver, Seat, Shared};
-use super::link::{Body, Link};
+use super::link::{Body, Link, allowed};
 use crate::endpoint::lock;
 use crate::gate::{EVENTS, JSON, LAST_EVENT_ID, RequestHead, SCOPE, VERSION};
 use crate::post::{Posted, Refused, id_of};
@@ -160,9 +160,9 @@ impl Shared {
         let read = async {
             loop {
                 is_paused = true;
-                link.may_read().await;
+                allowed(&link.may_read).await;
                 if let Some(seat) = seat {
-                    seat.may_read().await;
+                    allowed(&seat.may_read).await;
                 }
                 is_paused = false;
                 let Some(frame) = body.frame().await else { return Ok(()) };
