@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::FutureExt;
-use http::header::CONTENT_TYPE;
+use http::header::{CONTENT_TYPE, RETRY_AFTER};
 use http::{Method, Response};
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
@@ -15,7 +15,7 @@ use protocol_async::hub::Charge;
 use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
-use super::wire::{Headers, Link, Said, Task, Wire, retry_after, value};
+use super::wire::{Headers, Link, Said, Task, Wire, value};
 use crate::client::{ClientSession, Outgoing, ResponseStream, StreamStep};
 use crate::endpoint::Held;
 use crate::gate::{LAST_EVENT_ID, SCOPE};
@@ -158,7 +158,8 @@ impl Exchange {
         // The cancel that makes room for a call may wait behind it.
         let is_call = self.post.as_ref().is_some_and(|it| it.out.request.is_some());
         let post_time = self.wire.options.post_time;
-        let retry = retry_after(&response).filter(|it| !is_call && *it < post_time);
+        let retry = value(&response, RETRY_AFTER.as_str()).and_then(|it| it.parse().ok());
+        let retry = retry.map(Duration::from_secs).filter(|it| !is_call && *it < post_time);
         let (status, kind) = (response.status().as_u16(), value(&response, CONTENT_TYPE.as_str()));
         let step = self.stream.head(status, kind, has_session, retry);
         // Any other body is a refusal.

@@ -12,10 +12,10 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, COOKIE, HOST, RETRY_AFTER, SET_COOKIE};
+use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, COOKIE, HOST, SET_COOKIE};
 use http::request::Builder;
 use http::uri::Scheme;
-use http::{HeaderValue, Method, Request, Response, StatusCode, Version};
+use http::{HeaderValue, Method, Request, Response, Version};
 use http_body_util::Full;
 use hyper::body::Incoming;
 use hyper::client::conn::{http1, http2};
@@ -329,13 +329,6 @@ fn ends_at_once(attribute: &str) -> bool {
         let is_over = seconds.trim().parse().is_ok_and(|seconds: i64| seconds <= 0);
         name.trim().eq_ignore_ascii_case("max-age") && is_over
     })
-}
-
-/// Returns the time after which a server that is busy wants to be asked again.
-pub(super) fn retry_after(response: &Response<Incoming>) -> Option<Duration> {
-    let is_busy = response.status() == StatusCode::SERVICE_UNAVAILABLE;
-    let seconds = value(response, RETRY_AFTER.as_str()).filter(|_| is_busy)?.parse().ok()?;
-    Some(Duration::from_secs(seconds))
 }
 
 pub(super) fn value<'a>(response: &'a Response<Incoming>, name: &str) -> Option<&'a str> {

@@ -56,7 +56,7 @@ pub(super) struct Seat {
     pub(super) id: Option<String>,
     commands: UnboundedSender<Command>,
     /// The rules that the session has settled.
-    rules: Mutex<&'static Rules>,
+    pub(super) rules: Mutex<&'static Rules>,
     /// Whether the account lets the session read. It need not once the session is over.
     pub(super) may_read: watch::Sender<bool>,
 }
@@ -93,10 +93,6 @@ impl Seat {
     /// Has the driver take an input, behind all others. A session that is over takes none.
     pub(super) fn tell(&self, input: impl FnOnce(&mut Driver, Timestamp) + Send + 'static) {
         let _ = self.commands.send(Box::new(input));
-    }
-
-    pub(super) fn rules(&self) -> &'static Rules {
-        *lock(&self.rules)
     }
 }
 

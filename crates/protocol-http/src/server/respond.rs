@@ -66,7 +66,7 @@ impl Shared {
         let bare = |refusal| (refusal, None);
         let head = head(parts);
         let seat = self.seat(&head);
-        let assumed = seat.as_ref().map(|seat| seat.rules());
+        let assumed = seat.as_ref().map(|seat| *lock(&seat.rules));
         let judged = self.options.gate.judge(&head, assumed);
         // Every refusal waits, because one that came at once would tell that the secret is right.
         let is_known = self.is_known(parts).await;
@@ -105,7 +105,7 @@ impl Shared {
 
     /// Finds the session that a head names, by the header of its own rules.
     fn seat(&self, head: &RequestHead<'_>) -> Option<Arc<Seat>> {
-        let is_named = |seat: &Seat, id| head.get(seat.rules().session_header) == Some(id);
+        let is_named = |seat: &Seat, id| head.get(lock(&seat.rules).session_header) == Some(id);
         let offered = self.options.gate.revisions.iter();
         let mut ids = offered.filter_map(|rules| head.get(rules.session_header));
         let seats = lock(&self.seats);
