@@ -437,8 +437,7 @@ impl Driver {
         let is_its = |it: &Exchange| matches!(it.kind, Kind::Call(own) if own == call);
         if !has_response {
             self.exchanges.retain(|_, it| !is_its(it));
-            let id = format!("{call}");
-            self.held.retain(|(it, _)| id_of(it).is_none_or(|request| request.as_json() != id));
+            self.held.retain(|(it, _)| id_of(it).as_ref().and_then(number_of) != Some(call));
             return self.go_on();
         }
         let its = self.exchanges.iter().filter(|(_, it)| is_its(it));
