@@ -53,7 +53,7 @@ pub struct TooLong;
 
 impl fmt::Display for TooLong {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("it is longer than the limits of streams (stream.message_bytes)")
+        f.write_str("a body or an event is too long (stream.message_bytes, or message_bytes of the endpoint)")
     }
 }
 

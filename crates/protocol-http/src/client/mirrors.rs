@@ -26,7 +26,7 @@ const MOST_NAMES: usize = 64;
 const KEPT_BYTES: usize = 64 << 10;
 
 /// The arguments that headers repeat, as the server has listed them.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(super) struct Mirrors {
     by_tool: BTreeMap<Box<str>, Box<[Mirror]>>,
     /// The bytes of all that is in `by_tool`.
@@ -43,6 +43,8 @@ struct Mirror {
 }
 
 impl Mirrors {
+    pub(super) const NONE: Self = Self { by_tool: BTreeMap::new(), kept: 0 };
+
     /// Takes a message of the server, which may list tools. A tool that is listed again is taken anew.
     pub(super) fn learn(&mut self, message: &str) {
         if self.by_tool.is_empty() && !message.contains(ANNOTATION) {

@@ -85,9 +85,8 @@ impl Outgoing {
 impl ClientSession {
     /// Creates the session of a client that has sent nothing, and begins with these rules.
     #[must_use]
-    pub fn new(rules: &'static Rules) -> Self {
-        let (asked, mirrors) = Default::default();
-        Self { rules, id: None, is_open: false, asked, mirrors }
+    pub const fn new(rules: &'static Rules) -> Self {
+        Self { rules, id: None, is_open: false, asked: BTreeMap::new(), mirrors: Mirrors::NONE }
     }
 
     /// Returns the rules that hold now.

@@ -176,17 +176,24 @@ impl ResponseStream {
         self.phase = match status {
             // "When a client receives HTTP 404 in response to a request containing an MCP-Session-Id …"
             404 if has_session => return StreamStep::LoseSession,
-            200..=299 if self.awaited == Awaited::Nothing => return StreamStep::Nothing,
-            _ if self.awaited == Awaited::Nothing => {
-                let Some(retry) = retry.filter(|_| status == 503) else { return StreamStep::Lose };
-                self.retry = retry.max(SHORTEST_RETRY);
-                return StreamStep::Resume;
-            }
+            _ if self.awaited == Awaited::Nothing => return self.taken(status, retry),
             _ if is_type(kind, JSON) && !is_resumed => Phase::Body,
             200 if is_type(kind, EVENTS) => Phase::Events,
             _ => return StreamStep::Lose,
         };
         StreamStep::Read
+    }
+
+    /// Returns the step after the status of a message that has nothing to read.
+    fn taken(&mut self, status: u16, retry: Option<Duration>) -> StreamStep {
+        match (status, retry) {
+            (200..=299, _) => StreamStep::Nothing,
+            (503, Some(retry)) => {
+                self.retry = retry.max(SHORTEST_RETRY);
+                StreamStep::Resume
+            }
+            _ => StreamStep::Lose,
+        }
     }
 
     /// Asks for the rest of the stream, unless that was done too often.

@@ -82,7 +82,7 @@ enum Kind {
 ///
 /// # Panics
 ///
-/// Panics outside of a runtime of tokio.
+/// The driver panics outside of a runtime of tokio.
 pub fn connect(
     target: Target,
     endpoint: impl Into<Options>,

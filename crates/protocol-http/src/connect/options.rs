@@ -107,7 +107,8 @@ debug!(ServerStream, is_http2);
 pub struct Target(Uri);
 
 impl Target {
-    /// Returns the address in its parts. It has no port if that is the usual one, 80, or 443 over TLS.
+    /// Returns the address in its parts. It has no port if that is the usual one, 80, or 443 over TLS. A host of IPv6 is in
+    /// brackets.
     #[must_use]
     pub const fn uri(&self) -> &Uri {
         &self.0

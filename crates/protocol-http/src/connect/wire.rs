@@ -137,14 +137,14 @@ impl Wire {
                 Link::Http2(shared) => {
                     match shared.sender.clone().try_send_request(request).await {
                         Ok(response) => response,
-                        Err(mut error) => match error.take_message() {
+                        Err(mut error) => {
+                            let Some(unsent) = error.take_message() else {
+                                return Err(io::Error::other(error.into_error()));
+                            };
                             // Nothing of it has left.
-                            Some(unsent) => {
-                                body = unsent.into_body();
-                                continue;
-                            }
-                            None => return Err(io::Error::other(error.into_error())),
-                        },
+                            body = unsent.into_body();
+                            continue;
+                        }
                     }
                 }
             };

@@ -298,13 +298,13 @@ impl Driver {
         self.act();
     }
 
-    /// Ends a response, which has this status if it is whole.
-    pub(super) fn respond(&mut self, stream: StreamId, status: Option<u16>, body: Vec<u8>) {
+    /// Ends a response that is whole, with this status.
+    pub(super) fn respond(&mut self, stream: StreamId, status: u16, body: Vec<u8>) {
         let Some(pipe) = self.streams.remove(&stream) else { return };
         if !body.is_empty() {
             pipe.write(body);
         }
-        pipe.end(status);
+        pipe.end(Some(status));
     }
 
     /// Gives the messages of the endpoint to the session.
@@ -326,7 +326,7 @@ impl Driver {
                     self.begin();
                 }
                 Action::Respond { stream, status, body } => {
-                    self.respond(stream, Some(status), body);
+                    self.respond(stream, status, body);
                 }
                 Action::Begin { stream } => {
                     if let Some(pipe) = self.streams.get_mut(&stream) {
@@ -339,7 +339,9 @@ impl Driver {
                         self.stuck.insert(stream);
                     }
                 }
-                Action::Close { stream } => self.respond(stream, None, Vec::new()),
+                Action::Close { stream } => {
+                    self.streams.remove(&stream).into_iter().for_each(|pipe| pipe.end(None));
+                }
                 Action::Cancel { id, cause } => self.hub.cancel_request(&id, cause),
                 Action::LoseCall { id } => {
                     if let Ok(number) = id.as_json().parse() {
@@ -383,6 +385,7 @@ impl Drop for Driver {
     fn drop(&mut self) {
         self.leave();
         // A request that waits to read finds the session over.
+        self.commands.close();
         self.seat.may_read.send_replace(true);
     }
 }

@@ -267,10 +267,12 @@ impl Pipe {
         })
     }
 
-    /// Ends the body. If the response is whole, its head leaves only now, so that its length is known.
+    /// Ends the body. If the response is whole, its head with this status leaves only now, so that its length is known.
     pub(super) fn end(mut self, status: Option<u16>) {
         change(&self.shared, |unsent| unsent.is_ended = true);
-        self.begin(Ok(status));
+        if status.is_some() {
+            self.begin(Ok(status));
+        }
     }
 
     /// Returns the number of bytes that hyper did not take, if they are more than `most`, and has the waker woken when it

@@ -97,7 +97,7 @@ impl Shared {
                 return it.session.get(stream, scope.as_deref(), last.as_deref(), now);
             }
             it.delete(now);
-            it.respond(stream, Some(rules.delete_status), Vec::new());
+            it.respond(stream, rules.delete_status, Vec::new());
             Ok(())
         };
         ask(&seat, link, asked).await.map_err(bare)

@@ -87,8 +87,10 @@ impl Session {
             exchange.was_heard = true;
             match (exchange.stream.replace(stream), exchange.phase) {
                 (None, _) => {}
-                (Some(stream), Phase::Open) => self.actions.push_back(Action::Close { stream }),
-                (Some(stream), _) => self.respond_whole(stream, 202, &[]),
+                (Some(before), Phase::Open) => {
+                    self.actions.push_back(Action::Close { stream: before });
+                }
+                (Some(before), _) => self.respond_whole(before, 202, &[]),
             }
             self.step(at, Input::Resumed, &[], now);
         } else if kept.is_empty() {

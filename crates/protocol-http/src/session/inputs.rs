@@ -220,6 +220,8 @@ impl Session {
         self.by_token.clear();
         self.scopes.clear();
         self.store = Store::default();
+        // Nothing is kept of what comes now.
+        self.options.store_bytes = 0;
         self.actions.push_back(Action::End);
     }
 

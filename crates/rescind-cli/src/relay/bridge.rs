@@ -2,6 +2,7 @@
 //!
 //! A session has a server of its own. Requests without a session share one (decision 9).
 
+use std::convert::Infallible;
 use std::future::pending;
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -64,11 +65,12 @@ impl Bridge {
             ending.asked().await;
             sleep(cancel).await;
             self.is_abandoned.send_replace(true);
-            pending().await
+            pending::<Infallible>().await
         };
         let served = tokio::select! {
+            biased;
             served = served => served,
-            served = abandoned => served,
+            never = abandoned => match never {},
         };
         let shared = lock(&self.shared).take();
         drop(shared.inspect(|server| server.peer.shutdown(Shutdown::CancelAll)));
