@@ -34,8 +34,8 @@ pub enum Carried {
 /// notification or a response is taken, and until the session is open. A message that the revision has no place for is not
 /// posted, and there are no `Mcp-Param-` headers. The session ends with the inputs, and `carry` ends with it.
 ///
-/// `next` is polled for an input until there are no more, also after something else came first: an input that is half read
-/// is kept in `next` and not in a future.
+/// `next` is polled for an input until there are no more, also after something else came first. An input that is half read
+/// stays in it.
 pub async fn carry(
     target: Target,
     options: ClientOptions,
