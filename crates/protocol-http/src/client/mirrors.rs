@@ -74,7 +74,7 @@ impl Mirrors {
             return;
         }
         if self.kept + bytes > KEPT_BYTES {
-            *self = Self::default();
+            *self = Self::NONE;
         }
         self.kept += bytes;
         self.by_tool.insert(name.into(), found.into());
