@@ -166,7 +166,7 @@ mod tests {
 
     #[test]
     fn annotated_arguments_have_headers_and_no_others() {
-        let mut mirrors = Mirrors::default();
+        let mut mirrors = Mirrors::NONE;
         let limit = r#""options":{"type":"object","properties":{"limit":{"type":"integer","x-mcp-header":"Limit"}}}"#;
         let dry = r#""dry":{"type":"boolean","x-mcp-header":"Dry"},"query":{"type":"string"}"#;
         mirrors.learn(&list("a", &[REGION, limit, dry].join(",")));
@@ -187,7 +187,7 @@ mod tests {
 
     #[test]
     fn a_tool_that_is_listed_anew_is_taken_anew() {
-        let mut mirrors = Mirrors::default();
+        let mut mirrors = Mirrors::NONE;
         mirrors.learn(&list("a", REGION));
         mirrors.learn(&list("a", &REGION.replace("Region", "Zone")));
         let sent = headers(&mirrors, "a", r#"{"region":"eu"}"#);
@@ -208,7 +208,7 @@ mod tests {
                 REGION.replacen("region", "other", 1).replace("Region", "REGION")
             ),
         ] {
-            let mut mirrors = Mirrors::default();
+            let mut mirrors = Mirrors::NONE;
             mirrors.learn(&list("a", &properties));
             assert!(mirrors.by_tool.is_empty(), "{properties}");
         }
@@ -216,7 +216,7 @@ mod tests {
 
     #[test]
     fn what_is_kept_has_limits_and_begins_anew_beyond_them() {
-        let mut mirrors = Mirrors::default();
+        let mut mirrors = Mirrors::NONE;
         for tool in 0..2_000 {
             mirrors.learn(&list(&format!("{tool:05}"), REGION));
             assert!(mirrors.kept <= KEPT_BYTES && mirrors.by_tool.len() < 1_000);
@@ -225,7 +225,7 @@ mod tests {
         }
         let property = |n| format!(r#""p{n}":{{"type":"string","x-mcp-header":"H{n}"}}"#);
         for (most, is_kept) in [(MOST_NAMES, true), (MOST_NAMES + 1, false)] {
-            let mut mirrors = Mirrors::default();
+            let mut mirrors = Mirrors::NONE;
             mirrors.learn(&list("a", &(0..most).map(property).collect::<Vec<_>>().join(",")));
             assert_eq!(mirrors.by_tool.len(), usize::from(is_kept), "{most}");
         }
@@ -233,7 +233,7 @@ mod tests {
             ("a", format!(r#""{}":0,{REGION}"#, "x".repeat(SCHEMA_BYTES))),
             (&*"a".repeat(KEPT_BYTES), REGION.into()),
         ] {
-            let mut mirrors = Mirrors::default();
+            let mut mirrors = Mirrors::NONE;
             mirrors.learn(&list(tool, &properties));
             assert!(mirrors.by_tool.is_empty());
         }
@@ -241,7 +241,7 @@ mod tests {
 
     #[test]
     fn a_message_that_is_no_response_lists_nothing() {
-        let mut mirrors = Mirrors::default();
+        let mut mirrors = Mirrors::NONE;
         mirrors.learn(&list("a", REGION).replace(r#""id":1"#, r#""id":1,"method":"m""#));
         assert!(mirrors.by_tool.is_empty());
     }
