@@ -516,9 +516,9 @@ fn f70_cancels_pass_a_relay_whose_client_reads_nothing() {
         hop.write(r#"{"jsonrpc":"2.0","id":1,"method":"m"}"#);
         hop.read();
         hop.write(r#"{"jsonrpc":"2.0","method":"$/cancel_request","params":{"requestId":1}}"#);
-        let mut line = String::new();
-        BufReader::new(hop.process.stderr.take().unwrap()).read_line(&mut line).unwrap();
-        assert_eq!(line, "cancelled\n");
+        // The flood ends with its server, within a line: the relay says so, too.
+        let mut said = BufReader::new(hop.process.stderr.take().unwrap()).lines();
+        assert!(said.any(|line| line.unwrap() == "cancelled"));
         hop.process.kill().unwrap();
         hop.process.wait().unwrap();
     }

@@ -195,7 +195,7 @@ pub const CLIENT_CHECKS: &[Check] = &[
             JSON_RPC.of(&[Acp, AcpV2, Lsp]).must("A notification is never answered, and one bad message ends no connection."),
             MCP.should("A malformed cancel is ignored."),
         ])
-        .steps(&[Held, Send(&[SLOW_A]), MalformedCancels('a'), Answered('a')])
+        .steps(&[Held, Send(&[SLOW_A]), MalformedCancels('a'), Answered('a'), Next])
         .rules(&[Undisturbed('a'), MalformedUnanswered, NextAnswered])
         .witness("After each of them the next request is answered."),
     spared("client-asked/cancel-theirs", "our cancel of an id that only the client uses leaves the client's request alone")
@@ -212,7 +212,7 @@ pub const CLIENT_CHECKS: &[Check] = &[
     check("client-load/output-full", "requests of ours while nobody reads the client's output: all of them are answered once it is read")
         .clauses(ANSWERED)
         .needs(&[Need::Answers, Need::Process])
-        .steps(&[Held, OutputFull(&[]), Next])
+        .steps(&[Held, OutputFull(&[]), NextAfterAll])
         .rules(&[AllEnded, NextAnswered])
         .witness("The answers, which are more than fits between the two."),
     output("client-output/clean", "everything that the client writes is a message")

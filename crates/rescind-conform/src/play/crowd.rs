@@ -10,7 +10,7 @@ use crate::check::Id;
 use crate::judge::in_time;
 use crate::judge::rules::Rule;
 use crate::judge::rules::judge;
-use crate::stop::{Stop, missed};
+use crate::stop::{Stop, lacks, missed};
 
 /// The parts of its time after which `Step::AnyMoment` cancels a request, in hundredths.
 const MOMENTS: [u32; 7] = [0, 25, 50, 75, 88, 94, 110];
@@ -155,15 +155,28 @@ impl Play<'_> {
         }
         let at = self.session.record.len();
         self.named.values_mut().for_each(|made| made.cancelled_at = Some(at));
-        // Until the server does nothing any more: it waits for whoever reads, or has done all.
-        for _ in 0..300 {
-            let before = self.session.busy();
-            thread::sleep(Duration::from_millis(200));
-            if before == self.session.busy() {
-                break;
-            }
-        }
+        // It waits for whoever reads, or has done all.
+        self.is_idle_in_time();
         self.session.note("it is read again");
         self.wait_for_crowd()
+    }
+
+    /// Makes another request, and ends the check if it is not answered yet and there is still work on those before it.
+    pub(super) fn next_after_all(&mut self) -> Result<(), Stop> {
+        match self.next() {
+            Err(Stop::Stuck(why)) if !self.is_idle_in_time() => {
+                lacks(format!("all before it are answered, and there is still work: {why}"))
+            }
+            read => read,
+        }
+    }
+
+    /// Waits for a minute until it does nothing any more, and returns whether that came.
+    fn is_idle_in_time(&self) -> bool {
+        (0..300).any(|_| {
+            let before = self.session.busy();
+            thread::sleep(Duration::from_millis(200));
+            before == self.session.busy()
+        })
     }
 }

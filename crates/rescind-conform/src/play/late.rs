@@ -99,7 +99,9 @@ impl Play<'_> {
     /// Returns whether a request that is answered at this place took less than half of the time that it was asked to take. A late
     /// machine only makes it longer.
     pub(crate) fn ended_before_half(&self, made: &Made, at: usize) -> bool {
-        let slow = self.facts.slow.as_ref().ok().filter(|_| self.is_adjustable());
+        let takes_time = self.client.as_ref().is_none_or(|client| client.facts.ask_is_slow);
+        let is_slow = takes_time && self.is_adjustable();
+        let slow = self.facts.slow.as_ref().ok().filter(|_| is_slow);
         slow.zip(made.works_from).is_some_and(|(slow, from)| {
             self.session.between(from, at) < slow.lasts(made.asked_ms) / 2
         })

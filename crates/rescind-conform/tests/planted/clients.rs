@@ -109,6 +109,17 @@ fn test(fault: Fault, dialect: &str, expected: &[&str]) -> Report {
     run_client(&target, &options, |_| {}).expect("it makes a request")
 }
 
+/// Asserts that a client may not know the request that is to take it its time: it fails then, and no cancel is to blame.
+fn a_request_of_ours_may_be_unknown() -> Result<(), Failed> {
+    let own = env::current_exe()?;
+    let command = vec![own.into(), "client".into(), format!("{None:?}").into(), "acp".into()];
+    let mut options = ClientOptions::new(Dialect::ACP_V1);
+    options.ask = Some(Request::new("conformance/unknown", json!({ "ms": "$MS" })));
+    options.trigger = Some(Request::new("stop", json!({})));
+    options.suite.only = vec!["client-asked".into()];
+    fail(&run_client(&ClientProgram::new(Program::new(command), vec![]), &options, |_| {})?, &[])
+}
+
 fn finds(fault: Fault, dialect: &'static str, expected: &[&str]) -> Result<(), Failed> {
     let report = test(fault, dialect, expected);
     fail(&report, expected)?;
@@ -213,5 +224,6 @@ pub(crate) fn trials(turn: usize) -> Vec<Trial> {
     );
     trials.push(Trial::test("every_check_has_a_fault", every_check_has_a_fault));
     trials.push(Trial::test("a_client_that_starts_its_server", a_client_that_starts_its_server));
+    trials.push(Trial::test("a_request_of_ours_may_be_unknown", a_request_of_ours_may_be_unknown));
     trials.into_iter().map(|trial| trial.with_kind("client")).collect()
 }
