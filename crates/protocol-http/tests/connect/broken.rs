@@ -448,7 +448,7 @@ async fn an_event_and_a_body_over_their_limit_lose_the_call() {
                 asked.events(&format!("data: {response}\n\n")).await;
             }
         }
-        assert!(how(call.await).contains("longer than the limits"));
+        assert!(how(call.await).contains("is too long"));
     }
 }
 
