@@ -60,7 +60,8 @@ fn is_tried(dialect: &str, runtime: &str) -> bool {
         _ if is_set("RESCIND_EVERY_RUNTIME") => true,
         "blocking" => every_check || is_sample || has_turn(dialect),
         "single" => every_check && dialect == "acp" || dialect == "erlmcp",
-        _ => every_check && (is_sample || dialect == "acp") || dialect == "abp",
+        "smol" => every_check && (is_sample || dialect == "acp") || dialect == "abp",
+        _ => every_check && is_sample || dialect == "acp",
     }
 }
 

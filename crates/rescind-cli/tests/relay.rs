@@ -516,7 +516,7 @@ fn f70_cancels_pass_a_relay_whose_client_reads_nothing() {
         hop.write(r#"{"jsonrpc":"2.0","id":1,"method":"m"}"#);
         hop.read();
         hop.write(r#"{"jsonrpc":"2.0","method":"$/cancel_request","params":{"requestId":1}}"#);
-        // The flood ends with its server, within a line: the relay says so, too.
+        // The end of the server cuts the flood within a line, which the relay reports.
         let mut said = BufReader::new(hop.process.stderr.take().unwrap()).lines();
         assert!(said.any(|line| line.unwrap() == "cancelled"));
         hop.process.kill().unwrap();

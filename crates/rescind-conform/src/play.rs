@@ -104,7 +104,7 @@ pub(crate) struct Play<'a> {
     pub(crate) is_plain: bool,
     /// Whether the cancels are left out, to see what the server does without them.
     pub(crate) is_control: bool,
-    /// The most requests that `Step::EachCancelled` makes: without the cancels as many as with them.
+    /// The most requests that `Step::EachCancelled` makes. If one of them is enough, the run without the cancels makes no more.
     pub(crate) most: usize,
     /// The places in the record of the cancels that were sent.
     pub(crate) cancels: Vec<usize>,

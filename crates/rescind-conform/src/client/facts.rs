@@ -26,8 +26,10 @@ pub(crate) struct ClientFacts {
     pub(crate) cancels: Option<Duration>,
     /// Whether what we ask takes it time, and it answers others meanwhile.
     pub(crate) ask_is_slow: bool,
+    /// The same, be it answered beside others or not.
+    pub(crate) ask_takes_time: bool,
     /// Whether the machine was too late to see something of this.
-    pub(super) was_late: bool,
+    pub(crate) was_late: bool,
     /// Whether it ends when its request is not answered for long.
     pub(crate) gives_up: bool,
     /// The responses after which it ends by itself, each with its status then, if it is a process.
@@ -63,6 +65,7 @@ impl ClientFacts {
             declares: true,
             cancels: None,
             ask_is_slow: false,
+            ask_takes_time: false,
             was_late: false,
             gives_up: false,
             ends: Vec::new(),

@@ -54,6 +54,7 @@ impl<'a> TestedClient<'a> {
             let mut play = client.held()?;
             let slow = facts.common.measure_once(&mut play.session, ask, options.ask_ms);
             facts.ask_is_slow = slow.as_ref().is_ok_and(|slow| slow.reads_on);
+            facts.ask_takes_time = slow.is_ok();
             facts.was_late |= match slow {
                 Ok(slow) => slow.was_late && !slow.reads_on,
                 Err(stop) => matches!(stop, Stop::Missed(_)),

@@ -64,6 +64,10 @@ pub(super) fn undisturbed(play: &Play<'_>, made: &Made) -> Result<(), Fault> {
     let at = all.next().map_or(0, |(at, _)| at);
     let has_failed = end.is_failure()
         && (play.ended_before_half(made, at) || is_refused_about_document(play, made, at, end));
+    let client = play.client.as_ref().map(|client| &client.facts);
+    if end.is_failure() && client.is_some_and(|facts| facts.was_late && !facts.ask_takes_time) {
+        return unclear(TOO_LATE);
+    }
     holds_if(!has_failed, || format!("{made} was not cancelled, and fails with {end}"))
 }
 

@@ -76,6 +76,7 @@ impl Play<'_> {
             let judged = judge(self, &[Rule::EachAsOthers]);
             if self.wants_answers() && matches!(judged, Some((_, Fault::Broken(_)))) {
                 // One that is not honoured is enough, and each more may take its whole time.
+                self.most = number + 1;
                 break;
             }
         }

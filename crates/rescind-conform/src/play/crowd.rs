@@ -10,12 +10,16 @@ use crate::check::Id;
 use crate::judge::in_time;
 use crate::judge::rules::Rule;
 use crate::judge::rules::judge;
+use crate::session::Waited;
 use crate::stop::{Stop, lacks, missed};
+use crate::stopped;
 
 /// The parts of its time after which `Step::AnyMoment` cancels a request, in hundredths.
 const MOMENTS: [u32; 7] = [0, 25, 50, 75, 88, 94, 110];
 /// Requests for each of them.
 const EACH_MOMENT: usize = 4;
+/// The time in which a request is answered while there is still work on many before it.
+const AT_WORK: Duration = Duration::from_secs(60);
 /// The least number of requests that `Step::OutputFull` makes: their answers fill any pipe.
 const FILLING: usize = 5000;
 
@@ -155,28 +159,32 @@ impl Play<'_> {
         }
         let at = self.session.record.len();
         self.named.values_mut().for_each(|made| made.cancelled_at = Some(at));
-        // It waits for whoever reads, or has done all.
-        self.is_idle_in_time();
+        // Until the server does nothing any more: it waits for whoever reads, or has done all.
+        for _ in 0..300 {
+            let before = self.session.busy();
+            thread::sleep(Duration::from_millis(200));
+            if before == self.session.busy() {
+                break;
+            }
+        }
         self.session.note("it is read again");
         self.wait_for_crowd()
     }
 
-    /// Makes another request, and ends the check if it is not answered yet and there is still work on those before it.
+    /// Makes another request. A subject that has answered all before it, and is still at work, gets a minute more.
     pub(super) fn next_after_all(&mut self) -> Result<(), Stop> {
-        match self.next() {
-            Err(Stop::Stuck(why)) if !self.is_idle_in_time() => {
+        let why = match self.next() {
+            Err(Stop::Stuck(why)) if judge(self, &[Rule::AllEnded]).is_none() => why,
+            read => return read,
+        };
+        let next = self.nexts.last().map(|next| next.id.clone()).unwrap_or_default();
+        let busy = self.session.busy();
+        match self.session.wait_for(AT_WORK, &mut |session| session.is_answered(&next)) {
+            Waited::Done => Ok(()),
+            Waited::TimedOut if stopped::is_at_work(self.session.process(), busy) => {
                 lacks(format!("all before it are answered, and there is still work: {why}"))
             }
-            read => read,
+            _ => Err(Stop::Stuck(why)),
         }
-    }
-
-    /// Waits for a minute until it does nothing any more, and returns whether that came.
-    fn is_idle_in_time(&self) -> bool {
-        (0..300).any(|_| {
-            let before = self.session.busy();
-            thread::sleep(Duration::from_millis(200));
-            before == self.session.busy()
-        })
     }
 }

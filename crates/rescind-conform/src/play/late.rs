@@ -99,7 +99,7 @@ impl Play<'_> {
     /// Returns whether a request that is answered at this place took less than half of the time that it was asked to take. A late
     /// machine only makes it longer.
     pub(crate) fn ended_before_half(&self, made: &Made, at: usize) -> bool {
-        let takes_time = self.client.as_ref().is_none_or(|client| client.facts.ask_is_slow);
+        let takes_time = self.client.as_ref().is_none_or(|client| client.facts.ask_takes_time);
         let is_slow = takes_time && self.is_adjustable();
         let slow = self.facts.slow.as_ref().ok().filter(|_| is_slow);
         slow.zip(made.works_from).is_some_and(|(slow, from)| {
@@ -115,7 +115,8 @@ impl Play<'_> {
     /// Ends the check because a cancel had no effect. On a late machine it may have been read too late to have one.
     pub(super) fn has_no_effect(&mut self, why: &str) -> Result<(), Stop> {
         self.see_lateness();
-        if self.was_late() { Err(Stop::too_late()) } else { lacks(why) }
+        let may_be_late = !self.is_control && self.was_late();
+        if may_be_late { Err(Stop::too_late()) } else { lacks(why) }
     }
 
     /// Notes how late the machine was since the session was opened.

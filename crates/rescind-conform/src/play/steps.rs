@@ -74,7 +74,7 @@ steps! { |play|
     AnyMoment => play.any_moment();
     /// Stops reading, asks for more than fits into what is between the two, and for these; reads again.
     OutputFull(items: &'static [Item]) => play.output_full(items);
-    /// As `Next`, after so many requests that there may still be work on them.
+    /// As `Next`, and patient: many requests were answered, and the subject may still be at work on them.
     NextAfterAll => play.next_after_all();
     /// The server's requests are left unanswered from here on.
     HoldReverse => play.hold_reverse();

@@ -109,7 +109,7 @@ fn test(fault: Fault, dialect: &str, expected: &[&str]) -> Report {
     run_client(&target, &options, |_| {}).expect("it makes a request")
 }
 
-/// Asserts that a client may not know the request that is to take it its time: it fails then, and no cancel is to blame.
+/// Asserts that no cancel is blamed for a request of ours that the client does not know.
 fn a_request_of_ours_may_be_unknown() -> Result<(), Failed> {
     let own = env::current_exe()?;
     let command = vec![own.into(), "client".into(), format!("{None:?}").into(), "acp".into()];

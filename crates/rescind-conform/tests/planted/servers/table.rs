@@ -54,7 +54,7 @@ impl Table {
         self.cancelled > 0 && self.over_at.is_none()
     }
 
-    /// Work is over, and if it was cancelled it would have been over then.
+    /// Work is over. Work that was cancelled comes with the end that it would have had.
     pub(super) fn end_work(&mut self, id: &str, over_at: Option<Instant>) {
         self.over_at = over_at.or(self.over_at);
         self.at_work.remove(id);
