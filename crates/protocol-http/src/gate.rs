@@ -51,11 +51,16 @@ impl Gate {
             return Err(Refusal::METHOD);
         }
         let rules = self.rules(head, assumed)?;
+        let takes = |kind| head.accepts(kind);
         match head.method {
             "GET" | "DELETE" if !rules.has_sessions => Err(Refusal::METHOD),
-            "GET" if !head.accepts(EVENTS) => Err(Refusal::ACCEPT),
-            "POST" if !is_type(head.get("content-type"), JSON) => Err(Refusal::CONTENT_TYPE),
-            "POST" if !head.accepts(JSON) && !head.accepts(EVENTS) => Err(Refusal::ACCEPT),
+            "GET" if !takes("text/event-stream") => Err(Refusal::ACCEPT),
+            "POST" if !is_type(head.get("content-type"), "application/json") => {
+                Err(Refusal::CONTENT_TYPE)
+            }
+            "POST" if !takes("application/json") && !takes("text/event-stream") => {
+                Err(Refusal::ACCEPT)
+            }
             _ => Ok(rules),
         }
     }
@@ -120,11 +125,15 @@ fn host_of(authority: &str) -> Option<&str> {
 
 fn is_loopback(host: &str) -> bool {
     let in_brackets = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));
-    let host = host.to_ascii_lowercase();
-    in_brackets.is_some_and(|it| it.parse().is_ok_and(|it: Ipv6Addr| it.is_loopback()))
-        || host.parse().is_ok_and(|address: Ipv4Addr| address.is_loopback())
-        || host == "localhost"
-        || host.ends_with(".localhost")
+    match in_brackets {
+        Some(address) => address.parse().is_ok_and(|address: Ipv6Addr| address.is_loopback()),
+        None => {
+            let host = host.to_ascii_lowercase();
+            host == "localhost"
+                || host.ends_with(".localhost")
+                || host.parse().is_ok_and(|address: Ipv4Addr| address.is_loopback())
+        }
+    }
 }
 
 /// The method and the headers of a request that decide something.
@@ -149,9 +158,6 @@ const NAMES: [&str; 11] = [
     "acp-connection-id",
     SCOPE,
 ];
-/// The types of the two kinds of body.
-pub(crate) const JSON: &str = "application/json";
-pub(crate) const EVENTS: &str = "text/event-stream";
 /// The header with the revision that the client speaks.
 pub(crate) const VERSION: &str = "mcp-protocol-version";
 /// The header with the event after which a stream goes on.

@@ -12,7 +12,7 @@ use protocol_core::WireId;
 use protocol_json::{Members, elements, path, string, text, value};
 use serde_json::value::RawValue;
 
-use crate::gate::{EVENTS, RequestHead, SCOPE, VERSION};
+use crate::gate::{RequestHead, SCOPE, VERSION};
 use crate::refusal::Refusal;
 use crate::rules::Rules;
 
@@ -23,9 +23,6 @@ const META: &str = "_meta";
 pub(crate) const SAID_VERSION: [&str; 3] =
     ["params", META, "io.modelcontextprotocol/protocolVersion"];
 
-/// A refusal, and the id of the request that it is for.
-pub(crate) type Refused = (Refusal, Option<WireId>);
-
 /// A body that a session may take.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Posted {
@@ -33,8 +30,6 @@ pub struct Posted {
     pub body: Vec<u8>,
     /// The messages in it, in their order.
     pub messages: Vec<Message>,
-    /// Whether its response may be a stream of events.
-    pub accepts_events: bool,
 }
 
 /// The part of a message that decides where its response goes.
@@ -56,7 +51,11 @@ impl Posted {
     /// # Errors
     ///
     /// Returns the rule that the body breaks, and the id of its request if that can be read.
-    pub fn read(body: Vec<u8>, head: &RequestHead<'_>, rules: &Rules) -> Result<Self, Refused> {
+    pub fn read(
+        body: Vec<u8>,
+        head: &RequestHead<'_>,
+        rules: &Rules,
+    ) -> Result<Self, (Refusal, Option<WireId>)> {
         let parse = || (Refusal::PARSE, None);
         let json = core::str::from_utf8(&body).ok().and_then(value).ok_or_else(parse)?;
         let batch = elements(json.get(), BATCH + 1);
@@ -84,7 +83,7 @@ impl Posted {
                 return Err((Refusal::DUPLICATE_ID, message.request.clone()));
             }
         }
-        Ok(Self { body, messages, accepts_events: head.accepts(EVENTS) })
+        Ok(Self { body, messages })
     }
 
     /// Returns whether the body is the request that opens a session.
@@ -99,7 +98,7 @@ impl Posted {
     }
 }
 
-fn read(json: &RawValue, rules: &Rules) -> Result<Message, Refused> {
+fn read(json: &RawValue, rules: &Rules) -> Result<Message, (Refusal, Option<WireId>)> {
     let broken = || (Refusal::MESSAGE, None);
     let names = &["method", "id", "params", "result", "error"];
     let members = Members::of(json.get(), names).ok_or_else(broken)?;
@@ -187,7 +186,8 @@ pub(crate) fn mirrored(method: &str) -> Option<&'static str> {
 
 /// Returns whether a header can have this value as it is.
 pub(crate) fn is_plain(value: &str) -> bool {
-    value == value.trim_ascii() && value.bytes().all(|byte| matches!(byte, b' '..=b'~'))
+    let is_edged = value.starts_with([' ', '\t']) || value.ends_with([' ', '\t']);
+    !is_edged && value.bytes().all(|byte| matches!(byte, b' '..=b'~'))
 }
 
 /// Encodes the value of a header that could not have it as it is.

@@ -53,7 +53,7 @@ pub struct TooLong;
 
 impl fmt::Display for TooLong {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a body or an event is too long (stream.message_bytes, or message_bytes of the endpoint)")
+        f.write_str("an event of the stream is too long (stream.event_bytes)")
     }
 }
 
@@ -132,8 +132,7 @@ impl Decoder {
 
     fn take_line(&mut self, line: &str) -> Option<SseEvent> {
         if line.is_empty() {
-            self.id.clone_into(&mut self.last_id);
-            return self.data.take().map(SseEvent::Message);
+            return self.end_event();
         }
         let (field, value) = line.split_once(':').unwrap_or((line, ""));
         let value = value.strip_prefix(' ').unwrap_or(value);
@@ -151,6 +150,11 @@ impl Decoder {
         }
         self.is_broken = self.data.as_ref().is_some_and(|data| data.len() > self.event_bytes);
         None
+    }
+
+    fn end_event(&mut self) -> Option<SseEvent> {
+        self.id.clone_into(&mut self.last_id);
+        self.data.take().map(SseEvent::Message)
     }
 }
 

@@ -30,12 +30,12 @@ impl EventId {
     }
 }
 
-/// The events of one session, oldest first.
-#[derive(Clone, Debug, Default)]
+/// The events of one session, oldest first, up to a number of bytes.
+#[derive(Clone, Debug)]
 pub(crate) struct Store {
     events: VecDeque<Event>,
-    /// The bytes that the events count.
-    pub(crate) bytes: usize,
+    bytes: usize,
+    most_bytes: usize,
 }
 
 /// An event that is kept.
@@ -79,10 +79,26 @@ impl Part {
 }
 
 impl Store {
-    /// Keeps an event. Those for which there is no room are dropped by [`shrink`](Self::shrink).
-    pub(crate) fn keep(&mut self, id: EventId, data: Vec<u8>, part: Part) {
+    pub(crate) const fn new(most_bytes: usize) -> Self {
+        Self { events: VecDeque::new(), bytes: 0, most_bytes }
+    }
+
+    /// Returns the bytes that the events count.
+    pub(crate) const fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Keeps an event, and drops others for which there is no room. Returns the requests among them that were unsent.
+    pub(crate) fn keep(
+        &mut self,
+        id: EventId,
+        data: Vec<u8>,
+        part: Part,
+        is_unsent: impl Fn(EventId) -> bool,
+    ) -> Vec<WireId> {
         self.bytes += data.len() + EVENT;
         self.events.push_back(Event { id, data, part });
+        self.shrink(self.most_bytes, is_unsent)
     }
 
     /// Drops events above a number of bytes: those that were sent, then those that have no part in a call, then the others.
@@ -167,11 +183,6 @@ mod tests {
         EventId { exchange, number }
     }
 
-    fn keep(store: &mut Store, id: EventId, most: usize, is_unsent: impl Fn(EventId) -> bool) {
-        store.keep(id, Vec::from(*b"x"), Part::Nothing);
-        store.shrink(most, is_unsent);
-    }
-
     fn numbers(store: &Store, last: EventId, latest: Option<u64>) -> Option<Vec<u64>> {
         store
             .has_all_after(last, latest)
@@ -189,14 +200,14 @@ mod tests {
 
     #[test]
     fn events_come_again_without_a_gap_or_not_at_all() {
-        let (mut store, most) = (Store::default(), 3 * (EVENT + 1));
+        let mut store = Store::new(3 * (EVENT + 1));
         for number in 1..=3 {
-            keep(&mut store, id(7, number), most, |_| false);
+            store.keep(id(7, number), Vec::from(*b"x"), Part::Nothing, |_| false);
         }
         assert_eq!(numbers(&store, id(7, 0), None), Some(Vec::from([1, 2, 3])));
         assert_eq!(numbers(&store, id(7, 3), None), Some(Vec::new()));
         assert_eq!(numbers(&store, id(7, 4), None), None, "it was never sent");
-        keep(&mut store, id(8, 1), most, |_| false);
+        store.keep(id(8, 1), Vec::from(*b"x"), Part::Nothing, |_| false);
         assert_eq!(numbers(&store, id(7, 0), None), None, "the first one is gone");
         assert_eq!(numbers(&store, id(7, 1), Some(3)), Some(Vec::from([2, 3])));
         assert_eq!(numbers(&store, id(9, 0), Some(0)), Some(Vec::new()));
@@ -205,15 +216,15 @@ mod tests {
 
     #[test]
     fn an_unsent_event_outlives_the_sent_ones_and_goes_only_for_other_unsent_ones() {
-        let (mut store, most) = (Store::default(), 2 * (EVENT + 1));
+        let mut store = Store::new(2 * (EVENT + 1));
         let is_unsent = |id: EventId| id.exchange == 7;
         for number in 1..=3 {
-            keep(&mut store, id(7 + number % 2, number), most, is_unsent);
+            store.keep(id(7 + number % 2, number), Vec::from(*b"x"), Part::Nothing, is_unsent);
         }
         assert_eq!(numbers(&store, id(7, 1), Some(2)), Some(Vec::from([2])));
         assert_eq!(numbers(&store, id(8, 2), Some(3)), Some(Vec::from([3])));
         for number in 4..=5 {
-            keep(&mut store, id(7, number), most, is_unsent);
+            store.keep(id(7, number), Vec::from(*b"x"), Part::Nothing, is_unsent);
         }
         assert_eq!(numbers(&store, id(7, 3), Some(5)), Some(Vec::from([4, 5])));
     }

@@ -12,7 +12,7 @@ use tokio::net::TcpListener;
 use tokio::runtime::{Builder, Runtime};
 
 use crate::address::{Address, Place};
-use crate::admission::ClientArgs;
+use crate::admission::{Admission, ClientArgs};
 use crate::dialect::Spoken;
 use crate::ending::{Cause as Asked, Ending};
 use crate::freed;
@@ -24,7 +24,7 @@ const SESSION: usize = 256 << 10;
 /// A listener, and the clients that may use it.
 pub(crate) struct Service {
     address: Address,
-    clients: ClientArgs,
+    admission: Admission,
     pub(crate) options: ServerOptions,
     /// The memory that all sessions draw on.
     pub(crate) account: Account,
@@ -46,17 +46,18 @@ impl Service {
         if address.path().is_some_and(|path| path.contains('?')) {
             return Err("a server listens on a path, and not on a query behind it".into());
         }
+        let token = clients.token()?;
         let account = Account::new(AccountLimits::within(clients.memory_bytes()));
         let mut options = ServerOptions::default();
         options.gate.revisions = revisions;
         options.gate.origins.clone_from(&clients.allow_origin);
-        options.token = clients.token()?;
+        options.token.clone_from(&token);
         options.connections = clients.connections;
         options.path = address.path().unwrap_or("/").into();
         options.memory_bytes = clients.memory_bytes();
         options.account = Some(account.clone());
         options.endpoint = endpoint(recorder);
-        Ok(Self { address, clients: clients.clone(), options, account })
+        Ok(Self { address, admission: clients.admission(token), options, account })
     }
 
     /// Describes the most memory that all sessions hold, and what the limits of one and of a request add up to.
@@ -82,12 +83,12 @@ impl Service {
     where
         F: Future<Output = ()> + Send + 'static,
     {
-        let Self { address, clients, mut options, account } = self;
+        let Self { address, admission, mut options, account } = self;
         let refused = |error| format!("can't listen on {address}: {error}");
         let Place::Tcp(host, port) = &address.place else { return Err("it has no port".into()) };
         let listener = TcpListener::bind((host.as_str(), *port)).await.map_err(refused)?;
         let bound = listener.local_addr().map_err(refused)?;
-        clients.check(bound).map_err(|why| format!("{address}: {why}"))?;
+        admission.check(bound).map_err(|why| format!("{address}: {why}"))?;
         if !bound.ip().to_canonical().is_loopback() {
             // Others know it by names that we don't. They have the secret, or need none.
             options.gate.hosts.push("*".into());

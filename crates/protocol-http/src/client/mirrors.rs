@@ -43,7 +43,9 @@ struct Mirror {
 }
 
 impl Mirrors {
-    pub(super) const NONE: Self = Self { by_tool: BTreeMap::new(), kept: 0 };
+    pub(super) const fn new() -> Self {
+        Self { by_tool: BTreeMap::new(), kept: 0 }
+    }
 
     /// Takes a message of the server, which may list tools. A tool that is listed again is taken anew.
     pub(super) fn learn(&mut self, message: &str) {
@@ -74,7 +76,7 @@ impl Mirrors {
             return;
         }
         if self.kept + bytes > KEPT_BYTES {
-            *self = Self::NONE;
+            *self = Self::new();
         }
         self.kept += bytes;
         self.by_tool.insert(name.into(), found.into());
@@ -166,7 +168,7 @@ mod tests {
 
     #[test]
     fn annotated_arguments_have_headers_and_no_others() {
-        let mut mirrors = Mirrors::NONE;
+        let mut mirrors = Mirrors::new();
         let limit = r#""options":{"type":"object","properties":{"limit":{"type":"integer","x-mcp-header":"Limit"}}}"#;
         let dry = r#""dry":{"type":"boolean","x-mcp-header":"Dry"},"query":{"type":"string"}"#;
         mirrors.learn(&list("a", &[REGION, limit, dry].join(",")));
@@ -187,7 +189,7 @@ mod tests {
 
     #[test]
     fn a_tool_that_is_listed_anew_is_taken_anew() {
-        let mut mirrors = Mirrors::NONE;
+        let mut mirrors = Mirrors::new();
         mirrors.learn(&list("a", REGION));
         mirrors.learn(&list("a", &REGION.replace("Region", "Zone")));
         let sent = headers(&mirrors, "a", r#"{"region":"eu"}"#);
@@ -208,7 +210,7 @@ mod tests {
                 REGION.replacen("region", "other", 1).replace("Region", "REGION")
             ),
         ] {
-            let mut mirrors = Mirrors::NONE;
+            let mut mirrors = Mirrors::new();
             mirrors.learn(&list("a", &properties));
             assert!(mirrors.by_tool.is_empty(), "{properties}");
         }
@@ -216,7 +218,7 @@ mod tests {
 
     #[test]
     fn what_is_kept_has_limits_and_begins_anew_beyond_them() {
-        let mut mirrors = Mirrors::NONE;
+        let mut mirrors = Mirrors::new();
         for tool in 0..2_000 {
             mirrors.learn(&list(&format!("{tool:05}"), REGION));
             assert!(mirrors.kept <= KEPT_BYTES && mirrors.by_tool.len() < 1_000);
@@ -225,7 +227,7 @@ mod tests {
         }
         let property = |n| format!(r#""p{n}":{{"type":"string","x-mcp-header":"H{n}"}}"#);
         for (most, is_kept) in [(MOST_NAMES, true), (MOST_NAMES + 1, false)] {
-            let mut mirrors = Mirrors::NONE;
+            let mut mirrors = Mirrors::new();
             mirrors.learn(&list("a", &(0..most).map(property).collect::<Vec<_>>().join(",")));
             assert_eq!(mirrors.by_tool.len(), usize::from(is_kept), "{most}");
         }
@@ -233,7 +235,7 @@ mod tests {
             ("a", format!(r#""{}":0,{REGION}"#, "x".repeat(SCHEMA_BYTES))),
             (&*"a".repeat(KEPT_BYTES), REGION.into()),
         ] {
-            let mut mirrors = Mirrors::NONE;
+            let mut mirrors = Mirrors::new();
             mirrors.learn(&list(tool, &properties));
             assert!(mirrors.by_tool.is_empty());
         }
@@ -241,7 +243,7 @@ mod tests {
 
     #[test]
     fn a_message_that_is_no_response_lists_nothing() {
-        let mut mirrors = Mirrors::NONE;
+        let mut mirrors = Mirrors::new();
         mirrors.learn(&list("a", REGION).replace(r#""id":1"#, r#""id":1,"method":"m""#));
         assert!(mirrors.by_tool.is_empty());
     }

@@ -86,7 +86,7 @@ impl ClientSession {
     /// Creates the session of a client that has sent nothing, and begins with these rules.
     #[must_use]
     pub const fn new(rules: &'static Rules) -> Self {
-        Self { rules, id: None, is_open: false, asked: BTreeMap::new(), mirrors: Mirrors::NONE }
+        Self { rules, id: None, is_open: false, asked: BTreeMap::new(), mirrors: Mirrors::new() }
     }
 
     /// Returns the rules that hold now.

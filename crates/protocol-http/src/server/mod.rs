@@ -74,8 +74,8 @@ use self::driver::{Shared, Stage};
 pub use self::link::Body;
 use self::link::Link;
 pub use self::options::ServerOptions;
-use self::options::{BUFFER_BYTES, STREAMS};
-use crate::endpoint::{CONNECTION_WINDOW, STREAM_WINDOW, lock};
+use self::options::{BUFFER_BYTES, CONNECTION_WINDOW, STREAM_WINDOW, STREAMS};
+use crate::endpoint::{debug, lock};
 use crate::refusal::Refusal;
 
 /// The pause when the system has no room for another connection.
@@ -86,7 +86,7 @@ const LAST: Duration = Duration::from_secs(1);
 const PING: Duration = Duration::from_secs(20);
 
 /// A server of MCP or ACP over HTTP. Clones are the same server; see the [module](self).
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Server {
     shared: Arc<Shared>,
 }
@@ -166,7 +166,7 @@ impl Server {
             async move {
                 Ok::<_, Infallible>(match request.uri().path() == shared.options.path {
                     true => shared.respond(request, link).await,
-                    false => shared.refuse((Refusal::PATH, None), None),
+                    false => shared.refuse(Refusal::PATH, None, None),
                 })
             }
         });
@@ -216,7 +216,7 @@ impl Server {
         let link = Link::new(&self.shared.account);
         let mut response = tokio::select! {
             response = self.shared.respond(request, link.clone()) => response,
-            () = link.revoked() => self.shared.refuse((Refusal::BUSY, None), None),
+            () = link.revoked() => self.shared.refuse(Refusal::BUSY, None, None),
         };
         // One of a known length is finished.
         if http_body::Body::size_hint(response.body()).exact().is_none() {
@@ -249,6 +249,8 @@ impl Server {
         }
     }
 }
+
+debug!(Server, shared);
 
 /// Returns what makes the connections of clients.
 fn builder(options: &ServerOptions) -> Builder<TokioExecutor> {

@@ -8,7 +8,7 @@ use protocol_async::{Account, AccountLimits, Memory, Options};
 use protocol_core::{Config, Dialect};
 
 use super::link::FRAME;
-use crate::endpoint::{STREAM_WINDOW, debug};
+use crate::endpoint::debug;
 use crate::gate::Gate;
 use crate::session::SessionOptions;
 use crate::store::SHORT_RESPONSE;
@@ -17,6 +17,10 @@ use crate::store::SHORT_RESPONSE;
 pub(super) const BUFFER_BYTES: usize = 64 << 10;
 /// The requests of one connection of HTTP/2 at the same time.
 pub(super) const STREAMS: u32 = 100;
+/// The bytes of one body that a client of HTTP/2 may send ahead of us.
+pub(super) const STREAM_WINDOW: u32 = 64 << 10;
+/// The same for all bodies of a connection.
+pub(super) const CONNECTION_WINDOW: u32 = 1 << 20;
 
 /// The bytes of the rows, maps and times of one exchange, beside its ids and tokens.
 const EXCHANGE: usize = 2 << 10;

@@ -16,23 +16,35 @@ use crate::store::{EventId, Part};
 use crate::table::{Input, Phase, Step};
 
 impl Session {
-    /// Begins the exchange of a body whose responses come on its own stream, and returns its number.
-    pub(super) fn insert(&mut self, stream: StreamId, posted: &Posted, now: Timestamp) -> u64 {
-        let at = self.next;
-        self.next += 1;
+    pub(super) fn insert(
+        &mut self,
+        at: u64,
+        stream: StreamId,
+        posted: &Posted,
+        accepts_events: bool,
+        now: Timestamp,
+    ) {
         let tokens = posted.messages.iter().filter_map(|message| message.progress.clone());
         self.by_token.extend(tokens.map(|token| (token, at)));
         self.by_id.extend(posted.ids().map(|id| (id.clone(), at)));
         let exchange = Exchange {
-            phase: if posted.accepts_events { Phase::Fresh } else { Phase::Single },
+            phase: if accepts_events { Phase::Fresh } else { Phase::Single },
             stream: Some(stream),
             is_posted: true,
             opens_session: posted.opens_session() && self.rules.has_sessions,
-            due: posted.accepts_events.then(|| now + self.rules.head_after),
+            due: accepts_events.then(|| now + self.rules.head_after),
             ..Exchange::default()
         };
         self.exchanges.insert(at, exchange);
-        at
+    }
+
+    /// Notes the requests of a body whose responses come on shared streams.
+    pub(super) fn share(&mut self, posted: &Posted) {
+        for message in &posted.messages {
+            let Some(id) = &message.request else { continue };
+            let at = message.scope.as_deref().map_or(0, |name| self.scope(name));
+            self.by_id.insert(id.clone(), at);
+        }
     }
 
     /// Returns the exchange of the stream of a session of ACP, and makes it first if there is none.
@@ -71,30 +83,22 @@ impl Session {
         self.by_id.values().all(|other| *other != at)
     }
 
-    /// Attaches a stream to an exchange in place of the one that it has, and sends the events that were kept after this one.
+    /// Attaches a stream to an exchange, and sends the events that were kept for it.
     pub(super) fn resume(
         &mut self,
         stream: StreamId,
-        last: EventId,
+        at: u64,
+        kept: Vec<(EventId, Vec<u8>)>,
         now: Timestamp,
     ) -> Result<(), Refusal> {
-        let (at, kept) = (last.exchange, self.store.after(last));
-        let kept = kept.filter(|(_, data)| !data.is_empty()).map(|(id, data)| (id, data.to_vec()));
-        let kept: Vec<_> = kept.collect();
-        let exchange = self.exchanges.get_mut(&at);
-        let is_open = exchange.is_some();
-        if let Some(exchange) = exchange {
-            exchange.was_heard = true;
-            match (exchange.stream.replace(stream), exchange.phase) {
-                (None, _) => {}
-                (Some(before), Phase::Open) => {
-                    self.actions.push_back(Action::Close { stream: before });
-                }
-                (Some(before), _) => self.respond_whole(before, 202, &[]),
-            }
-            self.step(at, Input::Resumed, &[], now);
-        } else if kept.is_empty() {
+        let is_open = self.exchanges.contains_key(&at);
+        let kept: Vec<_> = kept.into_iter().filter(|(_, data)| !data.is_empty()).collect();
+        if !is_open && kept.is_empty() {
             return Err(Refusal::STREAM_IS_OVER);
+        }
+        if is_open {
+            self.replace(at, stream);
+            self.step(at, Input::Resumed, &[], now);
         } else {
             self.actions.push_back(Action::Begin { stream });
         }
@@ -108,6 +112,18 @@ impl Session {
             self.actions.push_back(Action::Close { stream });
         }
         Ok(())
+    }
+
+    /// Ends the stream that an exchange has, and gives it another one.
+    fn replace(&mut self, at: u64, stream: StreamId) {
+        let Some(exchange) = self.exchanges.get_mut(&at) else { return };
+        exchange.was_heard = true;
+        let (phase, before) = (exchange.phase, exchange.stream.replace(stream));
+        let Some(before) = before else { return };
+        match phase {
+            Phase::Open => self.actions.push_back(Action::Close { stream: before }),
+            _ => self.respond_whole(before, 202, &[]),
+        }
     }
 
     /// Sends a whole response.
@@ -129,12 +145,7 @@ impl Session {
         };
         match (step, exchange.stream) {
             (Step::Keep, _) => drop(self.keep(at, data, false)),
-            (Step::Cancel, _) => {
-                let cause = self.rules.loss_cause();
-                let requests = self.by_id.iter().filter(|(_, other)| **other == at);
-                let cancels = requests.map(|(id, _)| Action::Cancel { id: id.clone(), cause });
-                self.actions.extend(cancels);
-            }
+            (Step::Cancel, _) => self.cancel_all(at),
             (Step::Send { head, event, end }, Some(stream)) => {
                 if head {
                     let is_primed = self.rules.is_primed;
@@ -186,23 +197,23 @@ impl Session {
         }
         let id = EventId { exchange: at, number: exchange.latest };
         let part = if self.rules.shares_streams { Part::of(data) } else { Part::Nothing };
-        self.store.keep(id, data.into(), part);
-        self.shrink_store(self.options.store_bytes);
+        let lost = self.store.keep(id, data.into(), part, unsent(self.rules, &self.exchanges));
+        self.actions.extend(lost.into_iter().map(|id| Action::LoseCall { id }));
         Some(id.text())
     }
 
-    /// Drops events above a number of bytes. The calls of ours among them are lost.
-    pub(super) fn shrink_store(&mut self, most: usize) {
-        let lost = self.store.shrink(most, unsent(self.rules, &self.exchanges));
-        self.actions.extend(lost.into_iter().map(|id| Action::LoseCall { id }));
+    fn cancel_all(&mut self, at: u64) {
+        let cause = self.rules.loss_cause();
+        let requests = self.by_id.iter().filter(|(_, other)| **other == at);
+        self.actions.extend(requests.map(|(id, _)| Action::Cancel { id: id.clone(), cause }));
     }
 
     fn remove(&mut self, at: u64, now: Timestamp) {
         let Some(exchange) = self.exchanges.remove(&at) else { return };
         if exchange.latest == 0 && self.rules.is_primed {
             // An event without data: a client that was primed comes back, and learns that the stream is over.
-            self.store.keep(EventId { exchange: at, number: 1 }, Vec::new(), Part::Nothing);
-            self.shrink_store(self.options.store_bytes);
+            self.store
+                .keep(EventId { exchange: at, number: 1 }, Vec::new(), Part::Nothing, |_| false);
         }
         self.by_id.retain(|_, other| *other != at);
         self.by_token.retain(|_, other| *other != at);

@@ -2,7 +2,6 @@
 
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
-use core::mem;
 
 use protocol_core::{Cause, Timestamp, WireId};
 use protocol_json::{Members, elements, member, path, text};
@@ -11,7 +10,7 @@ use serde_json::value::RawValue;
 use super::exchange::unsent;
 use super::{Action, Exchange, Session, SessionOptions, StreamId};
 use crate::gate::SCOPE_BYTES;
-use crate::post::{Message, Posted, id_of_response, scope};
+use crate::post::{Posted, id_of_response, scope};
 use crate::refusal::Refusal;
 use crate::rules::{OnLoss, Rules};
 use crate::store::{EventId, Store};
@@ -26,7 +25,7 @@ impl Session {
     pub fn new(rules: &'static Rules, options: SessionOptions, now: Timestamp) -> Self {
         let mut session = Self {
             rules,
-            store: Store::default(),
+            store: Store::new(options.store_bytes),
             options,
             exchanges: BTreeMap::new(),
             next: 1,
@@ -67,13 +66,14 @@ impl Session {
     /// Returns the bytes of the events that are kept for clients that come back.
     #[must_use]
     pub const fn kept_bytes(&self) -> usize {
-        self.store.bytes
+        self.store.bytes()
     }
 
     /// Forgets the events that are kept. A client that asks for them is refused. In ACP the errors of calls that are lost
     /// stay, so take [`poll_action`](Self::poll_action) until there is none.
     pub fn forget_events(&mut self) {
-        self.shrink_store(0);
+        let lost = self.store.shrink(0, unsent(self.rules, &self.exchanges));
+        self.actions.extend(lost.into_iter().map(|id| Action::LoseCall { id }));
     }
 
     /// Takes a body that was posted, whose response is `stream`.
@@ -84,7 +84,8 @@ impl Session {
     pub fn post(
         &mut self,
         stream: StreamId,
-        mut posted: Posted,
+        posted: Posted,
+        accepts_events: bool,
         now: Timestamp,
     ) -> Result<(), Refusal> {
         if self.is_over {
@@ -98,22 +99,21 @@ impl Session {
             return Err(Refusal::BUSY);
         }
         self.heard = now;
-        let body = mem::take(&mut posted.body);
-        self.actions.push_back(Action::Deliver { body });
-        if self.rules.shares_streams && !posted.opens_session() {
-            for Message { request, scope, .. } in posted.messages {
-                let Some(id) = request else { continue };
-                let at = scope.map_or(0, |name| self.scope(&name));
-                self.by_id.insert(id, at);
-            }
+        let is_shared = self.rules.shares_streams && !posted.opens_session();
+        if is_shared {
+            self.share(&posted);
         } else if has_requests {
-            posted.accepts_events &= !self.rules.shares_streams;
-            let at = self.insert(stream, &posted, now);
-            if posted.accepts_events && self.rules.head_after.is_zero() {
+            let accepts_events = accepts_events && !self.rules.shares_streams;
+            let at = self.next;
+            self.next += 1;
+            self.insert(at, stream, &posted, accepts_events, now);
+            self.actions.push_back(Action::Deliver { body: posted.body });
+            if accepts_events && self.rules.head_after.is_zero() {
                 self.step(at, Input::Due, &[], now);
             }
             return Ok(());
         }
+        self.actions.push_back(Action::Deliver { body: posted.body });
         self.respond_whole(stream, 202, &[]);
         if !self.rules.has_sessions {
             self.end(now);
@@ -150,19 +150,19 @@ impl Session {
             Some(_) => return Err(Refusal::BUSY),
             None => {}
         }
-        let latest = |event: &EventId| self.exchanges.get(&event.exchange).map(|it| it.latest);
         let last = match last_event_id {
             Some(text) => EventId::read(text)
                 .filter(|last| !self.rules.shares_streams || last.exchange == own)
-                .filter(|last| self.store.has_all_after(*last, latest(last)))
+                .filter(|last| self.store.has_all_after(*last, self.latest(*last)))
                 .ok_or(Refusal::UNKNOWN_EVENT)?,
-            // A client that names no event gets what was kept before.
             None => {
                 EventId { exchange: own, number: self.exchanges.get(&own).map_or(0, |it| it.sent) }
             }
         };
+        // A client that listens without an event gets what was kept before.
+        let kept = self.store.after(last).map(|(id, data)| (id, data.into())).collect();
         self.heard = now;
-        self.resume(stream, last, now)
+        self.resume(stream, last.exchange, kept, now)
     }
 
     /// Takes note that a response can't be sent any more, because the client closed it.
@@ -219,9 +219,7 @@ impl Session {
         self.by_id.clear();
         self.by_token.clear();
         self.scopes.clear();
-        self.store = Store::default();
-        // Nothing is kept of what comes now.
-        self.options.store_bytes = 0;
+        self.store = Store::new(0);
         self.actions.push_back(Action::End);
     }
 
@@ -260,6 +258,11 @@ impl Session {
         self.options.idle_time.filter(|_| is_idle).map(|time| self.heard + time)
     }
 
+    /// Returns the number of the last event of the exchange, if that is open.
+    fn latest(&self, event: EventId) -> Option<u64> {
+        self.exchanges.get(&event.exchange).map(|exchange| exchange.latest)
+    }
+
     /// Takes a message of the endpoint, for the stream to which it belongs.
     ///
     /// A response goes to the stream of its request, and progress to that of its token. Another message goes to the GET
@@ -287,8 +290,7 @@ impl Session {
         let Some(mut at) = id.and_then(|id| self.by_id.remove(&id)) else { return };
         // The RFD has the response to `session/load` "on connection-scoped stream". Here, as in the SDK 5.0, it comes there
         // only if nothing came on the session's. So it never overtakes what it follows.
-        let is_unheard = |it: &Exchange| !it.is_posted && !it.was_heard && it.latest == 0;
-        if self.exchanges.get(&at).is_some_and(is_unheard) {
+        if self.exchanges.get(&at).is_some_and(Exchange::is_unheard) {
             at = 0;
         }
         let opens_session = self.exchanges.get(&at).is_some_and(|it| it.opens_session);

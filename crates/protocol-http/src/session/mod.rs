@@ -27,7 +27,7 @@ use crate::table::Phase;
 /// let body = br#"{"jsonrpc":"2.0","id":1,"method":"tools/call"}"#;
 /// let head = RequestHead::new("POST", []);
 /// let posted = Posted::read(body.to_vec(), &head, &Rules::MCP_2025_11_25).map_err(|it| it.0)?;
-/// session.post(StreamId(1), posted, Timestamp::ZERO)?;
+/// session.post(StreamId(1), posted, true, Timestamp::ZERO)?;
 /// assert!(matches!(session.poll_action(), Some(Action::Deliver { .. })));
 /// assert!(matches!(session.poll_action(), Some(Action::Begin { .. })), "the head leaves at once");
 ///
@@ -161,4 +161,11 @@ struct Exchange {
     sent: u64,
     /// The time of its head, its next comment, or the end of its time to resume.
     due: Option<Timestamp>,
+}
+
+impl Exchange {
+    /// Returns whether it is one of GET streams to which nobody has listened, and for which nothing was kept.
+    const fn is_unheard(&self) -> bool {
+        !self.is_posted && !self.was_heard && self.latest == 0
+    }
 }

@@ -140,9 +140,7 @@ impl World {
             moves: Vec::new(),
         };
         world.mine = world.open();
-        let mut posted = request("1", "a");
-        posted.accepts_events = case.accepts_events;
-        world.session.post(world.mine, posted, world.now).unwrap();
+        world.session.post(world.mine, request("1", "a"), case.accepts_events, world.now).unwrap();
         world.act(case);
         world
     }
@@ -271,7 +269,7 @@ impl World {
                 self.count.cancels += 1;
                 let stream = self.open();
                 let cancel = r#"{"method":"notifications/cancelled","params":{"requestId":1}}"#;
-                self.session.post(stream, posted(cancel), self.now).unwrap();
+                self.session.post(stream, posted(cancel), true, self.now).unwrap();
                 self.act(case);
                 assert!(self.streams[&stream].is_closed_by_server);
                 if self.work == Work::Runs {
@@ -375,7 +373,7 @@ impl World {
     fn serve_another(mut self, case: Case) {
         let stream = self.open();
         // Its id is another one, though it looks the same.
-        self.session.post(stream, request(r#""1""#, "b"), self.now).unwrap();
+        self.session.post(stream, request(r#""1""#, "b"), true, self.now).unwrap();
         let progress = br#"{"method":"notifications/progress","params":{"progressToken":"b"}}"#;
         self.session.message(progress, self.now);
         self.session.message(br#"{"id":"1","result":{}}"#, self.now);
@@ -387,7 +385,7 @@ impl World {
     /// Uses the id and the token of the request again, once it has its response.
     fn use_again(mut self, case: Case) {
         let stream = self.open();
-        self.session.post(stream, request("1", "a"), self.now).unwrap();
+        self.session.post(stream, request("1", "a"), true, self.now).unwrap();
         let progress = br#"{"method":"notifications/progress","params":{"progressToken":"a"}}"#;
         self.session.message(progress, self.now);
         self.session.message(br#"{"id":1,"result":"another"}"#, self.now);
@@ -478,7 +476,7 @@ fn an_initialize_settles_nothing_where_the_revision_has_no_sessions() {
     let options = SessionOptions::default();
     let mut session = Session::new(&Rules::MCP_2026_07_28, options, Timestamp::ZERO);
     let body = posted(r#"{"jsonrpc":"2.0","id":1,"method":"initialize"}"#);
-    session.post(StreamId(1), body, Timestamp::ZERO).unwrap();
+    session.post(StreamId(1), body, true, Timestamp::ZERO).unwrap();
     let result = br#"{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":"2025-06-18"}}"#;
     session.message(result, Timestamp::ZERO);
     assert!(!session.rules().has_sessions);

@@ -136,7 +136,7 @@ impl World {
         match step {
             Move::Post(body) if !self.posted.contains(&body) => {
                 let stream = self.stream();
-                self.session.post(stream, posted(body), self.now).unwrap();
+                self.session.post(stream, posted(body), true, self.now).unwrap();
                 let taken = [self.session.poll_action(), self.session.poll_action()];
                 assert_eq!(taken[0], Some(Action::Deliver { body: body.into() }));
                 let accepted = Action::Respond { stream, status: 202, body: Vec::new() };
@@ -352,7 +352,7 @@ impl Unheard {
     fn prompt(&mut self, id: u32) -> Result<(), Refusal> {
         self.next += 1;
         let body = PROMPT.replace("\"id\":1", &format!("\"id\":{id}"));
-        self.session.post(StreamId(self.next), posted(&body), Timestamp::ZERO)
+        self.session.post(StreamId(self.next), posted(&body), true, Timestamp::ZERO)
     }
 
     fn say(&mut self, message: &str) {

@@ -27,7 +27,7 @@ use protocol_blocking::single::Host;
 use protocol_blocking::threaded::Server;
 use protocol_core::{CloseReason, Role, Shutdown};
 use protocol_tokio::TokioTimer;
-use protocol_websocket::{BearerToken, ListenerLimits, Origins};
+use protocol_websocket::ListenerLimits;
 
 use crate::address::Address;
 use crate::admission::ClientArgs;
@@ -221,9 +221,7 @@ fn serve_websockets(
         spoken: args.dialect.spoken(),
         address,
         tls,
-        clients: &args.clients,
-        origins: args.clients.allow_origin.iter().fold(Origins::local(), Origins::allow),
-        token: token.map(BearerToken::new),
+        admission: args.clients.admission(token),
         limits,
         is_local_limited: named.is_some(),
         guesses: Guesses::default(),
