@@ -127,7 +127,6 @@ fn reports(serve: fn(TcpStream, Config), patience: Duration) -> Vec<(String, Rep
         options.slow = Some(Asked::new("sleep", json!({ "ms": "$MS" })));
         options.slow_ms = 500;
         options.suite.patience = patience;
-        options.suite.jobs = 8;
         options.reverse = (!ASKS_NOTHING.contains(&&*dialect.name))
             .then(|| Asked::new("nested", json!({ "ms": "$MS" })));
         let config = Config::server(spoken);

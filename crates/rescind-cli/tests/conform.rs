@@ -52,7 +52,7 @@ const WITHOUT: [&str; 3] = ["lsp", "mcp-2026-07-28", "dap"];
 
 /// Returns whether a dialect is tested on a runtime. With `RESCIND_EVERY_RUNTIME=1` each is tested on each.
 /// With `RESCIND_EVERY_CHECK=1` each is tested on one, and some on the others. Without either, a sample is
-/// tested, and none of it twice.
+/// tested.
 fn is_tried(dialect: &str, runtime: &str) -> bool {
     let is_set = |variable| env::var_os(variable).is_some();
     let (every_check, is_sample) = (is_set("RESCIND_EVERY_CHECK"), WITHOUT.contains(&dialect));

@@ -31,19 +31,16 @@ fn calls_are_answered_and_cancelled_in_every_dialect() {
 #[test]
 fn a_server_that_listens_passes_every_check_but_those_of_processes() {
     let acp = env::var_os("RESCIND_EVERY_CHECK").map(|_| ("acp", "nested"));
-    at_once(
-        3,
-        acp.into_iter().chain([("lsp", "nested"), ("abp", "sleep")]),
-        |(dialect, method)| {
-            let server = Listening::start(&[LOCAL, "--dialect", dialect]);
-            let (slow, reverse) = (["--slow", "sleep", MS], ["--reverse", method, MS]);
-            let connect = ["--dialect", dialect, "--slow-time", "500ms", "--connect", &server.url];
-            let said =
-                support::conform([&["conform", "server"][..], &slow, &reverse, &connect].concat());
-            assert_eq!(said.code, Some(0), "{dialect}: {said:?}");
-            assert!(said.stdout.contains("end/pending") && !said.stdout.contains("end/orphan"));
-        },
-    );
+    let all = acp.into_iter().chain([("lsp", "nested"), ("abp", "sleep")]);
+    at_once(3, all, |(dialect, method)| {
+        let server = Listening::start(&[LOCAL, "--dialect", dialect]);
+        let (slow, reverse) = (["--slow", "sleep", MS], ["--reverse", method, MS]);
+        let connect = ["--dialect", dialect, "--slow-time", "500ms", "--connect", &server.url];
+        let said =
+            support::conform([&["conform", "server"][..], &slow, &reverse, &connect].concat());
+        assert_eq!(said.code, Some(0), "{dialect}: {said:?}");
+        assert!(said.stdout.contains("end/pending") && !said.stdout.contains("end/orphan"));
+    });
 }
 
 #[test]

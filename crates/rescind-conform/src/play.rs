@@ -104,8 +104,6 @@ pub(crate) struct Play<'a> {
     pub(crate) is_plain: bool,
     /// Whether the cancels are left out, to see what the server does without them.
     pub(crate) is_control: bool,
-    /// The most requests that `Step::EachCancelled` makes. If one of them is enough, the run without the cancels makes no more.
-    pub(crate) most: usize,
     /// The places in the record of the cancels that were sent.
     pub(crate) cancels: Vec<usize>,
     /// The time since the session was opened.
@@ -152,7 +150,6 @@ impl<'a> Play<'a> {
             silent: 0..0,
             is_plain: false,
             is_control: false,
-            most: usize::MAX,
             cancels: Vec::new(),
             has_edited: false,
             sessions: Vec::new(),

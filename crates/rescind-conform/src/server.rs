@@ -180,7 +180,6 @@ impl Server<'_> {
             Err(unreached) => return Some(Stop::Missed(unreached.to_string())),
         };
         control.is_control = true;
-        control.most = play.most;
         let without = Seen::of(check, &mut control);
         match (&without.stopped, &without.broken) {
             (Some(Stop::Missed(why)), _) => {

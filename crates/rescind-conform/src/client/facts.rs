@@ -26,7 +26,7 @@ pub(crate) struct ClientFacts {
     pub(crate) cancels: Option<Duration>,
     /// Whether what we ask takes it time, and it answers others meanwhile.
     pub(crate) ask_is_slow: bool,
-    /// The same, be it answered beside others or not.
+    /// Whether what we ask takes it time, be others answered meanwhile or not.
     pub(crate) ask_takes_time: bool,
     /// Whether the machine was too late to see something of this.
     pub(crate) was_late: bool,

@@ -36,7 +36,7 @@ impl Play<'_> {
 
     pub(super) fn each_cancelled(&mut self, count: usize) -> Result<(), Stop> {
         let mut was_refused = false;
-        for number in 0..count.min(self.most) {
+        for number in 0..count {
             let at = self.begin_slow(self.slow_ms, true);
             let id = self.crowd[at].id.clone();
             if number == 1 && self.is_adjustable() {
@@ -72,16 +72,18 @@ impl Play<'_> {
                     Err(_) => Stop::Missed(format!("{why} before its cancel was read")),
                 });
             }
-            self.see_lateness();
-            let judged = judge(self, &[Rule::EachAsOthers]);
-            if self.wants_answers() && matches!(judged, Some((_, Fault::Broken(_)))) {
-                // One that is not honoured is enough, and each more may take its whole time.
-                self.most = number + 1;
+            // One that is not honoured is enough, and each more may take its whole time.
+            if self.wants_answers() && self.is_one_not_honoured() {
                 break;
             }
         }
         // All work that went on is done by now, and its responses are read.
         self.settle_all(&self.crowd_ids())
+    }
+
+    fn is_one_not_honoured(&mut self) -> bool {
+        self.see_lateness();
+        matches!(judge(self, &[Rule::EachAsOthers]), Some((_, Fault::Broken(_))))
     }
 
     pub(super) fn cancelled_together(&mut self) -> Result<(), Stop> {

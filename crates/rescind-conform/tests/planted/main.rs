@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use libtest_mimic::{Arguments, Failed};
 use rescind_conform::{Outcome, Report, Verdict};
 
-/// They wait even more than other tests do.
+/// As many as cargo gives the other tests.
 const AT_ONCE: usize = 12;
 
 fn main() {

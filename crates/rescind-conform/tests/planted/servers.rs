@@ -60,6 +60,7 @@ fn planted() -> Vec<(Fault, &'static str, Vec<&'static str>)> {
         (None, "acp-draft", vec![]),
         (None, "mcp", vec![]),
         (AnswersOutOfOrder, "acp", vec![]),
+        (HasAQuota, "acp", vec![]),
         (LosesImmediateCancels, "acp", vec!["honour/one-read"]),
         (LosesImmediateCancels, "mcp", SILENT.to_vec()),
         (NeverAnswersCancelled, "acp", ended(&["honour/one-read", "honour/running"])),

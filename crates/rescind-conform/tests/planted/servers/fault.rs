@@ -6,6 +6,8 @@ pub(crate) enum Fault {
     None,
     /// None either: at first, the response to every second request comes after the next one.
     AnswersOutOfOrder,
+    /// None either: it takes so many requests, and no more.
+    HasAQuota,
     LosesImmediateCancels,
     NeverAnswersCancelled,
     AnswersTwice,

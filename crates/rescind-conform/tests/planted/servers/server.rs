@@ -254,9 +254,7 @@ impl Server {
                 let works_in_line = match self.fault {
                     Fault::WorksInLine => true,
                     Fault::WorksInLineLater => self.lock().cancelled >= 64,
-                    Fault::LosesPlaces if self.lock().cancelled >= 64 => {
-                        return self.error(&refused, -32000);
-                    }
+                    fault if self.lock().is_full(fault) => return self.error(&refused, -32000),
                     Fault::FailsAfterFour if self.lock().cancelled >= 4 => {
                         return self.answer(&refused, &json!({ "result": { "isError": true } }));
                     }

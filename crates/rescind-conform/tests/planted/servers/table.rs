@@ -4,6 +4,8 @@ use std::collections::{HashMap, HashSet};
 use std::sync::mpsc::Sender;
 use std::time::Instant;
 
+use super::fault::Fault;
+
 #[derive(Default)]
 pub(super) struct Table {
     /// The requests at work. Dropping or using the sender ends the work.
@@ -49,6 +51,15 @@ pub(super) struct Table {
 }
 
 impl Table {
+    /// Whether no more work is taken.
+    pub(super) fn is_full(&self, fault: Fault) -> bool {
+        match fault {
+            Fault::LosesPlaces => self.cancelled >= 64,
+            Fault::HasAQuota => self.requests > 50,
+            _ => false,
+        }
+    }
+
     /// Whether work has not seen its cancel yet.
     pub(super) const fn is_ending(&self) -> bool {
         self.cancelled > 0 && self.over_at.is_none()
