@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
+use std::path::Path;
 use std::process::{Command, ExitStatus};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel, sync_channel};
@@ -96,7 +97,8 @@ impl Program {
             self.command.split_first().ok_or_else(|| io::Error::other("there is no command"))?;
         let mut command = Command::new(program);
         command.args(arguments);
-        spawn((self.keep)(command).stderr(Stderr::Last { bytes: STDERR_BYTES }))
+        let named = |error| io::Error::other(format!("{}: {error}", Path::new(program).display()));
+        spawn((self.keep)(command).stderr(Stderr::Last { bytes: STDERR_BYTES })).map_err(named)
     }
 }
 

@@ -333,11 +333,13 @@ fn print_whole(out: &mut dyn Write, report: &Report) -> io::Result<()> {
         writeln!(out, "{id} is listed as known to fail, and does not")?;
     }
     let tested = ["server", "client", "relay"].iter().find_map(|side| report.facts.get(side));
-    let tested = harmless(tested.and_then(Value::as_str).unwrap_or_default());
-    let (dialect, whole) =
-        (report.facts["dialect"].as_str().unwrap_or_default(), report.whole().as_str());
+    let names =
+        [tested, report.facts.get("dialect")].into_iter().flatten().filter_map(Value::as_str);
+    // A client of DAP or ABP says no name.
+    let names = names.filter(|name| !name.is_empty());
+    let of: String = names.map(|name| format!("{}; ", harmless(name))).collect();
     let took = report.took.as_secs_f64();
-    writeln!(out, "{whole}: {} ({tested}; {dialect}; {took:.1} s)", report.summary())?;
+    writeln!(out, "{}: {} ({of}{took:.1} s)", report.whole().as_str(), report.summary())?;
     out.flush()
 }
 

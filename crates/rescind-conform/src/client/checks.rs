@@ -212,7 +212,7 @@ pub const CLIENT_CHECKS: &[Check] = &[
     check("client-load/output-full", "requests of ours while nobody reads the client's output: all of them are answered once it is read")
         .clauses(ANSWERED)
         .needs(&[Need::Answers, Need::Process])
-        .steps(&[Held, OutputFull(&[]), NextAfterAll])
+        .steps(&[Held, OutputFull(&[])])
         .rules(&[AllEnded, NextAnswered])
         .witness("The answers, which are more than fits between the two."),
     output("client-output/clean", "everything that the client writes is a message")

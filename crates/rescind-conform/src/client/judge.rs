@@ -15,7 +15,7 @@ fn held_id<'p>(play: &'p Play<'_>) -> &'p str {
 pub(crate) fn still_in_flight(play: &Play<'_>) -> Result<(), Fault> {
     holds_if(play.session.is_cancelled(), || {
         let id = held_id(play);
-        format!("request {id} is not cancelled any more, as it is when nothing is wrong")
+        format!("request {id} is not cancelled, as it usually is: something was taken for its end")
     })
 }
 

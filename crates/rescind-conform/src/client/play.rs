@@ -127,7 +127,13 @@ impl<'a> Play<'a> {
     }
 
     pub(crate) fn next_or_end(&mut self) -> Result<(), Stop> {
-        match self.next() {
+        let read = self.next();
+        self.unless_it_ended(read)
+    }
+
+    /// Excuses a client that has not answered the last request because it ended as it does when nothing is wrong.
+    pub(crate) fn unless_it_ended(&mut self, read: Result<(), Stop>) -> Result<(), Stop> {
+        match read {
             // Its answer is owed by nobody any more.
             Err(Stop::NotExercised(_)) if self.session.has_ended() && self.ends_as_usual() => {
                 self.nexts.pop();

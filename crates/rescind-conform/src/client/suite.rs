@@ -79,7 +79,7 @@ impl TestedClient<'_> {
         let no_ask = "no request of ours is known that takes the client its time (--ask)";
         check.needs.iter().find_map(|need| match need {
             Need::Cancels if facts.cancels.is_none() => {
-                is_unseen("the client cancels nothing by itself (--trigger)")
+                is_unseen("the client cancels nothing, by itself or by --trigger")
             }
             Need::Answers if !facts.answers => {
                 is_unseen("the client answers no request of ours while it waits")

@@ -75,7 +75,7 @@ impl Play<'_> {
         let wants_all = self.wants_answers();
         let owed = self.crowd.iter().filter(|made| wants_all || made.cancelled_at.is_none());
         let mut left: HashSet<String> = owed.map(|made| made.id.clone()).collect();
-        self.next()?;
+        self.patient_next()?;
         let mut looked = 0;
         self.wait("an answer to all of them", |session| {
             for (_, id, _) in session.all_answers().filter(|(at, ..)| *at >= looked) {
@@ -84,7 +84,23 @@ impl Play<'_> {
             looked = session.record.len();
             left.is_empty()
         })?;
-        self.next()
+        self.patient_next()
+    }
+
+    /// Makes another request. A subject that has answered all before it, and is still at work, gets a minute more.
+    fn patient_next(&mut self) -> Result<(), Stop> {
+        match self.next_or_end() {
+            Err(Stop::Stuck(_)) if judge(self, &[Rule::AllEnded]).is_none() => {}
+            read => return read,
+        }
+        let next = self.nexts.last().map(|next| next.id.clone()).unwrap_or_default();
+        let busy = self.session.busy();
+        let waited = self.session.wait_for(AT_WORK, &mut |session| session.is_answered(&next));
+        if waited == Waited::TimedOut && stopped::is_at_work(self.session.process(), busy) {
+            return lacks("all requests before the next are answered, and there is still work");
+        }
+        let read = self.waited(waited, "an answer to the next request");
+        self.unless_it_ended(read)
     }
 
     pub(super) fn any_moment(&mut self) -> Result<(), Stop> {
@@ -169,22 +185,5 @@ impl Play<'_> {
         }
         self.session.note("it is read again");
         self.wait_for_crowd()
-    }
-
-    /// Makes another request. A subject that has answered all before it, and is still at work, gets a minute more.
-    pub(super) fn next_after_all(&mut self) -> Result<(), Stop> {
-        let why = match self.next() {
-            Err(Stop::Stuck(why)) if judge(self, &[Rule::AllEnded]).is_none() => why,
-            read => return read,
-        };
-        let next = self.nexts.last().map(|next| next.id.clone()).unwrap_or_default();
-        let busy = self.session.busy();
-        match self.session.wait_for(AT_WORK, &mut |session| session.is_answered(&next)) {
-            Waited::Done => Ok(()),
-            Waited::TimedOut if stopped::is_at_work(self.session.process(), busy) => {
-                lacks(format!("all before it are answered, and there is still work: {why}"))
-            }
-            _ => Err(Stop::Stuck(why)),
-        }
     }
 }

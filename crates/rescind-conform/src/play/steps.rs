@@ -74,8 +74,6 @@ steps! { |play|
     AnyMoment => play.any_moment();
     /// Stops reading, asks for more than fits into what is between the two, and for these; reads again.
     OutputFull(items: &'static [Item]) => play.output_full(items);
-    /// As `Next`, and patient: many requests were answered, and the subject may still be at work on them.
-    NextAfterAll => play.next_after_all();
     /// The server's requests are left unanswered from here on.
     HoldReverse => play.hold_reverse();
     /// Waits for what says that the cancel of a request was read. The other was sent after it.

@@ -120,6 +120,21 @@ fn a_request_of_ours_may_be_unknown() -> Result<(), Failed> {
     fail(&run_client(&ClientProgram::new(Program::new(command), vec![]), &options, |_| {})?, &[])
 }
 
+/// Asserts that a client which has answered a flood may be busy for longer than the tester is patient.
+fn a_client_may_work_after_many_requests() -> Result<(), Failed> {
+    let own = env::current_exe()?;
+    let words = ["client", &format!("{WorksAfterMany:?}"), "acp"].map(Into::into);
+    let mut options = ClientOptions::new(Dialect::ACP_V1);
+    options.trigger = Some(Request::new("stop", json!({})));
+    options.suite.only = vec!["client-load/output-full".into()];
+    // What is at work gets six times as long.
+    options.suite.patience = Duration::from_secs(1);
+    let command = [vec![own.into()], words.to_vec()].concat();
+    let report = run_client(&ClientProgram::new(Program::new(command), vec![]), &options, |_| {})?;
+    fail(&report, &[])?;
+    are_tried(&report)
+}
+
 fn finds(fault: Fault, dialect: &'static str, expected: &[&str]) -> Result<(), Failed> {
     let report = test(fault, dialect, expected);
     fail(&report, expected)?;
@@ -193,7 +208,7 @@ fn start_server(fault: &str, dialect: &str, server: &[&str]) {
 pub(crate) fn plays(arguments: &[&str]) -> bool {
     match *arguments {
         [_, "client", fault, dialect] => {
-            let mut faults = planted().into_iter().map(|(fault, ..)| fault);
+            let mut faults = planted().into_iter().map(|(fault, ..)| fault).chain([WorksAfterMany]);
             let fault = faults.find(|it| format!("{it:?}") == fault);
             client::run(fault.expect("it is planted"), dialect);
         }
@@ -225,5 +240,9 @@ pub(crate) fn trials(turn: usize) -> Vec<Trial> {
     trials.push(Trial::test("every_check_has_a_fault", every_check_has_a_fault));
     trials.push(Trial::test("a_client_that_starts_its_server", a_client_that_starts_its_server));
     trials.push(Trial::test("a_request_of_ours_may_be_unknown", a_request_of_ours_may_be_unknown));
+    trials.push(Trial::test(
+        "a_client_may_work_after_many_requests",
+        a_client_may_work_after_many_requests,
+    ));
     trials.into_iter().map(|trial| trial.with_kind("client")).collect()
 }

@@ -179,9 +179,9 @@ fn an_answered_request_is_not_cancelled_once_the_answer_was_read() {
 fn a_request_that_is_in_flight_can_still_be_cancelled() {
     let rule = Rule::StillInFlight;
     holds("acp", rule, &["held 7; cancels 7"]);
-    let never = "request 7 is not cancelled any more, as it is when nothing is wrong";
+    let never = "request 7 is not cancelled, as it usually is: something was taken for its end";
     breaks("acp", rule, &[("held 7", never), ("held 7; asked 8; cancels 8", never)]);
-    let none = "request (none) is not cancelled any more, as it is when nothing is wrong";
+    let none = "request (none) is not cancelled, as it usually is: something was taken for its end";
     breaks("acp", rule, &[("next 7", none)]);
 }
 

@@ -28,7 +28,7 @@ fn said(need: Need, dialect: &str, known: impl FnOnce(&mut ClientFacts)) -> Verd
 fn what_a_client_lacks_is_said_and_is_no_verdict() {
     let no_ask = "no request of ours is known that takes the client its time (--ask)";
     for (need, dialect, why) in [
-        (Need::Cancels, "acp", "the client cancels nothing by itself (--trigger)"),
+        (Need::Cancels, "acp", "the client cancels nothing, by itself or by --trigger"),
         (Need::Answers, "acp", "the client answers no request of ours while it waits"),
         (Need::Ask, "acp", no_ask),
         (Need::AskIfSilent, "mcp", no_ask),

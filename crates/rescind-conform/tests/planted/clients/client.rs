@@ -6,7 +6,7 @@ use std::process::{Command, exit};
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -56,6 +56,8 @@ pub(crate) enum Fault {
     ReusesIds,
     StaysAfterTheEnd,
     LeavesAnOrphan,
+    /// No fault: it answers nothing for a while once many requests are answered.
+    WorksAfterMany,
 }
 
 #[derive(Deserialize)]
@@ -110,6 +112,8 @@ enum State {
 
 /// The id of the request that takes its time.
 const WORK: &str = "7";
+/// More answers than fit into a pipe: the last of so many has been written once they are read.
+const MANY: usize = 4000;
 
 /// Speaks to its server on standard output and input.
 pub(crate) fn run(fault: Fault, dialect: &str) {
@@ -126,7 +130,7 @@ pub(crate) fn run(fault: Fault, dialect: &str) {
     }
     let room = if fault == Fault::DropsWhatDoesNotFit { 1500 } else { 1 << 20 };
     let (out, lines) = sync_channel(room);
-    thread::spawn(move || write(&lines, protocol));
+    thread::spawn(move || write(&lines, protocol, fault));
     let client = Arc::new(Client { fault, protocol, out, table: Mutex::default() });
     match fault {
         Fault::PrintsBanner => client.say("Starting client…".into()),
@@ -167,9 +171,19 @@ fn read(input: &mut impl BufRead, protocol: Protocol) -> Option<String> {
     String::from_utf8(message).ok()
 }
 
-fn write(lines: &Receiver<String>, protocol: Protocol) {
+fn write(lines: &Receiver<String>, protocol: Protocol, fault: Fault) {
     let mut out = io::stdout().lock();
-    for line in lines {
+    let mut count = 0;
+    loop {
+        let line = lines.try_recv().or_else(|_| {
+            if fault == Fault::WorksAfterMany && count > MANY {
+                count = 0;
+                work();
+            }
+            lines.recv()
+        });
+        let Ok(line) = line else { return };
+        count += 1;
         let written = match protocol {
             Protocol::Lsp => write!(out, "Content-Length: {}\r\n\r\n{line}", line.len()),
             _ => writeln!(out, "{line}"),
@@ -177,6 +191,14 @@ fn write(lines: &Receiver<String>, protocol: Protocol) {
         if written.and_then(|()| out.flush()).is_err() {
             exit(0);
         }
+    }
+}
+
+/// Uses a processor for longer than the tester is patient.
+fn work() {
+    let begun = Instant::now();
+    while begun.elapsed() < Duration::from_secs(8) {
+        std::hint::spin_loop();
     }
 }
 
