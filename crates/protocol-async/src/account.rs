@@ -91,9 +91,14 @@ fn give(book: &mut Book) -> Vec<Waker> {
 impl Membership {
     /// Charges what the endpoint holds, as [`charge`](Self::charge) does, and gives it its grant. Returns
     /// the wakers, to be woken without a lock.
+    ///
+    /// A reader that waits for a grant is woken by the end of the connection too, which may change none.
     pub(crate) fn draw(&self, endpoint: &mut Endpoint, effects: &mut Effects) -> Vec<Waker> {
-        let woken = self.charge(endpoint.held_bytes());
+        let mut woken = self.charge(endpoint.held_bytes());
         endpoint.set_grant(self.grant(), effects);
+        if endpoint.closed().is_some() {
+            woken.extend(lock(&self.slot.wakers)[Woken::Reader as usize].take());
+        }
         woken
     }
 

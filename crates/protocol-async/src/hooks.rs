@@ -9,4 +9,4 @@ pub use crate::spans::RequestSpan;
 pub use crate::trouble::{
     HandlerFailed, StandardError, is_standard_error_muted, mute_standard_error,
 };
-pub use protocol_endpoint::{UndoStack, UndoStep, Unwinding, clip};
+pub use protocol_endpoint::{UndoStack, clip};

@@ -108,11 +108,8 @@ impl SharedOperations {
         let now = (self.shared.now)();
         let mut operations = lock(&self.shared.operations);
         let handler = self.handlers.get(method).cloned();
-        let cleanup = match handler {
-            Some(_) => Cleanup::Wanted,
-            None => Cleanup::NotNeeded,
-        };
-        operations.declare(method, cleanup).map_err(|error| error.to_string())?;
+        // Another clone may have a handler for operations of this kind.
+        operations.declare(method, Cleanup::Wanted).map_err(|error| error.to_string())?;
         let registered = operations.register(method, entropy, handler, now);
         registered.map(|_| ()).map_err(|error| error.problem.to_string())
     }

@@ -128,7 +128,8 @@ impl Shared {
 
     /// Releases the lock, and carries the effects out.
     fn carry_out(&self, mut inner: MutexGuard<'_, Inner>, effects: &mut Effects) {
-        let seen = effects.has_shown().then(|| inner.keep_shown(effects));
+        let has_callbacks = self.callbacks.is_some();
+        let seen = effects.has_shown().then(|| inner.keep_shown(effects, has_callbacks));
         if self.operations.is_some() {
             inner.operations.extend(effects.take_operations());
         }
@@ -365,13 +366,15 @@ impl Inner {
         self.endpoint.show_responses(is_watched);
     }
 
-    /// Queues what the callbacks are to see. Returns what the listeners of spans are to see.
+    /// Queues what the callbacks are to see, if there are any. Returns what the listeners of spans are to see.
     #[cold]
-    fn keep_shown(&mut self, effects: &mut Effects) -> Vec<Seen> {
+    fn keep_shown(&mut self, effects: &mut Effects, has_callbacks: bool) -> Vec<Seen> {
         let mut seen = Vec::new();
         for shown in effects.take_shown() {
             seen.extend(self.spans.see(&shown));
-            if !matches!(shown, Shown::Responded { .. } | Shown::Room | Shown::NoRoom) {
+            let is_for_spans =
+                matches!(shown, Shown::Responded { .. } | Shown::Room | Shown::NoRoom);
+            if has_callbacks && !is_for_spans {
                 self.shown.push_back(shown);
             }
         }

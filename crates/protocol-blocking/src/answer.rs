@@ -2,9 +2,8 @@
 
 use std::time::Instant;
 
-use protocol_async::hooks::{UndoStep, run_handler, unless_it_panics};
+use protocol_async::hooks::{run_handler, unless_it_panics};
 use protocol_async::{UndoEnd, Undone};
-use protocol_core::Timestamp;
 
 use crate::handler::{Answer, BeforeStart, Failure, Handler, Request, Responder};
 use crate::undo::Undo;
@@ -17,15 +16,13 @@ pub(crate) fn answer<H: Handler + ?Sized>(
     responder: &mut dyn Responder,
     cancelled: Option<BeforeStart>,
 ) -> Answer {
-    let run = || {
-        let rule = match cancelled {
-            Some(BeforeStart::Delivered) => Some(handler.cancelled_before_start(request)),
-            rule => rule,
-        };
-        if rule == Some(BeforeStart::Skipped) {
-            return Err(Failure::Cancelled);
-        }
-        undoing(handler, request, responder)
+    let rule = |rule| match rule {
+        BeforeStart::Delivered => handler.cancelled_before_start(request),
+        rule => rule,
+    };
+    let run = || match cancelled.map(rule) {
+        Some(BeforeStart::Skipped) => Err(Failure::Cancelled),
+        _ => undoing(handler, request, responder),
     };
     run_handler(&request.method, run, Err)
 }
@@ -44,7 +41,7 @@ fn undoing<H: Handler + ?Sized>(
     let Some(undoing) = responder.undoing() else { return answer };
     let mut left = undoing.stack.end();
     if answer.is_ok() {
-        while let Some(kept) = left.next(Timestamp::ZERO) {
+        while let Some(kept) = left.pop() {
             let _ = unless_it_panics(|| drop(kept));
         }
         return answer;
@@ -53,9 +50,8 @@ fn undoing<H: Handler + ?Sized>(
         // Another thread reads meanwhile. The request may be cancelled, which changes nothing any more.
         let _ = responder.checkpoint();
     }
-    // The clock of a step is the thread's: its time begins at zero.
-    while let Some(UndoStep { step: Undo { step, .. }, number, due }) = left.next(Timestamp::ZERO) {
-        let until = Instant::now() + due.since(Timestamp::ZERO);
+    while let Some((Undo { step, .. }, time)) = left.pop() {
+        let (number, until) = (left.len() + 1, Instant::now() + time);
         let done = run_handler(&request.method, || step(until), Err);
         let mut undone = Undone::of(number, done);
         if undone.is_done() && Instant::now() > until {

@@ -84,7 +84,10 @@ impl<W, M> Endpoint<W, M> {
     pub fn leave(&mut self, line: Line, place: &Place, effects: &mut Effects<W, M>) {
         if self.line(line).leave(place, effects) {
             match line {
-                Line::Arrival if !self.inbox.is_empty() => self.line(line).wake_one(effects),
+                // The end of the connection is for all of them.
+                Line::Arrival if !self.inbox.is_empty() || self.closed.is_some() => {
+                    self.line(line).wake_one(effects);
+                }
                 Line::Room | Line::Ready if !self.is_full => self.wake_for_room(effects),
                 _ => {}
             }
@@ -283,8 +286,15 @@ impl<W, M> Endpoint<W, M> {
         if self.shows.verdicts || self.shows.responses {
             effects.show(Shown::Verdict(Verdict::OverBudget { over }, self.now));
         }
-        self.end.get_or_insert(EndReason::OverBudget(over));
+        self.end_by(EndReason::OverBudget(over));
         self.stream.connection_mut().handle_eof(self.now);
+    }
+
+    /// Notes why the connection is about to end. One that has ended keeps its reason.
+    pub(crate) fn end_by(&mut self, why: EndReason) {
+        if self.closed.is_none() {
+            self.end.get_or_insert(why);
+        }
     }
 
     /// Sends a message, and notes if there was no room for it. The core promises a notice then, and gives it
@@ -306,6 +316,8 @@ impl<W, M> Endpoint<W, M> {
             }
         }
         self.follow(effects);
+        // Whoever was refused waits for room next, and the notice of it must not have come already.
+        debug_assert!(self.is_full || !matches!(sent, Err(Refusal::OutboxFull)));
         sent
     }
 

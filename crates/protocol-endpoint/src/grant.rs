@@ -24,7 +24,7 @@ impl<W, M> Endpoint<W, M> {
             effects.show(Shown::Verdict(Verdict::Granted { grant }, self.now));
         }
         if grant == Grant::Revoked {
-            self.end.get_or_insert(EndReason::Revoked);
+            self.end_by(EndReason::Revoked);
             self.shutdown(Shutdown::Abandon, self.now, effects);
             // Nothing of it is read any more, and its memory is what the others need.
             self.stop_serving(effects);

@@ -74,7 +74,7 @@ impl<W, M> Endpoint<W, M> {
     fn end_unanswered(&mut self, how: &KeepAlive, now: Timestamp) {
         let method = how.method(self.dialect()).unwrap_or_default().to_owned();
         let unanswered = Unanswered { method, patience: how.patience };
-        self.end.get_or_insert(EndReason::Unanswered(unanswered));
+        self.end_by(EndReason::Unanswered(unanswered));
         self.stream.connection_mut().handle_eof(now);
     }
 }

@@ -44,7 +44,6 @@ extern crate alloc;
 extern crate std;
 
 mod account;
-mod alarm_clock;
 mod alarms;
 mod at_work;
 mod budget;
@@ -95,6 +94,6 @@ pub use outgoing::Messages;
 pub use rows::Call;
 pub use state::{Core, EndReason, Endpoint};
 pub use transport::Output;
-pub use undo::{UndoEnd, UndoLimits, UndoRefused, UndoStack, UndoStep, Undone, Unwinding};
+pub use undo::{UndoEnd, UndoLimits, UndoRefused, UndoStack, Undone};
 pub use verdict::Verdict;
 pub use waiters::{Line, Place};

@@ -6,7 +6,7 @@ use core::fmt;
 
 use protocol_core::Limits;
 
-use crate::alarms::Alarms;
+use crate::alarms::AlarmId;
 use crate::effects::Effect;
 use crate::inbox::Inbox;
 use crate::message::Request;
@@ -82,7 +82,7 @@ impl<W, M> Endpoint<W, M> {
             handles: sum(&[
                 (1, FIXED),
                 (calls, Names::ROW + effect),
-                (requests, Names::ROW + effect + GROWN * Alarms::<W>::ROW),
+                (requests, Names::ROW + effect + GROWN * size_of::<(AlarmId, W)>()),
                 (batch_members, effect),
             ]),
             inbox: Inbox::memory(options.inbox_bytes).saturating_add(message),

@@ -1,13 +1,13 @@
 //! The state of an endpoint.
 
 use alloc::boxed::Box;
+use alloc::collections::BTreeMap;
 use core::fmt;
 use core::time::Duration;
 
 use protocol_core::{CloseReason, Connection, StreamConnection, Timestamp};
 
 use crate::account::Grant;
-use crate::alarms::Alarms;
 use crate::at_work::AtWork;
 use crate::budget::{Buckets, OverBudget};
 use crate::inbox::Inbox;
@@ -39,7 +39,10 @@ pub struct Endpoint<W, M> {
     pub(crate) responses: WaitingResponses,
     pub(crate) buckets: Buckets,
     pub(crate) heart: Option<Box<Heart>>,
-    pub(crate) alarms: Alarms<W>,
+    /// The alarms that are set, by their times and their numbers.
+    pub(crate) alarms: BTreeMap<(Timestamp, u64), W>,
+    /// The number of the last alarm.
+    pub(crate) last_alarm: u64,
     /// The queues of waiters, one for each [`Line`](crate::Line).
     pub(crate) waiters: [Waiters<W>; 5],
     pub(crate) output: OutputState<W>,
@@ -129,7 +132,8 @@ impl<W, M> Endpoint<W, M> {
             responses: WaitingResponses::new(options.response_bytes),
             buckets: Buckets::new(options.budgets),
             heart: options.keep_alive.map(Heart::new),
-            alarms: Alarms::new(),
+            alarms: BTreeMap::new(),
+            last_alarm: 0,
             waiters: [(); 5].map(|()| Waiters::new()),
             output: OutputState {
                 writer: None,

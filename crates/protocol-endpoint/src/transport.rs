@@ -118,9 +118,7 @@ impl<W, M> Endpoint<W, M> {
     /// [`handle_eof`](Self::handle_eof); otherwise the input ends in a second.
     pub fn stop_writing(&mut self, error: &str, now: Timestamp, effects: &mut Effects<W, M>) {
         self.now = now;
-        if self.closed.is_none() {
-            self.end.get_or_insert_with(|| EndReason::Transport(error.into()));
-        }
+        self.end_by(EndReason::Transport(error.into()));
         self.muted.get_or_insert(now + LAST_WORDS);
         self.follow(effects);
     }
@@ -209,8 +207,9 @@ impl<W, M> Endpoint<W, M> {
 
     /// Holds writing back until [`uncork`](Self::uncork), which may be nested. Messages count as sent at
     /// once, and leave in one write.
-    pub fn cork(&mut self) {
+    pub fn cork(&mut self, effects: &mut Effects<W, M>) {
         self.output.corks += 1;
+        self.follow(effects);
     }
 
     /// Ends what one [`cork`](Self::cork) began.
@@ -293,7 +292,7 @@ impl<W, M> Endpoint<W, M> {
                 core.handle_eof(now);
             }
             self.beat(now, effects);
-            self.alarms.go_off(now, effects);
+            self.wake_alarms(effects);
             self.follow(effects);
         }
     }
@@ -343,7 +342,7 @@ impl<W, M> Endpoint<W, M> {
             return timer;
         }
         let muted = self.muted.filter(|_| self.closed.is_none());
-        let (patience, beat, alarm) = (self.patience_ends(), self.beat_due(), self.alarms.due());
+        let (patience, beat, alarm) = (self.patience_ends(), self.beat_due(), self.alarm_due());
         [timer, patience, muted, beat, alarm].into_iter().flatten().min()
     }
 

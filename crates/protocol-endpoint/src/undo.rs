@@ -1,14 +1,11 @@
 //! The steps that undo a piece of work: who runs when, each once, and what is reported.
 //!
-//! A step is a value of the host's, which nothing here runs or drops. Work that succeeds returns its steps to be
-//! dropped. Work that fails returns them one by one, the latest first.
+//! A step is a value of the host's, which nothing here runs or drops. The end of the work returns its steps.
 
 use alloc::vec::Vec;
 use core::error::Error;
 use core::fmt;
 use core::time::Duration;
-
-use protocol_core::Timestamp;
 
 use crate::failure::{Failure, Panicked};
 
@@ -46,24 +43,6 @@ pub struct UndoStack<T> {
     /// The steps with the time that each has, in the order of their registration.
     steps: Vec<(T, Duration)>,
     is_over: bool,
-}
-
-/// The steps of work that has failed, which are taken one by one.
-#[derive(Debug)]
-pub struct Unwinding<T> {
-    /// The steps that have not begun.
-    left: Vec<(T, Duration)>,
-}
-
-/// A step whose turn has come.
-#[derive(Debug)]
-pub struct UndoStep<T> {
-    /// The host's value, which is to be run.
-    pub step: T,
-    /// The count of registrations up to this one.
-    pub number: usize,
-    /// The time at which the step is given up.
-    pub due: Timestamp,
 }
 
 /// The outcome of one step that was to undo some work.
@@ -120,39 +99,19 @@ impl<T> UndoStack<T> {
         Ok(())
     }
 
-    /// Ends the work, and takes its steps. The first end counts: a later one finds none.
+    /// Ends the work, and takes its steps, each with the time that it has. The first end counts: a later one finds none.
     ///
-    /// Work that failed runs them. Work that succeeded drops them.
-    pub fn end(&mut self) -> Unwinding<T> {
+    /// Work that failed runs them from the last to the first: the number of a step is its place, from one. Work that
+    /// succeeded drops them.
+    pub fn end(&mut self) -> Vec<(T, Duration)> {
         self.is_over = true;
-        Unwinding { left: core::mem::take(&mut self.steps) }
+        core::mem::take(&mut self.steps)
     }
 }
 
 impl<T> Default for UndoStack<T> {
     fn default() -> Self {
         Self::new()
-    }
-}
-
-impl<T> Default for Unwinding<T> {
-    fn default() -> Self {
-        Self { left: Vec::new() }
-    }
-}
-
-impl<T> Unwinding<T> {
-    /// Takes the latest step that has not begun. Its time begins now.
-    pub fn next(&mut self, now: Timestamp) -> Option<UndoStep<T>> {
-        let number = self.left.len();
-        let (step, time) = self.left.pop()?;
-        Some(UndoStep { step, number, due: now + time })
-    }
-
-    /// Returns whether no step is left.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.left.is_empty()
     }
 }
 
@@ -227,36 +186,22 @@ mod tests {
         stack
     }
 
-    fn taken(unwinding: &mut Unwinding<u8>) -> Vec<(u8, usize)> {
-        let next = || unwinding.next(Timestamp::ZERO).map(|step| (step.step, step.number));
-        core::iter::from_fn(next).collect()
-    }
-
     #[test]
-    fn the_latest_step_runs_first_and_each_once() {
-        let mut stack = stack(b"abc");
-        assert_eq!(taken(&mut stack.end()), [(b'c', 3), (b'b', 2), (b'a', 1)]);
-        assert_eq!(taken(&mut stack.end()), [], "a second end finds nothing");
-    }
-
-    #[test]
-    fn a_step_has_its_own_time_from_its_turn_on() {
-        let mut stack = stack(b"a");
-        stack.push(b'b', Some(Duration::from_secs(7)), LIMITS).expect("there is room");
-        let (mut unwinding, now) = (stack.end(), Timestamp::ZERO + Duration::from_secs(100));
-        let mut due = || unwinding.next(now).map(|step| step.due.since(now));
-        assert_eq!(due(), Some(Duration::from_secs(7)));
-        assert_eq!(due(), Some(LIMITS.time));
-        assert!(unwinding.is_empty());
+    fn the_steps_are_taken_once_with_the_time_that_each_has() {
+        let mut stack = stack(b"ab");
+        stack.push(b'c', Some(Duration::from_secs(7)), LIMITS).expect("there is room");
+        let own = Duration::from_secs(7);
+        assert_eq!(stack.end(), [(b'a', LIMITS.time), (b'b', LIMITS.time), (b'c', own)]);
+        assert_eq!(stack.end(), [], "a second end finds nothing");
     }
 
     #[test]
     fn a_step_over_the_limit_or_after_the_end_comes_back() {
         let mut stack = stack(&[1, 2, 3]);
         assert_eq!(stack.push(4, None, LIMITS), Err((UndoRefused::TooMany, 4)));
-        assert_eq!(taken(&mut stack.end()), [(3, 3), (2, 2), (1, 1)], "the others stay");
+        assert_eq!(stack.end().len(), 3, "the others stay");
         assert_eq!(stack.push(5, None, LIMITS), Err((UndoRefused::Over, 5)));
-        assert_eq!(taken(&mut stack.end()), []);
+        assert_eq!(stack.end(), []);
     }
 
     #[test]

@@ -174,13 +174,12 @@ impl Relay {
     /// the calls in flight that began the work are cancelled at once.
     fn cancel_unstopped(&mut self, side: Side) {
         let unstopped = self.unstopped(side);
-        let far = self.connection(side.other());
-        let is_unstopped = |work| unstopped.binary_search(&work).is_ok();
-        let began_such = |call| far.machine().work_of_call(call).is_some_and(is_unstopped);
-        let calls = far.calls().filter(|(call, _)| began_such(*call));
-        let requests: Vec<RequestHandle> = calls.map(|(_, request)| *request).collect();
-        for request in requests {
-            self.forward_cancel(side, request, None);
+        for &work in &unstopped {
+            let far = self.connection_mut(side.other());
+            let call = far.machine().call_of_work(work);
+            if let Some(&mut request) = call.and_then(|call| far.call_data_mut(call)) {
+                self.forward_cancel(side, request, None);
+            }
         }
         self.waiting_stops[side as usize] = unstopped.into();
     }

@@ -7,9 +7,8 @@ use std::task::{self, Poll};
 use std::time::Duration;
 
 use futures_util::FutureExt;
-use protocol_async::hooks::{Sleep, UndoStack, UndoStep, Unwinding, catch_panic};
+use protocol_async::hooks::{Sleep, UndoStack, catch_panic};
 use protocol_async::{Answer, Responder, UndoEnd, UndoRefused, Undone};
-use protocol_core::Timestamp;
 
 use crate::context::{Contained, Context, Done, Kind};
 use crate::form::{Form, Local, Threads};
@@ -18,7 +17,8 @@ use crate::trouble::Trouble;
 /// The steps that undo some work which has failed, and the response that waits for them.
 pub(crate) struct Undoing<S, F: Form> {
     cx: Context<S, F>,
-    left: Unwinding<F::Work<Done>>,
+    /// The steps that have not begun, with the time that each has. The last is the next.
+    left: Vec<(F::Work<Done>, Duration)>,
     running: Option<Running<F>>,
     /// The response, until all steps are done or one of them ran out of time.
     response: Option<(Responder, Answer)>,
@@ -49,7 +49,7 @@ impl<S, F: Form> Context<S, F> {
     /// Ends the work and drops the steps that would undo it.
     pub(crate) fn keep_work(&self) {
         let mut steps = self.lock_undo().end();
-        while let Some(kept) = steps.next(Timestamp::ZERO) {
+        while let Some(kept) = steps.pop() {
             catch_panic(|| drop(kept));
         }
     }
@@ -60,10 +60,10 @@ impl<S, F: Form> Context<S, F> {
         self.drop_undo(steps);
     }
 
-    fn drop_undo(&self, mut left: Unwinding<F::Work<Done>>) {
-        while let Some(UndoStep { step, number, .. }) = left.next(self.peer().now()) {
+    fn drop_undo(&self, mut left: Vec<(F::Work<Done>, Duration)>) {
+        while let Some((step, _)) = left.pop() {
             catch_panic(|| drop(step));
-            self.report_undone(&Undone::new(number, UndoEnd::Dropped));
+            self.report_undone(&Undone::new(left.len() + 1, UndoEnd::Dropped));
         }
     }
 }
@@ -96,9 +96,9 @@ impl<S, F: Form> Undoing<S, F> {
     }
 
     fn next(&mut self) -> Option<Running<F>> {
-        let peer = self.cx.peer();
-        let UndoStep { step: work, number, due } = self.left.next(peer.now())?;
-        Some(Running { work, number, time: peer.sleep_until(due) })
+        let (peer, number) = (self.cx.peer(), self.left.len());
+        let (work, time) = self.left.pop()?;
+        Some(Running { work, number, time: peer.sleep_until(peer.now() + time) })
     }
 }
 

@@ -69,9 +69,10 @@ fn is_tried(dialect: &str, runtime: &str) -> bool {
 pub(crate) const AT_ONCE: usize = 3;
 
 /// Reasons for an open check: the server does one thing at a time, and its turns ask nothing.
-const SERIAL: [&str; 6] = [
+const SERIAL: [&str; 7] = [
     "it is the same without the cancel",
     "may have been over when the stop was read",
+    "maybe before the stop was read",
     "the server asked nothing of us",
     "the server answers nothing else while it is at work",
     "10 s passed without an answer to the next request",

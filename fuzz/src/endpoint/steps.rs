@@ -236,8 +236,10 @@ impl Scene {
         if self.host.corks > 0 && bytes.pick(&[true, false]) {
             return self.uncork();
         }
-        self.endpoint.cork();
         self.host.corks += 1;
+        let Self { endpoint, effects, .. } = self;
+        inside(|| endpoint.cork(effects));
+        self.settle();
     }
 
     pub(super) fn uncork(&mut self) {

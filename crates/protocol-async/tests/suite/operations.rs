@@ -1,12 +1,13 @@
 //! The registry of operations and the requests that start them.
 
 use std::cell::RefCell;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 
 use futures_util::FutureExt;
 use protocol_async::hub::Hub;
 use protocol_async::{Arrival, Incoming, Options, SharedOperations};
-use protocol_core::{Config, Dialect, InputBuffer, Timestamp};
+use protocol_core::{Config, Dialect, InputBuffer, Shutdown, Timestamp};
 
 thread_local! {
     /// It is dropped while an operation is registered.
@@ -59,4 +60,29 @@ fn g07_an_operation_that_was_cancelled_before_it_began_is_cleaned_up() {
     assert_eq!(statuses, ["cancelled"]);
     drop(responder);
     assert_eq!(*cleaned.lock().unwrap(), ["error: peer_gone"]);
+}
+
+#[test]
+fn g07_each_clone_of_a_registry_cleans_up_by_its_own_handlers() {
+    let cleaned = Arc::new(AtomicUsize::new(0));
+    let log = cleaned.clone();
+    let without = SharedOperations::new(|| Timestamp::ZERO);
+    let with = without.clone().clean_up("tool/call", move |_| {
+        log.fetch_add(1, Relaxed);
+    });
+    let sides = [with, without].map(|operations| {
+        let mut options = Options::new(Config::server(Dialect::ERLMCP));
+        options.operations = Some(operations);
+        let (hub, peer, incoming) = Hub::new(options, || Timestamp::ZERO);
+        hub.receive_message(br#"{"jsonrpc":"2.0","id":1,"method":"tool/call"}"#);
+        let Some(Ok(Arrival::Request(_, responder))) = incoming.receive().now_or_never() else {
+            panic!("a request has arrived")
+        };
+        (hub, peer, incoming, responder)
+    });
+    for (_, peer, _, responder) in sides {
+        peer.shutdown(Shutdown::CancelAll);
+        drop(responder);
+    }
+    assert_eq!(cleaned.load(Relaxed), 1, "its operation was cancelled");
 }

@@ -220,67 +220,10 @@ impl<T: Transport> Host<T> {
         self.dropped.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    // The endpoint
-
-    /// Runs a command of the endpoint, and its effects after that.
-    pub(super) fn with<R>(&mut self, command: impl FnOnce(&mut Endpoint, &mut Effects) -> R) -> R {
-        let mut effects = Effects::new();
-        let done = command(&mut self.endpoint, &mut effects);
-        for shown in effects.take_shown() {
-            self.callbacks.show(shown);
-        }
-        for effect in effects.drain() {
-            self.carry_out(effect);
-        }
-        if self.error.is_none() {
-            self.error = self.endpoint.end_reason().cloned().map(Into::into);
-        }
-        done
-    }
-
     /// As [`with`](Self::with), with the time.
     fn at<R>(&mut self, command: impl FnOnce(&mut Endpoint, Timestamp, &mut Effects) -> R) -> R {
         let now = self.clock.now();
         self.with(|endpoint, effects| command(endpoint, now, effects))
-    }
-
-    fn carry_out(&mut self, effect: Effect<(), ()>) {
-        match effect {
-            Effect::BeginOperation(request, method) => self.begin_operation(request, &method),
-            Effect::CancelOperation(token, cause) => {
-                if let Some(operations) = &self.operations {
-                    operations.cancel(token, cause.into());
-                }
-            }
-            Effect::EndOperation(token, end) => self.end_operation(token, end),
-            // Nobody waits on this thread.
-            _ => {}
-        }
-    }
-
-    fn begin_operation(&mut self, request: RequestHandle, method: &str) {
-        let overload = self.endpoint.dialect().overload_code;
-        match operations::register(self.operations.as_ref(), method, self.entropy, overload) {
-            Ok(token) => {
-                let begin = |endpoint: &mut Endpoint, effects: &mut Effects| {
-                    endpoint.begin_operation(request, token, effects)
-                };
-                if self.with(begin).is_err() {
-                    self.end_operation(token, OperationEnd::WorkerGone);
-                }
-            }
-            Err(error) => {
-                self.with(|endpoint, effects| {
-                    endpoint.respond(request, error.as_response(), effects)
-                });
-            }
-        }
-    }
-
-    fn end_operation(&self, token: [u8; 16], end: OperationEnd) {
-        if let Some(clean_up) = self.operations.as_ref().and_then(|it| it.end(token, end)) {
-            clean_up();
-        }
     }
 
     // The transport
@@ -429,6 +372,68 @@ pub(super) enum Reading {
     MayBlock,
     /// Only what is certain to be there: a handler is at work.
     WhatIsThere,
+}
+
+/// The endpoint, whatever the transport.
+impl<T> Host<T> {
+    /// Runs a command of the endpoint, and its effects after that.
+    pub(super) fn with<R>(&mut self, command: impl FnOnce(&mut Endpoint, &mut Effects) -> R) -> R {
+        let mut effects = Effects::new();
+        let done = command(&mut self.endpoint, &mut effects);
+        for shown in effects.take_shown() {
+            self.callbacks.show(shown);
+        }
+        for effect in effects.drain() {
+            self.carry_out(effect);
+        }
+        let ended = || self.endpoint.end_reason().cloned().map(Into::into);
+        self.error = self.error.take().or_else(ended);
+        done
+    }
+
+    fn carry_out(&mut self, effect: Effect<(), ()>) {
+        match effect {
+            Effect::BeginOperation(request, method) => self.begin_operation(request, &method),
+            Effect::CancelOperation(token, cause) => {
+                if let Some(operations) = &self.operations {
+                    operations.cancel(token, cause.into());
+                }
+            }
+            Effect::EndOperation(token, end) => self.end_operation(token, end),
+            // Nobody waits on this thread.
+            _ => {}
+        }
+    }
+
+    fn begin_operation(&mut self, request: RequestHandle, method: &str) {
+        let overload = self.endpoint.dialect().overload_code;
+        match operations::register(self.operations.as_ref(), method, self.entropy, overload) {
+            Ok(token) => {
+                let begun = self.with(|it, effects| it.begin_operation(request, token, effects));
+                if begun.is_err() {
+                    self.end_operation(token, OperationEnd::WorkerGone);
+                }
+            }
+            Err(error) => {
+                self.with(|endpoint, effects| {
+                    endpoint.respond(request, error.as_response(), effects)
+                });
+            }
+        }
+    }
+
+    fn end_operation(&self, token: [u8; 16], end: OperationEnd) {
+        if let Some(clean_up) = self.operations.as_ref().and_then(|it| it.end(token, end)) {
+            clean_up();
+        }
+    }
+}
+
+/// Refuses what has arrived, which ends its operations.
+impl<T> Drop for Host<T> {
+    fn drop(&mut self) {
+        self.with(Endpoint::stop_serving);
+    }
 }
 
 /// Omits messages on their way: they hold secrets, such as tokens of operations.

@@ -1,6 +1,7 @@
 //! Transports that one thread reads and writes without being stuck in either.
 
 use std::io::{self, ErrorKind, Read, Write};
+use std::mem;
 use std::thread;
 use std::time::Duration;
 
@@ -113,12 +114,14 @@ impl<R: std::os::fd::AsFd, W: std::os::fd::AsFd> Transport for FdTransport<R, W>
 pub struct PlainTransport<R, W> {
     reader: R,
     writer: W,
+    /// The bytes that the writer has taken and not flushed. They count as written once they are flushed.
+    unflushed: usize,
 }
 
 impl<R: Read, W: Write> PlainTransport<R, W> {
     /// Reads from one and writes to the other.
     pub const fn new(reader: R, writer: W) -> Self {
-        Self { reader, writer }
+        Self { reader, writer, unflushed: 0 }
     }
 }
 
@@ -140,9 +143,11 @@ impl<R: Read, W: Write> Transport for PlainTransport<R, W> {
     }
 
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let written = self.writer.write(bytes)?;
+        if self.unflushed == 0 {
+            self.unflushed = self.writer.write(bytes)?;
+        }
         self.writer.flush()?;
-        Ok(written)
+        Ok(mem::take(&mut self.unflushed))
     }
 }
 

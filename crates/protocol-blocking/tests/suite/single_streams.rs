@@ -11,10 +11,10 @@ use std::rc::Rc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use protocol_async::CallError;
+use protocol_async::{CallError, Options, SharedOperations};
 use protocol_blocking::single::{FdTransport, Host, PlainTransport, Readiness, Ready, Transport};
 use protocol_blocking::{Answer, Request, Responder};
-use protocol_core::{CallOptions, Cause, CloseReason, Shutdown};
+use protocol_core::{CallOptions, Cause, CloseReason, Config, Dialect, Shutdown, Timestamp};
 use serde_json::{Value, json};
 use support::{Wire, acp, cancel, raw, request};
 
@@ -167,4 +167,54 @@ fn a_writer_with_a_buffer_is_flushed() {
     assert_eq!(wire.receive()["result"], json!([1]));
     wire.hang_up();
     assert_eq!(serving.join().unwrap(), CloseReason::PeerGone);
+}
+
+/// A writer that keeps what it takes, and at first can't flush it.
+#[derive(Default)]
+struct Slow {
+    taken: Vec<u8>,
+    has_waited: bool,
+}
+
+impl Write for &mut Slow {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.taken.extend(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        let has_waited = std::mem::replace(&mut self.has_waited, true);
+        if has_waited { Ok(()) } else { Err(io::ErrorKind::WouldBlock.into()) }
+    }
+}
+
+#[test]
+fn f34_bytes_that_are_to_be_flushed_again_are_not_written_again() {
+    let mut slow = Slow::default();
+    let mut transport = PlainTransport::new(io::empty(), &mut slow);
+    assert_eq!(transport.write(b"one").unwrap_err().kind(), io::ErrorKind::WouldBlock);
+    assert_eq!(transport.write(b"one two").unwrap(), 3);
+    assert_eq!(transport.write(b" two").unwrap(), 4);
+    assert_eq!(slow.taken, b"one two");
+}
+
+#[test]
+fn g07_an_operation_ends_with_the_host_that_was_to_serve_it() {
+    let operations = SharedOperations::new(|| Timestamp::ZERO);
+    let asked = json!({"jsonrpc": "2.0", "id": 7, "method": "tool/call"});
+    let answered = json!({"jsonrpc": "2.0", "id": 1, "result": null});
+    let reads = [Ok(format!("{asked}\n{answered}\n"))].into();
+    let transport = Told { reads, ..Told::default() };
+    let mut options = Options::new(Config::server(Dialect::ERLMCP));
+    options.operations = Some(operations.clone());
+    let count = || {
+        let mut count = 0;
+        operations.for_each(|_| count += 1);
+        count
+    };
+    let mut host = Host::new(transport, options);
+    host.call("ask", None, CallOptions::default()).unwrap();
+    assert_eq!(count(), 1, "requests that arrive meanwhile stay queued");
+    drop(host);
+    assert_eq!(count(), 0);
 }

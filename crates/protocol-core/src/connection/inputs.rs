@@ -12,6 +12,7 @@ use super::negotiation::declare_anew;
 use crate::cause::CloseReason;
 use crate::config::Config;
 use crate::dialect::facts::{RequestHead, given};
+use crate::dialect::signs::Carrier;
 use crate::dialect::{CancelRule, RequestKind, ResponseRule::SilentWithProgress, Role, code};
 use crate::envelope::{
     self, Addressee, Context, Message, Origin, OutgoingMessage, Request, ResponseBody,
@@ -100,7 +101,7 @@ impl<O, I: Default> Connection<O, I> {
             return self.refuse(None, None, Violation::BatchSize, None);
         }
         let batch = self.unsent.open_batch();
-        self.machine.set_in_batch(true);
+        self.machine.hold_close(true);
         for member in members {
             let (older, is_over) = (self.events.len(), self.closed_queued);
             let message = envelope.read_member(member, &limits);
@@ -108,7 +109,7 @@ impl<O, I: Default> Connection<O, I> {
             // A member after the one that closed the connection has a response, but no event.
             self.insert_event(older, event.filter(|_| !is_over));
         }
-        self.machine.set_in_batch(false);
+        self.machine.hold_close(false);
         self.settle_member(batch);
         self.run_actions();
     }
@@ -393,9 +394,10 @@ impl<O, I: Default> Connection<O, I> {
             }
         }
         declare_anew(&mut self.machine, false, &method, params);
-        if self.receive_work(&method, params) {
-            // The marks come first (G3).
-            self.push_event(Event::notification(method, params).into_owned());
+        let Config { dialect, limits, .. } = self.config();
+        let part = dialect.work_in(Carrier::Notification, &method, params, limits.id_bytes);
+        if let Some(part) = part {
+            self.receive_work(&part, Event::notification(method, params).into_owned());
             return None;
         }
         Some(Event::notification(method, params))

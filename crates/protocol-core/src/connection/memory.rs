@@ -10,9 +10,10 @@ use crate::dialect::signs::WorkPart;
 use crate::dialect::{Dialect, TOKENS};
 use crate::envelope::{ABP_RESULT, Origin};
 use crate::event::Event;
+use crate::handle::WorkId;
 use crate::id::WireId;
 use crate::limits::Limits;
-use crate::machine::{Action, Machine};
+use crate::machine::{Action, Call, CallExtras, Part, Request, RequestExtras, Work, WorkName};
 use crate::outbox::Outbox;
 use crate::slot;
 
@@ -29,12 +30,10 @@ impl<O, I: Default> Connection<O, I> {
     /// holds half as much beside that while it grows.
     pub fn memory(limits: &Limits) -> usize {
         // A place of a table is no larger than its row: each row has values to spare that mark a free place.
-        let [call, call_extras, request, request_extras, work, part] =
-            Machine::<CallData<O>, I>::ROWS;
         let sum = Sum { held: size_of::<Dialect>(), moved: 0 };
-        let sum = calls(sum, limits, call, call_extras);
-        let sum = requests(sum, limits, request, request_extras);
-        let sum = works(sum, limits, work, part);
+        let sum = calls(sum, limits, size_of::<Call<CallData<O>>>());
+        let sum = requests(sum, limits, size_of::<Request<I>>());
+        let sum = works(sum, limits);
         let sum = remembered(unsent(sum, limits), limits);
         let (action, event) = (size_of::<Action<CallData<O>>>(), size_of::<Event<'_, O>>());
         let Sum { held, moved } = reading(sum, limits, action, event);
@@ -43,7 +42,7 @@ impl<O, I: Default> Connection<O, I> {
 }
 
 /// Adds our calls in flight.
-fn calls(sum: Sum, limits: &Limits, row: usize, extras: usize) -> Sum {
+fn calls(sum: Sum, limits: &Limits, row: usize) -> Sum {
     let calls = limits.calls;
     sum.table(calls, row)
         // By number, by the number of its cancel, by its next timer, and by its parent.
@@ -52,7 +51,7 @@ fn calls(sum: Sum, limits: &Limits, row: usize, extras: usize) -> Sum {
         .tree(calls, size_of::<[u64; 3]>())
         .tree(calls, size_of::<[u64; 3]>())
         // Boxes of settled calls are kept for the next ones, so there are no more than calls.
-        .each(calls, extras)
+        .each(calls, size_of::<CallExtras>())
         .doubling(calls, size_of::<usize>())
         .tokens(calls)
         // The connection closes: the calls in their order, each outcome, and the end of each tree.
@@ -60,7 +59,7 @@ fn calls(sum: Sum, limits: &Limits, row: usize, extras: usize) -> Sum {
 }
 
 /// Adds the peer's requests in flight.
-fn requests(sum: Sum, limits: &Limits, row: usize, extras: usize) -> Sum {
+fn requests(sum: Sum, limits: &Limits, row: usize) -> Sum {
     let requests = limits.requests;
     // A request that is refused has had its row of extras.
     let taken = requests.saturating_add(1);
@@ -75,7 +74,7 @@ fn requests(sum: Sum, limits: &Limits, row: usize, extras: usize) -> Sum {
         // By id, or by the token of its operation.
         .index(requests, size_of::<WireId>())
         .index(requests, size_of::<WireId>())
-        .table(taken, extras)
+        .table(taken, size_of::<RequestExtras>())
         .table(taken, size_of::<Batch>())
         // A batch keeps back the revision that one of its responses settles.
         .each(taken, size_of::<Dialect>())
@@ -89,9 +88,11 @@ fn requests(sum: Sum, limits: &Limits, row: usize, extras: usize) -> Sum {
 
 /// Adds the work in progress, and the requests and calls that are a part of it. Each has the name in its row and in
 /// its trees.
-fn works(sum: Sum, limits: &Limits, run: usize, part: usize) -> Sum {
+fn works(sum: Sum, limits: &Limits) -> Sum {
     let (works, name) = (limits.works, id_bytes(limits));
     let parts = limits.calls.saturating_add(limits.requests).saturating_add(1);
+    let run = size_of::<[WorkId; 3]>() + size_of::<[WorkName; 2]>() + size_of::<Work>();
+    let part = size_of::<(WorkName, Part, bool)>() + size_of::<(Part, WorkId)>();
     sum.tree(works, run)
         .tree(works, part)
         .each(works, name.saturating_mul(3))

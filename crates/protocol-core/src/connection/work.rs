@@ -8,7 +8,7 @@ use serde_json::value::RawValue;
 use super::Connection;
 use crate::cause::Cause;
 use crate::config::Config;
-use crate::dialect::signs::Carrier;
+use crate::dialect::signs::{Carrier, WorkPart};
 use crate::envelope::{Context, OutgoingMessage, ResponseBody};
 use crate::error::Refusal;
 use crate::event::{Event, TransmitKind};
@@ -75,7 +75,7 @@ impl<O, I: Default> Connection<O, I> {
             Some(_) if self.machine.call_phase(call).is_none() => NotStopped,
             _ => self.cancel(call, cause, now),
         };
-        self.machine.bound_call(call, grace);
+        self.machine.bound_call(call, cause, grace);
         outcome
     }
 
@@ -104,15 +104,15 @@ impl<O, I: Default> Connection<O, I> {
         Ok(number)
     }
 
-    /// Takes what a notification of the peer's reports about work, if it does.
-    #[inline]
-    pub(super) fn receive_work(&mut self, method: &str, params: Option<&RawValue>) -> bool {
-        let Config { dialect, limits, .. } = self.config();
-        let part = dialect.work_in(Carrier::Notification, method, params, limits.id_bytes);
-        let Some(part) = part else { return false };
-        self.machine.work_in_news(&part, false, None);
+    /// Takes the news of a notification about work. Its event comes after the marks (G3), and before the end.
+    #[cold]
+    pub(super) fn receive_work(&mut self, part: &WorkPart, event: Event<'static, O>) {
+        let held = self.machine.hold_close(true);
+        self.machine.work_in_news(part, false, None);
         self.run_actions();
-        true
+        self.push_event(event);
+        self.machine.hold_close(held);
+        self.run_actions();
     }
 
     /// Receives the response to a message that no call waits for: it may be a stop. An error refuses that.

@@ -24,7 +24,7 @@ use crate::time::Timestamp;
 
 /// One call in flight.
 #[derive(Clone, Debug)]
-pub(super) struct Call<C> {
+pub(crate) struct Call<C> {
     pub(super) id: CallId,
     /// The host's data.
     pub(super) data: C,
@@ -42,7 +42,7 @@ pub(super) struct Call<C> {
 
 /// Data that few calls have: timers, and facts beyond the refusal.
 #[derive(Clone, Debug, Default, Hash)]
-pub(super) struct CallExtras {
+pub(crate) struct CallExtras {
     pub(super) deadline: Option<Timestamp>,
     pub(super) idle: Option<Idle>,
     pub(super) hard_cap: Option<Timestamp>,

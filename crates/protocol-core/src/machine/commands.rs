@@ -439,6 +439,6 @@ impl<C, R: Default> Machine<C, R> {
     }
 
     fn is_idle(&self) -> bool {
-        self.calls.len() == 0 && self.requests.awaiting() == 0 && !self.in_batch
+        self.calls.len() == 0 && self.requests.awaiting() == 0 && !self.holds_close
     }
 }

@@ -43,9 +43,9 @@ impl<C, R: Default> Machine<C, R> {
         self.step_life(LifeInput::Lose, reason);
     }
 
-    /// Begins or ends a batch, in the middle of which the connection does not close.
-    pub fn set_in_batch(&mut self, in_batch: bool) {
-        self.in_batch = in_batch;
+    /// Holds the close of the connection back in the middle of a batch, or no more. Returns whether it was.
+    pub const fn hold_close(&mut self, holds: bool) -> bool {
+        mem::replace(&mut self.holds_close, holds)
     }
 
     // From the peer

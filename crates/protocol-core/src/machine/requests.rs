@@ -25,7 +25,7 @@ use crate::slot::{self, Slot};
 
 /// One request in flight.
 #[derive(Clone)]
-pub(super) struct Request<R> {
+pub(crate) struct Request<R> {
     serial: u64,
     /// The id it came with, or the token of its operation, which is a secret. `None` once it has its
     /// response: the id is free again.

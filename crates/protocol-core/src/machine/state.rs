@@ -4,8 +4,8 @@ use alloc::collections::VecDeque;
 use core::hash::{Hash, Hasher};
 
 use super::action::Action;
-use super::calls::{Call, CallExtras, Calls};
-use super::requests::{Request, RequestExtras, Requests};
+use super::calls::Calls;
+use super::requests::Requests;
 use super::table::Life;
 use super::works::Works;
 use crate::config::Config;
@@ -30,8 +30,8 @@ pub struct Machine<C, R> {
     pub(super) life: Life,
     /// The latest time of any input or command. Time that goes back counts as this.
     pub(super) now: Timestamp,
-    /// Whether a batch is being taken. The connection does not close in its middle.
-    pub(super) in_batch: bool,
+    /// Whether a message is being taken, or a batch, in the middle of which the connection does not close.
+    pub(super) holds_close: bool,
     pub(super) calls: Calls<C>,
     pub(super) requests: Requests<R>,
     /// The reason why no call can be cancelled on the wire, as far as capabilities rule that out.
@@ -45,24 +45,13 @@ pub struct Machine<C, R> {
 }
 
 impl<C, R: Default> Machine<C, R> {
-    /// The bytes of a call's row, of the extras that few calls have, of a request's row and of the extras
-    /// that few requests have. Then those of a run of work, and of a request or call that is a part of it.
-    pub(crate) const ROWS: [usize; 6] = [
-        size_of::<Call<C>>(),
-        size_of::<CallExtras>(),
-        size_of::<Request<R>>(),
-        size_of::<RequestExtras>(),
-        Works::ROWS[0],
-        Works::ROWS[1],
-    ];
-
     /// Creates a machine with nothing in flight.
     pub fn new(config: Config) -> Self {
         let needs_consent = config.dialect.capability != CapabilityRule::NotNeeded;
         Self {
             life: if config.dialect.session.is_some() { Life::Opening } else { Life::Open },
             now: Timestamp::ZERO,
-            in_batch: false,
+            holds_close: false,
             calls: Calls::new(config.connection),
             requests: Requests::new(config.connection),
             cancel_refusal: needs_consent.then_some(CancelRefusal::BeforeExchange),
@@ -82,7 +71,7 @@ impl<C, R: Default> Machine<C, R> {
 impl<C, R> Hash for Machine<C, R> {
     fn hash<H: Hasher>(&self, state: &mut H) {
         self.config.dialect.name.hash(state);
-        (self.life, self.in_batch, self.cancel_refusal, self.peer_may_cancel).hash(state);
+        (self.life, self.holds_close, self.cancel_refusal, self.peer_may_cancel).hash(state);
         (&self.calls, &self.requests, &self.works, self.actions.len()).hash(state);
     }
 }

@@ -91,10 +91,12 @@ impl<C, R: Default> Machine<C, R> {
         }
     }
 
-    /// Bounds the wait for the response to a call, or for the end of the work that goes on after it.
-    pub(crate) fn bound_call(&mut self, call: CallId, grace: Option<Duration>) {
+    /// Bounds the wait for the response to a stopped call, or for the end of the work that goes on after it.
+    pub(crate) fn bound_call(&mut self, call: CallId, cause: Cause, grace: Option<Duration>) {
         let Some(grace) = grace else { return };
         if let Some(key) = self.calls.find(call) {
+            // Its cancel may have been refused, and it is no time-out all the same.
+            self.calls.record_ending(key, Settlement::Cancelled, cause);
             self.shorten_grace(key, grace);
         } else if let Some(work) = self.work_of_call(call) {
             self.bound_work(work, Some(grace));
@@ -351,6 +353,12 @@ impl<C, R: Default> Machine<C, R> {
     /// Returns the work that a request began, until it has its response.
     pub fn work_of_request(&self, request: RequestHandle) -> Option<WorkId> {
         self.works.begun.get(&Part::Request(request)).copied()
+    }
+
+    /// Returns the call in flight that began a run, if a call did.
+    pub fn call_of_work(&self, work: WorkId) -> Option<CallId> {
+        let Part::Call(call) = self.works.rows.get(&work)?.begun_by? else { return None };
+        self.calls.find(call).map(|_| call)
     }
 
     /// Returns whether the request or call that began a run has had no response.

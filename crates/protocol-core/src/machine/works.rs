@@ -45,7 +45,7 @@ pub(crate) enum Part {
 
 /// One run of work.
 #[derive(Clone, Debug, Hash)]
-pub(super) struct Work {
+pub(crate) struct Work {
     pub(super) name: WorkName,
     /// The request or call that began it, or the call whose result did.
     pub(super) begun_by: Option<Part>,
@@ -76,12 +76,6 @@ pub(super) struct Works {
 }
 
 impl Works {
-    /// The bytes of a run in its trees, and of a request or call in its trees.
-    pub(super) const ROWS: [usize; 2] = [
-        size_of::<[WorkId; 3]>() + size_of::<[WorkName; 2]>() + size_of::<Work>(),
-        size_of::<(WorkName, Part, bool)>() + size_of::<(Part, WorkId)>(),
-    ];
-
     pub(super) fn new(connection: u32) -> Self {
         Self { last: first_serial(connection), ..Self::default() }
     }

@@ -236,7 +236,7 @@ impl Side {
             0 => inside(|| endpoint.wait_for_output(&mut waiter)),
             1 => drop(inside(|| endpoint.wait_for_timer(&mut waiter))),
             2 => {
-                endpoint.cork();
+                inside(|| endpoint.cork(effects));
                 self.corks += 1;
             }
             3 if self.corks > 0 => {

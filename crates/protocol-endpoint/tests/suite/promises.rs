@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use protocol_core::{CallOptions, Config, Dialect, RequestHandle, Response, Timestamp};
 use protocol_endpoint::{
-    Arrived, Budget, CallError, Effect, Effects, Endpoint, Line, Messages, Options, Output, Shown,
+    Arrived, Budget, CallError, Effect, Effects, Endpoint, Grant, KeepAlive, Line, Messages,
+    Options, Output, Shown,
 };
 use serde_json::value::RawValue;
 
@@ -293,4 +294,60 @@ fn g08_results_that_fit_exactly_are_kept_and_room_comes_back() {
             assert!(outcome.is_some_and(|outcome| outcome.is_ok()), "round {round}");
         }
     }
+}
+
+#[test]
+fn g11_who_is_refused_for_want_of_room_has_not_had_its_notice_already() {
+    let mut side = Side::full(|_| {});
+    assert!(side.endpoint.try_notify("n", None, &mut side.effects).is_err());
+    side.wait(Line::Room, "before");
+    side.endpoint.cork(&mut side.effects);
+    // What the cork holds back has made room.
+    assert_eq!(side.woken(), ["before"]);
+    let mut side = Side::full(|_| {});
+    side.endpoint.cork(&mut side.effects);
+    assert_eq!(side.endpoint.notify_at(None, "n", None, &mut side.effects), Ok(()));
+}
+
+#[test]
+fn g11_the_end_is_for_all_who_wait_for_arrivals_though_an_operation_comes_after_it() {
+    let mut side = Side::new(|options| *options = Options::new(Config::server(Dialect::ERLMCP)));
+    side.receive(r#"{"jsonrpc":"2.0","id":1,"method":"tool/call"}"#);
+    let begin = side.effects.drain().find_map(|effect| match effect {
+        Effect::BeginOperation(request, _) => Some(request),
+        _ => None,
+    });
+    side.endpoint.handle_eof(&[], None, NOW, &mut side.effects);
+    // Both have looked: the request has no token yet.
+    let mut places = [None, None];
+    for (place, waiter) in places.iter_mut().zip(["first", "second"]) {
+        assert!(side.endpoint.take(&mut side.effects).is_none());
+        side.endpoint.wait(Line::Arrival, place, &mut Some(waiter));
+    }
+    let request = begin.unwrap();
+    let _ = side.woken();
+    side.endpoint.begin_operation(request, [7; 16], &mut side.effects).unwrap();
+    assert_eq!(side.woken(), ["first"]);
+    assert_eq!(side.take(), Some(request));
+    let first = places[0].take().unwrap();
+    side.endpoint.leave(Line::Arrival, &first, &mut side.effects);
+    assert_eq!(side.woken(), ["second"], "there is nothing more to wait for");
+}
+
+#[test]
+fn g09_a_connection_that_has_ended_keeps_its_reason() {
+    let mut side = Side::new(|options| {
+        options.keep_alive = Some(KeepAlive::by("ping", Duration::from_secs(10)));
+        options.config.limits.unsent_messages = 1;
+    });
+    side.request(1, "");
+    let request = side.take().unwrap();
+    side.endpoint.try_notify("n", None, &mut side.effects).unwrap();
+    side.endpoint.handle_timeout(NOW, &mut side.effects);
+    side.endpoint.handle_eof(&[], None, NOW, &mut side.effects);
+    side.endpoint.handle_timeout(NOW + Duration::from_secs(60), &mut side.effects);
+    assert!(side.endpoint.end_reason().is_none(), "{:?}", side.endpoint.end_reason());
+    side.endpoint.set_grant(Grant::Revoked, &mut side.effects);
+    assert!(side.endpoint.end_reason().is_none(), "{:?}", side.endpoint.end_reason());
+    side.respond(request);
 }

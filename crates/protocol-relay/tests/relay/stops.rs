@@ -225,3 +225,25 @@ fn f111_a_turn_that_is_cancelled_as_a_request_and_then_stopped_gets_the_stop_rea
     let response = r#"{"jsonrpc":"2.0","id":7,"result":{"stopReason":"cancelled"}}"#;
     assert!(sent.contains(&response.to_owned()), "{sent:?}");
 }
+
+#[test]
+fn f111_a_permission_request_that_can_not_be_cancelled_ends_as_cancelled_too() {
+    let configs = [Dialect::ACP_DRAFT, Dialect::ACP_V1].map(Config::client);
+    let mut bench = Bench::new(Side::Up, configs);
+    let opening = r#"{"jsonrpc":"2.0","id":6,"method":"initialize","params":{"protocolVersion":1,"clientCapabilities":{}}}"#;
+    bench.receive(Side::Up, opening);
+    bench.sent(Side::Down);
+    bench.receive(Side::Down, r#"{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":1}}"#);
+    bench.sent(Side::Up);
+    bench.receive(Side::Up, PROMPT);
+    bench.sent(Side::Down);
+    bench.receive(Side::Down, PERMISSION);
+    bench.sent(Side::Up);
+    bench.receive(Side::Up, STOP);
+    bench.sent(Side::Down);
+    assert_eq!(bench.sent(Side::Up), [""; 0], "the client knows no cancels");
+    bench.advance(Duration::from_secs(1));
+    let response = r#"{"jsonrpc":"2.0","id":3,"result":{"outcome":{"outcome":"cancelled"}}}"#;
+    assert_eq!(bench.sent(Side::Down), [response]);
+    assert_eq!(bench.events(), ["up: id 7: was stopped by the name of its work"]);
+}

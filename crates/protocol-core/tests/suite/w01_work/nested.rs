@@ -1,6 +1,6 @@
 //! Requests within work that was stopped, and messages that stop both.
 
-use protocol_core::{CallOptions, Config, Connection, Dialect, Event, Response};
+use protocol_core::{CallOptions, Config, Connection, Dialect, Event, Response, Shutdown};
 
 use super::pair::{NOW, Pair, raw, request_in, words};
 use super::{SESSION, prompt, stop};
@@ -45,4 +45,21 @@ fn w17_a_cancel_of_a_request_and_its_progress_is_reported_for_both() {
     for told in ["stopped peer", "cancelled peer"] {
         assert!(words.iter().any(|word| word == told), "{told}: {words:?}");
     }
+}
+
+#[test]
+fn g07_a_stop_that_ends_a_draining_connection_is_an_event_before_the_end() {
+    let mut pair = Pair::new(Dialect::ACP_V2);
+    let (call, request) = prompt(&mut pair);
+    pair.server.respond(request, Response::Result(&raw("{}"))).unwrap();
+    pair.down();
+    let params = raw(SESSION);
+    let options = Default::default();
+    pair.server.call("session/request_permission", Some(&params), "ask", options, NOW).unwrap();
+    pair.server.shutdown(Shutdown::Drain, NOW);
+    stop(&mut pair, call);
+    let (_, events) = pair.up();
+    let words = words(&events);
+    assert!(words.contains(&"notification session/cancel".to_owned()), "{words:?}");
+    assert!(words.last().is_some_and(|last| last.starts_with("Closed")), "{words:?}");
 }
