@@ -5,7 +5,7 @@
 //! lock is held, and each gives its own endpoint the grant.
 
 use std::fmt;
-use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
 use std::task::Waker;
 
 use protocol_endpoint::{AccountLimits, Grant, Member};
@@ -36,6 +36,8 @@ struct Slot {
     grant: AtomicU8,
     /// The waker of the driver, and that of a thread that only reads.
     wakers: Mutex<[Option<Waker>; 2]>,
+    /// Whether the reader was woken by the end of the connection.
+    has_ended: AtomicBool,
 }
 
 /// A task or thread that is woken when the grant changes.
@@ -92,11 +94,11 @@ impl Membership {
     /// Charges what the endpoint holds, as [`charge`](Self::charge) does, and gives it its grant. Returns
     /// the wakers, to be woken without a lock.
     ///
-    /// A reader that waits for a grant is woken by the end of the connection too, which may change none.
+    /// The end of the connection wakes its reader too, once: it may leave the grant as it is.
     pub(crate) fn draw(&self, endpoint: &mut Endpoint, effects: &mut Effects) -> Vec<Waker> {
         let mut woken = self.charge(endpoint.held_bytes());
         endpoint.set_grant(self.grant(), effects);
-        if endpoint.closed().is_some() {
+        if endpoint.closed().is_some() && !self.slot.has_ended.swap(true, Ordering::Relaxed) {
             woken.extend(lock(&self.slot.wakers)[Woken::Reader as usize].take());
         }
         woken

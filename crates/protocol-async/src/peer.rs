@@ -176,7 +176,7 @@ impl Peer {
     /// [`Limits::unsent_bytes`](protocol_core::Limits::unsent_bytes) they leave all the same.
     #[must_use = "dropping it ends it"]
     pub fn cork(&self) -> Cork {
-        self.lease.with(|inner, effects| inner.endpoint.cork(effects));
+        self.lease.with(|inner, _| inner.endpoint.cork());
         Cork { lease: self.lease.clone() }
     }
 

@@ -62,7 +62,7 @@ pub(crate) fn poll_wait<T>(
         }
         if !is_same(inner.endpoint.waiting(line, place.as_ref()), waker) {
             waiter.as_ref()?;
-            inner.endpoint.wait(line, place, waiter);
+            inner.endpoint.wait(line, place, waiter, effects);
         }
         Some(Poll::Pending)
     })

@@ -69,9 +69,19 @@ impl<W, M> Endpoint<W, M> {
 
     /// Waits in a queue, at `place` or at its end. The waiter that was there before is left in `waiter`.
     ///
-    /// Before it waits again, a host looks whether what it waits for is there.
-    pub fn wait(&mut self, line: Line, place: &mut Option<Place>, waiter: &mut Option<W>) {
+    /// Before it waits again, a host looks whether what it waits for is there. Room may have come with the refusal of
+    /// a message, which lets out what a cork or a batch kept back. So the first who waits for it is woken at once.
+    pub fn wait(
+        &mut self,
+        line: Line,
+        place: &mut Option<Place>,
+        waiter: &mut Option<W>,
+        effects: &mut Effects<W, M>,
+    ) {
         self.line(line).wait(place, waiter);
+        if matches!(line, Line::Room | Line::Ready) && !self.is_full {
+            self.wake_for_room(effects);
+        }
     }
 
     /// Returns the waiter at a place, unless it was woken.
@@ -292,7 +302,7 @@ impl<W, M> Endpoint<W, M> {
 
     /// Notes why the connection is about to end. One that has ended keeps its reason.
     pub(crate) fn end_by(&mut self, why: EndReason) {
-        if self.closed.is_none() {
+        if !self.core().is_closed() {
             self.end.get_or_insert(why);
         }
     }
@@ -316,8 +326,6 @@ impl<W, M> Endpoint<W, M> {
             }
         }
         self.follow(effects);
-        // Whoever was refused waits for room next, and the notice of it must not have come already.
-        debug_assert!(self.is_full || !matches!(sent, Err(Refusal::OutboxFull)));
         sent
     }
 

@@ -207,9 +207,8 @@ impl<W, M> Endpoint<W, M> {
 
     /// Holds writing back until [`uncork`](Self::uncork), which may be nested. Messages count as sent at
     /// once, and leave in one write.
-    pub fn cork(&mut self, effects: &mut Effects<W, M>) {
+    pub const fn cork(&mut self) {
         self.output.corks += 1;
-        self.follow(effects);
     }
 
     /// Ends what one [`cork`](Self::cork) began.

@@ -1,4 +1,4 @@
-//! The steps that undo a piece of work: who runs when, each once, and what is reported.
+//! The steps that undo a piece of work, their bounds, and the reports of their ends.
 //!
 //! A step is a value of the host's, which nothing here runs or drops. The end of the work returns its steps.
 

@@ -97,7 +97,9 @@ impl Program {
             self.command.split_first().ok_or_else(|| io::Error::other("there is no command"))?;
         let mut command = Command::new(program);
         command.args(arguments);
-        let named = |error| io::Error::other(format!("{}: {error}", Path::new(program).display()));
+        let named = |error: io::Error| {
+            io::Error::new(error.kind(), format!("{}: {error}", Path::new(program).display()))
+        };
         spawn((self.keep)(command).stderr(Stderr::Last { bytes: STDERR_BYTES })).map_err(named)
     }
 }

@@ -219,7 +219,7 @@ impl Scene {
                 inside(|| {
                     let sent = endpoint.notify_at(None, "note", Some(&value), effects);
                     if sent == Err(Refusal::OutboxFull) {
-                        endpoint.wait(Line::Room, &mut place, &mut waiter);
+                        endpoint.wait(Line::Room, &mut place, &mut waiter, effects);
                     }
                 });
                 if let Some(place) = place {
@@ -236,10 +236,8 @@ impl Scene {
         if self.host.corks > 0 && bytes.pick(&[true, false]) {
             return self.uncork();
         }
+        self.endpoint.cork();
         self.host.corks += 1;
-        let Self { endpoint, effects, .. } = self;
-        inside(|| endpoint.cork(effects));
-        self.settle();
     }
 
     pub(super) fn uncork(&mut self) {

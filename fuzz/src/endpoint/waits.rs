@@ -46,14 +46,15 @@ impl Scene {
         if is_there {
             return;
         }
-        let Self { endpoint, host, .. } = self;
+        let Self { endpoint, effects, host, .. } = self;
         let Standing { place, asleep, .. } = host.places.remove(at);
         assert_eq!(endpoint.waiting(line, Some(&place)).map(|waiter| waiter.id), asleep);
         let mut place = Some(place);
-        inside(|| endpoint.wait(line, &mut place, &mut waiter));
+        inside(|| endpoint.wait(line, &mut place, &mut waiter, effects));
         assert_eq!(waiter.map(|waiter| waiter.id), asleep, "the one before comes back");
         let place = place.expect("it waits");
         host.places.insert(at, Standing { line, place, asleep: Some(id) });
+        self.settle();
     }
 
     /// Sends the notification of a waiter for room, which waits again if there is none.
@@ -69,7 +70,7 @@ impl Scene {
         if sent == Err(Refusal::OutboxFull) {
             let new = host.waiter();
             let (id, mut waiter, mut place) = (new.id, Some(new), Some(place));
-            inside(|| endpoint.wait(line, &mut place, &mut waiter));
+            inside(|| endpoint.wait(line, &mut place, &mut waiter, effects));
             assert_eq!(waiter.map(|waiter| waiter.id), asleep, "the one before comes back");
             let place = place.expect("it waits");
             host.places.insert(at, Standing { line, place, asleep: Some(id) });
@@ -83,13 +84,14 @@ impl Scene {
         if self.is_there(line) || self.host.places.len() == self.host.places.capacity() {
             return;
         }
-        let Self { endpoint, host, .. } = self;
+        let Self { endpoint, effects, host, .. } = self;
         let new = host.waiter();
         let (id, mut waiter, mut place) = (new.id, Some(new), None);
-        inside(|| endpoint.wait(line, &mut place, &mut waiter));
+        inside(|| endpoint.wait(line, &mut place, &mut waiter, effects));
         assert!(waiter.is_none(), "a new place has no waiter");
         let place = place.expect("it waits");
         host.places.push(Standing { line, place, asleep: Some(id) });
+        self.settle();
     }
 
     /// Returns whether a host that looks before it waits finds something.

@@ -184,13 +184,17 @@ fn a_transport_without_an_endpoint_draws_on_the_account_and_is_told_its_grant() 
 #[test]
 fn f99_who_waits_to_read_is_woken_by_the_end_that_changes_no_grant() {
     let account = account();
-    let mut greedy = Bench::new(&account);
+    let (mut greedy, _other) = (Bench::new(&account), Bench::new(&account));
     (0..10).for_each(|id| greedy.asks(id, MIB / 2));
-    greedy.reads(&vec![b' '; MIB]);
+    greedy.reads(&vec![b' '; MIB / 2]);
     let reader = Arc::new(Count::default());
     assert!(!greedy.hub.poll_may_read(&reader.clone().into()), "{}", account.used());
+    assert!(greedy.peer.closed().now_or_never().is_none());
     greedy.hub.finish(&greedy.input, None);
     assert!(greedy.peer.closed().now_or_never().is_some());
     assert!(!greedy.hub.may_read(), "it holds as much as before");
+    assert_eq!(reader.0.load(Relaxed), 1);
+    // A driver that asks again is not woken by its own question.
+    assert!(!greedy.hub.poll_may_read(&reader.clone().into()));
     assert_eq!(reader.0.load(Relaxed), 1);
 }

@@ -1,5 +1,6 @@
 //! Calls of a host that waits for nothing.
 
+use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use protocol_core::CallId;
@@ -7,7 +8,6 @@ use protocol_endpoint::Call;
 
 /// A call in flight, made by [`Host::start_call`](super::Host::start_call). Dropping it cancels the call,
 /// with the next thing that the host does.
-#[derive(Debug)]
 #[must_use = "dropping it cancels the call"]
 pub struct OwnCall {
     pub(super) call: Call,
@@ -31,5 +31,11 @@ impl Drop for OwnCall {
         if let Some(dropped) = &self.dropped {
             dropped.lock().unwrap_or_else(PoisonError::into_inner).push(self.call);
         }
+    }
+}
+
+impl fmt::Debug for OwnCall {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("OwnCall").field(&self.id()).finish()
     }
 }

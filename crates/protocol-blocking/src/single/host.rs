@@ -25,6 +25,8 @@ pub(super) type Endpoint = protocol_endpoint::Endpoint<(), ()>;
 type Effects = protocol_endpoint::Effects<(), ()>;
 
 /// A connection on one thread: everything happens inside the methods of this type.
+///
+/// Dropping it refuses the requests that wait, and runs the clean-ups of their operations.
 pub struct Host<T> {
     pub(super) endpoint: Endpoint,
     pub(super) clock: Clock,
@@ -109,9 +111,8 @@ impl<T: Transport> Host<T> {
         params: Option<&RawValue>,
         options: CallOptions,
     ) -> Result<OwnCall, Refusal> {
-        let dropped = Some(self.dropped.clone());
         self.at(|endpoint, now, effects| endpoint.call(method, params, options, now, effects))
-            .map(|call| OwnCall { call, dropped })
+            .map(|call| OwnCall { call, dropped: Some(self.dropped.clone()) })
     }
 
     /// Takes the outcome of a call once it is there. After that it returns `None`, as it does for a call
@@ -383,9 +384,7 @@ impl<T> Host<T> {
         for shown in effects.take_shown() {
             self.callbacks.show(shown);
         }
-        for effect in effects.drain() {
-            self.carry_out(effect);
-        }
+        effects.drain().for_each(|effect| self.carry_out(effect));
         let ended = || self.endpoint.end_reason().cloned().map(Into::into);
         self.error = self.error.take().or_else(ended);
         done

@@ -61,8 +61,7 @@ impl<T: Transport> Host<T> {
 
     /// Returns the reason for the end, once everything is written.
     fn over(&mut self) -> io::Result<Option<CloseReason>> {
-        let is_over = self.endpoint.is_over();
-        let reason = self.endpoint.closed().filter(|_| is_over);
+        let reason = self.endpoint.closed().filter(|_| self.endpoint.is_over());
         self.failure.take().map_or(Ok(reason), Err)
     }
 

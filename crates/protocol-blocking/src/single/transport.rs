@@ -45,6 +45,8 @@ pub trait Transport {
 
     /// Writes a part of the bytes. Called after `wait` returned `write`.
     ///
+    /// After an error that is to be tried again, the same bytes come again, perhaps with others behind them.
+    ///
     /// # Errors
     ///
     /// Those of the operating system.

@@ -52,13 +52,12 @@ impl Reading {
 
     /// Waits until the account of memory lets the connection read, or ends it.
     fn wait_for_memory(&self) {
-        if self.hub.may_read() {
-            return;
+        if !self.hub.may_read() {
+            block_on(poll_fn(|cx| {
+                let waits = !self.hub.poll_may_read(cx.waker()) && !self.hub.is_closed();
+                if waits { Poll::Pending } else { Poll::Ready(()) }
+            }));
         }
-        block_on(poll_fn(|cx| {
-            let waits = !self.hub.poll_may_read(cx.waker()) && !self.hub.is_closed();
-            if waits { Poll::Pending } else { Poll::Ready(()) }
-        }));
     }
 
     /// Reads once. The end of the input closes the connection.

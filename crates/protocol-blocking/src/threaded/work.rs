@@ -35,8 +35,8 @@ impl AtWork<'_, '_> {
     fn serve_arrival(mut self, arrival: Arrival, handler: &(impl Handler + ?Sized)) {
         match arrival {
             Arrival::Request(request, responder) => {
-                let cancelled = responder.is_cancelled().then(|| responder.peer().dialect());
-                let rule = cancelled.map(|dialect| dialect.before_start);
+                let rule =
+                    responder.is_cancelled().then(|| responder.peer().dialect().before_start);
                 let undoing = Some(Undoing::default());
                 let at_work = &mut AtWork { responder: Some(&responder), undoing, ..self };
                 let answer = responder.in_span(|| {

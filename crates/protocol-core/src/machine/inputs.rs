@@ -43,7 +43,8 @@ impl<C, R: Default> Machine<C, R> {
         self.step_life(LifeInput::Lose, reason);
     }
 
-    /// Holds the close of the connection back in the middle of a batch, or no more. Returns whether it was.
+    /// Sets whether the close of a draining connection waits: while a batch, or a notification about work, is taken.
+    /// Returns the value before.
     pub const fn hold_close(&mut self, holds: bool) -> bool {
         mem::replace(&mut self.holds_close, holds)
     }

@@ -30,7 +30,7 @@ pub struct Machine<C, R> {
     pub(super) life: Life,
     /// The latest time of any input or command. Time that goes back counts as this.
     pub(super) now: Timestamp,
-    /// Whether a message is being taken, or a batch, in the middle of which the connection does not close.
+    /// Whether the close of a draining connection waits for the end of a batch, or of a notification about work.
     pub(super) holds_close: bool,
     pub(super) calls: Calls<C>,
     pub(super) requests: Requests<R>,

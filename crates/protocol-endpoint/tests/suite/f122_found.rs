@@ -44,7 +44,7 @@ impl Side {
     }
 
     fn wait(&mut self, waiter: &'static str) {
-        self.endpoint.wait(Line::Arrival, &mut None, &mut Some(waiter));
+        self.endpoint.wait(Line::Arrival, &mut None, &mut Some(waiter), &mut self.effects);
     }
 
     /// Carries out all effects. Returns the waiters that are woken.
@@ -197,7 +197,7 @@ fn f122_a_cork_over_full_output_lets_it_out() {
     let request = side.take().unwrap();
     side.endpoint.try_notify("n", None, &mut side.effects).unwrap();
     side.respond(request);
-    side.endpoint.cork(&mut side.effects);
+    side.endpoint.cork();
     let written = side.written();
     side.endpoint.wait_for_output(&mut Some("writer"));
     // Nothing is held back that the limit lets out.
@@ -305,7 +305,7 @@ fn g05_whoever_waits_for_output_is_woken_for_a_timer_that_nobody_else_waits_for(
     assert_eq!(side.endpoint.arm_timer(None), None);
     side.endpoint.wait_for_output(&mut Some("driver"));
     // The cork holds the call back, so there is no output.
-    side.endpoint.cork(&mut side.effects);
+    side.endpoint.cork();
     let options = CallOptions::default().timeout(Duration::from_secs(1));
     side.endpoint.call("slow", None, options, NOW, &mut side.effects).unwrap();
     assert_eq!(side.woken(), ["driver"]);

@@ -193,12 +193,12 @@ impl Side {
             }
             Some((line, place)) => {
                 let mut place = Some(place);
-                inside(|| endpoint.wait(line, &mut place, &mut waiter));
+                inside(|| endpoint.wait(line, &mut place, &mut waiter, effects));
                 self.places.extend(place.map(|place| (line, place)));
             }
             None => {
                 let (line, mut place) = (LINES[random.below(4)], None);
-                inside(|| endpoint.wait(line, &mut place, &mut waiter));
+                inside(|| endpoint.wait(line, &mut place, &mut waiter, effects));
                 self.places.extend(place.map(|place| (line, place)));
             }
         }
@@ -213,7 +213,7 @@ impl Side {
         let (mut place, mut waiter) = (None, Some(Bomb::new()));
         inside(|| {
             if endpoint.notify_at(None, "n", Some(params), effects) == Err(Refusal::OutboxFull) {
-                endpoint.wait(Line::Room, &mut place, &mut waiter);
+                endpoint.wait(Line::Room, &mut place, &mut waiter, effects);
             }
         });
         self.places.extend(place.map(|place| (Line::Room, place)));
@@ -236,7 +236,7 @@ impl Side {
             0 => inside(|| endpoint.wait_for_output(&mut waiter)),
             1 => drop(inside(|| endpoint.wait_for_timer(&mut waiter))),
             2 => {
-                inside(|| endpoint.cork(effects));
+                endpoint.cork();
                 self.corks += 1;
             }
             3 if self.corks > 0 => {

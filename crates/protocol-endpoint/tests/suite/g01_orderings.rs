@@ -162,7 +162,12 @@ impl World {
                 let place = self.place.as_ref();
                 match endpoint.notify_at(place, "n", None, effects) {
                     Err(Refusal::OutboxFull) => {
-                        endpoint.wait(Line::Room, &mut self.place, &mut Some(Who::Notifier));
+                        endpoint.wait(
+                            Line::Room,
+                            &mut self.place,
+                            &mut Some(Who::Notifier),
+                            effects,
+                        );
                         asleep.push(Who::Notifier);
                     }
                     sent => {
@@ -184,7 +189,8 @@ impl World {
                 Some(_) => self.arrived += 1,
                 None => {
                     let waiter = &mut Some(Who::Worker);
-                    server.endpoint.wait(Line::Arrival, &mut None, waiter);
+                    let Side { endpoint, effects, .. } = server;
+                    endpoint.wait(Line::Arrival, &mut None, waiter, effects);
                     server.asleep.push(Who::Worker);
                 }
             },

@@ -130,7 +130,7 @@ fn g08_whoever_is_refused_for_want_of_room_hears_of_it() {
         let Side { endpoint, effects, .. } = &mut side;
         assert_eq!(send(endpoint, effects), Err(Refusal::OutboxFull));
         assert!(endpoint.is_full() && !endpoint.has_room(None));
-        endpoint.wait(line, &mut None, &mut Some(7));
+        endpoint.wait(line, &mut None, &mut Some(7), effects);
         drop(side.written());
         assert_eq!(side.woken(), [7]);
     }

@@ -68,7 +68,7 @@ fn g07_the_end_wakes_whoever_waits_for_room_for_an_arrival_or_for_the_end() {
     let refused = side.endpoint.try_notify("n", None, &mut side.effects);
     assert_eq!(refused, Err(Refusal::OutboxFull));
     for (line, waiter) in [(Line::Arrival, "arrival"), (Line::Room, "room"), (Line::End, "end")] {
-        side.endpoint.wait(line, &mut None, &mut Some(waiter));
+        side.endpoint.wait(line, &mut None, &mut Some(waiter), &mut side.effects);
     }
     side.endpoint.handle_eof(&[], None, NOW, &mut side.effects);
     assert_eq!(side.woken(), ["arrival", "room", "end"]);
@@ -162,7 +162,7 @@ fn g02_nothing_is_flushed_while_a_response_waits_for_room() {
     let mut side = Side::server(|options| options.config.limits.unsent_messages = 1);
     let requests: Vec<_> = (0..3).map(|id| side.request(id, "m")).collect();
     side.endpoint.try_notify("n", None, &mut side.effects).unwrap();
-    side.endpoint.wait(Line::Flushed, &mut None, &mut Some("flushed"));
+    side.endpoint.wait(Line::Flushed, &mut None, &mut Some("flushed"), &mut side.effects);
     for request in requests {
         side.endpoint.respond(request, Response::Result(RawValue::TRUE), &mut side.effects);
     }

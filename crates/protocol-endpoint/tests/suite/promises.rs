@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use protocol_core::{CallOptions, Config, Dialect, RequestHandle, Response, Timestamp};
+use protocol_core::{CallOptions, Config, Dialect, Refusal, RequestHandle, Response, Timestamp};
 use protocol_endpoint::{
     Arrived, Budget, CallError, Effect, Effects, Endpoint, Grant, KeepAlive, Line, Messages,
     Options, Output, Shown,
@@ -53,7 +53,7 @@ impl Side {
     }
 
     fn wait(&mut self, line: Line, waiter: &'static str) {
-        self.endpoint.wait(line, &mut None, &mut Some(waiter));
+        self.endpoint.wait(line, &mut None, &mut Some(waiter), &mut self.effects);
     }
 
     /// Carries out all effects. Returns the waiters that are woken.
@@ -112,8 +112,8 @@ fn whoever_waits_for_a_call_is_woken_by_its_response() {
 fn the_latest_waiter_of_a_place_is_woken() {
     let mut side = Side::new(|_| {});
     let mut place = None;
-    side.endpoint.wait(Line::Arrival, &mut place, &mut Some("before"));
-    side.endpoint.wait(Line::Arrival, &mut place, &mut Some("now"));
+    side.endpoint.wait(Line::Arrival, &mut place, &mut Some("before"), &mut side.effects);
+    side.endpoint.wait(Line::Arrival, &mut place, &mut Some("now"), &mut side.effects);
     side.request(1, "");
     assert_eq!(side.woken(), ["now"]);
 }
@@ -296,17 +296,32 @@ fn g08_results_that_fit_exactly_are_kept_and_room_comes_back() {
     }
 }
 
+/// A refused message lets out what a cork or a batch kept back, which is room at once.
 #[test]
-fn g11_who_is_refused_for_want_of_room_has_not_had_its_notice_already() {
+fn g11_who_waits_for_room_that_came_with_the_refusal_is_woken() {
     let mut side = Side::full(|_| {});
-    assert!(side.endpoint.try_notify("n", None, &mut side.effects).is_err());
-    side.wait(Line::Room, "before");
-    side.endpoint.cork(&mut side.effects);
-    // What the cork holds back has made room.
-    assert_eq!(side.woken(), ["before"]);
-    let mut side = Side::full(|_| {});
-    side.endpoint.cork(&mut side.effects);
-    assert_eq!(side.endpoint.notify_at(None, "n", None, &mut side.effects), Ok(()));
+    side.endpoint.cork();
+    let refused = side.endpoint.notify_at(None, "n", None, &mut side.effects);
+    assert_eq!(refused, Err(Refusal::OutboxFull));
+    side.wait(Line::Room, "behind a cork");
+    assert_eq!(side.woken(), ["behind a cork"]);
+
+    let mut side = Side::new(|options| {
+        *options = Options::new(Config::server(Dialect::JSON_RPC));
+        options.config.limits.unsent_bytes = 400;
+    });
+    side.receive(
+        r#"[{"jsonrpc":"2.0","id":1,"method":"m"},{"jsonrpc":"2.0","id":2,"method":"m"}]"#,
+    );
+    let request = side.take().unwrap();
+    let text = |zeros| RawValue::from_string(format!("[{}0]", "0,".repeat(zeros))).unwrap();
+    let [most, more] = [50, 135].map(text);
+    side.endpoint.respond(request, Response::Result(&most), &mut side.effects);
+    side.endpoint.cork();
+    let refused = side.endpoint.notify_at(None, "n", Some(&more), &mut side.effects);
+    assert_eq!(refused, Err(Refusal::OutboxFull));
+    side.wait(Line::Room, "behind a batch");
+    assert_eq!(side.woken(), ["behind a batch"]);
 }
 
 #[test]
@@ -322,7 +337,7 @@ fn g11_the_end_is_for_all_who_wait_for_arrivals_though_an_operation_comes_after_
     let mut places = [None, None];
     for (place, waiter) in places.iter_mut().zip(["first", "second"]) {
         assert!(side.endpoint.take(&mut side.effects).is_none());
-        side.endpoint.wait(Line::Arrival, place, &mut Some(waiter));
+        side.endpoint.wait(Line::Arrival, place, &mut Some(waiter), &mut side.effects);
     }
     let request = begin.unwrap();
     let _ = side.woken();
@@ -336,6 +351,7 @@ fn g11_the_end_is_for_all_who_wait_for_arrivals_though_an_operation_comes_after_
 
 #[test]
 fn g09_a_connection_that_has_ended_keeps_its_reason() {
+    let seconds = |seconds| NOW + Duration::from_secs(seconds);
     let mut side = Side::new(|options| {
         options.keep_alive = Some(KeepAlive::by("ping", Duration::from_secs(10)));
         options.config.limits.unsent_messages = 1;
@@ -343,9 +359,13 @@ fn g09_a_connection_that_has_ended_keeps_its_reason() {
     side.request(1, "");
     let request = side.take().unwrap();
     side.endpoint.try_notify("n", None, &mut side.effects).unwrap();
-    side.endpoint.handle_timeout(NOW, &mut side.effects);
-    side.endpoint.handle_eof(&[], None, NOW, &mut side.effects);
-    side.endpoint.handle_timeout(NOW + Duration::from_secs(60), &mut side.effects);
+    for now in [0, 10] {
+        side.endpoint.handle_timeout(seconds(now), &mut side.effects);
+    }
+    // It would ask, and there is no room. Something else is due when it would give the peer up.
+    side.endpoint.set_alarm(seconds(60), "alarm", &mut side.effects);
+    side.endpoint.handle_eof(&[], None, seconds(11), &mut side.effects);
+    side.endpoint.handle_timeout(seconds(60), &mut side.effects);
     assert!(side.endpoint.end_reason().is_none(), "{:?}", side.endpoint.end_reason());
     side.endpoint.set_grant(Grant::Revoked, &mut side.effects);
     assert!(side.endpoint.end_reason().is_none(), "{:?}", side.endpoint.end_reason());

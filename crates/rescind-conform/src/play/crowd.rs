@@ -12,7 +12,6 @@ use crate::judge::rules::Rule;
 use crate::judge::rules::judge;
 use crate::session::Waited;
 use crate::stop::{Stop, lacks, missed};
-use crate::stopped;
 
 /// The parts of its time after which `Step::AnyMoment` cancels a request, in hundredths.
 const MOMENTS: [u32; 7] = [0, 25, 50, 75, 88, 94, 110];
@@ -20,6 +19,8 @@ const MOMENTS: [u32; 7] = [0, 25, 50, 75, 88, 94, 110];
 const EACH_MOMENT: usize = 4;
 /// The time in which a request is answered while there is still work on many before it.
 const AT_WORK: Duration = Duration::from_secs(60);
+/// The processor time of a subject that is seen to work for so long, in ticks: an eighth of it.
+const TICKS: u64 = 750;
 /// The least number of requests that `Step::OutputFull` makes: their answers fill any pipe.
 const FILLING: usize = 5000;
 
@@ -75,7 +76,8 @@ impl Play<'_> {
         let wants_all = self.wants_answers();
         let owed = self.crowd.iter().filter(|made| wants_all || made.cancelled_at.is_none());
         let mut left: HashSet<String> = owed.map(|made| made.id.clone()).collect();
-        self.patient_next()?;
+        let is_owed = !left.is_empty();
+        self.next_after_crowd(is_owed)?;
         let mut looked = 0;
         self.wait("an answer to all of them", |session| {
             for (_, id, _) in session.all_answers().filter(|(at, ..)| *at >= looked) {
@@ -84,20 +86,29 @@ impl Play<'_> {
             looked = session.record.len();
             left.is_empty()
         })?;
-        self.patient_next()
+        self.next_after_crowd(is_owed)
     }
 
-    /// Makes another request. A subject that has answered all before it, and is still at work, gets a minute more.
-    fn patient_next(&mut self) -> Result<(), Stop> {
-        match self.next_or_end() {
-            Err(Stop::Stuck(_)) if judge(self, &[Rule::AllEnded]).is_none() => {}
+    /// Makes another request. A subject that has answered all that `is_owed` before it, and is still at work, gets a
+    /// minute more.
+    fn next_after_crowd(&mut self, is_owed: bool) -> Result<(), Stop> {
+        let why = match self.next_or_end() {
+            Err(Stop::Stuck(why)) if is_owed && judge(self, &[Rule::AllEnded]).is_none() => why,
             read => return read,
-        }
+        };
         let next = self.nexts.last().map(|next| next.id.clone()).unwrap_or_default();
         let busy = self.session.busy();
-        let waited = self.session.wait_for(AT_WORK, &mut |session| session.is_answered(&next));
-        if waited == Waited::TimedOut && stopped::is_at_work(self.session.process(), busy) {
-            return lacks("all requests before the next are answered, and there is still work");
+        let waited = self.session.wait_unless_late(AT_WORK, |session| session.is_answered(&next));
+        if waited == Waited::TimedOut {
+            // The timers of a process that hangs take a little.
+            let worked =
+                self.session.busy().zip(busy).is_some_and(|(now, then)| now - then > TICKS);
+            let why = format!("{why}, though all before it are answered");
+            return if worked {
+                lacks(format!("there is still work: {why}"))
+            } else {
+                Err(Stop::Stuck(why))
+            };
         }
         let read = self.waited(waited, "an answer to the next request");
         self.unless_it_ended(read)
