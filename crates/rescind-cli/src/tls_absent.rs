@@ -3,8 +3,6 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use protocol_http::connect::ServerStream;
-
 use crate::address::Address;
 use crate::socket::Stream;
 
@@ -48,7 +46,7 @@ impl Client {
         &self,
         _host: &str,
         _stream: Box<dyn Stream>,
-    ) -> io::Result<ServerStream> {
+    ) -> io::Result<(Box<dyn Stream>, bool)> {
         match *self {}
     }
 }

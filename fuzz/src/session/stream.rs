@@ -67,18 +67,24 @@ impl Streams {
         stream.has_head = true;
     }
 
+    pub(super) fn respond(&mut self, stream: StreamId, body: Vec<u8>) {
+        self.begin(stream);
+        let stream = self.get(stream);
+        (stream.is_open, stream.body) = (false, Some(Vec::new()));
+        stream.wire = body;
+    }
+
     pub(super) fn write(&mut self, stream: StreamId, bytes: &[u8]) {
         let stream = self.get(stream);
         assert!(stream.is_open, "bytes for a stream that is closed or lost");
-        assert!(stream.has_head || stream.wire.is_empty(), "a body in pieces");
+        assert!(stream.has_head, "a body without a head");
         stream.wire.extend_from_slice(bytes);
     }
 
-    pub(super) fn close(&mut self, stream: StreamId, is_whole: bool) {
+    pub(super) fn close(&mut self, stream: StreamId) {
         let stream = self.get(stream);
-        assert!(stream.is_open && stream.has_head != is_whole, "the end of what has not begun");
-        stream.body = is_whole.then(Vec::new);
-        (stream.has_head, stream.is_open) = (true, false);
+        assert!(stream.is_open && stream.has_head, "the end of what has not begun");
+        stream.is_open = false;
     }
 
     /// Breaks a stream, wherever its bytes are.
