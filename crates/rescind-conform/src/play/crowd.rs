@@ -89,7 +89,7 @@ impl Play<'_> {
         self.next_after_crowd(is_owed)
     }
 
-    /// Makes another request. A subject that has answered all that `is_owed` before it, and is still at work, gets a
+    /// Makes another request. If anything `is_owed`, a subject that has answered all of it and is still at work gets a
     /// minute more.
     fn next_after_crowd(&mut self, is_owed: bool) -> Result<(), Stop> {
         let why = match self.next_or_end() {
@@ -100,15 +100,10 @@ impl Play<'_> {
         let busy = self.session.busy();
         let waited = self.session.wait_unless_late(AT_WORK, |session| session.is_answered(&next));
         if waited == Waited::TimedOut {
-            // The timers of a process that hangs take a little.
-            let worked =
-                self.session.busy().zip(busy).is_some_and(|(now, then)| now - then > TICKS);
+            // The timers of a process that hangs take a little. The time of one that has ended does not count any more.
+            let used = self.session.busy().unwrap_or(0).saturating_sub(busy.unwrap_or(0));
             let why = format!("{why}, though all before it are answered");
-            return if worked {
-                lacks(format!("there is still work: {why}"))
-            } else {
-                Err(Stop::Stuck(why))
-            };
+            return if used > TICKS { lacks(why) } else { Err(Stop::Stuck(why)) };
         }
         let read = self.waited(waited, "an answer to the next request");
         self.unless_it_ended(read)
