@@ -47,6 +47,7 @@ fn f36_a_notification_that_waits_for_the_peer_holds_up_nothing() {
 /// The same with a peer that the handler brought along, and with one that waits for room.
 #[test]
 fn f36_whatever_a_notification_waits_for_the_peer_with() {
+    const FLOODS: usize = 1_000;
     run(async {
         let mut config = acp();
         config.limits.unsent_bytes = 1_000;
@@ -59,7 +60,7 @@ fn f36_whatever_a_notification_waits_for_the_peer_with() {
                     Ok(())
                 })
                 .notification("floods", async |(): (), cx| {
-                    for _ in 0..10 {
+                    for _ in 0..FLOODS {
                         cx.notify("flood", ["x".repeat(500)]).await?;
                     }
                     Ok(())
@@ -77,12 +78,12 @@ fn f36_whatever_a_notification_waits_for_the_peer_with() {
         far.expect(&request_line(1, "slow")).await;
         far.expect(&result_line(1, "1")).await;
         far.send(&[&notification_line("floods"), &request_line(2, "hover")]).await;
-        // It is answered although the flood has no room.
+        // It is answered although the flood has no room. Another thread may read it late.
         let mut floods = 0;
         while far.line().await.unwrap() != result_line(2, "1") {
             floods += 1;
         }
-        assert!(floods < 10, "{floods} came first");
+        assert!(floods < FLOODS, "{floods} came first");
     });
 }
 
