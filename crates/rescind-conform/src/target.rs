@@ -22,9 +22,6 @@ const SOON: Duration = Duration::from_secs(2);
 const STDERR_BYTES: usize = 16 << 10;
 /// A socket that nobody reads takes at most so many bytes: 4 MiB from a writer on Linux, and a little that the reader holds.
 const SOCKET: usize = 5 << 20;
-/// The bytes that our socket holds of them.
-#[cfg(unix)]
-const RECEIVED: usize = 64 << 10;
 
 /// Starts the server that is tested, once for every check.
 pub trait Target: Sync {
@@ -195,9 +192,6 @@ impl Link {
     /// A connection to what is no process of its own.
     pub(crate) fn over(stream: TcpStream) -> io::Result<Self> {
         stream.set_nodelay(true)?;
-        // A socket whose room is not set gets more while nobody reads it: up to 32 MiB on Linux.
-        #[cfg(unix)]
-        rustix::net::sockopt::set_socket_recv_buffer_size(&stream, RECEIVED)?;
         let (output, input) = (stream.try_clone()?, stream.try_clone()?);
         // A server that is gone already has no input to end.
         let end = move || drop(stream.shutdown(Shutdown::Write));

@@ -12,6 +12,7 @@ use crate::judge::rules::Rule;
 use crate::judge::rules::judge;
 use crate::session::Waited;
 use crate::stop::{Stop, lacks, missed};
+use crate::stopped;
 
 /// The parts of its time after which `Step::AnyMoment` cancels a request, in hundredths.
 const MOMENTS: [u32; 7] = [0, 25, 50, 75, 88, 94, 110];
@@ -23,6 +24,8 @@ const AT_WORK: Duration = Duration::from_secs(60);
 const TICKS: u64 = 750;
 /// The least number of requests that `Step::OutputFull` makes: their answers fill any pipe.
 const FILLING: usize = 5000;
+/// The looks in a row at which a subject is seen to do nothing. Our own writer may be late for one.
+const QUIET_LOOKS: usize = 3;
 
 impl Play<'_> {
     /// Adds a request that is done at once.
@@ -181,11 +184,14 @@ impl Play<'_> {
         }
         let at = self.session.record.len();
         self.named.values_mut().for_each(|made| made.cancelled_at = Some(at));
-        // Until the server does nothing any more: it waits for whoever reads, or has done all.
+        // Until it does nothing any more, and wants no processor: it waits for somebody who reads, or has done all.
+        let mut quiet = 0;
         for _ in 0..300 {
             let before = self.session.busy();
             thread::sleep(Duration::from_millis(200));
-            if before == self.session.busy() {
+            let is_at_work = stopped::is_at_work(self.session.process(), before);
+            quiet = if is_at_work { 0 } else { quiet + 1 };
+            if quiet == QUIET_LOOKS {
                 break;
             }
         }
