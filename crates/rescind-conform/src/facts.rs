@@ -450,7 +450,7 @@ impl Facts {
             best.undelayed = best.undelayed.min(more.undelayed);
             best.has_progress &= more.has_progress;
             best.reads_on |= more.reads_on;
-            best.was_late |= more.was_late;
+            best.was_late &= more.was_late;
         }
         Ok(best)
     }
@@ -512,7 +512,8 @@ impl Facts {
                 false => Err(Stop::too_late()),
             };
         }
-        let was_late = begun.lateness() > least;
+        // The other may have been sent, and not read before this one was done.
+        let was_late = begun.lateness() > least.min(undelayed);
         let request = request.clone();
         Ok(Slow { request, natural, undelayed, has_progress, reads_on, was_late })
     }

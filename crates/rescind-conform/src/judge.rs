@@ -210,11 +210,10 @@ fn honoured(play: &Play<'_>, cancelled: Name, before: Name) -> Result<(), Fault>
 fn soon(play: &Play<'_>, made: &Made, cancelled: &Made) -> Result<(), Fault> {
     let at = play.session.answered_at(&made.id).zip(cancelled.cancelled_at);
     let (Some((at, cancelled_at)), Ok(slow)) = (at, &play.facts.slow) else { return Ok(()) };
-    match play.session.between(cancelled_at, at) > slow.lasts(play.slow_ms) / 2 {
-        true if play.was_late() => unclear(TOO_LATE),
-        true => broken(format!("{made} is answered as late as if {cancelled} was not cancelled")),
-        false => Ok(()),
-    }
+    let is_soon = play.session.between(cancelled_at, at) <= slow.lasts(play.slow_ms) / 2;
+    play.holds_on_time(is_soon, || {
+        format!("{made} is answered as late as if {cancelled} was not cancelled")
+    })
 }
 
 /// A request that says that it was cancelled was not worked on all the time that it takes, if its cancel was read long before.
@@ -225,17 +224,13 @@ fn stopped_before_its_time(play: &Play<'_>, made: &Made, at: usize) -> Result<()
         return Ok(());
     };
     let (lasts, between) = (slow.lasts(made.asked_ms), |from| play.session.between(from, at));
-    match play.is_adjustable()
+    let has_run_on = play.is_adjustable()
         && read_at < at
         && between(read_at) > lasts / 2
-        && between(from) >= lasts
-    {
-        true if play.was_late() => unclear(TOO_LATE),
-        true => {
-            broken(format!("{made} is answered as cancelled only after the time that it takes"))
-        }
-        false => Ok(()),
-    }
+        && between(from) >= lasts;
+    play.holds_on_time(!has_run_on, || {
+        format!("{made} is answered as cancelled only after the time that it takes")
+    })
 }
 
 /// A result is no part of what there is without a cancel.

@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::response::in_time;
 use crate::family::Family;
 use crate::play::{Made, Play};
-use crate::stop::{Fault, TOO_LATE, broken, holds_if, unclear};
+use crate::stop::{Fault, broken, holds_if};
 use crate::value::by_value;
 use crate::wire::Heard;
 
@@ -38,13 +38,10 @@ fn rises_until_the_end(play: &Play<'_>, made: &Made) -> Result<(), Fault> {
 pub(super) fn goes_on(play: &Play<'_>, made: &Made, other: &Made) -> Result<(), Fault> {
     let Some(cancelled_at) = other.cancelled_at else { return Ok(()) };
     let token = Value::from(&*made.token);
-    if play.session.reports_of(&token).any(|(at, _)| at > cancelled_at) {
-        return Ok(());
-    }
-    match play.was_late() {
-        true => unclear(TOO_LATE),
-        false => broken(format!("after the cancel of {other} there is no progress of {made}")),
-    }
+    let goes_on = play.session.reports_of(&token).any(|(at, _)| at > cancelled_at);
+    play.holds_on_time(goes_on, || {
+        format!("after the cancel of {other} there is no progress of {made}")
+    })
 }
 
 /// No progress of a request once the server had read its cancel.

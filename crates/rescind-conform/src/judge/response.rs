@@ -59,16 +59,19 @@ pub(super) fn undisturbed(play: &Play<'_>, made: &Made) -> Result<(), Fault> {
     let end = answers(play, made)[0];
     let why = || format!("{made} was not cancelled, and is answered as cancelled");
     holds_if(!end.is_cancelled(), why)?;
+    if !end.is_failure() {
+        return Ok(());
+    }
     // Work may fail by itself. If it does so long before its time, and not without the cancels, they are the reason.
     let mut all = play.session.answers_from(&made.id, made.works_from);
     let at = all.next().map_or(0, |(at, _)| at);
-    let has_failed = end.is_failure()
-        && (play.ended_before_half(made, at) || is_refused_about_document(play, made, at, end));
-    let client = play.client.as_ref().map(|client| &client.facts);
-    if end.is_failure() && client.is_some_and(|facts| facts.was_late && !facts.ask_takes_time) {
-        return unclear(TOO_LATE);
+    if play.ended_before_half(made, at) || is_refused_about_document(play, made, at, end) {
+        return broken(format!("{made} was not cancelled, and fails with {end}"));
     }
-    holds_if(!has_failed, || format!("{made} was not cancelled, and fails with {end}"))
+    // An early failure that is read late looks like one by itself.
+    let client = play.client.as_ref().map(|client| &client.facts);
+    let may_be_early = client.is_some_and(|facts| facts.was_late && !facts.ask_takes_time);
+    if play.was_late() || may_be_early { unclear(TOO_LATE) } else { Ok(()) }
 }
 
 /// Whether an answer about a document is an early error that no change of the document and no cancel explains.
@@ -85,12 +88,11 @@ pub(super) fn same_result(play: &Play<'_>, made: &Made, like: &Made) -> Result<(
         (Some(result), Some(expected)) if form(result) != form(expected) => {
             let short = |result: &Value| format!("{:.80}", result.to_string());
             let (result, expected) = (short(result), short(expected));
-            match play.was_late() {
-                true => unclear(TOO_LATE),
-                false => broken(format!(
+            play.holds_on_time(false, || {
+                format!(
                     "{made} and {like} ask for the same, and have the results {result} and {expected}"
-                )),
-            }
+                )
+            })
         }
         _ => Ok(()),
     }
@@ -99,11 +101,10 @@ pub(super) fn same_result(play: &Play<'_>, made: &Made, like: &Made) -> Result<(
 /// A request has the result of two that are like it, if these have equal ones.
 pub(super) fn repeated(play: &Play<'_>, made: &Made, alike: [&Made; 2]) -> Result<(), Fault> {
     let [result, one, again] = [made, alike[0], alike[1]].map(|made| play.success(made));
-    match result.is_some() && one.is_some() && one == again && result != one {
-        true if play.was_late() => unclear(TOO_LATE),
-        true => broken(format!("{made} has another result than {} and {}", alike[0], alike[1])),
-        false => Ok(()),
-    }
+    let differs = result.is_some() && one.is_some() && one == again && result != one;
+    play.holds_on_time(!differs, || {
+        format!("{made} has another result than {} and {}", alike[0], alike[1])
+    })
 }
 
 /// A request has not the result of another, which asked for something else than this and two that are like it.

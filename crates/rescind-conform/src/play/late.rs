@@ -8,7 +8,7 @@ use crate::check::{Id, Name};
 use crate::lateness::Stretch;
 use crate::run::Run;
 use crate::session::{Session, Waited, What};
-use crate::stop::{Stop, lacks, missed};
+use crate::stop::{Fault, Stop, TOO_LATE, holds_if, lacks, missed, unclear};
 
 /// The time in which a response comes that is owed when all others are there, on a machine that is not late.
 const LATE: Duration = Duration::from_secs(2);
@@ -127,6 +127,15 @@ impl Play<'_> {
     /// Returns whether the machine was so late that work may have ended before a message was read that was sent meanwhile.
     pub(crate) fn was_late(&self) -> bool {
         self.is_late(self.lateness)
+    }
+
+    /// Holds, or is broken for this reason. A late machine may be the reason too.
+    pub(crate) fn holds_on_time(
+        &self,
+        holds: bool,
+        why: impl FnOnce() -> String,
+    ) -> Result<(), Fault> {
+        if !holds && self.was_late() { unclear(TOO_LATE) } else { holds_if(holds, why) }
     }
 
     /// Returns whether a message that was sent there may have been read too late to change what ended here.

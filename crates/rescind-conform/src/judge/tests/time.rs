@@ -51,6 +51,9 @@ fn work_that_fails_before_its_time_was_disturbed() {
     let why = "request 7 was not cancelled, and fails with error -32603";
     assert_eq!(judged("slow a 7; wait 100; error 7 -32603").as_deref(), Some(why));
     assert_eq!(judged("slow a 7; wait 800; error 7 -32603"), None, "it may fail by itself");
+    assert_eq!(judged("slow a 7; wait 800; late; error 7 -32603").as_deref(), Some(TOO_LATE));
+    assert_eq!(judged("slow a 7; wait 100; late; error 7 -32603").as_deref(), Some(why));
+    assert_eq!(judged("slow a 7; wait 800; late; result 7"), None);
     assert_eq!(judged("slow a 7; wait 100; result 7"), None);
 }
 
