@@ -1,13 +1,16 @@
-//! The parts that the drivers of clients and servers share: clock, observer and dialect.
+//! The parts that clients and servers share: windows, observer and dialect.
 
-use std::pin::Pin;
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::task::{Context, Poll};
 
-use protocol_async::hub::Hub;
-use protocol_async::{Incoming, Options, Peer, Verdict};
-use protocol_core::{Cause, Dialect, Framing, MessageOrder, Timestamp};
-use tokio::time::{Instant, Sleep, sleep_until};
+use protocol_async::hub::{Alarm, Hub};
+use protocol_async::{Incoming, Options, Peer, Timer, Verdict};
+use protocol_core::{Cause, Dialect, Framing, MessageOrder};
+use protocol_tokio::TokioTimer;
+
+/// The bytes of one body that the peer may send ahead of us over HTTP/2.
+pub(crate) const STREAM_WINDOW: u32 = 64 << 10;
+/// The same for all bodies of a connection.
+pub(crate) const CONNECTION_WINDOW: u32 = 1 << 20;
 
 /// Implements `Debug` with these fields alone, and so without secrets.
 macro_rules! debug {
@@ -23,48 +26,20 @@ macro_rules! debug {
 
 pub(crate) use debug;
 
-/// The clock of one endpoint, with the time for which its driver waits.
-pub(crate) struct Clock {
-    start: Instant,
-    sleep: Pin<Box<Sleep>>,
-}
-
-impl Clock {
-    pub(crate) fn start() -> Self {
-        let start = Instant::now();
-        Self { start, sleep: Box::pin(sleep_until(start)) }
-    }
-
-    #[cfg(feature = "server")]
-    pub(crate) fn now(&self) -> Timestamp {
-        Timestamp::ZERO + self.start.elapsed()
-    }
-
-    /// Waits for a time, or without one for ever.
-    pub(crate) fn poll(&mut self, due: Option<Timestamp>, cx: &mut Context<'_>) -> Poll<()> {
-        let Some(due) = due else { return Poll::Pending };
-        let due = self.start + due.since(Timestamp::ZERO);
-        if self.sleep.deadline() != due {
-            self.sleep.as_mut().reset(due);
+/// Makes an endpoint whose driver sees each verdict before the host does, and the alarm of that driver.
+pub(crate) fn observed(
+    mut options: Options,
+    tell: impl Fn(&Verdict) + Send + 'static,
+) -> (Hub, Peer, Incoming, Alarm<TokioTimer>) {
+    let (clock, mut host) = (TokioTimer::start(), options.observer.take());
+    options.observer = Some(Box::new(move |verdict| {
+        tell(verdict);
+        if let Some(host) = &mut host {
+            host(verdict);
         }
-        self.sleep.as_mut().poll(cx)
-    }
-
-    /// Makes an endpoint whose driver sees each verdict before the host does.
-    pub(crate) fn endpoint(
-        &self,
-        mut options: Options,
-        tell: impl Fn(&Verdict) + Send + 'static,
-    ) -> (Hub, Peer, Incoming) {
-        let (start, mut host) = (self.start, options.observer.take());
-        options.observer = Some(Box::new(move |verdict| {
-            tell(verdict);
-            if let Some(host) = &mut host {
-                host(verdict);
-            }
-        }));
-        Hub::new(options, move || Timestamp::ZERO + start.elapsed())
-    }
+    }));
+    let (hub, peer, incoming) = Hub::new(options, move || clock.now());
+    (hub, peer, incoming, Alarm::new(clock))
 }
 
 /// Fits a dialect to a session whose messages come on several connections.

@@ -2,7 +2,7 @@
 
 use alloc::string::String;
 use alloc::vec::Vec;
-use core::net::{Ipv4Addr, Ipv6Addr};
+use core::net::IpAddr;
 
 use crate::refusal::Refusal;
 use crate::rules::Rules;
@@ -30,7 +30,8 @@ impl Default for Gate {
 impl Gate {
     /// Judges a head, and returns the rules that the head names. Its method is `POST`, `GET` or `DELETE`.
     ///
-    /// Without a header, `assumed` counts: the rules of the session, if there is one.
+    /// In a session, those that it has settled count: `assumed`. Without both, the oldest revision of MCP that is offered
+    /// counts, and without one the oldest of ACP.
     ///
     /// # Errors
     ///
@@ -50,49 +51,26 @@ impl Gate {
         if !matches!(head.method, "POST" | "GET" | "DELETE") {
             return Err(Refusal::METHOD);
         }
-        let rules = self.rules(head, assumed)?;
-        let takes = |kind| head.accepts(kind);
+        let offered = self.revisions.iter().copied();
+        let find = |version: &str| offered.clone().find(|it| it.version == version);
+        let named = |version| find(version).ok_or(Refusal::VERSION);
+        let rules = match (head.get(VERSION).map(named).transpose()?, assumed) {
+            (Some(named), Some(_)) if !named.has_sessions => return Err(Refusal::MISMATCH),
+            // "The protocol version sent by the client SHOULD be the one negotiated", so another one is no reason to refuse.
+            (_, Some(settled)) => settled,
+            (Some(named), None) => named,
+            // "The server SHOULD assume protocol version 2025-03-26".
+            (None, None) => {
+                let oldest = offered.min_by_key(|it| (it.shares_streams, it.version));
+                oldest.filter(|it| it.has_sessions).ok_or(Refusal::MISMATCH)?
+            }
+        };
         match head.method {
             "GET" | "DELETE" if !rules.has_sessions => Err(Refusal::METHOD),
-            "GET" if !takes("text/event-stream") => Err(Refusal::ACCEPT),
-            "POST" if !is_type(head.get("content-type"), "application/json") => {
-                Err(Refusal::CONTENT_TYPE)
-            }
-            "POST" if !takes("application/json") && !takes("text/event-stream") => {
-                Err(Refusal::ACCEPT)
-            }
+            "GET" if !head.accepts(EVENTS) => Err(Refusal::ACCEPT),
+            "POST" if !is_type(head.get("content-type"), JSON) => Err(Refusal::CONTENT_TYPE),
+            "POST" if !head.accepts(JSON) && !head.accepts(EVENTS) => Err(Refusal::ACCEPT),
             _ => Ok(rules),
-        }
-    }
-
-    /// Finds the rules of a request.
-    ///
-    /// Without a header and another sign of the version, "the server SHOULD assume protocol version 2025-03-26". The
-    /// oldest revision of MCP that is offered stands for that, and without one the oldest of ACP.
-    fn rules(
-        &self,
-        head: &RequestHead<'_>,
-        assumed: Option<&'static Rules>,
-    ) -> Result<&'static Rules, Refusal> {
-        match (head.get(VERSION), assumed) {
-            (Some(version), _) => {
-                let found = self.revisions.iter().find(|rules| rules.version == version);
-                let rules = *found.ok_or(Refusal::VERSION)?;
-                // "The protocol version sent by the client SHOULD be the one negotiated", so another one is no reason to
-                // refuse. The session speaks what it settled.
-                match assumed.filter(|assumed| assumed.version != rules.version) {
-                    Some(_) if !rules.has_sessions => Err(Refusal::MISMATCH),
-                    Some(settled) => Ok(settled),
-                    None => Ok(rules),
-                }
-            }
-            (None, Some(assumed)) => Ok(assumed),
-            (None, None) => {
-                let oldest =
-                    self.revisions.iter().min_by_key(|rules| (rules.shares_streams, rules.version));
-                let oldest = *oldest.ok_or(Refusal::VERSION)?;
-                if oldest.has_sessions { Ok(oldest) } else { Err(Refusal::MISMATCH) }
-            }
         }
     }
 
@@ -124,16 +102,11 @@ fn host_of(authority: &str) -> Option<&str> {
 }
 
 fn is_loopback(host: &str) -> bool {
-    let in_brackets = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));
-    match in_brackets {
-        Some(address) => address.parse().is_ok_and(|address: Ipv6Addr| address.is_loopback()),
-        None => {
-            let host = host.to_ascii_lowercase();
-            host == "localhost"
-                || host.ends_with(".localhost")
-                || host.parse().is_ok_and(|address: Ipv4Addr| address.is_loopback())
-        }
-    }
+    let host = host.to_ascii_lowercase();
+    let address = host.strip_prefix('[').and_then(|it| it.strip_suffix(']')).unwrap_or(&host);
+    address.parse().is_ok_and(|address: IpAddr| address.is_loopback())
+        || host == "localhost"
+        || host.ends_with(".localhost")
 }
 
 /// The method and the headers of a request that decide something.
@@ -158,6 +131,9 @@ const NAMES: [&str; 11] = [
     "acp-connection-id",
     SCOPE,
 ];
+/// The types of the two kinds of body.
+pub(crate) const JSON: &str = "application/json";
+pub(crate) const EVENTS: &str = "text/event-stream";
 /// The header with the revision that the client speaks.
 pub(crate) const VERSION: &str = "mcp-protocol-version";
 /// The header with the event after which a stream goes on.
@@ -171,10 +147,11 @@ impl<'a> RequestHead<'a> {
     /// Reads a head. The names of headers are compared without regard to case.
     pub fn new(method: &'a str, headers: impl IntoIterator<Item = (&'a str, &'a [u8])>) -> Self {
         let mut head = Self { method, ..Self::default() };
+        let is_visible = |it: &&str| it.bytes().all(|it| matches!(it, b' '..=b'~' | b'\t'));
         for (name, value) in headers {
             let at = NAMES.iter().position(|known| known.eq_ignore_ascii_case(name));
             let Some(at) = at else { continue };
-            let value = core::str::from_utf8(value).ok().filter(|value| is_visible(value));
+            let value = core::str::from_utf8(value).ok().filter(is_visible);
             // A list of types may stand in several headers, and the first one of these is enough.
             let is_twice = head.headers[at].is_some() && NAMES[at] != "accept";
             head.is_broken |= is_twice || value.is_none();
@@ -193,13 +170,11 @@ impl<'a> RequestHead<'a> {
     }
 
     /// Returns the value of one of the headers that decide something, by its name in lower case.
-    #[must_use]
     pub fn get(&self, name: &str) -> Option<&'a str> {
         NAMES.iter().position(|known| *known == name).and_then(|at| self.headers[at])
     }
 
     /// Returns whether the client accepts this type. A client without the header accepts every type.
-    #[must_use]
     pub fn accepts(&self, wanted: &str) -> bool {
         let Some(accept) = self.get("accept") else { return true };
         let family = wanted.split('/').next().unwrap_or_default();
@@ -218,10 +193,6 @@ impl<'a> RequestHead<'a> {
 pub(crate) fn is_type(kind: Option<&str>, wanted: &str) -> bool {
     let kind = kind.and_then(|kind| kind.split(';').next()).unwrap_or_default();
     kind.trim().eq_ignore_ascii_case(wanted)
-}
-
-fn is_visible(value: &str) -> bool {
-    value.bytes().all(|byte| matches!(byte, b' '..=b'~' | b'\t'))
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! The messages of a body.
 
 use alloc::borrow::Cow;
+use alloc::collections::BTreeSet;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec;
@@ -12,7 +13,7 @@ use protocol_core::WireId;
 use protocol_json::{Members, elements, path, string, text, value};
 use serde_json::value::RawValue;
 
-use crate::gate::{RequestHead, SCOPE, VERSION};
+use crate::gate::{EVENTS, RequestHead, SCOPE, VERSION};
 use crate::refusal::Refusal;
 use crate::rules::Rules;
 
@@ -23,6 +24,9 @@ const META: &str = "_meta";
 pub(crate) const SAID_VERSION: [&str; 3] =
     ["params", META, "io.modelcontextprotocol/protocolVersion"];
 
+/// A refusal, and the id of the request that it is for.
+pub(crate) type Refused = (Refusal, Option<WireId>);
+
 /// A body that a session may take.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Posted {
@@ -30,6 +34,8 @@ pub struct Posted {
     pub body: Vec<u8>,
     /// The messages in it, in their order.
     pub messages: Vec<Message>,
+    /// Whether its response may be a stream of events.
+    pub accepts_events: bool,
 }
 
 /// The part of a message that decides where its response goes.
@@ -51,43 +57,27 @@ impl Posted {
     /// # Errors
     ///
     /// Returns the rule that the body breaks, and the id of its request if that can be read.
-    pub fn read(
-        body: Vec<u8>,
-        head: &RequestHead<'_>,
-        rules: &Rules,
-    ) -> Result<Self, (Refusal, Option<WireId>)> {
+    pub fn read(body: Vec<u8>, head: &RequestHead<'_>, rules: &Rules) -> Result<Self, Refused> {
         let parse = || (Refusal::PARSE, None);
         let json = core::str::from_utf8(&body).ok().and_then(value).ok_or_else(parse)?;
         let batch = elements(json.get(), BATCH + 1);
         if let Some(refusal) = rules.batch_refusal.filter(|_| batch.is_some()) {
             return Err((refusal, None));
         }
-        let messages = match batch {
-            Some(all) if all.is_empty() || all.len() > BATCH => {
-                return Err((Refusal::MESSAGE, None));
-            }
-            Some(all) => {
-                all.into_iter().map(|one| read(one, rules)).collect::<Result<Vec<_>, _>>()?
-            }
-            None => {
-                let message = read(json, rules)?;
-                let id = message.request.clone();
-                check(&message, json, head, rules).map_err(|refusal| (refusal, id))?;
-                vec![message]
-            }
-        };
-        for (at, message) in messages.iter().enumerate() {
-            let is_same =
-                |other: &Message| other.request.is_some() && other.request == message.request;
-            if messages[..at].iter().any(is_same) {
-                return Err((Refusal::DUPLICATE_ID, message.request.clone()));
-            }
+        let all = batch.unwrap_or_else(|| vec![json]);
+        if all.is_empty() || all.len() > BATCH {
+            return Err((Refusal::MESSAGE, None));
         }
-        Ok(Self { body, messages })
+        let messages = all.into_iter().map(|one| read(one, head, rules));
+        let messages = messages.collect::<Result<Vec<_>, _>>()?;
+        let (mut ids, mut seen) = (messages.iter().flat_map(|it| &it.request), BTreeSet::new());
+        if let Some(twice) = ids.find(|id| !seen.insert(*id)) {
+            return Err((Refusal::DUPLICATE_ID, Some(twice.clone())));
+        }
+        Ok(Self { body, messages, accepts_events: head.accepts(EVENTS) })
     }
 
     /// Returns whether the body is the request that opens a session.
-    #[must_use]
     pub fn opens_session(&self) -> bool {
         matches!(&self.messages[..], [one] if one.method == "initialize" && one.request.is_some())
     }
@@ -98,7 +88,7 @@ impl Posted {
     }
 }
 
-fn read(json: &RawValue, rules: &Rules) -> Result<Message, (Refusal, Option<WireId>)> {
+fn read(json: &RawValue, head: &RequestHead<'_>, rules: &Rules) -> Result<Message, Refused> {
     let broken = || (Refusal::MESSAGE, None);
     let names = &["method", "id", "params", "result", "error"];
     let members = Members::of(json.get(), names).ok_or_else(broken)?;
@@ -115,7 +105,12 @@ fn read(json: &RawValue, rules: &Rules) -> Result<Message, (Refusal, Option<Wire
     let progress = members.raw(2).and_then(|params| path(params, &["_meta", "progressToken"]));
     let progress = progress.and_then(|token| WireId::from_json(token.get()));
     let scope = members.raw(2).filter(|_| rules.shares_streams).and_then(scope);
-    Ok(Message { request, method: method.unwrap_or_default().into_owned(), progress, scope })
+    let method = method.unwrap_or_default().into_owned();
+    let message = Message { request, method, progress, scope };
+    match check(&message, json, head, rules) {
+        Ok(()) => Ok(message),
+        Err(refusal) => Err((refusal, message.request)),
+    }
 }
 
 /// Returns the session of ACP that these params name.
@@ -130,18 +125,7 @@ pub(crate) fn call_of(message: &[u8]) -> Option<(WireId, bool)> {
     Some((id, members.token(0).is_some()))
 }
 
-/// Returns the id of a message, if it is a response.
-pub(crate) fn id_of_response(message: &[u8]) -> Option<WireId> {
-    call_of(message).filter(|(_, is_request)| !is_request).map(|(id, _)| id)
-}
-
-/// Returns the id of a message, if it is a request.
-#[cfg(any(feature = "client", feature = "server"))]
-pub(crate) fn id_of(message: &[u8]) -> Option<WireId> {
-    call_of(message).filter(|(_, is_request)| *is_request).map(|(id, _)| id)
-}
-
-/// Compares a request with what its revision asks of it, and the headers with what they repeat of the body.
+/// Compares a message with what its revision asks of it, and the headers with what they repeat of the body.
 fn check(
     message: &Message,
     json: &RawValue,
@@ -186,8 +170,7 @@ pub(crate) fn mirrored(method: &str) -> Option<&'static str> {
 
 /// Returns whether a header can have this value as it is.
 pub(crate) fn is_plain(value: &str) -> bool {
-    let is_edged = value.starts_with([' ', '\t']) || value.ends_with([' ', '\t']);
-    !is_edged && value.bytes().all(|byte| matches!(byte, b' '..=b'~'))
+    value == value.trim_ascii() && value.bytes().all(|byte| matches!(byte, b' '..=b'~'))
 }
 
 /// Encodes the value of a header that could not have it as it is.

@@ -74,38 +74,28 @@ impl Refusal {
         Self(503, code::INTERNAL_ERROR, "the response is lost: too much waited for its stream");
 
     /// Returns the status.
-    #[must_use]
     pub const fn status(self) -> u16 {
         self.0
-    }
-
-    /// Returns the code of the JSON-RPC error in the body.
-    #[must_use]
-    pub const fn code(self) -> i64 {
-        self.1
     }
 
     /// Returns the body: an error with the id of the request, if that could be read.
     ///
     /// Versions are those that the server offers; an error about the version lists them, beside the one that was asked for.
-    #[must_use]
     pub fn body(self, id: Option<&WireId>, versions: &[&str], asked: Option<&str>) -> String {
         if self.status() == 204 {
             return String::new();
         }
         let id = id.map_or_else(String::new, |id| format!(r#","id":{}"#, id.as_json()));
+        let asked = asked.unwrap_or_default();
         let data = match self {
             // A header is visible ASCII, which Rust escapes as JSON does.
             Self::VERSION => {
-                let asked = asked.unwrap_or_default();
                 format!(r#","data":{{"supported":{versions:?},"requested":{asked:?}}}"#)
             }
             _ => String::new(),
         };
-        format!(
-            r#"{{"jsonrpc":"2.0"{id},"error":{{"code":{},"message":"{self}"{data}}}}}"#,
-            self.code()
-        )
+        let Self(_, code, message) = self;
+        format!(r#"{{"jsonrpc":"2.0"{id},"error":{{"code":{code},"message":"{message}"{data}}}}}"#)
     }
 }
 

@@ -152,13 +152,11 @@ impl Rules {
         &[Self::MCP_2026_07_28, Self::MCP_2025_11_25, Self::MCP_2025_06_18, Self::MCP_2025_03_26];
 
     /// Returns the preset of MCP with this version.
-    #[must_use]
     pub fn named(version: &str) -> Option<&'static Self> {
         Self::PRESETS.iter().find(|rules| rules.version == version)
     }
 
     /// Returns the rules of a session whose `initialize` names this version. Without such a version they stay the same.
-    #[must_use]
     pub fn settled(&'static self, version: Option<&str>) -> &'static Self {
         let named = version.filter(|_| !self.shares_streams).and_then(Self::named);
         named.filter(|rules| rules.has_sessions).unwrap_or(self)
@@ -167,13 +165,11 @@ impl Rules {
     /// Returns the cause of a request that is cancelled because its stream was lost.
     ///
     /// It is `peer` where the end of the stream is the cancel, and `peer_gone` where the host decided so.
-    #[must_use]
     pub fn loss_cause(&self) -> Cause {
         self.dialect.closed_stream.unwrap_or(Cause::PeerGone)
     }
 
     /// Returns whether a request that was cancelled for this gets no response.
-    #[must_use]
     pub fn is_silent(&self, cause: Cause) -> bool {
         cause == Cause::Peer && self.dialect.response != ResponseRule::Required
     }

@@ -43,8 +43,6 @@ pub enum SseEvent {
     Message(String),
     /// The server named the time after which a client reconnects.
     Retry(Duration),
-    /// A comment came, which shows that the stream is alive.
-    Comment,
 }
 
 /// The error of a line or an event over its limit. The decoder returns it for ever after.
@@ -53,7 +51,7 @@ pub struct TooLong;
 
 impl fmt::Display for TooLong {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("an event of the stream is too long (stream.event_bytes)")
+        f.write_str("a body or an event is too long (stream.message_bytes, or message_bytes of the endpoint)")
     }
 }
 
@@ -63,7 +61,6 @@ impl Decoder {
     /// Creates a decoder at the beginning of a stream.
     ///
     /// The data of an event have this many bytes at most, over all its lines. One line may be 16 bytes longer.
-    #[must_use]
     pub const fn new(event_bytes: usize) -> Self {
         Self {
             event_bytes,
@@ -112,32 +109,22 @@ impl Decoder {
     }
 
     /// Returns the id of the last event that had one, for the header `Last-Event-ID`; empty if none had.
-    #[must_use]
     pub fn last_event_id(&self) -> &str {
         &self.last_id
     }
 
     fn end_line(&mut self) -> Option<SseEvent> {
-        let bytes = mem::take(&mut self.line);
+        let line = mem::take(&mut self.line);
         let is_first = mem::take(&mut self.is_first_line);
-        let marked = bytes.strip_prefix(b"\xEF\xBB\xBF").filter(|_| is_first);
-        let line = String::from_utf8_lossy(marked.unwrap_or(&bytes));
-        let event = self.take_line(&line);
-        // The room for a line is kept, and its content is not.
-        drop(line);
-        self.line = bytes;
-        self.line.clear();
-        event
-    }
-
-    fn take_line(&mut self, line: &str) -> Option<SseEvent> {
+        let line = String::from_utf8_lossy(&line);
+        let line = line.strip_prefix('\u{feff}').filter(|_| is_first).unwrap_or(&line);
         if line.is_empty() {
-            return self.end_event();
+            self.id.clone_into(&mut self.last_id);
+            return self.data.take().map(SseEvent::Message);
         }
         let (field, value) = line.split_once(':').unwrap_or((line, ""));
         let value = value.strip_prefix(' ').unwrap_or(value);
         match field {
-            "" => return Some(SseEvent::Comment),
             "data" => match &mut self.data {
                 Some(data) => data.extend(["\n", value]),
                 None => self.data = Some(value.into()),
@@ -150,11 +137,6 @@ impl Decoder {
         }
         self.is_broken = self.data.as_ref().is_some_and(|data| data.len() > self.event_bytes);
         None
-    }
-
-    fn end_event(&mut self) -> Option<SseEvent> {
-        self.id.clone_into(&mut self.last_id);
-        self.data.take().map(SseEvent::Message)
     }
 }
 
@@ -175,7 +157,6 @@ pub fn event(id: Option<&str>, data: &[u8], out: &mut Vec<u8>) {
 /// Returns a comment without text, and an empty line behind it.
 ///
 /// No client makes an event of it. It only shows that the stream is alive.
-#[must_use]
 pub const fn comment() -> &'static [u8] {
     b":\n\n"
 }

@@ -30,12 +30,12 @@ impl EventId {
     }
 }
 
-/// The events of one session, oldest first, up to a number of bytes.
-#[derive(Clone, Debug)]
+/// The events of one session, oldest first.
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Store {
     events: VecDeque<Event>,
-    bytes: usize,
-    most_bytes: usize,
+    /// The bytes that the events count.
+    pub(crate) bytes: usize,
 }
 
 /// An event that is kept.
@@ -43,96 +43,53 @@ pub(crate) struct Store {
 struct Event {
     id: EventId,
     data: Vec<u8>,
-    part: Part,
-}
-
-/// The part that an event has in a call, where it may have to wait for a stream.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Part {
-    /// It has none, or never waits.
-    Nothing,
-    /// It is a request of ours.
-    Request,
-    /// It is a response.
-    Response,
-    /// It is a response that is too short to be replaced by an error.
-    ShortResponse,
+    /// Whether it is a request or a response, where it may have to wait for a stream.
+    is_call: bool,
+    /// Whether it is a response that is never dropped, since an error in its place is no shorter.
+    is_short: bool,
+    /// Whether it was sent on a stream. A client of ACP has nothing else that says how a request ended.
+    is_sent: bool,
 }
 
 /// The bytes that an event counts beside its data.
 const EVENT: usize = size_of::<Event>();
-/// The longest response that is never replaced by an error, and the most bytes of such an error.
-const SHORT: usize = 512;
-/// The bytes of a response that is never dropped.
+/// The most bytes of a response that is never dropped, beside its id.
 #[cfg(feature = "server")]
-pub(crate) const SHORT_RESPONSE: usize = SHORT + EVENT;
-
-impl Part {
-    pub(crate) fn of(data: &[u8]) -> Self {
-        match call_of(data) {
-            None => Self::Nothing,
-            Some((_, true)) => Self::Request,
-            Some(_) if data.len() > SHORT => Self::Response,
-            Some(_) => Self::ShortResponse,
-        }
-    }
-}
+pub(crate) const SHORT_RESPONSE: usize = 512 + EVENT;
 
 impl Store {
-    pub(crate) const fn new(most_bytes: usize) -> Self {
-        Self { events: VecDeque::new(), bytes: 0, most_bytes }
-    }
-
-    /// Returns the bytes that the events count.
-    pub(crate) const fn bytes(&self) -> usize {
-        self.bytes
-    }
-
-    /// Keeps an event, and drops others for which there is no room. Returns the requests among them that were unsent.
-    pub(crate) fn keep(
-        &mut self,
-        id: EventId,
-        data: Vec<u8>,
-        part: Part,
-        is_unsent: impl Fn(EventId) -> bool,
-    ) -> Vec<WireId> {
+    /// Keeps an event. Those for which there is no room are dropped by [`shrink`](Self::shrink).
+    pub(crate) fn keep(&mut self, id: EventId, data: Vec<u8>, is_call: bool, is_sent: bool) {
         self.bytes += data.len() + EVENT;
-        self.events.push_back(Event { id, data, part });
-        self.shrink(self.most_bytes, is_unsent)
+        self.events.push_back(Event { id, data, is_call, is_short: false, is_sent });
     }
 
     /// Drops events above a number of bytes: those that were sent, then those that have no part in a call, then the others.
     /// Returns the requests among the last. A response is replaced by an error, so that no call waits for ever.
-    pub(crate) fn shrink(
-        &mut self,
-        most_bytes: usize,
-        is_unsent: impl Fn(EventId) -> bool,
-    ) -> Vec<WireId> {
+    ///
+    /// Where streams are not shared, the oldest go: nobody may ever ask for those that were not sent.
+    pub(crate) fn shrink(&mut self, most_bytes: usize, is_shared: bool) -> Vec<WireId> {
         let mut lost = Vec::new();
-        while let Some(oldest) = self.events.front() {
-            if self.bytes <= most_bytes || is_unsent(oldest.id) {
-                break;
-            }
-            self.bytes -= oldest.data.len() + EVENT;
-            self.events.pop_front();
-        }
-        self.drop_above(most_bytes, |it| !is_unsent(it.id));
-        self.drop_above(most_bytes, |it| it.part == Part::Nothing);
+        self.drop_above(most_bytes, |it| it.is_sent || !is_shared);
+        self.drop_above(most_bytes, |it| !it.is_call);
         while self.bytes > most_bytes {
-            // The longest, so that few calls are lost.
-            let events = self.events.iter().enumerate();
-            let long = events.filter(|(_, it)| it.part != Part::ShortResponse);
-            let Some((at, _)) = long.max_by_key(|(_, it)| it.data.len()) else { break };
-            let Some(Event { id, data, .. }) = self.events.remove(at) else { break };
-            self.bytes -= data.len() + EVENT;
-            match call_of(&data) {
-                Some((call, true)) => lost.push(call),
+            // The newest first, so that what has found room keeps it.
+            let Some(at) = self.events.iter().rposition(|it| !it.is_short) else { break };
+            let event = &mut self.events[at];
+            self.bytes -= event.data.len() + EVENT;
+            match call_of(&event.data) {
                 Some((call, false)) => {
-                    let data = Refusal::LOST.body(Some(&call), &[], None).into_bytes();
-                    self.bytes += data.len() + EVENT;
-                    self.events.insert(at, Event { id, data, part: Part::ShortResponse });
+                    let error = Refusal::LOST.body(Some(&call), &[], None).into_bytes();
+                    if error.len() < event.data.len() {
+                        event.data = error;
+                    }
+                    event.is_short = true;
+                    self.bytes += event.data.len() + EVENT;
                 }
-                None => {}
+                request => {
+                    lost.extend(request.map(|(call, _)| call));
+                    self.events.remove(at);
+                }
             }
         }
         lost
@@ -140,6 +97,10 @@ impl Store {
 
     /// Drops the oldest of some events, as long as there are more bytes than these.
     fn drop_above(&mut self, most_bytes: usize, may_go: impl Fn(&Event) -> bool) {
+        while self.bytes > most_bytes && self.events.front().is_some_and(&may_go) {
+            let gone = self.events.pop_front();
+            self.bytes -= gone.map_or(0, |it| it.data.len() + EVENT);
+        }
         if self.bytes <= most_bytes {
             return;
         }
@@ -151,16 +112,20 @@ impl Store {
         });
     }
 
-    /// Returns the events of an exchange after this one that are kept.
-    pub(crate) fn after(&self, last: EventId) -> impl Iterator<Item = (EventId, &[u8])> {
-        let is_after = move |id: EventId| id.exchange == last.exchange && id.number > last.number;
-        self.events.iter().filter(move |it| is_after(it.id)).map(|it| (it.id, &*it.data))
+    /// Returns the events of an exchange after the one with this number, or else those that were not sent. They are sent now.
+    pub(crate) fn send(&mut self, exchange: u64, after: Option<u64>) -> Vec<(EventId, Vec<u8>)> {
+        let its = self.events.iter_mut().filter(|it| it.id.exchange == exchange);
+        let these = its.filter(|it| after.map_or(!it.is_sent, |after| it.id.number > after));
+        let sent = these.map(|it| {
+            it.is_sent = true;
+            (it.id, it.data.clone())
+        });
+        sent.collect()
     }
 
-    /// Returns the exchange of each unsent event that has a part in a call.
-    pub(crate) fn calls(&self, is_unsent: impl Fn(EventId) -> bool) -> impl Iterator<Item = u64> {
-        let calls = self.events.iter().filter(|it| it.part != Part::Nothing).map(|it| it.id);
-        calls.filter(move |id| is_unsent(*id)).map(|id| id.exchange)
+    /// Returns the exchange of each part of a call that was not sent.
+    pub(crate) fn unsent_calls(&self) -> impl Iterator<Item = u64> {
+        self.events.iter().filter(|it| it.is_call && !it.is_sent).map(|it| it.id.exchange)
     }
 
     /// Returns whether none of the events after this one was dropped.
@@ -183,10 +148,15 @@ mod tests {
         EventId { exchange, number }
     }
 
+    fn keep(store: &mut Store, id: EventId, most: usize, is_sent: bool) {
+        store.keep(id, Vec::from(*b"x"), false, is_sent);
+        store.shrink(most, true);
+    }
+
     fn numbers(store: &Store, last: EventId, latest: Option<u64>) -> Option<Vec<u64>> {
-        store
-            .has_all_after(last, latest)
-            .then(|| store.after(last).map(|(id, _)| id.number).collect())
+        let sent = || store.clone().send(last.exchange, Some(last.number));
+        let has_all = store.has_all_after(last, latest);
+        has_all.then(|| sent().into_iter().map(|(id, _)| id.number).collect())
     }
 
     #[test]
@@ -200,14 +170,14 @@ mod tests {
 
     #[test]
     fn events_come_again_without_a_gap_or_not_at_all() {
-        let mut store = Store::new(3 * (EVENT + 1));
+        let (mut store, most) = (Store::default(), 3 * (EVENT + 1));
         for number in 1..=3 {
-            store.keep(id(7, number), Vec::from(*b"x"), Part::Nothing, |_| false);
+            keep(&mut store, id(7, number), most, true);
         }
         assert_eq!(numbers(&store, id(7, 0), None), Some(Vec::from([1, 2, 3])));
         assert_eq!(numbers(&store, id(7, 3), None), Some(Vec::new()));
         assert_eq!(numbers(&store, id(7, 4), None), None, "it was never sent");
-        store.keep(id(8, 1), Vec::from(*b"x"), Part::Nothing, |_| false);
+        keep(&mut store, id(8, 1), most, true);
         assert_eq!(numbers(&store, id(7, 0), None), None, "the first one is gone");
         assert_eq!(numbers(&store, id(7, 1), Some(3)), Some(Vec::from([2, 3])));
         assert_eq!(numbers(&store, id(9, 0), Some(0)), Some(Vec::new()));
@@ -216,16 +186,25 @@ mod tests {
 
     #[test]
     fn an_unsent_event_outlives_the_sent_ones_and_goes_only_for_other_unsent_ones() {
-        let mut store = Store::new(2 * (EVENT + 1));
-        let is_unsent = |id: EventId| id.exchange == 7;
+        let (mut store, most) = (Store::default(), 2 * (EVENT + 1));
         for number in 1..=3 {
-            store.keep(id(7 + number % 2, number), Vec::from(*b"x"), Part::Nothing, is_unsent);
+            keep(&mut store, id(7 + number % 2, number), most, number % 2 == 1);
         }
         assert_eq!(numbers(&store, id(7, 1), Some(2)), Some(Vec::from([2])));
         assert_eq!(numbers(&store, id(8, 2), Some(3)), Some(Vec::from([3])));
         for number in 4..=5 {
-            store.keep(id(7, number), Vec::from(*b"x"), Part::Nothing, is_unsent);
+            keep(&mut store, id(7, number), most, false);
         }
         assert_eq!(numbers(&store, id(7, 3), Some(5)), Some(Vec::from([4, 5])));
+    }
+
+    #[test]
+    fn where_streams_are_not_shared_the_oldest_event_goes_first() {
+        let (mut store, most) = (Store::default(), 2 * (EVENT + 1));
+        for number in 1..=3 {
+            store.keep(id(7, number), Vec::from(*b"x"), false, number > 1);
+            store.shrink(most, false);
+        }
+        assert_eq!(numbers(&store, id(7, 1), Some(3)), Some(Vec::from([2, 3])));
     }
 }

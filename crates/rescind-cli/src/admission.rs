@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use bytesize::ByteSize;
 use clap::Args;
-use protocol_websocket::{BearerToken, ListenerLimits, Origins};
+use protocol_websocket::ListenerLimits;
 
 use crate::credentials;
 use crate::terminal::note;
@@ -44,36 +44,16 @@ impl ClientArgs {
         credentials::token(self.token_file.as_deref())
     }
 
-    /// Returns the rules by which those may connect who know the secret.
-    pub(crate) fn admission(&self, token: Option<String>) -> Admission {
-        Admission {
-            origins: self.allow_origin.iter().fold(Origins::local(), Origins::allow),
-            token: token.map(BearerToken::new),
-            is_for_anyone: self.allow_anyone,
-        }
-    }
-
     pub(crate) fn memory_bytes(&self) -> usize {
         usize::try_from(self.memory.as_u64()).unwrap_or(usize::MAX)
     }
-}
 
-/// The rules by which clients may connect.
-pub(crate) struct Admission {
-    pub(crate) origins: Origins,
-    /// The secret that everybody has to know.
-    pub(crate) token: Option<BearerToken>,
-    /// Whether other machines may connect without knowing anything.
-    is_for_anyone: bool,
-}
-
-impl Admission {
     /// Whether the address may be served so: who can reach it from another machine has to know a secret.
     pub(crate) fn check(&self, address: SocketAddr) -> Result<(), &'static str> {
-        if address.ip().to_canonical().is_loopback() || self.token.is_some() {
+        if address.ip().to_canonical().is_loopback() || self.token_file.is_some() {
             return Ok(());
         }
-        if !self.is_for_anyone {
+        if !self.allow_anyone {
             return Err("other machines can reach it: --token-file FILE has them know a secret, \
                         --allow-anyone lets them all in");
         }

@@ -2,9 +2,11 @@
 
 use std::io;
 
+use protocol_http::connect::{ServerStream, Stream};
 use tokio::net::TcpStream;
 #[cfg(unix)]
 use tokio::net::UnixStream;
+use tokio::runtime::{Builder, Runtime};
 use tokio_tungstenite::{WebSocketStream, client_async_with_config};
 use tungstenite::client::IntoClientRequest;
 use tungstenite::http::HeaderValue;
@@ -12,7 +14,7 @@ use tungstenite::http::header::AUTHORIZATION;
 use tungstenite::protocol::WebSocketConfig;
 
 use crate::address::{Address, Place};
-use crate::socket::{Stream, at_once};
+use crate::socket::at_once;
 use crate::tls::{Client, Trust};
 
 /// Opens a WebSocket there, on the runtime that this is called on.
@@ -23,7 +25,7 @@ pub(crate) async fn handshake(
     settings: WebSocketConfig,
 ) -> io::Result<WebSocketStream<Box<dyn Stream>>> {
     let tls = address.is_secure.then(|| trust.client(&[])).transpose()?;
-    let (stream, _) = connect_with(address, tls.as_ref()).await?;
+    let stream = connect_with(address, tls.as_ref()).await?.stream;
     let mut request = address.url().into_client_request().map_err(io::Error::other)?;
     if let Some(secret) = secret {
         let bearer = HeaderValue::try_from(format!("Bearer {secret}")).map_err(io::Error::other)?;
@@ -33,22 +35,44 @@ pub(crate) async fn handshake(
     opened.map(|(socket, _)| socket).map_err(io::Error::other)
 }
 
-/// Connects to a server, with this TLS if there is one. Returns whether both have agreed on HTTP/2.
+/// Connects to a server, with this TLS if there is one.
 pub(crate) async fn connect_with(
     address: &Address,
     tls: Option<&Client>,
-) -> io::Result<(Box<dyn Stream>, bool)> {
-    match &address.place {
+) -> io::Result<ServerStream> {
+    let stream: Box<dyn Stream> = match &address.place {
         Place::Tcp(host, port) => {
             let stream = at_once(TcpStream::connect((host.as_str(), *port)).await?);
             match tls {
-                Some(tls) => tls.connect(host, stream).await,
-                None => Ok((stream, false)),
+                Some(tls) => return tls.connect(host, stream).await,
+                None => stream,
             }
         }
         #[cfg(unix)]
-        Place::File(file) => Ok((Box::new(UnixStream::connect(file).await?), false)),
+        Place::File(file) => Box::new(UnixStream::connect(file).await?),
         #[cfg(not(unix))]
-        Place::File(_) => Err(io::ErrorKind::Unsupported.into()),
+        Place::File(_) => return Err(io::ErrorKind::Unsupported.into()),
+    };
+    Ok(ServerStream { stream, is_http2: false })
+}
+
+/// Opens a connection on a runtime of one thread, which is returned with it.
+pub(crate) fn open<T, E: From<String>>(
+    opening: impl Future<Output = Result<T, E>>,
+) -> Result<(Runtime, T), E> {
+    let runtime = runtime()?;
+    match runtime.block_on(opening) {
+        Ok(opened) => Ok((runtime, opened)),
+        Err(why) => {
+            // A thread of it may still be looking the name up.
+            runtime.shutdown_background();
+            Err(why)
+        }
     }
+}
+
+/// Makes a runtime of one thread.
+pub(crate) fn runtime() -> Result<Runtime, String> {
+    let runtime = Builder::new_current_thread().enable_all().build();
+    runtime.map_err(|error| format!("there is no runtime: {error}"))
 }

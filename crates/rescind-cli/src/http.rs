@@ -9,10 +9,9 @@ use protocol_core::{Config, Dialect};
 use protocol_http::server::{Server, ServerOptions};
 use protocol_record::Recorder;
 use tokio::net::TcpListener;
-use tokio::runtime::{Builder, Runtime};
 
 use crate::address::{Address, Place};
-use crate::admission::{Admission, ClientArgs};
+use crate::admission::ClientArgs;
 use crate::dialect::Spoken;
 use crate::ending::{Cause as Asked, Ending};
 use crate::freed;
@@ -24,10 +23,8 @@ const SESSION: usize = 256 << 10;
 /// A listener, and the clients that may use it.
 pub(crate) struct Service {
     address: Address,
-    admission: Admission,
+    clients: ClientArgs,
     pub(crate) options: ServerOptions,
-    /// The memory that all sessions draw on.
-    pub(crate) account: Account,
 }
 
 impl Service {
@@ -46,25 +43,24 @@ impl Service {
         if address.path().is_some_and(|path| path.contains('?')) {
             return Err("a server listens on a path, and not on a query behind it".into());
         }
-        let token = clients.token()?;
-        let account = Account::new(AccountLimits::within(clients.memory_bytes()));
         let mut options = ServerOptions::default();
         options.gate.revisions = revisions;
         options.gate.origins.clone_from(&clients.allow_origin);
-        options.token.clone_from(&token);
+        options.token = clients.token()?;
         options.connections = clients.connections;
         options.path = address.path().unwrap_or("/").into();
-        options.memory_bytes = clients.memory_bytes();
-        options.account = Some(account.clone());
+        options.account = Account::new(AccountLimits::within(clients.memory_bytes()));
         options.endpoint = endpoint(recorder);
-        Ok(Self { address, admission: clients.admission(token), options, account })
+        Ok(Self { address, clients: clients.clone(), options })
     }
 
     /// Describes the most memory that all sessions hold, and what the limits of one and of a request add up to.
     pub(crate) fn memory(&self) -> String {
         const MIB: usize = 1 << 20;
         let endpoint = Options::socket(Config::server(Dialect::MCP_HTTP));
-        let (session, all) = (self.options.memory(&endpoint).total(), self.options.total_memory());
+        let members = self.options.sessions.saturating_add(self.options.connections);
+        let all = AccountLimits::of(self.clients.memory_bytes()).memory(members);
+        let session = self.options.memory(&endpoint).total();
         let request = self.options.request_memory(&endpoint);
         let (session, request, all) = (session / MIB, request / MIB, all / MIB);
         format!(
@@ -83,18 +79,19 @@ impl Service {
     where
         F: Future<Output = ()> + Send + 'static,
     {
-        let Self { address, admission, mut options, account } = self;
+        let Self { address, clients, mut options } = self;
         let refused = |error| format!("can't listen on {address}: {error}");
         let Place::Tcp(host, port) = &address.place else { return Err("it has no port".into()) };
         let listener = TcpListener::bind((host.as_str(), *port)).await.map_err(refused)?;
         let bound = listener.local_addr().map_err(refused)?;
-        admission.check(bound).map_err(|why| format!("{address}: {why}"))?;
+        clients.check(bound).map_err(|why| format!("{address}: {why}"))?;
         if !bound.ip().to_canonical().is_loopback() {
             // Others know it by names that we don't. They have the secret, or need none.
             options.gate.hosts.push("*".into());
         }
         note(format_args!("listening on {}", address.with_port(bound.port())));
 
+        let account = options.account.clone();
         let server = Server::new(options, handler);
         let (finish, served) = tokio::select! {
             asked = ending.asked() => {
@@ -106,31 +103,6 @@ impl Service {
         server.drain(finish, cancel).await;
         served
     }
-}
-
-/// Runs a service on one thread.
-pub(crate) fn run(service: impl Future<Output = Result<(), String>>) -> Result<(), String> {
-    runtime()?.block_on(service)
-}
-
-/// Opens a connection on a runtime of one thread, which is returned with it.
-pub(crate) fn open<T, E: From<String>>(
-    opening: impl Future<Output = Result<T, E>>,
-) -> Result<(Runtime, T), E> {
-    let runtime = runtime()?;
-    match runtime.block_on(opening) {
-        Ok(opened) => Ok((runtime, opened)),
-        Err(why) => {
-            // A thread of it may still be looking the name up.
-            runtime.shutdown_background();
-            Err(why)
-        }
-    }
-}
-
-fn runtime() -> Result<Runtime, String> {
-    let runtime = Builder::new_current_thread().enable_all().build();
-    runtime.map_err(|error| format!("there is no runtime: {error}"))
 }
 
 /// Returns what makes the options of an endpoint, which may be recorded.

@@ -9,12 +9,11 @@ use std::time::{Duration, Instant};
 use protocol_async::{Incoming, Options, Peer};
 use protocol_core::Dialect;
 use protocol_http::Rules;
-use protocol_http::connect::{ClientOptions, Open, ServerStream, Target, connect};
+use protocol_http::connect::{ClientOptions, Open, Target, connect};
 use tokio::time::timeout;
 
 use crate::address::Address;
-use crate::connect::connect_with;
-use crate::http;
+use crate::connect::{self, connect_with};
 use crate::tls::Trust;
 
 /// The time in which a server has to take a connection.
@@ -46,10 +45,7 @@ pub(crate) async fn reach(
     let way = Arc::new((address.clone(), tls.map_err(|error| refused(&error))?));
     let open: Open = Arc::new(move || {
         let way = way.clone();
-        Box::pin(async move {
-            let (stream, is_http2) = connect_with(&way.0, way.1.as_ref()).await?;
-            Ok(ServerStream { stream: Box::new(stream), is_http2 })
-        })
+        Box::pin(async move { connect_with(&way.0, way.1.as_ref()).await })
     });
     let reached = timeout(patience, open()).await.map_err(|_| refused(&"it takes too long"))?;
     reached.map_err(|error| refused(&error))?;
@@ -67,7 +63,7 @@ pub(crate) fn open(
     deadline: Option<Instant>,
 ) -> Result<(Peer, Incoming, JoinHandle<io::Result<()>>), String> {
     let left = deadline.map_or(PATIENCE, |at| at.saturating_duration_since(Instant::now()));
-    let (runtime, (peer, incoming, driver)) = http::open(async {
+    let (runtime, (peer, incoming, driver)) = connect::open(async {
         let dialect = &endpoint.config.dialect;
         let (target, options) = reach(address, dialect, trust, secret, left).await?;
         Ok::<_, String>(connect(target, endpoint, options))

@@ -3,7 +3,7 @@
 use std::io;
 use std::net::SocketAddr;
 
-use tokio::io::{AsyncRead, AsyncWrite};
+pub(crate) use protocol_http::connect::Stream;
 #[cfg(unix)]
 use tokio::net::UnixListener;
 use tokio::net::{TcpListener, TcpStream};
@@ -11,11 +11,6 @@ use tokio::net::{TcpListener, TcpStream};
 use crate::address::{Address, Place};
 #[cfg(unix)]
 use crate::socket_file::SocketFile;
-
-/// A connected stream of either kind, TCP or Unix.
-pub(crate) trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
-
-impl<S: AsyncRead + AsyncWrite + Send + Unpin> Stream for S {}
 
 /// A socket that others connect to.
 pub(crate) enum Bound {

@@ -5,6 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use protocol_http::connect::ServerStream;
 use tokio_rustls::rustls::crypto::ring::default_provider;
 use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
@@ -98,17 +99,17 @@ impl Trust {
 pub(crate) struct Client(TlsConnector);
 
 impl Client {
-    /// Makes a stream of TLS, to a server of this name. Returns whether both have agreed on HTTP/2.
+    /// Makes a stream of TLS, to a server of this name.
     pub(crate) async fn connect(
         &self,
         host: &str,
         stream: Box<dyn Stream>,
-    ) -> io::Result<(Box<dyn Stream>, bool)> {
+    ) -> io::Result<ServerStream> {
         let name = ServerName::try_from(host.to_owned()).map_err(io::Error::other)?;
         let bound = |tls: &mut ClientConnection| tls.set_buffer_limit(Some(UNSENT_BYTES));
         let stream = self.0.connect_with(name, stream, bound).await?;
         let is_http2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
-        Ok((Box::new(stream), is_http2))
+        Ok(ServerStream { stream: Box::new(stream), is_http2 })
     }
 }
 

@@ -3,6 +3,8 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use protocol_http::connect::ServerStream;
+
 use crate::address::Address;
 use crate::socket::Stream;
 
@@ -46,7 +48,7 @@ impl Client {
         &self,
         _host: &str,
         _stream: Box<dyn Stream>,
-    ) -> io::Result<(Box<dyn Stream>, bool)> {
+    ) -> io::Result<ServerStream> {
         match *self {}
     }
 }

@@ -192,12 +192,13 @@ impl Scene {
         let headers = client.map(|out| out.headers).unwrap_or_default();
         let headers = headers.iter().map(|(name, value)| (&**name, value.as_bytes()));
         let head = RequestHead::new("POST", headers);
-        let Ok(posted) = Posted::read(body, &head, self.rules) else { return };
+        let Ok(mut posted) = Posted::read(body, &head, self.rules) else { return };
+        posted.accepts_events = accepts_events;
         self.longest = self.longest.max(posted.body.len());
         let ids: Vec<WireId> = posted.ids().cloned().collect();
         let is_double = ids.iter().any(|id| self.account.is_in_flight(id));
         let stream = self.streams.open(Some(ids.clone()));
-        let taken = self.session.post(stream, posted, accepts_events, self.now);
+        let taken = self.session.post(stream, posted, self.now);
         assert!(!is_double || taken.is_err(), "an id that is in flight is taken again");
         self.streams.refuse_unless(stream, taken.is_ok());
         if taken.is_ok() {
@@ -229,10 +230,9 @@ impl Scene {
             assert_eq!(self.ends, 0, "something follows the end");
             match action {
                 Action::Deliver { .. } => {}
-                Action::Respond { stream, body, .. } => self.streams.respond(stream, body),
                 Action::Begin { stream } => self.streams.begin(stream),
                 Action::Write { stream, bytes } => self.streams.write(stream, &bytes),
-                Action::Close { stream } => self.streams.close(stream),
+                Action::Close { stream, status } => self.streams.close(stream, status.is_some()),
                 Action::Cancel { id, cause } => {
                     assert!(self.account.is_in_flight(&id), "{id:?} is cancelled, and has no work");
                     self.cancel(&id, cause);

@@ -67,24 +67,18 @@ impl Streams {
         stream.has_head = true;
     }
 
-    pub(super) fn respond(&mut self, stream: StreamId, body: Vec<u8>) {
-        self.begin(stream);
-        let stream = self.get(stream);
-        (stream.is_open, stream.body) = (false, Some(Vec::new()));
-        stream.wire = body;
-    }
-
     pub(super) fn write(&mut self, stream: StreamId, bytes: &[u8]) {
         let stream = self.get(stream);
         assert!(stream.is_open, "bytes for a stream that is closed or lost");
-        assert!(stream.has_head, "a body without a head");
+        assert!(stream.has_head || stream.wire.is_empty(), "a body in pieces");
         stream.wire.extend_from_slice(bytes);
     }
 
-    pub(super) fn close(&mut self, stream: StreamId) {
+    pub(super) fn close(&mut self, stream: StreamId, is_whole: bool) {
         let stream = self.get(stream);
-        assert!(stream.is_open && stream.has_head, "the end of what has not begun");
-        stream.is_open = false;
+        assert!(stream.is_open && stream.has_head != is_whole, "the end of what has not begun");
+        stream.body = is_whole.then(Vec::new);
+        (stream.has_head, stream.is_open) = (true, false);
     }
 
     /// Breaks a stream, wherever its bytes are.

@@ -22,16 +22,15 @@ const SCHEMA_BYTES: usize = 64 << 10;
 /// The most names in all paths of one tool. A call looks up each of them in its arguments.
 const MOST_NAMES: usize = 64;
 
-/// The most bytes that are kept of all tools together. A tool that would exceed it makes all others be forgotten.
-const KEPT_BYTES: usize = 64 << 10;
+/// The most names in all paths of all tools. A tool that would exceed it makes all others be forgotten.
+const KEPT_NAMES: usize = 512;
 
-/// The arguments that headers repeat, as the server has listed them.
+/// The most bytes of a name that is kept: of a tool, an argument or a header.
+const NAME_BYTES: usize = 128;
+
+/// The arguments that headers repeat, as the server has listed them, by the tool.
 #[derive(Clone, Debug)]
-pub(super) struct Mirrors {
-    by_tool: BTreeMap<Box<str>, Box<[Mirror]>>,
-    /// The bytes of all that is in `by_tool`.
-    kept: usize,
-}
+pub(super) struct Mirrors(BTreeMap<Box<str>, Box<[Mirror]>>);
 
 /// An argument that a header repeats.
 #[derive(Clone, Debug)]
@@ -43,13 +42,11 @@ struct Mirror {
 }
 
 impl Mirrors {
-    pub(super) const fn new() -> Self {
-        Self { by_tool: BTreeMap::new(), kept: 0 }
-    }
+    pub(super) const NONE: Self = Self(BTreeMap::new());
 
     /// Takes a message of the server, which may list tools. A tool that is listed again is taken anew.
     pub(super) fn learn(&mut self, message: &str) {
-        if self.by_tool.is_empty() && !message.contains(ANNOTATION) {
+        if self.0.is_empty() && !message.contains(ANNOTATION) {
             return;
         }
         let Some(members) = Members::of(message, &["method", "result"]) else { return };
@@ -61,9 +58,7 @@ impl Mirrors {
 
     fn learn_tool(&mut self, tool: &RawValue) {
         let Some(name) = member(tool, "name").and_then(text) else { return };
-        if let Some(before) = self.by_tool.remove(&*name) {
-            self.kept -= size(&name, &before);
-        }
+        self.0.remove(&*name);
         let schema = member(tool, "inputSchema").map(RawValue::get);
         let is_read = |it: &&str| it.len() <= SCHEMA_BYTES && it.contains(ANNOTATION);
         let schema = schema.filter(is_read).and_then(|it| serde_json::from_str::<Value>(it).ok());
@@ -71,21 +66,19 @@ impl Mirrors {
         // "Clients MUST reject tool definitions where any x-mcp-header value violates these constraints." The host sees
         // the tool all the same, and the server judges its call.
         let is_valid = schema.and_then(|schema| find(&schema, &mut Vec::new(), &mut found));
-        let bytes = size(&name, &found);
-        if is_valid.is_none() || found.is_empty() || bytes > KEPT_BYTES {
+        if is_valid.is_none() || found.is_empty() || name.len() > NAME_BYTES {
             return;
         }
-        if self.kept + bytes > KEPT_BYTES {
-            *self = Self::new();
+        if names(self.0.values().flatten().chain(&found)) > KEPT_NAMES {
+            self.0.clear();
         }
-        self.kept += bytes;
-        self.by_tool.insert(name.into(), found.into());
+        self.0.insert(name.into(), found.into());
     }
 
     /// Returns the headers of a call of a tool. An argument that is absent or null has none.
     pub(super) fn headers(&self, params: &RawValue) -> Vec<(String, String)> {
         let tool = member(params, "name").and_then(text);
-        let mirrors = tool.and_then(|tool| self.by_tool.get(&*tool));
+        let mirrors = tool.and_then(|tool| self.0.get(&*tool));
         let called = mirrors.zip(member(params, "arguments")).into_iter();
         let header = |(mirror, arguments): (&Mirror, _)| {
             let argument = path(arguments, &mirror.path)?;
@@ -109,10 +102,10 @@ fn find<'s>(schema: &'s Value, at: &mut Vec<&'s str>, found: &mut Vec<Mirror>) -
             let header = format!("mcp-param-{}", named?.to_ascii_lowercase());
             let is_plain = matches!(kind, "integer" | "string" | "boolean");
             let is_new = found.iter().all(|other| *other.header != *header);
+            let is_short = at.iter().chain([&&*header]).all(|name| name.len() <= NAME_BYTES);
             let path = at.iter().map(|&name| name.into()).collect();
             found.push(Mirror { header: header.into(), path });
-            let names: usize = found.iter().map(|it| it.path.len()).sum();
-            if !is_plain || !is_new || names > MOST_NAMES || size("", found) > KEPT_BYTES {
+            if !is_plain || !is_new || !is_short || names(&*found) > MOST_NAMES {
                 return None;
             }
         }
@@ -136,14 +129,9 @@ fn header_value(argument: &RawValue) -> Option<String> {
     }
 }
 
-/// Returns the bytes of a tool and its mirrors.
-fn size(tool: &str, mirrors: &[Mirror]) -> usize {
-    let text = |it: &str| size_of::<Box<str>>() + it.len();
-    let path = |it: &Mirror| it.path.iter().map(|name| text(name)).sum::<usize>();
-    let mirror = |it: &Mirror| size_of::<Mirror>() + it.header.len() + path(it);
-    // A node of the map has room for twice what it may hold at least.
-    let entry = 2 * size_of::<(Box<str>, Box<[Mirror]>)>();
-    entry + tool.len() + mirrors.iter().map(mirror).sum::<usize>()
+/// Returns the number of names in these paths.
+fn names<'m>(mirrors: impl IntoIterator<Item = &'m Mirror>) -> usize {
+    mirrors.into_iter().map(|it| it.path.len()).sum()
 }
 
 #[cfg(test)]
@@ -168,7 +156,7 @@ mod tests {
 
     #[test]
     fn annotated_arguments_have_headers_and_no_others() {
-        let mut mirrors = Mirrors::new();
+        let mut mirrors = Mirrors::NONE;
         let limit = r#""options":{"type":"object","properties":{"limit":{"type":"integer","x-mcp-header":"Limit"}}}"#;
         let dry = r#""dry":{"type":"boolean","x-mcp-header":"Dry"},"query":{"type":"string"}"#;
         mirrors.learn(&list("a", &[REGION, limit, dry].join(",")));
@@ -189,13 +177,13 @@ mod tests {
 
     #[test]
     fn a_tool_that_is_listed_anew_is_taken_anew() {
-        let mut mirrors = Mirrors::new();
+        let mut mirrors = Mirrors::NONE;
         mirrors.learn(&list("a", REGION));
         mirrors.learn(&list("a", &REGION.replace("Region", "Zone")));
         let sent = headers(&mirrors, "a", r#"{"region":"eu"}"#);
         assert_eq!(sent, [("mcp-param-zone".into(), "eu".into())]);
         mirrors.learn(&list("a", r#""region":{"type":"string"}"#));
-        assert_eq!((mirrors.by_tool.len(), mirrors.kept), (0, 0));
+        assert!(mirrors.0.is_empty());
     }
 
     #[test]
@@ -210,41 +198,43 @@ mod tests {
                 REGION.replacen("region", "other", 1).replace("Region", "REGION")
             ),
         ] {
-            let mut mirrors = Mirrors::new();
+            let mut mirrors = Mirrors::NONE;
             mirrors.learn(&list("a", &properties));
-            assert!(mirrors.by_tool.is_empty(), "{properties}");
+            assert!(mirrors.0.is_empty(), "{properties}");
         }
     }
 
     #[test]
     fn what_is_kept_has_limits_and_begins_anew_beyond_them() {
-        let mut mirrors = Mirrors::new();
+        let mut mirrors = Mirrors::NONE;
         for tool in 0..2_000 {
             mirrors.learn(&list(&format!("{tool:05}"), REGION));
-            assert!(mirrors.kept <= KEPT_BYTES && mirrors.by_tool.len() < 1_000);
+            assert!(mirrors.0.len() <= KEPT_NAMES);
             let sent = headers(&mirrors, &format!("{tool:05}"), r#"{"region":"eu"}"#);
             assert_eq!(sent.len(), 1, "the latest is kept");
         }
         let property = |n| format!(r#""p{n}":{{"type":"string","x-mcp-header":"H{n}"}}"#);
         for (most, is_kept) in [(MOST_NAMES, true), (MOST_NAMES + 1, false)] {
-            let mut mirrors = Mirrors::new();
+            let mut mirrors = Mirrors::NONE;
             mirrors.learn(&list("a", &(0..most).map(property).collect::<Vec<_>>().join(",")));
-            assert_eq!(mirrors.by_tool.len(), usize::from(is_kept), "{most}");
+            assert_eq!(mirrors.0.len(), usize::from(is_kept), "{most}");
         }
         for (tool, properties) in [
             ("a", format!(r#""{}":0,{REGION}"#, "x".repeat(SCHEMA_BYTES))),
-            (&*"a".repeat(KEPT_BYTES), REGION.into()),
+            (&*"a".repeat(NAME_BYTES + 1), REGION.into()),
+            ("a", REGION.replace("region", &"x".repeat(NAME_BYTES + 1))),
+            ("a", REGION.replace("Region", &"x".repeat(NAME_BYTES))),
         ] {
-            let mut mirrors = Mirrors::new();
+            let mut mirrors = Mirrors::NONE;
             mirrors.learn(&list(tool, &properties));
-            assert!(mirrors.by_tool.is_empty());
+            assert!(mirrors.0.is_empty());
         }
     }
 
     #[test]
     fn a_message_that_is_no_response_lists_nothing() {
-        let mut mirrors = Mirrors::new();
+        let mut mirrors = Mirrors::NONE;
         mirrors.learn(&list("a", REGION).replace(r#""id":1"#, r#""id":1,"method":"m""#));
-        assert!(mirrors.by_tool.is_empty());
+        assert!(mirrors.0.is_empty());
     }
 }

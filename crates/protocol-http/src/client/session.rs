@@ -76,7 +76,6 @@ pub enum Lane {
 
 impl Outgoing {
     /// Returns whether its response comes in the same exchange.
-    #[must_use]
     pub fn has_response(&self) -> bool {
         self.request.is_some() && matches!(self.lane, Lane::First | Lane::Free)
     }
@@ -84,19 +83,16 @@ impl Outgoing {
 
 impl ClientSession {
     /// Creates the session of a client that has sent nothing, and begins with these rules.
-    #[must_use]
     pub const fn new(rules: &'static Rules) -> Self {
-        Self { rules, id: None, is_open: false, asked: BTreeMap::new(), mirrors: Mirrors::new() }
+        Self { rules, id: None, is_open: false, asked: BTreeMap::new(), mirrors: Mirrors::NONE }
     }
 
     /// Returns the rules that hold now.
-    #[must_use]
     pub const fn rules(&self) -> &'static Rules {
         self.rules
     }
 
     /// Returns the id that the server gave.
-    #[must_use]
     pub fn id(&self) -> Option<&str> {
         self.id.as_deref()
     }
@@ -151,7 +147,6 @@ impl ClientSession {
     }
 
     /// Returns the headers of a request that is about the session, such as GET.
-    #[must_use]
     pub fn headers(&self) -> Vec<(Cow<'static, str>, String)> {
         let id = self.id.iter().map(|id| (self.rules.session_header.into(), id.clone()));
         let is_named = self.is_open && self.rules.has_version_header;

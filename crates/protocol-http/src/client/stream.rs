@@ -11,8 +11,8 @@ use protocol_core::WireId;
 use protocol_json::{path, text, value};
 
 use super::session::Outgoing;
-use crate::gate::is_type;
-use crate::post::id_of_response;
+use crate::gate::{EVENTS, JSON, is_type};
+use crate::post::call_of;
 use crate::rules::Rules;
 use crate::sse::{Decoder, SseEvent, TooLong};
 
@@ -82,10 +82,8 @@ enum Phase {
 /// The bounds of a [`ResponseStream`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StreamLimits {
-    /// The bytes of a JSON body; 4 MiB.
-    pub body_bytes: usize,
-    /// The bytes of an event; 4 MiB. A line of one may be 16 bytes longer.
-    pub event_bytes: usize,
+    /// The bytes of a JSON body or of an event; 4 MiB. A line of an event may be 16 bytes longer.
+    pub message_bytes: usize,
     /// The attempts to resume without an event between them; 5.
     pub resumes: u32,
     /// The time before an attempt, unless the server names one; 1 s.
@@ -97,8 +95,7 @@ pub struct StreamLimits {
 impl StreamLimits {
     /// The defaults, as each field documents them.
     pub const DEFAULT: Self = Self {
-        body_bytes: 4 << 20,
-        event_bytes: 4 << 20,
+        message_bytes: 4 << 20,
         resumes: 5,
         retry: Duration::from_secs(1),
         longest_retry: Duration::from_secs(60),
@@ -107,7 +104,6 @@ impl StreamLimits {
 
 impl ResponseStream {
     /// Creates the response to a message that is posted, or without one the stream of the session itself.
-    #[must_use]
     pub fn new(rules: &'static Rules, posted: Option<&Outgoing>, limits: StreamLimits) -> Self {
         let response = |out: &Outgoing| out.request.clone().filter(|_| out.has_response());
         let awaited = posted.map_or(Awaited::Messages, |out| {
@@ -119,7 +115,7 @@ impl ResponseStream {
             rules,
             awaited,
             limits,
-            decoder: Decoder::new(limits.event_bytes),
+            decoder: Decoder::new(limits.message_bytes),
             body: Vec::new(),
             last_event_id: String::new(),
             retry: limits.retry,
@@ -130,25 +126,21 @@ impl ResponseStream {
     }
 
     /// Returns the rules of its session.
-    #[must_use]
     pub const fn rules(&self) -> &'static Rules {
         self.rules
     }
 
     /// Returns whether the body is server-sent events. Any other body is read to its end first.
-    #[must_use]
     pub fn has_events(&self) -> bool {
         self.phase == Phase::Events
     }
 
     /// Returns the id for the header `Last-Event-ID`, if an event had one.
-    #[must_use]
     pub fn last_event_id(&self) -> Option<&str> {
         Some(&*self.last_event_id).filter(|id| !id.is_empty())
     }
 
     /// Returns the time to wait before the stream is resumed.
-    #[must_use]
     pub const fn retry(&self) -> Duration {
         self.retry
     }
@@ -164,7 +156,7 @@ impl ResponseStream {
         retry: Option<Duration>,
     ) -> StreamStep {
         self.status = status;
-        self.decoder = Decoder::new(self.limits.event_bytes);
+        self.decoder = Decoder::new(self.limits.message_bytes);
         let is_resumed = self.phase == Phase::Resuming;
         if self.rules.shares_streams && is_resumed {
             match status {
@@ -175,28 +167,21 @@ impl ResponseStream {
                 _ => {}
             }
         }
+        let is_read = self.awaited != Awaited::Nothing;
         // An error may have the response as its body, but not in place of the rest of a stream.
-        self.phase = match status {
+        self.phase = match (status, retry) {
             // "When a client receives HTTP 404 in response to a request containing an MCP-Session-Id …"
-            404 if has_session => return StreamStep::LoseSession,
-            _ if self.awaited == Awaited::Nothing => return self.taken(retry),
-            _ if is_type(kind, "application/json") && !is_resumed => Phase::Body,
-            200 if is_type(kind, "text/event-stream") => Phase::Events,
+            (404, _) if has_session => return StreamStep::LoseSession,
+            (200..=299, _) if !is_read => return StreamStep::Nothing,
+            (503, Some(retry)) if !is_read => {
+                self.retry = retry.max(SHORTEST_RETRY);
+                return StreamStep::Resume;
+            }
+            _ if is_read && is_type(kind, JSON) && !is_resumed => Phase::Body,
+            (200, _) if is_read && is_type(kind, EVENTS) => Phase::Events,
             _ => return StreamStep::Lose,
         };
         StreamStep::Read
-    }
-
-    /// Returns the step after the status of a message that has nothing to read.
-    fn taken(&mut self, retry: Option<Duration>) -> StreamStep {
-        match (self.status, retry) {
-            (200..=299, _) => StreamStep::Nothing,
-            (503, Some(retry)) => {
-                self.retry = retry.max(SHORTEST_RETRY);
-                StreamStep::Resume
-            }
-            _ => StreamStep::Lose,
-        }
     }
 
     /// Asks for the rest of the stream, unless that was done too often.
@@ -215,19 +200,17 @@ impl ResponseStream {
     ///
     /// Returns [`TooLong`] for a body or an event over its limit. The stream is to be closed then.
     pub fn receive(&mut self, bytes: &mut &[u8]) -> Result<Option<Vec<u8>>, TooLong> {
-        // It would be as long if it came again.
-        self.take(bytes).inspect_err(|_| self.attempts = u32::MAX)
-    }
-
-    fn take(&mut self, bytes: &mut &[u8]) -> Result<Option<Vec<u8>>, TooLong> {
         if self.phase == Phase::Body {
-            if self.body.len() + bytes.len() > self.limits.body_bytes {
+            if self.body.len() + bytes.len() > self.limits.message_bytes {
                 return Err(TooLong);
             }
             self.body.extend_from_slice(mem::take(bytes));
             return Ok(None);
         }
-        while let Some(event) = self.decoder.receive(bytes)? {
+        // An event that is too long would be as long if it came again.
+        while let Some(event) =
+            self.decoder.receive(bytes).inspect_err(|_| self.attempts = u32::MAX)?
+        {
             match event {
                 SseEvent::Message(data) => {
                     self.note_id();
@@ -240,7 +223,6 @@ impl ResponseStream {
                 SseEvent::Retry(time) => {
                     self.retry = time.max(SHORTEST_RETRY).min(self.limits.longest_retry);
                 }
-                SseEvent::Comment => {}
             }
         }
         self.note_id();
@@ -273,7 +255,6 @@ impl ResponseStream {
     }
 
     /// Returns in words how the stream was lost.
-    #[must_use]
     pub fn loss(&self) -> String {
         match self.status {
             0 => "the server could not be asked".into(),
@@ -289,9 +270,9 @@ impl ResponseStream {
     }
 
     fn message(&mut self, message: Vec<u8>) -> Vec<u8> {
-        let id = id_of_response(&message);
+        let response = call_of(&message).filter(|(_, is_request)| !is_request);
         // The endpoint tells a second response from the first.
-        self.is_settled |= id.is_some_and(|id| self.awaited == Awaited::Response(id));
+        self.is_settled |= response.is_some_and(|(id, _)| self.awaited == Awaited::Response(id));
         message
     }
 
@@ -441,7 +422,7 @@ mod tests {
 
     #[test]
     fn a_body_and_an_event_over_their_limit_are_refused() {
-        let limits = StreamLimits { body_bytes: 8, event_bytes: 8, ..StreamLimits::DEFAULT };
+        let limits = StreamLimits { message_bytes: 8, ..StreamLimits::DEFAULT };
         for (head, at_most, over) in [
             (JSON, &b"12345678"[..], &b"9"[..]),
             (EVENTS, b"id: 1\ndata: 12345678\n\n", b"data: 123456789\n\n"),

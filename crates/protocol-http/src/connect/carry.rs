@@ -1,17 +1,19 @@
 //! A client without an endpoint, whose host writes the messages and chooses their ids.
 
 use std::collections::BTreeMap;
+use std::future::poll_fn;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 
 use protocol_core::WireId;
-use tokio::sync::mpsc::{Receiver, channel};
+use tokio::sync::mpsc::channel;
 use tokio::sync::oneshot;
 use tokio::time::sleep;
 
-use super::exchange::{HEAD_TIME, Message, Task};
+use super::exchange::{HEAD_TIME, Message};
 use super::options::{ClientOptions, Target};
-use super::wire::{Report, Said, Wire};
-use crate::client::{ClientSession, Lane, Outgoing};
+use super::wire::{Said, Task, Wire};
+use crate::client::{ClientSession, Lane};
 
 /// An input of [`carry`].
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,10 +33,13 @@ pub enum Carried {
 /// stream has to have come. A notification waits 50 ms for the head of the request before it. The next input waits until a
 /// notification or a response is taken, and until the session is open. A message that the revision has no place for is not
 /// posted, and there are no `Mcp-Param-` headers. The session ends with the inputs, and `carry` ends with it.
+///
+/// `next` is polled for an input until there are no more, also after something else came first. An input that is half read
+/// stays in it.
 pub async fn carry(
     target: Target,
     options: ClientOptions,
-    mut inputs: Receiver<Carried>,
+    mut next: impl FnMut(&mut Context<'_>) -> Poll<Option<Carried>>,
     mut receive: impl AsyncFnMut(Vec<u8>),
 ) {
     let session = ClientSession::new(options.rules);
@@ -53,7 +58,7 @@ pub async fn carry(
     loop {
         tokio::select! {
             biased;
-            Some(Report { number, said }) = reports.recv() => {
+            Some((number, said)) = reports.recv() => {
                 // A server without a stream of its own may say so with the status of an unknown session.
                 let is_own = carrier.open.get(&number).is_some_and(|it| it.is_own);
                 if matches!(said, Said::SessionGone) && !is_own {
@@ -66,7 +71,7 @@ pub async fn carry(
             Some(number) = carrier.left() => {
                 (carrier.awaited, carrier.unheard) = (None, Some(number));
             }
-            input = inputs.recv(), if carrier.awaited.is_none() => match input {
+            input = poll_fn(&mut next), if carrier.awaited.is_none() => match input {
                 Some(Carried::Message(message)) => carrier.send(message).await,
                 Some(Carried::Loss(id)) => {
                     carrier.open.retain(|_, it| it.request.as_ref() != Some(&id));
@@ -108,16 +113,16 @@ impl Carrier {
         }
         let (leaving, left) = oneshot::channel();
         let (lane, bytes) = (out.lane, message.into());
-        let message = Message { bytes, charge: None, leaving: Some(leaving), after: None };
-        let number = self.begin(Some((out, message)));
+        let message = Message { out, bytes, _charge: None, leaving: Some(leaving), after: None };
+        let number = self.begin(Some(message));
         self.awaited = Some((number, lane, left));
     }
 
     /// Posts a message, or asks for the stream of the session.
-    fn begin(&mut self, post: Option<(Outgoing, Message)>) -> u64 {
+    fn begin(&mut self, post: Option<Message>) -> u64 {
         self.last += 1;
         let (is_own, request) =
-            (post.is_none(), post.as_ref().and_then(|(out, _)| out.request.clone()));
+            (post.is_none(), post.as_ref().and_then(|it| it.out.request.clone()));
         let task = self.wire.begin(self.last, &self.session, None, post);
         self.open.insert(self.last, Open { request, is_own, _task: task });
         self.last
@@ -134,7 +139,9 @@ impl Carrier {
 
     /// Takes a report, and returns the message in it.
     fn take(&mut self, number: u64, said: Said) -> Option<Vec<u8>> {
-        let opens = self.is_awaited(number, Lane::First);
+        let awaited = self.awaited.as_ref().filter(|(awaited, ..)| *awaited == number);
+        let lane = awaited.map(|(_, lane, _)| *lane);
+        let opens = lane == Some(Lane::First);
         match said {
             Said::Message(message, id) => {
                 if !opens || self.session.opened(id.as_deref(), &message) {
@@ -148,28 +155,21 @@ impl Carrier {
                     self.heard(number);
                 }
             }
-            Said::Over(_) | Said::SessionGone => self.over(number),
+            Said::Over(_) | Said::SessionGone => {
+                self.open.remove(&number);
+                self.heard(number);
+                if lane == Some(Lane::Last) && self.session.rules().has_sessions {
+                    self.begin(None);
+                }
+            }
             Said::Parting => {}
         }
         None
-    }
-
-    fn is_awaited(&self, number: u64, place: Lane) -> bool {
-        self.awaited.as_ref().is_some_and(|(awaited, lane, _)| (*awaited, *lane) == (number, place))
     }
 
     /// Goes on if this was awaited.
     fn heard(&mut self, number: u64) {
         self.unheard.take_if(|it| *it == number);
         self.awaited.take_if(|(awaited, ..)| *awaited == number);
-    }
-
-    fn over(&mut self, number: u64) {
-        self.open.remove(&number);
-        let is_last = self.is_awaited(number, Lane::Last);
-        self.heard(number);
-        if is_last && self.session.rules().has_sessions {
-            self.begin(None);
-        }
     }
 }

@@ -7,23 +7,24 @@ use std::mem;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
-use protocol_async::hub::{Hub, Messages, Output};
+use bytes::Bytes;
+use protocol_async::hub::{Alarm, Hub, Messages, Output};
 use protocol_async::{Incoming, Options, Peer, Verdict};
 use protocol_core::{InputBuffer, Settlement, WireId};
+use protocol_tokio::TokioTimer;
 use tokio::sync::mpsc::{Receiver, UnboundedReceiver, channel, unbounded_channel};
 use tokio::time::{Instant, timeout};
 
-use super::exchange::{HEAD_TIME, Message, Task};
+use super::exchange::{HEAD_TIME, Message};
 use super::options::{ClientOptions, Target};
-use super::wire::{FAREWELL, Report, Said, Wire};
-use crate::client::{ClientSession, Lane, Outgoing};
-use crate::endpoint::{Clock, over_streams};
-use crate::post::id_of;
+use super::wire::{FAREWELL, Report, Said, Task, Wire};
+use crate::client::{ClientSession, Lane};
+use crate::endpoint::{observed, over_streams};
 
 const TOO_MANY: &str = "too many response streams are open (options.streams)";
 
 /// Carries out what the session of a client decides.
-pub(super) struct Driver {
+struct Driver {
     hub: Hub,
     session: ClientSession,
     wire: Arc<Wire>,
@@ -32,18 +33,17 @@ pub(super) struct Driver {
     next: u64,
     /// The calls whose response comes on a stream that they share, and that stream.
     shared: BTreeMap<u32, u64>,
-    /// The latest calls with a stream of their own, and the time of each. They may be settled.
+    /// The latest calls with a stream of their own, the newest first, and the time of each. They may be settled.
     begun: VecDeque<(u32, Instant)>,
-    /// The messages that were taken while something opens.
-    held: VecDeque<Message>,
     reports: Receiver<Report>,
     heads: Receiver<Report>,
     /// The calls that have settled, and whether a response came.
     settled: UnboundedReceiver<(u32, bool)>,
     /// The exchanges whose response has come, and whose stream may be open still.
     responded: VecDeque<u64>,
+    /// The messages that leave together, of which the rest waits while something opens.
     out: Messages,
-    clock: Clock,
+    alarm: Alarm<TokioTimer>,
     error: Option<io::Error>,
 }
 
@@ -58,7 +58,7 @@ struct Exchange {
     /// Whether everything else waits for it.
     is_opening: bool,
     /// The message, until it is its turn.
-    message: Option<(Outgoing, Message)>,
+    message: Option<Message>,
     task: Option<Task>,
 }
 
@@ -74,50 +74,58 @@ enum Kind {
     Post(Option<u32>, usize),
 }
 
-impl Driver {
-    pub(super) fn new(
-        target: Target,
-        mut endpoint: Options,
-        mut options: ClientOptions,
-    ) -> (Peer, Incoming, Self) {
-        let (tell, settled) = unbounded_channel();
-        over_streams(&mut endpoint.config.dialect);
-        // A message that the endpoint could not take would leave its call open.
-        let message_bytes = endpoint.config.limits.message_bytes;
-        options.stream.body_bytes = options.stream.body_bytes.min(message_bytes);
-        options.stream.event_bytes = options.stream.event_bytes.min(message_bytes);
-        let clock = Clock::start();
-        let (hub, peer, incoming) = clock.endpoint(endpoint, move |verdict| {
-            if let Verdict::Settled { call, settlement, .. } = verdict {
-                let has_response = matches!(settlement, Settlement::Result | Settlement::Error);
-                let _ = tell.send((call.number(), has_response));
-            }
-        });
-        let session = ClientSession::new(options.rules);
-        let ((of_messages, reports), (of_heads, heads)) = (channel(1), channel(1));
-        let wire = Wire::new(target, options, of_messages, of_heads);
-        let driver = Self {
-            hub,
-            session,
-            wire,
-            exchanges: BTreeMap::new(),
-            next: 0,
-            shared: BTreeMap::new(),
-            begun: VecDeque::new(),
-            held: VecDeque::new(),
-            reports,
-            heads,
-            settled,
-            responded: VecDeque::new(),
-            out: Messages::default(),
-            clock,
-            error: None,
-        };
-        (peer, incoming, driver)
-    }
+/// Makes a connection to a server. Nothing happens until the driver is polled.
+///
+/// The driver ends when the connection is over, and has told the server so by DELETE. Its output is the error that ended
+/// the session, if one did.
+///
+/// # Panics
+///
+/// The driver panics outside of a runtime of tokio.
+pub fn connect(
+    target: Target,
+    endpoint: impl Into<Options>,
+    mut options: ClientOptions,
+) -> (Peer, Incoming, impl Future<Output = io::Result<()>> + Send) {
+    let mut endpoint = endpoint.into();
+    let (tell, settled) = unbounded_channel();
+    over_streams(&mut endpoint.config.dialect);
+    // Messages are taken one by one, so that a call that waits can be withdrawn.
+    endpoint.pipe_bytes = 1;
+    // A message that the endpoint could not take would leave its call open.
+    let most = endpoint.config.limits.message_bytes;
+    options.stream.message_bytes = options.stream.message_bytes.min(most);
+    let (hub, peer, incoming, alarm) = observed(endpoint, move |verdict| {
+        if let Verdict::Settled { call, settlement, .. } = verdict {
+            let has_response = matches!(settlement, Settlement::Result | Settlement::Error);
+            let _ = tell.send((call.number(), has_response));
+        }
+    });
+    let session = ClientSession::new(options.rules);
+    let ((of_messages, reports), (of_heads, heads)) = (channel(1), channel(1));
+    let wire = Wire::new(target, options, of_messages, of_heads);
+    let driver = Driver {
+        hub,
+        session,
+        wire,
+        exchanges: BTreeMap::new(),
+        next: 0,
+        shared: BTreeMap::new(),
+        begun: VecDeque::new(),
+        reports,
+        heads,
+        settled,
+        responded: VecDeque::new(),
+        out: Messages::default(),
+        alarm,
+        error: None,
+    };
+    (peer, incoming, driver.run())
+}
 
+impl Driver {
     /// Runs until the endpoint is over, and takes leave of the server.
-    pub(super) async fn run(mut self) -> io::Result<()> {
+    async fn run(mut self) -> io::Result<()> {
         poll_fn(|cx| self.poll(cx)).await;
         // Nobody awaits calls any more, and nobody could cancel one that has not left. Streams stay open until the last messages
         // are posted, for a server may take the end of a stream for a loss, ahead of the cancels in them. These messages wait
@@ -133,7 +141,6 @@ impl Driver {
         self.exchanges.clear();
         self.wire.running.close();
         self.wire.running.wait().await;
-        let _ = timeout(FAREWELL, self.wire.end()).await;
         self.error.map_or(Ok(()), Err)
     }
 
@@ -169,7 +176,7 @@ impl Driver {
                     continue;
                 }
             }
-            ready!(self.clock.poll(due, cx));
+            ready!(self.alarm.poll(due, cx));
         }
     }
 
@@ -191,51 +198,40 @@ impl Driver {
         self.exchanges.values().any(|it| it.is_opening)
     }
 
+    /// Sends what was taken out, up to a message that everything else waits for.
     fn send_all(&mut self) {
-        while let Some(message) = self.out.take_next() {
-            let mut charge = self.hub.charge();
-            charge.set(message.len());
-            let bytes = Vec::from(message).into();
-            let charge = Some(charge);
-            self.held.push_back(Message { bytes, charge, leaving: None, after: None });
-        }
-        self.out.clear();
-        self.send_held();
-    }
-
-    /// Sends what was held, up to a message that everything else waits for.
-    fn send_held(&mut self) {
         while !self.is_opening() {
-            let Some(mut message) = self.held.pop_front() else { break };
-            let out = self.session.post(&message.bytes).filter(|_| self.error.is_none());
-            let Some(mut out) = out else {
-                self.wire.trouble(Some(&message.bytes), "the session takes no such message");
+            let Some(message) = self.out.take_next() else { return self.out.clear() };
+            let (bytes, mut charge) = (Bytes::copy_from_slice(message), self.hub.charge());
+            let out = self.session.post(&bytes).filter(|_| self.error.is_none());
+            let Some(out) = out else {
+                self.wire.trouble(Some(&bytes), "the session takes no such message");
                 continue;
             };
-            if let Some(charge) = &mut message.charge {
-                // The headers may repeat all of it, and are copied once.
-                let headers = out.headers.iter().map(|(name, value)| name.len() + value.len());
-                charge.set(message.bytes.len() + 2 * headers.sum::<usize>());
-            }
+            // The headers may repeat all of it, and are copied once.
+            let headers = out.headers.iter().map(|(name, value)| name.len() + value.len());
+            charge.set(bytes.len() + 2 * headers.sum::<usize>());
             let call = out.request.as_ref().and_then(number_of);
-            if let Some(call) = call.filter(|_| out.has_response()) {
-                self.call(call, out, message);
+            let mut message =
+                Message { out, bytes, _charge: Some(charge), leaving: None, after: None };
+            if let Some(call) = call.filter(|_| message.out.has_response()) {
+                self.call(call, message);
                 continue;
             }
             if let Some(call) = call {
-                let Some(stream) = self.stream(out.scope.as_ref()) else {
+                let Some(stream) = self.stream(message.out.scope.as_ref()) else {
                     self.lose(call, TOO_MANY);
                     continue;
                 };
                 self.shared.insert(call, stream);
             }
-            self.follow(&mut out, &mut message);
+            self.follow(&mut message);
             self.insert(Exchange {
                 kind: Kind::Post(call, message.bytes.len()),
-                scope: out.scope.clone(),
+                scope: message.out.scope.clone(),
                 is_awaited: true,
-                is_opening: out.lane == Lane::Last,
-                message: Some((out, message)),
+                is_opening: message.out.lane == Lane::Last,
+                message: Some(message),
                 task: None,
             });
             self.post_next();
@@ -249,34 +245,33 @@ impl Driver {
     }
 
     /// Puts a cancel behind its request, if the server may not have taken that yet.
-    fn follow(&self, out: &mut Outgoing, message: &mut Message) {
-        let Some(named) = out.cancels.as_ref().and_then(number_of) else { return };
+    fn follow(&self, message: &mut Message) {
+        let Some(named) = message.out.cancels.as_ref().and_then(number_of) else { return };
         let begun = self.begun.iter().find(|(call, _)| *call == named);
         message.after = begun.map(|(_, at)| *at + HEAD_TIME);
         let is_named =
             |it: &&Exchange| matches!(it.kind, Kind::Post(Some(call), _) if call == named);
-        out.scope = self.exchanges.values().find(is_named).and_then(|it| it.scope.clone());
+        // A call that was taken has the session of its stream.
+        let stream = || self.exchanges.get(self.shared.get(&named)?);
+        let named = self.exchanges.values().find(is_named).or_else(stream);
+        message.out.scope = named.and_then(|it| it.scope.clone());
     }
 
     /// Posts a request, whose response comes on a stream of its own.
-    fn call(&mut self, call: u32, out: Outgoing, message: Message) {
+    fn call(&mut self, call: u32, message: Message) {
         let calls = self.exchanges.values().filter(|it| matches!(it.kind, Kind::Call(_)));
         if calls.count() >= self.wire.options.streams {
             return self.lose(call, TOO_MANY);
         }
-        let is_old = |(_, at): &(u32, Instant)| at.elapsed() > HEAD_TIME;
-        while self.begun.len() >= self.wire.options.streams
-            || self.begun.front().is_some_and(is_old)
-        {
-            self.begun.pop_front();
-        }
-        self.begun.push_back((call, Instant::now()));
-        let (kind, is_opening) = (Kind::Call(call), out.lane == Lane::First);
-        self.begin(Exchange { kind, is_opening, ..Exchange::default() }, Some((out, message)));
+        self.begun.retain(|(_, at)| at.elapsed() <= HEAD_TIME);
+        self.begun.push_front((call, Instant::now()));
+        self.begun.truncate(self.wire.options.streams);
+        let (kind, is_opening) = (Kind::Call(call), message.out.lane == Lane::First);
+        self.begin(Exchange { kind, is_opening, ..Exchange::default() }, Some(message));
     }
 
     /// Begins an exchange that reads a stream.
-    fn begin(&mut self, mut exchange: Exchange, post: Option<(Outgoing, Message)>) -> u64 {
+    fn begin(&mut self, mut exchange: Exchange, post: Option<Message>) -> u64 {
         let scope = exchange.scope.as_deref();
         exchange.task = Some(self.wire.begin(self.next + 1, &self.session, scope, post));
         self.insert(exchange)
@@ -299,28 +294,29 @@ impl Driver {
         self.post_next();
         while self.exchanges.values().any(|it| it.is_awaited) {
             // The sender is ours.
-            let Some(report) = self.heads.recv().await else { return };
-            self.exchanges.retain(|number, it| *number != report.number || !it.is_awaited);
+            let Some((taken, _)) = self.heads.recv().await else { return };
+            self.exchanges.retain(|number, it| *number != taken || !it.is_awaited);
             self.post_next();
         }
     }
 
     /// Reports what was not posted.
     fn drop_rest(&mut self) {
-        let untaken = |message: &Message| {
-            self.wire.trouble(Some(&message.bytes), "the session was over before it was sent");
-        };
-        self.exchanges
-            .retain(|_, it| it.message.as_ref().map(|(_, message)| untaken(message)).is_none());
-        self.held.drain(..).for_each(|message| untaken(&message));
+        let why = "the session was over before it was sent";
+        let untaken = |bytes: &[u8]| self.wire.trouble(Some(bytes), why);
+        self.exchanges.retain(|_, it| it.message.as_ref().map(|it| untaken(&it.bytes)).is_none());
+        while let Some(message) = self.out.take_next() {
+            untaken(message);
+        }
+        self.out.clear();
     }
 
-    fn take(&mut self, Report { number, said }: Report) {
+    fn take(&mut self, (number, said): Report) {
         let how = match said {
             Said::Message(message, session) => {
                 self.received(number, &message, session.as_deref());
                 self.hub.receive_message(&message);
-                return self.send_held();
+                return self.send_all();
             }
             Said::Taken => {
                 if let Some(it) = self.exchanges.get_mut(&number) {
@@ -365,7 +361,7 @@ impl Driver {
     /// Goes on with what waited for an exchange.
     fn go_on(&mut self) {
         self.post_next();
-        self.send_held();
+        self.send_all();
     }
 
     /// Takes note of a message, which may open the session, or one in it.
@@ -436,8 +432,6 @@ impl Driver {
         let is_its = |it: &Exchange| matches!(it.kind, Kind::Call(own) if own == call);
         if !has_response {
             self.exchanges.retain(|_, it| !is_its(it));
-            let id = format!("{call}");
-            self.held.retain(|it| id_of(&it.bytes).is_none_or(|request| request.as_json() != id));
             return self.go_on();
         }
         let its = self.exchanges.iter().filter(|(_, it)| is_its(it));

@@ -7,32 +7,30 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::FutureExt;
-use http::header::CONTENT_TYPE;
+use http::header::{CONTENT_TYPE, RETRY_AFTER};
 use http::{Method, Response};
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use protocol_async::hub::Charge;
 use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
-use tokio_util::task::AbortOnDropHandle;
 
-use super::wire::{Headers, Link, Report, Said, Wire, retry_after, value};
+use super::wire::{Headers, Link, Said, Task, Wire, value};
 use crate::client::{ClientSession, Outgoing, ResponseStream, StreamStep};
 use crate::endpoint::Held;
 use crate::gate::{LAST_EVENT_ID, SCOPE};
+use crate::sse::TooLong;
 
 /// The time that a server has to read a request, or for the head of its response, before a cancel or a notification follows.
 /// Over another connection that could come first.
 pub(super) const HEAD_TIME: Duration = Duration::from_millis(50);
 
-/// The task of an exchange, which ends with this. A stream that is closed is the cancel in one revision.
-pub(super) type Task = AbortOnDropHandle<()>;
-
 /// A message of ours, charged until the server takes it.
 #[derive(Debug)]
 pub(super) struct Message {
+    pub(super) out: Outgoing,
     pub(super) bytes: Bytes,
-    pub(super) charge: Option<Charge>,
+    pub(super) _charge: Option<Charge>,
     /// Dropped once its bytes have left.
     pub(super) leaving: Option<oneshot::Sender<()>>,
     /// The time before which it may not leave.
@@ -44,7 +42,7 @@ struct Exchange {
     wire: Arc<Wire>,
     stream: ResponseStream,
     /// The message until the server has taken it. Without one, this asks for a stream.
-    post: Option<(Outgoing, Message)>,
+    post: Option<Message>,
     /// The headers of a request for the stream.
     session: Headers,
     response: Option<(Response<Incoming>, Link)>,
@@ -55,20 +53,20 @@ struct Exchange {
 
 impl Wire {
     /// Posts a message, or asks for the stream of the session itself, or in ACP for that of one session. Reports how it
-    /// ended, even if it panicked.
+    /// ended, even if it panicked. A stream that is closed is the cancel in one revision.
     pub(super) fn begin(
         self: &Arc<Self>,
         number: u64,
         session: &ClientSession,
         scope: Option<&str>,
-        post: Option<(Outgoing, Message)>,
+        post: Option<Message>,
     ) -> Task {
-        let out = post.as_ref().map(|(out, _)| out);
+        let out = post.as_ref().map(|it| &it.out);
         let stream = ResponseStream::new(session.rules(), out, self.options.stream);
         // Others wait for a message that has no response here, and for the head of a stream that is shared.
         let is_shared = out.is_none() && session.rules().shares_streams;
         let is_awaited = out.map_or(is_shared, |out| !out.has_response());
-        let is_watched = post.as_ref().is_some_and(|(_, message)| message.leaving.is_some());
+        let is_watched = post.as_ref().is_some_and(|it| it.leaving.is_some());
         let mut headers = session.headers();
         headers.extend(scope.map(|scope| (SCOPE.into(), scope.into())));
         let mut exchange = Exchange {
@@ -107,7 +105,10 @@ impl Exchange {
                 StreamStep::Nothing => return Said::Over(None),
                 StreamStep::Lose | StreamStep::LoseSession => {
                     let how = self.stream.loss() + &why;
-                    self.untaken(&how);
+                    // A call settles as lost instead.
+                    if let Some(it) = self.post.as_ref().filter(|it| it.out.request.is_none()) {
+                        self.wire.trouble(Some(&it.bytes), &how);
+                    }
                     if next == StreamStep::Lose {
                         return Said::Over(Some(how));
                     }
@@ -127,7 +128,7 @@ impl Exchange {
         if is_again {
             sleep(self.stream.retry()).await;
         }
-        if let Some(after) = self.post.as_ref().and_then(|(_, message)| message.after) {
+        if let Some(after) = self.post.as_ref().and_then(|it| it.after) {
             sleep_until(after).await;
         }
         self.ask().await
@@ -138,7 +139,14 @@ impl Exchange {
         let last = self.stream.last_event_id().map(|id| (LAST_EVENT_ID.into(), id.into()));
         let get = self.session.iter().cloned().chain(last).collect();
         let (method, headers, body) = match &mut self.post {
-            Some((out, message)) => (Method::POST, &out.headers, message.body()),
+            Some(Message { out, bytes, leaving, .. }) => {
+                let bytes = bytes.clone();
+                let body = match leaving.take() {
+                    Some(leaving) => Bytes::from_owner(Held(bytes, leaving)),
+                    None => bytes,
+                };
+                (Method::POST, &out.headers, body)
+            }
             None => (Method::GET, &get, Bytes::new()),
         };
         let sent = self.wire.send(&method, headers, body).await;
@@ -148,9 +156,10 @@ impl Exchange {
         let is_named = names(self.stream.rules().session_header);
         let has_session = is_named && (method == Method::POST || !names(SCOPE));
         // The cancel that makes room for a call may wait behind it.
-        let is_call = self.post.as_ref().is_some_and(|(out, _)| out.request.is_some());
+        let is_call = self.post.as_ref().is_some_and(|it| it.out.request.is_some());
         let post_time = self.wire.options.post_time;
-        let retry = retry_after(&response).filter(|it| !is_call && *it < post_time);
+        let retry = value(&response, RETRY_AFTER.as_str()).and_then(|it| it.parse().ok());
+        let retry = retry.map(Duration::from_secs).filter(|it| !is_call && *it < post_time);
         let (status, kind) = (response.status().as_u16(), value(&response, CONTENT_TYPE.as_str()));
         let step = self.stream.head(status, kind, has_session, retry);
         // Any other body is a refusal.
@@ -171,7 +180,7 @@ impl Exchange {
         while let Some(frame) = body.frame().await {
             let Ok(data) = frame.map_err(|error| error.to_string())?.into_data() else { continue };
             let mut bytes = &*data;
-            let too_long = |_| "it is longer than the limits of streams";
+            let too_long = |error: TooLong| error.to_string();
             while let Some(message) = self.stream.receive(&mut bytes).map_err(too_long)? {
                 self.report(Said::Message(message, session.clone())).await;
             }
@@ -183,13 +192,6 @@ impl Exchange {
         Ok(step)
     }
 
-    /// Shows the host a message that the server did not take. A call settles as lost instead.
-    fn untaken(&self, why: &str) {
-        if let Some((Outgoing { request: None, .. }, message)) = &self.post {
-            self.wire.trouble(Some(&message.bytes), why);
-        }
-    }
-
     async fn report(&self, said: Said) {
         // Room to read may come only from what waits for it.
         let is_head = match &said {
@@ -199,16 +201,6 @@ impl Exchange {
         };
         let reports = if is_head { &self.wire.heads } else { &self.wire.messages };
         // The owner may be gone.
-        let _ = reports.send(Report { number: self.number, said }).await;
-    }
-}
-
-impl Message {
-    fn body(&mut self) -> Bytes {
-        let bytes = self.bytes.clone();
-        match self.leaving.take() {
-            Some(leaving) => Bytes::from_owner(Held(bytes, leaving)),
-            None => bytes,
-        }
+        let _ = reports.send((self.number, said)).await;
     }
 }

@@ -40,7 +40,7 @@
 //!
 //! # Memory
 //!
-//! A message is charged to [`Options::account`] until the server takes it: while it waits to be posted, and on its way.
+//! A message is charged to [`Options::account`](protocol_async::Options::account) until the server takes it: while it waits to be posted, and on its way.
 
 mod carry;
 mod driver;
@@ -48,27 +48,6 @@ mod exchange;
 mod options;
 mod wire;
 
-use std::io;
-
-use protocol_async::{Incoming, Options, Peer};
-
 pub use self::carry::{Carried, carry};
-use self::driver::Driver;
+pub use self::driver::connect;
 pub use self::options::{ClientOptions, Open, ServerStream, Stream, Target, Trouble};
-
-/// Makes a connection to a server. Nothing happens until the driver is polled.
-///
-/// The driver ends when the connection is over, and has told the server so by DELETE. Its output is the error that ended
-/// the session, if one did.
-///
-/// # Panics
-///
-/// Panics outside of a runtime of tokio.
-pub fn connect(
-    target: Target,
-    endpoint: impl Into<Options>,
-    options: ClientOptions,
-) -> (Peer, Incoming, impl Future<Output = io::Result<()>> + Send) {
-    let (peer, incoming, driver) = Driver::new(target, endpoint.into(), options);
-    (peer, incoming, driver.run())
-}

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use http::Uri;
-use http::uri::{Authority, Scheme};
+use http::uri::Authority;
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use crate::client::StreamLimits;
@@ -107,26 +107,9 @@ debug!(ServerStream, is_http2);
 pub struct Target(Uri);
 
 impl Target {
-    /// Returns the name or the address of the host, that of IPv6 without brackets.
-    #[must_use]
-    pub fn host(&self) -> &str {
-        self.0.host().unwrap_or_default().trim_matches(['[', ']'])
-    }
-
-    /// Returns the port; unless the address has one, 80, or 443 over TLS.
-    #[must_use]
-    pub fn port(&self) -> u16 {
-        self.0.port_u16().unwrap_or(if self.is_secure() { 443 } else { 80 })
-    }
-
-    /// Returns whether the server is spoken to over TLS.
-    #[must_use]
-    pub fn is_secure(&self) -> bool {
-        self.0.scheme() == Some(&Scheme::HTTPS)
-    }
-
-    /// Returns the address that a request of HTTP/2 names.
-    pub(super) fn uri(&self) -> &Uri {
+    /// Returns the address in its parts. It has no port if that is the usual one, 80, or 443 over TLS. A host of IPv6 is in
+    /// brackets.
+    pub const fn uri(&self) -> &Uri {
         &self.0
     }
 }

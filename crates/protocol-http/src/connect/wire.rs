@@ -3,7 +3,6 @@
 //! An exchange has a connection of its own. With HTTP/2 many share one.
 
 use std::borrow::Cow;
-use std::fmt::Display;
 use std::future::poll_fn;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -13,9 +12,10 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, COOKIE, HOST, RETRY_AFTER, SET_COOKIE};
+use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, COOKIE, HOST, SET_COOKIE};
 use http::request::Builder;
-use http::{HeaderValue, Method, Request, Response, StatusCode, Version};
+use http::uri::Scheme;
+use http::{HeaderValue, Method, Request, Response, Version};
 use http_body_util::Full;
 use hyper::body::Incoming;
 use hyper::client::conn::{http1, http2};
@@ -27,7 +27,8 @@ use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 
 use super::options::{ClientOptions, ServerStream, Stream, Target};
 use crate::client::ClientSession;
-use crate::endpoint::lock;
+use crate::endpoint::{CONNECTION_WINDOW, STREAM_WINDOW, lock};
+use crate::gate::JSON;
 
 /// The connections that a request is tried on. One that is shared may end just before the request leaves.
 const ATTEMPTS: u32 = 3;
@@ -37,11 +38,6 @@ const COOKIE_BYTES: usize = 4 << 10;
 
 /// The time in which the last messages, and then DELETE, have to be taken.
 pub(super) const FAREWELL: Duration = Duration::from_secs(2);
-
-/// The bytes of one stream of HTTP/2 that the server may send ahead of us.
-const STREAM_WINDOW: u32 = 64 << 10;
-/// The same of all streams of a connection.
-const CONNECTION_WINDOW: u32 = 1 << 20;
 
 /// The headers that a message has beside those of HTTP.
 pub(super) type Headers = Vec<(Cow<'static, str>, String)>;
@@ -62,11 +58,7 @@ pub(super) struct Wire {
 }
 
 /// A report of the exchange with this number.
-#[derive(Debug)]
-pub(super) struct Report {
-    pub(super) number: u64,
-    pub(super) said: Said,
-}
+pub(super) type Report = (u64, Said);
 
 /// The news of an exchange.
 #[derive(Debug)]
@@ -83,22 +75,19 @@ pub(super) enum Said {
     Parting,
 }
 
-/// The task of a connection, which ends with this.
-type Running = AbortOnDropHandle<()>;
+/// The task of a connection or of an exchange, which ends with this.
+pub(super) type Task = AbortOnDropHandle<()>;
 
 /// A connection that an exchange has to itself, or shares.
 pub(super) enum Link {
-    Http1(
-        http1::SendRequest<Full<Bytes>>,
-        #[expect(dead_code, reason = "it ends with the link")] Running,
-    ),
+    Http1 { sender: http1::SendRequest<Full<Bytes>>, _connection: Task },
     Http2(Arc<Shared>),
 }
 
 /// A connection of HTTP/2.
 pub(super) struct Shared {
     sender: http2::SendRequest<Full<Bytes>>,
-    connection: Running,
+    _connection: Task,
     /// The exchanges that the server allows at the same time.
     allowed: Arc<AtomicUsize>,
 }
@@ -136,15 +125,24 @@ impl Wire {
         let mut body = Full::new(body);
         for _ in 0..ATTEMPTS {
             let mut link = self.link().await?;
-            let request = self.request(method, headers, &link)?.body(body).map_err(other)?;
-            match link.send(request).await.map_err(other)? {
+            let request =
+                self.request(method, headers, &link)?.body(body).map_err(io::Error::other)?;
+            let sent = match &mut link {
+                Link::Http1 { sender, .. } => sender.try_send_request(request).await,
+                Link::Http2(shared) => shared.sender.clone().try_send_request(request).await,
+            };
+            match sent {
                 Ok(response) => {
                     if self.options.rules.shares_streams {
                         self.keep_cookies(&response);
                     }
                     return Ok((response, link));
                 }
-                Err(unsent) => body = unsent.into_body(),
+                Err(mut error) => match error.take_message() {
+                    // Nothing of it has left.
+                    Some(unsent) => body = unsent.into_body(),
+                    None => return Err(io::Error::other(error.into_error())),
+                },
             }
         }
         Err(io::Error::other("the connection ended before the request has left"))
@@ -154,21 +152,18 @@ impl Wire {
         let uri = self.target.uri();
         let mut request = Request::builder().method(method);
         request = match (link, uri.authority(), uri.path_and_query()) {
-            (Link::Http1(..), Some(authority), Some(path)) => {
+            (Link::Http1 { .. }, Some(authority), Some(path)) => {
                 request.uri(path.as_str()).header(HOST, authority.as_str())
             }
             _ => request.version(Version::HTTP_2).uri(uri.clone()),
         };
-        let accepted = match *method {
-            Method::GET => "text/event-stream",
-            _ => "application/json, text/event-stream",
-        };
-        request = request.header(ACCEPT, accepted);
+        request = request.header(ACCEPT, "application/json, text/event-stream");
         if *method == Method::POST {
-            request = request.header(CONTENT_TYPE, "application/json");
+            request = request.header(CONTENT_TYPE, JSON);
         }
         if let Some(token) = &self.options.token {
-            let mut bearer = HeaderValue::try_from(format!("Bearer {token}")).map_err(other)?;
+            let mut bearer =
+                HeaderValue::try_from(format!("Bearer {token}")).map_err(io::Error::other)?;
             bearer.set_sensitive(true);
             request = request.header(AUTHORIZATION, bearer);
         }
@@ -223,7 +218,13 @@ impl Wire {
             drop(known);
             return self.dial().await;
         }
-        if let Some(shared) = known.shared.as_ref().filter(|it| it.has_room(&self.options)) {
+        let options = &self.options;
+        let has_room = |it: &&Arc<Shared>| {
+            let most = options.streams_per_connection.min(it.allowed.load(Relaxed)).max(1);
+            // Each exchange has a reference, and so has the place from which it is shared.
+            !it.sender.is_closed() && Arc::strong_count(it) <= most
+        };
+        if let Some(shared) = known.shared.as_ref().filter(has_room) {
             return Ok(Link::Http2(shared.clone()));
         }
         if let Some((_, kind, how)) = known.failure.as_ref().filter(|(at, ..)| *at > begun) {
@@ -231,7 +232,7 @@ impl Wire {
         }
         let dialled = self.dial().await;
         match &dialled {
-            Ok(Link::Http1(..)) => (known.is_http1, known.shared) = (true, None),
+            Ok(Link::Http1 { .. }) => (known.is_http1, known.shared) = (true, None),
             Ok(Link::Http2(shared)) => known.shared = Some(shared.clone()),
             // One that is open stays: it may have room again.
             Err(error) => {
@@ -249,7 +250,9 @@ impl Wire {
             let link = match is_http2 {
                 true => http2(stream, self.options.ping_interval).await,
                 false => http1::handshake(stream).await.map(|(sender, connection)| {
-                    Link::Http1(sender, run(async { drop(connection.await) }))
+                    // Its error is that of the response, too.
+                    let _connection = Task::new(tokio::spawn(async { drop(connection.await) }));
+                    Link::Http1 { sender, _connection }
                 }),
             };
             link.map_err(io::Error::other)
@@ -261,52 +264,16 @@ impl Wire {
         if let Some(open) = &self.options.open {
             return open().await;
         }
-        if self.target.is_secure() {
+        let uri = self.target.uri();
+        if uri.scheme() == Some(&Scheme::HTTPS) {
             let why = "TLS is the host's: https needs ClientOptions::open";
             return Err(io::Error::new(io::ErrorKind::Unsupported, why));
         }
-        let stream = TcpStream::connect((self.target.host(), self.target.port())).await?;
+        let host = uri.host().unwrap_or_default().trim_matches(['[', ']']);
+        let stream = TcpStream::connect((host, uri.port_u16().unwrap_or(80))).await?;
         // It only makes small messages faster.
         let _ = stream.set_nodelay(true);
         Ok(ServerStream { stream: Box::new(stream), is_http2: false })
-    }
-
-    /// Ends the connection that is shared, and lets hyper write what it was given.
-    pub(super) async fn end(&self) {
-        let Self { known, .. } = self;
-        let Some(shared) = known.lock().await.shared.take() else { return };
-        let Some(Shared { sender, connection, .. }) = Arc::into_inner(shared) else { return };
-        drop(sender);
-        // A panic of it is the end, too.
-        let _ = connection.await;
-    }
-}
-
-impl Shared {
-    /// Returns whether one more exchange may share the connection.
-    fn has_room(self: &Arc<Self>, options: &ClientOptions) -> bool {
-        let most = options.streams_per_connection.min(self.allowed.load(Relaxed)).max(1);
-        // Each exchange has a reference, and so has the place from which it is shared.
-        !self.sender.is_closed() && Arc::strong_count(self) <= most
-    }
-}
-
-impl Link {
-    /// Sends a request, and waits for the head of its response. One of which nothing has left comes back.
-    pub(super) async fn send(
-        &mut self,
-        request: Request<Full<Bytes>>,
-    ) -> hyper::Result<Result<Response<Incoming>, Request<Full<Bytes>>>> {
-        match self {
-            Self::Http1(sender, _) => sender.send_request(request).await.map(Ok),
-            Self::Http2(shared) => match shared.sender.clone().try_send_request(request).await {
-                Ok(response) => Ok(Ok(response)),
-                Err(mut error) => match error.take_message() {
-                    Some(request) => Ok(Err(request)),
-                    None => Err(error.into_error()),
-                },
-            },
-        }
     }
 }
 
@@ -328,12 +295,8 @@ async fn http2(stream: TokioIo<Box<dyn Stream>>, ping_interval: Duration) -> hyp
         said.store(connection.current_max_send_streams(), Relaxed);
         over.map(drop)
     });
-    Ok(Link::Http2(Arc::new(Shared { sender, connection: run(connection), allowed })))
-}
-
-/// Runs a connection. Its error is that of the response, too.
-fn run(connection: impl Future<Output = ()> + Send + 'static) -> Running {
-    Running::new(tokio::spawn(connection))
+    let _connection = Task::new(tokio::spawn(connection));
+    Ok(Link::Http2(Arc::new(Shared { sender, _connection, allowed })))
 }
 
 /// Returns whether this is `Max-Age=0`, or less. "If delta-seconds is less than or equal to zero", it is over (RFC 6265).
@@ -344,17 +307,6 @@ fn ends_at_once(attribute: &str) -> bool {
     })
 }
 
-/// Returns the time after which a server that is busy wants to be asked again.
-pub(super) fn retry_after(response: &Response<Incoming>) -> Option<Duration> {
-    let is_busy = response.status() == StatusCode::SERVICE_UNAVAILABLE;
-    let seconds = value(response, RETRY_AFTER.as_str()).filter(|_| is_busy)?.parse().ok()?;
-    Some(Duration::from_secs(seconds))
-}
-
 pub(super) fn value<'a>(response: &'a Response<Incoming>, name: &str) -> Option<&'a str> {
     response.headers().get(name).and_then(|value| value.to_str().ok())
-}
-
-fn other(error: impl Display) -> io::Error {
-    io::Error::other(error.to_string())
 }

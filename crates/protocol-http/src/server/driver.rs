@@ -3,19 +3,20 @@
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::poll_fn;
-use std::ptr;
+use std::mem;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker, ready};
 
-use protocol_async::hub::{Charge, Hub, Messages, Output};
-use protocol_async::{Account, Grant, Incoming, Peer, Verdict, outside};
+use protocol_async::hub::{Alarm, Charge, Hub, Messages, Output};
+use protocol_async::{Grant, Incoming, Peer, Verdict, outside};
 use protocol_core::{Dialect, InputBuffer, Limits, Shutdown, Timestamp, WireId};
+use protocol_tokio::TokioTimer;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 
 use super::link::Pipe;
 use super::options::{ServerOptions, Work};
-use crate::endpoint::{Clock, debug, lock, over_streams};
+use crate::endpoint::{debug, lock, observed, over_streams};
 use crate::post::Posted;
 use crate::refusal::Refusal;
 use crate::rules::Rules;
@@ -37,8 +38,6 @@ pub(super) enum Stage {
 /// The state that all tasks of a server share.
 pub(super) struct Shared {
     pub(super) options: ServerOptions,
-    /// The memory that the sessions draw on.
-    pub(super) account: Account,
     pub(super) handler: Box<dyn Fn(Peer, Incoming) -> Work + Send + Sync>,
     /// The room for sessions, and for requests without one.
     pub(super) places: Arc<Semaphore>,
@@ -55,18 +54,14 @@ pub(super) struct Seat {
     /// The id of the session; `None` for a request without one.
     pub(super) id: Option<String>,
     commands: UnboundedSender<Command>,
-    state: watch::Receiver<State>,
+    /// The rules that the session has settled.
+    pub(super) rules: Mutex<&'static Rules>,
+    /// Whether the account lets the session read. It need not once the session is over.
+    pub(super) may_read: watch::Sender<bool>,
 }
 
 /// An input of the driver of a session.
 type Command = Box<dyn FnOnce(&mut Driver, Timestamp) + Send>;
-
-/// The state of a session, as its driver says.
-struct State {
-    rules: &'static Rules,
-    /// Whether the account lets the session read.
-    may_read: bool,
-}
 
 /// Carries out what a session decides: it moves messages between the responses and the endpoint.
 pub(super) struct Driver {
@@ -84,10 +79,9 @@ pub(super) struct Driver {
     /// The streams whose client reads too little.
     stuck: BTreeSet<StreamId>,
     out: Messages,
-    clock: Clock,
+    alarm: Alarm<TokioTimer>,
     /// The charge of the events that are kept for clients that come back.
     kept: Charge,
-    state: watch::Sender<State>,
     _permit: OwnedSemaphorePermit,
 }
 
@@ -98,15 +92,6 @@ impl Seat {
     /// Has the driver take an input, behind all others. A session that is over takes none.
     pub(super) fn tell(&self, input: impl FnOnce(&mut Driver, Timestamp) + Send + 'static) {
         let _ = self.commands.send(Box::new(input));
-    }
-
-    /// Waits until the account lets the session read. It need not once the session is over.
-    pub(super) async fn may_read(&self) {
-        let _ = self.state.clone().wait_for(|state| state.may_read).await;
-    }
-
-    pub(super) fn rules(&self) -> &'static Rules {
-        self.state.borrow().rules
     }
 }
 
@@ -119,21 +104,21 @@ impl Driver {
         let id = entropy.transpose()?.map(|it| format!("{:032x}", u128::from_be_bytes(it)));
         let options = &shared.options;
         let mut endpoint = (options.endpoint)(dialect(rules, &options.gate.revisions));
-        endpoint.account.get_or_insert_with(|| shared.account.clone());
+        endpoint.account.get_or_insert_with(|| options.account.clone());
         let limits = endpoint.config.limits;
         let (tell, commands) = unbounded_channel::<Command>();
-        let (clock, told) = (Clock::start(), tell.clone());
-        let (hub, peer, incoming) = clock.endpoint(endpoint, move |verdict| {
+        let told = tell.clone();
+        let (hub, peer, incoming, alarm) = observed(endpoint, move |verdict| {
             if let Verdict::Cancelled { id: Some(id), cause } = verdict {
                 let (id, cause) = (id.clone(), *cause);
                 let input = move |it: &mut Self, now| it.session.cancelled(&id, cause, now);
                 let _ = told.send(Box::new(input));
             }
         });
-        let (state, seen) = watch::channel(State { rules, may_read: true });
-        let seat = Arc::new(Seat { id, commands: tell, state: seen });
+        let may_read = watch::Sender::new(true);
+        let seat = Arc::new(Seat { id, commands: tell, rules: Mutex::new(rules), may_read });
         let driver = Self {
-            session: Session::new(rules, options.session.clone(), clock.now()),
+            session: Session::new(rules, options.session.clone(), alarm.now()),
             work: Some((shared.handler)(peer, incoming)),
             kept: hub.charge(),
             hub,
@@ -145,8 +130,7 @@ impl Driver {
             streams: BTreeMap::new(),
             stuck: BTreeSet::new(),
             out: Messages::default(),
-            clock,
-            state,
+            alarm,
             _permit: permit,
         };
         // Whoever drains the server waits for this one, or it sees that here.
@@ -182,7 +166,7 @@ impl Driver {
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         loop {
             self.act();
-            let now = self.clock.now();
+            let now = self.alarm.now();
             if let Poll::Ready(Some(command)) = self.commands.poll_recv(cx) {
                 command(self, now);
                 continue;
@@ -195,7 +179,11 @@ impl Driver {
                 self.lost(*stream, now);
                 continue;
             }
-            let output = match unread <= self.most_unread() {
+            // A client that reads less holds up the messages of its session, so that they can't pile up. In ACP, other streams
+            // go on first.
+            let is_shared = self.session.rules().shares_streams;
+            let most = if is_shared { self.shared.options.session.store_bytes } else { 0 };
+            let output = match unread <= most {
                 true => self.hub.poll_output(cx.waker(), &mut self.out),
                 false if self.hub.is_over() => Output::Over,
                 false => Output::Idle,
@@ -209,8 +197,8 @@ impl Driver {
                 Output::Idle if self.is_ended() => self.session.end(now),
                 Output::Idle => {
                     let due = [due, self.session.poll_timeout()].into_iter().flatten().min();
-                    ready!(self.clock.poll(due, cx));
-                    self.session.handle_timeout(self.clock.now());
+                    ready!(self.alarm.poll(due, cx));
+                    self.session.handle_timeout(self.alarm.now());
                 }
             }
         }
@@ -234,30 +222,18 @@ impl Driver {
         sum
     }
 
-    /// Returns the most bytes on such streams. A client that reads less holds up the messages of its session, so that they
-    /// can't pile up. In ACP, other streams go on first.
-    fn most_unread(&self) -> usize {
-        if self.session.rules().shares_streams {
-            self.shared.options.session.store_bytes
-        } else {
-            0
-        }
-    }
-
-    /// Charges the events that are kept, follows the grant, and tells requests the state. Events are the first to go when
-    /// memory runs out.
+    /// Charges the events that are kept, follows the grant, and shows that and the rules to requests. Events are the first to
+    /// go when memory runs out.
     fn draw(&mut self) {
+        // A client that has the response to `initialize` finds its revision settled.
+        *lock(&self.seat.rules) = self.session.rules();
         if self.hub.grant() > Grant::All && self.session.kept_bytes() > 0 {
-            self.session.forget_events();
+            self.session.forget_events(0);
             self.act();
         }
         self.kept.set(self.session.kept_bytes());
-        let state = State { rules: self.session.rules(), may_read: self.hub.may_read() };
-        self.state.send_if_modified(|before| {
-            let is_same = ptr::eq(before.rules, state.rules) && before.may_read == state.may_read;
-            *before = state;
-            !is_same
-        });
+        let may_read = self.hub.may_read();
+        self.seat.may_read.send_if_modified(|before| mem::replace(before, may_read) != may_read);
     }
 
     /// Gives the session a request, whose response is this pipe.
@@ -270,8 +246,8 @@ impl Driver {
     ) {
         self.streams.insert(stream, pipe);
         let Err(refusal) = ask(self) else { return };
-        if let Some(pipe) = self.streams.remove(&stream) {
-            pipe.refuse(refusal);
+        if let Some(mut pipe) = self.streams.remove(&stream) {
+            pipe.begin(Err(refusal));
         }
         if self.work.is_some() {
             // Its handler never got a message.
@@ -285,7 +261,6 @@ impl Driver {
         &mut self,
         stream: StreamId,
         mut posted: Posted,
-        accepts_events: bool,
         now: Timestamp,
     ) -> Result<(), Refusal> {
         if posted.body.len() > self.limits.message_bytes {
@@ -299,7 +274,7 @@ impl Driver {
         for message in &mut posted.messages {
             drop(message.progress.take_if(|it| is_long(it)));
         }
-        self.session.post(stream, posted, accepts_events, now)
+        self.session.post(stream, posted, now)
     }
 
     /// Takes note that hyper has no use for a response any more.
@@ -323,11 +298,9 @@ impl Driver {
         self.act();
     }
 
-    /// Sends a whole response.
-    pub(super) fn respond(&mut self, stream: StreamId, status: u16, body: Vec<u8>) {
-        if let Some(pipe) = self.streams.remove(&stream) {
-            pipe.respond(status, body);
-        }
+    /// Ends a response, which has this status if it is whole.
+    pub(super) fn close(&mut self, stream: StreamId, status: Option<u16>) {
+        self.streams.remove(&stream).into_iter().for_each(|pipe| pipe.end(status));
     }
 
     /// Gives the messages of the endpoint to the session.
@@ -336,7 +309,6 @@ impl Driver {
             self.session.message(message, now);
         }
         self.out.clear();
-        // A client that has the response to `initialize` finds its revision settled.
         self.draw();
     }
 
@@ -348,11 +320,8 @@ impl Driver {
                     self.hub.receive_message(&body);
                     self.begin();
                 }
-                Action::Respond { stream, status, body } => self.respond(stream, status, body),
                 Action::Begin { stream } => {
-                    if let Some(pipe) = self.streams.get_mut(&stream) {
-                        pipe.begin();
-                    }
+                    self.streams.entry(stream).and_modify(|pipe| pipe.begin(Ok(None)));
                 }
                 Action::Write { stream, bytes } => {
                     let Some(pipe) = self.streams.get(&stream) else { continue };
@@ -360,26 +329,20 @@ impl Driver {
                         self.stuck.insert(stream);
                     }
                 }
-                Action::Close { stream } => {
-                    if let Some(pipe) = self.streams.remove(&stream) {
-                        pipe.end();
-                    }
-                }
+                Action::Close { stream, status } => self.close(stream, status),
                 Action::Cancel { id, cause } => self.hub.cancel_request(&id, cause),
                 Action::LoseCall { id } => {
                     if let Ok(number) = id.as_json().parse() {
                         self.hub.lose_call(number, UNHEARD);
                     }
                 }
-                Action::End => self.end(),
+                Action::End => {
+                    // It cancels what is in flight.
+                    self.leave();
+                    self.hub.finish(&InputBuffer::new(), None);
+                }
             }
         }
-    }
-
-    /// Ends the input of the endpoint, which cancels what is in flight.
-    fn end(&mut self) {
-        self.leave();
-        self.hub.finish(&InputBuffer::new(), None);
     }
 
     /// Takes the session out of those that are open.
@@ -409,6 +372,9 @@ impl Driver {
 impl Drop for Driver {
     fn drop(&mut self) {
         self.leave();
+        // A request that waits to read finds the session over.
+        self.commands.close();
+        self.seat.may_read.send_replace(true);
     }
 }
 

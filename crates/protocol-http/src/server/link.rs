@@ -35,9 +35,10 @@ const OWN: usize = 2;
 /// It draws on the account by itself: a body has no session before it is read, and a response may outlast its session.
 #[derive(Debug)]
 pub(super) struct Link {
-    holder: Holder,
-    /// The latest grant. Readers wait for it and not for the holder's, which may change twice before anybody looks.
-    granted: watch::Sender<Grant>,
+    pub(super) holder: Holder,
+    /// Whether the account lets the connection read. Readers wait for it and not for the holder's grant, which may change
+    /// twice before anybody looks.
+    pub(super) may_read: watch::Sender<bool>,
     /// The bytes that the transport took, where the connection is ours.
     written: AtomicU64,
     /// The version of HTTP, once there was a request.
@@ -52,7 +53,7 @@ impl Link {
     pub(super) fn new(account: &Account) -> Arc<Self> {
         Arc::new(Self {
             holder: Holder::new(account),
-            granted: watch::Sender::new(Grant::All),
+            may_read: watch::Sender::new(true),
             written: AtomicU64::new(0),
             version: OnceLock::new(),
             requests: AtomicU64::new(0),
@@ -67,15 +68,8 @@ impl Link {
         let mut grant = Grant::All;
         while grant != Grant::Revoked {
             grant = poll_fn(|cx| self.holder.poll_grant(grant, cx.waker())).await;
-            self.granted.send_replace(grant);
+            self.may_read.send_replace(grant < Grant::NoReading);
         }
-    }
-
-    /// Waits until the account lets the connection read.
-    pub(super) async fn may_read(&self) {
-        let may_read = |grant: &Grant| *grant < Grant::NoReading;
-        // The sender is ours.
-        let _ = self.granted.subscribe().wait_for(may_read).await;
     }
 
     /// Notes a request. Its version is that of all requests of a connection.
@@ -165,15 +159,16 @@ impl Link {
 
     /// Returns bytes that are charged until hyper has written and dropped them.
     fn piece(&self, bytes: Vec<u8>) -> Bytes {
-        let mut charge = self.charge();
+        let mut charge = self.holder.charge();
         charge.set(bytes.capacity() + PIECE);
         Bytes::from_owner(Held(bytes, charge))
     }
+}
 
-    /// Returns a charge of the connection that is nothing yet.
-    pub(super) fn charge(&self) -> Charge {
-        self.holder.charge()
-    }
+/// Waits until an account lets a connection or a session read.
+pub(super) async fn allowed(may_read: &watch::Sender<bool>) {
+    // The sender is there.
+    let _ = may_read.subscribe().wait_for(|it| *it).await;
 }
 
 /// A response as both of its ends see it: the part that hyper did not take.
@@ -256,23 +251,10 @@ pub struct Body {
 }
 
 impl Pipe {
-    /// Begins a stream of events.
-    pub(super) fn begin(&mut self) {
-        self.answer(Ok(None));
-    }
-
-    /// Sends a whole response. The head leaves with the body, so that its length is known.
-    pub(super) fn respond(mut self, status: u16, body: Vec<u8>) {
-        if !body.is_empty() {
-            self.write(body);
-        }
-        change(&self.shared, |unsent| unsent.is_ended = true);
-        self.answer(Ok(Some(status)));
-    }
-
-    /// Refuses the request.
-    pub(super) fn refuse(mut self, refusal: Refusal) {
-        self.answer(Err(refusal));
+    /// Sends the head, unless it has left.
+    pub(super) fn begin(&mut self, head: Head) {
+        // A client that has gone needs no head.
+        let _ = self.head.take().map(|heard| heard.send(head));
     }
 
     /// Adds bytes, and returns the number of those that hyper did not take.
@@ -285,9 +267,12 @@ impl Pipe {
         })
     }
 
-    /// Ends the body.
-    pub(super) fn end(self) {
+    /// Ends the body. If the response is whole, its head with this status leaves only now, so that its length is known.
+    pub(super) fn end(mut self, status: Option<u16>) {
         change(&self.shared, |unsent| unsent.is_ended = true);
+        if status.is_some() {
+            self.begin(Ok(status));
+        }
     }
 
     /// Returns the number of bytes that hyper did not take, if they are more than `most`, and has the waker woken when it
@@ -305,11 +290,6 @@ impl Pipe {
     /// Returns whether the connection has broken it off.
     pub(super) fn is_broken(&self) -> bool {
         lock(&self.shared).is_broken
-    }
-
-    fn answer(&mut self, head: Head) {
-        // A client that has gone needs no head.
-        let _ = self.head.take().map(|heard| heard.send(head));
     }
 }
 

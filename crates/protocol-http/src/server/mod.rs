@@ -62,7 +62,7 @@ use hyper::body::Incoming as Received;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
-use protocol_async::{Account, AccountLimits, Incoming, Peer};
+use protocol_async::{Incoming, Peer};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpListener;
 use tokio::sync::{Semaphore, watch};
@@ -74,8 +74,8 @@ use self::driver::{Shared, Stage};
 pub use self::link::Body;
 use self::link::Link;
 pub use self::options::ServerOptions;
-use self::options::{BUFFER_BYTES, CONNECTION_WINDOW, STREAM_WINDOW, STREAMS};
-use crate::endpoint::{debug, lock};
+use self::options::{BUFFER_BYTES, STREAMS};
+use crate::endpoint::{CONNECTION_WINDOW, STREAM_WINDOW, lock};
 use crate::refusal::Refusal;
 
 /// The pause when the system has no room for another connection.
@@ -86,7 +86,7 @@ const LAST: Duration = Duration::from_secs(1);
 const PING: Duration = Duration::from_secs(20);
 
 /// A server of MCP or ACP over HTTP. Clones are the same server; see the [module](self).
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct Server {
     shared: Arc<Shared>,
 }
@@ -103,10 +103,7 @@ impl Server {
     where
         F: Future<Output = ()> + Send + 'static,
     {
-        let account = options.account.clone();
-        let within = || Account::new(AccountLimits::within(options.memory_bytes));
         let shared = Shared {
-            account: account.unwrap_or_else(within),
             places: Arc::new(Semaphore::new(options.sessions.min(Semaphore::MAX_PERMITS))),
             seats: Mutex::default(),
             stage: watch::Sender::default(),
@@ -159,14 +156,14 @@ impl Server {
         let options = &self.shared.options;
         let builder = builder(options);
         let mut stage = self.shared.stage.subscribe();
-        let link = Link::new(&self.shared.account);
+        let link = Link::new(&self.shared.options.account);
         let service = service_fn(|request: Request<Received>| {
             let (shared, link) = (self.shared.clone(), link.clone());
             link.asked(request.version());
             async move {
                 Ok::<_, Infallible>(match request.uri().path() == shared.options.path {
                     true => shared.respond(request, link).await,
-                    false => shared.refuse(Refusal::PATH, None, None),
+                    false => shared.refuse((Refusal::PATH, None), None),
                 })
             }
         });
@@ -213,10 +210,10 @@ impl Server {
     {
         let options = &self.shared.options;
         let (patience, most) = (options.patience, options.response_bytes);
-        let link = Link::new(&self.shared.account);
+        let link = Link::new(&self.shared.options.account);
         let mut response = tokio::select! {
             response = self.shared.respond(request, link.clone()) => response,
-            () = link.revoked() => self.shared.refuse(Refusal::BUSY, None, None),
+            () = link.revoked() => self.shared.refuse((Refusal::BUSY, None), None),
         };
         // One of a known length is finished.
         if http_body::Body::size_hint(response.body()).exact().is_none() {
@@ -227,7 +224,6 @@ impl Server {
     }
 
     /// Returns the number of sessions that are open.
-    #[must_use]
     pub fn sessions(&self) -> usize {
         lock(&self.shared.seats).len()
     }
@@ -249,8 +245,6 @@ impl Server {
         }
     }
 }
-
-debug!(Server, shared);
 
 /// Returns what makes the connections of clients.
 fn builder(options: &ServerOptions) -> Builder<TokioExecutor> {

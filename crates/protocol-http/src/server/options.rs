@@ -8,7 +8,7 @@ use protocol_async::{Account, AccountLimits, Memory, Options};
 use protocol_core::{Config, Dialect};
 
 use super::link::FRAME;
-use crate::endpoint::debug;
+use crate::endpoint::{STREAM_WINDOW, debug};
 use crate::gate::Gate;
 use crate::session::SessionOptions;
 use crate::store::SHORT_RESPONSE;
@@ -17,10 +17,6 @@ use crate::store::SHORT_RESPONSE;
 pub(super) const BUFFER_BYTES: usize = 64 << 10;
 /// The requests of one connection of HTTP/2 at the same time.
 pub(super) const STREAMS: u32 = 100;
-/// The bytes of one body that a client of HTTP/2 may send ahead of us.
-pub(super) const STREAM_WINDOW: u32 = 64 << 10;
-/// The same for all bodies of a connection.
-pub(super) const CONNECTION_WINDOW: u32 = 1 << 20;
 
 /// The bytes of the rows, maps and times of one exchange, beside its ids and tokens.
 const EXCHANGE: usize = 2 << 10;
@@ -51,16 +47,11 @@ pub struct ServerOptions {
     pub sessions: usize,
     /// The connections at the same time; 1,024. One more waits to be accepted.
     pub connections: usize,
-    /// The memory that all sessions and connections hold, in bytes; 256 MiB.
+    /// The account that sessions and connections draw on; one of its own [within](AccountLimits::within) 256 MiB.
     ///
-    /// A connection holds the bodies that are read and the responses that wait. A session holds the rest. Their
-    /// [`Account`](protocol_async::Account) keeps [within](protocol_async::AccountLimits::within) it. Options of an
-    /// endpoint that have an account keep it.
-    pub memory_bytes: usize,
-    /// The account that sessions and connections draw on in place of that; none.
-    ///
-    /// With it, a process has one pool for this server and for other connections.
-    pub account: Option<Account>,
+    /// A connection holds the bodies that are read and the responses that wait. A session holds the rest. A process may have
+    /// one account for this server and for other connections. Options of an endpoint that have an account keep it.
+    pub account: Account,
     /// The bytes of a body; 4 MiB, and never more than a message may have. A longer one gets status 413.
     pub body_bytes: usize,
     /// The time in which a head has to come, and then a body; 30 s each.
@@ -90,8 +81,7 @@ impl Default for ServerOptions {
             is_proxy: false,
             sessions: 1_024,
             connections: 1_024,
-            memory_bytes: AccountLimits::DEFAULT.pool_bytes,
-            account: None,
+            account: Account::new(AccountLimits::within(AccountLimits::DEFAULT.pool_bytes)),
             body_bytes: 4 << 20,
             receive_time: Duration::from_secs(30),
             response_bytes: 256 << 10,
@@ -104,7 +94,6 @@ impl ServerOptions {
     /// Returns the most bytes of heap that one session holds whose endpoint has these options.
     ///
     /// It is the bound of G8. Its bodies and responses are part of [`request_memory`](Self::request_memory).
-    #[must_use]
     pub fn memory(&self, endpoint: &Options) -> Memory {
         let SessionOptions { exchanges, store_bytes, .. } = self.session;
         let limits = &endpoint.config.limits;
@@ -121,20 +110,12 @@ impl ServerOptions {
     /// Returns the most bytes of heap that one HTTP request holds beside its session.
     ///
     /// They are its body as it is read, its response until it is written, and the buffers of hyper.
-    #[must_use]
     pub fn request_memory(&self, endpoint: &Options) -> usize {
         // A buffer that doubles has both copies for a moment, and a method may be all of a body.
         let body = self.body_bytes.saturating_mul(4);
         let response = self.response_bytes.saturating_add(endpoint.config.limits.unsent_bytes);
         let buffers = 4 * BUFFER_BYTES + FRAME + STREAM_WINDOW as usize;
         body.saturating_add(response.saturating_mul(2)).saturating_add(buffers)
-    }
-
-    /// Returns the most bytes that all sessions and connections hold together.
-    #[must_use]
-    pub const fn total_memory(&self) -> usize {
-        let members = self.sessions.saturating_add(self.connections);
-        AccountLimits::of(self.memory_bytes).memory(members)
     }
 }
 

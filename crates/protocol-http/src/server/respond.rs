@@ -15,20 +15,19 @@ use http::{HeaderName, HeaderValue, Request, Response, StatusCode};
 use http_body::Body as _;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use protocol_async::hub::Charge;
-use protocol_core::{Timestamp, WireId};
+use protocol_core::Timestamp;
 use subtle::ConstantTimeEq;
 use tokio::time::{sleep, timeout};
 
 use super::driver::{Driver, Seat, Shared};
-use super::link::{Body, Link};
+use super::link::{Body, Link, allowed};
 use crate::endpoint::lock;
-use crate::gate::{LAST_EVENT_ID, RequestHead, SCOPE, VERSION};
-use crate::post::{Posted, id_of};
+use crate::gate::{EVENTS, JSON, LAST_EVENT_ID, RequestHead, SCOPE, VERSION};
+use crate::post::{Posted, Refused, call_of};
 use crate::refusal::Refusal;
 use crate::rules::Rules;
 use crate::session::StreamId;
 
-const JSON: &str = "application/json";
 const BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
 
 /// The time until a wrong secret is refused (F110). A client that gives up sooner does not wait for it.
@@ -44,9 +43,6 @@ impl<B: http_body::Body<Data: Buf, Error: Into<BoxError>>> RequestBody for B {}
 
 type BoxError = Box<dyn Error + Send + Sync>;
 
-/// A refusal, and the id of the request that it is for.
-type Refused = (Refusal, Option<WireId>);
-
 impl Shared {
     /// Responds to a request, whatever its path. `link` is its connection.
     pub(super) async fn respond(
@@ -57,7 +53,7 @@ impl Shared {
         let (parts, body) = request.into_parts();
         match self.try_respond(&parts, body, link).await {
             Ok(response) => response,
-            Err((refusal, id)) => self.refuse(refusal, id.as_ref(), head(&parts).get(VERSION)),
+            Err(refused) => self.refuse(refused, head(&parts).get(VERSION)),
         }
     }
 
@@ -70,7 +66,7 @@ impl Shared {
         let bare = |refusal| (refusal, None);
         let head = head(parts);
         let seat = self.seat(&head);
-        let assumed = seat.as_ref().map(|seat| seat.rules());
+        let assumed = seat.as_ref().map(|seat| *lock(&seat.rules));
         let judged = self.options.gate.judge(&head, assumed);
         // Every refusal waits, because one that came at once would tell that the secret is right.
         let is_known = self.is_known(parts).await;
@@ -78,7 +74,9 @@ impl Shared {
             // The version is one of the request, so its response has the id.
             Err(refusal @ (Refusal::VERSION | Refusal::MISMATCH)) if is_known => {
                 let body = self.read(body, seat.as_deref(), &link).await;
-                return Err((refusal, body.ok().and_then(|(body, _)| id_of(&body))));
+                let call = body.ok().and_then(|(body, _)| call_of(&body));
+                let id = call.and_then(|(id, is_request)| is_request.then_some(id));
+                return Err((refusal, id));
             }
             judged => judged.map_err(bare)?,
         };
@@ -91,8 +89,7 @@ impl Shared {
         if head.method == "POST" {
             let (body, charge) = self.read(body, seat.as_deref(), &link).await.map_err(bare)?;
             let posted = Posted::read(body, &head, rules)?;
-            let accepts_events = head.accepts("text/event-stream");
-            return self.post(seat, (posted, charge), rules, accepts_events, link).await;
+            return self.post(seat, (posted, charge), rules, link).await;
         }
         let seat = seat.ok_or_else(|| bare(Refusal::NO_SESSION))?;
         let is_get = head.method == "GET";
@@ -102,7 +99,7 @@ impl Shared {
                 return it.session.get(stream, scope.as_deref(), last.as_deref(), now);
             }
             it.delete(now);
-            it.respond(stream, rules.delete_status, Vec::new());
+            it.close(stream, Some(rules.delete_status));
             Ok(())
         };
         ask(&seat, link, asked).await.map_err(bare)
@@ -110,7 +107,7 @@ impl Shared {
 
     /// Finds the session that a head names, by the header of its own rules.
     fn seat(&self, head: &RequestHead<'_>) -> Option<Arc<Seat>> {
-        let is_named = |seat: &Seat, id| head.get(seat.rules().session_header) == Some(id);
+        let is_named = |seat: &Seat, id| head.get(lock(&seat.rules).session_header) == Some(id);
         let offered = self.options.gate.revisions.iter();
         let mut ids = offered.filter_map(|rules| head.get(rules.session_header));
         let seats = lock(&self.seats);
@@ -122,7 +119,6 @@ impl Shared {
         seat: Option<Arc<Seat>>,
         (posted, charge): (Posted, Charge),
         rules: &'static Rules,
-        accepts_events: bool,
         link: Arc<Link>,
     ) -> Result<Response<Body>, Refused> {
         let id = posted.ids().next().cloned();
@@ -137,7 +133,7 @@ impl Shared {
         };
         let post = move |it: &mut Driver, stream, now| {
             let _charge = charge;
-            it.post(stream, posted, accepts_events, now)
+            it.post(stream, posted, now)
         };
         let asked = ask(&seat, link, post).await;
         // An id that is too long is not repeated.
@@ -162,13 +158,13 @@ impl Shared {
             return Err(Refusal::BODY_TOO_LONG);
         }
         let mut body = pin!(Limited::new(body, most));
-        let (mut bytes, mut charge, mut is_paused) = (Vec::new(), link.charge(), false);
+        let (mut bytes, mut charge, mut is_paused) = (Vec::new(), link.holder.charge(), false);
         let read = async {
             loop {
                 is_paused = true;
-                link.may_read().await;
+                allowed(&link.may_read).await;
                 if let Some(seat) = seat {
-                    seat.may_read().await;
+                    allowed(&seat.may_read).await;
                 }
                 is_paused = false;
                 let Some(frame) = body.frame().await else { return Ok(()) };
@@ -204,15 +200,10 @@ impl Shared {
     }
 
     /// Makes the response to a request that is refused. The version is the one that it asked for.
-    pub(super) fn refuse(
-        &self,
-        refusal: Refusal,
-        id: Option<&WireId>,
-        asked: Option<&str>,
-    ) -> Response<Body> {
+    pub(super) fn refuse(&self, (refusal, id): Refused, asked: Option<&str>) -> Response<Body> {
         let offered = self.options.gate.revisions.iter();
         let versions: Vec<&str> = offered.map(|rules| rules.version).collect();
-        let body = Body::whole(refusal.body(id, &versions, asked));
+        let body = Body::whole(refusal.body(id.as_ref(), &versions, asked));
         let more = match refusal {
             Refusal::METHOD => Some((ALLOW, "POST, GET, DELETE")),
             Refusal::UNAUTHORIZED => Some((WWW_AUTHENTICATE, "Bearer")),
@@ -239,7 +230,7 @@ async fn ask(
     let over = if seat.id.is_some() { Refusal::UNKNOWN_SESSION } else { Refusal::BUSY };
     Ok(match head.await.unwrap_or(Err(over))? {
         None => {
-            let kind = (CONTENT_TYPE, "text/event-stream");
+            let kind = (CONTENT_TYPE, EVENTS);
             let caching = (CACHE_CONTROL, "no-cache, no-transform");
             response(200, &[kind, caching, (BUFFERING, "no")], body)
         }

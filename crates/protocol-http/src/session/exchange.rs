@@ -1,6 +1,6 @@
 //! The steps of one exchange, as its table has them.
 
-use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::collections::BTreeSet;
 use alloc::string::String;
 use alloc::vec::Vec;
 
@@ -8,74 +8,61 @@ use protocol_core::Timestamp;
 
 use super::{Action, Exchange, Session, StreamId};
 use crate::gate::SCOPE_BYTES;
-use crate::post::Posted;
+use crate::post::{Posted, call_of};
 use crate::refusal::Refusal;
-use crate::rules::{OnLoss, Rules};
+use crate::rules::OnLoss;
 use crate::sse::{comment, event};
-use crate::store::{EventId, Part};
+use crate::store::EventId;
 use crate::table::{Input, Phase, Step};
 
 impl Session {
-    pub(super) fn insert(
-        &mut self,
-        at: u64,
-        stream: StreamId,
-        posted: &Posted,
-        accepts_events: bool,
-        now: Timestamp,
-    ) {
+    /// Begins the exchange of a body whose responses come on its own stream, and returns its number.
+    pub(super) fn insert(&mut self, stream: StreamId, posted: &Posted, now: Timestamp) -> u64 {
+        let at = self.next;
+        self.next += 1;
         let tokens = posted.messages.iter().filter_map(|message| message.progress.clone());
         self.by_token.extend(tokens.map(|token| (token, at)));
         self.by_id.extend(posted.ids().map(|id| (id.clone(), at)));
         let exchange = Exchange {
-            phase: if accepts_events { Phase::Fresh } else { Phase::Single },
+            phase: if posted.accepts_events { Phase::Fresh } else { Phase::Single },
             stream: Some(stream),
             is_posted: true,
             opens_session: posted.opens_session() && self.rules.has_sessions,
-            due: accepts_events.then(|| now + self.rules.head_after),
+            due: posted.accepts_events.then(|| now + self.rules.head_after),
             ..Exchange::default()
         };
         self.exchanges.insert(at, exchange);
-    }
-
-    /// Notes the requests of a body whose responses come on shared streams.
-    pub(super) fn share(&mut self, posted: &Posted) {
-        for message in &posted.messages {
-            let Some(id) = &message.request else { continue };
-            let at = message.scope.as_deref().map_or(0, |name| self.scope(name));
-            self.by_id.insert(id.clone(), at);
-        }
+        at
     }
 
     /// Returns the exchange of the stream of a session of ACP, and makes it first if there is none.
     ///
-    /// Above the limit it takes the place of one that is not in use: of the oldest, and first of one without unsent events.
-    /// One for which a part of a call waits keeps its place. Without a place it is the one of the connection.
-    pub(super) fn scope(&mut self, name: &str) -> u64 {
+    /// Above the limit it takes the place of the oldest one that is not in use, whose events go with it. One for which a
+    /// part of a call waits keeps its place. Without a place, messages go to the stream of the connection.
+    pub(super) fn scope(&mut self, name: &str) -> Result<u64, Refusal> {
         if let Some(at) = self.scopes.get(name) {
-            return *at;
+            return Ok(*at);
         }
         if name.len() > SCOPE_BYTES {
-            return 0;
+            return Err(Refusal::UNKNOWN_SESSION);
         }
         if self.scopes.len() >= self.options.exchanges {
-            let unsent = unsent(self.rules, &self.exchanges);
-            let calls = self.store.calls(unsent);
+            let calls = self.store.unsent_calls();
             let awaited: BTreeSet<u64> = self.by_id.values().copied().chain(calls).collect();
-            let scopes = self.scopes.iter().filter_map(|(name, at)| {
-                let it = self.exchanges.get(at).filter(|it| it.phase == Phase::Adrift)?;
-                (!awaited.contains(at)).then_some((it.sent < it.latest, *at, name))
-            });
-            let Some((_, at, unused)) = scopes.min() else { return 0 };
-            let unused = unused.clone();
-            self.scopes.remove(&unused);
+            let is_adrift = |at| self.exchanges.get(at).is_some_and(|it| it.phase == Phase::Adrift);
+            let is_unused = |at| is_adrift(at) && !awaited.contains(at);
+            let unused = self.scopes.values().filter(|at| is_unused(*at)).min();
+            let at = *unused.ok_or(Refusal::BUSY)?;
+            self.scopes.retain(|_, other| *other != at);
             self.exchanges.remove(&at);
+            // Nobody can ask for its events any more, so they are the first to go.
+            self.store.send(at, None);
         }
         let at = self.next;
         self.next += 1;
         self.scopes.insert(name.into(), at);
         self.exchanges.insert(at, Exchange::default());
-        at
+        Ok(at)
     }
 
     /// Returns whether all requests of an exchange have their response.
@@ -83,52 +70,43 @@ impl Session {
         self.by_id.values().all(|other| *other != at)
     }
 
-    /// Attaches a stream to an exchange, and sends the events that were kept for it.
+    /// Attaches a stream to an exchange in place of the one that it has. Sends the events that were kept after the one with
+    /// this number, or else those that were not sent.
     pub(super) fn resume(
         &mut self,
         stream: StreamId,
-        at: u64,
-        kept: Vec<(EventId, Vec<u8>)>,
+        (at, after): (u64, Option<u64>),
         now: Timestamp,
     ) -> Result<(), Refusal> {
-        let is_open = self.exchanges.contains_key(&at);
-        let kept: Vec<_> = kept.into_iter().filter(|(_, data)| !data.is_empty()).collect();
-        if !is_open && kept.is_empty() {
-            return Err(Refusal::STREAM_IS_OVER);
-        }
-        if is_open {
-            self.replace(at, stream);
+        let mut kept = self.store.send(at, after);
+        kept.retain(|(_, data)| !data.is_empty());
+        let exchange = self.exchanges.get_mut(&at);
+        let is_open = exchange.is_some();
+        if let Some(exchange) = exchange {
+            exchange.was_heard = true;
+            let status = (exchange.phase != Phase::Open).then_some(202);
+            let before = exchange.stream.replace(stream);
+            self.actions.extend(before.map(|stream| Action::Close { stream, status }));
             self.step(at, Input::Resumed, &[], now);
+        } else if kept.is_empty() {
+            return Err(Refusal::STREAM_IS_OVER);
         } else {
             self.actions.push_back(Action::Begin { stream });
         }
         for (id, data) in kept {
             self.write_event(stream, Some(&id.text()), &data);
-            if let Some(exchange) = self.exchanges.get_mut(&at) {
-                exchange.sent = exchange.sent.max(id.number);
-            }
         }
         if !is_open {
-            self.actions.push_back(Action::Close { stream });
+            self.actions.push_back(Action::Close { stream, status: None });
         }
         Ok(())
     }
 
-    /// Ends the stream that an exchange has, and gives it another one.
-    fn replace(&mut self, at: u64, stream: StreamId) {
-        let Some(exchange) = self.exchanges.get_mut(&at) else { return };
-        exchange.was_heard = true;
-        let (phase, before) = (exchange.phase, exchange.stream.replace(stream));
-        let Some(before) = before else { return };
-        match phase {
-            Phase::Open => self.actions.push_back(Action::Close { stream: before }),
-            _ => self.respond_whole(before, 202, &[]),
-        }
-    }
-
     /// Sends a whole response.
     pub(super) fn respond_whole(&mut self, stream: StreamId, status: u16, body: &[u8]) {
-        self.actions.push_back(Action::Respond { stream, status, body: body.into() });
+        let body = Some(Action::Write { stream, bytes: body.into() }).filter(|_| !body.is_empty());
+        self.actions.extend(body);
+        self.actions.push_back(Action::Close { stream, status: Some(status) });
     }
 
     /// Takes one step of an exchange, with the message that it is about.
@@ -145,7 +123,12 @@ impl Session {
         };
         match (step, exchange.stream) {
             (Step::Keep, _) => drop(self.keep(at, data, false)),
-            (Step::Cancel, _) => self.cancel_all(at),
+            (Step::Cancel, _) => {
+                let cause = self.rules.loss_cause();
+                let requests = self.by_id.iter().filter(|(_, other)| **other == at);
+                let cancels = requests.map(|(id, _)| Action::Cancel { id: id.clone(), cause });
+                self.actions.extend(cancels);
+            }
             (Step::Send { head, event, end }, Some(stream)) => {
                 if head {
                     let is_primed = self.rules.is_primed;
@@ -156,7 +139,7 @@ impl Session {
                     self.write_event(stream, id.as_deref(), data);
                 }
                 if end {
-                    self.actions.push_back(Action::Close { stream });
+                    self.actions.push_back(Action::Close { stream, status: None });
                 }
             }
             // The client has an event id, and what follows it comes next.
@@ -192,28 +175,28 @@ impl Session {
     fn keep(&mut self, at: u64, data: &[u8], is_sent: bool) -> Option<String> {
         let exchange = self.exchanges.get_mut(&at).filter(|_| self.rules.has_sessions)?;
         exchange.latest += 1;
-        if is_sent {
-            exchange.sent = exchange.latest;
-        }
         let id = EventId { exchange: at, number: exchange.latest };
-        let part = if self.rules.shares_streams { Part::of(data) } else { Part::Nothing };
-        let lost = self.store.keep(id, data.into(), part, unsent(self.rules, &self.exchanges));
-        self.actions.extend(lost.into_iter().map(|id| Action::LoseCall { id }));
+        let is_call = self.rules.shares_streams && call_of(data).is_some();
+        self.store.keep(id, data.into(), is_call, is_sent);
+        self.forget_events(self.options.store_bytes);
         Some(id.text())
     }
 
-    fn cancel_all(&mut self, at: u64) {
-        let cause = self.rules.loss_cause();
-        let requests = self.by_id.iter().filter(|(_, other)| **other == at);
-        self.actions.extend(requests.map(|(id, _)| Action::Cancel { id: id.clone(), cause }));
+    /// Forgets the events that are kept above a number of bytes. A client that asks for them is refused.
+    ///
+    /// In ACP the errors of calls that are lost stay. So take [`poll_action`](Self::poll_action) until there is none.
+    pub fn forget_events(&mut self, most_bytes: usize) {
+        let lost = self.store.shrink(most_bytes, self.rules.shares_streams);
+        self.actions.extend(lost.into_iter().map(|id| Action::LoseCall { id }));
     }
 
     fn remove(&mut self, at: u64, now: Timestamp) {
         let Some(exchange) = self.exchanges.remove(&at) else { return };
         if exchange.latest == 0 && self.rules.is_primed {
             // An event without data: a client that was primed comes back, and learns that the stream is over.
-            self.store
-                .keep(EventId { exchange: at, number: 1 }, Vec::new(), Part::Nothing, |_| false);
+            let id = EventId { exchange: at, number: 1 };
+            self.store.keep(id, Vec::new(), false, true);
+            self.forget_events(self.options.store_bytes);
         }
         self.by_id.retain(|_, other| *other != at);
         self.by_token.retain(|_, other| *other != at);
@@ -225,13 +208,4 @@ impl Session {
             self.end(now);
         }
     }
-}
-
-/// Returns whether an event still waits for a stream. A client of ACP has nothing else that says how a request ended.
-pub(super) fn unsent(
-    rules: &Rules,
-    exchanges: &BTreeMap<u64, Exchange>,
-) -> impl Fn(EventId) -> bool {
-    let is_shared = rules.shares_streams;
-    move |id| is_shared && exchanges.get(&id.exchange).is_some_and(|it| it.sent < id.number)
 }

@@ -2,15 +2,14 @@
 
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
+use core::mem;
 
 use protocol_core::{Cause, Timestamp, WireId};
 use protocol_json::{Members, elements, member, path, text};
 use serde_json::value::RawValue;
 
-use super::exchange::unsent;
 use super::{Action, Exchange, Session, SessionOptions, StreamId};
-use crate::gate::SCOPE_BYTES;
-use crate::post::{Posted, id_of_response, scope};
+use crate::post::{Message, Posted, call_of, scope};
 use crate::refusal::Refusal;
 use crate::rules::{OnLoss, Rules};
 use crate::store::{EventId, Store};
@@ -21,11 +20,10 @@ const NAMES: [&str; 5] = ["method", "id", "params", "result", "error"];
 
 impl Session {
     /// Creates a session under the rules of a revision. An `initialize` in it may settle another one.
-    #[must_use]
     pub fn new(rules: &'static Rules, options: SessionOptions, now: Timestamp) -> Self {
         let mut session = Self {
             rules,
-            store: Store::new(options.store_bytes),
+            store: Store::default(),
             options,
             exchanges: BTreeMap::new(),
             next: 1,
@@ -43,19 +41,16 @@ impl Session {
     }
 
     /// Returns the rules that the session has now.
-    #[must_use]
     pub const fn rules(&self) -> &'static Rules {
         self.rules
     }
 
     /// Returns whether the session has ended.
-    #[must_use]
     pub const fn is_over(&self) -> bool {
         self.is_over
     }
 
     /// Returns the number of exchanges that are not over. In ACP, these are the requests without a response.
-    #[must_use]
     pub fn open(&self) -> usize {
         if self.rules.shares_streams {
             return self.by_id.len();
@@ -64,16 +59,8 @@ impl Session {
     }
 
     /// Returns the bytes of the events that are kept for clients that come back.
-    #[must_use]
     pub const fn kept_bytes(&self) -> usize {
-        self.store.bytes()
-    }
-
-    /// Forgets the events that are kept. A client that asks for them is refused. In ACP the errors of calls that are lost
-    /// stay, so take [`poll_action`](Self::poll_action) until there is none.
-    pub fn forget_events(&mut self) {
-        let lost = self.store.shrink(0, unsent(self.rules, &self.exchanges));
-        self.actions.extend(lost.into_iter().map(|id| Action::LoseCall { id }));
+        self.store.bytes
     }
 
     /// Takes a body that was posted, whose response is `stream`.
@@ -84,8 +71,7 @@ impl Session {
     pub fn post(
         &mut self,
         stream: StreamId,
-        posted: Posted,
-        accepts_events: bool,
+        mut posted: Posted,
         now: Timestamp,
     ) -> Result<(), Refusal> {
         if self.is_over {
@@ -99,21 +85,22 @@ impl Session {
             return Err(Refusal::BUSY);
         }
         self.heard = now;
-        let is_shared = self.rules.shares_streams && !posted.opens_session();
-        if is_shared {
-            self.share(&posted);
+        let body = mem::take(&mut posted.body);
+        self.actions.push_back(Action::Deliver { body });
+        if self.rules.shares_streams && !posted.opens_session() {
+            for Message { request, scope, .. } in posted.messages {
+                let Some(id) = request else { continue };
+                let at = scope.and_then(|name| self.scope(&name).ok()).unwrap_or(0);
+                self.by_id.insert(id, at);
+            }
         } else if has_requests {
-            let accepts_events = accepts_events && !self.rules.shares_streams;
-            let at = self.next;
-            self.next += 1;
-            self.insert(at, stream, &posted, accepts_events, now);
-            self.actions.push_back(Action::Deliver { body: posted.body });
-            if accepts_events && self.rules.head_after.is_zero() {
+            posted.accepts_events &= !self.rules.shares_streams;
+            let at = self.insert(stream, &posted, now);
+            if posted.accepts_events && self.rules.head_after.is_zero() {
                 self.step(at, Input::Due, &[], now);
             }
             return Ok(());
         }
-        self.actions.push_back(Action::Deliver { body: posted.body });
         self.respond_whole(stream, 202, &[]);
         if !self.rules.has_sessions {
             self.end(now);
@@ -142,27 +129,18 @@ impl Session {
             return Err(Refusal::METHOD);
         }
         let scope = scope.filter(|_| self.rules.shares_streams);
-        let own = scope.map_or(0, |name| self.scope(name));
-        // That of the connection is not for this one.
-        match scope.filter(|_| own == 0) {
-            Some(name) if name.len() > SCOPE_BYTES => return Err(Refusal::UNKNOWN_SESSION),
-            // The streams of other sessions are too many.
-            Some(_) => return Err(Refusal::BUSY),
-            None => {}
-        }
-        let last = match last_event_id {
-            Some(text) => EventId::read(text)
-                .filter(|last| !self.rules.shares_streams || last.exchange == own)
-                .filter(|last| self.store.has_all_after(*last, self.latest(*last)))
-                .ok_or(Refusal::UNKNOWN_EVENT)?,
-            None => {
-                EventId { exchange: own, number: self.exchanges.get(&own).map_or(0, |it| it.sent) }
-            }
+        let own = scope.map_or(Ok(0), |name| self.scope(name))?;
+        let read = |text| {
+            let last = EventId::read(text)?;
+            let latest = self.exchanges.get(&last.exchange).map(|it| it.latest);
+            let is_its = !self.rules.shares_streams || last.exchange == own;
+            let is_whole = is_its && self.store.has_all_after(last, latest);
+            is_whole.then_some((last.exchange, Some(last.number)))
         };
-        // A client that listens without an event gets what was kept before.
-        let kept = self.store.after(last).map(|(id, data)| (id, data.into())).collect();
+        // A client that names no event gets what was kept before.
+        let from = last_event_id.map_or(Some((own, None)), read).ok_or(Refusal::UNKNOWN_EVENT)?;
         self.heard = now;
-        self.resume(stream, last.exchange, kept, now)
+        self.resume(stream, from, now)
     }
 
     /// Takes note that a response can't be sent any more, because the client closed it.
@@ -171,6 +149,10 @@ impl Session {
         let Some((&at, exchange)) = its else { return };
         self.heard = now;
         exchange.stream = None;
+        // The id of a session goes with the head of its first response, so nobody knows this one.
+        if at == 1 && exchange.opens_session && exchange.phase == Phase::Single {
+            return self.end(now);
+        }
         // In MCP a stream of its own carries no requests, so its loss cancels none.
         let has_meaning = exchange.is_posted || self.rules.shares_streams;
         let on_loss = self.options.on_loss.unwrap_or(self.rules.on_loss);
@@ -219,12 +201,13 @@ impl Session {
         self.by_id.clear();
         self.by_token.clear();
         self.scopes.clear();
-        self.store = Store::new(0);
+        self.store = Store::default();
+        // Nothing is kept of what comes now.
+        self.options.store_bytes = 0;
         self.actions.push_back(Action::End);
     }
 
     /// Returns the time at which [`handle_timeout`](Self::handle_timeout) has something to do.
-    #[must_use]
     pub fn poll_timeout(&self) -> Option<Timestamp> {
         self.exchanges.values().filter_map(|it| it.due).chain(self.idle_end()).min()
     }
@@ -246,21 +229,16 @@ impl Session {
     /// a batch counts with the messages of the others.
     fn is_full(&self, new: usize) -> bool {
         let (open, most) = (self.open(), self.options.exchanges);
-        let unsent = self.store.calls(unsent(self.rules, &self.exchanges));
+        let unheard = self.store.unsent_calls();
         let messages = self.by_id.len().max(self.by_token.len());
         let is_too_many = new > 1 && messages + new > most;
-        is_too_many || open >= most || self.rules.shares_streams && open + unsent.count() >= most
+        is_too_many || open >= most || self.rules.shares_streams && open + unheard.count() >= most
     }
 
     /// Returns the time at which a session ends whose client has no stream.
     fn idle_end(&self) -> Option<Timestamp> {
         let is_idle = !self.is_over && self.exchanges.values().all(|it| it.stream.is_none());
         self.options.idle_time.filter(|_| is_idle).map(|time| self.heard + time)
-    }
-
-    /// Returns the number of the last event of the exchange, if that is open.
-    fn latest(&self, event: EventId) -> Option<u64> {
-        self.exchanges.get(&event.exchange).map(|exchange| exchange.latest)
     }
 
     /// Takes a message of the endpoint, for the stream to which it belongs.
@@ -272,7 +250,8 @@ impl Session {
     pub fn message(&mut self, message: &[u8], now: Timestamp) {
         let Ok(json) = core::str::from_utf8(message) else { return };
         if let Some(all) = elements(json, usize::MAX) {
-            let ids = all.iter().filter_map(|one| id_of_response(one.get().as_bytes()));
+            let calls = all.iter().filter_map(|one| call_of(one.get().as_bytes()));
+            let ids = calls.filter_map(|(id, is_request)| (!is_request).then_some(id));
             let exchanges: Vec<u64> = ids.filter_map(|id| self.by_id.remove(&id)).collect();
             if let Some(at) = exchanges.first() {
                 self.respond(*at, message, 200, now);
@@ -290,7 +269,8 @@ impl Session {
         let Some(mut at) = id.and_then(|id| self.by_id.remove(&id)) else { return };
         // The RFD has the response to `session/load` "on connection-scoped stream". Here, as in the SDK 5.0, it comes there
         // only if nothing came on the session's. So it never overtakes what it follows.
-        if self.exchanges.get(&at).is_some_and(Exchange::is_unheard) {
+        let is_unheard = |it: &Exchange| !it.is_posted && !it.was_heard && it.latest == 0;
+        if self.exchanges.get(&at).is_some_and(is_unheard) {
             at = 0;
         }
         let opens_session = self.exchanges.get(&at).is_some_and(|it| it.opens_session);
@@ -298,8 +278,13 @@ impl Session {
             let version = member(result, "protocolVersion").and_then(text);
             self.rules = self.rules.settled(version.as_deref());
         }
+        // Nobody uses a session whose opening was refused. An `initialize` in one that is open is not its first exchange.
+        let is_refused = at == 1 && opens_session && members.raw(4).is_some();
         let status = self.status(members.raw(4));
         self.respond(at, message, status, now);
+        if is_refused {
+            self.end(now);
+        }
     }
 
     fn respond(&mut self, at: u64, message: &[u8], status: u16, now: Timestamp) {
@@ -318,7 +303,8 @@ impl Session {
     /// Returns the exchange of a notification or a request.
     fn route(&mut self, members: &Members<'_, 5>) -> Option<u64> {
         if self.rules.shares_streams {
-            return Some(members.raw(2).and_then(scope).map_or(0, |name| self.scope(&name)));
+            let named = members.raw(2).and_then(scope);
+            return Some(named.and_then(|name| self.scope(&name).ok()).unwrap_or(0));
         }
         let token = members.raw(2).and_then(|params| path(params, &["progressToken"]));
         let token = token.and_then(|token| WireId::from_json(token.get()));

@@ -27,7 +27,7 @@ use crate::table::Phase;
 /// let body = br#"{"jsonrpc":"2.0","id":1,"method":"tools/call"}"#;
 /// let head = RequestHead::new("POST", []);
 /// let posted = Posted::read(body.to_vec(), &head, &Rules::MCP_2025_11_25).map_err(|it| it.0)?;
-/// session.post(StreamId(1), posted, true, Timestamp::ZERO)?;
+/// session.post(StreamId(1), posted, Timestamp::ZERO)?;
 /// assert!(matches!(session.poll_action(), Some(Action::Deliver { .. })));
 /// assert!(matches!(session.poll_action(), Some(Action::Begin { .. })), "the head leaves at once");
 ///
@@ -101,31 +101,24 @@ pub enum Action {
         /// The body of the POST, as it was read.
         body: Vec<u8>,
     },
-    /// Send a whole response. Its end is no loss, and is not reported.
-    Respond {
-        /// The response that it is.
-        stream: StreamId,
-        /// The status of HTTP, such as 200.
-        status: u16,
-        /// The body, which is JSON unless it is empty.
-        body: Vec<u8>,
-    },
     /// Begin a response that is a stream of events: status 200, which no proxy is to buffer.
     Begin {
         /// The response that it is.
         stream: StreamId,
     },
-    /// Send a part of a stream of events, and flush it.
+    /// Send a part of a stream of events, and flush it. Where no stream has begun, it is the whole body.
     Write {
         /// The response that it is for.
         stream: StreamId,
-        /// The bytes: one whole event, or one comment.
+        /// The bytes: one whole event, one comment, or a body of JSON.
         bytes: Vec<u8>,
     },
-    /// End a stream of events. Its end is no loss, and is not reported.
+    /// End a response. Its end is no loss, and is not reported.
     Close {
         /// The response that it is for.
         stream: StreamId,
+        /// The status of HTTP, such as 200, if it is whole. Its head leaves only now.
+        status: Option<u16>,
     },
     /// Cancel a request, behind everything that was delivered before.
     Cancel {
@@ -156,16 +149,8 @@ struct Exchange {
     was_heard: bool,
     /// Whether it is the request that opens the session.
     opens_session: bool,
-    /// The number of the latest event, and of the latest one that was sent on a stream.
+    /// The number of the latest event.
     latest: u64,
-    sent: u64,
     /// The time of its head, its next comment, or the end of its time to resume.
     due: Option<Timestamp>,
-}
-
-impl Exchange {
-    /// Returns whether it is one of GET streams to which nobody has listened, and for which nothing was kept.
-    const fn is_unheard(&self) -> bool {
-        !self.is_posted && !self.was_heard && self.latest == 0
-    }
 }

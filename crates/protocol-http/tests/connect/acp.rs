@@ -287,6 +287,19 @@ async fn a_post_that_hangs_holds_up_its_own_session_alone_and_the_cancel_of_its_
 }
 
 #[tokio::test]
+async fn a_cancel_waits_for_no_other_session_than_that_of_its_call() {
+    let script = Script::new().await;
+    let (client, _connection) = opened(&script, ClientOptions::default()).await;
+    let (call, id, _stream) = prompt(&script, &client, "one").await;
+    let _list = client.call("session/list", json!({}));
+    let hangs = script.asked().await;
+    assert_eq!(hangs.body["method"], "session/list");
+    call.cancel();
+    let cancel = timeout(SECOND * 10, taken(&script)).await.expect("it waits for the connection");
+    assert_eq!(cancel["params"]["requestId"], id, "{cancel}");
+}
+
+#[tokio::test]
 async fn a_call_that_a_busy_server_does_not_take_is_lost_and_holds_no_cancel_up() {
     let script = Script::new().await;
     let (client, _connection) = opened(&script, ClientOptions::default()).await;
@@ -350,6 +363,7 @@ async fn a_client_that_has_no_room_to_read_still_opens_streams() {
 
 /// A time in which what is wrong would happen.
 const WHILE: Duration = Duration::from_millis(100);
+const SECOND: Duration = Duration::from_secs(1);
 
 #[tokio::test]
 async fn streams_end_behind_the_last_cancel_so_that_they_are_not_its_cause() {

@@ -434,7 +434,7 @@ async fn g08_a_message_for_a_busy_server_is_posted_again_as_long_as_it_has_time(
 #[tokio::test]
 async fn an_event_and_a_body_over_their_limit_lose_the_call() {
     let mut options = ClientOptions::default();
-    (options.stream.body_bytes, options.stream.event_bytes) = (100, 100);
+    options.stream.message_bytes = 100;
     let script = Script::new().await;
     let client = Client::new(&script.url, "2026-07-28", options);
     for is_json in [true, false] {
@@ -448,7 +448,7 @@ async fn an_event_and_a_body_over_their_limit_lose_the_call() {
                 asked.events(&format!("data: {response}\n\n")).await;
             }
         }
-        assert!(how(call.await).contains("longer than the limits"));
+        assert!(how(call.await).contains("is too long"));
     }
 }
 

@@ -1,5 +1,7 @@
 //! Messages that are carried as they are, and response streams that a host closes.
 
+use std::task::Context;
+
 use protocol_core::{Cause, WireId};
 use protocol_http::connect::{Carried, ClientOptions, carry};
 use protocol_http::server::ServerOptions;
@@ -32,7 +34,7 @@ impl Carrying {
     }
 
     fn to(url: &str) -> Self {
-        let (there, inputs) = mpsc::channel(16);
+        let (there, mut inputs) = mpsc::channel(16);
         let (tell, here) = mpsc::unbounded_channel();
         let target = url.parse().unwrap();
         let receive = async move |message: Vec<u8>| {
@@ -40,7 +42,8 @@ impl Carrying {
             let _ = tell.send(serde_json::from_slice(&message).unwrap());
         };
         let over = tokio::spawn(async move {
-            carry(target, ClientOptions::default(), inputs, receive).await;
+            let next = |cx: &mut Context<'_>| inputs.poll_recv(cx);
+            carry(target, ClientOptions::default(), next, receive).await;
         });
         Self { there, here, over }
     }

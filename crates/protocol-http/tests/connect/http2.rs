@@ -226,7 +226,11 @@ async fn g08_a_connection_that_is_dead_without_a_word_is_noticed_by_its_pings() 
 #[tokio::test]
 async fn tls_is_the_host_s_and_without_it_nothing_leaves() {
     let target: Target = "https://[::1]/mcp".parse().unwrap();
-    assert_eq!((target.host(), target.port(), target.is_secure()), ("::1", 443, true));
+    let uri = target.uri();
+    assert_eq!(
+        (uri.scheme_str(), uri.host(), uri.port_u16()),
+        (Some("https"), Some("[::1]"), None)
+    );
     let client = Client::new("https://127.0.0.1:9/mcp", "2026-07-28", ClientOptions::default());
     let said = how(client.call("wait", json!({})).await);
     assert!(said.contains("ClientOptions::open"), "{said}");

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use protocol_http::{Decoder, SseEvent};
+use protocol_http::{Decoder, SseEvent, comment};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader, DuplexStream, duplex};
 use tokio::task::JoinHandle;
 use tokio::time::sleep;
@@ -158,19 +158,13 @@ impl Exchange {
         }
     }
 
-    /// Reads until there is a comment.
+    /// Reads a comment, which is all that comes.
     pub(crate) async fn comment(&mut self) {
-        loop {
-            let mut bytes = &*self.unread;
-            let event = self.decoder.receive(&mut bytes).unwrap();
-            let used = self.unread.len() - bytes.len();
-            self.unread.drain(..used);
-            match event {
-                Some(SseEvent::Comment) => return,
-                Some(event) => panic!("{event:?}"),
-                None => assert!(self.read().await),
-            }
+        while self.unread.is_empty() {
+            assert!(self.read().await);
         }
+        let came: Vec<u8> = self.unread.drain(..comment().len()).collect();
+        assert_eq!(came, comment());
     }
 
     /// Waits until the server ends the connection, without a byte being read.

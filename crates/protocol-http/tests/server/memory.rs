@@ -1,13 +1,20 @@
 //! Sessions and connections draw on one account of memory, and others may draw on it too.
 
-use std::sync::Arc;
+use std::future::{pending, ready};
+use std::pin::Pin;
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
+use http_body_util::Full;
+use hyper::body::{Body as _, Bytes};
+use hyper::{Request, StatusCode};
 use protocol_async::hub::{Charge, Holder};
-use protocol_async::{Account, AccountLimits, Options};
+use protocol_async::{Account, AccountLimits, Arrival, Options};
 use protocol_core::{Cause, Config};
-use protocol_http::server::ServerOptions;
+use protocol_http::server::{Server, ServerOptions};
 use serde_json::{Value, json};
+use tokio::sync::Notify;
 use tokio::task::yield_now;
 use tokio::time::sleep;
 
@@ -35,7 +42,7 @@ impl Pool {
     }
 
     fn host_with(&self, mut options: ServerOptions) -> Host {
-        options.account = Some(self.account.clone());
+        options.account = self.account.clone();
         Host::new(options)
     }
 
@@ -241,4 +248,69 @@ async fn kept_events_are_charged_and_are_the_first_to_go() {
     assert_eq!(session.get(Some(&first)).await.status, 400, "its events are gone");
     let mut echoed = session.post(&request(2, "echo", &json!([1]))).await;
     assert_eq!(json(&echoed.event().await.unwrap())["result"], json!([1]), "it is not limited");
+}
+
+fn post(session: &str, body: String) -> Request<Full<Bytes>> {
+    let head = Request::post("http://localhost/mcp").header("content-type", "application/json");
+    let head = if session.is_empty() { head } else { head.header("mcp-session-id", session) };
+    head.body(Full::new(body.into())).unwrap()
+}
+
+/// A client that posts a batch in its session the moment that a response goes on.
+struct Impatient {
+    server: Server,
+    session: String,
+    status: Mutex<Option<Status>>,
+}
+
+type Status = Pin<Box<dyn Future<Output = StatusCode> + Send>>;
+
+impl Wake for Impatient {
+    fn wake(self: Arc<Self>) {
+        let server = self.server.clone();
+        let batch = format!("[{}]", notification("notifications/initialized", &json!({})));
+        let batch = post(&self.session, batch);
+        let mut status: Status = Box::pin(async move { server.respond(batch).await.status() });
+        if let Poll::Ready(known) = status.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+            status = Box::pin(ready(known));
+        }
+        *self.status.lock().unwrap() = Some(status);
+    }
+}
+
+#[tokio::test]
+async fn a_revision_is_settled_before_its_response_leaves_even_where_kept_events_have_to_go() {
+    let mut pool = Pool::new();
+    let mut options = ServerOptions::default();
+    options.account = pool.account.clone();
+    let gate = Arc::new(Notify::new());
+    let opened = gate.clone();
+    let server = Server::new(options, move |_peer, incoming| {
+        let gate = opened.clone();
+        async move {
+            let Ok(Arrival::Request(_, responder)) = incoming.receive().await else { return };
+            gate.notified().await;
+            responder.cast::<Value>().respond(json!({ "protocolVersion": "2025-11-25" }));
+            pending::<()>().await;
+        }
+    });
+    let mut opening = server.respond(post("", request(0, "initialize", &json!({})))).await;
+    let session = opening.headers()["mcp-session-id"].to_str().unwrap().to_owned();
+    // The handler does not take it, so the session holds it.
+    let held = server.respond(post(&session, notification("held", &text(MIB)))).await;
+    assert_eq!(held.status(), 202);
+    let client = Arc::new(Impatient { server, session, status: Mutex::default() });
+    let waker = client.clone().into();
+    let mut context = Context::from_waker(&waker);
+    while Pin::new(opening.body_mut()).poll_frame(&mut context).is_ready() {}
+    pool.take(30, 9 * MIB / 2);
+    gate.notify_one();
+    let status = loop {
+        yield_now().await;
+        if let Some(status) = client.status.lock().unwrap().take() {
+            break status;
+        }
+    };
+    pool.take(30, 0);
+    assert_eq!(status.await, 400, "the revision that was settled has no batches");
 }

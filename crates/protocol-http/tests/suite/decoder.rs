@@ -31,7 +31,6 @@ fn every_split_of_a_stream_gives_the_same_events() {
     let stream = "\u{FEFF}: hello\r\n\r\nid: 1-0\rdata:\r\rretry: 250\nevent: x\ndata: a\r\ndata:  b\ndata\n\n\
                   id: é\ndata: {\"世\":1}\n\nid: lost\ndata: unfinished\n";
     let expected = vec![
-        SseEvent::Comment,
         message(""),
         SseEvent::Retry(Duration::from_millis(250)),
         message("a\n b\n"),

@@ -32,6 +32,8 @@ enum Work {
 struct Client {
     has_head: bool,
     decoder: Decoder,
+    /// The body of a response that has no head yet.
+    body: Vec<u8>,
     is_open: bool,
     is_closed_by_server: bool,
 }
@@ -140,7 +142,9 @@ impl World {
             moves: Vec::new(),
         };
         world.mine = world.open();
-        world.session.post(world.mine, request("1", "a"), case.accepts_events, world.now).unwrap();
+        let mut posted = request("1", "a");
+        posted.accepts_events = case.accepts_events;
+        world.session.post(world.mine, posted, world.now).unwrap();
         world.act(case);
         world
     }
@@ -149,7 +153,8 @@ impl World {
         let stream = StreamId(self.next);
         self.next += 1;
         let decoder = Decoder::new(4 << 20);
-        let client = Client { has_head: false, decoder, is_open: true, is_closed_by_server: false };
+        let (has_head, body) = (false, Vec::new());
+        let client = Client { has_head, decoder, body, is_open: true, is_closed_by_server: false };
         self.streams.insert(stream, client);
         stream
     }
@@ -165,12 +170,13 @@ impl World {
                     }
                 }
                 Action::Begin { stream } => self.head(stream, true),
-                Action::Respond { stream, body, .. } => {
+                Action::Write { stream, bytes } => self.read(stream, &bytes),
+                Action::Close { stream, status: Some(_) } => {
                     self.head(stream, false);
+                    let body = mem::take(&mut self.streams.get_mut(&stream).unwrap().body);
                     self.route(stream, vec![String::from_utf8(body).unwrap()]);
                 }
-                Action::Write { stream, bytes } => self.read(stream, &bytes),
-                Action::Close { stream } => {
+                Action::Close { stream, status: None } => {
                     let client = self.streams.get_mut(&stream).unwrap();
                     assert!(client.is_open && client.has_head, "{:?}", self.moves);
                     client.is_open = false;
@@ -207,7 +213,11 @@ impl World {
     fn read(&mut self, stream: StreamId, bytes: &[u8]) {
         let client = self.streams.get_mut(&stream).unwrap();
         assert!(client.is_open, "nothing is written to a closed stream: {:?}", self.moves);
-        assert!(client.has_head, "the head comes first: {:?}", self.moves);
+        if !client.has_head {
+            assert!(client.body.is_empty(), "a body is one piece: {:?}", self.moves);
+            client.body = bytes.to_vec();
+            return;
+        }
         let (mut bytes, mut messages) = (bytes, Vec::new());
         while let Some(event) = client.decoder.receive(&mut bytes).unwrap() {
             if let SseEvent::Message(data) = event {
@@ -269,7 +279,7 @@ impl World {
                 self.count.cancels += 1;
                 let stream = self.open();
                 let cancel = r#"{"method":"notifications/cancelled","params":{"requestId":1}}"#;
-                self.session.post(stream, posted(cancel), true, self.now).unwrap();
+                self.session.post(stream, posted(cancel), self.now).unwrap();
                 self.act(case);
                 assert!(self.streams[&stream].is_closed_by_server);
                 if self.work == Work::Runs {
@@ -373,7 +383,7 @@ impl World {
     fn serve_another(mut self, case: Case) {
         let stream = self.open();
         // Its id is another one, though it looks the same.
-        self.session.post(stream, request(r#""1""#, "b"), true, self.now).unwrap();
+        self.session.post(stream, request(r#""1""#, "b"), self.now).unwrap();
         let progress = br#"{"method":"notifications/progress","params":{"progressToken":"b"}}"#;
         self.session.message(progress, self.now);
         self.session.message(br#"{"id":"1","result":{}}"#, self.now);
@@ -385,7 +395,7 @@ impl World {
     /// Uses the id and the token of the request again, once it has its response.
     fn use_again(mut self, case: Case) {
         let stream = self.open();
-        self.session.post(stream, request("1", "a"), true, self.now).unwrap();
+        self.session.post(stream, request("1", "a"), self.now).unwrap();
         let progress = br#"{"method":"notifications/progress","params":{"progressToken":"a"}}"#;
         self.session.message(progress, self.now);
         self.session.message(br#"{"id":1,"result":"another"}"#, self.now);
@@ -476,9 +486,62 @@ fn an_initialize_settles_nothing_where_the_revision_has_no_sessions() {
     let options = SessionOptions::default();
     let mut session = Session::new(&Rules::MCP_2026_07_28, options, Timestamp::ZERO);
     let body = posted(r#"{"jsonrpc":"2.0","id":1,"method":"initialize"}"#);
-    session.post(StreamId(1), body, true, Timestamp::ZERO).unwrap();
+    session.post(StreamId(1), body, Timestamp::ZERO).unwrap();
     let result = br#"{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":"2025-06-18"}}"#;
     session.message(result, Timestamp::ZERO);
     assert!(!session.rules().has_sessions);
     assert!(core::iter::from_fn(|| session.poll_action()).any(|action| action == Action::End));
+}
+
+/// Opens a session in which nothing has come yet.
+fn opening(rules: &'static Rules, accepts_events: bool) -> Session {
+    let mut session = Session::new(rules, SessionOptions::default(), Timestamp::ZERO);
+    let mut body = posted(r#"{"jsonrpc":"2.0","id":1,"method":"initialize"}"#);
+    body.accepts_events = accepts_events;
+    session.post(StreamId(1), body, Timestamp::ZERO).unwrap();
+    session
+}
+
+const REFUSED: &[u8] = br#"{"jsonrpc":"2.0","id":1,"error":{"code":-32602,"message":"no"}}"#;
+
+fn has_error(action: &Action) -> bool {
+    matches!(action, Action::Write { bytes, .. } if String::from_utf8_lossy(bytes).contains("error"))
+}
+
+#[test]
+fn g08_a_refused_initialize_leaves_no_session_behind() {
+    for (rules, accepts_events) in
+        [(&Rules::MCP_2025_11_25, true), (&Rules::MCP_2025_11_25, false), (&Rules::ACP_V1, true)]
+    {
+        let mut session = opening(rules, accepts_events);
+        session.message(REFUSED, Timestamp::ZERO);
+        assert!(session.is_over(), "{}", rules.version);
+        let actions: Vec<_> = std::iter::from_fn(|| session.poll_action()).collect();
+        assert!(actions.iter().any(has_error), "the response leaves: {actions:?}");
+        assert_eq!(actions.last(), Some(&Action::End));
+    }
+}
+
+#[test]
+fn an_initialize_that_is_refused_in_an_open_session_ends_nothing() {
+    let mut session = opening(&Rules::MCP_2025_11_25, true);
+    session.message(br#"{"jsonrpc":"2.0","id":1,"result":{}}"#, Timestamp::ZERO);
+    let again = posted(r#"{"jsonrpc":"2.0","id":1,"method":"initialize"}"#);
+    session.post(StreamId(2), again, Timestamp::ZERO).unwrap();
+    session.message(REFUSED, Timestamp::ZERO);
+    assert!(!session.is_over());
+}
+
+#[test]
+fn g08_an_initialize_that_is_given_up_before_its_head_leaves_no_session_behind() {
+    for (rules, accepts_events, is_over) in [
+        (&Rules::MCP_2025_11_25, false, true),
+        (&Rules::ACP_V1, true, true),
+        // The head has the id of the session, and has left.
+        (&Rules::MCP_2025_11_25, true, false),
+    ] {
+        let mut session = opening(rules, accepts_events);
+        session.lost(StreamId(1), Timestamp::ZERO);
+        assert_eq!(session.is_over(), is_over, "{} {accepts_events}", rules.version);
+    }
 }

@@ -136,10 +136,10 @@ impl World {
         match step {
             Move::Post(body) if !self.posted.contains(&body) => {
                 let stream = self.stream();
-                self.session.post(stream, posted(body), true, self.now).unwrap();
+                self.session.post(stream, posted(body), self.now).unwrap();
                 let taken = [self.session.poll_action(), self.session.poll_action()];
                 assert_eq!(taken[0], Some(Action::Deliver { body: body.into() }));
-                let accepted = Action::Respond { stream, status: 202, body: Vec::new() };
+                let accepted = Action::Close { stream, status: Some(202) };
                 assert_eq!(taken[1], Some(accepted), "it is taken at once");
                 self.delivered.push(body.into());
                 self.posted.push(body);
@@ -164,7 +164,8 @@ impl World {
                 (heard.was_heard, heard.lost_at) = (true, None);
                 if let Some(stream) = before {
                     let closed = self.session.poll_action();
-                    assert_eq!(closed, Some(Action::Close { stream }), "a newer one replaces it");
+                    let replaced = Action::Close { stream, status: None };
+                    assert_eq!(closed, Some(replaced), "a newer one replaces it");
                 }
             }
             Move::Lose(scope) if self.may("lose", 2) => {
@@ -352,7 +353,7 @@ impl Unheard {
     fn prompt(&mut self, id: u32) -> Result<(), Refusal> {
         self.next += 1;
         let body = PROMPT.replace("\"id\":1", &format!("\"id\":{id}"));
-        self.session.post(StreamId(self.next), posted(&body), true, Timestamp::ZERO)
+        self.session.post(StreamId(self.next), posted(&body), Timestamp::ZERO)
     }
 
     fn say(&mut self, message: &str) {
@@ -387,7 +388,7 @@ fn g01_a_response_without_room_is_an_error_of_its_call_and_updates_go_before_it(
     }
     let heard = unheard.listen("s").unwrap();
     let losses: Vec<_> = (1..=3).zip(&heard).map(|(id, it)| is_loss(it, id)).collect();
-    assert_eq!(losses, [false, false, true], "the longest is lost: {heard:?}");
+    assert_eq!(losses, [false, false, true], "what finds no room is lost: {heard:?}");
 }
 
 #[test]
@@ -417,10 +418,10 @@ fn g01_what_is_forgotten_when_memory_runs_out_is_an_error_of_its_call() {
     unheard.prompt(1).unwrap();
     unheard.update("s", 10);
     unheard.respond(1, 1_000);
-    unheard.session.forget_events();
+    unheard.session.forget_events(0);
     let heard = unheard.listen("s").unwrap();
     assert!(heard.len() == 1 && is_loss(&heard[0], 1), "{heard:?}");
-    unheard.session.forget_events();
+    unheard.session.forget_events(0);
     assert_eq!(unheard.session.kept_bytes(), 0, "it was heard");
 }
 

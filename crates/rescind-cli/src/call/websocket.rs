@@ -12,8 +12,7 @@ use tokio::time::timeout_at;
 
 use super::attempt::Unreached;
 use crate::address::Address;
-use crate::connect::handshake;
-use crate::http;
+use crate::connect::{handshake, open};
 use crate::tls::Trust;
 
 /// The time that a server has to say goodbye once we have.
@@ -37,7 +36,7 @@ impl Socket {
         let failed =
             |why: &dyn Display| Unreached::Failed(format!("can't connect to {address}: {why}"));
         let opening = handshake(address, trust, secret, settings(&options.config.limits));
-        let (runtime, (peer, incoming, driver)) = http::open(async {
+        let (runtime, (peer, incoming, driver)) = open(async {
             let opened = match deadline {
                 Some(at) => timeout_at(at.into(), opening).await,
                 None => Ok(opening.await),

@@ -1,7 +1,8 @@
 //! Servers and clients at the other end of a WebSocket, and servers behind HTTP: each case has a connection of its own.
 
 use std::io;
-use std::pin::pin;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
 use std::thread;
 
 use futures_util::{SinkExt, StreamExt, future};
@@ -12,16 +13,14 @@ use rescind_conform::{LOSS, Link, Target};
 use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncWrite, AsyncWriteExt, BufReader};
 use tokio::net::TcpStream;
 use tokio::runtime::Runtime;
-use tokio::sync::mpsc::channel;
 use tokio::time::timeout;
 use tokio_tungstenite::WebSocketStream;
 use tungstenite::Message;
 use tungstenite::protocol::WebSocketConfig;
 
 use crate::address::Address;
-use crate::connect::handshake;
+use crate::connect::{handshake, open};
 use crate::credentials::CredentialArgs;
-use crate::http;
 use crate::http_client::{PATIENCE, reach};
 use crate::tls::Trust;
 
@@ -38,7 +37,7 @@ impl Target for Socket {
         let secret = self.credentials.token().map_err(io::Error::other)?;
         let (near, link) = Link::pair()?;
         near.set_nonblocking(true)?;
-        let opened = http::open(async {
+        let opened = open(async {
             let near = TcpStream::from_std(near).map_err(|error| error.to_string())?;
             let (address, trust) = (&self.address, &self.trust);
             if address.is_http {
@@ -104,24 +103,16 @@ fn line(message: &[u8]) -> Vec<u8> {
 /// Carries lines to a server behind HTTP, and its messages here as lines, until either side ends.
 async fn carry_over_http(target: connect::Target, options: ClientOptions, near: TcpStream) {
     let (read, mut write) = near.into_split();
-    let (there, inputs) = channel(1);
-    let said = async move {
-        let mut lines = BufReader::new(read).lines();
-        while let Ok(Some(line)) = lines.next_line().await {
-            let input = loss(&line).map_or_else(|| Carried::Message(line.into()), Carried::Loss);
-            if there.send(input).await.is_err() {
-                return;
-            }
-        }
+    let mut lines = BufReader::new(read).lines();
+    let input =
+        |line: String| loss(&line).map_or_else(|| Carried::Message(line.into()), Carried::Loss);
+    let next = |cx: &mut Context<'_>| {
+        let line = ready!(Pin::new(&mut lines).poll_next_line(cx));
+        Poll::Ready(line.ok().flatten().map(input))
     };
     // A reader that has gone ends the lines, too.
     let receive = async |message: Vec<u8>| drop(write.write_all(&line(&message)).await);
-    let carried = connect::carry(target, options, inputs, receive);
-    // The session ends after the lines, and the lines need not end with it.
-    let (said, carried) = (pin!(said), pin!(carried));
-    if let future::Either::Left(((), carried)) = future::select(said, carried).await {
-        carried.await;
-    }
+    connect::carry(target, options, next, receive).await;
 }
 
 /// Returns the request whose response stream a line is to close.

@@ -2,13 +2,13 @@
 //!
 //! A session has a server of its own. Requests without a session share one (decision 9).
 
+use std::convert::Infallible;
+use std::future::pending;
 use std::io;
-use std::pin::pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use futures_util::future::{Either, select};
 use protocol_async::{Account, Arrival, Incoming, Options, Peer, RpcError};
 use protocol_child::{ChildConnection, Spawned, spawn};
 use protocol_core::{Config, Dialect, Shutdown, code};
@@ -65,13 +65,15 @@ impl Bridge {
             ending.asked().await;
             sleep(cancel).await;
             self.is_abandoned.send_replace(true);
+            pending::<Infallible>().await
         };
-        let served = match select(pin!(served), pin!(abandoned)).await {
-            Either::Left((served, _)) => served,
-            Either::Right(((), served)) => served.await,
+        let served = tokio::select! {
+            biased;
+            served = served => served,
+            never = abandoned => match never {},
         };
         let shared = lock(&self.shared).take();
-        drop(shared.inspect(|server| server.end(Shutdown::CancelAll)));
+        drop(shared.inspect(|server| server.peer.shutdown(Shutdown::CancelAll)));
         // The last messages to the servers have to be written before their input closes.
         if timeout(SHORT_GRACE, self.is_abandoned.closed()).await.is_err() {
             self.is_abandoned.send_replace(true);
@@ -121,7 +123,7 @@ impl Bridge {
     /// Returns the server that is shared, and starts one if there is none or it has ended.
     fn shared(&self) -> io::Result<Arc<Upstream>> {
         let mut shared = lock(&self.shared);
-        if let Some(server) = shared.as_ref().filter(|server| !server.is_over()) {
+        if let Some(server) = shared.as_ref().filter(|server| !server.peer.is_closed()) {
             return Ok(server.clone());
         }
         let server = Arc::new(self.start(Dialect::MCP_2026_07_28, None)?);

@@ -3,6 +3,7 @@
 use std::future::pending;
 use std::io;
 use std::pin::pin;
+use std::process::ExitCode;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
@@ -21,36 +22,52 @@ use tokio_util::compat::{TokioAsyncReadCompatExt, TokioAsyncWriteCompatExt};
 use tokio_util::io::InspectReader;
 
 use super::args::RelayArgs;
-use super::report::{log, traced};
+use super::report::{log, summarize, traced};
 use super::stdout::{Lost, Stdout};
 use super::upstream::Upstream;
 use crate::address::Address;
 use crate::ending::{Ending, SHORT_GRACE};
-use crate::http;
-use crate::http_client::{PATIENCE, reach};
+use crate::exit::{self, Exit};
+use crate::http_client::{PATIENCE, reach, rules_of};
+use crate::input;
 use crate::record::Session;
 use crate::terminal::{Line, say};
 use crate::tls::Trust;
 
 /// Relays to the end of the client or of the server's session, if the server there takes a connection now.
-///
-/// Returns how the connections to the client and to the server ended.
-pub(super) fn run(
-    args: &RelayArgs,
-    address: &Address,
-    trust: &Trust,
-    secret: Option<String>,
-    recording: &Session,
-) -> Result<[io::Result<()>; 2], String> {
-    let ending = &Ending::catch("rescind relay", recording);
-    let reached = reach(address, &args.dialect.dialect, trust, secret, PATIENCE);
-    let (runtime, (target, options)) = http::open(reached)?;
-    let relayed = runtime.block_on(relay(args, target, options, recording, ending));
-    // Its thread may be waiting for standard input for ever.
-    runtime.shutdown_background();
-    Ok(relayed)
+pub(super) fn run(args: &RelayArgs, address: &Address) -> Result<ExitCode, Exit> {
+    if !address.is_http {
+        return Err("a relay connects to an http:// or https:// address".into());
+    }
+    args.dialect.http_revisions()?;
+    let trust = Trust::of(args.ca.as_deref(), address)?;
+    if input::is_directory() {
+        return Err("standard input is a directory".into());
+    }
+    let dialect = &args.dialect.dialect;
+    let url = address.of_rules(rules_of(dialect)).to_string();
+    let secret = args.clients.token()?;
+    let recording = args.record.start(Some(&url))?;
+    let ending = Ending::catch("rescind relay", &recording);
+    let opened = crate::connect::open(reach(address, dialect, &trust, secret, PATIENCE));
+    let relayed = opened.map(|(runtime, (target, options))| {
+        let relayed = runtime.block_on(relay(args, target, options, &recording, &ending));
+        // Its thread may be waiting for standard input for ever.
+        runtime.shutdown_background();
+        relayed
+    });
+    if let Some(path) = recording.finish().filter(|_| !args.quiet) {
+        summarize(&path);
+    }
+    let [up, down] = relayed.map_err(|error| Exit::new(exit::UNREACHABLE, error))?;
+    if let Err(error) = &down {
+        log(format_args!("the server: {error}"));
+    }
+    up.map_err(Exit::output)?;
+    Ok(if down.is_err() { exit::ERROR } else { 0 }.into())
 }
 
+/// Returns how the connections to the client and to the server ended.
 async fn relay(
     args: &RelayArgs,
     target: Target,
@@ -120,7 +137,7 @@ async fn end(
     up.shutdown(Shutdown::CancelAll);
     within(grace, ending, grace.min(SHORT_GRACE)).await;
     // Requests without a response of the server get one from us.
-    server.end(Shutdown::Abandon);
+    server.peer.shutdown(Shutdown::Abandon);
     pending::<()>().await;
 }
 
@@ -130,11 +147,11 @@ async fn finish<T>(
     mut driver: JoinHandle<T>,
     is_late: impl Future<Output = ()>,
 ) -> Result<T, JoinError> {
-    server.end(Shutdown::CancelAll);
+    server.peer.shutdown(Shutdown::CancelAll);
     tokio::select! {
         over = &mut driver => over,
         () = is_late => {
-            server.end(Shutdown::Abandon);
+            server.peer.shutdown(Shutdown::Abandon);
             driver.await
         }
     }

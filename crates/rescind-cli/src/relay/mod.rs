@@ -13,7 +13,6 @@ mod stuck;
 mod upstream;
 
 use std::io;
-use std::path::Path;
 use std::process::ExitCode;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex};
@@ -27,24 +26,22 @@ use protocol_relay::{RelayEvent, Side};
 use tokio::sync::{Semaphore, watch};
 
 use crate::address::Address;
+use crate::connect::runtime;
 use crate::ending::Ending;
 use crate::exit::{self, Exit};
-use crate::http::{self, Service};
-use crate::http_client::rules_of;
+use crate::http::Service;
 use crate::input;
 use crate::noise::Noises;
 use crate::record::Session;
 use crate::replay::{RelaySetup, Setup};
-use crate::stats;
 use crate::terminal::{Line, counted, say};
-use crate::tls::Trust;
 pub use args::RelayArgs;
 use args::Runtime;
 use bridge::Bridge;
 use child::{Extras, Relayed};
 use fault::{FaultArgs, Plan};
 use losses::Losses;
-use report::{has_failed, log, noise, traced};
+use report::{has_failed, log, noise, summarize, traced};
 
 /// Runs the command.
 ///
@@ -53,7 +50,7 @@ use report::{has_failed, log, noise, traced};
 /// The reason that it did not do its work.
 pub fn main(args: &RelayArgs) -> Result<ExitCode, Exit> {
     if let Some(address) = &args.connect {
-        return connect(args, address);
+        return connect::run(args, address);
     }
     let Some(program) = args.command.first() else {
         return Err("there is no COMMAND".into());
@@ -127,7 +124,7 @@ fn serve(args: &RelayArgs, address: &Address, program: &str) -> Result<ExitCode,
         let bridge = Bridge {
             args: args.clone(),
             program: program.into(),
-            account: service.account.clone(),
+            account: service.options.account.clone(),
             recording: recording.clone(),
             noises: noises.clone(),
             places: Arc::new(Semaphore::new(args.servers.into())),
@@ -136,7 +133,7 @@ fn serve(args: &RelayArgs, address: &Address, program: &str) -> Result<ExitCode,
             shared: Mutex::default(),
         };
         let ending = Ending::catch("rescind relay", &recording);
-        http::run(Arc::new(bridge).serve(service, &ending))
+        runtime()?.block_on(Arc::new(bridge).serve(service, &ending))
     });
     recording.finish();
     if let Some(total) = noises.total() {
@@ -144,31 +141,6 @@ fn serve(args: &RelayArgs, address: &Address, program: &str) -> Result<ExitCode,
     }
     served?;
     Ok(ExitCode::SUCCESS)
-}
-
-/// Relays to a server over HTTP.
-fn connect(args: &RelayArgs, address: &Address) -> Result<ExitCode, Exit> {
-    if !address.is_http {
-        return Err("a relay connects to an http:// or https:// address".into());
-    }
-    args.dialect.http_revisions()?;
-    let trust = Trust::of(args.ca.as_deref(), address)?;
-    if input::is_directory() {
-        return Err("standard input is a directory".into());
-    }
-    let url = address.of_rules(rules_of(&args.dialect.dialect)).to_string();
-    let secret = args.clients.token()?;
-    let recording = args.record.start(Some(&url))?;
-    let relayed = connect::run(args, address, &trust, secret, &recording);
-    if let Some(path) = recording.finish().filter(|_| !args.quiet) {
-        summarize(&path);
-    }
-    let [up, down] = relayed.map_err(|error| Exit::new(exit::UNREACHABLE, error))?;
-    if let Err(error) = &down {
-        log(format_args!("the server: {error}"));
-    }
-    up.map_err(Exit::output)?;
-    Ok(if down.is_err() { exit::ERROR } else { 0 }.into())
 }
 
 /// The plan for what is done to messages on purpose, if anything is: each time that is said, and recorded.
@@ -193,16 +165,6 @@ fn plan(
         }
     };
     Plan::new(args.fault.clone(), seed, options, Box::new(tell)).map(Some)
-}
-
-/// Says in one line what a recording comes to, as `rescind stats` does.
-fn summarize(path: &Path) {
-    /// To read a longer recording takes longer than who ends a relay waits.
-    const MOST: u64 = 64 << 20;
-    let is_short = path.metadata().is_ok_and(|file| file.is_file() && file.len() <= MOST);
-    if let Some(summary) = is_short.then(|| stats::summary(path).ok()).flatten() {
-        log(format_args!("{summary}"));
-    }
 }
 
 /// Says what ended other than it should, and gives the exit code.

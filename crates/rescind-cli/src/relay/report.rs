@@ -1,6 +1,7 @@
 //! Lines on standard error about servers.
 
 use std::io;
+use std::path::Path;
 use std::process::ExitStatus;
 use std::sync::Arc;
 use std::time::Instant;
@@ -11,6 +12,7 @@ use protocol_core::Dialect;
 use protocol_relay::Side;
 
 use crate::noise::Noises;
+use crate::stats;
 use crate::terminal::{Line, note, say, show};
 use crate::trace::Traced;
 
@@ -32,6 +34,16 @@ pub(super) fn has_failed(program: &str, exit: &io::Result<ExitStatus>, pushed: P
         Err(error) => log(format_args!("{program}: {error}")),
     }
     true
+}
+
+/// Says in one line what a recording comes to, as `rescind stats` does.
+pub(super) fn summarize(path: &Path) {
+    /// To read a longer recording takes longer than who ends a relay waits.
+    const MOST: u64 = 64 << 20;
+    let is_short = path.metadata().is_ok_and(|file| file.is_file() && file.len() <= MOST);
+    if let Some(summary) = is_short.then(|| stats::summary(path).ok()).flatten() {
+        log(format_args!("{summary}"));
+    }
 }
 
 /// Counts and shows what a server says that is no message.

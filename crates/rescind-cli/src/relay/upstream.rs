@@ -30,7 +30,7 @@ const LEVEL: [&str; 2] = ["_meta", "io.modelcontextprotocol/logLevel"];
 
 /// A connection to a server. Dropping it cancels what is in flight, and then the server's input closes.
 pub(super) struct Upstream {
-    peer: Peer,
+    pub(super) peer: Peer,
     incoming: Incoming,
     dialect: Dialect,
     guard: Guard,
@@ -69,15 +69,6 @@ impl Upstream {
         let (open, next) = Default::default();
         let (dialect, in_flight) = (peer.dialect(), (new, FuturesUnordered::new()).into());
         Self { peer, incoming, dialect, guard, only, open, next, calls, in_flight }
-    }
-
-    /// Ends the connection. What is in flight settles, and has its response from [`pump`](Self::pump).
-    pub(super) fn end(&self, how: Shutdown) {
-        self.peer.shutdown(how);
-    }
-
-    pub(super) fn is_over(&self) -> bool {
-        self.peer.is_closed()
     }
 
     /// Passes on what the server says until it ends, and then responds to all that it still had.
@@ -145,16 +136,14 @@ impl Upstream {
         }
     }
 
-    fn respond(&self, (number, responder, mut outcome): Settled) {
+    fn respond(&self, (number, responder, outcome): Settled) {
         let own = lock(&self.open).remove(&number).and_then(|client| client.id);
         let own = |_: &str| own.map(|id| id.as_json().into());
         let place = IdPlace::find(&self.dialect, None);
-        let translated = outcome.as_deref().ok().zip(place).map(|(it, at)| at.translate(it, own));
-        match translated {
-            Some(Ok(Some(result))) => outcome = Ok(result),
-            Some(Err(_)) => outcome = Err(CallError::Malformed),
-            Some(Ok(None)) | None => {}
-        }
+        let outcome = outcome.and_then(|result| {
+            let translated = place.map_or(Ok(None), |at| at.translate(&result, own));
+            Ok(translated.map_err(|_| CallError::Malformed)?.unwrap_or(result))
+        });
         responder.answer(outcome.map_err(|error| match error {
             CallError::TimedOut { .. } => {
                 RpcError::new(code::REQUEST_FAILED, error.to_string()).into()
@@ -187,11 +176,10 @@ impl Upstream {
                 }
                 (client.clone(), Arrival::Request(request, responder))
             }
-            (Some(client), arrival) => (client.clone(), arrival),
             (None, Arrival::Request(request, responder)) => {
                 return responder.respond_with_failure(request.unknown_method());
             }
-            (None, arrival) => return report(&arrival),
+            (_, arrival) => return report(&arrival),
         };
         // The clients of a shared server don't wait for the slowest of them.
         send(&client, arrival, self.only.is_some()).await;
@@ -239,7 +227,7 @@ impl Upstream {
 
 impl Drop for Upstream {
     fn drop(&mut self) {
-        self.end(Shutdown::CancelAll);
+        self.peer.shutdown(Shutdown::CancelAll);
     }
 }
 

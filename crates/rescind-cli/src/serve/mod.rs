@@ -27,14 +27,15 @@ use protocol_blocking::single::Host;
 use protocol_blocking::threaded::Server;
 use protocol_core::{CloseReason, Role, Shutdown};
 use protocol_tokio::TokioTimer;
-use protocol_websocket::ListenerLimits;
+use protocol_websocket::{BearerToken, ListenerLimits, Origins};
 
 use crate::address::Address;
 use crate::admission::ClientArgs;
+use crate::connect::runtime;
 use crate::dialect::{DialectArgs, Spoken};
 use crate::ending::{Ending, FLUSH, end_at_once};
 use crate::exit::Exit;
-use crate::http::{self, Service};
+use crate::http::Service;
 use crate::record::{RecordArgs, Session};
 use crate::tls::Acceptor;
 use crate::{input, note};
@@ -221,7 +222,9 @@ fn serve_websockets(
         spoken: args.dialect.spoken(),
         address,
         tls,
-        admission: args.clients.admission(token),
+        clients: &args.clients,
+        origins: args.clients.allow_origin.iter().fold(Origins::local(), Origins::allow),
+        token: token.map(BearerToken::new),
         limits,
         is_local_limited: named.is_some(),
         guesses: Guesses::default(),
@@ -245,7 +248,7 @@ fn serve_http(args: &ServeArgs, address: &Address, recording: &Session) -> Resul
     let ending = Ending::catch("rescind serve", recording);
     let outcomes = Outcomes::default();
     note(format_args!("rescind serve: {}", service.memory()));
-    http::run(service.listen(&ending, (args.grace, FLUSH), move |_peer, incoming| {
+    runtime()?.block_on(service.listen(&ending, (args.grace, FLUSH), move |_peer, incoming| {
         let (timer, outcomes) = (TokioTimer::start(), outcomes.clone());
         let demo = AsyncDemo::with_outcomes(spoken.clone(), timer, outcomes);
         async move {

@@ -11,7 +11,7 @@ use protocol_async::{AccountLimits, Cancellation, Canceller, Options, SharedOper
 use protocol_core::{Cause, Config, Role};
 use protocol_record::Recorder;
 use protocol_tokio::TokioTimer;
-use protocol_websocket::{Listener, ListenerLimits};
+use protocol_websocket::{BearerToken, Listener, ListenerLimits, Origins};
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 use tokio_util::compat::TokioAsyncReadCompatExt;
 use tungstenite::handshake::server::{Callback, ErrorResponse, Request, Response};
@@ -22,7 +22,7 @@ use super::guesses::Guesses;
 use super::operations::options;
 use super::router::AsyncDemo;
 use crate::address::Address;
-use crate::admission::Admission;
+use crate::admission::ClientArgs;
 use crate::dialect::Spoken;
 use crate::ending::{Cause as Asked, Ending, FLUSH};
 use crate::freed;
@@ -44,7 +44,10 @@ pub(super) struct Service<'a> {
     pub(super) address: &'a Address,
     /// The certificate and key of TLS.
     pub(super) tls: Option<Acceptor>,
-    pub(super) admission: Admission,
+    pub(super) clients: &'a ClientArgs,
+    pub(super) origins: Origins,
+    /// The secret that everybody has to know.
+    pub(super) token: Option<BearerToken>,
     pub(super) limits: ListenerLimits,
     /// Whether this machine's own address is limited as any other is. If not, only the limit on all connections holds:
     /// one neighbour would shut all others out.
@@ -73,7 +76,7 @@ impl Service<'_> {
         let mut address = self.address.clone();
         if let Some(bound) = bound.address().map_err(refused)? {
             address = address.with_port(bound.port());
-            self.admission.check(bound).map_err(|why| format!("{}: {why}", self.address))?;
+            self.clients.check(bound).map_err(|why| format!("{}: {why}", self.address))?;
         }
         note(format_args!("listening on {address}"));
         note(format_args!("rescind serve: {}", self.memory()));
@@ -213,8 +216,8 @@ impl Callback for Handshake<'_> {
             *refusal.status_mut() = StatusCode::NOT_FOUND;
             return Err(refusal);
         }
-        let response = service.admission.origins.on_request(request, response)?;
-        let Some(token) = &service.admission.token else { return Ok(response) };
+        let response = service.origins.on_request(request, response)?;
+        let Some(token) = &service.token else { return Ok(response) };
         let shown = token.on_request(request, response);
         if shown.is_err() {
             service.guesses.wrong(from, Instant::now().into_std());
