@@ -96,8 +96,8 @@ impl Config {
     }
 }
 
-/// The way that a connection shuts down. New requests are refused in every case.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+/// The way that a connection shuts down. New requests are refused in every case. A later way is a harder one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Shutdown {
     /// Lets everything in flight finish, and sends no cancels.
     #[default]

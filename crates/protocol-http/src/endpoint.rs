@@ -34,9 +34,7 @@ pub(crate) fn observed(
     let (clock, mut host) = (TokioTimer::start(), options.observer.take());
     options.observer = Some(Box::new(move |verdict| {
         tell(verdict);
-        if let Some(host) = &mut host {
-            host(verdict);
-        }
+        host.iter_mut().for_each(|host| host(verdict));
     }));
     let (hub, peer, incoming) = Hub::new(options, move || clock.now());
     (hub, peer, incoming, Alarm::new(clock))

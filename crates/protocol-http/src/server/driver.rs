@@ -22,19 +22,6 @@ use crate::refusal::Refusal;
 use crate::rules::Rules;
 use crate::session::{Action, Session, StreamId};
 
-/// The stage of a server.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Stage {
-    #[default]
-    Serving,
-    /// Nothing new is taken.
-    Draining,
-    /// Everything in flight is cancelled.
-    Cancelling,
-    /// Nobody is waited for any more.
-    Abandoned,
-}
-
 /// The state that all tasks of a server share.
 pub(super) struct Shared {
     pub(super) options: ServerOptions,
@@ -43,8 +30,9 @@ pub(super) struct Shared {
     pub(super) places: Arc<Semaphore>,
     /// The sessions that are open, by id.
     pub(super) seats: Mutex<BTreeMap<String, Arc<Seat>>>,
-    /// The stage, which every task has a receiver of. The server is drained when all of them are gone.
-    pub(super) stage: watch::Sender<Stage>,
+    /// How the server shuts down, once it does. Every task has a receiver, and the server is drained when all of them are
+    /// gone. Nobody is waited for any more once it is [`Shutdown::Abandon`].
+    pub(super) shutdown: watch::Sender<Option<Shutdown>>,
 }
 
 debug!(Shared, options);
@@ -72,10 +60,9 @@ pub(super) struct Driver {
     /// The limits of the endpoint.
     limits: Limits,
     /// The handler, until it is begun.
-    work: Option<Work>,
+    pub(super) work: Option<Work>,
     commands: UnboundedReceiver<Command>,
-    stage: watch::Receiver<Stage>,
-    streams: BTreeMap<StreamId, Pipe>,
+    pub(super) streams: BTreeMap<StreamId, Pipe>,
     /// The streams whose client reads too little.
     stuck: BTreeSet<StreamId>,
     out: Messages,
@@ -106,17 +93,16 @@ impl Driver {
         let mut endpoint = (options.endpoint)(dialect(rules, &options.gate.revisions));
         endpoint.account.get_or_insert_with(|| options.account.clone());
         let limits = endpoint.config.limits;
-        let (tell, commands) = unbounded_channel::<Command>();
-        let told = tell.clone();
+        let (tell, commands) = unbounded_channel();
+        let may_read = watch::Sender::new(true);
+        let seat = Arc::new(Seat { id, commands: tell, rules: Mutex::new(rules), may_read });
+        let told = seat.clone();
         let (hub, peer, incoming, alarm) = observed(endpoint, move |verdict| {
             if let Verdict::Cancelled { id: Some(id), cause } = verdict {
                 let (id, cause) = (id.clone(), *cause);
-                let input = move |it: &mut Self, now| it.session.cancelled(&id, cause, now);
-                let _ = told.send(Box::new(input));
+                told.tell(move |it, now| it.session.cancelled(&id, cause, now));
             }
         });
-        let may_read = watch::Sender::new(true);
-        let seat = Arc::new(Seat { id, commands: tell, rules: Mutex::new(rules), may_read });
         let driver = Self {
             session: Session::new(rules, options.session.clone(), alarm.now()),
             work: Some((shared.handler)(peer, incoming)),
@@ -126,39 +112,35 @@ impl Driver {
             seat: seat.clone(),
             shared: shared.clone(),
             commands,
-            stage: shared.stage.subscribe(),
             streams: BTreeMap::new(),
             stuck: BTreeSet::new(),
             out: Messages::default(),
             alarm,
             _permit: permit,
         };
+        let mut shutdown = shared.shutdown.subscribe();
         // Whoever drains the server waits for this one, or it sees that here.
-        if *shared.stage.borrow() != Stage::Serving {
+        if shutdown.borrow().is_some() {
             return Err(Refusal::BUSY);
         }
         let named = seat.id.iter().map(|id| (id.clone(), seat.clone()));
         lock(&shared.seats).extend(named);
-        tokio::spawn(driver.run());
+        tokio::spawn(async move { driver.run(&mut shutdown).await });
         Ok(seat)
     }
 
     /// Runs until the session is over and its endpoint too.
-    pub(super) async fn run(mut self) {
+    async fn run(mut self, shutdown: &mut watch::Receiver<Option<Shutdown>>) {
         loop {
-            let mut stage = self.stage.clone();
             tokio::select! {
                 () = poll_fn(|cx| self.poll(cx)) => return,
                 // The state is ours too, so the sender is there.
-                _ = stage.changed() => {}
+                _ = shutdown.changed() => {}
             }
-            match *stage.borrow_and_update() {
-                Stage::Serving => {}
-                Stage::Draining => self.hub.shutdown(Shutdown::Drain),
-                Stage::Cancelling => self.hub.shutdown(Shutdown::CancelAll),
-                Stage::Abandoned => return,
+            match *shutdown.borrow_and_update() {
+                Some(Shutdown::Abandon) => return,
+                how => how.into_iter().for_each(|how| self.hub.shutdown(how)),
             }
-            self.stage = stage;
         }
     }
 
@@ -234,25 +216,6 @@ impl Driver {
         self.kept.set(self.session.kept_bytes());
         let may_read = self.hub.may_read();
         self.seat.may_read.send_if_modified(|before| mem::replace(before, may_read) != may_read);
-    }
-
-    /// Gives the session a request, whose response is this pipe.
-    pub(super) fn request(
-        &mut self,
-        stream: StreamId,
-        pipe: Pipe,
-        ask: impl FnOnce(&mut Self) -> Result<(), Refusal>,
-        now: Timestamp,
-    ) {
-        self.streams.insert(stream, pipe);
-        let Err(refusal) = ask(self) else { return };
-        if let Some(mut pipe) = self.streams.remove(&stream) {
-            pipe.begin(Err(refusal));
-        }
-        if self.work.is_some() {
-            // Its handler never got a message.
-            self.session.end(now);
-        }
     }
 
     /// Takes a body, unless its response could not reach its stream: the endpoint reads no id from a longer message or batch,
@@ -354,7 +317,7 @@ impl Driver {
     fn begin(&mut self) {
         let Some(mut work) = self.work.take() else { return };
         let seat = Some(self.seat.clone()).filter(|_| !self.shared.options.is_proxy);
-        let mut stage = self.stage.clone();
+        let mut shutdown = self.shared.shutdown.subscribe();
         tokio::spawn(async move {
             let turn = poll_fn(|cx| Poll::Ready(work.as_mut().poll(cx))).await;
             seat.inspect(|seat| seat.tell(Self::begun));
@@ -363,7 +326,7 @@ impl Driver {
             }
             tokio::select! {
                 () = work => {}
-                _ = stage.wait_for(|stage| *stage == Stage::Abandoned) => {}
+                _ = shutdown.wait_for(|how| *how == Some(Shutdown::Abandon)) => {}
             }
         });
     }

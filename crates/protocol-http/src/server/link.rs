@@ -5,8 +5,8 @@ use std::future::poll_fn;
 use std::io;
 use std::mem;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, OnceLock, Weak};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, Weak};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
@@ -41,9 +41,9 @@ pub(super) struct Link {
     pub(super) may_read: watch::Sender<bool>,
     /// The bytes that the transport took, where the connection is ours.
     written: AtomicU64,
-    /// The version of HTTP, once there was a request.
-    version: OnceLock<Version>,
-    /// The number of requests so far.
+    /// Whether its requests are of HTTP/1, where the connection is ours.
+    is_http1: AtomicBool,
+    /// The number of requests so far, where the connection is ours.
     requests: AtomicU64,
     /// The responses that somebody has a use for.
     responses: Mutex<Vec<Weak<Mutex<Unsent>>>>,
@@ -55,7 +55,7 @@ impl Link {
             holder: Holder::new(account),
             may_read: watch::Sender::new(true),
             written: AtomicU64::new(0),
-            version: OnceLock::new(),
+            is_http1: AtomicBool::new(false),
             requests: AtomicU64::new(0),
             responses: Mutex::default(),
         })
@@ -74,18 +74,13 @@ impl Link {
 
     /// Notes a request. Its version is that of all requests of a connection.
     pub(super) fn asked(&self, version: Version) {
-        let _ = self.version.set(version);
+        self.is_http1.store(version < Version::HTTP_2, Relaxed);
         self.requests.fetch_add(1, Relaxed);
-    }
-
-    /// Returns whether it is a connection of ours, and its requests are of HTTP/1.
-    fn is_http1(&self) -> bool {
-        self.version.get().is_some_and(|version| *version < Version::HTTP_2)
     }
 
     /// Returns whether it is a connection of ours, and there was a request.
     pub(super) fn was_asked(&self) -> bool {
-        self.version.get().is_some()
+        self.requests.load(Relaxed) > 0
     }
 
     /// Waits until a connection has had no request for this time, or no stream for this time and at most twice that.
@@ -95,7 +90,7 @@ impl Link {
         let mut before = Some(0);
         loop {
             sleep(time).await;
-            let is_unused = Arc::strong_count(self) == OWN && !self.is_http1();
+            let is_unused = Arc::strong_count(self) == OWN && !self.is_http1.load(Relaxed);
             let now = is_unused.then(|| self.requests.load(Relaxed));
             if is_unused && now == before {
                 return;
@@ -131,7 +126,7 @@ impl Link {
     /// Returns whether the client has read nothing of a response since this was asked last, and had to.
     fn is_unread(&self, response: &Mutex<Unsent>, most: usize) -> bool {
         let mut it = lock(response);
-        let read = if self.is_http1() { self.written.load(Relaxed) } else { it.taken };
+        let read = if self.is_http1.load(Relaxed) { self.written.load(Relaxed) } else { it.taken };
         // Nothing more can be sent before the client has read something.
         let waits =
             if it.is_ended { self.was_asked() } else { it.is_broken || it.waiting() > most };
@@ -155,13 +150,6 @@ impl Link {
         let lost = move || drop((lost(), used));
         let body = Body { shared: shared.clone(), lost: Some(Box::new(lost)), looks: None };
         (Pipe { shared, head: Some(head), link: self }, heard, body)
-    }
-
-    /// Returns bytes that are charged until hyper has written and dropped them.
-    fn piece(&self, bytes: Vec<u8>) -> Bytes {
-        let mut charge = self.holder.charge();
-        charge.set(bytes.capacity() + PIECE);
-        Bytes::from_owner(Held(bytes, charge))
     }
 }
 
@@ -259,8 +247,10 @@ impl Pipe {
 
     /// Adds bytes, and returns the number of those that hyper did not take.
     pub(super) fn write(&self, bytes: Vec<u8>) -> usize {
-        // Its charge may wake others, so no lock is held here.
-        let piece = self.link.piece(bytes);
+        let mut charge = self.link.holder.charge();
+        // It may wake others, so no lock is held here. It ends when hyper has written and dropped the bytes.
+        charge.set(bytes.capacity() + PIECE);
+        let piece = Bytes::from_owner(Held(bytes, charge));
         change(&self.shared, |it| {
             it.push(piece);
             it.waiting()

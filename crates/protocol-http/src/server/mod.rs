@@ -63,6 +63,7 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
 use protocol_async::{Incoming, Peer};
+use protocol_core::Shutdown;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpListener;
 use tokio::sync::{Semaphore, watch};
@@ -70,7 +71,7 @@ use tokio::time::{sleep, timeout};
 use tokio_util::io::InspectWriter;
 use tokio_util::task::AbortOnDropHandle;
 
-use self::driver::{Shared, Stage};
+use self::driver::Shared;
 pub use self::link::Body;
 use self::link::Link;
 pub use self::options::ServerOptions;
@@ -106,7 +107,7 @@ impl Server {
         let shared = Shared {
             places: Arc::new(Semaphore::new(options.sessions.min(Semaphore::MAX_PERMITS))),
             seats: Mutex::default(),
-            stage: watch::Sender::default(),
+            shutdown: watch::Sender::default(),
             options,
             handler: Box::new(move |peer, incoming| Box::pin(handler(peer, incoming))),
         };
@@ -121,7 +122,7 @@ impl Server {
     pub async fn serve(&self, listener: TcpListener) -> io::Result<()> {
         let most = self.shared.options.connections.min(Semaphore::MAX_PERMITS);
         let connections = Arc::new(Semaphore::new(most));
-        let mut stage = self.shared.stage.subscribe();
+        let mut shutdown = self.shared.shutdown.subscribe();
         loop {
             let accept = async {
                 // It is never closed.
@@ -130,7 +131,7 @@ impl Server {
             };
             let (permit, accepted) = tokio::select! {
                 accepted = accept => accepted,
-                _ = stage.wait_for(|stage| *stage != Stage::Serving) => return Ok(()),
+                _ = shutdown.wait_for(Option::is_some) => return Ok(()),
             };
             match accepted {
                 Ok((stream, _)) => {
@@ -155,7 +156,7 @@ impl Server {
     ) {
         let options = &self.shared.options;
         let builder = builder(options);
-        let mut stage = self.shared.stage.subscribe();
+        let mut shutdown = self.shared.shutdown.subscribe();
         let link = Link::new(&self.shared.options.account);
         let service = service_fn(|request: Request<Received>| {
             let (shared, link) = (self.shared.clone(), link.clone());
@@ -175,8 +176,8 @@ impl Server {
         let mut unused = pin!(link.unused(options.receive_time));
         let mut is_closing = false;
         loop {
-            let has_come = |stage: &Stage| {
-                *stage == Stage::Abandoned || !is_closing && *stage != Stage::Serving
+            let has_come = |how: &Option<Shutdown>| {
+                *how == Some(Shutdown::Abandon) || !is_closing && how.is_some()
             };
             tokio::select! {
                 // The client has gone, which its sessions have noticed.
@@ -190,8 +191,8 @@ impl Server {
                     }
                     unused.set(link.unused(options.receive_time));
                 }
-                come = stage.wait_for(has_come) => match come {
-                    Ok(stage) if *stage != Stage::Abandoned => {}
+                come = shutdown.wait_for(has_come) => match come {
+                    Ok(how) if *how != Some(Shutdown::Abandon) => {}
                     _ => return,
                 }
             }
@@ -233,13 +234,12 @@ impl Server {
     /// Nobody is accepted any more, and no session begins. What is in flight has the time `finish` to be done. Then it is
     /// cancelled, and has the time `cancel` to respond. Then nobody is waited for any more, and handlers are dropped.
     pub async fn drain(&self, finish: Duration, cancel: Duration) {
-        for (next, time) in
-            [(Stage::Draining, finish), (Stage::Cancelling, cancel), (Stage::Abandoned, LAST)]
-        {
-            let stage = &self.shared.stage;
+        use Shutdown::{Abandon, CancelAll, Drain};
+        for (how, time) in [(Drain, finish), (CancelAll, cancel), (Abandon, LAST)] {
+            let (next, shutdown) = (Some(how), &self.shared.shutdown);
             // Another call may have gone further.
-            stage.send_if_modified(|now| mem::replace(now, next.max(*now)) < next);
-            if timeout(time, stage.closed()).await.is_ok() {
+            shutdown.send_if_modified(|now| mem::replace(now, next.max(*now)) < next);
+            if timeout(time, shutdown.closed()).await.is_ok() {
                 return;
             }
         }

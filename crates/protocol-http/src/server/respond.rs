@@ -36,31 +36,24 @@ const GUESS: Duration = Duration::from_secs(1);
 /// The number of the next response.
 static STREAMS: AtomicU64 = AtomicU64::new(0);
 
-/// The body of a request, with any error.
-pub(super) trait RequestBody: http_body::Body<Data: Buf, Error: Into<BoxError>> {}
-
-impl<B: http_body::Body<Data: Buf, Error: Into<BoxError>>> RequestBody for B {}
-
 type BoxError = Box<dyn Error + Send + Sync>;
 
 impl Shared {
     /// Responds to a request, whatever its path. `link` is its connection.
     pub(super) async fn respond(
         self: &Arc<Self>,
-        request: Request<impl RequestBody>,
+        request: Request<impl http_body::Body<Data: Buf, Error: Into<BoxError>>>,
         link: Arc<Link>,
     ) -> Response<Body> {
         let (parts, body) = request.into_parts();
-        match self.try_respond(&parts, body, link).await {
-            Ok(response) => response,
-            Err(refused) => self.refuse(refused, head(&parts).get(VERSION)),
-        }
+        let response = self.try_respond(&parts, body, link).await;
+        response.unwrap_or_else(|refused| self.refuse(refused, head(&parts).get(VERSION)))
     }
 
     async fn try_respond(
         self: &Arc<Self>,
         parts: &Parts,
-        body: impl RequestBody,
+        body: impl http_body::Body<Data: Buf, Error: Into<BoxError>>,
         link: Arc<Link>,
     ) -> Result<Response<Body>, Refused> {
         let bare = |refusal| (refusal, None);
@@ -89,7 +82,10 @@ impl Shared {
         if head.method == "POST" {
             let (body, charge) = self.read(body, seat.as_deref(), &link).await.map_err(bare)?;
             let posted = Posted::read(body, &head, rules)?;
-            return self.post(seat, (posted, charge), rules, link).await;
+            let id = posted.ids().next().cloned();
+            let response = self.post(seat, (posted, charge), rules, link).await;
+            // An id that is too long is not repeated.
+            return response.map_err(|it| (it, id.filter(|_| it != Refusal::MESSAGE)));
         }
         let seat = seat.ok_or_else(|| bare(Refusal::NO_SESSION))?;
         let is_get = head.method == "GET";
@@ -120,36 +116,31 @@ impl Shared {
         (posted, charge): (Posted, Charge),
         rules: &'static Rules,
         link: Arc<Link>,
-    ) -> Result<Response<Body>, Refused> {
-        let id = posted.ids().next().cloned();
-        let (is_new, opens_session) = (seat.is_none(), posted.opens_session());
-        let refused = |refusal| (refusal, id.clone());
+    ) -> Result<Response<Body>, Refusal> {
+        let is_new = seat.is_none();
         let seat = match seat {
             Some(seat) => seat,
-            None if rules.has_sessions && !opens_session => {
-                return Err(refused(Refusal::NO_SESSION));
+            None if rules.has_sessions && !posted.opens_session() => {
+                return Err(Refusal::NO_SESSION);
             }
-            None => Driver::open(self, rules).map_err(refused)?,
+            None => Driver::open(self, rules)?,
         };
         let post = move |it: &mut Driver, stream, now| {
             let _charge = charge;
             it.post(stream, posted, now)
         };
-        let asked = ask(&seat, link, post).await;
-        // An id that is too long is not repeated.
-        let mut response = asked.map_err(|it| (it, id.filter(|_| it != Refusal::MESSAGE)))?;
-        let named = seat.id.as_deref().filter(|_| is_new);
-        if let Some(id) = named.and_then(|id| HeaderValue::from_str(id).ok()) {
-            let name = HeaderName::from_static(rules.session_header);
-            response.headers_mut().insert(name, id);
-        }
+        let mut response = ask(&seat, link, post).await?;
+        let id = seat.id.as_deref().filter(|_| is_new);
+        let id = id.and_then(|id| HeaderValue::from_str(id).ok());
+        let name = HeaderName::from_static(rules.session_header);
+        response.headers_mut().extend(id.map(|id| (name, id)));
         Ok(response)
     }
 
     /// Reads a body, as far as the account lets its connection and its session read.
     async fn read(
         &self,
-        body: impl RequestBody,
+        body: impl http_body::Body<Data: Buf, Error: Into<BoxError>>,
         seat: Option<&Seat>,
         link: &Link,
     ) -> Result<(Vec<u8>, Charge), Refusal> {
@@ -226,13 +217,20 @@ async fn ask(
     let lost = move || owner.tell(move |driver, now| driver.lost(stream, now));
     let (pipe, head, body) = link.pipe(lost);
     // A session that is over drops the pipe, too.
-    seat.tell(move |it, now| it.request(stream, pipe, |it| ask(it, stream, now), now));
+    seat.tell(move |it, now| {
+        it.streams.insert(stream, pipe);
+        let Err(refusal) = ask(it, stream, now) else { return };
+        it.streams.remove(&stream).into_iter().for_each(|mut pipe| pipe.begin(Err(refusal)));
+        if it.work.is_some() {
+            // Its handler never got a message.
+            it.session.end(now);
+        }
+    });
     let over = if seat.id.is_some() { Refusal::UNKNOWN_SESSION } else { Refusal::BUSY };
     Ok(match head.await.unwrap_or(Err(over))? {
         None => {
-            let kind = (CONTENT_TYPE, EVENTS);
             let caching = (CACHE_CONTROL, "no-cache, no-transform");
-            response(200, &[kind, caching, (BUFFERING, "no")], body)
+            response(200, &[(CONTENT_TYPE, EVENTS), caching, (BUFFERING, "no")], body)
         }
         Some(status) => {
             let kind = (!body.is_end_stream()).then_some((CONTENT_TYPE, JSON));
