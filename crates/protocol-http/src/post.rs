@@ -19,6 +19,8 @@ use crate::rules::Rules;
 
 /// The most messages of one batch.
 const BATCH: usize = 128;
+/// The members of a message that decide where it goes.
+pub(crate) const NAMES: [&str; 5] = ["method", "id", "params", "result", "error"];
 const META: &str = "_meta";
 /// The place of the revision in a request.
 pub(crate) const SAID_VERSION: [&str; 3] =
@@ -58,8 +60,8 @@ impl Posted {
     ///
     /// Returns the rule that the body breaks, and the id of its request if that can be read.
     pub fn read(body: Vec<u8>, head: &RequestHead<'_>, rules: &Rules) -> Result<Self, Refused> {
-        let parse = || (Refusal::PARSE, None);
-        let json = core::str::from_utf8(&body).ok().and_then(value).ok_or_else(parse)?;
+        let json =
+            core::str::from_utf8(&body).ok().and_then(value).ok_or((Refusal::PARSE, None))?;
         let batch = elements(json.get(), BATCH + 1);
         if let Some(refusal) = rules.batch_refusal.filter(|_| batch.is_some()) {
             return Err((refusal, None));
@@ -90,8 +92,7 @@ impl Posted {
 
 fn read(json: &RawValue, head: &RequestHead<'_>, rules: &Rules) -> Result<Message, Refused> {
     let broken = || (Refusal::MESSAGE, None);
-    let names = &["method", "id", "params", "result", "error"];
-    let members = Members::of(json.get(), names).ok_or_else(broken)?;
+    let members = Members::of(json.get(), &NAMES).ok_or_else(broken)?;
     // The endpoint repeats no id that stands twice, so its response would find no stream.
     let id = members.once(1).and_then(WireId::from_json);
     let method = members.token(0).map(|token| string(token).ok_or_else(broken)).transpose()?;

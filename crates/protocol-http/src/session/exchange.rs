@@ -191,16 +191,15 @@ impl Session {
     }
 
     fn remove(&mut self, at: u64, now: Timestamp) {
-        let Some(exchange) = self.exchanges.remove(&at) else { return };
-        if exchange.latest == 0 && self.rules.is_primed {
+        let has_event = self.exchanges.get(&at).is_some_and(|it| it.latest > 0);
+        if self.rules.is_primed && !has_event {
             // An event without data: a client that was primed comes back, and learns that the stream is over.
-            let id = EventId { exchange: at, number: 1 };
-            self.store.keep(id, Vec::new(), false, true);
-            self.forget_events(self.options.store_bytes);
+            self.keep(at, &[], true);
         }
+        let stream = self.exchanges.remove(&at).and_then(|it| it.stream);
         self.by_id.retain(|_, other| *other != at);
         self.by_token.retain(|_, other| *other != at);
-        if exchange.stream.is_some() {
+        if stream.is_some() {
             self.heard = now;
         }
         // Without sessions, one exchange is all that there is.

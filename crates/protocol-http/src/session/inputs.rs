@@ -9,23 +9,21 @@ use protocol_json::{Members, elements, member, path, text};
 use serde_json::value::RawValue;
 
 use super::{Action, Exchange, Session, SessionOptions, StreamId};
-use crate::post::{Message, Posted, call_of, scope};
+use crate::post::{Message, NAMES, Posted, call_of, scope};
 use crate::refusal::Refusal;
 use crate::rules::{OnLoss, Rules};
 use crate::store::{EventId, Store};
 use crate::table::{Input, Phase};
 
-/// The members of a message that decide where it goes.
-const NAMES: [&str; 5] = ["method", "id", "params", "result", "error"];
-
 impl Session {
     /// Creates a session under the rules of a revision. An `initialize` in it may settle another one.
     pub fn new(rules: &'static Rules, options: SessionOptions, now: Timestamp) -> Self {
-        let mut session = Self {
+        let own = rules.has_sessions.then(|| (0, Exchange::default()));
+        Self {
             rules,
             store: Store::default(),
             options,
-            exchanges: BTreeMap::new(),
+            exchanges: BTreeMap::from_iter(own),
             next: 1,
             by_id: BTreeMap::new(),
             by_token: BTreeMap::new(),
@@ -33,11 +31,7 @@ impl Session {
             actions: VecDeque::new(),
             heard: now,
             is_over: false,
-        };
-        if rules.has_sessions {
-            session.exchanges.insert(0, Exchange::default());
         }
-        session
     }
 
     /// Returns the rules that the session has now.
@@ -202,8 +196,6 @@ impl Session {
         self.by_token.clear();
         self.scopes.clear();
         self.store = Store::default();
-        // Nothing is kept of what comes now.
-        self.options.store_bytes = 0;
         self.actions.push_back(Action::End);
     }
 
@@ -248,7 +240,7 @@ impl Session {
     /// that comes back, or dropped if none can. In ACP a message goes to the stream of the session that it names, or else
     /// to that of the connection. A response goes to that of its request's session.
     pub fn message(&mut self, message: &[u8], now: Timestamp) {
-        let Ok(json) = core::str::from_utf8(message) else { return };
+        let (Ok(json), false) = (core::str::from_utf8(message), self.is_over) else { return };
         if let Some(all) = elements(json, usize::MAX) {
             let calls = all.iter().filter_map(|one| call_of(one.get().as_bytes()));
             let ids = calls.filter_map(|(id, is_request)| (!is_request).then_some(id));
