@@ -5,7 +5,6 @@ use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
-use core::iter;
 
 use protocol_json::{Members, array, member, path, text};
 use serde_json::Value;
@@ -75,16 +74,13 @@ impl Mirrors {
         self.0.insert(name.into(), found.into());
     }
 
-    /// Returns the headers of a call of a tool. An argument that is absent or null has none.
-    pub(super) fn headers(&self, params: &RawValue) -> Vec<(String, String)> {
-        let tool = member(params, "name").and_then(text);
-        let mirrors = tool.and_then(|tool| self.0.get(&*tool));
-        let called = mirrors.zip(member(params, "arguments")).into_iter();
-        let header = |(mirror, arguments): (&Mirror, _)| {
-            let argument = path(arguments, &mirror.path)?;
-            Some((mirror.header.to_string(), header_value(argument)?))
-        };
-        called.flat_map(|(all, it)| all.iter().zip(iter::repeat(it))).filter_map(header).collect()
+    /// Returns the headers of a call of a tool, if there are any. An argument that is absent or null has none.
+    pub(super) fn headers(&self, params: &RawValue) -> Option<Vec<(String, String)>> {
+        let mirrors = self.0.get(&*member(params, "name").and_then(text)?)?;
+        let arguments = member(params, "arguments")?;
+        let value = |it: &Mirror| path(arguments, &it.path).and_then(header_value);
+        let header = |it: &Mirror| Some((it.header.to_string(), value(it)?));
+        Some(mirrors.iter().filter_map(header).collect())
     }
 }
 
@@ -149,7 +145,7 @@ mod tests {
 
     fn headers(mirrors: &Mirrors, tool: &str, arguments: &str) -> Vec<(String, String)> {
         let params = format!(r#"{{"name":"{tool}","arguments":{arguments}}}"#);
-        mirrors.headers(value(&params).unwrap())
+        mirrors.headers(value(&params).unwrap()).unwrap_or_default()
     }
 
     const REGION: &str = r#""region":{"type":"string","x-mcp-header":"Region"}"#;

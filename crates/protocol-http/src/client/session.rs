@@ -11,12 +11,11 @@ use serde_json::value::RawValue;
 
 use super::mirrors::Mirrors;
 use crate::gate::{SCOPE, SCOPE_BYTES, VERSION};
-use crate::post::{SAID_VERSION, encoded, is_plain, mirrored, scope};
+use crate::post::{NAMES, SAID_VERSION, encoded, is_plain, mirrored, scope};
 use crate::rules::Rules;
 
 /// The most requests of the server whose sessions are known at the same time.
 const MOST_ASKED: usize = Limits::DEFAULT.requests;
-const NAMES: [&str; 4] = ["method", "id", "params", "result"];
 
 /// The session of a client: the revision that is spoken, and the id that the server gave.
 ///
@@ -140,7 +139,7 @@ impl ClientSession {
             let named = mirrored(&method).and_then(|member| at(&["params", member]));
             headers.extend(named.map(|name| ("mcp-name".into(), encoded(&name))));
             let called = members.raw(2).filter(|_| method == "tools/call");
-            let arguments = called.map(|params| self.mirrors.headers(params));
+            let arguments = called.and_then(|params| self.mirrors.headers(params));
             headers.extend(arguments.into_iter().flatten().map(|(name, it)| (name.into(), it)));
         }
         Some(Outgoing { headers, request, scope, cancels, lane })
@@ -169,17 +168,15 @@ impl ClientSession {
         let members = Members::of(json, &NAMES)?;
         let id = members.token(1).filter(|id| id.len() <= Limits::DEFAULT.id_bytes);
         let id = id.and_then(WireId::from_json)?;
-        match members.token(0) {
-            None => members.raw(3).and_then(plain_scope),
-            Some(_) => {
-                let scope = members.raw(2).and_then(plain_scope)?;
-                if self.asked.len() < MOST_ASKED {
-                    // The endpoint takes the first request with an id.
-                    self.asked.entry(id).or_insert(scope);
-                }
-                None
-            }
+        if members.token(0).is_none() {
+            return members.raw(3).and_then(plain_scope);
         }
+        let scope = members.raw(2).and_then(plain_scope)?;
+        if self.asked.len() < MOST_ASKED {
+            // The endpoint takes the first request with an id.
+            self.asked.entry(id).or_insert(scope);
+        }
+        None
     }
 
     /// Takes a message of the stream of `initialize`, and the header with the session's id that came with it. Returns whether

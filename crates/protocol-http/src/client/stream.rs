@@ -37,8 +37,8 @@ pub struct ResponseStream {
     /// The attempts to resume since the last event.
     attempts: u32,
     status: u16,
-    /// The reason that the server gave for the status.
-    refusal: Option<String>,
+    /// The reason that the server gave for the status, behind a colon.
+    refusal: String,
 }
 
 /// The step that a head or an end asks for.
@@ -121,7 +121,7 @@ impl ResponseStream {
             retry: limits.retry,
             attempts: 0,
             status: 0,
-            refusal: None,
+            refusal: String::new(),
         }
     }
 
@@ -207,26 +207,29 @@ impl ResponseStream {
             self.body.extend_from_slice(mem::take(bytes));
             return Ok(None);
         }
-        // An event that is too long would be as long if it came again.
-        while let Some(event) =
-            self.decoder.receive(bytes).inspect_err(|_| self.attempts = u32::MAX)?
-        {
+        loop {
+            // An event that is too long would be as long if it came again.
+            let event = self.decoder.receive(bytes).inspect_err(|_| self.attempts = u32::MAX)?;
+            let id = self.decoder.last_event_id();
+            // An id that no header can have names no event to come back to.
+            let is_short = !id.is_empty() && id.len() <= 1_024;
+            if is_short && id.bytes().all(|it| matches!(it, b' '..=b'~')) {
+                id.clone_into(&mut self.last_event_id);
+            }
             match event {
-                SseEvent::Message(data) => {
-                    self.note_id();
+                None => return Ok(None),
+                Some(SseEvent::Retry(time)) => {
+                    self.retry = time.max(SHORTEST_RETRY).min(self.limits.longest_retry);
+                }
+                Some(SseEvent::Message(data)) => {
                     self.attempts = 0;
                     // An event without data only has an id.
                     if !data.is_empty() {
                         return Ok(Some(self.message(data.into_bytes())));
                     }
                 }
-                SseEvent::Retry(time) => {
-                    self.retry = time.max(SHORTEST_RETRY).min(self.limits.longest_retry);
-                }
             }
         }
-        self.note_id();
-        Ok(None)
     }
 
     /// Takes the end of the body, by whatever means, and returns the message that a JSON body is.
@@ -235,13 +238,11 @@ impl ResponseStream {
     pub fn end(&mut self, is_whole: bool) -> (Option<Vec<u8>>, StreamStep) {
         let body = mem::take(&mut self.body);
         let body = Some(body).filter(|body| is_whole && !body.is_empty());
-        let message = body.map(|body| self.message(body));
+        let mut message = body.map(|body| self.message(body));
         let is_refusal = self.status != 200 && self.phase == Phase::Body && !self.is_settled;
         // "The HTTP response body MAY comprise a JSON-RPC error response that has no id."
-        if let Some(refusal) = message.as_deref().filter(|_| is_refusal) {
-            self.refusal = reason(refusal);
-        }
-        let message = message.filter(|_| !is_refusal);
+        let refusal = message.take_if(|_| is_refusal).and_then(|it| reason(&it));
+        self.refusal = refusal.unwrap_or_default();
         let has_place = self.awaited == Awaited::Messages || !self.last_event_id.is_empty();
         // The end of a stream is its loss, unless the response came or the rest can still come.
         let step = match self.phase {
@@ -262,10 +263,7 @@ impl ResponseStream {
                 "the stream ended, and is asked for no more (stream.resumes)".into()
             }
             200 => "the response stream ended without the response".into(),
-            status => {
-                let why = self.refusal.iter().map(|why| format!(": {why}"));
-                format!("the server responded with status {status}{}", why.collect::<String>())
-            }
+            status => format!("the server responded with status {status}{}", self.refusal),
         }
     }
 
@@ -275,21 +273,13 @@ impl ResponseStream {
         self.is_settled |= response.is_some_and(|(id, _)| self.awaited == Awaited::Response(id));
         message
     }
-
-    fn note_id(&mut self) {
-        let id = self.decoder.last_event_id();
-        // An id that no header can have names no event to come back to.
-        if !id.is_empty() && id.len() <= 1_024 && id.bytes().all(|it| matches!(it, b' '..=b'~')) {
-            id.clone_into(&mut self.last_event_id);
-        }
-    }
 }
 
-/// Returns the text of an error that names no request, or its first 200 characters.
+/// Returns the text of an error that names no request, or its first 200 characters, behind a colon.
 fn reason(message: &[u8]) -> Option<String> {
     let json = value(core::str::from_utf8(message).ok()?)?;
     let said = path(json, &["error", "message"]).and_then(text)?;
-    Some(said.chars().filter(|it| !it.is_control()).take(200).collect())
+    Some(": ".chars().chain(said.chars().filter(|it| !it.is_control()).take(200)).collect())
 }
 
 #[cfg(test)]

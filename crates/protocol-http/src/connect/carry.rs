@@ -8,7 +8,7 @@ use std::task::{Context, Poll};
 use protocol_core::WireId;
 use tokio::sync::mpsc::channel;
 use tokio::sync::oneshot;
-use tokio::time::sleep;
+use tokio::time::Instant;
 
 use super::exchange::{HEAD_TIME, Message};
 use super::options::{ClientOptions, Target};
@@ -72,7 +72,7 @@ pub async fn carry(
                 (carrier.awaited, carrier.unheard) = (None, Some(number));
             }
             input = poll_fn(&mut next), if carrier.awaited.is_none() => match input {
-                Some(Carried::Message(message)) => carrier.send(message).await,
+                Some(Carried::Message(message)) => carrier.send(message),
                 Some(Carried::Loss(id)) => {
                     carrier.open.retain(|_, it| it.request.as_ref() != Some(&id));
                 }
@@ -106,14 +106,13 @@ struct Open {
 }
 
 impl Carrier {
-    async fn send(&mut self, message: Vec<u8>) {
+    fn send(&mut self, message: Vec<u8>) {
         let Some(out) = self.session.post(&message) else { return };
-        if out.request.is_none() && self.unheard.take().is_some() {
-            sleep(HEAD_TIME).await;
-        }
+        let unheard = self.unheard.take_if(|_| out.request.is_none());
+        let after = unheard.map(|_| Instant::now() + HEAD_TIME);
         let (leaving, left) = oneshot::channel();
         let (lane, bytes) = (out.lane, message.into());
-        let message = Message { out, bytes, _charge: None, leaving: Some(leaving), after: None };
+        let message = Message { out, bytes, _charge: None, leaving: Some(leaving), after };
         let number = self.begin(Some(message));
         self.awaited = Some((number, lane, left));
     }

@@ -147,6 +147,8 @@ impl Driver {
     /// Goes on until the endpoint is over.
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         loop {
+            self.post_next();
+            self.send_all();
             if let Poll::Ready(Some((call, has_response))) = self.settled.poll_recv(cx) {
                 self.settled(call, has_response);
                 continue;
@@ -163,10 +165,7 @@ impl Driver {
                 false => Output::Idle,
             };
             match output {
-                Output::Write => {
-                    self.send_all();
-                    continue;
-                }
+                Output::Write => continue,
                 Output::Over => return Poll::Ready(()),
                 Output::Idle => {}
             }
@@ -308,21 +307,19 @@ impl Driver {
         while let Some(message) = self.out.take_next() {
             untaken(message);
         }
-        self.out.clear();
     }
 
     fn take(&mut self, (number, said): Report) {
         let how = match said {
             Said::Message(message, session) => {
                 self.received(number, &message, session.as_deref());
-                self.hub.receive_message(&message);
-                return self.send_all();
+                return self.hub.receive_message(&message);
             }
             Said::Taken => {
                 if let Some(it) = self.exchanges.get_mut(&number) {
                     (it.is_awaited, it.is_opening) = (false, false);
                 }
-                return self.go_on();
+                return;
             }
             Said::Over(how) => how,
             Said::Parting => {
@@ -355,13 +352,6 @@ impl Driver {
             Some(Kind::Stream) => self.unheard(number, &how.unwrap_or_default()),
             None => {}
         }
-        self.go_on();
-    }
-
-    /// Goes on with what waited for an exchange.
-    fn go_on(&mut self) {
-        self.post_next();
-        self.send_all();
     }
 
     /// Takes note of a message, which may open the session, or one in it.
@@ -417,22 +407,17 @@ impl Driver {
     fn lose(&mut self, call: u32, how: &str) {
         self.shared.remove(&call);
         // The server would begin what nobody awaits or can cancel.
-        self.exchanges.retain(|_, it| match it.kind {
-            Kind::Post(Some(posted), _) => posted != call || it.message.is_none(),
-            _ => true,
-        });
+        let is_its = |it: &Exchange| matches!(it.kind, Kind::Post(Some(own), _) if own == call);
+        self.exchanges.retain(|_, it| it.message.is_none() || !is_its(it));
         self.hub.lose_call(call, how);
     }
 
     /// Takes note of a call that has settled.
     fn settled(&mut self, call: u32, has_response: bool) {
-        if self.shared.remove(&call).is_some() {
-            return;
-        }
+        self.shared.remove(&call);
         let is_its = |it: &Exchange| matches!(it.kind, Kind::Call(own) if own == call);
         if !has_response {
-            self.exchanges.retain(|_, it| !is_its(it));
-            return self.go_on();
+            return self.exchanges.retain(|_, it| !is_its(it));
         }
         let its = self.exchanges.iter().filter(|(_, it)| is_its(it));
         self.responded.extend(its.map(|(number, _)| *number));

@@ -194,12 +194,11 @@ impl Exchange {
 
     async fn report(&self, said: Said) {
         // Room to read may come only from what waits for it.
-        let is_head = match &said {
-            Said::Message(..) | Said::SessionGone => false,
-            Said::Taken | Said::Parting => true,
-            Said::Over(_) => self.awaited.is_some(),
+        let reports = match &said {
+            Said::Taken | Said::Parting => &self.wire.heads,
+            Said::Over(_) if self.awaited.is_some() => &self.wire.heads,
+            Said::Over(_) | Said::Message(..) | Said::SessionGone => &self.wire.messages,
         };
-        let reports = if is_head { &self.wire.heads } else { &self.wire.messages };
         // The owner may be gone.
         let _ = reports.send((self.number, said)).await;
     }
