@@ -1,5 +1,6 @@
 //! `rescind relay --connect http://…`: a client on standard streams in front of a server of MCP or ACP over HTTP.
 
+use std::convert::Infallible;
 use std::future::pending;
 use std::io;
 use std::pin::pin;
@@ -7,7 +8,7 @@ use std::process::ExitCode;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-use futures_util::future::{Either, join, maybe_done, select};
+use futures_util::future::{Either, join3, maybe_done, select};
 use protocol_async::{Options, Peer};
 use protocol_core::{Config, Shutdown};
 use protocol_http::connect::{ClientOptions, Target, connect};
@@ -17,7 +18,7 @@ use smol::io::AsyncRead;
 use tokio::io::{AsyncReadExt, simplex};
 use tokio::sync::oneshot;
 use tokio::task::{JoinError, JoinHandle};
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 use tokio_util::compat::{TokioAsyncReadCompatExt, TokioAsyncWriteCompatExt};
 use tokio_util::io::InspectReader;
 
@@ -94,18 +95,14 @@ async fn relay(
     let server = Upstream::new(down, server, args.guard.guard(), Some(up.clone()));
 
     let mut forwarded = pin!(maybe_done(server.forward(&up, &incoming)));
-    let relayed = async {
-        join(forwarded.as_mut(), async {
-            server.pump().await;
-            up.shutdown(Shutdown::CancelAll);
-        })
-        .await;
-        pending::<()>().await;
+    let pumped = async {
+        server.pump().await;
+        up.shutdown(Shutdown::CancelAll);
     };
+    let end = end(args, &up, &server, input_ended, ending);
     let over = tokio::select! {
         over = up_driver => over,
-        () = relayed => Ok(()),
-        () = end(args, &up, &server, input_ended, ending) => Ok(()),
+        ((), (), never) = join3(forwarded.as_mut(), pumped, end) => match never {},
     };
     // The last notifications of the client have come just now, or wait for room.
     let late = pin!(within(args.answer_after_end, ending, Duration::ZERO));
@@ -125,7 +122,7 @@ async fn end(
     server: &Upstream,
     input_ended: oneshot::Receiver<()>,
     ending: &Ending,
-) {
+) -> Infallible {
     let grace = args.grace;
     tokio::select! {
         _ = input_ended => {
@@ -138,7 +135,7 @@ async fn end(
     within(grace, ending, grace.min(SHORT_GRACE)).await;
     // Requests without a response of the server get one from us.
     server.peer.shutdown(Shutdown::Abandon);
-    pending::<()>().await;
+    pending().await
 }
 
 /// Ends the connection to the server and waits for its end. It is abandoned once it `is_late`.
@@ -163,10 +160,7 @@ async fn within(time: Duration, ending: &Ending, shorter: Duration) {
         ending.asked().await;
         sleep(shorter).await;
     };
-    tokio::select! {
-        () = sleep(time) => {}
-        () = shorter => {}
-    }
+    let _ = timeout(time, shorter).await;
 }
 
 /// Reports what does not reach the server, and what does not come from it.

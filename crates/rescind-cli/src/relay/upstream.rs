@@ -79,20 +79,14 @@ impl Upstream {
         loop {
             tokio::select! {
                 biased;
-                arrival = self.incoming.receive() => match arrival {
+                arrival = self.incoming.receive(), if !new.is_closed() => match arrival {
                     Ok(arrival) => self.pass(arrival).await,
-                    Err(_) => break,
+                    Err(_) => new.close(),
                 },
                 Some(call) = new.recv() => open.push(call),
                 Some(settled) = open.next() => self.respond(settled),
+                else => return,
             }
-        }
-        new.close();
-        while let Some(call) = new.recv().await {
-            open.push(call);
-        }
-        while let Some(settled) = open.next().await {
-            self.respond(settled);
         }
     }
 
@@ -166,14 +160,13 @@ impl Upstream {
                 None => return,
             },
             (Some(client), Arrival::Request(mut request, responder)) => {
-                match self.translated(&request.method, request.params.as_deref()) {
-                    Ok((_, params)) => request.params = params.or(request.params),
-                    Err(_) => {
-                        let over = "invalid params: the request that they name is over or unknown";
-                        let error = RpcError::new(code::INVALID_PARAMS, over);
-                        return responder.respond_with_failure(error);
-                    }
-                }
+                let translated = self.translated(&request.method, request.params.as_deref());
+                let Ok((_, params)) = translated else {
+                    let over = "invalid params: the request that they name is over or unknown";
+                    let error = RpcError::new(code::INVALID_PARAMS, over);
+                    return responder.respond_with_failure(error);
+                };
+                request.params = params.or(request.params);
                 (client.clone(), Arrival::Request(request, responder))
             }
             (None, Arrival::Request(request, responder)) => {
