@@ -30,7 +30,7 @@ pub(super) struct Shared {
     pub(super) places: Arc<Semaphore>,
     /// The sessions that are open, by id.
     pub(super) seats: Mutex<BTreeMap<String, Arc<Seat>>>,
-    /// How the server shuts down, once it does. Every task has a receiver, and the server is drained when all of them are
+    /// The way the server shuts down, once it does. Every task has a receiver, and the server is drained when all of them are
     /// gone. Nobody is waited for any more once it is [`Shutdown::Abandon`].
     pub(super) shutdown: watch::Sender<Option<Shutdown>>,
 }
