@@ -52,17 +52,17 @@ pub enum Arrival {
 pub struct Incoming {
     // Goes before the lease: what it refuses is then still answered.
     taker: Arc<Taker>,
-    lease: Arc<Lease>,
-    /// The place of the stream among those that wait.
-    place: Option<Place>,
+    receive: Receive,
     /// The [`Timer::yield_now`](crate::Timer::yield_now) of the connection's runtime.
     yields: Yields,
 }
 
 type Yields = fn(&mut Context<'_>);
+
 impl Incoming {
     pub(crate) fn new(lease: Arc<Lease>, taker: Arc<Taker>) -> Self {
-        Self { taker, lease, place: None, yields: |cx| cx.waker().wake_by_ref() }
+        let receive = Receive { lease, place: None };
+        Self { taker, receive, yields: |cx| cx.waker().wake_by_ref() }
     }
 
     pub(crate) fn yielding(mut self, yields: Yields) -> Self {
@@ -86,32 +86,26 @@ impl Incoming {
     pub fn receive(
         &self,
     ) -> impl Future<Output = Result<Arrival, CloseReason>> + Send + Unpin + '_ {
-        Receive { lease: &self.lease, place: None }
+        Receive { lease: self.receive.lease.clone(), place: None }
     }
 
     /// Takes the oldest waiting notification with this method ahead of its turn. It is for feature
     /// methods that concern running work, such as `session/cancel`.
     #[must_use]
     pub fn take_notification(&self, method: &str) -> Option<Notification> {
-        self.lease.with(|inner, _| inner.endpoint.take_notification(method))
+        self.receive.lease.with(|inner, _| inner.endpoint.take_notification(method))
     }
 
     /// Returns the peer whose messages these are.
     #[must_use]
     pub fn peer(&self) -> Peer {
-        Peer::new(self.lease.clone())
+        Peer::new(self.receive.lease.clone())
     }
 }
 
 impl Clone for Incoming {
     fn clone(&self) -> Self {
-        Self::new(self.lease.clone(), self.taker.clone()).yielding(self.yields)
-    }
-}
-
-impl Drop for Incoming {
-    fn drop(&mut self) {
-        leave(&self.lease, Line::Arrival, self.place.take());
+        Self::new(self.receive.lease.clone(), self.taker.clone()).yielding(self.yields)
     }
 }
 
@@ -119,50 +113,42 @@ impl Stream for Incoming {
     type Item = Arrival;
 
     fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Arrival>> {
-        let this = self.get_mut();
-        poll_take(&this.lease, &mut this.place, cx).map(Result::ok)
+        Pin::new(&mut self.get_mut().receive).poll(cx).map(Result::ok)
     }
 }
 
-/// The future of [`Incoming::receive`].
-struct Receive<'a> {
-    lease: &'a Arc<Lease>,
+/// The future of [`Incoming::receive`]. Once it was ready, it takes the arrival after that.
+#[derive(Debug)]
+struct Receive {
+    lease: Arc<Lease>,
+    /// Its place among those that wait.
     place: Option<Place>,
 }
 
-impl Future for Receive<'_> {
+impl Future for Receive {
     type Output = Result<Arrival, CloseReason>;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let Self { lease, place } = self.get_mut();
-        poll_take(lease, place, cx)
-    }
-}
-
-impl Drop for Receive<'_> {
-    fn drop(&mut self) {
-        leave(self.lease, Line::Arrival, self.place.take());
-    }
-}
-
-/// Takes the next arrival, or waits for it.
-fn poll_take(
-    lease: &Arc<Lease>,
-    place: &mut Option<Place>,
-    cx: &mut Context<'_>,
-) -> Poll<Result<Arrival, CloseReason>> {
-    let take =
-        |inner: &mut Inner, _: Option<&Place>, effects: &mut Effects| take(lease, inner, effects);
-    let taken = poll_wait(lease, Line::Arrival, place, cx.waker(), take);
-    match &taken {
-        Poll::Ready(Ok(Arrival::Request(request, responder))) => {
-            let marker = || responder.cancellation();
-            spanned::request_begins(lease, request, responder.handle(), marker);
+        let taken = poll_wait(lease, Line::Arrival, place, cx.waker(), |inner, _, effects| {
+            take(lease, inner, effects)
+        });
+        match &taken {
+            Poll::Ready(Ok(Arrival::Request(request, responder))) => {
+                let marker = || responder.cancellation();
+                spanned::request_begins(lease, request, responder.handle(), marker);
+            }
+            Poll::Ready(Ok(Arrival::Missed { count })) => spans::missed(*count),
+            _ => {}
         }
-        Poll::Ready(Ok(Arrival::Missed { count })) => spans::missed(*count),
-        _ => {}
+        taken
     }
-    taken
+}
+
+impl Drop for Receive {
+    fn drop(&mut self) {
+        leave(&self.lease, Line::Arrival, self.place.take());
+    }
 }
 
 fn take(

@@ -12,7 +12,6 @@ use crate::cancellation::Cancellation;
 use crate::json::written;
 use crate::lease::Lease;
 use crate::peer::Peer;
-use crate::shared::release;
 use crate::spanned;
 use crate::spans::RequestSpan;
 use crate::sync::{Arc, Mutex, Weak, lock};
@@ -141,13 +140,13 @@ impl<T> Responder<T> {
     /// with the error.
     pub fn end(mut self, reason: Option<&str>) -> Result<(), (Refusal, Self)> {
         let Debt { lease, request, .. } = self.owed();
-        let ended = lease.with(|inner, effects| {
-            let mark = inner.endpoint.end_request(*request, reason, effects)?;
-            Ok(inner.recycle(mark))
+        let mut ended = Ok(());
+        lease.finish(|endpoint, effects| {
+            let mark = endpoint.end_request(*request, reason, effects);
+            mark.map_err(|refusal| ended = Err(refusal)).ok().flatten()
         });
         match ended {
-            Ok(mark) => {
-                release(mark);
+            Ok(()) => {
                 self.debt = None;
                 Ok(())
             }
@@ -226,11 +225,7 @@ impl<T> Drop for Responder<T> {
         }
         if let Some(Debt { lease, request, marker, .. }) = self.debt.take() {
             drop(marker);
-            let mark = lease.with(|inner, effects| {
-                let mark = inner.endpoint.respond_for_worker(request, effects);
-                inner.recycle(mark)
-            });
-            release(mark);
+            lease.finish(|endpoint, effects| endpoint.respond_for_worker(request, effects));
         }
     }
 }

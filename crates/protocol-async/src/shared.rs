@@ -103,7 +103,9 @@ impl Shared {
         // Mostly it holds nothing in the end, which the compiler can't know: dropping it is not free.
         let mut effects = ManuallyDrop::new(Effects::new());
         let mut inner = self.lock();
-        inner.show_spans();
+        // The ends of requests are shown if anybody listens to spans.
+        let is_watched = inner.spans.is_watched();
+        inner.endpoint.show_responses(is_watched);
         let done = command(&mut inner, &mut effects);
         if let Some(member) = &self.member {
             self.draw(member, inner, &mut effects);
@@ -143,7 +145,7 @@ impl Shared {
         }
         self.run(effects);
         if let Some(seen) = seen {
-            tell(seen);
+            seen.into_iter().for_each(|seen| catch_panic(|| seen.tell()));
         }
     }
 
@@ -273,11 +275,23 @@ impl Shared {
 
     /// Responds to a request.
     pub(crate) fn respond(&self, request: RequestHandle, response: Response<'_>) {
+        self.finish(|endpoint, effects| endpoint.respond(request, response, effects));
+    }
+
+    /// Runs a command that may return the mark of a request, which is over then. The mark is used again, or
+    /// released once no lock is held.
+    #[inline]
+    pub(crate) fn finish(
+        &self,
+        command: impl FnOnce(&mut Endpoint, &mut Effects) -> Option<Cancellation>,
+    ) {
         let mark = self.with(|inner, effects| {
-            let mark = inner.endpoint.respond(request, response, effects);
+            let mark = command(&mut inner.endpoint, effects);
             inner.recycle(mark)
         });
-        release(mark);
+        if let Some(mark) = mark {
+            catch_panic(|| mark.release());
+        }
     }
 
     /// Shuts the connection down.
@@ -327,19 +341,6 @@ impl Shared {
     }
 }
 
-/// Drops the mark of a request that is over. No lock may be held.
-#[inline]
-pub(crate) fn release(mark: Option<Cancellation>) {
-    if let Some(mark) = mark {
-        catch_panic(|| mark.release());
-    }
-}
-
-#[cold]
-fn tell(seen: Vec<Seen>) {
-    seen.into_iter().for_each(|seen| catch_panic(|| seen.tell()));
-}
-
 impl Callbacks {
     /// Shows a callback what it is to see. A panic of it is contained.
     pub fn show(&mut self, shown: Shown) {
@@ -359,13 +360,6 @@ impl Callbacks {
 }
 
 impl Inner {
-    /// Has the ends of requests shown if anybody listens to spans.
-    #[inline]
-    fn show_spans(&mut self) {
-        let is_watched = self.spans.is_watched();
-        self.endpoint.show_responses(is_watched);
-    }
-
     /// Queues what the callbacks are to see, if there are any. Returns what the listeners of spans are to see.
     #[cold]
     fn keep_shown(&mut self, effects: &mut Effects, has_callbacks: bool) -> Vec<Seen> {
@@ -395,7 +389,7 @@ impl Inner {
     /// Keeps the mark of a request that is over for another one. Returns one that somebody has, or that
     /// was used: it is to be dropped when the lock is released.
     #[must_use]
-    pub(crate) fn recycle(&mut self, mark: Option<Cancellation>) -> Option<Cancellation> {
+    fn recycle(&mut self, mark: Option<Cancellation>) -> Option<Cancellation> {
         /// More marks than these are dropped.
         const KEPT: usize = 1024;
 

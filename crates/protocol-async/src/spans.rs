@@ -216,13 +216,6 @@ impl Spans {
         found.cloned().unwrap_or_default()
     }
 
-    /// Takes the span of a request that has ended.
-    #[inline]
-    fn request_ends(&mut self, request: RequestHandle) -> RequestSpan {
-        let spans = self.0.as_mut();
-        spans.and_then(|spans| spans.requests.remove(&request)).unwrap_or_default()
-    }
-
     /// Returns whether anybody listens, or did when a span began that has to end.
     #[inline]
     pub(crate) fn is_watched(&self) -> bool {
@@ -245,7 +238,7 @@ impl Spans {
             Shown::NoRoom => Some(Seen::NoRoom),
             Shown::Room => Some(Seen::Room),
             Shown::Responded { request, outcome, code, now } => {
-                let open = self.request_ends(*request).0?;
+                let open = self.0.as_mut()?.requests.remove(request)?.0?;
                 let took = now.since(open.since);
                 let ended = Ended { outcome, code: *code, cause: None, took };
                 Some(Seen::Answered(open, ended))

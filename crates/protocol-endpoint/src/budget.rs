@@ -4,12 +4,10 @@ use core::error::Error;
 use core::fmt;
 use core::time::Duration;
 
-use protocol_core::{CancelRule, Cause, Config, Event, Timestamp, Violation, WireId};
+use protocol_core::{CancelRule, Cause, Config, Event, Role, Timestamp, Violation, WireId};
 
 #[cfg(feature = "std")]
 use std::io;
-
-use crate::noise::is_noise;
 
 /// An act of the peer that costs it next to nothing, and us some time. Other limits bound our memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -129,10 +127,7 @@ impl Default for Budgets {
 /// The rest of one [`Budget`].
 #[derive(Clone, Copy, Debug)]
 pub struct Bucket {
-    /// The time in which one token is earned.
-    each: Duration,
-    /// The time in which all tokens are earned.
-    all: Duration,
+    budget: Budget,
     /// The time at which the bucket is full again.
     full: Timestamp,
     /// The latest time so far: for the bucket, time does not run backwards.
@@ -142,24 +137,19 @@ pub struct Bucket {
 impl Bucket {
     /// Returns a full bucket.
     #[must_use]
-    pub fn new(budget: Budget) -> Self {
-        let (each, all) = match budget {
-            // Tokens that take no time are never spent.
-            Budget::Unlimited => (Duration::ZERO, Duration::ZERO),
-            Budget::Limited { per_second, burst } => {
-                let each = Duration::from_secs(1) / per_second.max(1);
-                (each, each.saturating_mul(burst))
-            }
-        };
-        Self { each, all, full: Timestamp::ZERO, latest: Timestamp::ZERO }
+    pub const fn new(budget: Budget) -> Self {
+        Self { budget, full: Timestamp::ZERO, latest: Timestamp::ZERO }
     }
 
     /// Takes a token. Returns `false` if there is none.
     #[must_use]
     pub fn take(&mut self, now: Timestamp) -> bool {
+        let Budget::Limited { per_second, burst } = self.budget else { return true };
+        // One token is earned in this time.
+        let each = Duration::from_secs(1) / per_second.max(1);
         self.latest = self.latest.max(now);
-        let full = self.full.max(self.latest) + self.each;
-        let is_there = full.since(self.latest) <= self.all;
+        let full = self.full.max(self.latest) + each;
+        let is_there = full.since(self.latest) <= each.saturating_mul(burst);
         if is_there {
             self.full = full;
         }
@@ -167,26 +157,22 @@ impl Bucket {
     }
 }
 
-/// The rest of the [`Budgets`] of one connection.
+/// The rest of the [`Budgets`] of one connection: a bucket for each kind of [`Cheap`] act.
 #[derive(Clone, Copy, Debug)]
-pub struct Buckets {
-    budgets: Budgets,
-    /// The bucket of each act, in the order of [`Cheap::ALL`].
-    buckets: [Bucket; 4],
-}
+pub struct Buckets([Bucket; 4]);
 
 impl Buckets {
     /// Returns full buckets: nothing of any budget is spent.
     #[must_use]
     pub fn new(budgets: Budgets) -> Self {
-        Self { budgets, buckets: Cheap::ALL.map(|what| Bucket::new(budgets.of(what))) }
+        Self(Cheap::ALL.map(|what| Bucket::new(budgets.of(what))))
     }
 
     /// Takes a token for an act of the peer. Returns the error to end the connection with, if there is no
     /// token.
     pub fn pay(&mut self, what: Cheap, now: Timestamp) -> Option<OverBudget> {
-        let is_there = self.buckets[what as usize].take(now);
-        (!is_there).then(|| OverBudget { what, budget: self.budgets.of(what) })
+        let bucket = &mut self.0[what as usize];
+        (!bucket.take(now)).then_some(OverBudget { what, budget: bucket.budget })
     }
 }
 
@@ -240,6 +226,23 @@ pub fn is_counted(config: &Config, violation: Violation, id: Option<&WireId>) ->
         ResponseDropped => false,
         _ => !is_noise(config, violation, id),
     }
+}
+
+/// Returns whether a violation is noise, and not a faulty message.
+///
+/// Only a client sees noise. A server responds to bytes that it can't read.
+#[must_use]
+pub fn is_noise(config: &Config, violation: Violation, id: Option<&WireId>) -> bool {
+    config.role == Role::Client
+        && id.is_none()
+        && matches!(
+            violation,
+            Violation::Parse { .. }
+                | Violation::InvalidUtf8 { .. }
+                | Violation::InvalidRequest { .. }
+                | Violation::InvalidHeader
+                | Violation::HeaderTooLong
+        )
 }
 
 impl fmt::Display for OverBudget {

@@ -41,7 +41,7 @@ impl<W, M> Endpoint<W, M> {
     ) -> Result<Call, Refusal> {
         let row = Row {
             number: 0,
-            interest: Interest::Later,
+            interest: Interest::Wake(None),
             method: self.names.keep(method),
             since: now,
         };
@@ -61,17 +61,11 @@ impl<W, M> Endpoint<W, M> {
     /// Takes the outcome of a call, which can be done once. If it is still to come, `waiter` is woken
     /// then; the one that waited before is left in its place.
     pub fn poll_outcome(&mut self, call: Call, waiter: &mut Option<W>) -> Option<CallOutcome> {
-        let row = self.calls.find(call)?;
-        if matches!(row.interest, Interest::Settled(_)) {
-            return self.calls.take(call);
-        }
-        // An outcome that is handed over, or that nobody wants, stays so.
-        match (&mut row.interest, waiter.as_mut()) {
-            (Interest::Wake(before), Some(next)) => mem::swap(before, next),
-            (Interest::Later, Some(_)) => {
-                row.interest = waiter.take().map_or(Interest::Later, Interest::Wake);
-            }
-            _ => {}
+        match &mut self.calls.find(call)?.interest {
+            Interest::Settled(_) => return self.calls.take(call),
+            Interest::Wake(before) if waiter.is_some() => mem::swap(before, waiter),
+            // An outcome that is handed over, or that nobody wants, stays so.
+            Interest::Wake(_) | Interest::HandOver(_) | Interest::Nobody => {}
         }
         None
     }
@@ -79,7 +73,7 @@ impl<W, M> Endpoint<W, M> {
     /// Returns the waiter for the outcome of a call.
     pub fn waiting_for(&mut self, call: Call) -> Option<&W> {
         match &self.calls.find(call)?.interest {
-            Interest::Wake(waiter) => Some(waiter),
+            Interest::Wake(waiter) => waiter.as_ref(),
             _ => None,
         }
     }
@@ -102,7 +96,7 @@ impl<W, M> Endpoint<W, M> {
             effects.push(Effect::Drop(waiter));
             return Ok(());
         };
-        if let Interest::Wake(before) | Interest::HandOver(before) =
+        if let Interest::Wake(Some(before)) | Interest::HandOver(before) =
             mem::replace(&mut row.interest, Interest::HandOver(waiter))
         {
             effects.push(Effect::Drop(before));

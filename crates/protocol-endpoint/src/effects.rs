@@ -158,11 +158,10 @@ impl<W, M> Effects<W, M> {
 
     #[inline]
     pub(crate) fn wake(&mut self, waiter: Option<W>) {
-        if let Some(waiter) = waiter {
-            self.push(Effect::Wake(waiter));
-        }
+        self.add(waiter.map(Effect::Wake));
     }
 
+    #[inline]
     pub(crate) fn add(&mut self, effect: Option<Effect<W, M>>) {
         if let Some(effect) = effect {
             self.push(effect);

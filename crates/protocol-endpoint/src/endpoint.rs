@@ -10,13 +10,12 @@ use protocol_core::{
     Timestamp, WireId,
 };
 
-use crate::budget::{Cheap, OverBudget};
+use crate::budget::{Cheap, OverBudget, is_noise};
 use crate::effects::{Effect, Effects, Shown};
 use crate::error::{CallError, CallOutcome};
 use crate::inbox::Arrived;
 use crate::message::Notification;
-use crate::noise::is_noise;
-use crate::state::{Core, EndReason, Endpoint};
+use crate::state::{Core, EndReason, Endpoint, Writing};
 use crate::verdict::Verdict;
 use crate::waiters::{Line, Place, Waiters};
 
@@ -141,7 +140,7 @@ impl<W, M> Endpoint<W, M> {
         self.stream.connection_mut().shutdown(Shutdown::Abandon, now);
         self.output.staged.clear();
         self.output.taken = 0;
-        self.output.is_abandoned = true;
+        self.output.writing = Writing::Abandoned;
     }
 
     // Events
@@ -150,8 +149,9 @@ impl<W, M> Endpoint<W, M> {
     /// waits for what has changed.
     pub(crate) fn follow(&mut self, effects: &mut Effects<W, M>) {
         self.dispatch_queued(effects);
-        if self.output.corks > 0 {
-            self.stage(effects);
+        // That makes room, which is an event.
+        while self.is_corked() && self.stage_transmit(effects) {
+            self.dispatch_queued(effects);
         }
         self.wake_flushed(effects);
         // Mostly it is awake already.
@@ -169,15 +169,6 @@ impl<W, M> Endpoint<W, M> {
     pub(crate) fn wake_flushed(&mut self, effects: &mut Effects<W, M>) {
         if !self.line(Line::Flushed).is_empty() && self.is_flushed() {
             self.line(Line::Flushed).wake_all(effects);
-        }
-    }
-
-    /// Moves messages from the outbox to those that leave with the cork. That makes room, which is an
-    /// event.
-    #[cold]
-    fn stage(&mut self, effects: &mut Effects<W, M>) {
-        while self.is_corked() && self.stage_transmit(effects) {
-            self.dispatch_queued(effects);
         }
     }
 

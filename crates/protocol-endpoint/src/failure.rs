@@ -11,10 +11,9 @@ use core::fmt;
 #[cfg(feature = "std")]
 use std::io;
 
-use protocol_core::{Refusal, Response, code};
+use protocol_core::{Cause, Refusal, Response, code};
 use serde_json::value::RawValue;
 
-use crate::cancelled::Cancelled;
 use crate::error::{CallError, RpcError};
 use crate::method::{MethodName, clip};
 
@@ -197,6 +196,21 @@ impl Error for InvalidParams {
         Some(&self.0.reason)
     }
 }
+
+/// The error of work that stopped because it was cancelled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cancelled {
+    /// The reason for the cancellation.
+    pub cause: Cause,
+}
+
+impl fmt::Display for Cancelled {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "cancelled ({})", self.cause)
+    }
+}
+
+impl Error for Cancelled {}
 
 impl From<Cancelled> for Failure {
     fn from(_: Cancelled) -> Self {

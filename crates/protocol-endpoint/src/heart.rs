@@ -18,12 +18,6 @@ use crate::keep_alive::{Beat, KeepAlive, Unanswered};
 use crate::state::{EndReason, Endpoint};
 
 impl<W, M> Endpoint<W, M> {
-    /// Returns the time at which the keep-alive is due.
-    pub(crate) fn beat_due(&self) -> Option<Timestamp> {
-        let heart = self.heart.as_ref()?;
-        self.closed.is_none().then_some(heart.due)
-    }
-
     /// Advances the keep-alive, if it is due.
     pub(crate) fn beat(&mut self, now: Timestamp, effects: &mut Effects<W, M>) {
         let Some(mut heart) = self.heart.take_if(|heart| heart.due <= now) else { return };

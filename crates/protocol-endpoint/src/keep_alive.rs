@@ -1,7 +1,6 @@
 //! The keep-alive, which asks the peer whether it is still there.
 
 use alloc::borrow::Cow;
-use alloc::boxed::Box;
 use alloc::string::String;
 use core::error::Error;
 use core::fmt;
@@ -121,12 +120,6 @@ pub(crate) enum Beat {
     Resting,
     /// The call that asks, or `None` if there has been no room for it, and the time of that.
     Asked(Option<CallId>, Timestamp),
-}
-
-impl Heart {
-    pub(crate) fn new(how: KeepAlive) -> Box<Self> {
-        Box::new(Self { how, beat: Beat::NotBegun, due: Timestamp::ZERO })
-    }
 }
 
 impl fmt::Display for NoKeepAlive {

@@ -75,7 +75,8 @@ impl<W, M> Endpoint<W, M> {
     pub fn memory(options: &Options) -> Memory {
         let limits = &options.config.limits;
         let Limits { calls, requests, batch_members, unsent_bytes, .. } = *limits;
-        let message = longest(limits);
+        // With its framing.
+        let message = limits.message_bytes.saturating_add(limits.header_bytes);
         let effect = GROWN * size_of::<Effect<W, M>>();
         Memory {
             core: Core::<M>::memory(limits),
@@ -147,11 +148,6 @@ impl fmt::Display for Memory {
         }
         write!(f, "{:<10}{:>14}", "total", self.total())
     }
-}
-
-/// Returns the most bytes of one message with its framing.
-const fn longest(limits: &Limits) -> usize {
-    limits.message_bytes.saturating_add(limits.header_bytes)
 }
 
 /// Returns the bytes of buffers that grow, for messages of this size and the position at which each ends.

@@ -15,6 +15,7 @@ use crate::failure::Failure;
 use crate::inbox::Arrived;
 use crate::message::Notification;
 use crate::method::{MethodName, clip};
+use crate::responses::TOO_MUCH_WAITS;
 use crate::rows::{RequestRow, Work};
 use crate::state::Endpoint;
 use crate::waiters::Line;
@@ -53,7 +54,7 @@ impl<W, M> Endpoint<W, M> {
         }
         if starts_operation {
             if let Some(row) = self.row(request) {
-                row.work = Work::AWAITS_OPERATION;
+                row.work = Work::AwaitsOperation;
             }
             effects.push(Effect::BeginOperation(request, method.clone()));
         }
@@ -77,13 +78,13 @@ impl<W, M> Endpoint<W, M> {
     ) -> Result<(), Refusal> {
         let begun = match self.row(request) {
             // It waits for room.
-            Some(row) if row.work == Work::RESPONDED => Err(Refusal::AlreadyResponded),
+            Some(row) if row.work == Work::Responded => Err(Refusal::AlreadyResponded),
             _ => self.stream.connection_mut().begin_operation(request, entropy),
         };
         match &begun {
             Ok(()) => {
-                if let Some(it) = self.row(request).filter(|it| it.work == Work::AWAITS_OPERATION) {
-                    it.work = Work::IDLE;
+                if let Some(it) = self.row(request).filter(|it| it.work == Work::AwaitsOperation) {
+                    it.work = Work::Idle;
                 }
                 self.line(Line::Arrival).wake_one(effects);
                 // It may be cancelled already, before its operation could be.
@@ -104,7 +105,7 @@ impl<W, M> Endpoint<W, M> {
         // A loop: a peer may cancel any number of requests before their turn (F30).
         loop {
             let next = self.inbox.next_request().and_then(|request| self.row(request));
-            if next.is_some_and(|row| row.work == Work::AWAITS_OPERATION) {
+            if next.is_some_and(|row| row.work == Work::AwaitsOperation) {
                 return None;
             }
             let arrived = self.inbox.pop()?;
@@ -116,10 +117,10 @@ impl<W, M> Endpoint<W, M> {
             } else {
                 // It got its response if its operation could not begin.
                 let row = self.stream.connection_mut().request_data_mut(*handle);
-                let Some(row) = row.filter(|row| row.work != Work::RESPONDED) else { continue };
-                let work = Work::taken(request.bytes());
-                if self.at_work.enter(work) {
-                    row.work = work;
+                let Some(row) = row.filter(|row| row.work != Work::Responded) else { continue };
+                let bytes = request.bytes();
+                if self.at_work.enter(bytes) {
+                    row.work = Work::Taken(bytes);
                     return Some(arrived);
                 }
                 self.refuse(*handle, "The request was refused: too many are being served", effects);
@@ -286,16 +287,12 @@ impl<W, M> Endpoint<W, M> {
                 return mark;
             }
         }
-        self.keep_response(request, response);
-        None
-    }
-
-    fn keep_response(&mut self, request: RequestHandle, response: Response<'_>) {
         // A request that is over, or was abandoned, waits for nothing.
-        let Some(row) = self.row(request) else { return };
-        row.work = Work::RESPONDED;
+        let row = self.row(request)?;
+        row.work = Work::Responded;
         let overload = self.dialect().overload_code;
-        self.responses.push(request, response, overload, TOO_MUCH_WAITS);
+        self.responses.push(request, response, overload);
+        None
     }
 
     /// Responds to a request if there is room, which is known before anything is written.
@@ -374,9 +371,9 @@ impl<W, M> Endpoint<W, M> {
         response: Option<Response<'_>>,
         effects: &mut Effects<W, M>,
     ) -> bool {
-        let row = self.row(request).filter(|row| row.work != Work::RESPONDED);
+        let row = self.row(request).filter(|row| row.work != Work::Responded);
         let Some(row) = row else { return false };
-        let work = mem::replace(&mut row.work, Work::IDLE);
+        let work = mem::replace(&mut row.work, Work::Idle);
         self.leave_state(work, effects);
         if let Some(token) = self.core().operation(request) {
             let end = match response {
@@ -393,10 +390,11 @@ impl<W, M> Endpoint<W, M> {
     }
 
     fn leave_state(&mut self, work: Work, effects: &mut Effects<W, M>) {
-        self.at_work.leave(work);
-        if work == Work::AWAITS_OPERATION {
+        match work {
+            Work::Taken(bytes) => self.at_work.leave(bytes),
             // It holds back those behind it no more.
-            self.line(Line::Arrival).wake_one(effects);
+            Work::AwaitsOperation => self.line(Line::Arrival).wake_one(effects),
+            Work::Idle | Work::Responded => {}
         }
     }
 
@@ -437,5 +435,3 @@ impl<W, M> Endpoint<W, M> {
 
 /// The outbox has no room for a response yet.
 struct NoRoom;
-
-const TOO_MUCH_WAITS: &str = "The request was refused: too many responses wait to be read";

@@ -11,6 +11,9 @@ use crate::error::RpcError;
 
 /// The number of responses for which an empty queue keeps room.
 const KEPT: usize = 64;
+/// The message to a request whose response would not fit.
+pub(crate) const TOO_MUCH_WAITS: &str =
+    "The request was refused: too many responses wait to be read";
 
 /// A response that waits for room.
 #[derive(Debug)]
@@ -19,11 +22,8 @@ pub(crate) enum Kept {
     Error(RpcError),
     ErrorRaw(Box<RawValue>),
     Cancelled,
-    /// An error of our own.
-    Refusal {
-        code: i64,
-        message: &'static str,
-    },
+    /// The dialect's overload code, in place of a response that did not fit.
+    Refusal(i64),
 }
 
 /// A queue bounded in bytes, with at most one response for each request in flight.
@@ -67,17 +67,11 @@ impl WaitingResponses {
         self.is_full
     }
 
-    /// Keeps a response if it fits, else an error with this code and message.
-    pub(crate) fn push(
-        &mut self,
-        request: RequestHandle,
-        response: Response<'_>,
-        code: i64,
-        message: &'static str,
-    ) {
+    /// Keeps a response if it fits, else an error with the dialect's overload code.
+    pub(crate) fn push(&mut self, request: RequestHandle, response: Response<'_>, overload: i64) {
         let bytes = bytes(&response);
         let fits = self.bytes + bytes <= self.limit;
-        let kept = if fits { kept(response) } else { Kept::Refusal { code, message } };
+        let kept = if fits { kept(response) } else { Kept::Refusal(overload) };
         self.is_full |= !fits;
         self.bytes += kept.bytes();
         self.queue.push_back((request, kept));
@@ -112,13 +106,15 @@ impl Kept {
             Self::Error(error) => error.as_response(),
             Self::ErrorRaw(error) => Response::ErrorRaw(error),
             Self::Cancelled => Response::Cancelled,
-            Self::Refusal { code, message } => Response::Error { code: *code, message, data: None },
+            Self::Refusal(overload) => {
+                Response::Error { code: *overload, message: TOO_MUCH_WAITS, data: None }
+            }
         }
     }
 
     fn bytes(&self) -> usize {
         match self {
-            Self::Refusal { .. } => 0,
+            Self::Refusal(_) => 0,
             kept => bytes(&kept.as_response()),
         }
     }

@@ -40,10 +40,8 @@ pub(crate) struct Row<W> {
 /// The interest in an outcome.
 #[derive(Debug)]
 pub(crate) enum Interest<W> {
-    /// Somebody will ask for it.
-    Later,
-    /// This waiter is woken.
-    Wake(W),
+    /// Somebody will ask for it. This waiter is woken.
+    Wake(Option<W>),
     /// This waiter gets it.
     HandOver(W),
     Nobody,
@@ -97,8 +95,8 @@ impl<W> Calls<W> {
                 self.remove(key);
                 return method;
             }
-            Interest::Wake(waiter) => effects.wake(Some(waiter)),
-            Interest::Later | Interest::Settled(_) => {}
+            Interest::Wake(waiter) => effects.wake(waiter),
+            Interest::Settled(_) => {}
         }
         let outcome = self.keep(outcome);
         self.rows[key as usize].interest = Interest::Settled(outcome);
@@ -135,7 +133,7 @@ impl<W> Calls<W> {
         }
         let Some(row) = self.find(call) else { return false };
         let interest = mem::replace(&mut row.interest, Interest::Nobody);
-        if let Interest::Wake(waiter) | Interest::HandOver(waiter) = interest {
+        if let Interest::Wake(Some(waiter)) | Interest::HandOver(waiter) = interest {
             effects.push(Effect::Drop(waiter));
         }
         true
@@ -177,31 +175,19 @@ pub struct RequestRow<M> {
 impl<M> Default for RequestRow<M> {
     fn default() -> Self {
         let since = Timestamp::ZERO;
-        Self { mark: None, method: None, since, work: Work::IDLE }
+        Self { mark: None, method: None, since, work: Work::Idle }
     }
 }
 
-/// The place of a request among those at work: the bytes that it counts.
+/// The place of a request on its way to its response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Work(u32);
-
-impl Work {
-    /// It waits in the inbox.
-    pub(crate) const IDLE: Self = Self(0);
+pub(crate) enum Work {
+    /// It waits in the inbox, or its worker is gone.
+    Idle,
     /// Its operation is still to begin, so nobody takes it yet.
-    pub(crate) const AWAITS_OPERATION: Self = Self(u32::MAX);
+    AwaitsOperation,
+    /// It was taken, and counts so many bytes among those at work.
+    Taken(usize),
     /// Its response waits for room.
-    pub(crate) const RESPONDED: Self = Self(u32::MAX - 1);
-
-    /// It was taken, and is so many bytes long. No message is longer than four bytes can count.
-    pub(crate) fn taken(bytes: usize) -> Self {
-        let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
-        Self(bytes.clamp(1, u32::MAX - 2))
-    }
-
-    /// Returns the bytes of a request that was taken.
-    pub(crate) fn bytes(self) -> Option<u64> {
-        let others = [Self::IDLE, Self::AWAITS_OPERATION, Self::RESPONDED];
-        (!others.contains(&self)).then_some(u64::from(self.0))
-    }
+    Responded,
 }

@@ -11,7 +11,7 @@ use crate::account::Grant;
 use crate::at_work::AtWork;
 use crate::budget::{Buckets, OverBudget};
 use crate::inbox::Inbox;
-use crate::keep_alive::{Heart, Unanswered};
+use crate::keep_alive::{Beat, Heart, Unanswered};
 use crate::names::Names;
 use crate::options::{Options, Shows};
 use crate::outgoing::Messages;
@@ -87,18 +87,20 @@ pub(crate) struct OutputState<W> {
     /// Messages are taken out of the outbox up to this many bytes ahead of writing. The others can be
     /// withdrawn.
     pub(crate) pipe_bytes: usize,
-    /// Whether nothing more is written, and nobody waits for what is not.
-    pub(crate) is_abandoned: bool,
 }
 
-/// Whether messages that were taken are still being written.
+/// The state of the messages that were taken to be written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Writing {
+    /// They are written.
     Idle,
+    /// They are still being written.
     Busy {
         /// The time at which nothing else kept the connection alive.
         settled: Option<Timestamp>,
     },
+    /// Nothing more is written, and nobody waits for what is not.
+    Abandoned,
 }
 
 /// The error that ended a connection.
@@ -123,6 +125,7 @@ impl<W, M> Endpoint<W, M> {
     /// Returns an endpoint that has received nothing.
     #[must_use]
     pub fn new(options: Options) -> Self {
+        let heart = |how| Box::new(Heart { how, beat: Beat::NotBegun, due: Timestamp::ZERO });
         Self {
             stream: StreamConnection::new(options.config),
             calls: Calls::new(options.result_bytes),
@@ -131,7 +134,7 @@ impl<W, M> Endpoint<W, M> {
             at_work: AtWork::new(options.work_requests, options.work_bytes),
             responses: WaitingResponses::new(options.response_bytes),
             buckets: Buckets::new(options.budgets),
-            heart: options.keep_alive.map(Heart::new),
+            heart: options.keep_alive.map(heart),
             alarms: BTreeMap::new(),
             last_alarm: 0,
             waiters: [(); 5].map(|()| Waiters::new()),
@@ -144,7 +147,6 @@ impl<W, M> Endpoint<W, M> {
                 writing: Writing::Idle,
                 taken: 0,
                 pipe_bytes: options.pipe_bytes.max(1),
-                is_abandoned: false,
             },
             is_served: true,
             is_full: false,

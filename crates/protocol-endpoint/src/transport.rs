@@ -135,7 +135,10 @@ impl<W, M> Endpoint<W, M> {
     ///
     /// They are framed as the dialect says.
     pub fn poll_output(&mut self, out: &mut Messages, effects: &mut Effects<W, M>) -> Output {
-        let before = mem::replace(&mut self.output.writing, Writing::Idle);
+        let before = self.output.writing;
+        if before != Writing::Abandoned {
+            self.output.writing = Writing::Idle;
+        }
         self.output.taken = 0;
         if self.output.corks > 0 || matches!(before, Writing::Busy { settled: Some(_) }) {
             // A cork may hold back more than the limit then, and no patience ends any more.
@@ -220,31 +223,29 @@ impl<W, M> Endpoint<W, M> {
     /// A cork holds no more back than the outbox would.
     #[inline]
     pub(crate) fn is_corked(&self) -> bool {
-        self.output.corks > 0 && self.is_held_back()
-    }
-
-    #[cold]
-    fn is_held_back(&self) -> bool {
-        let most = self.core().config().limits.unsent_bytes;
+        let most = || self.core().config().limits.unsent_bytes;
         let next = || self.core().next_transmit_len().unwrap_or(0);
-        self.output.staged.len() + next() <= most
+        self.output.corks > 0 && self.output.staged.len() + next() <= most()
     }
 
     /// Returns whether there is anything to write now.
     pub(crate) fn has_output(&self) -> bool {
-        self.output.writing == Writing::Idle
-            && !self.is_corked()
-            && (!self.output.staged.is_empty() || self.core().next_transmit_len().is_some())
+        self.output.writing == Writing::Idle && !self.is_corked() && self.has_unsent()
+    }
+
+    fn has_unsent(&self) -> bool {
+        !self.output.staged.is_empty() || self.core().next_transmit_len().is_some()
     }
 
     /// Returns whether every message is written, or never will be.
     ///
     /// Responses that wait for room are no case of their own: an outbox without a message has room.
     pub fn is_flushed(&self) -> bool {
-        let is_written = self.output.writing == Writing::Idle
-            && self.output.staged.is_empty()
-            && self.core().next_transmit_len().is_none();
-        is_written || self.output.is_abandoned
+        match self.output.writing {
+            Writing::Idle => !self.has_unsent(),
+            Writing::Busy { .. } => false,
+            Writing::Abandoned => true,
+        }
     }
 
     /// Returns whether nothing comes in any more, and every request that did has its response, which may
@@ -256,7 +257,8 @@ impl<W, M> Endpoint<W, M> {
     /// Returns whether nothing is left to be read, written or timed.
     pub fn is_over(&self) -> bool {
         let has_alarms = !self.alarms.is_empty();
-        !has_alarms && (self.output.is_abandoned || self.is_settled() && self.is_flushed())
+        let is_abandoned = self.output.writing == Writing::Abandoned;
+        !has_alarms && (is_abandoned || self.is_settled() && self.is_flushed())
     }
 
     // Timers
@@ -341,7 +343,8 @@ impl<W, M> Endpoint<W, M> {
             return timer;
         }
         let muted = self.muted.filter(|_| self.closed.is_none());
-        let (patience, beat, alarm) = (self.patience_ends(), self.beat_due(), self.alarm_due());
+        let beat = self.heart.as_ref().filter(|_| self.closed.is_none()).map(|heart| heart.due);
+        let (patience, alarm) = (self.patience_ends(), self.alarm_due());
         [timer, patience, muted, beat, alarm].into_iter().flatten().min()
     }
 
@@ -349,14 +352,12 @@ impl<W, M> Endpoint<W, M> {
     /// unwritten bytes keep the connection alive, and they must not for ever.
     fn patience_ends(&self) -> Option<Timestamp> {
         let Writing::Busy { settled } = self.output.writing else { return None };
-        settled.filter(|_| !self.output.is_abandoned).map(|settled| settled + self.patience)
+        settled.map(|settled| settled + self.patience)
     }
 
     /// Returns whether only unwritten bytes keep the connection alive, and nobody has looked at the clock
     /// yet.
     pub(crate) fn lacks_patience(&self) -> bool {
-        self.output.writing == Writing::Busy { settled: None }
-            && self.is_settled()
-            && !self.output.is_abandoned
+        self.output.writing == Writing::Busy { settled: None } && self.is_settled()
     }
 }

@@ -40,9 +40,8 @@ pub enum UndoRefused {
 /// A stack of steps that undo what some work has done so far.
 #[derive(Debug)]
 pub struct UndoStack<T> {
-    /// The steps with the time that each has, in the order of their registration.
-    steps: Vec<(T, Duration)>,
-    is_over: bool,
+    /// The steps with the time that each has, in the order of their registration. `None` once the work is over.
+    steps: Option<Vec<(T, Duration)>>,
 }
 
 /// The outcome of one step that was to undo some work.
@@ -75,7 +74,7 @@ impl<T> UndoStack<T> {
     /// Returns a stack without steps.
     #[must_use]
     pub const fn new() -> Self {
-        Self { steps: Vec::new(), is_over: false }
+        Self { steps: Some(Vec::new()) }
     }
 
     /// Registers a step, with the time that it has.
@@ -89,13 +88,11 @@ impl<T> UndoStack<T> {
         time: Option<Duration>,
         limits: UndoLimits,
     ) -> Result<(), (UndoRefused, T)> {
-        if self.is_over {
-            return Err((UndoRefused::Over, step));
-        }
-        if self.steps.len() >= limits.steps {
+        let Some(steps) = &mut self.steps else { return Err((UndoRefused::Over, step)) };
+        if steps.len() >= limits.steps {
             return Err((UndoRefused::TooMany, step));
         }
-        self.steps.push((step, time.unwrap_or(limits.time)));
+        steps.push((step, time.unwrap_or(limits.time)));
         Ok(())
     }
 
@@ -104,8 +101,7 @@ impl<T> UndoStack<T> {
     /// Work that failed runs them from the last to the first: the number of a step is its place, from one. Work that
     /// succeeded drops them.
     pub fn end(&mut self) -> Vec<(T, Duration)> {
-        self.is_over = true;
-        core::mem::take(&mut self.steps)
+        self.steps.take().unwrap_or_default()
     }
 }
 

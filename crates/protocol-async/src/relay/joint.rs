@@ -30,7 +30,7 @@ impl Joint {
         let is_closed = |relay: &Relay| relay.connection(side).machine().is_closed();
         let was_closed = is_closed(&self.relay);
         let before = Trail::of(&self.relay);
-        self.till.set(now);
+        self.till.now = now;
         let Received { consumed, message, event: first, .. } =
             self.relay.receive(side, unread, now);
         match message {

@@ -12,7 +12,8 @@ pub(super) struct Till {
     buckets: [Buckets; 2],
     /// The budgets that were overspent, until that is acted upon.
     over: [Option<OverBudget>; 2],
-    now: Timestamp,
+    /// The time of the acts.
+    pub(super) now: Timestamp,
 }
 
 /// Numbers that change with every message that is forwarded, that gets a response, or that is one.
@@ -33,11 +34,6 @@ impl Till {
     pub(super) fn new(budgets: Budgets) -> Self {
         let buckets = [(); 2].map(|()| Buckets::new(budgets));
         Self { buckets, over: [None; 2], now: Timestamp::ZERO }
-    }
-
-    /// Sets the time.
-    pub(super) const fn set(&mut self, now: Timestamp) {
-        self.now = now;
     }
 
     /// Charges a peer for an event that the relay reports.
