@@ -299,7 +299,11 @@ impl<C, R: Default> Machine<C, R> {
         if self.actions.is_empty() && self.life == Life::Draining && self.is_idle() {
             self.step_life(LifeInput::Idle, CloseReason::Shutdown);
         }
-        self.actions.pop_front()
+        let action = self.actions.pop_front();
+        if let Some(Action::WorkBegan { work }) = action {
+            self.works.reported = work.0;
+        }
+        action
     }
 
     /// Returns when [`handle_timeout`](Self::handle_timeout) wants to be called next, and why.

@@ -213,6 +213,13 @@ impl<C, R: Default> Machine<C, R> {
 
     pub(crate) fn end_work(&mut self, work: WorkId, outcome: WorkOutcome) {
         let Some(Work { cause, is_confirmed, .. }) = self.works.remove(work) else { return };
+        if self.config.show_work && work.0 > self.works.reported {
+            // Nobody was told of its begin, so nobody is told of the rest.
+            return self.actions.retain(|action| match *action {
+                Action::WorkBegan { work: it } | Action::WorkStopped { work: it, .. } => it != work,
+                _ => true,
+            });
+        }
         let is_confirmed = outcome == WorkOutcome::Finished && is_confirmed;
         let outcome = if is_confirmed { WorkOutcome::Stopped } else { outcome };
         self.queue_report(Action::WorkEnded { work, outcome, cause });

@@ -73,6 +73,8 @@ pub(super) struct Works {
     /// Invariant: it holds each row that has `due`.
     pub(super) due: BTreeSet<(Timestamp, WorkId)>,
     last: u64,
+    /// The serial of the latest run whose begin was reported.
+    pub(super) reported: u64,
 }
 
 impl Works {

@@ -1,9 +1,11 @@
 //! Requests within work that was stopped, and messages that stop both.
 
-use protocol_core::{CallOptions, Config, Connection, Dialect, Event, Response, Shutdown};
+use protocol_core::{
+    CallOptions, Carrier, Cause, Config, Connection, Dialect, Event, News, Response, Shutdown, Sign,
+};
 
 use super::pair::{NOW, Pair, raw, request_in, words};
-use super::{SESSION, prompt, stop};
+use super::{SESSION, ms, prompt, stop};
 
 #[test]
 fn w09_a_question_of_stopped_work_is_a_child_of_its_request_although_it_never_leaves() {
@@ -62,4 +64,47 @@ fn g07_a_stop_that_ends_a_draining_connection_is_an_event_before_the_end() {
     let words = words(&events);
     assert!(words.contains(&"notification session/cancel".to_owned()), "{words:?}");
     assert!(words.last().is_some_and(|last| last.starts_with("Closed")), "{words:?}");
+}
+
+#[test]
+fn w21_a_turn_whose_call_is_withdrawn_at_once_neither_begins_nor_ends() {
+    let mut pair = Pair::new(Dialect::ACP_V1);
+    let read = br#"{"jsonrpc":"2.0","id":7,"method":"fs/read"}"#;
+    let event = pair.client.receive(read, NOW).map(Event::into_owned).expect("a request");
+    let request = request_in(&[event]);
+    pair.client.cancel_request(request, Cause::Internal, NOW);
+    let _cancelled = pair.client.drain_events().count();
+    let options = CallOptions::default().parent(request);
+    pair.client.call("session/prompt", Some(&raw(SESSION)), "prompt", options, NOW).unwrap();
+    let events = words(&pair.client.drain_events().collect::<Vec<_>>());
+    assert_eq!(events, ["settled prompt cancelled"], "nothing of the turn was ever told");
+    assert_eq!(pair.client.machine().works().count(), 0);
+    // A turn that was told before it was withdrawn has its end.
+    let call = pair.client.call("session/prompt", Some(&raw(SESSION)), "b", Default::default(), NOW);
+    pair.client.cancel(call.unwrap(), Cause::Caller, NOW);
+    let events = words(&pair.client.drain_events().collect::<Vec<_>>());
+    assert_eq!(events, ["began turn \"s\" there", "settled b cancelled", "ended stopped"]);
+}
+
+#[test]
+fn w21_a_turn_that_a_late_result_begins_and_ends_neither_begins_nor_ends() {
+    let mut dialect = Dialect::ACP_V2;
+    let ended = Sign {
+        carrier: Carrier::Result,
+        method: "".into(),
+        name: vec!["sessionId".into()].into(),
+        state: None,
+        news: News::Ended,
+        stopped: None,
+    };
+    dialect.work.to_mut()[0].signs.to_mut().push(ended);
+    let mut pair = Pair::new(dialect);
+    let options = CallOptions::default().timeout(ms(1));
+    pair.client.call("session/prompt", Some(&raw(SESSION)), "prompt", options, NOW).unwrap();
+    let (_, events) = pair.up();
+    pair.client.handle_timeout(NOW + ms(1));
+    let _silent = pair.client.drain_events().count();
+    pair.server.respond(request_in(&events), Response::Result(&raw(SESSION))).unwrap();
+    let told = words(&pair.down().1);
+    assert!(!told.iter().any(|it| it.contains("ended") || it.contains("began")), "{told:?}");
 }
