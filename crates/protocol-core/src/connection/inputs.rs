@@ -155,6 +155,12 @@ impl<O, I: Default> Connection<O, I> {
         if is_short { WireId::scanned(id) } else { None }
     }
 
+    /// Reads the id that a cancel names, if a request may have it.
+    fn named(&self, target: &RawValue) -> Option<WireId> {
+        let is_allowed = self.config().dialect.ids.allows(target.get());
+        if is_allowed { self.readable(target.get()) } else { None }
+    }
+
     // Requests
 
     #[inline]
@@ -196,7 +202,7 @@ impl<O, I: Default> Connection<O, I> {
             self.unsent.batches[batch.get()].pending += 1;
         }
         // A cancel that the host responds to may name a request all the same.
-        if let Some(id) = target.and_then(|target| self.readable(target.get())) {
+        if let Some(id) = target.and_then(|target| self.named(target)) {
             self.apply_cancel(&id, None);
         }
         self.run_actions();
@@ -250,14 +256,13 @@ impl<O, I: Default> Connection<O, I> {
     ) -> Option<Event<'m, O>> {
         let dialect = &self.machine.config().dialect;
         let (target, reason) = dialect.cancel.read(params);
-        let target = target.map(RawValue::get).filter(|id| dialect.ids.allows(id));
-        let number = || dialect.envelope.number_of(target?);
+        let number = || dialect.envelope.number_of(target?.get());
         if let Some(call) = self.machine.call_that_peer_may_end(number) {
             self.machine.receive_end(call);
             self.run_actions();
             return None;
         }
-        let (step, request) = match target.and_then(|id| self.readable(id)) {
+        let (step, request) = match target.and_then(|target| self.named(target)) {
             Some(id) => self.machine.receive_cancel(&id),
             None => {
                 self.report_violation(Violation::MalformedCancel, None);
@@ -296,7 +301,7 @@ impl<O, I: Default> Connection<O, I> {
         let id = self.machine.receive_cancel_request(id, &extras.facts, shares_ids)?;
         let (target, reason) = self.machine.config().dialect.cancel.read(params);
         let target = target.ok_or(Violation::MalformedCancel)?;
-        let name = if names_operation { token_id(target) } else { self.readable(target.get()) };
+        let name = if names_operation { token_id(target) } else { self.named(target) };
         let step = match name {
             Some(name) => self.apply_cancel(&name, reason),
             // The token can't be that of any operation.

@@ -76,7 +76,6 @@ fn read_call<'m>(message: Request<'m>, problem: Option<Problem>) -> Message<'m> 
     let call = Members::within(message.params, &["capability", "params", "options", "callId"]);
     let [capability, params, options, direct] = call.values();
     let choice = Members::within(options, &["callId"]);
-    let not_null = |member: &&RawValue| member.get() != "null";
     // The agent's side chooses a call id where there is none. The id of the message is as good.
     let chosen = choice.values()[0].filter(not_null).or(direct.filter(not_null));
     let (id, kind) = (chosen.map_or(message.id, RawValue::get), RequestKind::Ordinary);
@@ -86,6 +85,11 @@ fn read_call<'m>(message: Request<'m>, problem: Option<Problem>) -> Message<'m> 
     let problem = problem.or(capability.is_none().then_some(Problem::Capability));
     let (method, params) = (capability.unwrap_or_default(), params.unwrap_or_default());
     Message::request(Request { id, kind, method, params, options, ..message }, problem)
+}
+
+/// Returns whether a member says something: some peers write all that they could say.
+fn not_null(member: &&RawValue) -> bool {
+    member.get() != "null"
 }
 
 /// Reads a response to one of our messages.
@@ -118,7 +122,7 @@ fn read_response<'m>(
         None if is_call => ResponseBody::Malformed(Problem::Empty),
         None => ResponseBody::Result(payload),
     };
-    let id = call.filter(|_| is_call).or(id).map(RawValue::get);
+    let id = call.filter(not_null).filter(|_| is_call).or(id).map(RawValue::get);
     let kind = Some(if is_call { RequestKind::Ordinary } else { RequestKind::Typed });
     Message::Response { id, kind, body }
 }

@@ -347,3 +347,17 @@ fn g05_a_forwarded_call_is_kept_alive_by_progress_under_the_token_that_was_chose
         assert!(!agent.advance(1).is_empty(), "{token}");
     }
 }
+
+#[test]
+fn b15_a_call_id_that_is_null_counts_as_absent() {
+    let mut agent = opened();
+    agent.sent_call("a");
+    let response = r#"{"callId":null,"success":true,"data":1}"#;
+    assert_eq!(agent.receive(&answer_to("capabilities/call", 2, response)), ["settled a result 1"]);
+
+    let mut app = app(|_| {});
+    let cancel = r#"{"type":"capabilities/cancel","id":"x","payload":{"callId":null}}"#;
+    assert_eq!(app.receive(cancel), ["violation malformed_cancel \"x\""]);
+    let sent = app.sent();
+    assert!(matches!(&sent[..], [it] if it.contains("OPERATION_FAILED")), "{sent:?}");
+}

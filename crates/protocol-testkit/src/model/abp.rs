@@ -65,7 +65,7 @@ fn call<'v>(message: &'v Value, payload: &'v Value, origin: Option<Origin>) -> M
 
 fn response<'v>(asked: Asked, id: Option<&'v Value>, payload: &'v Value) -> Message<'v> {
     let is_call = asked == Asked::Capability;
-    let call = payload.get("callId").filter(|_| is_call);
+    let call = payload.get("callId").filter(|id| is_call && !id.is_null());
     Message::Response {
         id: call.or(id).unwrap_or(NOTHING),
         asked: Some(asked),

@@ -29,7 +29,8 @@ impl Model {
         let named = member_of_request(&self.config.dialect.cancel).and_then(|it| params.get(it));
         let says = match (has_operations, named) {
             (false, Some(named)) => {
-                message::readable(named).map(|named| self.cancel_by_id(&named, now))
+                reading::request_id(named, self.config.dialect.ids)
+                    .map(|named| self.cancel_by_id(&named, now))
             }
             (true, Some(named)) => match reading::operation_token(named) {
                 Some(token) => Some(self.cancel_by_token(&token, now)),
