@@ -187,10 +187,11 @@ impl<C, R: Default> Machine<C, R> {
     /// Takes the peer's end of one of our calls.
     pub fn receive_end(&mut self, call: CallId) {
         let Some(key) = self.calls.find(call) else { return };
+        // The peer can't know of a request that has not left.
         if self.calls.row(key).phase != CallPhase::Queued {
             self.calls.record_ending(key, Settlement::Cancelled, Cause::Peer);
+            self.step_call(key, CallInput::GiveUp, None);
         }
-        self.step_call(key, CallInput::PeerEnds, None);
     }
 
     /// Returns whether the message of ours with this number is of the kind that a response names.

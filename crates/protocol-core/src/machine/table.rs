@@ -69,8 +69,8 @@ pub(super) enum CallInput {
     CancelOperation,
     /// It is cancelled, but the dialect or a missing consent rules out a cancel on the wire.
     CancelRefused,
-    /// It ends without a response: nobody waits any more, the dialect has no cancel, or no response can come.
-    /// Nothing is sent. A call that times out gets its cancel before this, as an input of its own.
+    /// It ends without a response: nobody waits any more, the dialect has no cancel, no response can come, or the
+    /// peer ended it as the dialect allows. Nothing is sent. A call that times out gets its cancel before this, as an input of its own.
     GiveUp,
     /// The peer responded with a result, with an error other than -32800, or malformed (B1).
     Response,
@@ -82,8 +82,6 @@ pub(super) enum CallInput {
     Acknowledged,
     /// The peer responded to our cancel, which is a request, with another error, or malformed.
     CancelFailed,
-    /// The peer ended it, as the dialect allows for such a call.
-    PeerEnds,
     /// The work that it began was stopped by its name.
     Stop,
 }
@@ -185,18 +183,6 @@ impl CallPhase {
             // The acknowledgement has the last word on an operation.
             (AwaitingAcknowledgement, Acknowledged) => end(CompleteCancelled),
             (AwaitingAcknowledgement, CancelFailed) => end(Complete),
-            // The peer can't know of a request that has not left.
-            (Queued, PeerEnds) => to(Queued, Nothing),
-            // The peer may end such a call at any time.
-            (
-                Sent
-                | CancelQueued
-                | Cancelling
-                | AwaitingToken
-                | TokenCancelQueued
-                | AwaitingAcknowledgement,
-                PeerEnds,
-            ) => end(Settle),
             // No message of the call waits, or none of its cancels has a number.
             (Sent | Cancelling | AwaitingToken | AwaitingAcknowledgement, Transmitted)
             | (Queued | Sent | AwaitingToken, Acknowledged | CancelFailed) => to(self, Impossible),

@@ -58,7 +58,7 @@ all! {
     CallPhase: Queued Sent CancelQueued Cancelling AwaitingToken TokenCancelQueued
         AwaitingAcknowledgement;
     CallInput: Transmitted Cancel CancelOperation CancelRefused GiveUp Response TokenResponse
-        CancelledResponse Acknowledged CancelFailed PeerEnds Stop;
+        CancelledResponse Acknowledged CancelFailed Stop;
     RequestPhase: Running Cancelled Silenced Operation OperationCancelled Responded;
     RequestInput: Cancel CancelSilently CancelRefused LateCancel BeginOperation BeginNotAllowed
         Respond RespondAcknowledged End EndNotAllowed Release;
