@@ -328,7 +328,7 @@ impl<C, R: Default> Machine<C, R> {
 
     /// Returns whether nothing comes in any more.
     pub const fn is_closed(&self) -> bool {
-        matches!(self.life, Life::Closed | Life::Abandoned)
+        matches!(self.life, Life::Closed)
     }
 
     /// Returns the number of our calls in flight.

@@ -362,10 +362,8 @@ pub(super) enum Life {
     Open,
     /// Nothing new is taken, and the connection closes once nothing is in flight.
     Draining,
-    /// Nothing comes in any more; responses of the host are still sent.
+    /// Nothing comes in any more; responses of the host are still sent, unless it gave everything up.
     Closed,
-    /// Nothing comes in or goes out any more.
-    Abandoned,
 }
 
 /// An input to the connection as a whole.
@@ -437,30 +435,30 @@ impl Life {
             (Draining, NewNestedCall) => to(self, Accept),
             (Draining, NewCall | NewRequest | OpeningRequest) => to(self, RefuseShuttingDown),
             // The rest of a batch may follow the member that closed the connection.
-            (Closed | Abandoned, NewCall | NewNestedCall | NewRequest | OpeningRequest) => {
-                to(self, RefuseClosed)
+            (Closed, NewCall | NewNestedCall | NewRequest | OpeningRequest) => {
+                to(Closed, RefuseClosed)
             }
 
             (Opening, OpenSession) => to(Open, Nothing),
             // A shutdown or a second opening request came first.
-            (Open | Draining | Closed | Abandoned, OpenSession) => to(self, Nothing),
+            (Open | Draining | Closed, OpenSession) => to(self, Nothing),
 
             (Opening | Open | Draining, Drain) => to(Draining, Nothing),
             (Opening | Open | Draining, CancelAll) => to(Draining, CancelEverything),
-            (Opening | Open | Draining, Abandon) => to(Abandoned, AbandonEverything),
-            (Closed | Abandoned, Drain) => to(self, Nothing),
-            // The end of input may have left requests running, for a peer that comes back.
+            (Opening | Open | Draining, Abandon) => to(Closed, AbandonEverything),
+            (Closed, Drain) => to(Closed, Nothing),
+            // The end of input may have left requests running, for a peer that comes back. One that was silenced
+            // stays so.
             (Closed, CancelAll) => to(Closed, CancelRequests),
-            (Closed, Abandon) => to(Abandoned, SilenceRequests),
-            (Abandoned, CancelAll | Abandon) => to(Abandoned, Nothing),
+            (Closed, Abandon) => to(Closed, SilenceRequests),
 
             (Opening | Open | Draining, Lose) => to(Closed, LoseEverything),
             // The end comes once.
-            (Closed | Abandoned, Lose) => to(self, Nothing),
+            (Closed, Lose) => to(Closed, Nothing),
 
             (Draining, Idle) => to(Closed, Close),
             // Only a connection that drains waits to be idle.
-            (Opening | Open | Closed | Abandoned, Idle) => to(self, Impossible),
+            (Opening | Open | Closed, Idle) => to(self, Impossible),
         }
     }
 }

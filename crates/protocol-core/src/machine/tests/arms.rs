@@ -62,7 +62,7 @@ all! {
     RequestPhase: Running Cancelled Silenced Operation OperationCancelled Responded;
     RequestInput: Cancel CancelSilently CancelRefused LateCancel BeginOperation BeginNotAllowed
         Respond RespondAcknowledged End EndNotAllowed Release;
-    Life: Opening Open Draining Closed Abandoned;
+    Life: Opening Open Draining Closed;
     LifeInput: NewCall NewNestedCall NewRequest OpeningRequest OpenSession Drain CancelAll Abandon
         Lose Idle;
 }

@@ -86,14 +86,14 @@ fn f79_only_a_silenced_request_or_an_operation_has_its_response_withheld() {
 #[test]
 fn g07_the_end_comes_once_and_is_never_taken_back() {
     for &life in Life::ALL {
-        let is_over = matches!(life, Life::Closed | Life::Abandoned);
+        let is_over = life == Life::Closed;
         for &input in LifeInput::ALL {
             let on = life.on(input);
             let closes = matches!(
                 on.step,
                 LifeStep::Close | LifeStep::LoseEverything | LifeStep::AbandonEverything
             );
-            let will_be_over = matches!(on.next, Life::Closed | Life::Abandoned);
+            let will_be_over = on.next == Life::Closed;
             assert_eq!(closes, will_be_over && !is_over, "{life:?} {input:?}");
             assert!(!is_over || will_be_over, "{life:?} {input:?}");
             assert!(!is_over || on.step != LifeStep::Accept, "{life:?} {input:?}");
@@ -104,7 +104,7 @@ fn g07_the_end_comes_once_and_is_never_taken_back() {
 
 #[test]
 fn only_before_the_session_is_open_matters_what_opens_it() {
-    for life in [Life::Open, Life::Draining, Life::Closed, Life::Abandoned] {
+    for life in [Life::Open, Life::Draining, Life::Closed] {
         assert_eq!(life.on(LifeInput::OpeningRequest), life.on(LifeInput::NewRequest), "{life:?}");
         assert_eq!(life.on(LifeInput::OpenSession).next, life, "{life:?}");
     }
