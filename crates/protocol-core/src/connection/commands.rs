@@ -204,7 +204,7 @@ impl<O, I: Default> Connection<O, I> {
         let message = OutgoingMessage::Notification { method, params: params.map(Value::Raw) };
         let context = Context::of(&self.machine);
         self.unsent.send(&context, &message, TransmitKind::Notification, None)?;
-        self.take_sequence_number();
+        self.machine.skip_number();
         declare_anew(&mut self.machine, true, method, params);
         if let Some(part) = part {
             self.machine.work_in_news(&part, true, None);
@@ -244,11 +244,12 @@ impl<O, I: Default> Connection<O, I> {
         };
         let to = permit.addressee();
         let (is_plain, handshake) = (extras.is_none(), extras.and_then(|it| it.facts.handshake));
-        let has_work = extras.is_some_and(|it| it.facts.work.is_some());
-        let mark = if has_work { permit.stop_mark() } else { None };
-        let kind = response_kind(&response, mark);
-        let is_stopped = || kind == ResponseKind::CancelError && permit.is_stopped();
-        let sent = match mark.filter(|_| is_stopped()) {
+        let part = extras.and_then(|it| it.facts.work.as_deref());
+        let mark = part.and_then(|part| permit.machine.config().dialect.mark_of(part));
+        let (has_work, kind) = (part.is_some(), response_kind(&response, mark));
+        let was_cancelled = kind == ResponseKind::CancelError;
+        let is_stopped = |part| was_cancelled && permit.machine.is_stopped(request, part);
+        let sent = match mark.filter(|_| part.is_some_and(is_stopped)) {
             None => {
                 let message = OutgoingMessage::Response { to, response };
                 send_response(&mut self.unsent, permit.machine, &message, batch)?
@@ -262,15 +263,12 @@ impl<O, I: Default> Connection<O, I> {
         let data = permit.commit();
         // Most responses concern neither the connection nor a batch, and take no number.
         if !is_plain {
-            if let (true, Response::Result(result)) = (has_work, response) {
+            let result = if let Response::Result(result) = response { Some(result) } else { None };
+            if let Some(result) = result.filter(|_| has_work) {
                 self.work_in_result(result, true, None);
             }
-            let negotiated = match (response, handshake) {
-                (Response::Result(result), Some(handshake)) => {
-                    Negotiated::read(&mut self.machine, handshake, false, result)
-                }
-                _ => None,
-            };
+            let read = |(it, result)| Negotiated::read(&mut self.machine, it, false, result);
+            let negotiated = handshake.zip(result).and_then(read);
             self.after_response(batch, sent, negotiated);
         }
         Ok(self.finish(data, batch))

@@ -393,11 +393,7 @@ impl<O, I: Default> Connection<O, I> {
             );
             return None;
         }
-        if self.machine.awaits_progress() {
-            if let Some(token) = dialect.progress_token(&method, params) {
-                self.machine.progress_with(&token);
-            }
-        }
+        self.machine.progress_with(|dialect| dialect.progress_token(&method, params));
         declare_anew(&mut self.machine, false, &method, params);
         let Config { dialect, limits, .. } = self.config();
         let part = dialect.work_in(Carrier::Notification, &method, params, limits.id_bytes);
@@ -449,7 +445,7 @@ impl<O, I: Default> Connection<O, I> {
         };
         if matches!(body, ResponseBody::Malformed(_)) {
             // The violation is reported first.
-            self.complete(done);
+            self.carry_out(Action::Settle(done), None);
             self.run_actions();
             return None;
         }

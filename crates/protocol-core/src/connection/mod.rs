@@ -247,7 +247,10 @@ impl<O, I: Default> Connection<O, I> {
                 let id = self.config().dialect.envelope.id_of(call.number());
                 self.send_cancel(id, call, number, reason);
             }
-            Action::Settle(done) => self.complete(done),
+            Action::Settle(done) => {
+                self.withdraw(&done);
+                self.push_event(settled(done, None));
+            }
             Action::MarkCancelled { request, cause } => self.report_cancelled(request, cause, None),
             Action::TreeSettled { request } => self.push_event(Event::TreeSettled { request }),
             Action::WorkBegan { work } => self.report_work_began(work),
@@ -306,13 +309,6 @@ impl<O, I: Default> Connection<O, I> {
         }
     }
 
-    /// Reports the end of a call that had no response.
-    fn complete(&mut self, done: Completion<CallData<O>>) {
-        self.withdraw(&done);
-        let outcome = outcome(&done, None);
-        self.push_event(Event::Settled { call: done.call, outcome, data: done.data.data });
-    }
-
     /// Settles a call with the peer's response.
     fn settle_responded<'m>(
         &mut self,
@@ -324,8 +320,7 @@ impl<O, I: Default> Connection<O, I> {
             self.apply_result(done.call, effect, result);
         }
         self.run_actions();
-        let outcome = outcome(&done, Some(body));
-        Event::Settled { call: done.call, outcome, data: done.data.data }
+        settled(done, Some(body))
     }
 
     /// Applies the result of a call to the session and to work.
@@ -407,7 +402,7 @@ impl<O, I: Default> Connection<O, I> {
         sent: Option<Ticket>,
         negotiated: Option<Negotiated>,
     ) {
-        self.take_sequence_number();
+        self.machine.skip_number();
         let negotiated = match batch {
             None => negotiated,
             // A batch keeps it until its array is in the outbox.
@@ -425,13 +420,6 @@ impl<O, I: Default> Connection<O, I> {
             if !will_run {
                 self.run_actions();
             }
-        }
-    }
-
-    /// Takes a number for a message that is no call and no cancel, where every message has one.
-    fn take_sequence_number(&mut self) {
-        if self.config().dialect.envelope.numbers_every_message() {
-            self.machine.skip_number();
         }
     }
 
@@ -478,11 +466,14 @@ impl<'a> Context<'a> {
     }
 }
 
-/// Builds the outcome of a call from its settlement and the peer's response, if there is one.
-fn outcome<'m, C>(done: &Completion<C>, response: Option<ResponseBody<'m>>) -> Outcome<'m> {
+/// Returns the event of a call that has settled, with the peer's response if there is one.
+fn settled<'m, O>(
+    done: Completion<CallData<O>>,
+    response: Option<ResponseBody<'m>>,
+) -> Event<'m, O> {
     // A call that ends without a response has a cause.
     let cause = done.cause.unwrap_or(Cause::Internal);
-    match (done.settlement, response) {
+    let outcome = match (done.settlement, response) {
         (Settlement::Result, Some(ResponseBody::Result(result))) => {
             Outcome::Result(Cow::Borrowed(result))
         }
@@ -494,5 +485,6 @@ fn outcome<'m, C>(done: &Completion<C>, response: Option<ResponseBody<'m>>) -> O
         (Settlement::TimedOut, _) => Outcome::TimedOut { cause },
         (Settlement::ConnectionLost, _) => Outcome::ConnectionLost { cause },
         (Settlement::Malformed | Settlement::Result | Settlement::Error, _) => Outcome::Malformed,
-    }
+    };
+    Event::Settled { call: done.call, outcome, data: done.data.data }
 }

@@ -99,7 +99,7 @@ impl<O, I: Default> Connection<O, I> {
         if number.is_some() {
             self.machine.number_free_cancel();
         } else {
-            self.take_sequence_number();
+            self.machine.skip_number();
         }
         Ok(number)
     }

@@ -166,9 +166,11 @@ impl<C, R: Default> Machine<C, R> {
         self.calls.next_id().number()
     }
 
-    /// Takes the next number for a message that is never responded to.
+    /// Takes a number for a message that is no call and no cancel, where every message has one.
     pub fn skip_number(&mut self) {
-        self.calls.take_number();
+        if self.config.dialect.envelope.numbers_every_message() {
+            self.calls.take_number();
+        }
     }
 
     /// Takes the next number for a cancel that is a request and belongs to no call in flight.

@@ -12,7 +12,7 @@ use super::table::{
 use super::works::Part;
 use crate::cause::{Cause, CloseReason, Settlement};
 use crate::dialect::facts::Facts;
-use crate::dialect::{MessageOrder, RequestKind, Role};
+use crate::dialect::{Dialect, MessageOrder, RequestKind, Role};
 use crate::handle::{CallId, RequestHandle};
 use crate::id::WireId;
 use crate::time::Timestamp;
@@ -286,11 +286,6 @@ impl<C, R: Default> Machine<C, R> {
         })
     }
 
-    /// Returns whether any call waits for progress.
-    pub fn awaits_progress(&self) -> bool {
-        !self.calls.tokens.is_empty()
-    }
-
     /// Takes progress of one call: its idle timeout starts anew.
     pub fn progress(&mut self, call: CallId, now: Timestamp) {
         let now = self.advance_clock(now);
@@ -299,9 +294,14 @@ impl<C, R: Default> Machine<C, R> {
         }
     }
 
-    /// Takes progress with this token: the idle timeouts of its calls start anew.
-    pub fn progress_with(&mut self, token: &WireId) {
-        self.calls.tokens.progress(token, self.now);
+    /// Takes progress with this token: the idle timeouts of its calls start anew. The token is read only if any call
+    /// waits for progress.
+    #[inline]
+    pub fn progress_with(&mut self, token: impl FnOnce(&Dialect) -> Option<WireId>) {
+        let tokens = &mut self.calls.tokens;
+        if let Some(token) = if tokens.is_empty() { None } else { token(&self.config.dialect) } {
+            tokens.progress(&token, self.now);
+        }
     }
 
     /// Fires every timer that is due: first those of stopped work, and then those of calls in the order of their times.

@@ -9,7 +9,6 @@ use super::works::Part;
 use crate::cause::Cause;
 use crate::config::CallOptions;
 use crate::dialect::facts::Facts;
-use crate::dialect::signs::{StopMark, WorkPart};
 use crate::envelope::Addressee;
 use crate::handle::{CallId, RequestHandle};
 use crate::id::WireId;
@@ -105,22 +104,6 @@ impl<C, R: Default> Responding<'_, C, R> {
     pub(crate) fn extras(&self) -> Option<&RequestExtras> {
         let requests = &self.machine.requests;
         requests.extras(requests.get(self.request)?)
-    }
-
-    fn part(&self) -> Option<&WorkPart> {
-        self.extras()?.facts.work.as_deref()
-    }
-
-    /// Returns the mark that its result has if its work was stopped.
-    #[cold]
-    pub(crate) fn stop_mark(&self) -> Option<&StopMark> {
-        self.machine.config.dialect.mark_of(self.part()?)
-    }
-
-    /// Returns whether it is a part of stopped work.
-    #[cold]
-    pub(crate) fn is_stopped(&self) -> bool {
-        self.part().is_some_and(|part| self.machine.is_stopped(self.request, part))
     }
 
     /// Settles the request, and returns the host's data.

@@ -323,7 +323,7 @@ impl<C, R: Default> Machine<C, R> {
 
     /// Returns whether the work that a request has this part in was stopped. A request that its sender cancels by
     /// itself (ACP 2) counts as stopped.
-    pub(super) fn is_stopped(&self, request: RequestHandle, part: &WorkPart) -> bool {
+    pub(crate) fn is_stopped(&self, request: RequestHandle, part: &WorkPart) -> bool {
         let always = || part.news == News::Nested { is_cancelled: true };
         let was_stopped = || self.request_cause(request) == Some(Cause::Stopped);
         let is_late = || self.are_stopping(&part.named(false));
