@@ -104,7 +104,8 @@ impl<O, I: Default> Connection<O, I> {
         self.machine.hold_close(true);
         for member in members {
             let (older, is_over) = (self.events.len(), self.closed_queued);
-            let message = envelope.read_member(member, &limits);
+            let message = envelope.read_object(member.get(), &limits);
+            let message = message.unwrap_or(Message::NO_OBJECT);
             let event = self.receive_message(message, Some(batch));
             // A member after the one that closed the connection has a response, but no event.
             self.insert_event(older, event.filter(|_| !is_over));
@@ -175,7 +176,7 @@ impl<O, I: Default> Connection<O, I> {
         let head = RequestHead { by, kind, method: &method, params, tokens_up_to, names_up_to };
         let mut extras = RequestExtras { facts: dialect.facts(&head), origin, batch };
         let is_cancel = dialect.cancels_are_requests() && dialect.cancel.has_method(&method);
-        let target = if is_cancel { dialect.cancel.read(params).0 } else { None };
+        let (target, reason) = if is_cancel { dialect.cancel.read(params) } else { (None, None) };
         let is_handled_here = is_cancel && !self.is_for_host(target, params);
         let id = match self.readable(json) {
             _ if batch.is_some() && !is_handled_here && dialect.is_refused_in_batch(&method) => {
@@ -185,7 +186,7 @@ impl<O, I: Default> Connection<O, I> {
             _ => Err(EnvelopeProblem::Id),
         };
         let taken = if is_handled_here {
-            self.receive_cancel_request(id, &extras, params).map(|()| None)
+            self.receive_cancel_request(id, &extras, target, reason).map(|()| None)
         } else {
             self.machine.receive_request(id, &mut extras).map(Some)
         };
@@ -293,13 +294,13 @@ impl<O, I: Default> Connection<O, I> {
         &mut self,
         id: Result<WireId, EnvelopeProblem>,
         extras: &RequestExtras,
-        params: Option<&RawValue>,
+        target: Option<&RawValue>,
+        reason: Option<Cow<'_, str>>,
     ) -> Result<(), Violation> {
         let dialect = &self.machine.config().dialect;
         let shares_ids = dialect.envelope.cancels_share_ids();
         let names_operation = dialect.has_operations();
         let id = self.machine.receive_cancel_request(id, &extras.facts, shares_ids)?;
-        let (target, reason) = self.machine.config().dialect.cancel.read(params);
         let target = target.ok_or(Violation::MalformedCancel)?;
         let name = if names_operation { token_id(target) } else { self.named(target) };
         let step = match name {

@@ -446,7 +446,7 @@ impl<O, I: Default> Connection<O, I> {
     #[inline]
     fn leave_batch_if_withheld(&mut self, request: RequestHandle) {
         // Few connections have batches, so that is asked first.
-        if self.unsent.has_batches() && self.machine.withholds_response(request) {
+        if !self.unsent.batches.is_empty() && self.machine.withholds_response(request) {
             self.leave_batch(request);
         }
     }

@@ -115,10 +115,6 @@ impl Unsent {
         Some(self.outbox.queue(Lane::Bulk, TransmitKind::Response, None, responses))
     }
 
-    pub(super) fn has_batches(&self) -> bool {
-        !self.batches.is_empty()
-    }
-
     /// Opens a batch that is being taken.
     pub(super) fn open_batch(&mut self) -> Slot {
         let batch = Batch { pending: 1, responses: Vec::new(), negotiated: None };

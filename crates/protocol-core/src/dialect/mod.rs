@@ -22,7 +22,7 @@ use serde_json::value::RawValue;
 use self::data::List;
 pub(crate) use self::data::Text;
 use self::signs::WorkRule;
-use crate::cause::{Cause, CloseReason};
+use crate::cause::Cause;
 use crate::frame::Framing;
 use crate::id::{IdRule, WireId};
 
@@ -299,11 +299,6 @@ impl Dialect {
     pub(crate) fn progress_token(&self, method: &str, params: Option<&RawValue>) -> Option<WireId> {
         let rule = self.progress.iter().find(|rule| rule.method == method)?;
         WireId::equal_to(member(params?, &rule.token)?.get())
-    }
-
-    /// Returns the cause that closing the connection cancels the peer's requests with, if it does.
-    pub(crate) fn cause_of_close(&self, reason: CloseReason) -> Option<Cause> {
-        if reason == CloseReason::PeerGone { self.closed_stream } else { Some(reason.cause()) }
     }
 }
 

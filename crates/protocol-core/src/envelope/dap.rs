@@ -12,7 +12,7 @@ use serde_json::value::RawValue;
 use super::jsonrpc::translated;
 use super::message::{Message, Origin, Request, ResponseBody, repeated, structured};
 use super::outgoing::{Addressee, Context, OutgoingMessage};
-use crate::dialect::{RequestKind, code, facts::given};
+use crate::dialect::{RequestKind, code};
 use crate::event::{ErrorObject, Response};
 use crate::limits::Limits;
 use crate::violation::EnvelopeProblem as Problem;
@@ -20,12 +20,6 @@ use crate::violation::EnvelopeProblem as Problem;
 /// The members that every message has, and then those of requests, events and responses.
 const NAMES: [&str; 8] =
     ["seq", "type", "command", "arguments", "event", "body", "request_seq", "success"];
-
-/// Returns whether a cancel with these params is for the host: it names a progress, or no request.
-pub(super) fn cancel_is_for_host(request: Option<&RawValue>, params: Option<&RawValue>) -> bool {
-    let progress = params.and_then(|params| given(params, "progressId"));
-    progress.is_some() || request.is_none_or(|id| id.get() == "null")
-}
 
 // Reading
 

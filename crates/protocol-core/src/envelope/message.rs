@@ -88,7 +88,7 @@ pub(crate) type Params<'m> = Result<Option<&'m RawValue>, Problem>;
 
 impl<'m> Message<'m> {
     /// JSON that is neither an object nor a batch.
-    pub(super) const NO_OBJECT: Self =
+    pub(crate) const NO_OBJECT: Self =
         Self::Invalid { id: None, origin: None, problem: Problem::NotAnObject };
 
     /// Returns a request, unless there is a problem with it.

@@ -42,13 +42,9 @@ impl Envelope {
         }
     }
 
-    /// Reads one member of a batch.
-    pub(crate) fn read_member<'m>(self, value: &'m RawValue, limits: &Limits) -> Message<'m> {
-        self.read_object(value.get(), limits).unwrap_or(Message::NO_OBJECT)
-    }
-
+    /// Reads a message, or one member of a batch, that is an object. Returns `None` if it is none.
     #[inline]
-    fn read_object<'m>(self, text: &'m str, limits: &Limits) -> Option<Message<'m>> {
+    pub(crate) fn read_object<'m>(self, text: &'m str, limits: &Limits) -> Option<Message<'m>> {
         match self {
             Self::JsonRpc => jsonrpc::read(text, limits.depth),
             Self::Abp => abp::read(text, limits),
@@ -132,7 +128,9 @@ impl Envelope {
         request: Option<&RawValue>,
         params: Option<&RawValue>,
     ) -> bool {
-        matches!(self, Self::Dap) && dap::cancel_is_for_host(request, params)
+        let names_request = || request.is_some_and(|id| id.get() != "null");
+        let names_progress = || params.is_some_and(|params| given(params, "progressId").is_some());
+        self == Self::Dap && (names_progress() || !names_request())
     }
 
     /// Returns the response to a cancel that names `target`: the members of its result, or the code and

@@ -66,7 +66,12 @@ impl<C, R: Default> Machine<C, R> {
 
     /// Carries out a cancellation of a call, and begins or ends its grace.
     pub(super) fn cancel_with(&mut self, key: RowKey, input: CallInput, cause: Cause) -> CallStep {
-        let grace = self.grace_of(key, cause);
+        let chosen = self.calls.row(key).extras.as_ref().and_then(|extras| extras.grace);
+        let chosen = match chosen.unwrap_or(self.config.dialect.grace) {
+            Grace::Await => None,
+            Grace::Settle(grace) => Some(grace),
+        };
+        let grace = table::grace(chosen, self.config.abandoned_grace, cause.is_awaited());
         self.calls.record_ending(key, Settlement::Cancelled, cause);
         let step = self.step_call(key, input, None);
         let is_settled =
@@ -80,16 +85,6 @@ impl<C, R: Default> Machine<C, R> {
             }
         }
         step
-    }
-
-    /// Returns how long a call that is cancelled for this cause waits for its response; `None` is for ever.
-    fn grace_of(&self, key: RowKey, cause: Cause) -> Option<Duration> {
-        let grace = self.calls.row(key).extras.as_ref().and_then(|extras| extras.grace);
-        let chosen = match grace.unwrap_or(self.config.dialect.grace) {
-            Grace::Await => None,
-            Grace::Settle(grace) => Some(grace),
-        };
-        table::grace(chosen, self.config.abandoned_grace, cause.is_awaited())
     }
 
     pub(super) fn shorten_grace(&mut self, key: RowKey, grace: Duration) {
@@ -182,7 +177,9 @@ impl<C, R: Default> Machine<C, R> {
             }
             LoseEverything => {
                 self.lose_calls(reason.cause());
-                if let Some(cause) = self.config.dialect.cause_of_close(reason) {
+                let is_gone = reason == CloseReason::PeerGone;
+                let at_end = self.config.dialect.closed_stream;
+                if let Some(cause) = if is_gone { at_end } else { Some(reason.cause()) } {
                     self.cancel_requests(self.mark_input(cause), cause);
                 }
             }
