@@ -28,10 +28,8 @@ impl Model {
         let has_operations = self.config.dialect.has_operations();
         let named = member_of_request(&self.config.dialect.cancel).and_then(|it| params.get(it));
         let says = match (has_operations, named) {
-            (false, Some(named)) => {
-                reading::request_id(named, self.config.dialect.ids)
-                    .map(|named| self.cancel_by_id(&named, now))
-            }
+            (false, Some(named)) => reading::request_id(named, self.config.dialect.ids)
+                .map(|named| self.cancel_by_id(&named, now)),
             (true, Some(named)) => match reading::operation_token(named) {
                 Some(token) => Some(self.cancel_by_token(&token, now)),
                 // No operation was ever named so.

@@ -80,7 +80,8 @@ fn w21_a_turn_whose_call_is_withdrawn_at_once_neither_begins_nor_ends() {
     assert_eq!(events, ["settled prompt cancelled"], "nothing of the turn was ever told");
     assert_eq!(pair.client.machine().works().count(), 0);
     // A turn that was told before it was withdrawn has its end.
-    let call = pair.client.call("session/prompt", Some(&raw(SESSION)), "b", Default::default(), NOW);
+    let call =
+        pair.client.call("session/prompt", Some(&raw(SESSION)), "b", Default::default(), NOW);
     pair.client.cancel(call.unwrap(), Cause::Caller, NOW);
     let events = words(&pair.client.drain_events().collect::<Vec<_>>());
     assert_eq!(events, ["began turn \"s\" there", "settled b cancelled", "ended stopped"]);
