@@ -96,7 +96,7 @@ impl Config {
     }
 }
 
-/// The way that a connection shuts down. New requests are refused in every case. A later way is a harder one.
+/// The way that a connection shuts down. New requests are refused in every case. Variants are ordered from the mildest to the hardest.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Shutdown {
     /// Lets everything in flight finish, and sends no cancels.

@@ -74,7 +74,7 @@ impl Mirrors {
         self.0.insert(name.into(), found.into());
     }
 
-    /// Returns the headers of a call of a tool, if there are any. An argument that is absent or null has none.
+    /// Returns the headers of a call of a tool, or `None` if nothing of it is mirrored. An argument that is absent or null has none.
     pub(super) fn headers(&self, params: &RawValue) -> Option<Vec<(String, String)>> {
         let mirrors = self.0.get(&*member(params, "name").and_then(text)?)?;
         let arguments = member(params, "arguments")?;

@@ -37,7 +37,7 @@ pub struct ResponseStream {
     /// The attempts to resume since the last event.
     attempts: u32,
     status: u16,
-    /// The reason that the server gave for the status, behind a colon.
+    /// `: ` and the server's reason for the status, or empty if it gave none.
     refusal: String,
 }
 
@@ -275,7 +275,7 @@ impl ResponseStream {
     }
 }
 
-/// Returns the text of an error that names no request, or its first 200 characters, behind a colon.
+/// Returns `: ` and the first 200 characters of the text of an error that names no request.
 fn reason(message: &[u8]) -> Option<String> {
     let json = value(core::str::from_utf8(message).ok()?)?;
     let said = path(json, &["error", "message"]).and_then(text)?;

@@ -147,7 +147,6 @@ impl Driver {
     /// Goes on until the endpoint is over.
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         loop {
-            self.post_next();
             self.send_all();
             if let Poll::Ready(Some((call, has_response))) = self.settled.poll_recv(cx) {
                 self.settled(call, has_response);
@@ -155,6 +154,8 @@ impl Driver {
             }
             if let Poll::Ready(Some(report)) = self.heads.poll_recv(cx) {
                 self.take(report);
+                // Only a head frees the place of one that waits.
+                self.post_next();
                 continue;
             }
             let due = self.hub.poll_timers(cx.waker());
@@ -307,6 +308,7 @@ impl Driver {
         while let Some(message) = self.out.take_next() {
             untaken(message);
         }
+        self.out.clear();
     }
 
     fn take(&mut self, (number, said): Report) {

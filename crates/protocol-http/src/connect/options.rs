@@ -54,6 +54,7 @@ pub struct ClientOptions {
     /// The time in which the server has to take a message without a response; 30 s. In that time the message is posted
     /// again when a busy server names a time for it (status 503 with `Retry-After`). In ACP, calls have the same time, and
     /// so has the first head of a stream. They are not posted again, and hold up their session alone.
+    /// The 50 ms that a cancel leaves to its request count too.
     pub post_time: Duration,
     /// The callback that sees each notification, cancel and response of ours that the server did not take; none.
     /// It should be quick. A call that was posted needs none, since it settles as lost.

@@ -30,8 +30,8 @@ pub(super) struct Shared {
     pub(super) places: Arc<Semaphore>,
     /// The sessions that are open, by id.
     pub(super) seats: Mutex<BTreeMap<String, Arc<Seat>>>,
-    /// The way the server shuts down, once it does. Every task has a receiver, and the server is drained when all of them are
-    /// gone. Nobody is waited for any more once it is [`Shutdown::Abandon`].
+    /// The way the server shuts down, or `None` while it serves. Each task holds a receiver, and the server has drained once all
+    /// are dropped. At [`Shutdown::Abandon`] tasks end at once.
     pub(super) shutdown: watch::Sender<Option<Shutdown>>,
 }
 
@@ -103,6 +103,8 @@ impl Driver {
                 told.tell(move |it, now| it.session.cancelled(&id, cause, now));
             }
         });
+        // It is dropped after the driver.
+        let mut shutdown = shared.shutdown.subscribe();
         let driver = Self {
             session: Session::new(rules, options.session.clone(), alarm.now()),
             work: Some((shared.handler)(peer, incoming)),
@@ -118,8 +120,7 @@ impl Driver {
             alarm,
             _permit: permit,
         };
-        let mut shutdown = shared.shutdown.subscribe();
-        // Whoever drains the server waits for this one, or it sees that here.
+        // Either `drain` waits for this receiver, or the shutdown is seen here.
         if shutdown.borrow().is_some() {
             return Err(Refusal::BUSY);
         }

@@ -41,7 +41,7 @@ pub(super) struct Link {
     pub(super) may_read: watch::Sender<bool>,
     /// The bytes that the transport took, where the connection is ours.
     written: AtomicU64,
-    /// Whether its requests are of HTTP/1, where the connection is ours.
+    /// Whether requests are HTTP/1. It is noted only where the connection is ours.
     is_http1: AtomicBool,
     /// The number of requests so far, where the connection is ours.
     requests: AtomicU64,
@@ -248,7 +248,7 @@ impl Pipe {
     /// Adds bytes, and returns the number of those that hyper did not take.
     pub(super) fn write(&self, bytes: Vec<u8>) -> usize {
         let mut charge = self.link.holder.charge();
-        // It may wake others, so no lock is held here. It ends when hyper has written and dropped the bytes.
+        // A charge may wake others, so no lock is held here. It ends when hyper drops the bytes.
         charge.set(bytes.capacity() + PIECE);
         let piece = Bytes::from_owner(Held(bytes, charge));
         change(&self.shared, |it| {

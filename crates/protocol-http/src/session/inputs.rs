@@ -238,7 +238,7 @@ impl Session {
     /// A response goes to the stream of its request, and progress to that of its token. Another message goes to the GET
     /// stream if there is one, else to the oldest exchange with a stream. A message without a stream is kept for a client
     /// that comes back, or dropped if none can. In ACP a message goes to the stream of the session that it names, or else
-    /// to that of the connection. A response goes to that of its request's session.
+    /// to that of the connection. A response goes to that of its request's session. A session that is over drops it.
     pub fn message(&mut self, message: &[u8], now: Timestamp) {
         let (Ok(json), false) = (core::str::from_utf8(message), self.is_over) else { return };
         if let Some(all) = elements(json, usize::MAX) {

@@ -254,6 +254,10 @@ impl World {
         let closed = actions.iter().filter(|it| matches!(it, Action::Close { .. })).count();
         assert_eq!((closed, actions.last()), (open, Some(&Action::End)), "{:?}", self.moves);
         assert_eq!((self.session.open(), self.session.poll_timeout()), (0, None));
+        // A handler may go on for a while.
+        let update = br#"{"method":"session/update","params":{"sessionId":"s"}}"#;
+        self.session.message(update, self.now);
+        assert_eq!((self.session.poll_action(), self.session.kept_bytes()), (None, 0));
     }
 
     /// Returns a number of the state, without the way that led there.

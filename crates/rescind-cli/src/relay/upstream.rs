@@ -71,7 +71,7 @@ impl Upstream {
         Self { peer, incoming, dialect, guard, only, open, next, calls, in_flight }
     }
 
-    /// Passes on what the server says until it ends, and then responds to all that it still had.
+    /// Passes on the server's messages. Once the server has ended, responds to the requests that were still open.
     ///
     /// A response waits for what came before it, such as progress.
     pub(super) async fn pump(&self) {
