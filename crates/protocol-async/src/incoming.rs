@@ -117,7 +117,7 @@ impl Stream for Incoming {
     }
 }
 
-/// The future of [`Incoming::receive`]. Once it was ready, it takes the arrival after that.
+/// The future of [`Incoming::receive`]. Polled again after it was ready, it takes the next arrival.
 #[derive(Debug)]
 struct Receive {
     lease: Arc<Lease>,

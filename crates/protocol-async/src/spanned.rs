@@ -8,7 +8,7 @@ use crate::cancellation::Cancellation;
 use crate::shared::Shared;
 use crate::spans::{self, CallSpan, Protocol, RequestSpan};
 
-/// Returns what `work` returns if somebody listens, apart from the code for when nobody does.
+/// Calls `work` if somebody listens. It is kept out of line, because mostly nobody does.
 #[inline]
 fn if_watched<T: Default>(work: impl FnOnce() -> T) -> T {
     #[cold]

@@ -22,9 +22,10 @@ impl AtWork {
         self.bytes
     }
 
-    /// Enters a request of so many bytes if it fits. One that is alone always does.
+    /// Enters a request of so many bytes if it fits. The only request at work always fits.
     pub(crate) fn enter(&mut self, bytes: usize) -> bool {
-        let has_room = self.requests < self.most_requests && self.bytes + bytes <= self.most_bytes;
+        let has_room = self.requests < self.most_requests
+            && self.bytes.checked_add(bytes).is_some_and(|sum| sum <= self.most_bytes);
         if self.requests > 0 && !has_room {
             return false;
         }

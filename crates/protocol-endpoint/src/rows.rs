@@ -40,7 +40,7 @@ pub(crate) struct Row<W> {
 /// The interest in an outcome.
 #[derive(Debug)]
 pub(crate) enum Interest<W> {
-    /// Somebody will ask for it. This waiter is woken.
+    /// Somebody will ask for it. The waiter, if there is one, is woken when it comes.
     Wake(Option<W>),
     /// This waiter gets it.
     HandOver(W),
@@ -182,7 +182,7 @@ impl<M> Default for RequestRow<M> {
 /// The place of a request on its way to its response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Work {
-    /// It waits in the inbox, or its worker is gone.
+    /// It waits in the inbox, or its response is on its way.
     Idle,
     /// Its operation is still to begin, so nobody takes it yet.
     AwaitsOperation,

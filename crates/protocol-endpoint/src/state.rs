@@ -92,14 +92,14 @@ pub(crate) struct OutputState<W> {
 /// The state of the messages that were taken to be written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Writing {
-    /// They are written.
+    /// All of them are written.
     Idle,
     /// They are still being written.
     Busy {
         /// The time at which nothing else kept the connection alive.
         settled: Option<Timestamp>,
     },
-    /// Nothing more is written, and nobody waits for what is not.
+    /// The connection was abandoned: nothing more is written, and nobody waits for it.
     Abandoned,
 }
 

@@ -241,7 +241,9 @@ impl Wire {
     }
 
     fn read_abp(&self, kind: &str, payload: Value, token: Option<&str>) -> Heard {
-        let called = payload.get("callId").map(Value::to_string);
+        let id_in =
+            |value: &Value| value.get("callId").filter(|id| !id.is_null()).map(Value::to_string);
+        let called = id_in(&payload);
         let id = called.as_deref().or(token).map(by_value).unwrap_or_default();
         match (kind, token) {
             ("capabilities/cancel-result", _) => {
@@ -253,7 +255,7 @@ impl Wire {
                 Heard::Cancel { id, asked }
             }
             ("capabilities/call", _) => {
-                let call = payload["options"].get("callId").map(Value::to_string).or(called);
+                let call = id_in(&payload["options"]).or(called);
                 let method = payload["capability"].as_str().unwrap_or_default();
                 let token = call.as_deref().or(token).unwrap_or_default();
                 Heard::Request(Asked::new(token, method, payload["params"].clone()))

@@ -156,7 +156,7 @@ impl<O, I: Default> Connection<O, I> {
         if is_short { WireId::scanned(id) } else { None }
     }
 
-    /// Reads the id that a cancel names, if a request may have it.
+    /// Reads the id that a cancel names. Returns `None` if no request of this dialect may have it.
     fn named(&self, target: &RawValue) -> Option<WireId> {
         let is_allowed = self.config().dialect.ids.allows(target.get());
         if is_allowed { self.readable(target.get()) } else { None }

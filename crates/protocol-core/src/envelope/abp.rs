@@ -87,7 +87,7 @@ fn read_call<'m>(message: Request<'m>, problem: Option<Problem>) -> Message<'m> 
     Message::request(Request { id, kind, method, params, options, ..message }, problem)
 }
 
-/// Returns whether a member says something: some peers write all that they could say.
+/// Returns whether a member is not null. Some peers write null for members that they do not set.
 fn not_null(member: &&RawValue) -> bool {
     member.get() != "null"
 }

@@ -166,7 +166,7 @@ impl<C, R: Default> Machine<C, R> {
         self.calls.next_id().number()
     }
 
-    /// Takes a number for a message that is no call and no cancel, where every message has one.
+    /// Takes the next number for a message that is neither a call nor a cancel, if every message has one.
     pub fn skip_number(&mut self) {
         if self.config.dialect.envelope.numbers_every_message() {
             self.calls.take_number();

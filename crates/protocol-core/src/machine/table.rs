@@ -70,7 +70,8 @@ pub(super) enum CallInput {
     /// It is cancelled, but the dialect or a missing consent rules out a cancel on the wire.
     CancelRefused,
     /// It ends without a response: nobody waits any more, the dialect has no cancel, no response can come, or the
-    /// peer ended it as the dialect allows. Nothing is sent. A call that times out gets its cancel before this, as an input of its own.
+    /// peer ended it as the dialect allows. Nothing is sent. If a call times out, its cancel is
+    /// an input of its own, which comes first.
     GiveUp,
     /// The peer responded with a result, with an error other than -32800, or malformed (B1).
     Response,
@@ -362,7 +363,7 @@ pub(super) enum Life {
     Open,
     /// Nothing new is taken, and the connection closes once nothing is in flight.
     Draining,
-    /// Nothing comes in any more; responses of the host are still sent, unless it gave everything up.
+    /// Nothing comes in any more. Responses of the host are still sent, unless it abandoned the connection.
     Closed,
 }
 
@@ -447,8 +448,8 @@ impl Life {
             (Opening | Open | Draining, CancelAll) => to(Draining, CancelEverything),
             (Opening | Open | Draining, Abandon) => to(Closed, AbandonEverything),
             (Closed, Drain) => to(Closed, Nothing),
-            // The end of input may have left requests running, for a peer that comes back. One that was silenced
-            // stays so.
+            // The end of input may have left requests running, for a peer that comes back. A silenced one
+            // stays silenced.
             (Closed, CancelAll) => to(Closed, CancelRequests),
             (Closed, Abandon) => to(Closed, SilenceRequests),
 

@@ -214,9 +214,11 @@ impl<C, R: Default> Machine<C, R> {
     pub(crate) fn end_work(&mut self, work: WorkId, outcome: WorkOutcome) {
         let Some(Work { cause, is_confirmed, .. }) = self.works.remove(work) else { return };
         if self.config.show_work && work.0 > self.works.reported {
-            // Nobody was told of its begin, so nobody is told of the rest.
+            // Its begin was never reported, so its stop and its end are not either.
             return self.actions.retain(|action| match *action {
-                Action::WorkBegan { work: it } | Action::WorkStopped { work: it, .. } => it != work,
+                Action::WorkBegan { work: it }
+                | Action::WorkStopped { work: it, .. }
+                | Action::WorkResumed { work: it } => it != work,
                 _ => true,
             });
         }

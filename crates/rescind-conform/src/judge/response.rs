@@ -68,10 +68,12 @@ pub(super) fn undisturbed(play: &Play<'_>, made: &Made) -> Result<(), Fault> {
     if play.ended_before_half(made, at) || is_refused_about_document(play, made, at, end) {
         return broken(format!("{made} was not cancelled, and fails with {end}"));
     }
-    // An early failure that is read late looks like one by itself.
+    // If an early failure is read late, it looks like one of the work itself.
+    let is_timed = play.is_adjustable() || play.facts.document.is_some();
+    let may_be_early = is_timed && play.was_late() && !says_it_ended(play, end);
     let client = play.client.as_ref().map(|client| &client.facts);
-    let may_be_early = client.is_some_and(|facts| facts.was_late && !facts.ask_takes_time);
-    if play.was_late() || may_be_early { unclear(TOO_LATE) } else { Ok(()) }
+    let is_unseen = client.is_some_and(|facts| facts.was_late && !facts.ask_takes_time);
+    if may_be_early || is_unseen { unclear(TOO_LATE) } else { Ok(()) }
 }
 
 /// Whether an answer about a document is an early error that no change of the document and no cancel explains.

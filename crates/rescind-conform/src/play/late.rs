@@ -129,7 +129,7 @@ impl Play<'_> {
         self.is_late(self.lateness)
     }
 
-    /// Holds, or is broken for this reason. A late machine may be the reason too.
+    /// Reports a fault unless `holds`: broken for this reason, or unclear if the machine was late.
     pub(crate) fn holds_on_time(
         &self,
         holds: bool,

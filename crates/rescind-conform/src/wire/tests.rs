@@ -182,6 +182,10 @@ fn abp_answers_by_the_type_of_a_message() {
     let done = json!({ "success": true });
     hears("capabilities/call-result", done.clone(), answer("\"7\"", Outcome::Result(done)));
     let result = "capabilities/call-result";
+    let null = json!({ "callId": null });
+    hears(result, null.clone(), answer("\"7\"", Outcome::Result(null)));
+    let call = json!({ "options": { "callId": null } });
+    hears("capabilities/call", call, request("\"7\"", ""));
     hears(
         result,
         json!({ "cancelled": true, "success": false }),
