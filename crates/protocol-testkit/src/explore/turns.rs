@@ -8,7 +8,6 @@ use protocol_core::{
     CallId, CallOptions, Cause, Config, Connection, Dialect, Event, RequestHandle, Response,
     Timestamp, WorkId, WorkOutcome,
 };
-use protocol_record::Mark;
 
 use super::system::System;
 use crate::guarantee::{Broken, Guarantee};
@@ -29,12 +28,8 @@ const ASKS_IN: &str = SESSIONS[0];
 /// stopped and how each of them ends (G5, G6). Each ends once (G1).
 #[derive(Clone, Debug)]
 pub struct Turns {
-    client: Connection<Call>,
-    agent: Connection<Call>,
-    up: VecDeque<Vec<u8>>,
-    down: VecDeque<Vec<u8>>,
-    of_client: Side,
-    of_agent: Side,
+    client: Side,
+    agent: Side,
     done: BTreeSet<TurnChoice>,
     is_cut: bool,
 }
@@ -46,9 +41,16 @@ enum Call {
     Permission,
 }
 
-/// The knowledge of one side, by the messages that it has sent and read.
-#[derive(Clone, Debug, Default, Hash)]
+/// One side: its connection, the messages on their way to it, and its knowledge by those that it has sent and read.
+#[derive(Clone, Debug)]
 struct Side {
+    connection: Connection<Call>,
+    arriving: VecDeque<Vec<u8>>,
+    known: Known,
+}
+
+#[derive(Clone, Debug, Default, Hash)]
+struct Known {
     turns: BTreeMap<u8, Turn>,
     /// The work of each turn, and its request on the agent's side.
     works: BTreeMap<WorkId, u8>,
@@ -111,39 +113,33 @@ impl Turns {
     /// Creates a client and an agent between which nothing has been said.
     #[must_use]
     pub fn new(dialect: &Dialect) -> Self {
-        let connection = |mut config: Config, number| {
+        let side = |mut config: Config, number| {
             (config.show_work, config.connection) = (true, number);
-            Connection::new(config)
+            let connection = Connection::new(config);
+            Side { connection, arriving: VecDeque::new(), known: Known::default() }
         };
         Self {
-            client: connection(Config::client(dialect.clone()), 0),
-            agent: connection(Config::server(dialect.clone()), 1),
-            up: VecDeque::new(),
-            down: VecDeque::new(),
-            of_client: Side::default(),
-            of_agent: Side::default(),
+            client: side(Config::client(dialect.clone()), 0),
+            agent: side(Config::server(dialect.clone()), 1),
             done: BTreeSet::new(),
             is_cut: false,
         }
     }
 
     fn prompt(&mut self, turn: u8) -> Vec<Seen> {
-        let params = raw(SESSIONS[usize::from(turn)]);
-        let options = CallOptions::default();
-        let called =
-            self.client.call("session/prompt", Some(params), Call::Turn(turn), options, NOW);
-        self.of_client.calls.insert(turn, called.expect("there is room"));
-        self.of_client.turns.insert(turn, Turn::default());
+        let call = self.client.call("session/prompt", session(turn), Call::Turn(turn));
+        self.client.known.calls.insert(turn, call);
+        self.client.known.turns.insert(turn, Turn::default());
         vec![Seen::Began(turn)]
     }
 
     /// The runs of one session are stopped together, and a permission that is owed within is cancelled.
     fn stop(&mut self, turn: u8) -> Vec<Seen> {
-        let call = self.of_client.calls[&turn];
-        self.client.stop_call(call, Cause::Caller, None, NOW);
-        let mut expected = self.of_client.stop(turn, Cause::Caller);
+        let Side { connection, known, .. } = &mut self.client;
+        connection.stop_call(known.calls[&turn], Cause::Caller, None, NOW);
+        let mut expected = known.stop(turn, Cause::Caller);
         if let (true, Some((_, is_cancelled @ false))) =
-            (!expected.is_empty() && is_asked_in(turn), &mut self.of_client.permission)
+            (!expected.is_empty() && session(turn) == ASKS_IN, &mut known.permission)
         {
             *is_cancelled = true;
             expected.push(Seen::Cancelled(Call::Permission, Cause::Stopped));
@@ -151,104 +147,67 @@ impl Turns {
         expected
     }
 
-    fn cancel(&mut self, turn: u8) -> Vec<Seen> {
-        self.client.cancel(self.of_client.calls[&turn], Cause::Caller, NOW);
-        if let Some(turn) = self.of_client.turns.get_mut(&turn) {
+    fn cancel(&mut self, turn: u8) {
+        let Side { connection, known, .. } = &mut self.client;
+        connection.cancel(known.calls[&turn], Cause::Caller, NOW);
+        if let Some(turn) = known.turns.get_mut(&turn) {
             turn.is_cancelled = true;
         }
-        vec![]
     }
 
-    fn ask(&mut self) -> Vec<Seen> {
-        let (params, options) = (raw(ASKS_IN), CallOptions::default());
-        let method = "session/request_permission";
-        let called = self.agent.call(method, Some(params), Call::Permission, options, NOW);
-        called.expect("there is room");
-        vec![]
-    }
-
-    fn permit(&mut self) -> Vec<Seen> {
-        if let Some((request, is_cancelled)) = self.of_client.permission.take() {
-            let result = raw("{}");
-            let response =
-                if is_cancelled { Response::Cancelled } else { Response::Result(result) };
-            self.client.respond(request, response).expect("it is owed");
+    fn permit(&mut self) {
+        if let Some((request, is_cancelled)) = self.client.known.permission.take() {
+            let result = Response::Result(raw("{}"));
+            self.client.respond(request, if is_cancelled { Response::Cancelled } else { result });
         }
-        vec![]
     }
 
-    fn end(&mut self, turn: u8, says_so: bool) -> Vec<Seen> {
-        let request = self.of_agent.requests.remove(&turn).expect("it is at work");
-        let state = self.of_agent.turns.remove(&turn).expect("it has not ended");
-        let result = raw(r#"{"stopReason":"end_turn"}"#);
-        let is_cancelled = says_so && (state.is_stopped || state.is_cancelled);
-        let response = if is_cancelled { Response::Cancelled } else { Response::Result(result) };
-        self.agent.respond(request, response).expect("it is owed");
-        let outcome = match is_cancelled {
-            true if state.is_stopped => WorkOutcome::Stopped,
-            true => WorkOutcome::Failed,
-            false => WorkOutcome::Finished,
+    /// The agent ends a turn.
+    fn end(&mut self, turn: u8, how: &TurnChoice) -> Vec<Seen> {
+        let request = self.agent.known.requests.remove(&turn).expect("it is at work");
+        let state = self.agent.known.turns.remove(&turn).expect("it has not ended");
+        let (response, outcome) = match how {
+            TurnChoice::Fail(_) => {
+                let error = Response::Error { code: -32603, message: "no", data: None };
+                (error, WorkOutcome::Failed)
+            }
+            TurnChoice::End(_) if state.is_stopped => (Response::Cancelled, WorkOutcome::Stopped),
+            TurnChoice::End(_) if state.is_cancelled => (Response::Cancelled, WorkOutcome::Failed),
+            _ => (Response::Result(raw(r#"{"stopReason":"end_turn"}"#)), WorkOutcome::Finished),
         };
+        self.agent.respond(request, response);
         vec![Seen::Ended(turn, outcome)]
-    }
-
-    fn fail(&mut self, turn: u8) -> Vec<Seen> {
-        let request = self.of_agent.requests.remove(&turn).expect("it is at work");
-        self.of_agent.turns.remove(&turn).expect("it has not ended");
-        let error = Response::Error { code: -32603, message: "no", data: None };
-        self.agent.respond(request, error).expect("it is owed");
-        vec![Seen::Ended(turn, WorkOutcome::Failed)]
     }
 
     /// The agent reads a message. What that has to lead to is told by the text alone.
     fn agent_reads(&mut self, message: &[u8]) -> Vec<Seen> {
         let text = String::from_utf8_lossy(message);
-        let session = |number: u8| text.contains(SESSIONS[usize::from(number)]);
+        let known = &mut self.agent.known;
         if text.contains("session/cancel") {
-            let turn = if session(0) { 0 } else { 2 };
-            return self.of_agent.stop(turn, Cause::Peer);
+            let turn = if text.contains(session(0)) { 0 } else { 2 };
+            return known.stop(turn, Cause::Peer);
         }
+        let calls = &self.client.known;
         if text.contains("$/cancel_request") {
-            let turn = self.of_client.calls.iter().find_map(|(turn, call)| {
-                text.contains(&format!(":{}}}", self.number_of(*call))).then_some(*turn)
-            });
-            return self.of_agent.cancel(turn.expect("it names a turn"));
+            return known.cancel(calls.turn_named(&text, |number| format!(":{number}}}")));
         }
         if text.contains("session/prompt") {
-            let turn = self.newest_turn(&text);
-            self.of_agent.turns.insert(turn, Turn::default());
+            let turn = calls.turn_of(&text);
+            known.turns.insert(turn, Turn::default());
             return vec![Seen::Began(turn)];
         }
         vec![]
     }
 
-    /// Returns the id of a call on the wire: the client counts from one.
-    fn number_of(&self, call: CallId) -> usize {
-        1 + self.of_client.calls.values().filter(|other| **other < call).count()
-    }
-
-    /// Returns the turn that a prompt begins, by its id.
-    fn newest_turn(&self, text: &str) -> u8 {
-        let named = self
-            .of_client
-            .calls
-            .iter()
-            .find(|(_, call)| text.contains(&format!(r#""id":{},"#, self.number_of(**call))));
-        *named.expect("it has an id of the client").0
-    }
-
     fn client_reads(&mut self, message: &[u8]) -> Vec<Seen> {
-        let text = String::from_utf8_lossy(message);
+        let (text, known) = (String::from_utf8_lossy(message), &mut self.client.known);
         if text.contains("session/request_permission") {
-            let is_late = self.of_client.is_stopping(0);
-            return if is_late {
-                vec![Seen::Cancelled(Call::Permission, Cause::Stopped)]
-            } else {
-                vec![]
-            };
+            let is_late = known.is_stopping(0);
+            let late = is_late.then_some(Seen::Cancelled(Call::Permission, Cause::Stopped));
+            return late.into_iter().collect();
         }
-        let turn = self.newest_turn(&text);
-        self.of_client.turns.remove(&turn);
+        let turn = known.turn_of(&text);
+        known.turns.remove(&turn);
         let outcome = match () {
             () if text.contains("-32603") => WorkOutcome::Failed,
             () if text.contains("error") || text.contains(r#""cancelled""#) => WorkOutcome::Stopped,
@@ -260,54 +219,67 @@ impl Turns {
     /// Both sides see the end of the line: all work is lost, and what is owed is cancelled.
     fn cut(&mut self) -> (Vec<Seen>, Vec<Seen>) {
         self.is_cut = true;
-        self.up.clear();
-        self.down.clear();
-        self.client.handle_eof(NOW);
-        self.agent.handle_eof(NOW);
-        let lost = |side: &mut Side| -> Vec<Seen> {
-            let turns = std::mem::take(&mut side.turns);
-            turns.into_keys().map(|turn| Seen::Ended(turn, WorkOutcome::Lost)).collect()
-        };
-        let (mut of_client, mut of_agent) = (lost(&mut self.of_client), vec![]);
-        if let Some((_, false)) = self.of_client.permission.take() {
+        for side in [&mut self.client, &mut self.agent] {
+            side.arriving.clear();
+            side.connection.handle_eof(NOW);
+        }
+        let (client, agent) = (&mut self.client.known, &mut self.agent.known);
+        let (mut of_client, mut of_agent) = (client.lose(), vec![]);
+        if let Some((_, false)) = client.permission.take() {
             of_client.push(Seen::Cancelled(Call::Permission, Cause::PeerGone));
         }
-        for (turn, state) in &self.of_agent.turns {
+        for (turn, state) in &agent.turns {
             if !state.is_stopped && !state.is_cancelled {
                 of_agent.push(Seen::Cancelled(Call::Turn(*turn), Cause::PeerGone));
             }
         }
-        of_agent.extend(lost(&mut self.of_agent));
+        of_agent.extend(agent.lose());
         (of_client, of_agent)
-    }
-
-    /// Moves what a connection has to send into the line.
-    fn send(&mut self) {
-        let mut out = Vec::new();
-        for (from, line) in [(&mut self.client, &mut self.up), (&mut self.agent, &mut self.down)] {
-            while let Some(transmit) = from.poll_transmit(&mut out) {
-                if !self.is_cut {
-                    line.push_back(transmit.message(&out).to_vec());
-                }
-                out.clear();
-            }
-        }
     }
 }
 
 impl Side {
+    fn call(&mut self, method: &str, params: &str, call: Call) -> CallId {
+        let (params, options) = (Some(raw(params)), CallOptions::default());
+        self.connection.call(method, params, call, options, NOW).expect("there is room")
+    }
+
+    fn respond(&mut self, request: RequestHandle, response: Response<'_>) {
+        self.connection.respond(request, response).expect("it is owed");
+    }
+
+    /// Reads a message. Returns what the first event that it brings says.
+    fn read(&mut self, message: &[u8], turn: u8) -> Vec<Seen> {
+        let event = self.connection.receive(message, NOW);
+        self.known.take(event, turn)
+    }
+
+    /// Moves what its connection has to send into the line. Returns what is left of its events.
+    fn go_on(&mut self, peer: &mut Self, is_cut: bool, turn: u8) -> Vec<Seen> {
+        let seen = self.known.take(self.connection.drain_events(), turn);
+        let mut out = Vec::new();
+        while let Some(transmit) = self.connection.poll_transmit(&mut out) {
+            if !is_cut {
+                peer.arriving.push_back(transmit.message(&out).to_vec());
+            }
+            out.clear();
+        }
+        seen
+    }
+}
+
+impl Known {
     /// Stops every run of the session of a turn.
     fn stop(&mut self, turn: u8, cause: Cause) -> Vec<Seen> {
         let mut seen = Vec::new();
-        let session = SESSIONS[usize::from(turn)];
-        for (turn, state) in &mut self.turns {
-            if SESSIONS[usize::from(*turn)] != session || state.is_stopped {
+        for (other, state) in &mut self.turns {
+            if session(*other) != session(turn) || state.is_stopped {
                 continue;
             }
             state.is_stopped = true;
-            seen.push(Seen::Stopped(*turn, cause));
+            seen.push(Seen::Stopped(*other, cause));
             if cause == Cause::Peer && !state.is_cancelled {
-                seen.push(Seen::Cancelled(Call::Turn(*turn), Cause::Stopped));
+                seen.push(Seen::Cancelled(Call::Turn(*other), Cause::Stopped));
             }
         }
         seen
@@ -322,15 +294,35 @@ impl Side {
 
     /// Returns whether turns of the session were stopped, and none has begun since.
     fn is_stopping(&self, turn: u8) -> bool {
-        let session = SESSIONS[usize::from(turn)];
-        let mut of_session =
-            self.turns.iter().filter(|(turn, _)| SESSIONS[usize::from(**turn)] == session);
-        let all: Vec<bool> = of_session.by_ref().map(|(_, state)| state.is_stopped).collect();
-        !all.is_empty() && all.iter().all(|is_stopped| *is_stopped)
+        let of_session = self.turns.iter().filter(|(other, _)| session(**other) == session(turn));
+        let mut of_session = of_session.map(|(_, state)| state.is_stopped).peekable();
+        of_session.peek().is_some() && of_session.all(|is_stopped| is_stopped)
+    }
+
+    /// Loses all turns.
+    fn lose(&mut self) -> Vec<Seen> {
+        let turns = std::mem::take(&mut self.turns).into_keys();
+        turns.map(|turn| Seen::Ended(turn, WorkOutcome::Lost)).collect()
+    }
+
+    /// Returns the turn whose id on the wire a message holds, written so. The client counts from one.
+    fn turn_named(&self, text: &str, written: impl Fn(usize) -> String) -> u8 {
+        let number = |call| 1 + self.calls.values().filter(|other| **other < call).count();
+        let named = self.calls.iter().find(|(_, call)| text.contains(&written(number(**call))));
+        *named.expect("it has an id of the client").0
+    }
+
+    /// Returns the turn that a request begins, or a response ends, by its id.
+    fn turn_of(&self, text: &str) -> u8 {
+        self.turn_named(text, |number| format!(r#""id":{number},"#))
     }
 
     /// Takes the events of a connection, and returns those that are judged.
-    fn take<'e>(&mut self, events: impl Iterator<Item = Event<'e, Call>>, turn: u8) -> Vec<Seen> {
+    fn take<'e>(
+        &mut self,
+        events: impl IntoIterator<Item = Event<'e, Call>>,
+        turn: u8,
+    ) -> Vec<Seen> {
         let mut seen = Vec::new();
         for event in events {
             match event {
@@ -384,7 +376,7 @@ impl System for Turns {
         for turn in 0..3 {
             once(TurnChoice::Prompt(turn));
         }
-        for (turn, state) in &self.of_client.turns {
+        for (turn, state) in &self.client.known.turns {
             if *turn != 1 {
                 once(TurnChoice::Stop(*turn));
             }
@@ -394,10 +386,10 @@ impl System for Turns {
         }
         once(TurnChoice::Ask);
         once(TurnChoice::Cut);
-        if self.of_client.permission.is_some() {
+        if self.client.known.permission.is_some() {
             choices.push(TurnChoice::Permit);
         }
-        for (turn, state) in &self.of_agent.turns {
+        for (turn, state) in &self.agent.known.turns {
             choices.push(TurnChoice::End(*turn));
             if *turn == 0 {
                 choices.push(TurnChoice::Fail(*turn));
@@ -406,10 +398,10 @@ impl System for Turns {
                 choices.push(TurnChoice::EndAnyway(*turn));
             }
         }
-        if !self.up.is_empty() {
+        if !self.agent.arriving.is_empty() {
             choices.push(TurnChoice::ToAgent);
         }
-        if !self.down.is_empty() {
+        if !self.client.arriving.is_empty() {
             choices.push(TurnChoice::ToClient);
         }
         choices
@@ -422,81 +414,66 @@ impl System for Turns {
 
     fn take(&mut self, choice: &TurnChoice) -> Result<(), Broken> {
         self.done.insert(*choice);
-        let mut turn = 0;
-        let (mut of_client, mut of_agent) = (vec![], vec![]);
+        let (mut turn, mut of_client, mut of_agent) = (0, vec![], vec![]);
+        let (mut client_saw, mut agent_saw) = (vec![], vec![]);
         match *choice {
             TurnChoice::Prompt(number) => {
                 turn = number;
                 of_client = self.prompt(number);
             }
             TurnChoice::Stop(turn) => of_client = self.stop(turn),
-            TurnChoice::Cancel(turn) => of_client = self.cancel(turn),
-            TurnChoice::Ask => of_agent = self.ask(),
-            TurnChoice::Permit => of_client = self.permit(),
-            TurnChoice::End(turn) => of_agent = self.end(turn, true),
-            TurnChoice::EndAnyway(turn) => of_agent = self.end(turn, false),
-            TurnChoice::Fail(turn) => of_agent = self.fail(turn),
+            TurnChoice::Cancel(turn) => self.cancel(turn),
+            TurnChoice::Ask => {
+                self.agent.call("session/request_permission", ASKS_IN, Call::Permission);
+            }
+            TurnChoice::Permit => self.permit(),
+            TurnChoice::End(turn) | TurnChoice::EndAnyway(turn) | TurnChoice::Fail(turn) => {
+                of_agent = self.end(turn, choice);
+            }
             TurnChoice::ToAgent => {
-                let message = self.up.pop_front().expect("it waits");
+                let message = self.agent.arriving.pop_front().expect("it waits");
                 of_agent = self.agent_reads(&message);
                 if let [Seen::Began(number), ..] = of_agent[..] {
                     turn = number;
                 }
-                let first = self.agent.receive(&message, NOW).map(Event::into_owned);
-                let events: Vec<_> = first.into_iter().chain(self.agent.drain_events()).collect();
-                let seen = self.of_agent.take(events.into_iter(), turn);
-                judge(seen, &of_agent)?;
-                of_agent = vec![];
+                agent_saw = self.agent.read(&message, turn);
             }
             TurnChoice::ToClient => {
-                let message = self.down.pop_front().expect("it waits");
+                let message = self.client.arriving.pop_front().expect("it waits");
                 of_client = self.client_reads(&message);
-                let first = self.client.receive(&message, NOW).map(Event::into_owned);
-                let events: Vec<_> = first.into_iter().chain(self.client.drain_events()).collect();
-                let seen = self.of_client.take(events.into_iter(), turn);
-                judge(seen, &of_client)?;
-                of_client = vec![];
+                client_saw = self.client.read(&message, turn);
             }
             TurnChoice::Cut => (of_client, of_agent) = self.cut(),
         }
-        let events: Vec<_> = self.client.drain_events().collect();
-        judge(self.of_client.take(events.into_iter(), turn), &of_client)?;
-        let events: Vec<_> = self.agent.drain_events().collect();
-        judge(self.of_agent.take(events.into_iter(), turn), &of_agent)?;
-        self.send();
-        Ok(())
+        client_saw.extend(self.client.go_on(&mut self.agent, self.is_cut, turn));
+        agent_saw.extend(self.agent.go_on(&mut self.client, self.is_cut, turn));
+        judge(client_saw, of_client)?;
+        judge(agent_saw, of_agent)
     }
 
     /// Every turn ends: the agent answers each, and each answer arrives.
     fn unsettled(&self) -> Option<Broken> {
-        let turn = self.of_client.turns.keys().next()?;
+        let turn = self.client.known.turns.keys().next()?;
         Some(Broken::new(Guarantee::G1, format!("turn {turn} never ends at the client")))
     }
 
     fn fingerprint(&self) -> u64 {
         let mut state = DefaultHasher::new();
-        (self.client.machine(), self.agent.machine()).hash(&mut state);
-        (&self.up, &self.down, &self.of_client, &self.of_agent).hash(&mut state);
+        for side in [&self.client, &self.agent] {
+            (side.connection.machine(), &side.arriving, &side.known).hash(&mut state);
+        }
         (&self.done, self.is_cut).hash(&mut state);
         state.finish()
     }
-
-    /// The choices of a history say all that happened.
-    fn record(&mut self) {}
-
-    fn take_marks(&mut self) -> Vec<Mark> {
-        Vec::new()
-    }
 }
 
-/// Returns whether the permission is asked for in the session of a turn.
-fn is_asked_in(turn: u8) -> bool {
-    SESSIONS[usize::from(turn)] == ASKS_IN
+/// Returns the session of a turn, as the params of its messages say it.
+fn session(turn: u8) -> &'static str {
+    SESSIONS[usize::from(turn)]
 }
 
 /// Compares what was seen with what the model says. The order within one step is not judged.
-fn judge(mut seen: Vec<Seen>, expected: &[Seen]) -> Result<(), Broken> {
-    let mut expected = expected.to_vec();
+fn judge(mut seen: Vec<Seen>, mut expected: Vec<Seen>) -> Result<(), Broken> {
     seen.sort_unstable();
     expected.sort_unstable();
     Broken::unless(seen == expected, Guarantee::G6, || {
