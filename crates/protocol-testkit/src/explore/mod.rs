@@ -15,7 +15,7 @@ use std::collections::hash_map::Entry;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use protocol_record::chart;
+use protocol_record::{Mark, chart};
 
 use crate::guarantee::{Broken, Guarantee};
 use liveness::FairSteps;
@@ -80,83 +80,113 @@ const EVERY: usize = 16;
 /// panics (G9). Liveness is found by search as well. It fails at a state that has no fair choice left and
 /// something unsettled, and at a circle of fair choices.
 pub fn search<S: System>(start: &S, most: usize) -> Report {
-    let mut steps = vec![Step { from: 0, choice: 0 }];
-    let mut seen = HashMap::from([(start.fingerprint(), 0_u32)]);
-    let mut layer = vec![(0_u32, start.clone())];
-    let mut fair_steps = FairSteps::default();
-    let mut transitions = 0;
-    let mut exhausted = true;
-    let report = |states, transitions, exhausted, failure| Report {
-        states,
-        transitions,
-        exhausted,
-        failure,
+    let mut search = Search {
+        start,
+        most,
+        steps: vec![Step { from: 0, choice: 0 }],
+        seen: HashMap::from([(start.fingerprint(), 0)]),
+        fair_steps: FairSteps::default(),
+        transitions: 0,
+        exhausted: true,
     };
-    while !layer.is_empty() {
-        let mut next_layer = Vec::new();
-        for (index, state) in layer {
-            let (choices, mut is_at_rest) = (state.choices(), true);
-            for (number, choice) in choices.iter().enumerate() {
-                transitions += 1;
-                let choice_number = u16::try_from(number).expect("few choices");
-                let is_fair = state.is_fair(choice);
-                is_at_rest &= !is_fair;
-                let (next, print) = match take(&state, choice, index as usize % EVERY == 0) {
-                    Ok(next) => next,
-                    Err(broken) => {
-                        let mut path = path(&steps, index);
-                        path.push(choice_number);
-                        let failure = Some(failure(start, &path, broken));
-                        return report(steps.len(), transitions, false, failure);
-                    }
-                };
-                let fresh = u32::try_from(steps.len()).expect("states are counted in 32 bits");
-                let target = match seen.entry(print) {
-                    Entry::Occupied(known) => *known.get(),
-                    Entry::Vacant(_) if steps.len() >= most => {
-                        exhausted = false;
-                        continue;
-                    }
-                    Entry::Vacant(place) => {
-                        place.insert(fresh);
-                        steps.push(Step { from: index, choice: choice_number });
-                        next_layer.push((fresh, next));
-                        fresh
-                    }
-                };
-                if is_fair {
-                    fair_steps.add(index, target);
-                }
-            }
-            if let Some(broken) = state.unsettled().filter(|_| is_at_rest) {
-                let failure = Some(failure(start, &path(&steps, index), broken));
-                return report(steps.len(), transitions, false, failure);
-            }
-        }
-        layer = next_layer;
-    }
-    let failure = if exhausted { circle(start, &steps, fair_steps) } else { None };
-    report(steps.len(), transitions, exhausted, failure)
+    let failure = search.visit_all().err();
+    search.exhausted &= failure.is_none();
+    let failure = failure.or_else(|| search.circle());
+    let Search { steps, transitions, exhausted, .. } = search;
+    Report { states: steps.len(), transitions, exhausted, failure }
 }
 
-/// The way to a circle of fair choices, if there is one.
-fn circle<S: System>(start: &S, steps: &[Step], fair_steps: FairSteps) -> Option<Failure> {
-    let index = fair_steps.first_before_a_circle(steps.len())?;
-    let broken = Broken::new(Guarantee::G1, "fair delivery can go round in circles");
-    Some(failure(start, &path(steps, index), broken))
+struct Search<'a, S> {
+    start: &'a S,
+    most: usize,
+    /// By the number of a state.
+    steps: Vec<Step>,
+    /// By fingerprint, the number of a state.
+    seen: HashMap<u64, u32>,
+    fair_steps: FairSteps,
+    transitions: usize,
+    exhausted: bool,
+}
+
+impl<S: System> Search<'_, S> {
+    fn visit_all(&mut self) -> Result<(), Failure> {
+        let mut layer = vec![(0, self.start.clone())];
+        while !layer.is_empty() {
+            let mut next_layer = Vec::new();
+            for (index, state) in layer {
+                self.visit(index, &state, &mut next_layer)?;
+            }
+            layer = next_layer;
+        }
+        Ok(())
+    }
+
+    /// Takes each choice of a state.
+    fn visit(&mut self, index: u32, state: &S, next: &mut Vec<(u32, S)>) -> Result<(), Failure> {
+        let mut is_at_rest = true;
+        for (number, choice) in (0..).zip(&state.choices()) {
+            self.transitions += 1;
+            let is_fair = state.is_fair(choice);
+            is_at_rest &= !is_fair;
+            let taken = take(state, choice, index as usize % EVERY == 0);
+            let taken = taken.map_err(|broken| self.failure(index, Some(number), broken))?;
+            let fresh = u32::try_from(self.steps.len()).expect("states are counted in 32 bits");
+            let target = match self.seen.entry(taken.1) {
+                Entry::Occupied(known) => *known.get(),
+                Entry::Vacant(_) if self.steps.len() >= self.most => {
+                    self.exhausted = false;
+                    continue;
+                }
+                Entry::Vacant(place) => {
+                    self.steps.push(Step { from: index, choice: number });
+                    next.push((fresh, taken.0));
+                    *place.insert(fresh)
+                }
+            };
+            if is_fair {
+                self.fair_steps.add(index, target);
+            }
+        }
+        let broken = state.unsettled().filter(|_| is_at_rest);
+        broken.map_or(Ok(()), |broken| Err(self.failure(index, None, broken)))
+    }
+
+    /// The way to a circle of fair choices, if there is one. It shows once every state was visited.
+    fn circle(&mut self) -> Option<Failure> {
+        let fair_steps = std::mem::take(&mut self.fair_steps);
+        let index =
+            fair_steps.first_before_a_circle(self.steps.len()).filter(|_| self.exhausted)?;
+        let broken = Broken::new(Guarantee::G1, "fair delivery can go round in circles");
+        Some(self.failure(index, None, broken))
+    }
+
+    /// The failure that was met in a state, or when a choice was taken there.
+    fn failure(&self, mut at: u32, last: Option<u16>, broken: Broken) -> Failure {
+        let mut path: Vec<u16> = last.into_iter().collect();
+        while at != 0 {
+            let step = &self.steps[at as usize];
+            path.push(step.choice);
+            at = step.from;
+        }
+        let mut told = Told::new(self.start);
+        for number in path.into_iter().rev() {
+            let choice = &told.state.choices()[usize::from(number)];
+            // Only the last one can fail; that is the failure.
+            let _ = told.take(choice);
+        }
+        told.failed(broken)
+    }
 }
 
 /// Takes a choice; a panic is a broken guarantee too.
 fn take<S: System>(state: &S, choice: &S::Choice, twice: bool) -> Result<(S, u64), Broken> {
     let attempt = || {
-        let mut next = state.clone();
-        next.take(choice)?;
-        let print = next.fingerprint();
-        Ok((next, print))
-    };
-    let attempt = || {
-        catch_unwind(AssertUnwindSafe(attempt))
-            .unwrap_or_else(|_| Err(Broken::new(Guarantee::G9, "it panicked")))
+        contain(|| {
+            let mut next = state.clone();
+            next.take(choice)?;
+            let print = next.fingerprint();
+            Ok((next, print))
+        })
     };
     let next = attempt()?;
     if twice {
@@ -168,56 +198,61 @@ fn take<S: System>(state: &S, choice: &S::Choice, twice: bool) -> Result<(S, u64
     Ok(next)
 }
 
-/// The choices that lead to a state.
-fn path(steps: &[Step], to: u32) -> Vec<u16> {
-    let mut path = Vec::new();
-    let mut at = to;
-    while at != 0 {
-        let step = &steps[at as usize];
-        path.push(step.choice);
-        at = step.from;
-    }
-    path.reverse();
-    path
+fn contain<T>(work: impl FnOnce() -> Result<T, Broken>) -> Result<T, Broken> {
+    catch_unwind(AssertUnwindSafe(work))
+        .unwrap_or_else(|_| Err(Broken::new(Guarantee::G9, "it panicked")))
 }
 
-fn failure<S: System>(start: &S, path: &[u16], broken: Broken) -> Failure {
-    let (mut state, mut history, mut marks) = (start.clone(), Vec::new(), Vec::new());
-    state.record();
-    for &number in path {
-        let choice = &state.choices()[usize::from(number)];
-        history.push(choice.to_string());
-        // Only the last one can fail; that is the failure.
-        let _ = catch_unwind(AssertUnwindSafe(|| state.take(choice)));
-        marks.extend(state.take_marks());
+/// A history that is told again.
+struct Told<S> {
+    state: S,
+    history: Vec<String>,
+    marks: Vec<Mark>,
+}
+
+impl<S: System> Told<S> {
+    fn new(start: &S) -> Self {
+        let mut state = start.clone();
+        state.record();
+        Self { state, history: Vec::new(), marks: Vec::new() }
     }
-    Failure { broken, history, chart: chart(S::LANES, &marks) }
+
+    fn take(&mut self, choice: &S::Choice) -> Result<(), Broken> {
+        self.history.push(choice.to_string());
+        let taken = contain(|| self.state.take(choice));
+        self.marks.extend(self.state.take_marks());
+        taken
+    }
+
+    fn chart(&self) -> String {
+        chart(S::LANES, &self.marks)
+    }
+
+    fn failed(self, broken: Broken) -> Failure {
+        Failure { broken, chart: self.chart(), history: self.history }
+    }
 }
 
 /// Does what the line of a failure says, from the same start, and draws it.
 ///
 /// # Errors
 ///
-/// The failure that it runs into; or one whose last choice is none that its state has.
+/// The failure that it runs into; or one whose history ends where its state has no such choice.
 pub fn replay<S: System>(start: &S, line: &str) -> Result<String, Failure> {
-    let (mut state, mut history, mut marks) = (start.clone(), Vec::new(), Vec::new());
-    state.record();
+    let mut told = Told::new(start);
     for word in line.split(';').map(str::trim).filter(|word| !word.is_empty()) {
-        history.push(word.to_owned());
-        let found = state.choices().into_iter().find(|choice| choice.to_string() == word);
+        let found = told.state.choices().into_iter().find(|choice| choice.to_string() == word);
         let taken = match found {
-            Some(choice) => state.take(&choice),
+            Some(choice) => told.take(&choice),
             None => Err(Broken::new(Guarantee::G10, format!("there is no choice \"{word}\""))),
         };
-        marks.extend(state.take_marks());
         if let Err(broken) = taken {
-            return Err(Failure { broken, history, chart: chart(S::LANES, &marks) });
+            return Err(told.failed(broken));
         }
     }
-    let chart = chart(S::LANES, &marks);
-    let is_at_rest = !state.choices().iter().any(|choice| state.is_fair(choice));
-    match state.unsettled().filter(|_| is_at_rest) {
-        Some(broken) => Err(Failure { broken, history, chart }),
-        None => Ok(chart),
+    let is_at_rest = !told.state.choices().iter().any(|choice| told.state.is_fair(choice));
+    match told.state.unsettled().filter(|_| is_at_rest) {
+        Some(broken) => Err(told.failed(broken)),
+        None => Ok(told.chart()),
     }
 }
