@@ -1,100 +1,139 @@
 //! All choices of a run are decided here.
 
 use std::collections::VecDeque;
+use std::fmt;
 
 use crate::random::Random;
 
-/// The source of decisions. It is asked two kinds of questions: which event comes next, and which weather the
-/// network has. A search asks the first in every way, and has no weather.
-#[derive(Clone, Debug)]
-pub(super) enum Choices {
-    /// A tape decides both, which a seed may go on with.
-    Tape(Tape),
-    /// The bytes of a fuzzer decide both. When there are no more, nothing unusual happens.
-    Bytes(VecDeque<u8>),
-    /// A search decides what happens; the weather is calm.
-    Path(Path),
-}
+/// The environment variable of the one schedule that is to be run.
+pub(super) const SCHEDULE: &str = "SIM_SCHEDULE";
+/// The beginning of a schedule with weather.
+const WEATHER: &str = "weather";
 
-/// Answers to all questions in turn, where 0 is the usual, and the calmest.
+/// The source of decisions. It is asked two kinds of questions: which event comes next, and which weather the
+/// network has. A search asks the first in every way, and has no weather. Of all choices, 0 is the usual, and the
+/// calmest.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Tape {
+pub(super) struct Choices {
     /// The choices that are decided already, in their order.
     given: Vec<u64>,
-    /// The choices that were taken.
-    taken: Vec<u64>,
-    /// Beyond what is given: the usual, or what this draws.
-    random: Option<Random>,
+    /// The choices that were taken, each with the number of possible ones.
+    taken: Vec<(u64, u64)>,
+    beyond: Beyond,
+    /// Whether the weather is calm.
+    is_search: bool,
+    /// Whether nothing more is asked: whatever is usual happens.
+    is_over: bool,
+    /// Whether something was not asked for that reason.
+    is_cut: bool,
 }
 
-impl Tape {
-    /// A tape after which nothing unusual happens.
+/// The choices beyond those that are given.
+#[derive(Clone, Debug, Default)]
+enum Beyond {
+    #[default]
+    Usual,
+    Drawn(Random),
+    /// The bytes of a fuzzer. When there are no more, nothing unusual happens.
+    Bytes(VecDeque<u8>),
+}
+
+impl Choices {
+    /// Choices with weather, after which nothing unusual happens.
     pub(super) fn of(given: Vec<u64>) -> Self {
         Self { given, ..Self::default() }
     }
 
-    /// Returns what was decided, without what is usual at the end.
-    pub(super) fn decided(mut self) -> Vec<u64> {
-        while self.taken.last() == Some(&0) {
-            self.taken.pop();
+    pub(super) fn seed(seed: u64) -> Self {
+        Self { beyond: Beyond::Drawn(Random::new(seed)), ..Self::default() }
+    }
+
+    pub(super) fn bytes(bytes: &[u8]) -> Self {
+        Self { beyond: Beyond::Bytes(bytes.iter().copied().collect()), ..Self::default() }
+    }
+
+    /// The choices of a search that begin so.
+    pub(super) fn search(given: Vec<u64>) -> Self {
+        Self { is_search: true, ..Self::of(given) }
+    }
+
+    /// Exactly these choices of a search.
+    pub(super) fn only(given: Vec<u64>) -> Self {
+        Self { is_over: true, ..Self::search(given) }
+    }
+
+    /// One way through a search that a seed draws.
+    pub(super) fn probe(seed: u64) -> Self {
+        Self { is_search: true, ..Self::seed(seed) }
+    }
+
+    /// Reads a schedule, as it is written.
+    ///
+    /// # Panics
+    ///
+    /// If it is none.
+    pub(super) fn read(words: &str) -> Self {
+        let numbers = words.strip_prefix(WEATHER).unwrap_or(words);
+        let read = |word: &str| {
+            word.parse()
+                .unwrap_or_else(|_| panic!("{SCHEDULE} is numbers with dots, not {words:?}"))
+        };
+        let given = numbers.split('.').filter(|word| !word.is_empty()).map(read).collect();
+        if numbers == words { Self::only(given) } else { Self::of(given) }
+    }
+
+    /// Chooses the next event among so many. The first is the usual.
+    pub(super) fn choose(&mut self, among: u64) -> u64 {
+        if among < 2 {
+            return 0;
         }
-        self.taken
+        if self.is_over && self.given.len() <= self.taken.len() {
+            self.is_cut = true;
+            return 0;
+        }
+        self.take(among, 0)
+    }
+
+    /// Chooses the weather among so many. The last is the calmest.
+    pub(super) fn weather(&mut self, among: u64) -> u64 {
+        let calmest = among.saturating_sub(1);
+        if self.is_search { calmest } else { self.take(among, calmest) }
     }
 
     /// Takes a choice whose usual is `usual`, the first or the last of so many.
     fn take(&mut self, among: u64, usual: u64) -> u64 {
         let last = among.saturating_sub(1);
-        let given = self.given.get(self.taken.len()).map(|given| usual.abs_diff(*given.min(&last)));
-        let drawn = |random: &mut Random| random.below(among);
-        let choice = given.or_else(|| self.random.as_mut().map(drawn)).unwrap_or(usual);
-        self.taken.push(usual.abs_diff(choice));
-        choice
-    }
-}
-
-/// One way through all that could happen.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Path {
-    /// The choices that are decided already, in their order.
-    pub(super) given: Vec<u32>,
-    /// The choices that were taken, each with the number of possible ones.
-    pub(super) taken: Vec<(u32, u32)>,
-    /// Beyond what is given: the first, or what this draws.
-    pub(super) random: Option<Random>,
-    /// Whether nothing more is asked: whatever is usual happens.
-    pub(super) is_over: bool,
-    /// Whether something was not asked for that reason.
-    pub(super) is_cut: bool,
-}
-
-impl Path {
-    /// A path that begins so.
-    pub(super) fn of(given: Vec<u32>) -> Self {
-        Self { given, ..Self::default() }
-    }
-
-    /// A path that is no other.
-    pub(super) fn only(given: Vec<u32>) -> Self {
-        Self { is_over: true, ..Self::of(given) }
-    }
-
-    fn choose(&mut self, among: u32) -> u32 {
-        let given = self.given.get(self.taken.len()).copied();
-        if given.is_none() && self.is_over {
-            self.is_cut = true;
-            return 0;
-        }
-        let drawn = |random: &mut Random| small(random.below(among.into()));
-        let choice = match (given, &mut self.random) {
-            (Some(given), _) => given.min(among - 1),
-            (None, random) => random.as_mut().map_or(0, drawn),
+        let choice = match (self.given.get(self.taken.len()), &mut self.beyond) {
+            (Some(given), _) => usual.abs_diff(*given.min(&last)),
+            (None, Beyond::Usual) => usual,
+            (None, Beyond::Drawn(random)) => random.below(among),
+            (None, Beyond::Bytes(bytes)) => number(bytes, among).unwrap_or(usual),
         };
-        self.taken.push((choice, among));
+        self.taken.push((usual.abs_diff(choice), among));
         choice
     }
 
-    /// Returns the beginning of the next path, in the order of choices; `None` after the last.
-    pub(super) fn next(mut self) -> Option<Vec<u32>> {
+    /// From now on only what is usual happens, in a search.
+    pub(super) const fn close(&mut self) {
+        self.is_over = self.is_search;
+    }
+
+    pub(super) const fn is_search(&self) -> bool {
+        self.is_search
+    }
+
+    pub(super) const fn is_cut(&self) -> bool {
+        self.is_cut
+    }
+
+    /// Returns what was decided, without what is usual at the end.
+    pub(super) fn decided(&self) -> Vec<u64> {
+        let decided = self.taken.iter().rposition(|&(choice, _)| choice != 0);
+        self.taken[..decided.map_or(0, |last| last + 1)].iter().map(|&(choice, _)| choice).collect()
+    }
+
+    /// Returns the beginning of the next choices of a search, in their order; `None` after the last.
+    pub(super) fn next(mut self) -> Option<Vec<u64>> {
         while let Some((choice, among)) = self.taken.pop() {
             if choice + 1 < among {
                 let before = self.taken.iter().map(|&(choice, _)| choice);
@@ -104,58 +143,23 @@ impl Path {
         None
     }
 
-    /// The same path in as few choices as say it: the last ones are the usual.
-    pub(super) fn shortest(&self) -> Vec<u32> {
-        let mut choices: Vec<u32> = self.taken.iter().map(|&(choice, _)| choice).collect();
-        while choices.last() == Some(&0) {
-            choices.pop();
-        }
-        choices
+    /// Returns how many there would be of choices like those that were taken.
+    pub(super) fn product(&self) -> f64 {
+        self.taken.iter().map(|&(_, among)| among as f64).product()
     }
 }
 
-fn small(number: u64) -> u32 {
-    u32::try_from(number).expect("it is below a small bound")
-}
-
-impl Choices {
-    pub(super) fn seed(seed: u64) -> Self {
-        Self::Tape(Tape { random: Some(Random::new(seed)), ..Tape::default() })
-    }
-
-    /// Chooses the next event among so many. The first is the usual.
-    pub(super) fn choose(&mut self, among: u64) -> u64 {
-        match self {
-            _ if among < 2 => 0,
-            Self::Tape(tape) => tape.take(among, 0),
-            Self::Bytes(bytes) => take(bytes, among).unwrap_or(0),
-            Self::Path(path) => path.choose(small(among)).into(),
-        }
-    }
-
-    /// Chooses the weather among so many. The last is the calmest.
-    pub(super) fn weather(&mut self, among: u64) -> u64 {
-        match self {
-            Self::Tape(tape) => tape.take(among, among.saturating_sub(1)),
-            Self::Bytes(bytes) => take(bytes, among).unwrap_or(among.saturating_sub(1)),
-            Self::Path(_) => among.saturating_sub(1),
-        }
-    }
-
-    /// From now on only what is usual happens, in a search.
-    pub(super) const fn close(&mut self) {
-        if let Self::Path(path) = self {
-            path.is_over = true;
-        }
-    }
-
-    pub(super) const fn is_search(&self) -> bool {
-        matches!(self, Self::Path(_))
+/// The schedule that leads to the same run.
+impl fmt::Display for Choices {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let weather = (!self.is_search).then(|| WEATHER.to_owned());
+        let words = weather.into_iter().chain(self.given.iter().map(u64::to_string));
+        f.write_str(&words.collect::<Vec<_>>().join("."))
     }
 }
 
 /// As many bytes as the number needs.
-fn take(bytes: &mut VecDeque<u8>, among: u64) -> Option<u64> {
+fn number(bytes: &mut VecDeque<u8>, among: u64) -> Option<u64> {
     let needed =
         among.saturating_sub(1).to_be_bytes().iter().skip_while(|&&byte| byte == 0).count();
     let mut number = 0;

@@ -39,6 +39,7 @@ pub(super) type Check = Box<dyn FnOnce(&Trace) -> Result<(), String>>;
 /// By what was looked for, whether it was found.
 pub(super) type LookedFor = BTreeMap<String, bool>;
 
+#[derive(Default)]
 pub(super) struct World {
     /// Tells its wakers from those of worlds before it.
     number: u64,
@@ -80,28 +81,7 @@ thread_local! {
 impl World {
     pub(super) fn new(choices: Choices) -> Self {
         static WORLDS: AtomicU64 = AtomicU64::new(0);
-        Self {
-            number: WORLDS.fetch_add(1, Ordering::Relaxed),
-            choices,
-            now: Timestamp::ZERO,
-            ready: VecDeque::new(),
-            prompt: VecDeque::new(),
-            timers: BTreeMap::new(),
-            timers_made: 0,
-            clock: None,
-            passing: None,
-            spawned: Vec::new(),
-            tasks_made: 0,
-            done: BTreeSet::new(),
-            served: Vec::new(),
-            invariants: Vec::new(),
-            checks: Vec::new(),
-            trace: Trace::default(),
-            fingerprint: DefaultHasher::new(),
-            is_excused: false,
-            looked_for: LookedFor::new(),
-            problem: None,
-        }
+        Self { number: WORLDS.fetch_add(1, Ordering::Relaxed), choices, ..Self::default() }
     }
 
     pub(super) fn note(&mut self, what: Happening) {

@@ -98,8 +98,8 @@ pub use seen::{Message, Seen};
 pub use socket::Socket;
 pub use trace::{Happening, Trace};
 
-use choices::Choices;
-use report::{REPEATED, SCHEDULE, SEED, Schedule, asked, show};
+use choices::{Choices, SCHEDULE};
+use report::{REPEATED, SEED, asked, show};
 use run::{Limits, run};
 use tally::Tally;
 
@@ -136,14 +136,14 @@ pub fn simulate(seeds: Range<u64>, world: impl Fn(Simulation)) -> Simulated {
         Some(value.parse().unwrap_or_else(|_| panic!("{variable} is a number, not {value:?}")))
     };
     if let Some(schedule) = asked(SCHEDULE) {
-        return replay_shown(Schedule::read(&schedule).choices(), &world).as_simulated();
+        return replay_shown(Choices::read(&schedule), &world).as_simulated();
     }
     if let Some(seed) = number(SEED) {
         let ran = run(Choices::seed(seed), WHOLE, &world);
         if ran.problem.is_some() {
             Failure::of_seed(ran, 1, &world).expect(REPEATED).fail();
         }
-        show(&ran.trace);
+        show(&ran.world.trace);
         return ran.as_simulated();
     }
     let end = number("SIM_SEEDS").map_or(seeds.end, |seeds_asked: u64| seeds.start + seeds_asked);
@@ -165,7 +165,7 @@ pub fn try_simulate(seeds: Range<u64>, world: impl Fn(Simulation)) -> Result<Sim
         if ran.problem.is_some() {
             return Err(Failure::of_seed(ran, tally.runs, &world).expect(REPEATED));
         }
-        ran.fingerprint.hash(&mut fingerprint);
+        ran.world.fingerprint.finish().hash(&mut fingerprint);
     }
     tally.judge()?;
     let Tally { runs, excused, .. } = tally;
@@ -174,7 +174,8 @@ pub fn try_simulate(seeds: Range<u64>, world: impl Fn(Simulation)) -> Result<Sim
 
 impl run::Ran {
     fn as_simulated(&self) -> Simulated {
-        let (excused, fingerprint) = (u64::from(self.is_excused), self.fingerprint);
+        let (excused, fingerprint) =
+            (u64::from(self.world.is_excused), self.world.fingerprint.finish());
         Simulated { runs: 1, excused, fingerprint }
     }
 }
@@ -184,9 +185,9 @@ impl run::Ran {
 fn replay_shown(choices: Choices, world: &dyn Fn(Simulation)) -> run::Ran {
     let ran = run(choices, report::TOLD, world);
     if ran.problem.is_some() {
-        Failure::of_replay(ran).fail();
+        Failure::of(ran, 1, String::new()).expect("it failed").fail();
     }
-    show(&ran.trace);
+    show(&ran.world.trace);
     ran
 }
 
@@ -205,8 +206,8 @@ fn replay_shown(choices: Choices, world: &dyn Fn(Simulation)) -> run::Ran {
 #[track_caller]
 pub fn every_order(bound: Bound, world: impl Fn(Simulation)) -> Searched {
     if let Some(schedule) = asked(SCHEDULE) {
-        let ran = replay_shown(Schedule::read(&schedule).choices(), &world);
-        let excused = u64::from(ran.is_excused);
+        let ran = replay_shown(Choices::read(&schedule), &world);
+        let excused = u64::from(ran.world.is_excused);
         return Searched { schedules: 1, of: 1.0, is_exhausted: false, excused };
     }
     let searched = try_every_order(bound, world).unwrap_or_else(|failure| failure.fail());
@@ -224,9 +225,9 @@ pub fn every_order(bound: Bound, world: impl Fn(Simulation)) -> Searched {
 ///
 /// If it is no schedule.
 pub fn replay(schedule: &str, world: impl Fn(Simulation)) -> Result<Trace, Failure> {
-    let schedule = Schedule::read(schedule);
-    let failure = Failure::of_schedule(&schedule, 1, &world);
-    failure.map_or_else(|| Ok(run(schedule.choices(), WHOLE, &world).trace), Err)
+    let schedule = Choices::read(schedule);
+    let failure = Failure::of_schedule(schedule.clone(), 1, &world);
+    failure.map_or_else(|| Ok(run(schedule, WHOLE, &world).world.trace), Err)
 }
 
 /// Runs a world once, as the bytes of a fuzzer or of a property test decide. A property test then shortens the
@@ -237,7 +238,8 @@ pub fn replay(schedule: &str, world: impl Fn(Simulation)) -> Result<Trace, Failu
 /// If that run fails, with a sequence chart and a recording in JSON Lines.
 #[track_caller]
 pub fn fuzz(bytes: &[u8], world: impl Fn(Simulation)) {
-    if run(Choices::Bytes(bytes.iter().copied().collect()), WHOLE, &world).problem.is_some() {
-        Failure::of_bytes(bytes, &world).expect(REPEATED).fail();
+    if run(Choices::bytes(bytes), WHOLE, &world).problem.is_some() {
+        let ran = run(Choices::bytes(bytes), report::TOLD, &world);
+        Failure::of(ran, 1, String::new()).expect(REPEATED).fail();
     }
 }

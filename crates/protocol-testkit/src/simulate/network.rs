@@ -2,7 +2,6 @@
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
-use std::fmt;
 use std::future::Future;
 use std::io;
 use std::pin::Pin;
@@ -19,6 +18,7 @@ use super::executor::{Simulation, Sleep};
 const STALL: Duration = Duration::from_secs(1);
 
 /// Both pipes, and what cuts both.
+#[derive(Debug)]
 struct Line {
     pipes: [Pipe; 2],
     /// Milliseconds that a piece takes at most.
@@ -29,7 +29,7 @@ struct Line {
     fuse: usize,
 }
 
-#[derive(Default)]
+#[derive(Debug, Default)]
 struct Pipe {
     /// When each byte arrives.
     bytes: VecDeque<(Timestamp, u8)>,
@@ -47,18 +47,21 @@ fn wake(waker: &mut Option<Waker>) {
 }
 
 /// One end of one pipe.
+#[derive(Debug)]
 struct End {
     line: Rc<RefCell<Line>>,
     pipe: usize,
 }
 
 /// The reading end of a pipe.
+#[derive(Debug)]
 pub struct Reader {
     end: End,
     arrival: Option<Sleep>,
 }
 
 /// The writing end of a pipe. Dropping it ends what is read at the other.
+#[derive(Debug)]
 pub struct Writer(End);
 
 impl Simulation {
@@ -189,17 +192,5 @@ impl Drop for Reader {
 impl Drop for Writer {
     fn drop(&mut self) {
         self.0.close();
-    }
-}
-
-impl fmt::Debug for Reader {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Reader").finish_non_exhaustive()
-    }
-}
-
-impl fmt::Debug for Writer {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Writer").finish_non_exhaustive()
     }
 }

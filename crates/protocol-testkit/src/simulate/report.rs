@@ -4,7 +4,7 @@ use std::env;
 use std::fmt;
 use std::path::PathBuf;
 
-use super::choices::{Choices, Path, Tape};
+use super::choices::{Choices, SCHEDULE};
 use super::executor::Simulation;
 use super::fault::{Fault, Problem};
 use super::run::{Limits, Ran, run};
@@ -36,44 +36,31 @@ pub(super) const REPEATED: &str = "the same choices lead to the same failure; th
 
 /// The environment variable of the one seed that is to be run.
 pub(super) const SEED: &str = "SIM_SEED";
-/// The environment variable of the one schedule that is to be run.
-pub(super) const SCHEDULE: &str = "SIM_SCHEDULE";
 
 pub(super) const TOLD: Limits = Limits { open: usize::MAX, most: usize::MAX, is_told: true };
 
 impl Failure {
     /// The failure of a seed, made as short as it can be.
     pub(super) fn of_seed(ran: Ran, runs: u64, world: &dyn Fn(Simulation)) -> Option<Self> {
-        let Ran { problem, choices: Choices::Tape(tape), .. } = ran else { return None };
-        let tape = shorten(tape.decided(), problem?.fault, world);
-        Self::of_schedule(&Schedule::Drawn(tape), runs, world)
+        let decided = shorten(ran.world.choices.decided(), ran.problem?.fault, world);
+        Self::of_schedule(Choices::of(decided), runs, world)
     }
 
     /// The failure of a schedule, if it fails.
     pub(super) fn of_schedule(
-        schedule: &Schedule,
+        schedule: Choices,
         runs: u64,
         world: &dyn Fn(Simulation),
     ) -> Option<Self> {
         let replay = format!("{SCHEDULE}={schedule}");
-        Self::of(run(schedule.choices(), TOLD, world), runs, replay)
+        Self::of(run(schedule, TOLD, world), runs, replay)
     }
 
-    /// The failure of a run that was asked for. Whoever did knows how to replay it.
-    pub(super) fn of_replay(ran: Ran) -> Self {
-        Self::of(ran, 1, String::new()).expect("it failed")
-    }
-
-    /// The failure of a fuzzer's bytes, if they fail.
-    pub(super) fn of_bytes(bytes: &[u8], world: &dyn Fn(Simulation)) -> Option<Self> {
-        let choices = Choices::Bytes(bytes.iter().copied().collect());
-        Self::of(run(choices, TOLD, world), 1, String::new())
-    }
-
-    fn of(ran: Ran, runs: u64, replay: String) -> Option<Self> {
-        let Ran { problem, trace, history, .. } = ran;
+    /// The failure of a run, if it failed; with the variable that replays it, unless whoever asked for it knows how.
+    pub(super) fn of(ran: Ran, runs: u64, replay: String) -> Option<Self> {
+        let Ran { problem, history, world, .. } = ran;
         let Problem { fault, what } = problem?;
-        Some(Self { fault, what, history, trace, runs, replay })
+        Some(Self { fault, what, history, trace: world.trace, runs, replay })
     }
 
     /// As [`Trace::recording`]; what is wrong is its last verdict, `failed`.
@@ -149,55 +136,4 @@ pub(super) fn show(trace: &Trace) {
 /// Returns the value of an environment variable, if it is set.
 pub(super) fn asked(variable: &str) -> Option<String> {
     env::var(variable).ok().filter(|value| !value.is_empty())
-}
-
-/// The choices that lead to one run.
-pub(super) enum Schedule {
-    /// Those of a search.
-    Searched(Vec<u32>),
-    /// Those of a seed, made shorter, with the weather of the network.
-    Drawn(Vec<u64>),
-}
-
-/// The beginning of a schedule with weather.
-const WEATHER: &str = "weather";
-
-impl Schedule {
-    /// Reads a schedule, as it is written.
-    ///
-    /// # Panics
-    ///
-    /// If it is none.
-    pub(super) fn read(words: &str) -> Self {
-        fn numbers<N: std::str::FromStr>(words: &str) -> Vec<N> {
-            let read = |word: &str| {
-                word.parse()
-                    .unwrap_or_else(|_| panic!("{SCHEDULE} is numbers with dots, not {words:?}"))
-            };
-            words.split('.').filter(|word| !word.is_empty()).map(read).collect()
-        }
-        match words.strip_prefix(WEATHER) {
-            Some(words) => Self::Drawn(numbers(words)),
-            None => Self::Searched(numbers(words)),
-        }
-    }
-
-    pub(super) fn choices(&self) -> Choices {
-        match self {
-            Self::Searched(path) => Choices::Path(Path::only(path.clone())),
-            Self::Drawn(tape) => Choices::Tape(Tape::of(tape.clone())),
-        }
-    }
-}
-
-impl fmt::Display for Schedule {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let words: Vec<_> = match self {
-            Self::Searched(path) => path.iter().map(u32::to_string).collect(),
-            Self::Drawn(tape) => {
-                std::iter::once(WEATHER.to_owned()).chain(tape.iter().map(u64::to_string)).collect()
-            }
-        };
-        f.write_str(&words.join("."))
-    }
 }

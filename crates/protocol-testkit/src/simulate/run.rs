@@ -1,7 +1,7 @@
 //! One run of a world, from its beginning until nothing happens any more.
 
 use std::cell::{Cell, RefCell};
-use std::hash::{Hash, Hasher};
+use std::hash::Hash;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 use std::sync::{Arc, Once};
@@ -11,13 +11,10 @@ use std::time::Duration;
 use protocol_async::hooks::mute_standard_error;
 
 use super::choices::Choices;
-use super::executor::{
-    LookedFor, NETWORK, Simulation, Task, World, in_context, index, replace, with,
-};
+use super::executor::{NETWORK, Simulation, Task, World, in_context, index, replace, with};
 use super::far::Move;
 use super::fault::{Fault, Problem};
 use super::served::Served;
-use super::trace::Trace;
 
 /// Polls in a row without anything else happening: whoever needs more spins.
 const POLLS: usize = 10_000;
@@ -27,7 +24,7 @@ const TICKS: usize = 1_000;
 const HORIZON: Duration = Duration::from_secs(3_600);
 
 /// The limits of a run.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Limits {
     /// Beyond so many steps only what is usual happens.
     pub(super) open: usize,
@@ -43,12 +40,8 @@ pub(super) struct Ran {
     pub(super) steps: usize,
     /// Whether another run does the same in fewer steps.
     pub(super) is_redundant: bool,
-    pub(super) is_excused: bool,
-    pub(super) looked_for: LookedFor,
-    pub(super) fingerprint: u64,
-    pub(super) trace: Trace,
     pub(super) history: Vec<String>,
-    pub(super) choices: Choices,
+    pub(super) world: World,
 }
 
 /// One thing that can happen next.
@@ -62,6 +55,7 @@ enum Event {
     Time,
 }
 
+#[derive(Default)]
 struct Run {
     tasks: Vec<Option<Task>>,
     limits: Limits,
@@ -84,7 +78,7 @@ pub(super) fn run(choices: Choices, limits: Limits, begin: &dyn Fn(Simulation)) 
     PANIC.take();
     let was_muted = mute_standard_error(!limits.is_told);
     replace(Some(World::new(choices)));
-    let mut run = Run::new(limits);
+    let mut run = Run { limits, ..Run::default() };
     let ended = contain(|| {
         begin(Simulation);
         if run.go()? { run.finish() } else { Ok(()) }
@@ -101,23 +95,11 @@ pub(super) fn run(choices: Choices, limits: Limits, begin: &dyn Fn(Simulation)) 
         leaks(&with(|world| std::mem::take(&mut world.served)))
     });
     mute_standard_error(was_muted);
-    let world = replace(None).expect("it was put there");
-    let World { trace, choices, fingerprint, is_excused, looked_for, problem: met, .. } = world;
+    let mut world = replace(None).expect("it was put there");
     let problem = problem.and(left.and_then(|left| left)).err();
-    let problem = met.or(problem).filter(|_| !is_excused);
+    let problem = world.problem.take().or(problem).filter(|_| !world.is_excused);
     let Run { steps, is_redundant, history, .. } = run;
-    let fingerprint = fingerprint.finish();
-    Ran {
-        problem,
-        steps,
-        is_redundant,
-        is_excused,
-        looked_for,
-        fingerprint,
-        trace,
-        history,
-        choices,
-    }
+    Ran { problem, steps, is_redundant, history, world }
 }
 
 /// Returns the number of tasks that the runtime has of its own, if this world has one.
@@ -137,21 +119,6 @@ fn leaks(served: &[Rc<Served>]) -> Result<(), Problem> {
 }
 
 impl Run {
-    const fn new(limits: Limits) -> Self {
-        Self {
-            tasks: Vec::new(),
-            limits,
-            steps: 0,
-            polls: 0,
-            ticks: 0,
-            is_trial: false,
-            moved: None,
-            is_idle: false,
-            is_redundant: false,
-            history: Vec::new(),
-        }
-    }
-
     /// Until nothing can happen, or what happens is of no interest any more. Says whether it is to be
     /// judged in the end.
     fn go(&mut self) -> Result<bool, Problem> {

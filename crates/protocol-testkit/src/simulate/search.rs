@@ -1,11 +1,10 @@
 //! Every order of a world's events, up to a bound.
 
-use super::choices::{Choices, Path};
+use super::choices::Choices;
 use super::executor::Simulation;
-use super::report::{Failure, REPEATED, Schedule};
+use super::report::{Failure, REPEATED};
 use super::run::{Limits, Ran, run};
 use super::tally::Tally;
-use crate::random::Random;
 
 /// The size of a search.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,7 +57,7 @@ pub fn try_every_order(bound: Bound, world: impl Fn(Simulation)) -> Result<Searc
     // A few steps first: what fails there fails soon, and nothing longer is of interest then.
     let mut open = bound.steps.min(8);
     loop {
-        let level = search.level(open);
+        let (schedules, is_exhausted) = search.level(open);
         let runs = bound.schedules - search.left;
         if let Some((steps, given)) = &search.failure {
             // A shorter one may need a choice further on than any that was tried.
@@ -67,26 +66,16 @@ pub fn try_every_order(bound: Bound, world: impl Fn(Simulation)) -> Result<Searc
                 open = shorter;
                 continue;
             }
-            let schedule = Schedule::Searched(given.clone());
-            return Err(Failure::of_schedule(&schedule, runs, &world).expect(REPEATED));
+            let schedule = Choices::only(given.clone());
+            return Err(Failure::of_schedule(schedule, runs, &world).expect(REPEATED));
         }
-        match level {
-            Level::Whole(schedules) => {
-                let excused = search.judge()?;
-                return Ok(Searched {
-                    schedules,
-                    of: schedules as f64,
-                    is_exhausted: true,
-                    excused,
-                });
-            }
-            Level::Cut(schedules) if open >= bound.steps || search.left == 0 => {
-                let of = estimate(&world).max(schedules as f64);
-                let excused = search.judge()?;
-                return Ok(Searched { schedules, of, is_exhausted: false, excused });
-            }
-            Level::Cut(_) => open = bound.steps.min(open * 2),
+        if is_exhausted || open >= bound.steps || search.left == 0 {
+            search.tally.judge()?;
+            let (tried, excused) = (schedules as f64, search.tally.excused);
+            let of = if is_exhausted { tried } else { estimate(&world).max(tried) };
+            return Ok(Searched { schedules, of, is_exhausted, excused });
         }
+        open = bound.steps.min(open * 2);
     }
 }
 
@@ -95,46 +84,34 @@ struct Search<'a> {
     /// So many runs may still be.
     left: u64,
     /// The shortest failure so far, and its choices.
-    failure: Option<(usize, Vec<u32>)>,
+    failure: Option<(usize, Vec<u64>)>,
     tally: Tally,
 }
 
-/// The runs of a level, and whether they were all that there are.
-enum Level {
-    Whole(u64),
-    Cut(u64),
-}
-
 impl Search<'_> {
-    /// Returns how many runs were excused.
-    fn judge(&self) -> Result<u64, Failure> {
-        self.tally.judge().map(|()| self.tally.excused)
-    }
-
     /// Every order of the first so many steps, depth first. Once something fails, only what is shorter
-    /// is of interest.
-    fn level(&mut self, open: usize) -> Level {
+    /// is of interest. Returns the number of runs, and whether they were all that there are.
+    fn level(&mut self, open: usize) -> (u64, bool) {
         let (mut given, mut is_cut, mut schedules) = (Vec::new(), false, 0);
         loop {
             if self.left == 0 {
-                return Level::Cut(schedules);
+                return (schedules, false);
             }
             (self.left, schedules) = (self.left - 1, schedules + 1);
             let shorter = self.failure.as_ref().map(|(steps, _)| steps.saturating_sub(1));
             let limits = Limits { open, most: shorter.unwrap_or(usize::MAX), is_told: false };
-            let ran = run(Choices::Path(Path::of(given)), limits, self.world);
+            let ran = run(Choices::search(given), limits, self.world);
             self.tally.add(&ran);
-            let Ran { problem, steps, is_redundant, choices, .. } = ran;
+            let Ran { problem, steps, is_redundant, world, .. } = ran;
+            let choices = world.choices;
             schedules -= u64::from(is_redundant);
-            let Choices::Path(path) = choices else { unreachable!("a run keeps its kind") };
             if problem.is_some() {
-                self.failure = Some((steps, path.shortest()));
+                self.failure = Some((steps, choices.decided()));
             }
-            is_cut |= path.is_cut;
-            match path.next() {
+            is_cut |= choices.is_cut();
+            match choices.next() {
                 Some(next) => given = next,
-                None if is_cut => return Level::Cut(schedules),
-                None => return Level::Whole(schedules),
+                None => return (schedules, !is_cut),
             }
         }
     }
@@ -143,13 +120,7 @@ impl Search<'_> {
 /// The mean of the products of choices along random runs, which is what the number of all runs is
 /// expected to be (Knuth, 1975).
 fn estimate(world: &dyn Fn(Simulation)) -> f64 {
-    let of = |seed| {
-        let path = Path { random: Some(Random::new(seed)), ..Path::default() };
-        let limits = Limits { open: usize::MAX, most: 10_000, is_told: false };
-        match run(Choices::Path(path), limits, world).choices {
-            Choices::Path(path) => path.taken.iter().map(|&(_, among)| f64::from(among)).product(),
-            _ => 1.0,
-        }
-    };
+    let limits = Limits { open: usize::MAX, most: 10_000, is_told: false };
+    let of = |seed| run(Choices::probe(seed), limits, world).world.choices.product();
     (0..PROBES).map(of).sum::<f64>() / PROBES as f64
 }

@@ -1,6 +1,6 @@
 //! Makes the tape of a failing seed as short as it can be.
 
-use super::choices::{Choices, Tape};
+use super::choices::Choices;
 use super::executor::Simulation;
 use super::fault::Fault;
 use super::run::{Limits, Ran, run};
@@ -8,25 +8,20 @@ use super::run::{Limits, Ran, run};
 /// The steps that are taken in search of a shorter failure.
 const STEPS: usize = 60_000;
 
-/// A failure that a tape leads to.
-struct Short {
-    tape: Vec<u64>,
-    steps: usize,
-}
-
 /// Returns a tape that fails in the same way, in as few steps and with as few unusual choices as were
 /// found.
 pub(super) fn shorten(tape: Vec<u64>, fault: Fault, world: &dyn Fn(Simulation)) -> Vec<u64> {
-    let mut shortener =
-        Shortener { best: Short { tape, steps: usize::MAX }, fault, left: STEPS, world };
+    let mut shortener = Shortener { best: tape, steps: usize::MAX, fault, left: STEPS, world };
     // The schedule of the first run is the first to be beaten.
-    shortener.attempt(shortener.best.tape.clone());
+    shortener.attempt(shortener.best.clone());
     while shortener.left > 0 && shortener.pass() {}
-    shortener.best.tape
+    shortener.best
 }
 
 struct Shortener<'a> {
-    best: Short,
+    /// The shortest tape that fails so far, and the steps of its run.
+    best: Vec<u64>,
+    steps: usize,
     fault: Fault,
     /// The number of steps that may still be taken.
     left: usize,
@@ -37,16 +32,16 @@ impl Shortener<'_> {
     /// Tries to do without each part of the tape, large ones first. Returns whether it became shorter.
     fn pass(&mut self) -> bool {
         let mut is_shorter = false;
-        let mut size = self.best.tape.len();
+        let mut size = self.best.len();
         while size > 0 {
-            let mut end = self.best.tape.len();
+            let mut end = self.best.len();
             while end > 0 && self.left > 0 {
                 let part = end.saturating_sub(size)..end;
-                let (mut without, mut usual) = (self.best.tape.clone(), self.best.tape.clone());
+                let (mut without, mut usual) = (self.best.clone(), self.best.clone());
                 without.drain(part.clone());
                 usual[part.clone()].fill(0);
                 is_shorter |= self.attempt(without) || self.attempt(usual);
-                end = part.start.min(self.best.tape.len());
+                end = part.start.min(self.best.len());
             }
             size /= 2;
         }
@@ -56,9 +51,9 @@ impl Shortener<'_> {
     /// Tries to make each unusual choice less so.
     fn lower(&mut self) -> bool {
         let mut is_shorter = false;
-        for at in 0..self.best.tape.len() {
+        for at in 0..self.best.len() {
             for less in [2, 1] {
-                let mut lower = self.best.tape.clone();
+                let mut lower = self.best.clone();
                 let Some(choice) = lower.get_mut(at).filter(|choice| **choice > less) else {
                     continue;
                 };
@@ -71,20 +66,18 @@ impl Shortener<'_> {
 
     /// Runs a tape, and keeps it if it is a shorter failure.
     fn attempt(&mut self, tape: Vec<u64>) -> bool {
-        let most = self.best.steps;
+        let most = self.steps;
         let limits = Limits { open: usize::MAX, most, is_told: false };
-        let Ran { problem, steps, choices, .. } =
-            run(Choices::Tape(Tape::of(tape)), limits, self.world);
+        let Ran { problem, steps, world, .. } = run(Choices::of(tape), limits, self.world);
         self.left = self.left.saturating_sub(steps.max(1));
-        let Choices::Tape(tape) = choices else { unreachable!("a run keeps its kind") };
-        let tape = tape.decided();
+        let tape = world.choices.decided();
         let unusual = |tape: &[u64]| tape.iter().filter(|&&choice| choice != 0).count();
         let sum = |tape: &[u64]| tape.iter().map(|&choice| u128::from(choice)).sum::<u128>();
         let size = |steps, tape: &[u64]| (steps, unusual(tape), tape.len(), sum(tape));
         let is_shorter = problem.is_some_and(|problem| problem.fault == self.fault)
-            && size(steps, &tape) < size(most, &self.best.tape);
+            && size(steps, &tape) < size(most, &self.best);
         if is_shorter {
-            self.best = Short { tape, steps };
+            (self.best, self.steps) = (tape, steps);
         }
         is_shorter
     }

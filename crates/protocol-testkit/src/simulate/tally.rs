@@ -18,8 +18,8 @@ impl Tally {
     /// Counts a run that did not fail.
     pub(super) fn add(&mut self, ran: &Ran) {
         self.runs += 1;
-        self.excused += u64::from(ran.is_excused);
-        for (what, is_found) in &ran.looked_for {
+        self.excused += u64::from(ran.world.is_excused);
+        for (what, is_found) in &ran.world.looked_for {
             *self.looked_for.entry(what.clone()).or_default() |= is_found;
         }
     }
