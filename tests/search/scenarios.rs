@@ -1,9 +1,11 @@
 //! The scenarios that are searched: small worlds that together hold every kind of event in every
 //! order.
 
-use protocol_core::{Cause, Role, Shutdown};
+use std::time::Duration;
+
+use protocol_core::{Cause, Grace, Role, Shutdown};
 use protocol_testkit::explore::Scenario;
-use protocol_testkit::{Answering, Asked, Hostile, Method, Operation, Patience};
+use protocol_testkit::{Answering, Asked, Hostile, Method, Operation};
 
 use Role::{Client, Server};
 
@@ -29,13 +31,14 @@ const DECLARE: Asked = Asked { method: Method::Declare, ..WORK };
 const TASK: Asked = Asked { method: Method::Task, ..WORK };
 const INITIALIZE: Asked = Asked { method: Method::Initialize, ..WORK };
 const DISCOVER: Asked = Asked { method: Method::Discover, ..WORK };
-const PATIENT_TASK: Asked = Asked { method: Method::Task, grace: Patience::Millis(5), ..WORK };
+const FIVE_MILLIS: Option<Grace> = Some(Grace::Settle(Duration::from_millis(5)));
+const PATIENT_TASK: Asked = Asked { method: Method::Task, grace: FIVE_MILLIS, ..WORK };
 const TOOL: Asked = Asked { method: Method::Tool, ..WORK };
 const TIMED_TOOL: Asked = Asked { deadline: 6, ..TOOL };
-const PATIENT_TOOL: Asked = Asked { grace: Patience::Millis(5), ..TOOL };
+const PATIENT_TOOL: Asked = Asked { grace: FIVE_MILLIS, ..TOOL };
 const CHILD: Asked = Asked { parent: Some(0), ..WORK };
 const TIMED: Asked = Asked { deadline: 6, idle: 4, hard_cap: 9, ..WORK };
-const PATIENT: Asked = Asked { grace: Patience::Millis(5), deadline: 9, ..WORK };
+const PATIENT: Asked = Asked { grace: FIVE_MILLIS, deadline: 9, ..WORK };
 
 const fn begin(request: u8) -> Operation {
     Operation::Begin { at: Server, request }

@@ -3,19 +3,17 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use protocol_core::{
-    CallId, CancelRule, Cancellers, Cause, Config, Event, RequestHandle, Response, Role,
-    StreamConnection, Timestamp, TransmitKind,
-};
-use serde_json::Value;
+use protocol_core::{Cancellers, Config, Event, Role, Timestamp};
 
 use crate::guarantee::{Broken, Guarantee};
-use crate::hostile::{Hostile, framed};
-use crate::model::{Told, cancel_member};
-use crate::operation::{Answering, Asked, Operation, pick, raw};
+use crate::host::Host;
+use crate::hostile::{Hostile, unframed};
+use crate::model::{Sent, Told};
+use crate::operation::Operation;
 
-/// Does the same operations to two equal connections, up to a shutdown, and drains them at different times. A
-/// bit of each number says whether its connection is drained behind the operation at that place, modulo 32.
+/// Does the same operations to two equal connections, up to a shutdown, and drains them at different times. Each
+/// is judged by its reference model. A bit of each number says whether its connection is drained behind the operation
+/// at that place, modulo 32.
 ///
 /// The two may differ only by calls that one of them could still withdraw, and by the places of cancels, which
 /// overtake waiting messages. A cancel may also be missing if the answer to its call came before the cancel had
@@ -33,13 +31,13 @@ use crate::operation::{Answering, Asked, Operation, pick, raw};
 ///
 /// # Errors
 ///
-/// G11. G4 if a cancel overtakes its own request, or is the second.
+/// The guarantee that does not hold: G11, or whichever one of the connections breaks.
 pub fn judge_draining(
     config: &Config,
     drains: [u32; 2],
     operations: &[Operation],
 ) -> Result<(), Broken> {
-    let mut hosts = [0, 1].map(|_| Host::new(config.clone()));
+    let mut hosts = [0, 1].map(|_| Drained::new(config.clone()));
     let mut now = Timestamp::ZERO;
     for (place, operation) in (0_u32..).zip(operations) {
         if let Operation::Wait { millis } = *operation {
@@ -48,10 +46,10 @@ pub fn judge_draining(
         let is_shutdown = matches!(operation, Operation::Shutdown { .. });
         if is_shutdown {
             // Messages that are abandoned unsent are lost, with or without a withdrawal.
-            hosts.iter_mut().try_for_each(Host::drain)?;
+            hosts.iter_mut().try_for_each(Drained::drain)?;
         }
         if is_legal(&hosts, operation) {
-            hosts.iter_mut().for_each(|host| host.act(operation, now));
+            hosts.iter_mut().try_for_each(|host| host.act(operation, now))?;
         }
         if is_shutdown {
             // A withdrawn call lets it end earlier, and after its end nothing is read.
@@ -68,21 +66,21 @@ pub fn judge_draining(
 }
 
 /// A call by its place among all that were made, on both hosts.
-type Tag = usize;
+type Tag = u32;
 
 /// Whether the peers of both hosts could do it: none answers or names a call that has not left.
-fn is_legal([one, other]: &[Host; 2], operation: &Operation) -> bool {
+fn is_legal([one, other]: &[Drained; 2], operation: &Operation) -> bool {
     let Operation::Hostile { id, .. } = operation else { return true };
     let id = Hostile::id(*id).trim_matches('"').replace("\\u003", "");
     let Ok(number) = id.parse::<u32>() else { return true };
-    let is_unused = number > one.highest && number > other.highest;
+    let is_unused = number > one.highest() && number > other.highest();
     is_unused
         || one.tag(number).is_some_and(|tag| {
             other.tag(number) == Some(tag) && one.left.contains(&tag) && other.left.contains(&tag)
         })
 }
 
-fn compare([one, other]: &[Host; 2]) -> Result<(), Broken> {
+fn compare([one, other]: &[Drained; 2]) -> Result<(), Broken> {
     // A call that left only one of them was withdrawn from the other.
     let withdrawn: BTreeSet<Tag> = one.left.symmetric_difference(&other.left).copied().collect();
     let same = |what: &str, [one, other]: [&[Line]; 2]| {
@@ -126,12 +124,9 @@ enum About {
     Else,
 }
 
-struct Host {
-    stream: StreamConnection<Tag>,
-    /// By their tags, and the number that each has on the wire.
-    calls: Vec<CallId>,
-    requests: Vec<RequestHandle>,
-    /// The highest number on the wire.
+struct Drained {
+    host: Host,
+    /// The highest number of a cancel that has left.
     highest: u32,
     /// The calls that have left.
     left: BTreeSet<Tag>,
@@ -145,12 +140,12 @@ struct Host {
     seen: Vec<Line>,
 }
 
-impl Host {
+impl Drained {
     fn new(config: Config) -> Self {
+        let mut host = Host::new(config);
+        host.heard = Some(Vec::new());
         Self {
-            stream: StreamConnection::new(config),
-            calls: Vec::new(),
-            requests: Vec::new(),
+            host,
             highest: 0,
             left: BTreeSet::new(),
             cancels: BTreeSet::new(),
@@ -161,210 +156,96 @@ impl Host {
     }
 
     fn tag(&self, number: u32) -> Option<Tag> {
-        self.calls.iter().position(|call| call.number() == number)
+        (0..).zip(self.host.calls()).find(|(_, call)| call.number() == number).map(|(tag, _)| tag)
     }
 
-    /// Does what a host does or its peer writes. The line itself is not simulated. An operation that is too
-    /// late or not ours is refused by both connections.
-    fn act(&mut self, operation: &Operation, now: Timestamp) {
-        let conn = self.stream.connection_mut();
+    /// The highest number of its own on the wire.
+    fn highest(&self) -> u32 {
+        self.host.calls().last().map_or(0, |call| call.number()).max(self.highest)
+    }
+
+    /// Does what a host does or its peer writes. The line itself is not simulated.
+    fn act(&mut self, operation: &Operation, now: Timestamp) -> Result<(), Broken> {
         match *operation {
-            Operation::Call { asked, .. } => self.call(asked, now),
-            Operation::Cancel { call, cause, .. } => {
-                if let Some(call) = pick(&self.calls, call) {
-                    conn.cancel(call, cause, now);
-                }
-            }
-            Operation::Detach { call, .. } => {
-                if let Some(call) = pick(&self.calls, call) {
-                    conn.detach(call, now);
-                }
-            }
-            Operation::Respond { request, answer, .. } => self.respond(request, answer),
-            Operation::Begin { request: place, .. } => {
-                if let Some(request) = pick(&self.requests, place) {
-                    let _ = conn.begin_operation(request, [place; 16]);
-                }
-            }
-            Operation::End { request, .. } => {
-                if let Some(request) = pick(&self.requests, request) {
-                    let _ = conn.end_request(request, None);
-                }
-            }
-            Operation::GiveUp { request, .. } => {
-                if let Some(request) = pick(&self.requests, request) {
-                    conn.cancel_request(request, Cause::Internal, now);
-                }
-            }
-            Operation::Notify { .. } => {
-                let _ = conn.notify("note", None);
-            }
-            Operation::Progress { token, .. } => {
-                if let Some(rule) = conn.config().dialect.progress.first().cloned() {
-                    let params = format!(r#"{{"{}":{token}}}"#, rule.token);
-                    let _ = conn.notify(&rule.method, Some(raw(&params)));
-                }
-            }
             Operation::Hostile { message, id, .. } => {
-                let dialect = &conn.config().dialect;
-                let bytes = framed(&message.message(Hostile::id(id), dialect), dialect.framing);
-                self.receive(&bytes, now);
+                let message = message.framed(id, &self.host.config().dialect);
+                self.host.receive(&message, 0, now)
             }
-            Operation::Wait { .. } => conn.handle_timeout(now),
-            Operation::Shutdown { how, .. } => conn.shutdown(how, now),
-            Operation::Drain { .. }
-            | Operation::Arrive { .. }
-            | Operation::HangUp { .. }
+            Operation::Wait { .. } => self.host.wait(now),
             // Routed by the host: it is about no call of this connection.
-            | Operation::SendCancel { .. }
-            | Operation::Cut => {}
-        }
-        self.poll_events();
-    }
-
-    fn call(&mut self, asked: Asked, now: Timestamp) {
-        let parent = asked.parent.and_then(|parent| pick(&self.requests, parent));
-        let (options, params) = (asked.options().parent(parent), asked.params());
-        let (method, params) = (asked.method.name(), Some(raw(&params)));
-        let tag = self.calls.len();
-        // It may be closed, or have no session.
-        if let Ok(call) = self.stream.connection_mut().call(method, params, tag, options, now) {
-            self.highest = self.highest.max(call.number());
-            self.calls.push(call);
-        }
-    }
-
-    fn respond(&mut self, request: u8, answer: Answering) {
-        let Some(request) = pick(&self.requests, request) else { return };
-        let conn = self.stream.connection_mut();
-        let result = answer.result(&conn.config().dialect);
-        let reply = match answer {
-            Answering::Result | Answering::Revision(_) => Response::Result(raw(&result)),
-            Answering::Error => Response::Error { code: -1, message: "no", data: None },
-            Answering::Cancelled => Response::Cancelled,
-        };
-        let _ = conn.respond(request, reply);
-    }
-
-    fn receive(&mut self, bytes: &[u8], now: Timestamp) {
-        let mut at = 0;
-        loop {
-            let received = self.stream.receive(&bytes[at..], now);
-            let consumed = received.consumed;
-            if let Some(event) = received.event {
-                self.note(&event);
-            }
-            self.poll_events();
-            if consumed == 0 {
-                return;
-            }
-            at += consumed;
-        }
-    }
-
-    fn poll_events(&mut self) {
-        while let Some(event) = self.stream.connection_mut().poll_event() {
-            self.note(&event);
+            Operation::SendCancel { .. } => Ok(()),
+            _ => self.host.act(operation, now),
         }
     }
 
     fn note(&mut self, event: &Event<'_, Tag>) {
-        let text = match event {
+        let (about, text) = match event {
+            // When it is over depends on what is in flight.
+            Event::Closed { .. } => return,
             // Cancels that are requests take numbers, so calls may have different ones.
-            Event::Settled { outcome, .. } => format!("{outcome:?}"),
-            event => format!("{:?}", Told::of(event)),
-        };
-        let about = match event {
             Event::Settled { data: tag, outcome, .. } => {
                 if outcome.cause().is_none() || outcome.value().is_some() {
                     self.answered.insert(*tag);
                 }
-                About::Call(*tag)
+                (About::Call(*tag), format!("{outcome:?}"))
             }
-            Event::TreeSettled { .. } => About::Tree,
-            Event::Request { request, .. } => {
-                self.requests.push(*request);
-                About::Else
-            }
-            _ => About::Else,
+            Event::TreeSettled { .. } => (About::Tree, format!("{:?}", Told::of(event))),
+            _ => (About::Else, format!("{:?}", Told::of(event))),
         };
-        // When it is over depends on what is in flight.
-        if !matches!(event, Event::Closed { .. }) {
-            self.seen.push(Line { about, text });
-        }
+        self.seen.push(Line { about, text });
     }
 
     fn drain(&mut self) -> Result<(), Broken> {
-        let mut out = Vec::new();
-        while let Some(transmit) = self.stream.poll_transmit(&mut out) {
-            let text = String::from_utf8_lossy(transmit.message(&out)).into_owned();
-            match transmit.kind {
-                TransmitKind::Request => {
-                    let tag = number_of(&message(&text)).and_then(|number| self.tag(number));
-                    let tag = tag.expect("only calls are requests");
+        while let Some((framed, sent)) = self.host.transmit()? {
+            match sent {
+                Sent::Request(number) => {
+                    let tag = self.tag(number).expect("only calls are requests");
                     self.left.insert(tag);
                     self.wire.push(Line { about: About::Call(tag), text: format!("call {tag}") });
                 }
-                TransmitKind::Cancel if !self.ends_requests() => self.has_left(&text)?,
-                _ => self.wire.push(Line { about: About::Else, text: without_number(text) }),
+                Sent::Cancel(names) if !self.ends_requests() => self.has_cancelled(&names)?,
+                Sent::CancelRequest { number, names } => {
+                    self.highest = self.highest.max(number);
+                    self.has_cancelled(&names)?;
+                }
+                _ => {
+                    let message = unframed(&framed, self.host.config().dialect.framing);
+                    let text = without_number(String::from_utf8_lossy(message).into_owned());
+                    self.wire.push(Line { about: About::Else, text });
+                }
             }
-            out.clear();
         }
         Ok(())
     }
 
     /// Whether its cancels name requests of the peer's, which it ends.
     fn ends_requests(&self) -> bool {
-        let config = self.stream.connection().config();
+        let config = self.host.config();
         config.role == Role::Server
             && matches!(config.dialect.cancellers, Cancellers::Client { .. })
     }
 
     /// A cancel of ours has left.
-    fn has_left(&mut self, cancel: &str) -> Result<(), Broken> {
-        let (message, dialect) = (message(cancel), &self.stream.connection().config().dialect);
-        let member = match (&dialect.cancel, message["method"].as_str()) {
-            (CancelRule::Request { id: member, .. }, _) => Some(&**member),
-            (_, method) => method.and_then(|method| cancel_member(dialect, method)),
-        };
-        let params = ["params", "payload", "arguments"].into_iter().find_map(|it| message.get(it));
-        let params = params.unwrap_or(&Value::Null);
-        let named = member.map_or(&Value::Null, |member| &params[member]);
-        let tag = number_in(named).and_then(|number| self.tag(number));
-        let tag = tag.unwrap_or_else(|| panic!("a cancel names no call: {cancel}"));
+    fn has_cancelled(&mut self, names: &str) -> Result<(), Broken> {
+        let tag = names.trim_matches('"').parse().ok().and_then(|number| self.tag(number));
+        let tag = tag.unwrap_or_else(|| panic!("a cancel names no call: {names}"));
         let is_behind = self.left.contains(&tag);
         Broken::unless(is_behind && self.cancels.insert(tag), Guarantee::G4, || {
             format!("the cancel of call {tag} overtook it, or is the second")
-        })?;
-        self.highest = self.highest.max(number_of(&message).unwrap_or(0));
-        Ok(())
+        })
     }
 
     /// Everything leaves, the peer hangs up, and what that makes leaves too.
     fn finish(&mut self, now: Timestamp) -> Result<(), Broken> {
         self.drain()?;
-        self.stream.handle_eof(&[], now);
-        self.poll_events();
+        self.host.finish(now)?;
+        self.host.heard.take().iter().flatten().for_each(|event| self.note(event));
         self.drain()
     }
-}
-
-fn message(text: &str) -> Value {
-    serde_json::from_str(text).expect("a connection writes JSON")
-}
-
-/// The number of a request or a cancel of ours.
-fn number_of(message: &Value) -> Option<u32> {
-    number_in(message.get("id").unwrap_or(&message["seq"]))
 }
 
 /// Without the number that every message has in DAP: it counts the cancels that went before.
 fn without_number(text: String) -> String {
     let behind = text.strip_prefix(r#"{"seq":"#).and_then(|text| text.split_once(','));
     behind.map_or(text.clone(), |(_, text)| format!("{{{text}"))
-}
-
-/// The number that an id of ours says, as a number or, in some dialects, as a string.
-fn number_in(id: &Value) -> Option<u32> {
-    id.to_string().trim_matches('"').parse().ok()
 }

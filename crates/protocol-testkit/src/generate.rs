@@ -1,9 +1,11 @@
 //! Operations from bytes: one generator for fuzzers and for property tests.
 
-use protocol_core::{Cause, Role, Shutdown};
+use std::time::Duration;
+
+use protocol_core::{Cause, Grace, Role, Shutdown};
 
 use crate::hostile::Hostile;
-use crate::operation::{Answering, Asked, Method, Operation, Patience};
+use crate::operation::{Answering, Asked, Method, Operation};
 
 /// No sequence is longer: what a fuzzer finds has to be read by someone.
 const MOST: usize = 400;
@@ -55,14 +57,7 @@ fn operation(source: &mut Source<'_>) -> Option<Operation> {
         15 => Operation::Detach { at, call: source.byte() },
         16..=24 => {
             let request = source.byte();
-            let answer = match source.byte() {
-                place @ 0xc0.. => Answering::Revision(place % 8),
-                other => {
-                    let answers = [Answering::Result, Answering::Error, Answering::Cancelled];
-                    answers[usize::from(other % 3)]
-                }
-            };
-            Operation::Respond { at, request, answer }
+            Operation::Respond { at, request, answer: answer(source) }
         }
         25 => Operation::End { at, request: source.byte() },
         26 => Operation::GiveUp { at, request: source.byte() },
@@ -92,6 +87,16 @@ fn operation(source: &mut Source<'_>) -> Option<Operation> {
     })
 }
 
+fn answer(source: &mut Source<'_>) -> Answering {
+    match source.byte() {
+        place @ 0xc0.. => Answering::Revision(place % 8),
+        other => {
+            let answers = [Answering::Result, Answering::Error, Answering::Cancelled];
+            answers[usize::from(other % 3)]
+        }
+    }
+}
+
 fn asked(source: &mut Source<'_>) -> Asked {
     use Method::{Declare, Discover, Initialize, Listen, Task, Tool, Work};
     // One byte for the usual call, more for one with timers.
@@ -105,8 +110,8 @@ fn asked(source: &mut Source<'_>) -> Asked {
         asked.hard_cap = source.pick(&[0, 0, 25]);
     }
     if first & 0x20 != 0 {
-        let graces = [Patience::Await, Patience::Millis(0), Patience::Millis(9)];
-        asked.grace = source.pick(&graces);
+        let settle = |millis| Grace::Settle(Duration::from_millis(millis));
+        asked.grace = Some(source.pick(&[Grace::Await, settle(0), settle(9)]));
     }
     if first & 0xc0 == 0xc0 {
         asked.parent = Some(source.byte());

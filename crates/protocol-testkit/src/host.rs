@@ -34,6 +34,8 @@ pub(crate) struct Host {
     awaits_room: bool,
     /// A bug that breaks this guarantee, for tests of the oracle itself.
     planted: Option<Guarantee>,
+    /// The events so far, if they are recorded.
+    pub(crate) heard: Option<Vec<Event<'static, u32>>>,
 }
 
 /// No message of a host's is longer: long notifications have 600 bytes and their envelope.
@@ -53,6 +55,7 @@ impl Host {
             unread: Vec::new(),
             awaits_room: false,
             planted: None,
+            heard: None,
         }
     }
 
@@ -63,9 +66,9 @@ impl Host {
         self.planted = Some(breaks);
     }
 
-    /// Returns the connection that this host drives.
-    pub(crate) const fn stream(&self) -> &StreamConnection<u32> {
-        &self.stream
+    /// Returns the configuration of the connection that this host drives, in the dialect that is spoken now.
+    pub(crate) fn config(&self) -> &Config {
+        self.stream.connection().config()
     }
 
     /// Whether something waits to leave.
@@ -94,9 +97,9 @@ impl Host {
         &self.model
     }
 
-    /// Returns the number of calls that it ever made.
-    pub(crate) fn calls(&self) -> usize {
-        self.calls.len()
+    /// Returns the calls that it ever made.
+    pub(crate) fn calls(&self) -> &[CallId] {
+        &self.calls
     }
 
     /// The requests that wait for its answer, by their place among all that came.
@@ -129,7 +132,7 @@ impl Host {
 
     /// Framed bytes arrive, in pieces of this size; 0 means whole.
     pub(crate) fn receive(&mut self, framed: &[u8], piece: u8, now: Timestamp) -> Judged {
-        let framing = self.stream.connection().config().dialect.framing;
+        let framing = self.config().dialect.framing;
         let is_whole = framing == protocol_core::Framing::Whole || piece == 0;
         let piece = if is_whole { framed.len().max(1) } else { piece.into() };
         let whole = unframed(framed, framing);
@@ -200,7 +203,7 @@ impl Host {
     }
 
     fn longest(&self) -> usize {
-        self.stream.connection().config().limits.message_bytes
+        self.config().limits.message_bytes
     }
 
     pub(crate) fn wait(&mut self, now: Timestamp) -> Judged {
@@ -220,8 +223,8 @@ impl Host {
 
     // Outputs
 
-    /// The next message leaves, framed.
-    pub(crate) fn transmit(&mut self) -> Result<Option<Vec<u8>>, Broken> {
+    /// The next message leaves, framed. Returns also what it is.
+    pub(crate) fn transmit(&mut self) -> Result<Option<(Vec<u8>, Sent)>, Broken> {
         let mut framed = Vec::new();
         let lost = match self.planted {
             Some(Guarantee::G2) => Some(TransmitKind::Response),
@@ -230,21 +233,25 @@ impl Host {
         };
         let sent = self.stream.poll_transmit(&mut framed);
         let sent = sent.filter(|transmit| Some(transmit.kind) != lost);
-        self.judge_transmit(sent, &framed)?;
+        let sent = self.judge_transmit(sent, &framed)?;
         self.judge()?;
-        Ok(sent.map(|_| framed))
+        Ok(sent.map(|sent| (framed, sent)))
     }
 
     /// Checks that the message that left is the one that had to leave next.
-    fn judge_transmit(&mut self, transmit: Option<Transmit>, framed: &[u8]) -> Judged {
-        let dialect = &self.stream.connection().config().dialect;
+    fn judge_transmit(
+        &mut self,
+        transmit: Option<Transmit>,
+        framed: &[u8],
+    ) -> Result<Option<Sent>, Broken> {
+        let dialect = &self.config().dialect;
         let message = transmit.map(|transmit| transmit.message(framed));
         let sent = transmit.zip(message).map(|(it, message)| Sent::of(it.kind, message, dialect));
         if let Some(Some(Sent::Answers(answers))) = &sent {
             // The model does not know the room that responses take.
             let is_early = self.model.next_to_leave() != sent.as_ref().and_then(Option::as_ref);
             if is_early && self.is_tight() && self.model.has_left_early(answers) {
-                return Ok(());
+                return Ok(sent.flatten());
             }
         }
         if self.model.waiting() == 0 && self.awaits_room {
@@ -252,7 +259,7 @@ impl Host {
         }
         let must = self.model.transmit();
         if sent == must.clone().map(Some) {
-            return Ok(());
+            return Ok(must);
         }
         let guarantee = match (transmit.map(|transmit| transmit.kind), &must) {
             (Some(TransmitKind::Response | TransmitKind::Acknowledgement), _) => Guarantee::G2,
@@ -276,7 +283,7 @@ impl Host {
 
     /// Whether there is so little room that answers may be kept back in half of it.
     fn is_tight(&self) -> bool {
-        self.stream.connection().config().limits.unsent_bytes < 2 * LONGEST
+        self.config().limits.unsent_bytes < 2 * LONGEST
     }
 
     fn judge_refusal(
@@ -286,7 +293,7 @@ impl Host {
         refusals: &[Refusal],
         cramped: bool,
     ) -> Judged {
-        let limits = self.stream.connection().config().limits;
+        let limits = self.config().limits;
         let is_for_room = matches!(refusal, Some(Refusal::OutboxFull | Refusal::TooLarge));
         self.awaits_room |= refusal == Some(Refusal::OutboxFull);
         let is_due = match refusal {
@@ -310,6 +317,9 @@ impl Host {
 
     /// The host is told something, perhaps by this batch.
     fn hear(&mut self, event: &Event<'_, u32>, cramped: bool, batch: Option<u64>) -> Judged {
+        if let Some(heard) = &mut self.heard {
+            heard.push(event.clone().into_owned());
+        }
         let told = Told::of(event);
         if self.planted.is_some() && self.planted == told.as_ref().map(broken_by) {
             return Ok(());
@@ -345,7 +355,7 @@ impl Host {
 
     /// The token of an operation that answered a call.
     fn token_in(&self, outcome: &Outcome<'_>) -> Option<WireId> {
-        let member = token_member(&self.stream.connection().config().dialect)?;
+        let member = token_member(&self.config().dialect)?;
         let Outcome::Result(result) = outcome else { return None };
         WireId::from_json(&value(result.get()).get(member)?.to_string())
     }

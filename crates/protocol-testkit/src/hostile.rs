@@ -112,6 +112,11 @@ impl Hostile {
         }
     }
 
+    /// Returns the message with the id of that number, as it stands in a stream.
+    pub(crate) fn framed(self, id: u8, dialect: &Dialect) -> Vec<u8> {
+        framed(&self.message(Self::id(id), dialect), dialect.framing)
+    }
+
     fn json_rpc(self, id: &str, dialect: &Dialect) -> Vec<u8> {
         let two = r#""jsonrpc":"2.0""#;
         let cancelled = code::REQUEST_CANCELLED;
@@ -182,8 +187,6 @@ impl Hostile {
             Self::OnlyParams => format!(r#"{{"id":{id},"payload":{{}}}}"#),
             Self::ParamsAreNumber => call(r#""capability":"work","params":1,"#),
             Self::RequestNoVersion => call(""),
-            Self::Cancel => cancel(id, dialect),
-            Self::CancelOfNothing => cancel("{}", dialect),
             Self::Batch => {
                 let call = call(r#""capability":"work","#);
                 format!("[{call},{}]", cancel(id, dialect))
@@ -192,7 +195,9 @@ impl Hostile {
             Self::NotJson => format!(r#"{{"type":"capabilities/call","id":{id},"payl"#),
             Self::NotUtf8 => return b"{\"type\":\"\xff\"}".to_vec(),
             Self::TooLong => call(&format!(r#""capability":"{}","#, "x".repeat(660))),
-            Self::EmptyBatch | Self::Number => return self.json_rpc(id, dialect),
+            Self::Cancel | Self::CancelOfNothing | Self::EmptyBatch | Self::Number => {
+                return self.json_rpc(id, dialect);
+            }
         };
         text.into_bytes()
     }
@@ -214,8 +219,6 @@ impl Hostile {
             Self::OnlyParams => format!(r#"{{"seq":{id},"arguments":{{}}}}"#),
             Self::ParamsAreNumber => request(r#","command":"work","arguments":1"#),
             Self::RequestNoVersion => request(""),
-            Self::Cancel => cancel(id, dialect),
-            Self::CancelOfNothing => cancel("{}", dialect),
             Self::Batch => {
                 format!("[{},{}]", request(r#","command":"work""#), cancel(id, dialect))
             }
@@ -223,7 +226,9 @@ impl Hostile {
             Self::NotJson => format!(r#"{{"seq":{id},"type":"request","comm"#),
             Self::NotUtf8 => return b"{\"type\":\"\xff\"}".to_vec(),
             Self::TooLong => request(&format!(r#","command":"{}""#, "x".repeat(660))),
-            Self::EmptyBatch | Self::Number => return self.json_rpc(id, dialect),
+            Self::Cancel | Self::CancelOfNothing | Self::EmptyBatch | Self::Number => {
+                return self.json_rpc(id, dialect);
+            }
         };
         text.into_bytes()
     }

@@ -36,7 +36,7 @@ pub use draining::judge_draining;
 pub use generate::operations;
 pub use guarantee::{Broken, Guarantee};
 pub use hostile::{Hostile, framed};
-pub use operation::{Answering, Asked, Method, Operation, Patience};
+pub use operation::{Answering, Asked, Method, Operation};
 pub use protocol_record::Mark;
 pub use random::Random;
 pub use world::{World, both_roles, small, tight};

@@ -14,6 +14,12 @@ pub(crate) struct Link {
     state: State,
 }
 
+/// Something that arrives at the end of a line.
+pub(crate) enum Arrival {
+    Message(Vec<u8>),
+    End,
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum State {
     Open,
@@ -57,9 +63,15 @@ impl Link {
         0..u8::try_from(places).unwrap_or(u8::MAX)
     }
 
-    /// The message at `place` arrives.
-    pub(crate) fn arrive(&mut self, place: usize) -> Option<Vec<u8>> {
-        if place < self.choices() { self.messages.remove(place) } else { None }
+    /// What is at `place` arrives, if anything may: a message, or the end. Places beyond the last wrap around.
+    pub(crate) fn arrive(&mut self, place: u8) -> Option<Arrival> {
+        if let Some(place) = usize::from(place).checked_rem(self.choices()) {
+            return self.messages.remove(place).map(Arrival::Message);
+        }
+        self.is_at_end().then(|| {
+            self.state = State::Over;
+            Arrival::End
+        })
     }
 
     /// The sender hangs up: the end arrives after what is on its way.
@@ -78,15 +90,6 @@ impl Link {
     /// Whether the end may arrive next.
     pub(crate) fn is_at_end(&self) -> bool {
         self.state == State::Ended && self.messages.is_empty()
-    }
-
-    /// The end arrives; says whether it does so now.
-    pub(crate) fn arrive_end(&mut self) -> bool {
-        let arrives = self.is_at_end();
-        if arrives {
-            self.state = State::Over;
-        }
-        arrives
     }
 
     /// Whether nothing more is taken.

@@ -149,21 +149,10 @@ pub struct Asked {
     pub idle: u8,
     /// Hard cap in milliseconds; 0 for none.
     pub hard_cap: u8,
-    /// The time to wait after a cancel.
-    pub grace: Patience,
+    /// The time to wait for the answer after a cancel; `None` as the dialect has it.
+    pub grace: Option<Grace>,
     /// The request that it is made for.
     pub parent: Option<u8>,
-}
-
-/// The time for which a call waits for its answer once it is cancelled.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Patience {
-    /// As the dialect has it.
-    Dialect,
-    /// Until it comes.
-    Await,
-    /// So many milliseconds.
-    Millis(u8),
 }
 
 /// The methods that some dialect treats in a way of its own, and one that none does.
@@ -229,7 +218,7 @@ impl Asked {
             deadline: 0,
             idle: 0,
             hard_cap: 0,
-            grace: Patience::Dialect,
+            grace: None,
             parent: None,
         }
     }
@@ -241,13 +230,7 @@ impl Asked {
             .timeout(timer(self.deadline))
             .idle_timeout(timer(self.idle))
             .hard_cap(timer(self.hard_cap))
-            .grace(match self.grace {
-                Patience::Dialect => None,
-                Patience::Await => Some(Grace::Await),
-                Patience::Millis(millis) => {
-                    Some(Grace::Settle(Duration::from_millis(millis.into())))
-                }
-            })
+            .grace(self.grace)
     }
 
     /// Its params, as JSON.
@@ -333,14 +316,6 @@ pub(crate) const fn end(role: Role) -> &'static str {
     }
 }
 
-/// The end across.
-pub(crate) const fn across(role: Role) -> Role {
-    match role {
-        Role::Client => Role::Server,
-        Role::Server => Role::Client,
-    }
-}
-
 /// The call or the request that an operation counts so.
 pub(crate) fn pick<T: Copy>(from: &[T], place: u8) -> Option<T> {
     from.get(usize::from(place).checked_rem(from.len())?).copied()
@@ -353,32 +328,32 @@ pub(crate) fn raw(json: &str) -> &RawValue {
 /// As one phrase, unlike that of any other operation.
 impl fmt::Display for Operation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.at() {
+            Some(at) if !matches!(self, Self::Hostile { .. }) => write!(f, "{} ", end(at))?,
+            _ => {}
+        }
         match *self {
-            Self::Call { at, asked } => write!(f, "{} call {asked}", end(at)),
-            Self::Cancel { at, call, cause } => write!(f, "{} cancel {call} {cause}", end(at)),
-            Self::Detach { at, call } => write!(f, "{} detach {call}", end(at)),
-            Self::Respond { at, request, answer } => {
-                write!(f, "{} respond {request} {answer:?}", end(at))
-            }
-            Self::Begin { at, request } => write!(f, "{} begin {request}", end(at)),
-            Self::SendCancel { at, call } => write!(f, "{} send cancel {call}", end(at)),
-            Self::End { at, request } => write!(f, "{} end {request}", end(at)),
-            Self::GiveUp { at, request } => write!(f, "{} give up {request}", end(at)),
-            Self::Notify { at, long: false } => write!(f, "{} notify", end(at)),
-            Self::Notify { at, long: true } => write!(f, "{} notify at length", end(at)),
-            Self::Progress { at, token } => write!(f, "{} progress {token}", end(at)),
-            Self::Drain { at, messages } => write!(f, "{} drain {messages}", end(at)),
-            Self::Arrive { at, place, piece: 0 } => write!(f, "{} read {place}", end(at)),
-            Self::Arrive { at, place, piece } => {
-                write!(f, "{} read {place} by {piece}", end(at))
-            }
+            Self::Call { asked, .. } => write!(f, "call {asked}"),
+            Self::Cancel { call, cause, .. } => write!(f, "cancel {call} {cause}"),
+            Self::Detach { call, .. } => write!(f, "detach {call}"),
+            Self::Respond { request, answer, .. } => write!(f, "respond {request} {answer:?}"),
+            Self::Begin { request, .. } => write!(f, "begin {request}"),
+            Self::SendCancel { call, .. } => write!(f, "send cancel {call}"),
+            Self::End { request, .. } => write!(f, "end {request}"),
+            Self::GiveUp { request, .. } => write!(f, "give up {request}"),
+            Self::Notify { long: false, .. } => f.write_str("notify"),
+            Self::Notify { long: true, .. } => f.write_str("notify at length"),
+            Self::Progress { token, .. } => write!(f, "progress {token}"),
+            Self::Drain { messages, .. } => write!(f, "drain {messages}"),
+            Self::Arrive { place, piece: 0, .. } => write!(f, "read {place}"),
+            Self::Arrive { place, piece, .. } => write!(f, "read {place} by {piece}"),
             Self::Hostile { to, message, id } => {
                 write!(f, "hostile to {} {message:?} {}", end(to), Hostile::id(id))
             }
             Self::Wait { millis } => write!(f, "wait {millis}"),
-            Self::HangUp { at } => write!(f, "{} hang up", end(at)),
+            Self::HangUp { .. } => f.write_str("hang up"),
             Self::Cut => f.write_str("cut"),
-            Self::Shutdown { at, how } => write!(f, "{} shutdown {how:?}", end(at)),
+            Self::Shutdown { how, .. } => write!(f, "shutdown {how:?}"),
         }
     }
 }
@@ -391,9 +366,9 @@ impl fmt::Display for Asked {
             write!(f, " {name} {millis}")?;
         }
         match self.grace {
-            Patience::Dialect => {}
-            Patience::Await => f.write_str(" await")?,
-            Patience::Millis(millis) => write!(f, " grace {millis}")?,
+            None => {}
+            Some(Grace::Await) => f.write_str(" await")?,
+            Some(Grace::Settle(time)) => write!(f, " grace {}", time.as_millis())?,
         }
         self.parent.map_or(Ok(()), |parent| write!(f, " parent {parent}"))
     }

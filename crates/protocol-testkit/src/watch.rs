@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
-use protocol_core::{CancelRule, Config, Dialect, Envelope, MessageOrder, ResponseRule};
+use protocol_core::{Config, Dialect, Envelope, MessageOrder, ResponseRule};
 use serde_json::Value;
 
 use crate::guarantee::{Broken, Guarantee};
@@ -14,15 +14,15 @@ use crate::model::{Asked, Id, Origin, Rules};
 /// The meaning of a message to an observer. Ids are those of requests. In ABP an observer tells those of calls
 /// from all others.
 #[derive(Default)]
-struct Seen {
+pub(crate) struct Seen {
     /// A request that wants an answer.
-    asks: Option<Id>,
+    pub(crate) asks: Option<Id>,
     /// The member of its result that names the revision, if it is an exchange that settles that.
     names_revision: Option<Cow<'static, str>>,
     /// The request that it cancels.
-    cancels: Option<Id>,
+    pub(crate) cancels: Option<Id>,
     /// The request that it answers.
-    answers: Option<Id>,
+    pub(crate) answers: Option<Id>,
     /// With which result, if it is one.
     result: Option<Value>,
 }
@@ -42,17 +42,9 @@ pub(crate) struct Watch {
     /// By id, the requests that it ever sent, and whether it cancelled them. Also answered ones: its
     /// cancel may have crossed the answer.
     asked: BTreeMap<Id, bool>,
-    /// The exchanges that may settle the revision, by who asked and by id, and the member of the result
-    /// that names it.
-    exchanges: BTreeMap<(Asker, Id), Cow<'static, str>>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-enum Asker {
-    /// The watched side.
-    Itself,
-    /// The peer of the watched side.
-    Other,
+    /// The exchanges that may settle the revision, by whether this side asked and by id, and the member of the
+    /// result that names it.
+    exchanges: BTreeMap<(bool, Id), Cow<'static, str>>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -76,16 +68,6 @@ impl Watch {
         }
     }
 
-    /// The method of a cancel, and the member that names a request.
-    fn cancel(&self) -> Option<(&str, &str)> {
-        match &self.rules.dialect.cancel {
-            CancelRule::Notification { method, id: member, .. }
-            | CancelRule::Request { method, id: member, .. } => Some((method, member)),
-            // A cancel that names an operation is a request like any other.
-            _ => None,
-        }
-    }
-
     fn is_silent(&self) -> bool {
         self.rules.dialect.response != ResponseRule::Required
     }
@@ -93,7 +75,7 @@ impl Watch {
     /// It reads a message.
     pub(crate) fn reads(&mut self, message: &[u8]) {
         for seen in self.see(message) {
-            self.settle_revision(Asker::Other, &seen);
+            self.settle_revision(false, &seen);
             let Seen { asks, cancels, .. } = seen;
             if let Some(id) = cancels {
                 match self.owed.get_mut(&id) {
@@ -116,7 +98,7 @@ impl Watch {
     /// It wrote a message, but that has not left yet.
     pub(crate) fn decides(&mut self, message: &[u8]) {
         for seen in self.see(message) {
-            self.settle_revision(Asker::Itself, &seen);
+            self.settle_revision(true, &seen);
             if let Some(owed) = seen.answers.and_then(|id| self.owed.get_mut(&id)) {
                 owed.is_decided = true;
             }
@@ -130,7 +112,7 @@ impl Watch {
     /// G2 or G4.
     pub(crate) fn writes(&mut self, message: &[u8]) -> Result<(), Broken> {
         self.see(message).into_iter().try_for_each(|seen| {
-            self.settle_revision(Asker::Itself, &seen);
+            self.settle_revision(true, &seen);
             let Seen { asks, cancels, answers, .. } = seen;
             if let Some(id) = cancels {
                 let what =
@@ -168,17 +150,13 @@ impl Watch {
         owed.find(|(_, owed)| !(owed.is_cancelled && self.is_silent())).map(|(id, _)| id)
     }
 
-    /// A message is, or answers, an exchange that settles the revision.
-    fn settle_revision(&mut self, writer: Asker, seen: &Seen) {
+    /// A message of this side or of its peer is, or answers, an exchange that settles the revision.
+    fn settle_revision(&mut self, is_own: bool, seen: &Seen) {
         if let (Some(id), Some(member)) = (&seen.asks, &seen.names_revision) {
-            self.exchanges.insert((writer, id.clone()), member.clone());
+            self.exchanges.insert((is_own, id.clone()), member.clone());
         }
-        let asker = match writer {
-            Asker::Itself => Asker::Other,
-            Asker::Other => Asker::Itself,
-        };
         let Some(id) = &seen.answers else { return };
-        if let Some(member) = self.exchanges.remove(&(asker, id.clone())) {
+        if let Some(member) = self.exchanges.remove(&(!is_own, id.clone())) {
             if let Some(result) = &seen.result {
                 let settled = self.rules.settled_by(&result[&*member]);
                 self.rules = settled.unwrap_or_else(|| self.rules.clone());
@@ -186,32 +164,17 @@ impl Watch {
         }
     }
 
-    /// Returns the requests that each member of a message asks, cancels and answers, by their ids.
-    pub(crate) fn meanings(
-        &self,
-        message: &[u8],
-    ) -> impl Iterator<Item = (Option<Id>, Option<Id>, Option<Id>)> + use<> {
-        self.see(message).into_iter().map(|seen| (seen.asks, seen.cancels, seen.answers))
-    }
-
-    fn see(&self, message: &[u8]) -> Vec<Seen> {
-        members(message).iter().map(|message| self.see_one(message)).collect()
+    /// Returns the meaning of each member of a message.
+    pub(crate) fn see(&self, message: &[u8]) -> Vec<Seen> {
+        reading::members(message).iter().map(|message| self.see_one(message)).collect()
     }
 
     fn see_one(&self, message: &Value) -> Seen {
         let envelope = self.rules.dialect.envelope;
         let cancel = |method: &str, params: &Value| {
-            let (_, member) = self.cancel().filter(|(cancel, _)| *cancel == method)?;
-            let named = params.get(member);
-            // In DAP it may be for a progress, and names no request then.
-            if envelope == Envelope::Dap && named.is_none_or(Value::is_null) {
-                return None;
-            }
+            let named = reading::cancelled(&self.rules.dialect, method, params)?;
             let named = named.map(ToString::to_string).unwrap_or_default();
-            Some(match envelope {
-                Envelope::JsonRpc | Envelope::Dap => named,
-                Envelope::Abp => call(&named),
-            })
+            Some(if envelope == Envelope::Abp { call(&named) } else { named })
         };
         // A broken request is answered as well, if it can be told from a broken response.
         let is_request = envelope != Envelope::JsonRpc || message.get("method").is_some();
@@ -259,14 +222,6 @@ fn name(id: &Value, origin: Option<Origin>) -> Id {
 
 fn call(id: &str) -> Id {
     format!("call {id}")
-}
-
-fn members(message: &[u8]) -> Vec<Value> {
-    match serde_json::from_slice(message) {
-        Ok(Value::Array(members)) => members,
-        Ok(message) => vec![message],
-        Err(_) => Vec::new(),
-    }
 }
 
 #[cfg(test)]

@@ -3,16 +3,15 @@
 use std::hash::{Hash, Hasher};
 use std::time::Duration;
 
-use protocol_core::{Config, Dialect, Role, Timestamp};
+use protocol_core::{Config, Dialect, Envelope, Role, Timestamp};
 
 use protocol_record::Mark;
 
 use crate::guarantee::{Broken, Guarantee};
 use crate::host::Host;
-use crate::hostile::{Hostile, framed};
 use crate::label::label;
-use crate::link::Link;
-use crate::operation::{Answering, Asked, ENDS, Method, Operation, across};
+use crate::link::{Arrival, Link};
+use crate::operation::{Answering, Asked, ENDS, Method, Operation};
 
 /// Two hosts on one line. Each [`Operation`] is done on both the real connections and their
 /// reference models; what they make of it must be the same.
@@ -32,8 +31,8 @@ use crate::operation::{Answering, Asked, ENDS, Method, Operation, across};
 pub struct World {
     /// The client and the server.
     hosts: [Host; 2],
-    /// To the client, and to the server.
-    links: [Link; 2],
+    /// To the client, and to the server. If a relay stands between them, also from the client, and from the server.
+    links: Vec<Link>,
     now: Timestamp,
     /// The events so far, if they are recorded.
     marks: Option<Vec<Mark>>,
@@ -92,8 +91,16 @@ impl World {
     /// `capacity` bytes on it.
     #[must_use]
     pub fn on_a_line_of(configs: [Config; 2], capacity: usize) -> Self {
-        let links = configs.clone().map(|config| Link::new(config.dialect.order, capacity));
-        Self { hosts: configs.map(Host::new), links, now: Timestamp::ZERO, marks: None }
+        let links = configs.iter().map(|config| Link::new(config.dialect.order, capacity));
+        let (links, hosts) = (links.collect(), configs.map(Host::new));
+        Self { hosts, links, now: Timestamp::ZERO, marks: None }
+    }
+
+    /// Returns a client and a server that a relay connects. It reads what they write, and writes what they read.
+    pub(crate) fn around_a_relay(configs: [Config; 2]) -> Self {
+        let mut world = Self::new(configs);
+        world.links.extend_from_within(..);
+        world
     }
 
     /// Opens a session, if the dialect has sessions. The client asks for it and is answered. Calls and requests
@@ -103,13 +110,17 @@ impl World {
     ///
     /// The guarantee that does not hold.
     pub fn in_session(mut self) -> Result<Self, Broken> {
-        let dialect = &self.host(Role::Client).stream().connection().config().dialect;
-        if dialect.session.is_some() {
+        if self.host(Role::Client).config().dialect.session.is_some() {
             self.apply(&OPEN_SESSION)?;
             self.deliver_all()?;
-            self.hosts.iter_mut().for_each(Host::forget_past);
+            self.forget_past();
         }
         Ok(self)
+    }
+
+    /// From now on calls and requests are counted anew. All that there were must be over.
+    pub(crate) fn forget_past(&mut self) {
+        self.hosts.iter_mut().for_each(Host::forget_past);
     }
 
     /// Plants a bug in both connections: from now on they break this guarantee.
@@ -122,14 +133,47 @@ impl World {
         &self.hosts[at as usize]
     }
 
+    /// Whether a relay stands between the hosts.
+    pub(crate) fn has_relay(&self) -> bool {
+        self.links.len() > 2
+    }
+
+    /// All lines.
+    pub(crate) fn links(&self) -> &[Link] {
+        &self.links
+    }
+
     /// The line towards a host.
-    pub(crate) const fn link_to(&self, at: Role) -> &Link {
+    pub(crate) fn link_to(&self, at: Role) -> &Link {
         &self.links[at as usize]
     }
 
+    pub(crate) fn link_to_mut(&mut self, at: Role) -> &mut Link {
+        &mut self.links[at as usize]
+    }
+
     /// The line that a host writes to.
-    pub(crate) const fn link_from(&self, at: Role) -> &Link {
-        self.link_to(across(at))
+    pub(crate) fn link_from(&self, at: Role) -> &Link {
+        &self.links[self.place_of_link_from(at)]
+    }
+
+    pub(crate) fn link_from_mut(&mut self, at: Role) -> &mut Link {
+        let place = self.place_of_link_from(at);
+        &mut self.links[place]
+    }
+
+    fn place_of_link_from(&self, at: Role) -> usize {
+        if self.has_relay() { 2 + at as usize } else { at.other() as usize }
+    }
+
+    /// Returns the envelope of the messages on a host's line.
+    pub(crate) fn envelope(&self, at: Role) -> Envelope {
+        self.host(at).config().dialect.envelope
+    }
+
+    /// Returns the lanes of a host, and of what it is connected to, in a chart.
+    pub(crate) fn lanes(&self, at: Role) -> [usize; 2] {
+        if self.has_relay() { [2 * at as usize, 1] } else { [at as usize, at.other() as usize] }
     }
 
     /// The time there.
@@ -153,15 +197,17 @@ impl World {
     ///
     /// The guarantee that does not hold.
     pub fn apply(&mut self, operation: &Operation) -> Result<(), Broken> {
-        self.mark(operation);
+        self.mark_operation(operation);
         let now = self.now;
         match *operation {
             Operation::Drain { at, messages } => self.drain(at, messages),
             Operation::Arrive { at, place, piece } => self.arrive(at, place, piece),
             Operation::Hostile { to, message, id } => {
-                let dialect = &self.host(to).stream().connection().config().dialect;
-                let message = message.message(Hostile::id(id), dialect);
-                self.links[to as usize].send(framed(&message, dialect.framing));
+                let message = message.framed(id, &self.host(to).config().dialect);
+                // A relay guards the hosts from such messages: it reads them itself.
+                let link =
+                    if self.has_relay() { self.link_from_mut(to) } else { self.link_to_mut(to) };
+                link.send(message);
                 Ok(())
             }
             Operation::Wait { millis } => {
@@ -170,7 +216,7 @@ impl World {
                 self.hosts.iter_mut().try_for_each(|host| host.wait(now))
             }
             Operation::HangUp { at } => {
-                self.links[across(at) as usize].end();
+                self.link_from_mut(at).end();
                 Ok(())
             }
             Operation::Cut => {
@@ -188,43 +234,48 @@ impl World {
     }
 
     fn drain(&mut self, at: Role, messages: u8) -> Result<(), Broken> {
+        let ([lane, _], envelope) = (self.lanes(at), self.envelope(at));
         for _ in 0..messages {
-            let to = across(at);
-            if !self.link_to(to).has_room() && !self.link_to(to).is_ended() {
+            let link = self.link_from(at);
+            if !link.has_room() && !link.is_ended() {
                 break;
             }
-            let Some(framed) = self.host_mut(at).transmit()? else { break };
-            if let Some(marks) = &mut self.marks {
-                marks.push(Mark::at(at as usize, format!("{} leaves", label(&framed))));
-            }
-            self.links[to as usize].send(framed);
+            let Some((framed, _)) = self.host_mut(at).transmit()? else { break };
+            self.mark(|| Mark::at(lane, format!("{} leaves", label(&framed, envelope))));
+            self.link_from_mut(at).send(framed);
         }
         Ok(())
     }
 
     fn arrive(&mut self, at: Role, place: u8, piece: u8) -> Result<(), Broken> {
-        let (link, now) = (&mut self.links[at as usize], self.now);
-        let place = usize::from(place).checked_rem(link.choices());
-        if let Some(message) = place.and_then(|place| link.arrive(place)) {
-            if let Some(marks) = &mut self.marks {
-                marks.push(Mark::arrow(across(at) as usize, at as usize, label(&message)));
+        let ([lane, from], now) = (self.lanes(at), self.now);
+        match self.link_to_mut(at).arrive(place) {
+            Some(Arrival::Message(message)) => {
+                let envelope = self.envelope(at);
+                self.mark(|| Mark::arrow(from, lane, label(&message, envelope)));
+                self.host_mut(at).receive(&message, piece, now)
             }
-            self.host_mut(at).receive(&message, piece, now)
-        } else if link.arrive_end() {
-            if let Some(marks) = &mut self.marks {
-                marks.push(Mark::arrow(across(at) as usize, at as usize, "end".into()));
+            Some(Arrival::End) => {
+                self.mark(|| Mark::arrow(from, lane, "end".into()));
+                self.host_mut(at).finish(now)
             }
-            self.host_mut(at).finish(now)
-        } else {
-            Ok(())
+            None => Ok(()),
         }
     }
 
-    fn mark(&mut self, operation: &Operation) {
+    /// Keeps a mark, if they are recorded.
+    pub(crate) fn mark(&mut self, mark: impl FnOnce() -> Mark) {
+        if let Some(marks) = &mut self.marks {
+            marks.push(mark());
+        }
+    }
+
+    fn mark_operation(&mut self, operation: &Operation) {
+        let lanes = ENDS.map(|at| self.lanes(at)[0]);
         if let Some(marks) = &mut self.marks {
             match operation.at() {
-                Some(at) => marks.extend(operation.mark(at as usize)),
-                None => marks.extend([0, 1].map(|lane| Mark::at(lane, operation.to_string()))),
+                Some(at) => marks.extend(operation.mark(lanes[at as usize])),
+                None => marks.extend(lanes.map(|lane| Mark::at(lane, operation.to_string()))),
             }
         }
     }

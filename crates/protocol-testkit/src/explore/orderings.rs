@@ -12,7 +12,7 @@ use protocol_record::Mark;
 
 use crate::guarantee::{Broken, Guarantee};
 use crate::hostile::Hostile;
-use crate::operation::{Answering, ENDS, Method, Operation};
+use crate::operation::{Answering, ENDS, Method, Operation, end};
 use crate::world::World;
 
 /// Messages are read in pieces of so many bytes; the reference model reads them whole (G11).
@@ -35,12 +35,9 @@ impl Scenario {
     /// Whether it calls `initialize`. Else there is a session from its beginning, where the dialect
     /// has sessions.
     pub(crate) fn opens_session(&self) -> bool {
-        let mut operations = self.budget.iter().map(|(operation, _)| operation);
-        operations.any(|operation| match operation {
-            Operation::Call { asked, .. } => {
-                matches!(asked.method, Method::Declare | Method::Initialize)
-            }
-            _ => false,
+        self.budget.iter().any(|(operation, _)| {
+            let Operation::Call { asked, .. } = operation else { return false };
+            matches!(asked.method, Method::Declare | Method::Initialize)
         })
     }
 }
@@ -51,7 +48,7 @@ impl Scenario {
 /// is answered some time. Time need not go by.
 #[derive(Clone, Debug)]
 pub struct Orderings {
-    world: World,
+    pub(super) world: World,
     rules: Arc<Rules>,
     /// Of each operation of the budget.
     left: Vec<u8>,
@@ -75,10 +72,17 @@ impl Orderings {
     /// If no session can be opened.
     #[must_use]
     pub fn new(configs: [Config; 2], scenario: Scenario) -> Self {
-        let is_silent =
-            configs.iter().any(|config| config.dialect.response != ResponseRule::Required);
-        let closes_streams =
-            configs.iter().any(|config| config.dialect.cancel == CancelRule::ClosedStream);
+        let world = World::new(configs);
+        let world = if scenario.opens_session() { Ok(world) } else { world.in_session() };
+        let world = world.unwrap_or_else(|broken| panic!("no session can be opened: {broken}"));
+        Self::of(world, scenario)
+    }
+
+    /// Returns the orderings of a scenario that begins in this world.
+    pub(super) fn of(world: World, scenario: Scenario) -> Self {
+        let dialects = || ENDS.into_iter().map(|at| &world.host(at).config().dialect);
+        let is_silent = dialects().any(|dialect| dialect.response != ResponseRule::Required);
+        let closes_streams = dialects().any(|dialect| dialect.cancel == CancelRule::ClosedStream);
         let falls_silent = |(operation, _): &(Operation, u8)| match operation {
             Operation::GiveUp { .. }
             | Operation::Hostile { message: Hostile::Cancel | Hostile::Batch, .. } => is_silent,
@@ -88,9 +92,6 @@ impl Orderings {
         let may_fall_silent = scenario.budget.iter().any(falls_silent);
         let rules = Rules { scenario, is_silent, may_fall_silent };
         let left = scenario.budget.iter().map(|&(_, times)| times).collect();
-        let world = World::new(configs);
-        let world = if scenario.opens_session() { Ok(world) } else { world.in_session() };
-        let world = world.unwrap_or_else(|broken| panic!("no session can be opened: {broken}"));
         Self { world, rules: Arc::new(rules), left }
     }
 
@@ -110,17 +111,19 @@ impl Orderings {
                 .is_none_or(|parent| self.world.host(at).unanswered().contains(&parent.into())),
             Operation::Cancel { at, call, .. }
             | Operation::Detach { at, call }
-            | Operation::SendCancel { at, call } => self.world.host(at).calls() > call.into(),
+            | Operation::SendCancel { at, call } => self.world.host(at).calls().len() > call.into(),
             Operation::GiveUp { at, request }
             | Operation::End { at, request }
             | Operation::Begin { at, request } => {
                 self.world.host(at).unanswered().contains(&request.into())
             }
-            Operation::Hostile { to, .. } => !self.world.link_to(to).is_ended(),
-            Operation::HangUp { at } => {
+            Operation::Hostile { to, .. } if !self.world.has_relay() => {
+                !self.world.link_to(to).is_ended()
+            }
+            Operation::Hostile { to: at, .. } | Operation::HangUp { at } => {
                 !self.world.link_from(at).is_ended() && !self.world.host(at).is_over()
             }
-            Operation::Cut => ENDS.iter().any(|&to| !self.world.link_to(to).is_ended()),
+            Operation::Cut => self.world.links().iter().any(|link| !link.is_ended()),
             _ => true,
         }
     }
@@ -140,7 +143,7 @@ impl Orderings {
             if host.has_transmit() {
                 choices.push(Operation::Drain { at, messages: 1 });
             }
-            if self.world.host(at).is_over() && !self.world.link_from(at).is_ended() {
+            if host.is_over() && !self.world.link_from(at).is_ended() {
                 choices.push(Operation::HangUp { at });
             }
             for place in self.world.link_to(at).arrivals() {
@@ -198,12 +201,7 @@ impl System for Orderings {
         if self.rules.may_fall_silent {
             return None;
         }
-        ENDS.into_iter().find_map(|at| {
-            let (call, phase) = self.world.host(at).model().calls().next()?;
-            let what =
-                format!("call {call} of the {} never settles: {phase:?}", Self::LANES[at as usize]);
-            Some(Broken::new(Guarantee::G1, what))
-        })
+        self.world.unsettled()
     }
 
     fn fingerprint(&self) -> u64 {
@@ -222,8 +220,17 @@ impl System for Orderings {
     }
 }
 
-/// The time until the next timer of either host.
 impl World {
+    /// Returns the first call in flight, which nothing fair settles any more.
+    pub(super) fn unsettled(&self) -> Option<Broken> {
+        ENDS.into_iter().find_map(|at| {
+            let (call, phase) = self.host(at).model().calls().next()?;
+            let what = format!("call {call} of the {} never settles: {phase:?}", end(at));
+            Some(Broken::new(Guarantee::G1, what))
+        })
+    }
+
+    /// The time until the next timer of either host.
     fn next_timer(&self) -> Option<Duration> {
         let timers = ENDS.map(|at| self.host(at).model().next_timer());
         let due = timers.into_iter().flatten().min()?;

@@ -1,13 +1,13 @@
 //! The commands of a host, and their effect on its model.
 
 use protocol_core::{
-    Cause, Envelope, Refusal, RequestHandle, Response, Shutdown, StreamConnection, Timestamp,
-    WireId, code,
+    Cause, Connection, Envelope, Refusal, RequestHandle, Response, Shutdown, StreamConnection,
+    Timestamp, WireId, code,
 };
 
 use super::{Host, Judged, fingerprint, value};
 use crate::guarantee::{Broken, Guarantee};
-use crate::model::Making;
+use crate::model::{Model, reading};
 use crate::operation::{Answering, Asked, Operation, pick, raw};
 
 impl Host {
@@ -27,7 +27,7 @@ impl Host {
                 self.notify("note", &format!(r#"{{"text":"{text}"}}"#))
             }
             Operation::Progress { token, .. } => {
-                let dialect = self.stream.connection().config().dialect.clone();
+                let dialect = self.config().dialect.clone();
                 let Some(rule) = dialect.progress.first() else { return Ok(()) };
                 let token = self.progress_token(dialect.envelope, token);
                 self.notify(&rule.method, &format!(r#"{{"{}":{token}}}"#, rule.token))
@@ -56,8 +56,7 @@ impl Host {
         let reason = result.as_ref().err().map(|error| error.reason);
         self.judge_refusal("call", reason, &refusals, cramped)?;
         if let Ok(call) = result {
-            let making = Making { method, params: &params, options: asked.options(), parent };
-            let number = self.model.call(making, now);
+            let number = self.model.call((method, &params), &asked.options(), parent, now);
             Broken::unless(number == call.number(), Guarantee::G1, || {
                 format!("call {number} has the number {}", call.number())
             })?;
@@ -85,7 +84,7 @@ impl Host {
 
     fn respond(&mut self, request: u8, answer: Answering) -> Judged {
         let Some(request) = pick(&self.requests, request) else { return Ok(()) };
-        let dialect = &self.stream.connection().config().dialect;
+        let dialect = &self.config().dialect;
         let (number, text) = (request.number(), answer.result(dialect));
         let result = value(&text);
         let (reply, said) = match answer {
@@ -96,14 +95,13 @@ impl Host {
             Answering::Cancelled => (Response::Cancelled, Err(code::REQUEST_CANCELLED)),
         };
         let awaits_response = self.model.awaits_response(number);
-        let refusals = if awaits_response { vec![] } else { vec![Refusal::AlreadyResponded] };
+        let refusal = (!awaits_response).then_some(Refusal::AlreadyResponded);
         let cramped = self.is_cramped() && !self.model.withholds(number);
-        let done = self.command(|stream| stream.connection_mut().respond(request, reply))?;
-        self.judge_refusal("respond", done.err(), &refusals, cramped)?;
-        if done.is_ok() {
-            self.model.respond(number, said);
-        }
-        self.judge()
+        self.refusable(
+            ("respond", refusal, cramped),
+            |connection| connection.respond(request, reply).map(|_| ()),
+            |model| model.respond(number, said),
+        )
     }
 
     /// The token of an operation is the number of its request, many times.
@@ -112,43 +110,34 @@ impl Host {
         let number = request.number();
         let byte = u8::try_from(number % 256).expect("it is below 256");
         let token = format!("\"{}\"", format!("{byte:02X}").repeat(16));
-        let refusals: Vec<_> = self.model.begin_refusal(number, &token).into_iter().collect();
-        let cramped = self.is_cramped();
-        let done =
-            self.command(|stream| stream.connection_mut().begin_operation(request, [byte; 16]))?;
-        self.judge_refusal("begin_operation", done.err(), &refusals, cramped)?;
-        if done.is_ok() {
-            self.model.begin(number, token);
-        }
-        self.judge()
+        let refusal = self.model.begin_refusal(number, &token);
+        self.refusable(
+            ("begin_operation", refusal, self.is_cramped()),
+            |connection| connection.begin_operation(request, [byte; 16]),
+            |model| model.begin(number, token),
+        )
     }
 
     fn send_cancel(&mut self, call: u8) -> Judged {
         let Some(call) = pick(&self.calls, call) else { return Ok(()) };
         let place = self.calls.iter().position(|other| *other == call);
         let place = place.and_then(|place| u32::try_from(place).ok()).expect("it was picked");
-        let dialect = &self.stream.connection().config().dialect;
+        let dialect = &self.config().dialect;
         let id = match self.tokens.get(&place) {
             Some(token) => token.clone(),
             None if dialect.has_operations() => return Ok(()),
             None => {
-                let number = call.number();
-                let id = match dialect.envelope {
-                    Envelope::JsonRpc | Envelope::Dap => number.to_string(),
-                    Envelope::Abp => format!("\"{number}\""),
-                };
+                let id = reading::our_id(call.number(), dialect.envelope);
                 WireId::from_json(&id).expect("it is an id")
             }
         };
         let names = value(id.as_json());
-        let refusal: Vec<_> = self.model.send_cancel_refusal(&names).into_iter().collect();
-        let cramped = self.is_cramped();
-        let done = self.command(|stream| stream.connection_mut().send_cancel_request(&id))?;
-        self.judge_refusal("send_cancel_request", done.err(), &refusal, cramped)?;
-        if done.is_ok() {
-            self.model.send_cancel(names.to_string());
-        }
-        self.judge()
+        let refusal = self.model.send_cancel_refusal(&names);
+        self.refusable(
+            ("send_cancel_request", refusal, self.is_cramped()),
+            |connection| connection.send_cancel_request(&id),
+            |model| model.send_cancel(names.to_string()),
+        )
     }
 
     /// In ABP, the progress token of the request of that number is its call id.
@@ -162,14 +151,12 @@ impl Host {
 
     fn end(&mut self, request: u8) -> Judged {
         let Some(request) = pick(&self.requests, request) else { return Ok(()) };
-        let refusal: Vec<_> = self.model.end_refusal(request.number()).into_iter().collect();
-        let cramped = self.is_cramped();
-        let done = self.command(|stream| stream.connection_mut().end_request(request, None))?;
-        self.judge_refusal("end_request", done.err(), &refusal, cramped)?;
-        if done.is_ok() {
-            self.model.end(request.number());
-        }
-        self.judge()
+        let refusal = self.model.end_refusal(request.number());
+        self.refusable(
+            ("end_request", refusal, self.is_cramped()),
+            |connection| connection.end_request(request, None).map(|_| ()),
+            |model| model.end(request.number()),
+        )
     }
 
     fn give_up(&mut self, request: u8, now: Timestamp) -> Judged {
@@ -181,18 +168,33 @@ impl Host {
 
     fn notify(&mut self, method: &str, params: &str) -> Judged {
         let refusals = self.model.notify_refusals(method, &value(params));
-        let (cramped, params) = (self.is_cramped(), Some(raw(params)));
-        let done = self.command(|stream| stream.connection_mut().notify(method, params))?;
-        self.judge_refusal("notify", done.err(), &refusals, cramped)?;
-        if done.is_ok() {
-            self.model.notify(method);
-        }
-        self.judge()
+        self.refusable(
+            ("notify", refusals, self.is_cramped()),
+            |connection| connection.notify(method, Some(raw(params))),
+            |model| model.notify(method),
+        )
     }
 
     fn shutdown(&mut self, how: Shutdown, now: Timestamp) -> Judged {
         self.stream.connection_mut().shutdown(how, now);
         self.model.shutdown(how, now);
+        self.judge()
+    }
+
+    /// Does what may be refused, by its name, for these reasons or if there is no room. The model does it too, unless it
+    /// was refused.
+    fn refusable(
+        &mut self,
+        (name, refusals, cramped): (&str, impl IntoIterator<Item = Refusal>, bool),
+        command: impl FnOnce(&mut Connection<u32>) -> Result<(), Refusal>,
+        of_model: impl FnOnce(&mut Model),
+    ) -> Judged {
+        let refusals: Vec<_> = refusals.into_iter().collect();
+        let done = self.command(|stream| command(stream.connection_mut()))?;
+        self.judge_refusal(name, done.err(), &refusals, cramped)?;
+        if done.is_ok() {
+            of_model(&mut self.model);
+        }
         self.judge()
     }
 

@@ -163,33 +163,29 @@ impl Model {
     /// The cancel of a call leaves next, where cancels name requests.
     pub(super) fn queue_cancel(&mut self, number: u32) {
         let names = reading::our_id(number, self.config.dialect.envelope);
-        let cancel = match self.config.dialect.cancel {
-            CancelRule::Request { .. } | CancelRule::Operation { .. } => {
-                self.cancel_request_of(number, names)
-            }
-            _ => Sent::Cancel(names),
-        };
+        let cancel = self.cancel_naming(names, Some(number));
         self.call_mut(number).phase = CallPhase::CancelQueued;
         self.queue_ahead(cancel, Some(number));
     }
 
     /// The answer to a cancelled call brought the token of its operation, which its cancel names.
     pub(super) fn cancel_operation(&mut self, number: u32, token: Id) {
-        let cancel = self.cancel_request_of(number, token);
+        let cancel = self.cancel_naming(token, Some(number));
         self.call_mut(number).phase = CallPhase::TokenCancelQueued;
         self.queue_ahead(cancel, Some(number));
     }
 
-    fn cancel_request_of(&mut self, call: u32, names: Id) -> Sent {
+    /// Returns a cancel of a call, or one whose acknowledgement, if it gets any, settles no call.
+    pub(super) fn cancel_naming(&mut self, names: Id, call: Option<u32>) -> Sent {
+        let is_request = member_of_request(&self.config.dialect.cancel).is_some();
+        if !is_request {
+            return Sent::Cancel(names);
+        }
         let number = self.issue();
-        self.call_mut(call).cancel = Some(number);
-        Sent::CancelRequest { number, names }
-    }
-
-    /// A cancel that is a request, and whose acknowledgement settles no call.
-    pub(super) fn cancel_of_nobody(&mut self, names: Id) -> Sent {
-        let number = self.issue();
-        self.remember_number(number, Fate::CancelQueued);
+        match call {
+            Some(call) => self.call_mut(call).cancel = Some(number),
+            None => self.remember_number(number, Fate::CancelQueued),
+        }
         Sent::CancelRequest { number, names }
     }
 
@@ -208,12 +204,7 @@ impl Model {
 
     /// The host sent a cancel of its own routing: behind all that waits, and about no call here.
     pub(crate) fn send_cancel(&mut self, names: Id) {
-        let cancel = match self.config.dialect.cancel {
-            CancelRule::Request { .. } | CancelRule::Operation { .. } => {
-                self.cancel_of_nobody(names)
-            }
-            _ => Sent::Cancel(names),
-        };
+        let cancel = self.cancel_naming(names, None);
         self.queue(cancel);
     }
 

@@ -2,26 +2,23 @@
 
 use protocol_core::machine::CallPhase;
 use protocol_core::{
-    CancelOutcome, CancelRule, Cause, CloseReason, Envelope, Refusal, RequestPhase, ResponseRule,
-    Role, Shutdown, Timestamp, code,
+    CallOptions, CancelOutcome, CancelRule, Cause, CloseReason, Envelope, Refusal, RequestPhase,
+    ResponseRule, Role, Shutdown, Timestamp, code,
 };
 use serde_json::Value;
 
-use super::{Asked, Call, Conclusion, Life, Making, Model, Sent, Told, reading};
+use super::{Asked, Call, Conclusion, Life, Model, Sent, Told, reading};
 
 impl Model {
     /// Returns the reasons to refuse this call. The connection may give any of them.
     pub(crate) fn call_refusals(&self, parent: Option<u64>) -> Vec<Refusal> {
         let is_for_a_request = parent.is_some_and(|parent| self.awaits_response(parent));
-        [
+        that_apply([
             (parent.is_some() && !is_for_a_request, Refusal::UnknownParent),
             (self.is_closed(), Refusal::Closed),
             (self.life == Life::Draining && !is_for_a_request, Refusal::ShuttingDown),
             (self.calls.len() >= self.config.limits.calls, Refusal::TooManyCalls),
-        ]
-        .into_iter()
-        .filter_map(|(applies, refusal)| applies.then_some(refusal))
-        .collect()
+        ])
     }
 
     /// Whether a request waits for its answer.
@@ -30,9 +27,14 @@ impl Model {
         request.is_some_and(|request| request.phase.awaits_response())
     }
 
-    /// The host made a call; gives its number.
-    pub(crate) fn call(&mut self, making: Making<'_>, now: Timestamp) -> u32 {
-        let Making { method, params, options, parent } = making;
+    /// The host made a call, perhaps for a request that is counted from 1; gives its number.
+    pub(crate) fn call(
+        &mut self,
+        (method, params): (&str, &Value),
+        options: &CallOptions,
+        parent: Option<u64>,
+        now: Timestamp,
+    ) -> u32 {
         let (number, dialect) = (self.issue(), self.config.dialect.clone());
         // Elsewhere it tells nothing apart, not even states.
         let asked = match dialect.envelope {
@@ -52,11 +54,9 @@ impl Model {
             tokens: tokens.unwrap_or_default(),
             parent,
             uncancellable: self.uncancellable(asked, method, params),
-            declares: self.client_declares(method, params),
             peer_may_end: self.config.role == Role::Client && self.server_may_end(method),
             asked,
-            opens_session: self.opens_session(method),
-            names_revision: self.config.names_revision(method),
+            settles: self.settles(method, params),
             cancel: None,
         };
         self.calls.insert(number, call);
@@ -103,7 +103,7 @@ impl Model {
     /// Whether a result that answers this request settles the revision that is spoken.
     pub(crate) fn settles_revision(&self, request: u64) -> bool {
         let request = self.requests.get(&request);
-        request.is_some_and(|request| request.names_revision.is_some())
+        request.is_some_and(|request| request.settles.names_revision.is_some())
     }
 
     /// Whether the acknowledgement of its cancel said that this request is cancelled, and there is
@@ -129,13 +129,8 @@ impl Model {
                 false => answer,
             };
             let said = Self::answer_to(request.origin.as_ref(), &request.id, answer.err());
-            let (opens, declares) = (request.opens_session, request.declares);
-            let names_revision = request.names_revision.clone();
-            self.has_session |= opens && answer.is_ok();
-            let concludes = answer.ok().map(|result| Conclusion {
-                declared: declares.map(|client| (self.server_declares(result), client)),
-                rules: names_revision.and_then(|member| self.config.settled_by(&result[&*member])),
-            });
+            let settles = request.settles.clone();
+            let concludes = answer.ok().map(|result| self.conclusion(&settles, result, false));
             let is_any = |it: &Conclusion| it.declared.is_some() || it.rules.is_some();
             self.settle_request(number, Some(said), concludes.filter(is_any));
         }
@@ -178,13 +173,10 @@ impl Model {
     /// Returns the reasons to refuse this notification.
     pub(crate) fn notify_refusals(&self, method: &str, params: &Value) -> Vec<Refusal> {
         let token = reading::token(&self.config.dialect, method, params);
-        [
+        that_apply([
             (self.is_closed(), Refusal::Closed),
             (token.is_some_and(|token| self.has_fallen_silent(&token)), Refusal::Withheld),
-        ]
-        .into_iter()
-        .filter_map(|(applies, refusal)| applies.then_some(refusal))
-        .collect()
+        ])
     }
 
     /// Whether a progress token belongs to cancelled requests alone, or to one that ended in
@@ -237,4 +229,8 @@ impl Model {
         }
         self.finish_drain();
     }
+}
+
+fn that_apply<const N: usize>(refusals: [(bool, Refusal); N]) -> Vec<Refusal> {
+    refusals.into_iter().filter_map(|(applies, refusal)| applies.then_some(refusal)).collect()
 }

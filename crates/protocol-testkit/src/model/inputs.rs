@@ -12,7 +12,7 @@ use serde_json::Value;
 use super::message::{self, Answered, Message};
 use super::reading;
 use super::steps::remember;
-use super::{Asked, Batch, Conclusion, Fate, Id, Life, Model, Origin, Request, Told};
+use super::{Asked, Batch, Fate, Id, Life, Model, Origin, Request, Told};
 
 impl Model {
     /// One whole message arrives. Gives its number if it is a batch.
@@ -54,7 +54,15 @@ impl Model {
     }
 
     fn receive_message(&mut self, message: &Value, batch: Option<u64>, now: Timestamp) {
-        match reading::message(message, self.config.dialect.envelope) {
+        let envelope = self.config.dialect.envelope;
+        match reading::message(message, envelope) {
+            // Its answer would repeat the command, which must not be longer than an id.
+            Message::Request { id, method, .. }
+                if envelope == Envelope::Dap && method.len() > self.config.limits.id_bytes =>
+            {
+                let to = (message::readable(id), None);
+                self.refuse(to, code::INVALID_REQUEST, "invalid_request", batch);
+            }
             Message::Request { id, method, params, origin } => {
                 self.receive_request((id, origin), (method, params), batch, now);
             }
@@ -68,7 +76,7 @@ impl Model {
                 self.refuse((id, None), code::INVALID_REQUEST, "invalid_request", batch);
             }
             Message::Invalid { id, origin } => {
-                let [asked, _] = reading::id_members(self.config.dialect.envelope);
+                let [asked, _] = reading::id_members(envelope);
                 let id = message.get(asked).and(message::readable(id));
                 let to = (id, origin.as_ref());
                 self.refuse(to, code::INVALID_REQUEST, "invalid_request", batch);
@@ -86,29 +94,23 @@ impl Model {
         batch: Option<u64>,
         now: Timestamp,
     ) {
-        let (dialect, readable) = (self.config.dialect.clone(), message::readable(id));
+        let dialect = self.config.dialect.clone();
+        let to = (message::readable(id), origin.as_ref());
         let opens_session = self.opens_session(method);
         // Once it shuts down, that is what a request is refused for.
         if self.life == Life::Open && !(self.has_session || opens_session) {
-            let to = (readable, origin.as_ref());
             return self.refuse(to, code::SERVER_NOT_INITIALIZED, "not_initialized", batch);
         }
         let Some(id) = reading::request_id(id, dialect.ids) else {
-            let to = (readable, origin.as_ref());
             return self.refuse(to, code::INVALID_REQUEST, "invalid_request", batch);
         };
-        let is_cancel = match &dialect.cancel {
-            CancelRule::Request { method: cancel, .. }
-            | CancelRule::Operation { method: cancel, .. } => cancel == method,
-            _ => false,
-        };
+        let is_cancel = self.is_cancel_request(method);
         if is_cancel && !self.is_for_host(params) {
             return self.receive_cancel_request((id, origin), params, now);
         }
         let to = (Some(id.clone()), origin.as_ref());
-        let is_excepted = matches!(&dialect.batches,
-            Some(except) if batch.is_some() && except.iter().any(|it| it == method));
-        if is_excepted {
+        let excepted = dialect.batches.iter().filter(|_| batch.is_some());
+        if excepted.flat_map(|methods| methods.iter()).any(|it| it == method) {
             return self.refuse(to, code::INVALID_REQUEST, "invalid_request", batch);
         }
         if self.unanswered_with(&id).is_some() {
@@ -120,11 +122,7 @@ impl Model {
             return self.refuse(to, dialect.overload_code, "request_after_shutdown", batch);
         }
         if self.unanswered() >= self.config.limits.requests {
-            self.refuse(to, dialect.overload_code, "too_many_requests", batch);
-            if self.config.close_over_limit {
-                self.close(CloseReason::OverLimit, Cause::Internal, now);
-            }
-            return;
+            return self.refuse_over_limit(to, batch, now);
         }
         self.accept_request((id.clone(), origin), (method, params), batch);
         if came_early {
@@ -135,6 +133,18 @@ impl Model {
             if let Some(named) = params.get("requestId").and_then(message::readable) {
                 self.cancel_by_id(&named, now);
             }
+        }
+    }
+
+    fn refuse_over_limit(
+        &mut self,
+        to: (Option<Id>, Option<&Origin>),
+        batch: Option<u64>,
+        now: Timestamp,
+    ) {
+        self.refuse(to, self.config.dialect.overload_code, "too_many_requests", batch);
+        if self.config.close_over_limit {
+            self.close(CloseReason::OverLimit, Cause::Internal, now);
         }
     }
 
@@ -163,14 +173,12 @@ impl Model {
             origin,
             may_begin: dialect.starts_operation(method).is_some(),
             token: None,
-            opens_session: self.opens_session(method),
-            names_revision: self.config.names_revision(method),
+            settles: self.settles(method, params),
             phase: RequestPhase::Running,
             cause: None,
             is_cancellable: self.uncancellable(asked, method, params).is_none(),
             was_parent: false,
             batch,
-            declares: self.client_declares(method, params),
             we_may_end: self.config.role == Role::Server && self.server_may_end(method),
             tokens,
         };
@@ -186,19 +194,25 @@ impl Model {
         self.requests.iter().find(|(_, request)| is_it(request)).map(|(&number, _)| number)
     }
 
+    /// Whether a request of this method is a cancel.
+    fn is_cancel_request(&self, method: &str) -> bool {
+        match &self.config.dialect.cancel {
+            CancelRule::Request { method: cancel, .. }
+            | CancelRule::Operation { method: cancel, .. } => cancel == method,
+            _ => false,
+        }
+    }
+
     fn receive_notification(&mut self, method: &str, params: &Value, now: Timestamp) {
         match self.config.dialect.cancel.clone() {
             CancelRule::Notification { method: cancel, id, .. } if cancel == method => {
-                let named = self.receive_cancel_of(params.get(&*id), now);
-                if named == Named::Request && self.config.show_raw_cancels {
+                let is_of_request = self.receive_cancel_of(params.get(&*id), now);
+                if is_of_request && self.config.show_raw_cancels {
                     self.tell(Told::Notification { method: method.into() });
                 }
             }
             // It could not be acknowledged.
-            CancelRule::Request { method: cancel, .. }
-            | CancelRule::Operation { method: cancel, .. }
-                if cancel == method =>
-            {
+            _ if self.is_cancel_request(method) => {
                 self.tell(Told::Violation { rule: "invalid_notification", id: None });
             }
             _ => {
@@ -210,24 +224,21 @@ impl Model {
         }
     }
 
-    /// A cancel that is a notification comes, and holds this id.
-    fn receive_cancel_of(&mut self, id: Option<&Value>, now: Timestamp) -> Named {
+    /// A cancel that is a notification comes, and holds this id. Returns whether it names a request, rightly or not, and
+    /// no call of ours.
+    fn receive_cancel_of(&mut self, id: Option<&Value>, now: Timestamp) -> bool {
         let Config { dialect, .. } = &*self.config;
         let Some(named) = id.and_then(|id| reading::request_id(id, dialect.ids)) else {
             self.tell(Told::Violation { rule: "malformed_cancel", id: None });
-            return Named::Request;
+            return true;
         };
         let ours = id.and_then(|id| reading::our_number(id, dialect.envelope));
-        match ours.filter(|number| self.peer_may_end(*number)) {
-            Some(number) => {
-                self.receive_end(number);
-                Named::OurCall
-            }
-            None => {
-                self.receive_cancel(&named, now);
-                Named::Request
-            }
+        let ours = ours.filter(|number| self.peer_may_end(*number));
+        match ours {
+            Some(number) => self.receive_end(number),
+            None => self.receive_cancel(&named, now),
         }
+        ours.is_none()
     }
 
     fn receive_progress(&mut self, token: &Id, now: Timestamp) {
@@ -321,16 +332,13 @@ impl Model {
             }
             _ => {}
         }
-        let (declares, opens_session) = (call.declares, call.opens_session);
-        let names_revision = call.names_revision.clone();
+        let settles = call.settles.clone();
         // A cancel that has not left has nothing to cancel any more.
         self.cancels.retain(|leaving| leaving.call != Some(number));
         self.bulk.retain(|leaving| leaving.call != Some(number));
         if let Some(Answered::Result(result)) = answer {
-            self.has_session |= opens_session;
-            let declared = declares.map(|ours| (ours, self.server_declares(result)));
-            let rules = names_revision.and_then(|member| self.config.settled_by(&result[&*member]));
-            self.conclude(Conclusion { declared, rules });
+            let concludes = self.conclusion(&settles, result, true);
+            self.conclude(concludes);
         }
         self.settle_answered(id, number, answer);
     }
@@ -341,7 +349,7 @@ impl Model {
         let rule = self.stray(number);
         self.tell(Told::Violation { rule, id: message::readable(id) });
         if let Some(token) = self.token_in(answer).filter(|_| was_tokenless) {
-            let cancel = self.cancel_of_nobody(token);
+            let cancel = self.cancel_naming(token, None);
             self.queue_ahead(cancel, None);
         }
     }
@@ -436,11 +444,4 @@ impl Model {
         }
         self.tell(Told::Closed { reason });
     }
-}
-
-/// The thing that a cancel of the peer's names, rightly or not.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Named {
-    Request,
-    OurCall,
 }

@@ -26,16 +26,14 @@ use std::time::Duration;
 
 use protocol_core::machine::CallPhase;
 use protocol_core::{
-    CallOptions, CancelRefusal, CapabilityRule, Cause, Config, Grace, RequestPhase, Settlement,
-    Timestamp,
+    CancelRefusal, CapabilityRule, Cause, Config, Grace, RequestPhase, Settlement, Timestamp,
 };
-use serde_json::Value;
 
 pub(crate) use message::Id;
 pub(crate) use message::{Asked, Origin};
 pub(crate) use revision::Rules;
+pub(crate) use seen::token_member;
 pub(crate) use seen::{Acknowledged, Answer, Sent, Told};
-pub(crate) use seen::{cancel_member, token_member};
 
 /// The duties of one connection. See the [module](self).
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -73,19 +71,6 @@ pub(crate) struct Model {
     is_told_closed: bool,
 }
 
-/// A call that the host makes.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Making<'a> {
-    /// The name of its method.
-    pub method: &'a str,
-    /// The params that it is sent with.
-    pub params: &'a Value,
-    /// The options of the call, without its parent.
-    pub options: CallOptions,
-    /// The request that it is made for, counted from 1.
-    pub parent: Option<u64>,
-}
-
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Life {
     Open,
@@ -110,13 +95,9 @@ struct Call {
     parent: Option<u64>,
     /// The reason that it can't be cancelled on the wire.
     uncancellable: Option<CancelRefusal>,
-    /// The declaration that it makes, if it is the exchange of capabilities.
-    declares: Option<bool>,
     peer_may_end: bool,
     asked: Asked,
-    opens_session: bool,
-    /// The member of its result that names the revision, if it is an exchange that settles that.
-    names_revision: Option<Cow<'static, str>>,
+    settles: Settles,
     /// The number of its cancel, where that is a request, until it is acknowledged.
     cancel: Option<u32>,
 }
@@ -147,19 +128,26 @@ struct Request {
     may_begin: bool,
     /// The token that was its answer: it goes on as an operation.
     token: Option<Id>,
-    opens_session: bool,
-    /// The member of its result that names the revision, if it is an exchange that settles that.
-    names_revision: Option<Cow<'static, str>>,
+    settles: Settles,
     phase: RequestPhase,
     cause: Option<Cause>,
     /// Whether the peer may cancel it at all.
     is_cancellable: bool,
     was_parent: bool,
     batch: Option<u64>,
-    declares: Option<bool>,
     we_may_end: bool,
     /// The progress tokens that fall silent with it.
     tokens: Vec<Id>,
+}
+
+/// The facts about the connection that a result settles when it answers a request.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Settles {
+    opens_session: bool,
+    /// The declaration that the request makes, if it is the exchange of capabilities.
+    declares: Option<bool>,
+    /// The member of the result that names the revision, if it is an exchange that settles that.
+    names_revision: Option<Cow<'static, str>>,
 }
 
 /// Whether the sides said that they can be asked to cancel.

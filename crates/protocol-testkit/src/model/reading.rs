@@ -2,11 +2,19 @@
 
 use std::borrow::Cow;
 
-use protocol_core::{Dialect, Envelope, IdRule, ProgressRule};
+use protocol_core::{CancelRule, Dialect, Envelope, IdRule, ProgressRule};
 use serde_json::Value;
 
 use super::message::{Answered, Id, Message, NOTHING};
 use super::{abp, dap};
+
+/// Returns the members of a batch, or the one message.
+pub(crate) fn members(message: &[u8]) -> Vec<Value> {
+    match serde_json::from_slice(message).unwrap_or_default() {
+        Value::Array(members) => members,
+        message => vec![message],
+    }
+}
 
 /// Reads a message in its envelope.
 pub(crate) fn message(value: &Value, envelope: Envelope) -> Message<'_> {
@@ -93,7 +101,7 @@ pub(super) fn our_number(id: &Value, envelope: Envelope) -> Option<u32> {
 }
 
 /// The id of the message of ours with this number.
-pub(super) fn our_id(number: u32, envelope: Envelope) -> Id {
+pub(crate) fn our_id(number: u32, envelope: Envelope) -> Id {
     match envelope {
         Envelope::JsonRpc | Envelope::Dap => number.to_string(),
         Envelope::Abp => format!("\"{number}\""),
@@ -105,6 +113,27 @@ pub(super) fn operation_token(token: &Value) -> Option<Id> {
     let digits = token.as_str()?;
     let is_token = digits.len() == 32 && digits.bytes().all(|digit| digit.is_ascii_hexdigit());
     is_token.then(|| format!("\"{}\"", digits.to_uppercase()))
+}
+
+/// Returns the id that a message of this method names, if it is a cancel of a request and has one.
+pub(crate) fn cancelled<'v>(
+    dialect: &Dialect,
+    method: &str,
+    params: &'v Value,
+) -> Option<Option<&'v Value>> {
+    let named = match &dialect.cancel {
+        CancelRule::Notification { method: cancel, id, .. }
+        | CancelRule::Request { method: cancel, id, .. }
+            if cancel == method =>
+        {
+            params.get(&**id)
+        }
+        // A cancel that names an operation is a request like any other.
+        _ => return None,
+    };
+    // In DAP it may be for a progress, and names no request then.
+    let is_of_request = dialect.envelope != Envelope::Dap || named.is_some_and(|id| !id.is_null());
+    is_of_request.then_some(named)
 }
 
 /// The progress tokens in the params of a request.

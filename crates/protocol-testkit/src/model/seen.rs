@@ -218,7 +218,7 @@ impl Sent {
 
 /// The member that names a request in a cancel of this method: the dialect's, or that of a revision
 /// which was spoken when the message was written.
-pub(crate) fn cancel_member<'d>(dialect: &'d Dialect, method: &str) -> Option<&'d str> {
+fn cancel_member<'d>(dialect: &'d Dialect, method: &str) -> Option<&'d str> {
     let revisions = dialect.revisions.iter().map(|(_, revision)| revision);
     let spoken = std::iter::once(dialect).chain(revisions);
     spoken.map(|dialect| &dialect.cancel).find_map(|cancel| match cancel {

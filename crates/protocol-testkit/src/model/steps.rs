@@ -11,7 +11,8 @@ use protocol_core::{
 use serde_json::Value;
 
 use super::{
-    Answer, Asked, Conclusion, Exchange, Id, Leaving, Life, Model, Origin, Sent, Told, abp, reading,
+    Answer, Asked, Conclusion, Exchange, Id, Leaving, Life, Model, Origin, Sent, Settles, Told,
+    abp, reading,
 };
 
 impl Model {
@@ -361,7 +362,7 @@ impl Model {
     }
 
     /// Returns the declaration that a request of either side makes about its client, if it is the exchange.
-    pub(super) fn client_declares(&self, method: &str, params: &Value) -> Option<bool> {
+    fn client_declares(&self, method: &str, params: &Value) -> Option<bool> {
         match &self.config.dialect.capability {
             CapabilityRule::Declared { exchange, client, .. } if exchange == method => {
                 Some(reading::declared(params, client))
@@ -370,12 +371,39 @@ impl Model {
         }
     }
 
-    pub(super) fn server_declares(&self, result: &Value) -> bool {
+    fn server_declares(&self, result: &Value) -> bool {
         match &self.config.dialect.capability {
             CapabilityRule::Declared { server, .. } => reading::declared(result, server),
             CapabilityRule::NotNeeded => false,
             other => panic!("the model does not know {other:?}"),
         }
+    }
+
+    /// Returns the facts that a result settles which answers a request of this method with these params.
+    pub(super) fn settles(&self, method: &str, params: &Value) -> Settles {
+        Settles {
+            opens_session: self.opens_session(method),
+            declares: self.client_declares(method, params),
+            names_revision: self.config.names_revision(method),
+        }
+    }
+
+    /// A result answers a request, which is ours or the peer's. Returns the facts about cancels that it settles.
+    pub(super) fn conclusion(
+        &mut self,
+        settles: &Settles,
+        result: &Value,
+        is_ours: bool,
+    ) -> Conclusion {
+        self.has_session |= settles.opens_session;
+        let declared =
+            settles.declares.map(|client| match (client, self.server_declares(result)) {
+                declared if is_ours => declared,
+                (client, server) => (server, client),
+            });
+        let member = settles.names_revision.as_deref();
+        let rules = member.and_then(|member| self.config.settled_by(&result[member]));
+        Conclusion { declared, rules }
     }
 
     pub(super) fn conclude(&mut self, Conclusion { declared, rules }: Conclusion) {

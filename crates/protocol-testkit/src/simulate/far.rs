@@ -17,15 +17,16 @@ use serde_json::Value;
 use serde_json::value::{RawValue, to_raw_value};
 
 use super::script::{PeerAnswer, Said, Script};
-use crate::hostile::{Hostile, framed};
+use crate::hostile::Hostile;
 
 /// One thing that a scripted peer can do next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Move {
     /// Says what its script says next.
     Say,
-    /// Answers, or leaves unanswered, one of the handler's calls.
-    Answer(usize, Answering),
+    /// Answers, or leaves unanswered, one of the handler's calls: as the script says at this place, or as the dialect
+    /// answers what was cancelled.
+    Answer(usize, Option<usize>),
     /// Cancels one of its requests.
     Cancel(usize),
     /// Stops the work that one of its requests began.
@@ -39,22 +40,14 @@ pub(super) enum Move {
     Finish,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Answering {
-    /// As the script says at this place.
-    Scripted(usize),
-    /// As the dialect answers what was cancelled.
-    Cancelled,
-}
-
 /// Ids that hostile messages name: those of the first requests and calls, and what looks like them.
 const HOSTILE_IDS: u8 = 5;
 
 /// A request of the peer's.
 struct Asked {
     call: CallId,
-    method: String,
-    params: Value,
+    /// Its place in the script.
+    place: usize,
     is_cancelled: bool,
     is_stopped: bool,
     is_settled: bool,
@@ -86,8 +79,7 @@ pub(super) struct Far {
     said: usize,
     asked: Vec<Asked>,
     calls: Vec<Called>,
-    cancels: usize,
-    stops: usize,
+    /// The hostile messages that it may still send.
     hostile: usize,
     life: Life,
     /// An answer of the handler's that it should not have given.
@@ -105,8 +97,6 @@ impl Far {
             said: 0,
             asked: Vec::new(),
             calls: Vec::new(),
-            cancels: script.cancels,
-            stops: script.stops,
             hostile: script.hostile,
             life: Life::Open,
             wrong: None,
@@ -134,10 +124,10 @@ impl Far {
         }
         for (number, call) in self.calls.iter().enumerate().filter(|(_, call)| !call.is_decided) {
             if call.is_cancelled {
-                moves.push(Move::Answer(number, Answering::Cancelled));
+                moves.push(Move::Answer(number, None));
             }
             let places = 0..self.script.answers_for(&call.method).len();
-            moves.extend(places.map(|place| Move::Answer(number, Answering::Scripted(place))));
+            moves.extend(places.map(|place| Move::Answer(number, Some(place))));
         }
         moves
     }
@@ -149,12 +139,12 @@ impl Far {
             return moves;
         }
         let dialect = &self.script.config.dialect;
-        if self.cancels > 0 && dialect.cancel != CancelRule::Local {
+        if self.script.cancels > 0 && dialect.cancel != CancelRule::Local {
             let open = |asked: &Asked| !asked.is_cancelled && !asked.is_settled;
             let asked = self.asked.iter().enumerate().skip(usize::from(self.script.is_opened));
             moves.extend(asked.filter(|(_, asked)| open(asked)).map(|(at, _)| Move::Cancel(at)));
         }
-        if self.stops > 0 {
+        if self.script.stops > 0 {
             let asked = self.asked.iter().enumerate();
             let running = asked.filter(|(_, asked)| self.is_running(asked));
             moves.extend(running.map(|(at, _)| Move::Stop(at)));
@@ -185,33 +175,32 @@ impl Far {
         let before = self.outgoing.len();
         match what {
             Move::Say => self.say(now),
-            Move::Answer(number, answering) => self.answer(number, answering),
+            Move::Answer(number, place) => self.answer(number, place),
             Move::Cancel(number) => {
                 let asked = &mut self.asked[number];
                 asked.is_cancelled = true;
-                self.cancels -= 1;
+                self.script.cancels -= 1;
                 // Whatever comes of it: some requests can't be cancelled.
                 let _ = self.stream.connection_mut().cancel(asked.call, Cause::Caller, now);
             }
             Move::Stop(number) => {
                 let asked = &mut self.asked[number];
                 asked.is_stopped = true;
-                self.stops -= 1;
+                self.script.stops -= 1;
                 self.stream.connection_mut().stop_call(asked.call, Cause::Caller, None, now);
             }
             Move::Hostile(message, id) => {
                 self.hostile -= 1;
                 let dialect = &self.stream.connection().config().dialect;
-                let message = message.message(Hostile::id(id), dialect);
-                self.outgoing.extend(framed(&message, dialect.framing));
+                self.outgoing.extend(message.framed(id, dialect));
             }
             Move::AnswerLate => self.answer_late(),
             Move::HangUp => self.life = Life::Gone,
             Move::Finish => self.life = Life::Finished,
         }
         self.flush();
-        if let Move::Answer(number, answering) = what {
-            if let Some(PeerAnswer::Twice(_)) = self.scripted(number, answering) {
+        if let Move::Answer(number, place) = what {
+            if let Some(PeerAnswer::Twice(_)) = self.scripted(number, place) {
                 self.outgoing.extend_from_within(before..);
             }
         }
@@ -231,8 +220,7 @@ impl Far {
             let call = connection.call(method, Some(&raw), number, options, now);
             self.asked.push(Asked {
                 call: call.unwrap_or_else(|error| refused(&error.reason)),
-                method: method.clone(),
-                params: params.clone(),
+                place: self.said,
                 is_cancelled: false,
                 is_stopped: false,
                 is_settled: false,
@@ -243,10 +231,9 @@ impl Far {
         self.said += 1;
     }
 
-    fn answer(&mut self, number: usize, answering: Answering) {
+    fn answer(&mut self, number: usize, place: Option<usize>) {
         self.calls[number].is_decided = true;
-        let (answer, request) =
-            (self.scripted(number, answering).cloned(), self.calls[number].request);
+        let (answer, request) = (self.scripted(number, place).cloned(), self.calls[number].request);
         let connection = self.stream.connection_mut();
         // An answer that is withheld is none.
         let _ = match answer {
@@ -273,13 +260,8 @@ impl Far {
     }
 
     /// Returns the script's answer to a call; `None` if it is answered as cancelled.
-    fn scripted(&self, number: usize, answering: Answering) -> Option<&PeerAnswer> {
-        match answering {
-            Answering::Scripted(place) => {
-                Some(&self.script.answers_for(&self.calls[number].method)[place])
-            }
-            Answering::Cancelled => None,
-        }
+    fn scripted(&self, number: usize, place: Option<usize>) -> Option<&PeerAnswer> {
+        Some(&self.script.answers_for(&self.calls[number].method)[place?])
     }
 
     fn flush(&mut self) {
@@ -337,14 +319,15 @@ impl Far {
             Outcome::Cancelled { error: Some(error), .. } => Err(error.code),
             _ => return,
         };
-        let Asked { method, params, is_cancelled, is_stopped, .. } = asked;
-        if *is_stopped {
+        let Asked { place, is_cancelled, is_stopped, .. } = *asked;
+        let Said { method, params, .. } = &self.script.says[place];
+        if is_stopped {
             // The result of a turn says that it was stopped, in the words of its protocol.
             return;
         }
         let expected = reference(method, params);
         // A hostile message may have cancelled it, or answered a call that was made for it.
-        let may_fail = *is_cancelled || self.script.hostile > 0;
+        let may_fail = is_cancelled || self.script.hostile > 0;
         if got != expected && !(may_fail && got.is_err()) {
             let words = |answer: Result<Value, i64>| match answer {
                 Ok(result) => result.to_string(),
@@ -369,9 +352,9 @@ impl Far {
             }
             Move::Cancel(number) => format!("peer cancels request {}", number + 1),
             Move::Stop(number) => format!("peer stops request {}", number + 1),
-            Move::Answer(number, answering) => {
+            Move::Answer(number, place) => {
                 let call = format!("call {} {}", number + 1, self.calls[number].method);
-                match self.scripted(number, answering) {
+                match self.scripted(number, place) {
                     None => format!("peer answers {call} as cancelled"),
                     Some(PeerAnswer::Result(_)) => format!("peer answers {call}"),
                     Some(PeerAnswer::Error(code)) => {

@@ -10,7 +10,8 @@ use serde_json::Value;
 
 use super::fault::{Fault, Problem};
 use super::script::Script;
-use crate::watch::Watch;
+use crate::model::reading;
+use crate::watch::{Seen, Watch};
 
 /// The requests and the calls in flight on a handler's side, by their numbers, and whether each was cancelled.
 #[derive(Debug, Default)]
@@ -94,8 +95,8 @@ impl Judge {
     /// The handler's side read or wrote a message.
     pub(super) fn message(&mut self, way: Way, message: &[u8]) -> Result<(), Problem> {
         if let Some(wire) = &mut self.wire {
-            for (asks, cancels, answers) in self.watch.meanings(message) {
-                wire.take(way, asks, cancels, answers, self.is_silent);
+            for seen in self.watch.see(message) {
+                wire.take(way, seen, self.is_silent);
             }
         }
         match way {
@@ -232,23 +233,15 @@ impl Judge {
 
 /// Whether it holds an answer that is an error, in whichever envelope.
 fn is_error(message: &[u8]) -> bool {
-    let message: Value = serde_json::from_slice(message).unwrap_or_default();
-    let members = message.as_array().map_or(std::slice::from_ref(&message), Vec::as_slice);
     let is_error = |it: &Value| {
         it.get("error").is_some() || it["payload"]["success"] == false || it["success"] == false
     };
-    members.iter().any(is_error)
+    reading::members(message).iter().any(is_error)
 }
 
 impl Wire {
-    fn take(
-        &mut self,
-        way: Way,
-        asks: Option<String>,
-        cancels: Option<String>,
-        answers: Option<String>,
-        is_silent: bool,
-    ) {
+    fn take(&mut self, way: Way, seen: Seen, is_silent: bool) {
+        let Seen { asks, cancels, answers, .. } = seen;
         // Requests come in, and are answered; calls go out.
         let Self { rows: Rows { requests, calls }, requests: asked, calls: called } = self;
         let (new, old, new_names, old_names) = match way {

@@ -4,7 +4,7 @@ use std::fmt;
 use std::rc::Rc;
 use std::time::Duration;
 
-use protocol_core::{Config, Framing, Role};
+use protocol_core::{Config, Framing};
 use serde_json::{Value, to_value};
 
 use super::recording::START;
@@ -221,10 +221,7 @@ impl Script {
     /// side.
     pub(super) fn far_config(&self, framing: Framing) -> Config {
         let mut config = self.config.clone();
-        config.role = match config.role {
-            Role::Client => Role::Server,
-            Role::Server => Role::Client,
-        };
+        config.role = config.role.other();
         config.dialect.framing = framing;
         config
     }
@@ -232,14 +229,6 @@ impl Script {
 
 impl fmt::Debug for Script {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { says, cancels, stops, hostile, hangs_up, answers, .. } = self;
-        f.debug_struct("Script")
-            .field("says", says)
-            .field("cancels", cancels)
-            .field("stops", stops)
-            .field("hostile", hostile)
-            .field("hangs_up", hangs_up)
-            .field("answers", answers)
-            .finish_non_exhaustive()
+        f.debug_struct("Script").field("says", &self.says).finish_non_exhaustive()
     }
 }

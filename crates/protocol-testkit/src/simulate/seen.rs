@@ -1,7 +1,7 @@
 //! Messages of a run as values, and look-ups that have to find something.
 
 use protocol_async::Way;
-use protocol_core::{CancelRule, Dialect, Envelope, Timestamp};
+use protocol_core::{Dialect, Timestamp};
 use serde_json::Value;
 
 use super::executor::looked_for;
@@ -136,11 +136,8 @@ impl Trace {
             Happening::Wrote { connection, message } => (Way::Sent, *connection, message),
             Happening::Noted(_) => return Vec::new(),
         };
-        let members = match serde_json::from_slice(message).unwrap_or_default() {
-            Value::Array(members) => members,
-            one => vec![one],
-        };
         let dialect = &self.hops[connection].dialect;
+        let members = reading::members(message);
         let messages = members.iter().map(|member| Message::of(member, dialect));
         messages.map(|message| Seen { place, at, connection, way, message }).collect()
     }
@@ -149,16 +146,8 @@ impl Trace {
 impl Message {
     fn of(value: &Value, dialect: &Dialect) -> Self {
         let cancel = |method: &str, params: &Value| {
-            let id = match &dialect.cancel {
-                CancelRule::Notification { method: cancel, id, .. }
-                | CancelRule::Request { method: cancel, id, .. } => {
-                    params.get(&**id).filter(|_| cancel == method)?
-                }
-                _ => return None,
-            };
-            // In DAP a cancel may name a progress.
-            let is_of_request = dialect.envelope != Envelope::Dap || !id.is_null();
-            is_of_request.then(|| Self::Cancel { id: id.clone(), params: params.clone() })
+            let id = reading::cancelled(dialect, method, params)??;
+            Some(Self::Cancel { id: id.clone(), params: params.clone() })
         };
         match reading::message(value, dialect.envelope) {
             message::Message::Request { id, method, params, .. } => {

@@ -68,15 +68,19 @@ impl Trace {
             }
             marks.push(match what {
                 Happening::Read { connection, message } => {
-                    Mark::arrow(*connection, peers, label(message))
+                    Mark::arrow(*connection, peers, self.label(*connection, message))
                 }
                 Happening::Wrote { connection, message } => {
-                    Mark::arrow(peers, *connection, label(message))
+                    Mark::arrow(peers, *connection, self.label(*connection, message))
                 }
                 Happening::Noted(note) => Mark::at(peers, note.clone()),
             });
         }
         chart(&lanes, &marks)
+    }
+
+    fn label(&self, connection: usize, message: &[u8]) -> String {
+        label(message, self.hops[connection].dialect.envelope)
     }
 
     /// Returns the names of the peers.

@@ -7,9 +7,7 @@ use std::time::Duration;
 use protocol_core::{
     Cause, Config, Dialect, Event, Grace, Response, Role, Shutdown, StreamConnection, Timestamp,
 };
-use protocol_testkit::{
-    Answering, Asked, Hostile, Method, Operation, Patience, World, both_roles, small,
-};
+use protocol_testkit::{Answering, Asked, Hostile, Method, Operation, World, both_roles, small};
 use serde_json::value::RawValue;
 
 use Role::{Client, Server};
@@ -29,6 +27,8 @@ fn judge(config: Config, operations: &[Operation]) {
 const fn call(asked: Asked) -> Operation {
     Operation::Call { at: Client, asked }
 }
+
+const FIVE_MILLIS: Option<Grace> = Some(Grace::Settle(Duration::from_millis(5)));
 
 const fn tool() -> Asked {
     Asked { method: Method::Tool, ..Asked::work(1) }
@@ -80,7 +80,7 @@ fn g09_what_has_the_number_of_an_unsent_cancel_is_no_response() {
 
 #[test]
 fn g12_a_second_answer_behind_the_token_is_a_duplicate() {
-    let patient = Asked { grace: Patience::Millis(5), ..tool() };
+    let patient = Asked { grace: FIVE_MILLIS, ..tool() };
     let its_token_comes = [call(patient), drain(Client), read(Server), begin(0), drain(Server)];
     let it_settles = [cancel(0, Cause::Caller), read(Client), Operation::Wait { millis: 5 }];
     let second = [hostile(Hostile::Result, 0), read(Client)];
@@ -129,7 +129,7 @@ const fn answer_with_revision(place: u8) -> Operation {
 
 #[test]
 fn g12_a_grace_that_was_asked_for_stays_when_the_revision_changes() {
-    let as_the_family_has_it = Asked { grace: Patience::Millis(5), ..Asked::work(1) };
+    let as_the_family_has_it = Asked { grace: FIVE_MILLIS, ..Asked::work(1) };
     let made_before = [call(INITIALIZE), call(as_the_family_has_it), drain(Client), drain(Client)];
     let rest = [read(Server), answer_with_revision(0), drain(Server), read(Client)];
     judge(small(family()), &[&made_before[..], &rest, &[cancel(1, Cause::Caller)]].concat());

@@ -1,9 +1,11 @@
 //! For each guarantee, a bug that breaks it is planted in real connections. The search finds the bug, names the
 //! guarantee, and returns a shortest history.
 
-use protocol_core::{Cause, Config, Dialect, Role};
+use std::time::Duration;
+
+use protocol_core::{Cause, Config, Dialect, Grace, Role};
 use protocol_testkit::explore::{Failure, Orderings, Scenario, replay, search};
-use protocol_testkit::{Answering, Asked, Guarantee, Hostile, Operation, Patience, both_roles};
+use protocol_testkit::{Answering, Asked, Guarantee, Hostile, Operation, both_roles};
 
 use Role::{Client, Server};
 
@@ -16,7 +18,7 @@ const fn cancel(cause: Cause) -> (Operation, u8) {
 }
 
 const WORK: Asked = Asked::work(1);
-const IMPATIENT: Asked = Asked { grace: Patience::Millis(1), ..WORK };
+const IMPATIENT: Asked = Asked { grace: Some(Grace::Settle(Duration::from_millis(1))), ..WORK };
 const CHILD: Asked = Asked { parent: Some(0), ..WORK };
 
 /// Two calls, one of them cancelled; calls made for them; bad messages; time; an end.
