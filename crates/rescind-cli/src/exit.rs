@@ -29,12 +29,17 @@ pub(crate) const INCOMPLETE: u8 = 8;
 #[derive(Debug)]
 pub struct Exit {
     code: u8,
-    why: Option<String>,
+    pub(crate) why: Option<String>,
 }
 
 impl Exit {
     pub(crate) fn new(code: u8, why: impl Display) -> Self {
         Self { code, why: Some(why.to_string()) }
+    }
+
+    /// Ends a command that has told its reason already, or has none to tell.
+    pub(crate) const fn told(code: u8) -> Self {
+        Self { code, why: None }
     }
 
     /// Ends a command that was used wrongly.
@@ -50,7 +55,7 @@ impl Exit {
     /// Does the same for one that only shows a file: who closes the pipe, as `head` does, has seen enough.
     pub(crate) fn shown(error: io::Error) -> Self {
         match error.kind() {
-            io::ErrorKind::BrokenPipe => Self { code: 0, why: None },
+            io::ErrorKind::BrokenPipe => Self::told(0),
             _ => Self::output(error),
         }
     }

@@ -17,9 +17,9 @@ use rescind_cli::relay::{self, RelayArgs};
 use rescind_cli::replay::{self, ReplayArgs};
 use rescind_cli::serve::{self, ServeArgs};
 use rescind_cli::stats::{self, StatsArgs};
-use rescind_cli::step::{self, StepArgs, StepError};
+use rescind_cli::step::{self, StepArgs};
+use rescind_cli::terminal;
 use rescind_cli::view::{self, ViewArgs};
-use rescind_cli::{note, terminal};
 
 /// Cancels requests over JSON-RPC, and shows how the other side takes it.
 #[derive(Debug, Parser)]
@@ -122,14 +122,8 @@ fn run(cli: Cli) -> Result<ExitCode, Exit> {
         Command::Export(args) => export::main(&args),
         #[cfg(target_os = "linux")]
         Command::Supervise(args) => process::supervise(&args),
-        Command::Step(args) => match step::run(&args, stdin().lock(), stdout().lock()) {
-            Ok(()) => Ok(ExitCode::SUCCESS),
-            Err(StepError::Write(error)) => Err(Exit::output(error)),
-            Err(error @ StepError::Input { .. }) => Err(Exit::usage(error)),
-            Err(error) => {
-                note(format_args!("rescind step: {error}"));
-                Ok(ExitCode::FAILURE)
-            }
-        },
+        Command::Step(args) => {
+            step::run(&args, stdin().lock(), stdout().lock()).map(|()| ExitCode::SUCCESS)
+        }
     }
 }

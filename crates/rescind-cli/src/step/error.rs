@@ -2,26 +2,9 @@
 
 use std::error::Error;
 use std::fmt;
-use std::io;
 
+use crate::exit::Exit;
 use crate::input;
-
-/// The reason that [`run`](super::run) ended early.
-#[derive(Debug)]
-#[non_exhaustive]
-pub enum StepError {
-    /// A line is no input of this command: wrong usage.
-    Input {
-        /// Counts lines from 1.
-        line: u64,
-        /// The problem with it.
-        problem: InputProblem,
-    },
-    /// The input can't be read.
-    Read(io::Error),
-    /// The output can't be written.
-    Write(io::Error),
-}
 
 /// The problem with a line. The session is as it was before.
 #[derive(Debug)]
@@ -35,6 +18,12 @@ impl InputProblem {
     pub(super) fn new(text: impl Into<String>) -> Self {
         Self { text: text.into(), column: None }
     }
+
+    /// Ends a command whose input has the problem in this line, counted from 1.
+    pub(super) fn in_line(self, line: u64) -> Exit {
+        let column = self.column.map(|column| format!(", column {column}")).unwrap_or_default();
+        Exit::usage(format_args!("line {line}{column}: {self}"))
+    }
 }
 
 impl From<serde_json::Error> for InputProblem {
@@ -43,31 +32,9 @@ impl From<serde_json::Error> for InputProblem {
     }
 }
 
-impl fmt::Display for StepError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Input { line, problem: InputProblem { text, column: Some(column) } } => {
-                write!(f, "line {line}, column {column}: {text}")
-            }
-            Self::Input { line, problem } => write!(f, "line {line}: {problem}"),
-            Self::Read(error) => write!(f, "cannot read the input: {error}"),
-            Self::Write(error) => write!(f, "cannot write the output: {error}"),
-        }
-    }
-}
-
 impl fmt::Display for InputProblem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.text)
-    }
-}
-
-impl Error for StepError {
-    fn source(&self) -> Option<&(dyn Error + 'static)> {
-        match self {
-            Self::Input { problem, .. } => Some(problem),
-            Self::Read(error) | Self::Write(error) => Some(error),
-        }
     }
 }
 

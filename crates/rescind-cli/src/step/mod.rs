@@ -13,8 +13,10 @@ mod session;
 
 use std::io::{BufRead, Read, Write};
 
+use crate::exit::{self, Exit};
+use crate::note;
 pub use args::{Side, StepArgs};
-pub use error::{InputProblem, StepError};
+pub use error::InputProblem;
 pub use session::Session;
 
 /// The longest line that is taken, its end included. The longest message that is allowed takes less, in any of
@@ -28,18 +30,18 @@ const LINE_BYTES: u64 = 128 << 20;
 ///
 /// The first line that is no input of this command, or the failure of `input` or `output`. What the
 /// peer or the host does wrong is no error but output.
-pub fn run(
-    args: &StepArgs,
-    mut input: impl BufRead,
-    mut output: impl Write,
-) -> Result<(), StepError> {
+pub fn run(args: &StepArgs, mut input: impl BufRead, mut output: impl Write) -> Result<(), Exit> {
     let mut session = Session::new(args);
     let (mut line, mut lines) = (Vec::new(), Vec::new());
     for number in 1_u64.. {
         line.clear();
         lines.clear();
         let read = input.by_ref().take(LINE_BYTES + 1).read_until(b'\n', &mut line);
-        if read.map_err(StepError::Read)? == 0 {
+        let read = read.map_err(|error| {
+            note(format_args!("rescind step: cannot read the input: {error}"));
+            Exit::told(exit::ERROR)
+        })?;
+        if read == 0 {
             break;
         }
         let taken = if line.len() as u64 > LINE_BYTES {
@@ -47,8 +49,8 @@ pub fn run(
         } else {
             session.take(&line, &mut lines)
         };
-        taken.map_err(|problem| StepError::Input { line: number, problem })?;
-        output.write_all(&lines).and_then(|()| output.flush()).map_err(StepError::Write)?;
+        taken.map_err(|problem| problem.in_line(number))?;
+        output.write_all(&lines).and_then(|()| output.flush()).map_err(Exit::output)?;
     }
     Ok(())
 }
@@ -66,7 +68,7 @@ mod tests {
         args: StepArgs,
     }
 
-    fn stepped(input: &str) -> Result<String, StepError> {
+    fn stepped(input: &str) -> Result<String, Exit> {
         let mut output = Vec::new();
         let args = Command::parse_from(["step"]).args;
         run(&args, input.as_bytes(), &mut output)?;
@@ -90,7 +92,7 @@ mod tests {
     fn empty_lines_are_skipped_and_counted() {
         assert_eq!(stepped("\n  \r\n").unwrap(), "");
         let error = stepped("\n\n{\"advance\": 1, \"hold\": true}\n").unwrap_err();
-        assert_eq!(error.to_string(), "line 3: advance and hold in one input; give one a line");
+        assert_eq!(error.why.unwrap(), "line 3: advance and hold in one input; give one a line");
     }
 
     #[test]
@@ -98,7 +100,7 @@ mod tests {
         let mut endless = std::io::BufReader::new(std::io::repeat(b'x'));
         let args = Command::parse_from(["step"]).args;
         let error = run(&args, &mut endless, Vec::new()).unwrap_err();
-        assert_eq!(error.to_string(), "line 1: the line is longer than 128 MiB");
+        assert_eq!(error.why.unwrap(), "line 1: the line is longer than 128 MiB");
     }
 
     #[test]
@@ -114,7 +116,7 @@ mod tests {
         let args = Command::parse_from(["step", "--dialect", "lsp", "--side", "server"]).args;
         let input = "{\"notify\":{\"method\":\"m\"}}\n{\"notify\":{}}\n".as_bytes();
         let error = run(&args, input, &mut output).unwrap_err();
-        assert_eq!(error.to_string(), "line 2, column 12: missing field `method`");
+        assert_eq!(error.why.unwrap(), "line 2, column 12: missing field `method`");
         assert!(output.ends_with(b"\"kind\":\"notification\"}\n"));
     }
 }

@@ -1,47 +1,56 @@
 //! One line of output.
 
-use protocol_core::{Event, RequestHandle, TransmitKind, WireId};
+use protocol_core::{Event, RequestHandle, TransmitKind};
+use protocol_json::one_line;
+use serde::{Serialize, Serializer};
 use serde_json::value::RawValue;
 
 /// Writes an event as a line. It writes nothing for the events that only tell a host when to go on
 /// (`TreeSettled`, `Ready`): here the next line does.
 pub(super) fn event(event: &Event<'_, String>, out: &mut Vec<u8>) {
+    let kind = |name| ("event", Some(Value::Text(name)));
     match event {
         Event::Request { request, id, method, params, options } => {
-            let line = Line::begin(out, "event", "request");
-            let line = line.text("request", &request_name(*request)).raw("id", id);
-            let line = line.text("method", method);
-            let line = line.optional("params", params.as_deref().map(RawValue::get));
-            line.optional("options", options.as_deref().map(RawValue::get)).end();
+            let members = [
+                kind("request"),
+                ("request", Some(Value::Text(&request_name(*request)))),
+                ("id", Some(Value::json(id.as_bytes()))),
+                ("method", Some(Value::Text(method))),
+                ("params", params.as_deref().map(Value::Json)),
+                ("options", options.as_deref().map(Value::Json)),
+            ];
+            line(&members, out);
         }
         Event::Notification { method, params } => {
-            let line = Line::begin(out, "event", "notification").text("method", method);
-            line.optional("params", params.as_deref().map(RawValue::get)).end();
+            let method = ("method", Some(Value::Text(method)));
+            let params = ("params", params.as_deref().map(Value::Json));
+            line(&[kind("notification"), method, params], out);
         }
         Event::Cancelled { request, cause, reason } => {
-            let line = Line::begin(out, "event", "cancelled");
-            let line = line.text("request", &request_name(*request));
-            let line = line.text("cause", cause.as_str());
-            match reason {
-                Some(reason) => line.text("reason", reason).end(),
-                None => line.end(),
-            }
+            let members = [
+                kind("cancelled"),
+                ("request", Some(Value::Text(&request_name(*request)))),
+                ("cause", Some(Value::Text(cause.as_str()))),
+                ("reason", reason.as_deref().map(Value::Text)),
+            ];
+            line(&members, out);
         }
         Event::Settled { outcome, data: name, .. } => {
-            let line = Line::begin(out, "event", "settled").text("call", name);
-            let line = line.text("outcome", outcome.settlement().as_str());
-            let line = line.optional("value", outcome.value().map(RawValue::get));
-            match outcome.cause() {
-                Some(cause) => line.text("cause", cause.as_str()).end(),
-                None => line.end(),
-            }
+            let members = [
+                kind("settled"),
+                ("call", Some(Value::Text(name))),
+                ("outcome", Some(Value::Text(outcome.settlement().as_str()))),
+                ("value", outcome.value().map(Value::Json)),
+                ("cause", outcome.cause().map(|cause| Value::Text(cause.as_str()))),
+            ];
+            line(&members, out);
         }
         Event::Violation { violation, id } => {
-            let line = Line::begin(out, "event", "violation").text("kind", violation.as_str());
-            line.optional("id", id.as_ref().map(WireId::as_json)).end();
+            let id = ("id", id.as_ref().map(|id| Value::json(id.as_json().as_bytes())));
+            line(&[kind("violation"), ("kind", Some(Value::Text(violation.as_str()))), id], out);
         }
         Event::Closed { reason } => {
-            Line::begin(out, "event", "closed").text("reason", reason.as_str()).end();
+            line(&[kind("closed"), ("reason", Some(Value::Text(reason.as_str())))], out);
         }
         _ => {}
     }
@@ -49,15 +58,13 @@ pub(super) fn event(event: &Event<'_, String>, out: &mut Vec<u8>) {
 
 /// A message that leaves.
 pub(super) fn send(message: &[u8], kind: TransmitKind, out: &mut Vec<u8>) {
-    out.extend_from_slice(br#"{"send":"#);
-    let line = Line { out };
-    line.out.extend_from_slice(message);
-    line.text("kind", kind.as_str()).end();
+    let kind = Value::Text(kind.as_str());
+    line(&[("send", Some(Value::json(message))), ("kind", Some(kind))], out);
 }
 
 /// A command that can't be taken, and what it was about.
 pub(super) fn refused(reason: &str, member: &str, name: &str, out: &mut Vec<u8>) {
-    Line::begin(out, "refused", reason).text(member, name).end();
+    line(&[("refused", Some(Value::Text(reason))), (member, Some(Value::Text(name)))], out);
 }
 
 /// Returns the name that a session has for a request.
@@ -65,53 +72,28 @@ pub(super) fn request_name(request: RequestHandle) -> String {
     format!("r{}", request.number())
 }
 
-/// An object on one line, member by member.
-#[must_use = "a line has to end"]
-struct Line<'o> {
-    out: &'o mut Vec<u8>,
+/// The value of a member.
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Value<'a> {
+    Text(&'a str),
+    Json(&'a RawValue),
 }
 
-impl<'o> Line<'o> {
-    fn begin(out: &'o mut Vec<u8>, name: &str, text: &str) -> Self {
-        out.push(b'{');
-        let line = Self { out };
-        line.name(name).string(text)
+impl<'a> Value<'a> {
+    /// Takes JSON that the core has checked or written.
+    fn json(json: &'a [u8]) -> Self {
+        Self::Json(serde_json::from_slice(json).expect("it is JSON"))
     }
+}
 
-    fn text(self, name: &str, text: &str) -> Self {
-        self.out.push(b',');
-        self.name(name).string(text)
-    }
-
-    /// Adds a JSON value as it stands. Line ends in it can only be white space between tokens.
-    fn raw(self, name: &str, json: &str) -> Self {
-        self.out.push(b',');
-        let line = self.name(name);
-        let one_line =
-            json.bytes().map(|byte| if matches!(byte, b'\n' | b'\r') { b' ' } else { byte });
-        line.out.extend(one_line);
-        line
-    }
-
-    fn optional(self, name: &str, json: Option<&str>) -> Self {
-        match json {
-            Some(json) => self.raw(name, json),
-            None => self,
-        }
-    }
-
-    fn end(self) {
-        self.out.extend_from_slice(b"}\n");
-    }
-
-    fn name(self, name: &str) -> Self {
-        let line = self.string(name);
-        line.out.push(b':');
-        line
-    }
-
-    fn string(self, text: &str) -> Self {
-        serde_json::to_writer(&mut *self.out, text).expect("a string can be written to memory");
-        self
-    }
+/// Writes an object on one line. Members without a value are left out.
+fn line(members: &[(&str, Option<Value<'_>>)], out: &mut Vec<u8>) {
+    let begin = out.len();
+    let members = members.iter().filter_map(|(name, value)| Some((name, value.as_ref()?)));
+    let written = serde_json::Serializer::new(&mut *out).collect_map(members);
+    written.expect("an object can be written to memory");
+    // Line ends in it can only be white space between tokens.
+    one_line(&mut out[begin..]);
+    out.push(b'\n');
 }
