@@ -7,13 +7,14 @@ use std::fmt;
 use std::io;
 use std::pin::Pin;
 use std::process;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use futures_util::future::LocalBoxFuture;
-use smol::channel::{Receiver, Sender, bounded};
+use protocol_blocking::block_on;
 use smol::io::AsyncRead;
+use tokio::sync::watch::Sender;
 
 use crate::exit::{self, Exit};
 use crate::record::Session;
@@ -56,60 +57,45 @@ impl fmt::Display for Cause {
 /// Handles a cause. It runs on a thread that may wait.
 pub(crate) type OnCause = Arc<dyn Fn(Cause) + Send + Sync>;
 
-/// The end of a command, once it was asked for.
+/// The end of a command: its cause, once it was asked for.
 #[derive(Clone, Debug)]
-pub(crate) struct Ending {
-    /// It is closed by the first cause.
-    asked: Receiver<()>,
-    /// Keeps it open if signals can't be caught.
-    _open: Sender<()>,
-    cause: Arc<OnceLock<Cause>>,
-}
+pub(crate) struct Ending(Arc<Sender<Option<Cause>>>);
 
 impl Ending {
     /// Catches signals. The first one asks for the end, and the second one ends the program at once.
     pub(crate) fn catch(command: &'static str, recording: &Session) -> Self {
-        let (sender, asked) = bounded(1);
-        let cause = Arc::<OnceLock<Cause>>::default();
-        let ending = Self { asked, _open: sender.clone(), cause: cause.clone() };
-        let recording = recording.clone();
-        signals(Arc::new(move |why| ask(command, why, &cause, &sender, &recording)));
+        let (ending, recording) = (Self(Arc::default()), recording.clone());
+        let caught = ending.clone();
+        signals(Arc::new(move |cause| caught.ask(command, cause, &recording)));
         ending
+    }
+
+    fn ask(&self, command: &str, cause: Cause, recording: &Session) {
+        if self.is_asked() {
+            end_at_once(cause, recording);
+        }
+        if cause == Cause::Interrupt {
+            note(format_args!("{command}: {cause}; a second signal ends it at once"));
+        }
+        self.0.send_replace(Some(cause));
     }
 
     /// Waits until the end is asked for, and returns the cause.
     pub(crate) async fn asked(&self) -> Cause {
-        // Nothing is ever sent. The channel is closed after the cause was set.
-        let _ = self.asked.recv().await;
-        self.cause.get().copied().unwrap_or(Cause::Terminate)
+        let mut cause = self.0.subscribe();
+        let asked = cause.wait_for(Option::is_some).await;
+        asked.ok().and_then(|cause| *cause).expect("its sender is here")
     }
 
     /// Waits as [`asked`](Self::asked) does, by blocking the thread.
     pub(crate) fn wait(&self) -> Cause {
-        let _ = self.asked.recv_blocking();
-        self.cause.get().copied().unwrap_or(Cause::Terminate)
+        block_on(self.asked())
     }
 
     /// Returns whether the end was asked for.
     pub(crate) fn is_asked(&self) -> bool {
-        self.asked.is_closed()
+        self.0.borrow().is_some()
     }
-}
-
-fn ask(
-    command: &str,
-    why: Cause,
-    cause: &OnceLock<Cause>,
-    sender: &Sender<()>,
-    recording: &Session,
-) {
-    if cause.set(why).is_err() {
-        end_at_once(why, recording);
-    }
-    if why == Cause::Interrupt {
-        note(format_args!("{command}: {why}; a second signal ends it at once"));
-    }
-    sender.close();
 }
 
 /// Ends the program. Its servers end with it, and its recording has a short time to be written.

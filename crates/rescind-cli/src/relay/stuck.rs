@@ -10,7 +10,7 @@ use protocol_async::relay::Options;
 use protocol_async::{Timer, Way};
 use protocol_child::Owner;
 use protocol_relay::{RelayEvent, Side};
-use smol::channel::{Receiver, Sender, bounded};
+use tokio::sync::watch::{Receiver, channel};
 
 use super::report::log;
 
@@ -44,24 +44,20 @@ pub(super) struct Watch {
     after: Duration,
     /// The number of messages that came from the server.
     heard: Arc<AtomicU64>,
-    /// The number that had come when a request was given up last.
-    heard_before: Arc<AtomicU64>,
-    given_up: Receiver<()>,
-    /// So that nobody else's end is taken for one.
-    _more: Sender<()>,
+    /// The number that had come when a request was given up last. It is told anew each time, and more than one at a
+    /// time say no more than the last.
+    given_up: Receiver<u64>,
 }
 
 impl StuckArgs {
     /// Watches the server of this relay, if that is asked for.
     pub(super) fn watch(&self, options: &mut Options) -> Option<Watch> {
         let what = self.on_stuck?;
-        let [heard, heard_before] = [(); 2].map(|()| Arc::<AtomicU64>::default());
-        // More than one at a time says no more than one.
-        let (tell, given_up) = bounded(1);
+        let heard = Arc::<AtomicU64>::default();
+        let (tell, given_up) = channel(0);
         let (counted, mut trace) = (heard.clone(), options.trace.take());
-        let (heard_now, before) = (heard.clone(), heard_before.clone());
-        let _more = tell.clone();
-        let watch = Watch { what, after: self.stuck_after, heard, heard_before, given_up, _more };
+        let heard_now = heard.clone();
+        let watch = Watch { what, after: self.stuck_after, heard, given_up };
         options.trace = Some(Box::new(move |side, way, message| {
             if (side, way) == (Side::Down, Way::Received) {
                 counted.fetch_add(1, Ordering::Relaxed);
@@ -73,8 +69,7 @@ impl StuckArgs {
             let is_given_up =
                 matches!(event, RelayEvent::TimedOut { .. } | RelayEvent::WorkStopped { .. });
             if side == Side::Up && is_given_up {
-                before.store(heard_now.load(Ordering::Relaxed), Ordering::Relaxed);
-                let _ = tell.try_send(());
+                tell.send_replace(heard_now.load(Ordering::Relaxed));
             }
             if let Some(observer) = &mut observer {
                 observer(side, event);
@@ -86,27 +81,21 @@ impl StuckArgs {
 
 impl Watch {
     /// Does what was asked for whenever the server is stuck; ends never.
-    pub(super) async fn run(self, timer: impl Timer, owner: &mut Option<Owner>) {
-        while self.given_up.recv().await.is_ok() {
+    pub(super) async fn run(mut self, timer: impl Timer, owner: &mut Option<Owner>) {
+        while self.given_up.changed().await.is_ok() {
             // Messages since then count, though this is looked into only now.
-            let before = self.heard_before.load(Ordering::Relaxed);
+            let before = *self.given_up.borrow_and_update();
             timer.sleep_until(timer.now() + self.after).await;
             if self.heard.load(Ordering::Relaxed) != before {
                 continue;
             }
             let silence = format_duration(self.after);
-            match self.what {
-                OnStuck::Report => {
-                    log(format_args!(
-                        "the server is stuck: it has said nothing for {silence} since a request was given up or stopped"
-                    ));
-                }
-                OnStuck::Kill => {
-                    log(format_args!(
-                        "the server is stuck, and is ended: it has said nothing for {silence} since a request was given up or stopped"
-                    ));
-                    owner.take();
-                }
+            let deed = if self.what == OnStuck::Kill { ", and is ended" } else { "" };
+            log(format_args!(
+                "the server is stuck{deed}: it has said nothing for {silence} since a request was given up or stopped"
+            ));
+            if self.what == OnStuck::Kill {
+                owner.take();
             }
         }
         std::future::pending::<()>().await;
