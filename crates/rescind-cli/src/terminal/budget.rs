@@ -9,7 +9,7 @@ use std::panic::Location;
 use std::time::{Duration, Instant};
 
 /// The time after which a kind has its whole budget again, and its missing lines are counted out.
-const EVERY: Duration = Duration::from_secs(1);
+pub(super) const EVERY: Duration = Duration::from_secs(1);
 /// Characters of the first missing line that are shown with the count.
 const SAMPLE: usize = 100;
 
@@ -76,34 +76,17 @@ impl Budgets {
         over.map(|spent| EVERY.saturating_sub(now.saturating_duration_since(spent.since))).min()
     }
 
-    /// Returns a line for each kind whose missing lines are to be counted out: of all kinds, or of those whose
-    /// second is over.
-    pub(super) fn counted(&mut self, at: At) -> Vec<String> {
-        let is_due = |spent: &Spent| match at {
-            At::End => spent.missing > 0,
-            At::Time(now) => {
-                spent.missing > 0 && now.saturating_duration_since(spent.since) >= EVERY
-            }
-        };
+    /// Returns a line for each kind whose missing lines are to be counted out: of those whose second is over.
+    pub(super) fn counted(&mut self, now: Instant) -> Vec<String> {
         let mut lines = Vec::new();
-        for spent in self.0.values_mut().filter(|spent| is_due(spent)) {
+        let is_over = |spent: &Spent| now.saturating_duration_since(spent.since) >= EVERY;
+        for spent in self.0.values_mut().filter(|spent| spent.missing > 0 && is_over(spent)) {
             let (missing, sample) = (mem::take(&mut spent.missing), mem::take(&mut spent.sample));
             lines.push(format!("({missing} more lines like this are missing: {sample})\n"));
-            (spent.lines, spent.bytes) = (0, 0);
-            if let At::Time(now) = at {
-                spent.since = now;
-            }
+            (spent.lines, spent.bytes, spent.since) = (0, 0, now);
         }
         lines
     }
-}
-
-/// The time at which missing lines are counted out.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum At {
-    Time(Instant),
-    /// The program ends.
-    End,
 }
 
 #[cfg(test)]
@@ -121,10 +104,10 @@ mod tests {
         let printed = (0..1_000).filter(|id| budgets.take(kind, &format!("id {id}: x\n"), now));
         assert_eq!(printed.count(), 100);
         assert_eq!(budgets.due_in(now), Some(EVERY));
-        assert_eq!(budgets.counted(At::Time(now)), Vec::<String>::new());
+        assert_eq!(budgets.counted(now), Vec::<String>::new());
         let later = now + EVERY;
         let told = "(900 more lines like this are missing: id 100: x)\n";
-        assert_eq!(budgets.counted(At::Time(later)), [told]);
+        assert_eq!(budgets.counted(later), [told]);
         assert_eq!(budgets.due_in(later), None);
         assert!(budgets.take(kind, "id 1: x\n", later));
     }
@@ -135,7 +118,7 @@ mod tests {
         let line = "x".repeat(4_000);
         let printed = (0..10).filter(|_| budgets.take(kind, &line, now)).count();
         assert_eq!(printed, (16 << 10) / 4_000);
-        let told = &budgets.counted(At::End)[0];
+        let told = &budgets.counted(now + EVERY)[0];
         assert!(told.starts_with("(6 more lines") && told.len() < 200, "{told}");
     }
 

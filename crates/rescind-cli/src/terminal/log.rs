@@ -7,7 +7,7 @@ use std::sync::{Condvar, Mutex, OnceLock, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::budget::{At, Budgets, Kind};
+use super::budget::{Budgets, EVERY, Kind};
 use super::spinner::Spinner;
 use crate::lock::lock;
 
@@ -95,7 +95,7 @@ impl Log {
                 let left = waiting.told_in(Instant::now());
                 if left.is_zero() {
                     waiting.tell_repeated();
-                } else if waiting.tell_over_budget(At::Time(Instant::now())) {
+                } else if waiting.tell_over_budget(Instant::now()) {
                     continue;
                 } else {
                     let told = self.changed.wait_timeout(waiting, left);
@@ -120,7 +120,8 @@ impl Log {
     pub(super) fn finish(&self) {
         let mut waiting = lock(&self.waiting);
         waiting.tell_repeated();
-        waiting.tell_over_budget(At::End);
+        // The second of every kind is over.
+        waiting.tell_over_budget(Instant::now() + EVERY);
         waiting.tell_dropped();
         self.changed.notify_all();
         let mut until = Instant::now() + PATIENCE;
@@ -152,7 +153,7 @@ impl Waiting {
             return;
         }
         let now = Instant::now();
-        self.tell_over_budget(At::Time(now));
+        self.tell_over_budget(now);
         if kind.is_some_and(|kind| !self.budgets.take(kind, &line, now)) {
             return;
         }
@@ -194,8 +195,8 @@ impl Waiting {
     }
 
     /// Counts out the lines that were over their budgets. Returns whether there were any.
-    fn tell_over_budget(&mut self, at: At) -> bool {
-        let counted = self.budgets.counted(at);
+    fn tell_over_budget(&mut self, now: Instant) -> bool {
+        let counted = self.budgets.counted(now);
         let is_any = !counted.is_empty();
         counted.into_iter().for_each(|line| self.keep(line));
         is_any
