@@ -133,6 +133,7 @@ pub(crate) fn summary(file: &std::path::Path) -> Result<Summary, String> {
 
 fn add(file: &std::path::Path, table: &mut Table, all: &mut Summary) -> Result<(), String> {
     let mut pairing = Pairing::new(REMEMBERED);
+    pairing.counts = all.counts;
     let flaws = files::read_shown(file, true, |line| {
         pairing.take(&line);
         for (_, row) in pairing.forget() {
@@ -145,7 +146,7 @@ fn add(file: &std::path::Path, table: &mut Table, all: &mut Summary) -> Result<(
         table.add(row);
         all.add(row);
     }
-    all.counts.add(&pairing.counts);
+    all.counts = pairing.counts;
     all.flaws.add(flaws);
     Ok(())
 }

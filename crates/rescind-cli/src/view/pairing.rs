@@ -21,7 +21,7 @@ pub(crate) const REMEMBERED: usize = 100_000;
 const METHOD: usize = 1_000;
 
 /// Pairs the lines of one recording.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Pairing {
     /// By the order in which they began.
     rows: BTreeMap<u64, Row>,
@@ -70,18 +70,7 @@ pub(crate) struct Counts {
 
 impl Pairing {
     pub(crate) fn new(remembered: usize) -> Self {
-        Self {
-            rows: BTreeMap::new(),
-            named: HashMap::new(),
-            hops: HashSet::new(),
-            dialects: HashMap::new(),
-            tree: Tree::default(),
-            works: Works::default(),
-            begun: 0,
-            remembered,
-            full: full(remembered, remembered),
-            counts: Counts::default(),
-        }
+        Self { remembered, full: full(remembered, remembered), ..Self::default() }
     }
 
     /// Takes a line. For a message: the number of the request that each of its parts is about.
@@ -90,19 +79,8 @@ impl Pairing {
             Line::Message(message) => {
                 self.counts.messages += 1;
                 let hop = self.hop(&message.hop);
-                let parts = message.parts.iter().enumerate();
-                parts.map(|(at, part)| self.part(message, at, &hop, part)).collect()
+                return (0..message.parts.len()).map(|at| self.part(message, at, &hop)).collect();
             }
-            other => {
-                self.take_other(other);
-                Vec::new()
-            }
-        }
-    }
-
-    /// Takes a line that is no message.
-    fn take_other(&mut self, line: &Line<'_>) {
-        match line {
             Line::Verdict(verdict) => {
                 let hop = self.hop(&verdict.hop);
                 self.verdict(verdict, &hop);
@@ -115,6 +93,7 @@ impl Pairing {
             Line::Dropped(Dropped { lines, .. }) => self.counts.dropped += lines,
             _ => {}
         }
+        Vec::new()
     }
 
     /// The oldest requests, once there are a quarter more than are remembered. Those in flight are kept
@@ -181,19 +160,13 @@ impl Pairing {
         };
     }
 
-    fn part(
-        &mut self,
-        message: &Message<'_>,
-        at: usize,
-        hop: &Rc<str>,
-        part: &Part<'_>,
-    ) -> Option<u64> {
-        let (t, dir) = (message.t, message.dir);
+    fn part(&mut self, message: &Message<'_>, at: usize, hop: &Rc<str>) -> Option<u64> {
+        let (t, dir, part) = (message.t, message.dir, &message.parts[at]);
         let number = match part.kind {
-            Kind::Request => self.request(message, at, hop, part),
+            Kind::Request => self.request(message, at, hop),
             Kind::Cancel => {
                 // Some dialects ask for it by a request.
-                let request = self.request(message, at, hop, part);
+                let request = self.request(message, at, hop);
                 self.cancel(t, hop, dir, part).or(request)
             }
             Kind::Result | Kind::Error => self.answer(t, hop, other(dir), part),
@@ -214,14 +187,8 @@ impl Pairing {
         }
     }
 
-    fn request(
-        &mut self,
-        message: &Message<'_>,
-        at: usize,
-        hop: &Rc<str>,
-        part: &Part<'_>,
-    ) -> Option<u64> {
-        let (t, dir) = (message.t, message.dir);
+    fn request(&mut self, message: &Message<'_>, at: usize, hop: &Rc<str>) -> Option<u64> {
+        let (t, dir, part) = (message.t, message.dir, &message.parts[at]);
         let name = Name { hop: hop.clone(), dir, id: wire(part.id.as_ref())? };
         let number = self.begun;
         self.begun += 1;
@@ -343,18 +310,6 @@ impl Pairing {
 }
 
 impl Counts {
-    /// Those of another recording, too.
-    pub(crate) const fn add(&mut self, other: &Self) {
-        self.messages += other.messages;
-        self.notifications += other.notifications;
-        self.stray_cancels += other.stray_cancels;
-        self.late += other.late;
-        self.duplicates += other.duplicates;
-        self.strays += other.strays;
-        self.violations += other.violations;
-        self.dropped += other.dropped;
-    }
-
     /// The peer broke a rule, with an answer to this request if it is known.
     fn violation(&mut self, verdict: &Verdict<'_>, row: Option<&mut Row>) {
         match verdict.why.as_deref() {

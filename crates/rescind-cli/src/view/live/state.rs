@@ -14,8 +14,9 @@ use crate::view::summary::Summary;
 use crate::view::walk::time;
 
 /// The page that is seen in place of the table, or over it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Page {
+    #[default]
     Table,
     /// The messages of the request that is selected, from this line on.
     Messages(usize),
@@ -30,7 +31,7 @@ pub(super) struct Typed {
 }
 
 /// The whole of what is shown.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Live {
     most: usize,
     pub(super) pairing: Pairing,
@@ -69,23 +70,11 @@ impl Live {
             most,
             pairing: Pairing::new(most),
             texts: Texts::new(TEXTS),
-            lanes: Lanes::default(),
-            forgotten: Summary::default(),
-            totals: Summary::default(),
-            shown: Vec::new(),
             is_changed: true,
-            program: String::new(),
-            start: String::new(),
-            now: 0,
-            has_ended: false,
             filter,
             filter_text,
-            typed: None,
-            page: Page::Table,
-            selected: None,
             is_following: true,
-            is_paused: false,
-            is_over: false,
+            ..Self::default()
         }
     }
 

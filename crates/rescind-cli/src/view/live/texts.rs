@@ -32,7 +32,7 @@ impl Text {
 }
 
 /// Messages by the number of their request.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Texts {
     most: usize,
     of: BTreeMap<u64, Vec<Text>>,
