@@ -23,7 +23,7 @@ use crate::exit::Exit;
 use crate::process::option;
 use crate::terminal::spin;
 use socket::Socket;
-use suite::{SuiteArgs, opening, request, some_time};
+use suite::{SuiteArgs, opening, repeated, request, some_time};
 
 /// Test how a server, a client or a relay cancels requests
 #[derive(Debug, Args)]
@@ -156,7 +156,7 @@ pub fn main(args: &ConformArgs) -> Result<ExitCode, Exit> {
 impl ServerArgs {
     fn run(&self) -> Result<ExitCode, Exit> {
         if self.suite.list {
-            return suite::list(CHECKS.iter().map(|it| (it.id, it.clauses, it.title)));
+            return suite::list(&CHECKS);
         }
         let options = self.options()?;
         let target = self.target()?;
@@ -186,7 +186,6 @@ impl ServerArgs {
     }
 
     fn options(&self) -> Result<Options, String> {
-        let all: Vec<&str> = CHECKS.iter().map(|check| check.id).collect();
         let spoken = self.spoken();
         if self.connect.as_ref().is_some_and(|address| address.is_http) {
             spoken.http_revisions()?;
@@ -208,20 +207,16 @@ impl ServerArgs {
         options.language.clone_from(&self.language);
         options.allow_tools = self.allow_tools;
         options.slow_ms = u64::try_from(self.slow_time.as_millis()).unwrap_or(u64::MAX);
-        self.suite.set(&mut options.suite, &all)?;
+        self.suite.set(&mut options.suite, &CHECKS)?;
         Ok(options)
     }
 
     /// The command that runs one check as it was run here.
     fn replay(&self, id: &str) -> String {
         let mut words = self.spoken().words();
-        let requests =
-            [("--slow", &self.slow), ("--reverse", &self.reverse), ("--witness", &self.witness)];
-        for (option, values) in requests {
-            words.extend(
-                values.iter().flat_map(|values| [vec![option.into()], values.clone()].concat()),
-            );
-        }
+        words.extend(self.slow.iter().flat_map(|given| repeated("--slow", given)));
+        words.extend(self.reverse.iter().flat_map(|given| repeated("--reverse", given)));
+        words.extend(self.witness.iter().flat_map(|given| repeated("--witness", given)));
         words.extend(option("--open", self.open.as_ref().map(|open| open.display())));
         words.extend(option("--language", self.language.as_ref()));
         if self.allow_tools {

@@ -45,7 +45,8 @@ pub fn main(args: &CallArgs) -> Result<ExitCode, Exit> {
     let report = Report::start(args.trace);
     let program = args.command.first().map(|program| program.to_string_lossy());
     let recording = args.record.start(program.as_deref())?;
-    let notifications = args.notify.chunks_exact(2).map(notification).collect::<Result<_, _>>()?;
+    let notifications =
+        args.notify.as_chunks().0.iter().map(notification).collect::<Result<_, _>>()?;
     let interrupts = Interrupts::catch(&report, &recording);
     let deadline = args.timeout.map(|timeout| Instant::now() + timeout);
     let attempt = Attempt {
@@ -67,8 +68,7 @@ pub fn main(args: &CallArgs) -> Result<ExitCode, Exit> {
 }
 
 /// Reads a notification that is to be sent.
-fn notification(words: &[String]) -> Result<(&str, Box<RawValue>), String> {
-    let [method, given] = words else { return Err("--notify takes METHOD and PARAMS_JSON".into()) };
+fn notification([method, given]: &[String; 2]) -> Result<(&str, Box<RawValue>), String> {
     let params = params::read(given).map_err(|error| format!("--notify {method}: {error}"))?;
     Ok((method, params))
 }

@@ -14,7 +14,7 @@ use rescind_conform::{
 use serde_json::Value;
 
 use super::doorway::Doorway;
-use super::suite::{self, SuiteArgs, request, some_time};
+use super::suite::{self, SuiteArgs, repeated, request, some_time};
 use crate::address::Address;
 use crate::dialect::DialectArgs;
 use crate::exit::{self, Exit};
@@ -86,7 +86,7 @@ Examples:
 impl ClientArgs {
     pub(super) fn run(&self) -> Result<ExitCode, Exit> {
         if self.suite.list {
-            return suite::list(CLIENT_CHECKS.iter().map(|it| (it.id, it.clauses, it.title)));
+            return suite::list(CLIENT_CHECKS);
         }
         let options = self.options()?;
         let target = self.target().map_err(|error| Exit::new(exit::UNREACHABLE, error))?;
@@ -118,7 +118,6 @@ impl ClientArgs {
     }
 
     fn options(&self) -> Result<ClientOptions, String> {
-        let all: Vec<&str> = CLIENT_CHECKS.iter().map(|check| check.id).collect();
         let mut options = ClientOptions::new(self.dialect.spoken().dialect);
         if let Some(address) = &self.listen {
             if address.is_http {
@@ -132,11 +131,11 @@ impl ClientArgs {
             }
         }
         options.hold.clone_from(&self.hold);
-        options.answers = self.answer.chunks_exact(2).map(answer).collect::<Result<_, _>>()?;
+        options.answers = self.answer.as_chunks().0.iter().map(answer).collect::<Result<_, _>>()?;
         options.trigger = request("--trigger", self.trigger.as_deref())?;
         options.ask = request("--ask", self.ask.as_deref())?;
         options.ask_ms = u64::try_from(self.ask_time.as_millis()).unwrap_or(u64::MAX);
-        self.suite.set(&mut options.suite, &all)?;
+        self.suite.set(&mut options.suite, CLIENT_CHECKS)?;
         if self.command.is_empty() {
             self.suite.start_nothing()?;
             // The next to connect is the client of the check that runs.
@@ -149,14 +148,9 @@ impl ClientArgs {
     fn replay(&self, id: &str) -> String {
         let mut words = self.dialect.spoken().words();
         words.extend(option("--hold", self.hold.as_ref()));
-        for answer in self.answer.chunks_exact(2) {
-            words.extend(["--answer".into()].into_iter().chain(answer.iter().cloned()));
-        }
-        for (option, given) in [("--trigger", &self.trigger), ("--ask", &self.ask)] {
-            words.extend(
-                given.iter().flat_map(|given| [vec![option.into()], given.clone()].concat()),
-            );
-        }
+        words.extend(self.answer.chunks(2).flat_map(|answer| repeated("--answer", answer)));
+        words.extend(self.trigger.iter().flat_map(|given| repeated("--trigger", given)));
+        words.extend(self.ask.iter().flat_map(|given| repeated("--ask", given)));
         words.extend(option("--listen", self.listen.as_ref()));
         if self.ask_time != Duration::from_secs(1) {
             words.extend(["--ask-time".into(), format!("{}ms", self.ask_time.as_millis())]);
@@ -165,10 +159,7 @@ impl ClientArgs {
     }
 }
 
-fn answer(words: &[String]) -> Result<(String, Value), String> {
-    let [method, result] = words else {
-        return Err("--answer takes METHOD and RESULT_JSON".into());
-    };
+fn answer([method, result]: &[String; 2]) -> Result<(String, Value), String> {
     let result =
         serde_json::from_str(result).map_err(|error| format!("--answer {method}: {error}"))?;
     Ok((method.clone(), result))

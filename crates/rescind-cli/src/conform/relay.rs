@@ -61,7 +61,7 @@ Examples:
 impl RelayArgs {
     pub(super) fn run(&self) -> Result<ExitCode, Exit> {
         if self.suite.list {
-            return suite::list(RELAY_CHECKS.iter().map(|it| (it.id, it.clauses, it.title)));
+            return suite::list(RELAY_CHECKS);
         }
         let options = self.options()?;
         let own = env::current_exe().map_err(|error| Exit::new(exit::UNREACHABLE, error))?.into();
@@ -88,11 +88,10 @@ impl RelayArgs {
     }
 
     fn options(&self) -> Result<RelayOptions, String> {
-        let all: Vec<&str> = RELAY_CHECKS.iter().map(|check| check.id).collect();
         let [near, far] = self.sides().map(|side| side.dialect.clone());
         let mut options = RelayOptions::new(near, far);
         options.open = self.open.as_deref().map(opening).transpose()?;
-        self.suite.set(&mut options.suite, &all)?;
+        self.suite.set(&mut options.suite, RELAY_CHECKS)?;
         Ok(options)
     }
 

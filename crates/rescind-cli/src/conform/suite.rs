@@ -11,8 +11,8 @@ use std::time::Duration;
 use anstyle::{AnsiColor, Style};
 use clap::Args;
 use rescind_conform::{
-    Clause, Expected, Known, Opening, Outcome, Program, Progress, Report, Request, Suite,
-    Unreached, Verdict, Way, Whole, column, matrix,
+    Expected, Known, Opening, Outcome, Program, Progress, Report, Request, Row, Suite, Unreached,
+    Verdict, Way, Whole, column, matrix,
 };
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -80,12 +80,17 @@ pub(super) struct SuiteArgs {
 
 impl SuiteArgs {
     /// Sets what these options say about a run of these checks.
-    pub(super) fn set(&self, suite: &mut Suite, all: &[&str]) -> Result<(), String> {
+    pub(super) fn set<N, S, R>(
+        &self,
+        suite: &mut Suite,
+        checks: &[Row<N, S, R>],
+    ) -> Result<(), String> {
+        let all: Vec<&str> = checks.iter().map(|check| check.id).collect();
         suite.seed = self.seed;
         suite.patience = self.patience.unwrap_or(suite.patience);
         suite.jobs = self.jobs.unwrap_or(suite.jobs);
-        suite.only = self.only(all)?;
-        suite.known = self.known(all)?;
+        suite.only = self.only(&all)?;
+        suite.known = self.known(&all)?;
         Ok(())
     }
 
@@ -232,6 +237,11 @@ pub(super) fn some_time(text: &str) -> Result<Duration, String> {
     }
 }
 
+/// Returns an option and the values that it was given, as words of a command line.
+pub(super) fn repeated(option: &str, values: &[String]) -> Vec<String> {
+    [&[option.to_owned()], values].concat()
+}
+
 /// Reads a request of the command line.
 pub(super) fn request(option: &str, words: Option<&[String]>) -> Result<Option<Request>, String> {
     let Some([method, params]) = words else { return Ok(None) };
@@ -344,12 +354,10 @@ fn print_whole(out: &mut dyn Write, report: &Report) -> io::Result<()> {
 }
 
 /// Lists checks by their ids, their clauses and what holds if they pass.
-pub(super) fn list(
-    mut checks: impl Iterator<Item = (&'static str, &'static [Clause], &'static str)>,
-) -> Result<ExitCode, Exit> {
+pub(super) fn list<N, S, R>(checks: &[Row<N, S, R>]) -> Result<ExitCode, Exit> {
     let is_terminal = io::stdout().is_terminal();
     let mut out = io::stdout().lock();
-    let listed = checks.try_for_each(|(id, clauses, title)| {
+    let listed = checks.iter().try_for_each(|Row { id, clauses, title, .. }| {
         let level = clauses.first().map(|clause| clause.level.as_str()).unwrap_or_default();
         if is_terminal {
             writeln!(out, "{id:31} {level:11} {title}")
