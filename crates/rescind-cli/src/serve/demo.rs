@@ -19,32 +19,22 @@ use crate::dialect::Spoken;
 
 /// The handler behind `rescind serve --runtime blocking` and `single`.
 #[derive(Debug)]
-pub(crate) struct Demo {
-    methods: Methods,
+pub(super) struct Demo {
+    pub(super) methods: Methods,
     /// Whether a thread can run a turn after its response.
     has_threads: bool,
 }
 
 impl Demo {
     /// Creates the handler. One that `has_threads` has to [`know`](Self::know) its peer.
-    pub(crate) fn new(spoken: Spoken, has_threads: bool) -> Self {
+    pub(super) fn new(spoken: Spoken, has_threads: bool) -> Self {
         Self { methods: Methods::new(spoken, Outcomes::default()), has_threads }
     }
 
     /// Takes the peer that is told of turns after their responses.
-    pub(crate) fn know(&self, peer: &Peer) {
+    pub(super) fn know(&self, peer: &Peer) {
         // There is one connection.
         let _ = self.methods.works.peer.set(peer.clone());
-    }
-
-    /// Returns the methods that take no time.
-    pub(crate) fn immediate(&self) -> impl Iterator<Item = &'static str> {
-        self.methods.immediate()
-    }
-
-    /// Whether LSP's `shutdown` has been asked for.
-    pub(crate) fn was_shut_down(&self) -> bool {
-        self.methods.was_shut_down()
     }
 
     fn count(&self, work: &Request, request: &Request, responder: &mut dyn Responder) -> Answer {
@@ -60,10 +50,7 @@ impl Demo {
                 break;
             }
             counted += 1;
-            let update = match &progress {
-                Some(progress) => Some(progress.report(counted, count.to)),
-                None => self.methods.progress(request, counted, count.to),
-            };
+            let update = self.methods.progress(request, progress.as_ref(), counted, count.to);
             update.into_iter().for_each(|update| notify(responder, update));
         }
         if let Some(progress) = progress {

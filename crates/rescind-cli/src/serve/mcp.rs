@@ -10,31 +10,18 @@ use serde_json::{Value, json};
 use crate::dialect::{NEWEST_WITH_INITIALIZE, Spoken, WITH_INITIALIZE, WITHOUT_INITIALIZE};
 use crate::own_name;
 
-#[derive(Clone, Copy)]
-struct Tool {
-    name: &'static str,
-    description: &'static str,
-    /// Each with its type.
-    arguments: &'static [(&'static str, &'static str)],
-}
+/// A name, a description, and the arguments, each with its type.
+type Tool = (&'static str, &'static str, &'static [(&'static str, &'static str)]);
 
 const TOOLS: [Tool; 7] = [
-    tool("echo", "Answers with its arguments", &[]),
-    tool("sleep", "Answers after so many milliseconds", &[("ms", "integer")]),
-    tool("count", "Sends progress for each number", &[("to", "integer"), ("every_ms", "integer")]),
-    tool("stubborn", "Sleeps, and ignores cancels", &[("ms", "integer")]),
-    tool("fail", "Fails with that error", &[("code", "integer"), ("message", "string")]),
-    tool("nested", "Calls the client's sleep", &[("ms", "integer")]),
-    tool("outcome", "Tells how the call with that progress token ended", &[("token", "string")]),
+    ("echo", "Answers with its arguments", &[]),
+    ("sleep", "Answers after so many milliseconds", &[("ms", "integer")]),
+    ("count", "Sends progress for each number", &[("to", "integer"), ("every_ms", "integer")]),
+    ("stubborn", "Sleeps, and ignores cancels", &[("ms", "integer")]),
+    ("fail", "Fails with that error", &[("code", "integer"), ("message", "string")]),
+    ("nested", "Calls the client's sleep", &[("ms", "integer")]),
+    ("outcome", "Tells how the call with that progress token ended", &[("token", "string")]),
 ];
-
-const fn tool(
-    name: &'static str,
-    description: &'static str,
-    arguments: &'static [(&'static str, &'static str)],
-) -> Tool {
-    Tool { name, description, arguments }
-}
 
 /// The tool whose calls may become tasks.
 pub(super) const TASK: &str = "sleep";
@@ -123,16 +110,16 @@ fn negotiated(spoken: &Spoken, request: &Request) -> String {
 
 /// The names of the tools.
 pub(super) fn tool_names() -> [&'static str; TOOLS.len()] {
-    TOOLS.map(|tool| tool.name)
+    TOOLS.map(|(name, ..)| name)
 }
 
-fn described(tool: &Tool) -> Value {
-    let kinds = tool.arguments.iter().map(|(name, kind)| ((*name).into(), json!({ "type": kind })));
+fn described((name, description, arguments): &Tool) -> Value {
+    let kinds = arguments.iter().map(|(name, kind)| ((*name).into(), json!({ "type": kind })));
     let properties: serde_json::Map<_, _> = kinds.collect();
-    let required: Vec<_> = tool.arguments.iter().map(|(name, _)| name).collect();
+    let required: Vec<_> = arguments.iter().map(|(name, _)| name).collect();
     json!({
-        "name": tool.name,
-        "description": tool.description,
+        "name": name,
+        "description": description,
         "annotations": { "readOnlyHint": true },
         "inputSchema": { "type": "object", "properties": properties, "required": required },
     })
@@ -141,7 +128,7 @@ fn described(tool: &Tool) -> Value {
 /// The method that a `tools/call` asks for, with its arguments as params.
 pub(super) fn called(request: &Request) -> Result<Request, Failure> {
     let ToolCall { name, arguments } = request.params()?;
-    if !TOOLS.iter().any(|tool| tool.name == name) {
+    if !tool_names().contains(&&*name) {
         return Err(RpcError::new(code::INVALID_PARAMS, "there is no such tool").into());
     }
     let mut tool = request.clone();

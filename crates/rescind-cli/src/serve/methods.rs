@@ -251,9 +251,18 @@ impl Methods {
         }
     }
 
-    /// Progress as the dialect writes it, under the token that the request named. MCP has none
-    /// without a token.
-    pub(super) fn progress(&self, request: &Request, count: u64, to: u64) -> Option<Update> {
+    /// Progress as LSP has it of the request, or as the dialect writes it, under the token that the request named. MCP
+    /// has none without a token.
+    pub(super) fn progress(
+        &self,
+        request: &Request,
+        of_lsp: Option<&Progress>,
+        count: u64,
+        to: u64,
+    ) -> Option<Update> {
+        if let Some(progress) = of_lsp {
+            return Some(progress.report(count, to));
+        }
         let value = json!({ "count": count, "to": to });
         let dialect = self.spoken().dialect;
         let Some(rule) = dialect.progress.first() else {

@@ -39,7 +39,7 @@ use crate::http::Service;
 use crate::record::{RecordArgs, Session};
 use crate::tls::Acceptor;
 use crate::{input, note};
-pub(crate) use demo::Demo;
+use demo::Demo;
 use guesses::Guesses;
 use outcomes::Outcomes;
 use router::AsyncDemo;
@@ -287,13 +287,13 @@ impl Until<'_> {
 
 fn serve_threaded(spoken: &Spoken, options: Options, until: &Until<'_>) -> Ended {
     let demo = Arc::new(Demo::new(spoken.clone(), true));
-    let server = Server::new(options).workers(WORKERS).immediate(demo.immediate());
+    let server = Server::new(options).workers(WORKERS).immediate(demo.methods.immediate());
     let served = server.stdio(demo.clone());
     demo.know(served.peer());
     until.shut_down_peer(served.peer());
     let Closed { reason, error, .. } = served.wait();
     let error = error.map(|error| error.to_string());
-    Ended { reason, error, was_shut_down: demo.was_shut_down() }
+    Ended { reason, error, was_shut_down: demo.methods.was_shut_down() }
 }
 
 fn serve_on_tokio(spoken: &Spoken, options: Options, until: &Until<'_>) -> io::Result<Ended> {
@@ -330,7 +330,7 @@ async fn serve_async<T: Timer<Sleep: Send>>(
     until.shut_down_peer(peer);
     let reason = demo.serve(incoming).await;
     let error = peer.closed().await.error.map(|error| error.to_string());
-    Ended { reason, error, was_shut_down: demo.was_shut_down() }
+    Ended { reason, error, was_shut_down: demo.methods.was_shut_down() }
 }
 
 fn serve_single(spoken: &Spoken, options: Options, until: &Until<'_>) -> io::Result<Ended> {
@@ -348,5 +348,5 @@ fn serve_single(spoken: &Spoken, options: Options, until: &Until<'_>) -> io::Res
     let mut host = Host::new(transport, options);
     let reason = host.run(&demo)?;
     let error = host.error().map(ToString::to_string);
-    Ok(Ended { reason, error, was_shut_down: demo.was_shut_down() })
+    Ok(Ended { reason, error, was_shut_down: demo.methods.was_shut_down() })
 }

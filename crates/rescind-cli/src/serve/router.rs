@@ -17,7 +17,7 @@ use crate::dialect::Spoken;
 /// The handlers behind `rescind serve --runtime tokio` and `smol`.
 #[derive(Clone)]
 pub(super) struct AsyncDemo<T> {
-    methods: Arc<Methods>,
+    pub(super) methods: Arc<Methods>,
     timer: T,
 }
 
@@ -31,11 +31,6 @@ impl<T: Timer<Sleep: Send>> AsyncDemo<T> {
     /// Creates one that keeps outcomes where others do.
     pub(super) fn with_outcomes(spoken: Spoken, timer: T, outcomes: Outcomes) -> Self {
         Self { methods: Arc::new(Methods::new(spoken, outcomes)), timer }
-    }
-
-    /// Whether LSP's `shutdown` has been asked for.
-    pub(super) fn was_shut_down(&self) -> bool {
-        self.methods.was_shut_down()
     }
 
     /// Serves until the connection is closed and what was answered is written.
@@ -111,10 +106,7 @@ impl<T: Timer<Sleep: Send>> AsyncDemo<T> {
                 break;
             }
             counted += 1;
-            let update = match &progress {
-                Some(progress) => Some(progress.report(counted, count.to)),
-                None => self.methods.progress(request, counted, count.to),
-            };
+            let update = self.methods.progress(request, progress.as_ref(), counted, count.to);
             update.into_iter().for_each(|update| notify(cx, update));
         }
         progress.iter().for_each(|progress| notify(cx, progress.end()));
