@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io::{self, Write};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Args, Command};
@@ -55,13 +55,9 @@ pub fn man(args: &ManArgs, command: Command) -> Result<ExitCode, Exit> {
         Man::new(command).render(&mut page).map_err(Exit::shown)?;
         return print(&page);
     };
-    write(command, directory).map_err(|error| format!("{}: {error}", directory.display()))?;
+    let written = fs::create_dir_all(directory).and_then(|()| generate_to(command, directory));
+    written.map_err(|error| format!("{}: {error}", directory.display()))?;
     Ok(ExitCode::SUCCESS)
-}
-
-fn write(command: Command, directory: &Path) -> io::Result<()> {
-    fs::create_dir_all(directory)?;
-    generate_to(command, directory)
 }
 
 fn print(bytes: &[u8]) -> Result<ExitCode, Exit> {

@@ -7,29 +7,25 @@ use protocol_relay::RelayEvent;
 /// Counts what was not passed on.
 #[derive(Debug, Default)]
 pub(super) struct Losses {
-    notifications: AtomicU64,
-    requests: AtomicU64,
-    answers: AtomicU64,
+    /// Of notifications, requests and answers.
+    counts: [AtomicU64; 3],
 }
 
 impl Losses {
     pub(super) fn count(&self, event: &RelayEvent) {
-        let count = match event {
-            RelayEvent::NotificationDropped { .. } => &self.notifications,
-            RelayEvent::RequestRefused { .. } => &self.requests,
-            RelayEvent::ResponseReplaced { .. } | RelayEvent::ResponseDropped { .. } => {
-                &self.answers
-            }
+        let kind = match event {
+            RelayEvent::NotificationDropped { .. } => 0,
+            RelayEvent::RequestRefused { .. } => 1,
+            RelayEvent::ResponseReplaced { .. } | RelayEvent::ResponseDropped { .. } => 2,
             _ => return,
         };
-        count.fetch_add(1, Ordering::Relaxed);
+        self.counts[kind].fetch_add(1, Ordering::Relaxed);
     }
 
     /// Returns the counts in words, if there were any.
     pub(super) fn total(&self) -> Option<String> {
-        let [notifications, requests, answers] =
-            [&self.notifications, &self.requests, &self.answers]
-                .map(|count| count.load(Ordering::Relaxed));
+        let counts = self.counts.each_ref().map(|count| count.load(Ordering::Relaxed));
+        let [notifications, requests, answers] = counts;
         (notifications + requests + answers > 0).then(|| {
             format!(
                 "not passed on in the whole: {notifications} notifications, {requests} requests, \
