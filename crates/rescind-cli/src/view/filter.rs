@@ -9,12 +9,11 @@ use wildmatch::WildMatch;
 use super::row::{Outcome, Row};
 
 /// A condition on a request.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug)]
 pub(crate) enum Filter {
     Method(WildMatch),
     Hop(WildMatch),
     Id(String),
-    Direction(Direction),
     Outcome(Outcome),
     Cause(String),
     Code(i64),
@@ -22,10 +21,8 @@ pub(crate) enum Filter {
     Slow(u64),
     /// Took at least so many from its cancel to its end.
     Settle(u64),
-    Cancelled,
-    Late,
-    Duplicate,
-    Open,
+    /// This holds for it.
+    Is(fn(&Row) -> bool),
     Not(Box<Self>),
     And(Box<Self>, Box<Self>),
     Or(Box<Self>, Box<Self>),
@@ -60,16 +57,12 @@ impl Filter {
             Self::Method(pattern) => pattern.matches(&row.method),
             Self::Hop(pattern) => pattern.matches(&row.hop),
             Self::Id(id) => row.id.as_json() == id || row.id.as_json().trim_matches('"') == id,
-            Self::Direction(dir) => row.dir == *dir,
             Self::Outcome(outcome) => row.outcome == *outcome,
             Self::Cause(cause) => row.cause.as_ref() == Some(cause),
             Self::Code(code) => row.code == Some(*code),
             Self::Slow(micros) => row.duration().is_some_and(|took| took >= *micros),
             Self::Settle(micros) => row.settling().is_some_and(|took| took >= *micros),
-            Self::Cancelled => row.cancelled.is_some(),
-            Self::Late => row.late.is_some(),
-            Self::Duplicate => row.duplicates > 0,
-            Self::Open => row.outcome == Outcome::Unanswered,
+            Self::Is(holds) => holds(row),
             Self::Not(filter) => !filter.admits(row),
             Self::And(left, right) => left.admits(row) && right.admits(row),
             Self::Or(left, right) => left.admits(row) || right.admits(row),
@@ -167,18 +160,18 @@ impl Parser {
             "hop" => Filter::Hop(WildMatch::new(&self.argument("a connection, such as up")?.0)),
             "id" => Filter::Id(self.argument("an id, such as 7")?.0),
             "cause" => Filter::Cause(self.argument("a cause, such as deadline")?.0),
-            "sent" => Filter::Direction(Direction::Sent),
-            "received" => Filter::Direction(Direction::Received),
+            "sent" => Filter::Is(|row| row.dir == Direction::Sent),
+            "received" => Filter::Is(|row| row.dir == Direction::Received),
             "o" => Filter::Outcome(self.outcome()?),
             "c" => {
                 Filter::Code(self.valued("an error code, such as -32603", |it| it.parse().ok())?)
             }
             "slow" => Filter::Slow(self.valued("a time, such as 300ms", micros)?),
             "settle" => Filter::Settle(self.valued("a time, such as 300ms", micros)?),
-            "cancel" => Filter::Cancelled,
-            "late" => Filter::Late,
-            "dup" => Filter::Duplicate,
-            "open" => Filter::Open,
+            "cancel" => Filter::Is(|row| row.cancelled.is_some()),
+            "late" => Filter::Is(|row| row.late.is_some()),
+            "dup" => Filter::Is(|row| row.duplicates > 0),
+            "open" => Filter::Is(|row| row.outcome == Outcome::Unanswered),
             _ => {
                 let problem = format!("there is no operator ~{name}; there are {OPERATORS}");
                 return Err(self.error(begin, problem));
