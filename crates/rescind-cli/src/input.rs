@@ -4,6 +4,9 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 
+use serde::{Deserialize, Deserializer};
+use serde_json::value::RawValue;
+
 /// The longest description of a dialect, or of an opening, and the longest file of certificates.
 pub(crate) const DESCRIPTION: u64 = 4 << 20;
 /// The longest params, which are all that may wait to be sent.
@@ -59,18 +62,20 @@ fn of(from: impl Read, most: u64) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Returns whether standard input is a directory, which can be opened and not be read.
-#[cfg(unix)]
-pub(crate) fn is_directory() -> bool {
-    let is_directory = |file: &rustix::fs::Stat| {
-        rustix::fs::FileType::from_raw_mode(file.st_mode) == rustix::fs::FileType::Directory
-    };
-    rustix::fs::fstat(io::stdin()).is_ok_and(|file| is_directory(&file))
+/// Refuses standard input that is a directory, which can be opened and not be read.
+pub(crate) fn check_standard() -> Result<(), &'static str> {
+    #[cfg(unix)]
+    if rustix::fs::fstat(io::stdin())
+        .is_ok_and(|file| rustix::fs::FileType::from_raw_mode(file.st_mode).is_dir())
+    {
+        return Err("standard input is a directory");
+    }
+    Ok(())
 }
 
-#[cfg(not(unix))]
-pub(crate) fn is_directory() -> bool {
-    false
+/// Reads a member that is there, be it null.
+pub(crate) fn there<'de, D: Deserializer<'de>>(json: D) -> Result<Option<&'de RawValue>, D::Error> {
+    <&RawValue>::deserialize(json).map(Some)
 }
 
 #[cfg(test)]

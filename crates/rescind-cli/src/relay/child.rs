@@ -74,7 +74,6 @@ pub(super) fn on_smol(command: ChildCommand, options: (Options, Extras)) -> io::
 }
 
 /// The parts of a relay beside its pipes.
-#[derive(Debug)]
 pub(super) struct Extras {
     pub(super) faults: Option<Plan>,
     pub(super) watch: Option<Watch>,

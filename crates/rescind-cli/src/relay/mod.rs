@@ -20,7 +20,7 @@ use std::time::Instant;
 
 use humantime::format_duration;
 use protocol_async::relay::{NotRead, Observer, Options, Trace, Wait};
-use protocol_core::{CloseReason, Dialect, Role};
+use protocol_core::{CloseReason, Dialect};
 use protocol_record::line::Verdict;
 use protocol_relay::{RelayEvent, Side};
 use tokio::sync::{Semaphore, watch};
@@ -59,9 +59,7 @@ pub fn main(args: &RelayArgs) -> Result<ExitCode, Exit> {
     if let Some(listen) = &args.listen {
         return serve(args, listen, &program);
     }
-    if input::is_directory() {
-        return Err("standard input is a directory".into());
-    }
+    input::check_standard()?;
     let mut options = options(args);
     let losses = Arc::<Losses>::default();
     options.observer = Some(observer(losses.clone()));
@@ -100,12 +98,8 @@ pub fn main(args: &RelayArgs) -> Result<ExitCode, Exit> {
 /// Returns the options of a relay on standard streams.
 fn options(args: &RelayArgs) -> Options {
     let [up, down] = args.sides();
-    let trace = args.trace.then(|| trace(&up.dialect, &down.dialect));
-    let (mut up, mut down) = (up.on_stdio(Role::Server), down.on_stdio(Role::Client));
-    (up.abandoned_grace, down.abandoned_grace) = (args.grace, args.grace);
-    let mut options = Options::new(up, down);
-    options.guard = args.guard.guard();
-    options.trace = trace;
+    let mut options = relay_options([up, down], args.grace, args.guard.guard());
+    options.trace = args.trace.then(|| trace(&up.dialect, &down.dialect));
     options.answer_after_end = args.answer_after_end;
     options.waits = Some(Box::new(waits));
     options

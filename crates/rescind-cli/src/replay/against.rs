@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use clap::ValueEnum;
 use protocol_child::{ChildCommand, Spawned, spawn};
-use protocol_core::{Config, Dialect, Envelope, Framing, InputBuffer, StreamConnection, Timestamp};
+use protocol_core::{Config, Envelope, Framing, InputBuffer, StreamConnection, Timestamp};
 use protocol_record::Line;
 use protocol_record::line::{Direction, Header, Hop, Kind, Message, Part, Payloads, Role};
 use serde::Deserialize;
@@ -21,6 +21,7 @@ use serde_json::value::RawValue;
 
 use super::core::{framed, whole};
 use super::setup::{NOT_KEPT, Setup};
+use crate::dialect::{Described, Spoken};
 use crate::ending;
 use crate::record::Session;
 use crate::view::files;
@@ -115,7 +116,7 @@ fn ending(said: &Said<'_>) -> Ending {
 #[derive(Default)]
 struct Reading {
     hop: Option<String>,
-    dialect: Option<Dialect>,
+    config: Option<Config>,
     steps: Vec<Step>,
     requests: BTreeMap<u64, Asked>,
     /// Of the requests that are not answered: which of the client's, by id, and which of the server's.
@@ -134,14 +135,14 @@ impl Script {
             if refused.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
         })?;
         refused?;
-        let Some(dialect) = reading.dialect else {
+        let Some(config) = reading.config else {
             return Err("whoever recorded this was nobody's client".into());
         };
-        if dialect.envelope != Envelope::JsonRpc {
+        if config.dialect.envelope != Envelope::JsonRpc {
             return Err("abp and dap are not played to servers".into());
         }
         let Reading { steps, requests, answers, .. } = reading;
-        Ok(Self { config: Config::client(dialect), steps, answers, requests })
+        Ok(Self { config, steps, answers, requests })
     }
 }
 
@@ -161,10 +162,10 @@ impl Reading {
         if header.payloads == Payloads::Redacted {
             return Err(NOT_KEPT.into());
         }
-        if let (None, Some(setup)) = (&self.dialect, header.setup) {
+        if let (None, Some(setup)) = (&self.config, header.setup) {
             let setup = serde_json::from_str(setup.get());
             let Setup::Relay(setup) = setup.map_err(|error| format!("its setup: {error}"))?;
-            self.dialect = Some(setup.options()?.down.dialect);
+            self.config = Some(setup.options()?.down);
         }
         header.hops.iter().try_for_each(|hop| self.opened(hop))
     }
@@ -174,14 +175,9 @@ impl Reading {
             return Ok(());
         }
         self.hop = Some(hop.hop.to_string());
-        if self.dialect.is_none() {
-            let dialect = Dialect::named(&hop.dialect);
-            let mut dialect =
-                dialect.ok_or_else(|| format!("there is no dialect {} here", hop.dialect))?;
-            if dialect.framing == Framing::Whole {
-                dialect.framing = Framing::Newline;
-            }
-            self.dialect = Some(dialect);
+        if self.config.is_none() {
+            let named = Described::Named(hop.dialect.clone().into_owned());
+            self.config = Some(Spoken::of(&named)?.on_stdio(protocol_core::Role::Client));
         }
         Ok(())
     }
@@ -236,13 +232,8 @@ impl Reading {
     }
 }
 
-/// One thing that a player hears.
-enum Heard {
-    /// The server sent a message.
-    Message(Vec<u8>),
-    /// Nothing more comes, or the end was asked for from outside.
-    Ended,
-}
+/// A message of the server. There is none once nothing more comes, or the end was asked for from outside.
+type Heard = Option<Vec<u8>>;
 
 /// Plays a script to the server that is started by a command; nobody waits longer than `patience` for an answer.
 /// Returns how often the server made a request that the recording has no answer to, by method.
@@ -294,7 +285,7 @@ fn end_when_asked(tell: SyncSender<Heard>) {
             ending::end_at_once(cause, &Session::default());
         }
         // A player that is done has dropped the other end.
-        let _ = tell.send(Heard::Ended);
+        let _ = tell.send(None);
     }));
 }
 
@@ -315,12 +306,12 @@ fn listen(mut stdout: ChildStdout, config: Config, tell: &SyncSender<Heard>) {
             }
             input.consume(consumed);
             while connection.connection_mut().poll_event().is_some() {}
-            if message.is_some_and(|message| tell.send(Heard::Message(message)).is_err()) {
+            if message.is_some_and(|message| tell.send(Some(message)).is_err()) {
                 return;
             }
         }
     }
-    let _ = tell.send(Heard::Ended);
+    let _ = tell.send(None);
 }
 
 /// Writes the messages to a server, on a thread of its own. A server that reads nothing must not be waited for,
@@ -383,8 +374,8 @@ impl Player {
         while !self.is_ended && !is_enough(self) {
             let left = until.saturating_duration_since(Instant::now());
             match self.said.recv_timeout(left) {
-                Ok(Heard::Message(message)) => self.heard(&message),
-                Ok(Heard::Ended) => self.is_ended = true,
+                Ok(Some(message)) => self.heard(&message),
+                Ok(None) => self.is_ended = true,
                 // It is time.
                 Err(_) => break,
             }

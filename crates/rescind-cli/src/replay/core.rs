@@ -2,7 +2,6 @@
 
 use std::borrow::Cow;
 use std::collections::VecDeque;
-use std::fmt;
 use std::time::Duration;
 
 use base64::Engine;
@@ -218,7 +217,7 @@ fn moment(at: u64) -> Timestamp {
 }
 
 /// A message as a stream carries it.
-pub(super) fn framed(framing: Framing, message: &[u8]) -> Vec<u8> {
+pub(crate) fn framed(framing: Framing, message: &[u8]) -> Vec<u8> {
     match framing {
         Framing::ContentLength => {
             let head = format!("Content-Length: {}\r\n\r\n", message.len());
@@ -239,10 +238,4 @@ fn described(verdict: &Verdict<'_>) -> String {
         verdict.why.as_deref().map(Into::into),
     ];
     words.into_iter().flatten().collect::<Vec<String>>().join(", ")
-}
-
-impl fmt::Debug for Replay {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Replay").field("counts", &self.counts).finish_non_exhaustive()
-    }
 }

@@ -15,9 +15,10 @@ use protocol_record::line::{Header, Payloads};
 use protocol_record::{Line, Unread};
 
 use self::against::{Asked, Pace, Script, play};
+pub(crate) use self::core::framed;
 use self::core::{Counts, Replay, Stop};
 use self::setup::NOT_KEPT;
-pub(crate) use self::setup::{RelaySetup, Setup};
+pub(crate) use self::setup::{RelaySetup, Setup, relay_options};
 use crate::exit::{self, Exit};
 use crate::note;
 use crate::process::{self, ProcessArgs};

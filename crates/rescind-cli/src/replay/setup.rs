@@ -62,18 +62,23 @@ impl RelaySetup {
     /// The options of the same relay.
     pub(crate) fn options(&self) -> Result<Options, String> {
         let (up, down) = (Spoken::of(&self.up)?, Spoken::of(&self.down)?);
-        let (mut up, mut down) = (up.on_stdio(Role::Server), down.on_stdio(Role::Client));
-        let grace = Duration::from_nanos(self.grace_ns);
-        (up.abandoned_grace, down.abandoned_grace) = (grace, grace);
-        let mut options = Options::new(up, down);
-        options.guard = self.guard.iter().fold(Guard::default(), |guard, rule| {
+        let guard = self.guard.iter().fold(Guard::default(), |guard, rule| {
             let [deadline, idle, cap] = [rule.deadline_ns, rule.idle_ns, rule.cap_ns]
                 .map(|limit| limit.map(Duration::from_nanos));
             let options = CallOptions::default().timeout(deadline).idle_timeout(idle).hard_cap(cap);
             guard.method(&*rule.method, options)
         });
-        Ok(options)
+        Ok(relay_options([&up, &down], Duration::from_nanos(self.grace_ns), guard))
     }
+}
+
+/// Returns the options of a relay between these dialects.
+pub(crate) fn relay_options([up, down]: [&Spoken; 2], grace: Duration, guard: Guard) -> Options {
+    let (mut up, mut down) = (up.on_stdio(Role::Server), down.on_stdio(Role::Client));
+    (up.abandoned_grace, down.abandoned_grace) = (grace, grace);
+    let mut options = Options::new(up, down);
+    options.guard = guard;
+    options
 }
 
 impl Setup {

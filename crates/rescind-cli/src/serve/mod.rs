@@ -169,9 +169,7 @@ fn serve_stdio(
     operations: &SharedOperations,
     recording: &Session,
 ) -> Result<ExitCode, Exit> {
-    if input::is_directory() {
-        return Err("standard input is a directory".into());
-    }
+    input::check_standard()?;
     let spoken = &args.dialect.spoken();
     let mut options = operations::options(spoken.on_stdio(Role::Server), operations);
     options.patience = FLUSH;

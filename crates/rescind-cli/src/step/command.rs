@@ -11,6 +11,7 @@ use serde_json::value::RawValue;
 
 use super::compact::compact;
 use super::error::InputProblem;
+use crate::input::there;
 
 /// When something is to be done, and what.
 #[derive(Debug)]
@@ -189,7 +190,7 @@ pub(super) struct Notify<'a> {
 pub(super) struct Respond<'a> {
     pub(super) request: String,
     // An `Option<&RawValue>` alone would lose `"result": null`.
-    #[serde(borrow, default, deserialize_with = "present")]
+    #[serde(borrow, default, deserialize_with = "there")]
     result: Option<&'a RawValue>,
     #[serde(borrow)]
     error: Option<ErrorObject<'a>>,
@@ -200,7 +201,7 @@ pub(super) struct Respond<'a> {
 struct ErrorObject<'a> {
     code: i64,
     message: String,
-    #[serde(borrow, default, deserialize_with = "present")]
+    #[serde(borrow, default, deserialize_with = "there")]
     data: Option<&'a RawValue>,
 }
 
@@ -215,10 +216,6 @@ impl Respond<'_> {
             _ => None,
         }
     }
-}
-
-fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<&'de RawValue>, D::Error> {
-    <&RawValue>::deserialize(deserializer).map(Some)
 }
 
 /// The value of a command that has no other.

@@ -12,7 +12,8 @@ use smol::io::{AsyncRead, AsyncWrite};
 use tokio::io::{DuplexStream, duplex};
 use tokio_util::compat::{Compat, TokioAsyncReadCompatExt};
 
-use super::plan::{Fate, Plan};
+use super::plan::Plan;
+use super::rule::Deed;
 
 /// Bytes that are on the way at once.
 const ROOM: usize = 64 << 10;
@@ -28,8 +29,7 @@ impl Plan {
         timer: impl Timer,
     ) -> (Compat<DuplexStream>, impl Future<Output = io::Result<End>>) {
         let (ours, theirs) = duplex(ROOM);
-        let cut = self.cut(side);
-        let (left, cut) = cut.map_or((u64::MAX, String::new()), |(left, cut)| (left, cut));
+        let (left, cut) = self.cut(side).unwrap_or((u64::MAX, String::new()));
         let carrier = Carrier {
             plan: self.clone(),
             side,
@@ -86,12 +86,12 @@ impl<W: AsyncWrite + Unpin, T: Timer> Carrier<W, T> {
             }
             loop {
                 next = next.or_else(|| self.plan.next(self.side));
-                let Some((len, fate)) = next.filter(|(len, _)| *len <= self.unread.len()) else {
+                let Some((len, deed)) = next.filter(|(len, _)| *len <= self.unread.len()) else {
                     break;
                 };
                 next = None;
                 let message: Vec<u8> = self.unread.drain(..len).collect();
-                self.carry(message, fate).await?;
+                self.carry(message, deed).await?;
             }
         }
         self.to.close().await.map(|()| End::Over)
@@ -125,15 +125,15 @@ impl<W: AsyncWrite + Unpin, T: Timer> Carrier<W, T> {
         self.held.iter().map(|(_, bytes)| bytes.len()).sum()
     }
 
-    async fn carry(&mut self, message: Vec<u8>, fate: Fate) -> io::Result<()> {
-        match fate {
-            Fate::Passed => self.write(&message).await,
-            Fate::Dropped => Ok(()),
-            Fate::Doubled => {
+    async fn carry(&mut self, message: Vec<u8>, deed: Option<Deed>) -> io::Result<()> {
+        match deed {
+            None | Some(Deed::Cut(_)) => self.write(&message).await,
+            Some(Deed::Drop) => Ok(()),
+            Some(Deed::Duplicate) => {
                 self.write(&message).await?;
                 self.write(&message).await
             }
-            Fate::Delayed(time) => {
+            Some(Deed::Delay(time)) => {
                 let due = self.timer.now() + time;
                 let at = self.held.partition_point(|(other, _)| *other > due);
                 self.held.insert(at, (due, message));

@@ -1,20 +1,21 @@
 //! The fate of each message that a relay writes.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
-use std::fmt;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use fastrand::Rng;
 use protocol_async::Way;
 use protocol_async::relay::Options;
-use protocol_core::{Dialect, Envelope, Framing};
+use protocol_core::{Dialect, Envelope};
 use protocol_relay::Side;
-use serde::{Deserialize, Deserializer};
+use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::rule::{Deed, Fault, Kind};
+use crate::input::there;
 use crate::lock::lock;
+use crate::replay::framed;
 
 /// Is told of each fault that strikes: towards whom, the id of the message, and the fault.
 pub(in crate::relay) type Tell = Box<dyn Fn(Side, Option<String>, &str) + Send>;
@@ -34,8 +35,8 @@ struct State {
 struct Lane {
     dialect: Dialect,
     asked: Asked,
-    /// Messages that were put into the pipe and have not come out of it.
-    written: VecDeque<(usize, Fate)>,
+    /// The lengths of messages that were put into the pipe and have not come out of it, each with what is done to it.
+    written: VecDeque<(usize, Option<Deed>)>,
 }
 
 /// The requests that came from a side and are not answered, by the tokens of their ids: which faults are for their
@@ -47,15 +48,6 @@ struct Asked {
     by_id: HashMap<Arc<str>, (u64, u64)>,
     by_age: BTreeMap<u64, Arc<str>>,
     next: u64,
-}
-
-/// The fate of one message.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Fate {
-    Passed,
-    Dropped,
-    Delayed(Duration),
-    Doubled,
 }
 
 /// So many requests are remembered for their methods: as many as a connection takes. The oldest are forgotten first,
@@ -102,8 +94,8 @@ impl Plan {
         Ok(plan)
     }
 
-    /// The length of the next message that comes out of a pipe, framed, and what becomes of it.
-    pub(super) fn next(&self, side: Side) -> Option<(usize, Fate)> {
+    /// The length of the next message that comes out of a pipe, framed, and what is done to it.
+    pub(super) fn next(&self, side: Side) -> Option<(usize, Option<Deed>)> {
         lock(&self.0).lanes[side as usize].written.pop_front()
     }
 
@@ -127,12 +119,6 @@ impl Plan {
             _ => Duration::ZERO,
         });
         delays.max().unwrap_or_default()
-    }
-}
-
-impl fmt::Debug for Plan {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Plan").finish_non_exhaustive()
     }
 }
 
@@ -219,19 +205,8 @@ impl State {
                 struck = struck.or(Some(&*fault));
             }
         }
-        let fate = match struck.map(|fault| fault.deed) {
-            Some(Deed::Drop) => Fate::Dropped,
-            Some(Deed::Delay(time)) => Fate::Delayed(time),
-            Some(Deed::Duplicate) => Fate::Doubled,
-            Some(Deed::Cut(_)) | None => Fate::Passed,
-        };
-        let len = match lane.dialect.framing {
-            Framing::ContentLength => {
-                format!("Content-Length: {}\r\n\r\n", message.len()).len() + message.len()
-            }
-            _ => message.len() + 1,
-        };
-        lane.written.push_back((len, fate));
+        let len = framed(lane.dialect.framing, message).len();
+        lane.written.push_back((len, struck.map(|fault| fault.deed)));
         if let Some(fault) = struck {
             (self.tell)(side, id, &fault.text);
         }
@@ -243,11 +218,6 @@ fn for_method(faults: &[(Fault, Rng)], method: &str) -> u64 {
     let fits = |fault: &Fault| fault.method.as_ref().is_some_and(|glob| glob.matches(method));
     let bits = faults.iter().enumerate().map(|(at, (fault, _))| u64::from(fits(fault)) << at);
     bits.fold(0, |all, bit| all | bit)
-}
-
-/// A member that is there, be it null.
-fn there<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<&'de RawValue>, D::Error> {
-    <&RawValue>::deserialize(deserializer).map(Some)
 }
 
 #[cfg(test)]

@@ -1,6 +1,5 @@
 //! One fault, as it is written: `delay response 2s method tools/* 10% to client`.
 
-use std::fmt;
 use std::time::Duration;
 
 use bytesize::ByteSize;
@@ -50,12 +49,6 @@ const KINDS: [(&str, Option<Kind>); 5] = [
     ("response", Some(Kind::Response)),
     ("message", None),
 ];
-
-impl fmt::Display for Fault {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.text)
-    }
-}
 
 /// The words of a fault, each with the place where it stands.
 struct Words<'a> {
