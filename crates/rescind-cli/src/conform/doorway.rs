@@ -9,7 +9,8 @@ use std::time::Duration;
 
 use rescind_conform::{ClientListener, Link};
 use tokio::time::timeout;
-use tungstenite::handshake::server::{Callback, ErrorResponse, Request, Response};
+use tokio_tungstenite::accept_hdr_async;
+use tungstenite::handshake::server::Request;
 
 use super::socket::carry;
 use crate::address::{Address, Place};
@@ -99,7 +100,10 @@ impl Arrivals {
         runtime.block_on(async {
             let stream = tokio::net::TcpStream::from_std(stream)?;
             let mut path = String::new();
-            let opened = tokio_tungstenite::accept_hdr_async(stream, Asked(&mut path));
+            let opened = accept_hdr_async(stream, |asked: &Request, response| {
+                asked.uri().path().clone_into(&mut path);
+                Ok(response)
+            });
             let socket = timeout(HANDSHAKE, opened).await?.map_err(io::Error::other)?;
             let (near, link) = Link::pair()?;
             near.set_nonblocking(true)?;
@@ -108,15 +112,5 @@ impl Arrivals {
             carry(socket, near).await;
             Ok(())
         })
-    }
-}
-
-/// Keeps the path that a client asks for.
-struct Asked<'a>(&'a mut String);
-
-impl Callback for Asked<'_> {
-    fn on_request(self, request: &Request, response: Response) -> Result<Response, ErrorResponse> {
-        request.uri().path().clone_into(self.0);
-        Ok(response)
     }
 }

@@ -9,6 +9,7 @@ use protocol_core::{
     BeforeStart, CancelRule, Cancellers, CapabilityRule, Cause, Dialect, Envelope, Framing, Grace,
     IdRule, MessageOrder, ProgressRule, ResponseRule, Uncancellable, WorkRule,
 };
+use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -84,19 +85,12 @@ pub(super) struct Described {
     pub(super) dialect: Dialect,
 }
 
-/// A preset by its name.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(try_from = "String")]
-struct Base(Dialect);
-
-impl TryFrom<String> for Base {
-    type Error = String;
-
-    fn try_from(name: String) -> Result<Self, String> {
-        let names: Vec<_> = Dialect::PRESETS.iter().map(|preset| &*preset.name).collect();
-        let unknown = || format!("unknown preset `{name}`, expected one of {}", names.join(", "));
-        Dialect::named(&name).map(Self).ok_or_else(unknown)
-    }
+/// Reads a preset by its name.
+fn base<'de, D: Deserializer<'de>>(json: D) -> Result<Dialect, D::Error> {
+    let name = String::deserialize(json)?;
+    let names: Vec<_> = Dialect::PRESETS.iter().map(|preset| &*preset.name).collect();
+    let unknown = || format!("unknown preset `{name}`, expected one of {}", names.join(", "));
+    Dialect::named(&name).ok_or_else(|| D::Error::custom(unknown()))
 }
 
 /// Declares [`Members`], which says what a file may hold: each member, its type, and what reads that.
@@ -113,7 +107,8 @@ macro_rules! members {
         #[derive(Debug, Deserialize)]
         #[serde(deny_unknown_fields)]
         struct Members {
-            base: Base,
+            #[serde(deserialize_with = "base")]
+            base: Dialect,
             name: Option<Text>,
             revisions: Option<RevisionRuleDef>,
             $($member: Option<$member::Member>,)*
@@ -163,7 +158,7 @@ impl TryFrom<Members> for Described {
     type Error = &'static str;
 
     fn try_from(members: Members) -> Result<Self, &'static str> {
-        let mut dialect = members.base.0.clone();
+        let mut dialect = members.base.clone();
         members.change(&mut dialect);
         // The rules of the file hold in each revision of the base.
         if !dialect.revisions.is_empty() {
@@ -177,7 +172,7 @@ impl TryFrom<Members> for Described {
             dialect.name = name;
         }
         check(&dialect)?;
-        Ok(Self { base: members.base.0.name, dialect })
+        Ok(Self { base: members.base.name, dialect })
     }
 }
 

@@ -219,10 +219,8 @@ impl Spoken {
         let Some(path) = &self.file else {
             return Ok(Described::Named(self.dialect.name.clone().into_owned()));
         };
-        let text = fs::read_to_string(path).map_err(|error| error.to_string());
-        let value = text.and_then(|text| {
-            serde_json::from_str(&text).map_err(|error: serde_json::Error| error.to_string())
-        });
+        let text = fs::read_to_string(path);
+        let value = text.and_then(|text| Ok(serde_json::from_str(&text)?));
         value.map(Described::File).map_err(|error| format!("{}: {error}", path.display()))
     }
 

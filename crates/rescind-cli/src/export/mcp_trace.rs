@@ -3,16 +3,20 @@
 use std::io::{self, Write};
 use std::ops::ControlFlow;
 use std::path::Path;
+use std::slice;
 use std::time::{Duration, SystemTime};
 
 use protocol_record::Line;
-use protocol_record::line::{Direction, Hop, Message, Payloads, Role};
+use protocol_record::line::{Direction, Message, Payloads, Role};
 use serde::Serialize;
 use serde_json::value::RawValue;
 
 use crate::terminal::harmless;
 use crate::view::files;
 use crate::view::walk::{Visitor, start};
+
+/// The roles on a hop that leads to a client, and on one that leads to a server.
+const TO_A_SERVER: (Role, Role) = (Role::Server, Role::Client);
 
 pub(super) struct McpTrace<'a> {
     out: &'a mut dyn Write,
@@ -35,28 +39,21 @@ impl<'a> McpTrace<'a> {
     ) -> Result<Self, String> {
         let mut is_whole = true;
         let mut found: Option<(String, Role)> = None;
-        let mut open = |hop: &Hop<'_>| {
-            let is_wanted = wanted.is_none_or(|wanted| wanted == hop.hop);
-            let is_better = match &found {
-                None => true,
-                Some((_, role)) => *role == Role::Server && hop.role == Role::Client,
-            };
-            if is_wanted && is_better {
-                found = Some((hop.hop.to_string(), hop.role));
-            }
-            found.is_some()
-        };
-        let mut is_found = false;
         files::read(path, |line| {
-            match &line {
+            let opened = match &line {
                 Line::Recording(header) => {
                     is_whole &= header.payloads == Payloads::Kept;
-                    header.hops.iter().for_each(|hop| is_found = open(hop));
+                    &*header.hops
                 }
-                Line::Opened(hop) => is_found = open(hop),
+                Line::Opened(hop) => slice::from_ref(hop),
                 // All that there are at the beginning are open.
-                Line::Message(_) if is_found => return ControlFlow::Break(()),
-                _ => {}
+                Line::Message(_) if found.is_some() => return ControlFlow::Break(()),
+                _ => &[],
+            };
+            for hop in opened.iter().filter(|hop| wanted.is_none_or(|wanted| wanted == hop.hop)) {
+                if found.as_ref().is_none_or(|(_, role)| (*role, hop.role) == TO_A_SERVER) {
+                    found = Some((hop.hop.to_string(), hop.role));
+                }
             }
             ControlFlow::Continue(())
         })?;
@@ -72,11 +69,10 @@ impl<'a> McpTrace<'a> {
 
     /// Returns a note on messages that the trace leaves out, if there are any.
     pub(super) fn finish(self) -> Option<String> {
-        let Self { left_out, .. } = self;
-        let note = || {
-            format!("messages that are no JSON or were withheld, and not in the trace: {left_out}")
-        };
-        (left_out > 0).then(note)
+        let left_out = Some(self.left_out).filter(|left_out| *left_out > 0)?;
+        Some(format!(
+            "messages that are no JSON or were withheld, and not in the trace: {left_out}"
+        ))
     }
 
     fn message(&mut self, message: &Message<'_>) -> io::Result<()> {

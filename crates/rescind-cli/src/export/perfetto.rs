@@ -13,9 +13,9 @@ use crate::terminal::harmless;
 use crate::view::row::Row;
 use crate::view::walk::{Visitor, start};
 
-mod trace {
-    pub(super) const PACKET: u64 = 1;
-}
+/// The one field of a trace.
+const PACKET: u64 = 1;
+
 mod packet {
     pub(super) const CLOCK_SNAPSHOT: u64 = 6;
     pub(super) const TIMESTAMP: u64 = 8;
@@ -71,7 +71,7 @@ impl<'a> Perfetto<'a> {
 
     fn packet(&mut self, packet: Message) -> io::Result<()> {
         let packet = packet.uint(packet::SEQUENCE, 1);
-        self.out.write_all(Message::default().message(trace::PACKET, &packet).as_bytes())
+        self.out.write_all(Message::default().message(PACKET, &packet).as_bytes())
     }
 
     fn track(&mut self, uuid: u64, parent: Option<u64>, name: &str) -> io::Result<()> {
