@@ -20,40 +20,35 @@ const SOON: Duration = Duration::from_secs(5);
 /// The interval of looking for an answer that names no request.
 const TICK: Duration = Duration::from_millis(50);
 
-/// A connection that is being opened.
-pub(super) struct Asking<'a> {
-    pub(super) peer: &'a Peer,
-    pub(super) attempt: &'a Attempt<'a>,
-}
-
-impl Asking<'_> {
+impl Attempt<'_> {
     /// Asks the server. A question that older servers may not know is a probe: an answer to nothing is
     /// one too, for they may not have understood the id. Silence is none, for a server may take long to
     /// start; but one that answers a ping meanwhile has read the question.
     pub(super) fn ask(
         &self,
+        peer: &Peer,
         method: &str,
         params: Option<&RawValue>,
         has_fallback: bool,
     ) -> Result<Box<RawValue>, CallError> {
         let is_probe = has_fallback && method == "server/discover";
-        let report = self.attempt.report;
+        let report = self.report;
         let strays = report.answers_without_id();
         report.opens(method);
         let begun = Instant::now();
-        let options = CallOptions::default().timeout(self.attempt.left());
-        let mut sent: SentRequest = self.peer.call_raw(method, params, options);
+        let options = CallOptions::default().timeout(self.left());
+        let mut sent: SentRequest = peer.call_raw(method, params, options);
         let mut witness = None;
         let mut is_told = false;
         loop {
             if let Some(answer) = sent.wait_timeout(TICK) {
-                return answer.map_err(|error| how_lost(self.peer, error));
+                return answer.map_err(|error| how_lost(peer, error));
             }
             if is_probe && report.answers_without_id() > strays {
                 return Err(unknown("the answer names no request"));
             }
             if is_probe && begun.elapsed() > PROBE {
-                let witness = witness.get_or_insert_with(|| self.ping());
+                let witness = witness.get_or_insert_with(|| ping(peer));
                 if witness.get().is_some_and(|seen| seen.elapsed() > PROBE) {
                     return Err(unknown("a ping is answered, and this is not"));
                 }
@@ -64,23 +59,18 @@ impl Asking<'_> {
             }
         }
     }
+}
 
-    /// Asks for a sign of life, which a server of any revision may be asked for at any time, and which
-    /// one that does not know it refuses. Gives when it came.
-    fn ping(&self) -> Arc<OnceLock<Instant>> {
-        let seen = Arc::new(OnceLock::new());
-        let sent: SentRequest = self.peer.call("ping", json!({}));
-        let sees = seen.clone();
-        sent.on_result(move |_| {
-            let _ = sees.set(Instant::now());
-        });
-        seen
-    }
-
-    /// Whether the connection takes on the revision that the peers agree on.
-    pub(super) fn is_negotiated(&self) -> bool {
-        !self.peer.dialect().revisions.is_empty()
-    }
+/// Asks for a sign of life, which a server of any revision may be asked for at any time, and which
+/// one that does not know it refuses. Gives when it came.
+fn ping(peer: &Peer) -> Arc<OnceLock<Instant>> {
+    let seen = Arc::new(OnceLock::new());
+    let sent: SentRequest = peer.call("ping", json!({}));
+    let sees = seen.clone();
+    sent.on_result(move |_| {
+        let _ = sees.set(Instant::now());
+    });
+    seen
 }
 
 /// Returns the error for a question that the server does not know.

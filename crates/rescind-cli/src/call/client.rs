@@ -2,6 +2,7 @@
 //! cancel the call.
 
 use std::ops::ControlFlow;
+use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use protocol_blocking::{
@@ -15,13 +16,15 @@ use serde_json::value::{RawValue, to_raw_value};
 use super::attempt::Attempt;
 use super::interrupts::Interrupts;
 use super::report::Report;
-use super::trigger::Trigger;
+use super::trigger::TriggerArgs;
 
 /// Answers servers as a client without features does.
 pub(super) struct Client {
     report: Report,
     interrupts: Interrupts,
-    trigger: Trigger,
+    trigger: TriggerArgs,
+    /// The notifications since the call was sent.
+    seen: AtomicU64,
 }
 
 #[derive(Deserialize)]
@@ -39,14 +42,16 @@ impl Client {
         Self {
             report: attempt.report.clone(),
             interrupts: attempt.interrupts.clone(),
-            trigger: Trigger::new(&attempt.args.trigger),
+            trigger: attempt.args.trigger.clone(),
+            seen: AtomicU64::default(),
         }
     }
 
     fn show(&self, notification: &Notification) {
         let params = notification.params.as_deref().map_or("", RawValue::get);
         self.report.notification(&notification.method, params);
-        if self.interrupts.is_calling() && self.trigger.is_pulled(&notification.method, params) {
+        let method = &notification.method;
+        if self.interrupts.is_calling() && self.trigger.is_pulled(&self.seen, method, params) {
             self.interrupts.cancel(&self.report);
         }
     }
@@ -96,7 +101,6 @@ mod tests {
     use clap::Parser;
 
     use super::*;
-    use crate::call::trigger::TriggerArgs;
 
     #[derive(Parser)]
     struct Given {
@@ -107,14 +111,17 @@ mod tests {
     #[test]
     fn notifications_of_the_opening_do_not_count() {
         let given = Given::parse_from(["", "--cancel-after-notifications", "3"]);
-        let trigger = Trigger::new(&given.trigger);
-        let client =
-            Client { report: Report::start(false), interrupts: Interrupts::default(), trigger };
+        let client = Client {
+            report: Report::start(false),
+            interrupts: Interrupts::default(),
+            trigger: given.trigger,
+            seen: AtomicU64::default(),
+        };
         let early = Notification { method: "early".into(), params: None };
         for _ in 0..3 {
             client.show(&early);
         }
-        let pulled = [1, 2, 3].map(|_| client.trigger.is_pulled("m", ""));
+        let pulled = [1, 2, 3].map(|_| client.trigger.is_pulled(&client.seen, "m", ""));
         assert_eq!(pulled, [false, false, true]);
     }
 }

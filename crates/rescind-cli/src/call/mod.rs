@@ -28,7 +28,7 @@ use crate::dialect::Spoken;
 use crate::ending::Cause;
 use crate::exit::Exit;
 pub use args::CallArgs;
-use asking::{Asking, how_lost};
+use asking::how_lost;
 use attempt::{Attempt, Unreached};
 use ended::{Called, Ended};
 use interrupts::Interrupts;
@@ -108,7 +108,7 @@ impl Attempt<'_> {
             self.report.reaches();
             let server = Server::reach(dialect.clone(), self)?;
             self.interrupts.opens(&server.peer);
-            let other = match self.perform(opening, &server.peer) {
+            let other = match opening.perform(self, &server.peer) {
                 Ok(Performed::Opened(opened)) => return Ok((server, Ok(opened))),
                 Ok(Performed::Speaks(other)) => *other,
                 Err(error) => return Ok((server, Err(error))),
@@ -119,7 +119,7 @@ impl Attempt<'_> {
             }
             if dialect.is_negotiated() && !server.peer.is_closed() {
                 let again = self.opening(&other).map_err(Unreached::Usage)?;
-                match self.perform(again, &server.peer) {
+                match again.perform(self, &server.peer) {
                     Ok(Performed::Opened(opened)) => return Ok((server, Ok(opened))),
                     Err(error) if self.is_over() => return Ok((server, Err(error))),
                     Ok(Performed::Speaks(_)) | Err(_) => {}
@@ -147,11 +147,6 @@ impl Attempt<'_> {
         Ok(opening.and_notify(&self.notifications))
     }
 
-    fn perform(&self, opening: Opening, peer: &Peer) -> Result<Performed, CallError> {
-        let asking = Asking { peer, attempt: self };
-        opening.perform(&asking, self.args.params.as_deref())
-    }
-
     /// Calls, and cancels when that is due.
     fn call(&self, opened: &Opened, peer: &Peer) -> Result<Called, CallError> {
         let (args, interrupts) = (self.args, self.interrupts);
@@ -161,10 +156,11 @@ impl Attempt<'_> {
         let options =
             CallOptions::default().timeout(self.left()).grace(args.grace.map(Grace::Settle));
         let dialect = peer.dialect();
-        let tool = operation::of_tool(&dialect, &args.method, opened.params());
+        let params = opened.params.as_deref();
+        let tool = operation::of_tool(&dialect, &args.method, params);
         let (method, params) = match &tool {
             Some((method, params)) => (&**method, Some(&**params)),
-            None => (&*args.method, opened.params()),
+            None => (&*args.method, params),
         };
         let prepared = peer.prepare(method, params, options);
         // Before the call is sent: whoever sees it leave may press Ctrl-C.

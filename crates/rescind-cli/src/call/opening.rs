@@ -7,11 +7,12 @@ use protocol_async::{CallError, RpcError};
 use protocol_blocking::block_on_for;
 use protocol_blocking::threaded::{Peer, Wait};
 use protocol_core::{CallOptions, Refusal, code};
+use protocol_json::path;
 use serde::Deserialize;
 use serde_json::json;
 use serde_json::value::{RawValue, to_raw_value};
 
-use super::asking::Asking;
+use super::attempt::Attempt;
 use crate::dialect::{Family, NEWEST_WITH_INITIALIZE, Spoken, WITHOUT_INITIALIZE};
 use crate::{input, own_name};
 
@@ -48,7 +49,8 @@ pub(super) enum Performed {
 #[derive(Debug)]
 pub(super) struct Opened {
     notifications: Vec<Step>,
-    params: Option<Box<RawValue>>,
+    /// The params of the call.
+    pub(super) params: Option<Box<RawValue>>,
 }
 
 impl Opening {
@@ -77,7 +79,7 @@ impl Opening {
         let needs_session = matches!(family, Family::Acp { .. })
             && method.starts_with("session/")
             && !["session/new", "session/load", "session/list"].contains(&method)
-            && !params.is_some_and(names_session);
+            && params.is_none_or(|params| path(params, &["sessionId"]).is_none());
         // The methods of the demonstration are none of the protocol's, and take what they get.
         let meta = meta.filter(|_| method.contains('/') || method == "ping");
         Self { steps, spoken: Some(spoken.clone()), needs_session, meta }
@@ -110,8 +112,8 @@ impl Opening {
     /// is an error ends it, and so does one that asks for another dialect.
     pub(super) fn perform(
         self,
-        asking: &Asking<'_>,
-        params: Option<&RawValue>,
+        attempt: &Attempt<'_>,
+        peer: &Peer,
     ) -> Result<Performed, CallError> {
         let last_request = self.steps.iter().rposition(|step| step.id.is_some());
         let mut steps = self.steps;
@@ -119,17 +121,19 @@ impl Opening {
         for step in steps {
             let params = step.params.as_deref();
             if step.id.is_some() {
-                let answer = asking.ask(&step.method, params, self.spoken.is_some());
-                if let Some(other) = other_dialect(asking, self.spoken.as_ref(), &answer)? {
+                let answer = attempt.ask(peer, &step.method, params, self.spoken.is_some());
+                let ours = self.spoken.as_ref().filter(|_| !attempt.is_over());
+                if let Some(other) = other_dialect(peer, ours, &answer)? {
                     return Ok(Performed::Speaks(Box::new(other)));
                 }
                 answer?;
             } else {
-                asking.peer.try_notify_raw(&step.method, params)?;
+                peer.try_notify_raw(&step.method, params)?;
             }
         }
+        let params = attempt.args.params.as_deref();
         let params = match self.needs_session {
-            true => Some(in_new_session(asking, params)?),
+            true => Some(in_new_session(attempt, peer, params)?),
             false => with_meta(self.meta, params)?,
         };
         Ok(Performed::Opened(Opened { notifications, params }))
@@ -184,7 +188,7 @@ fn exchange(
 /// MCP's newest revision opens with `server/discover`. Older servers refuse that, each in its own
 /// way, or end, or answer everything but that; then `initialize` finds out what they speak, which is what it answers.
 fn other_dialect(
-    asking: &Asking<'_>,
+    peer: &Peer,
     ours: Option<&Spoken>,
     answer: &Result<Box<RawValue>, CallError>,
 ) -> Result<Option<Spoken>, CallError> {
@@ -195,9 +199,6 @@ fn other_dialect(
         Ok(answer) => serde_json::from_str(answer.get()).unwrap_or_default(),
         Err(_) => json!(null),
     };
-    if asking.attempt.is_over() {
-        return Ok(None);
-    }
     let theirs = match (revision, answer) {
         (WITHOUT_INITIALIZE, Ok(_)) if supports(&said, revision) => revision,
         (
@@ -211,8 +212,10 @@ fn other_dialect(
         return Ok(None);
     }
     match ours.in_revision(theirs) {
-        // The connection speaks that from now on.
-        Some(_) if revision != WITHOUT_INITIALIZE && asking.is_negotiated() => Ok(None),
+        // The connection takes on the revision that the peers agree on, and speaks that from now on.
+        Some(_) if revision != WITHOUT_INITIALIZE && !peer.dialect().revisions.is_empty() => {
+            Ok(None)
+        }
         Some(other) => Ok(Some(other)),
         None => Err(CallError::Error(RpcError::new(
             code::INTERNAL_ERROR,
@@ -248,20 +251,16 @@ fn with_meta(
     to_raw_value(&params).map(Some).map_err(unusable)
 }
 
-fn names_session(params: &RawValue) -> bool {
-    let params: Result<serde_json::Value, _> = serde_json::from_str(params.get());
-    params.is_ok_and(|params| params.get("sessionId").is_some())
-}
-
 /// Opens an ACP session and names it in the params.
 fn in_new_session(
-    asking: &Asking<'_>,
+    attempt: &Attempt<'_>,
+    peer: &Peer,
     params: Option<&RawValue>,
 ) -> Result<Box<RawValue>, CallError> {
     let directory = std::env::current_dir().unwrap_or_default();
     let new = json!({ "cwd": directory, "mcpServers": [] });
     let new = to_raw_value(&new).map_err(unusable)?;
-    let opened = asking.ask("session/new", Some(&new), false)?;
+    let opened = attempt.ask(peer, "session/new", Some(&new), false)?;
     let opened: serde_json::Value = serde_json::from_str(opened.get()).map_err(unusable)?;
     let params = params.map_or("{}", RawValue::get);
     let mut params: serde_json::Value = serde_json::from_str(params).map_err(unusable)?;
@@ -281,11 +280,6 @@ impl Opened {
         self.notifications
             .iter()
             .try_for_each(|step| peer.try_notify_raw(&step.method, step.params.as_deref()))
-    }
-
-    /// The params of the call.
-    pub(super) fn params(&self) -> Option<&RawValue> {
-        self.params.as_deref()
     }
 }
 

@@ -39,14 +39,18 @@ impl Server {
     /// Starts the command, or the built-in peer, and connects to it; or connects to the address.
     pub(super) fn reach(spoken: Spoken, attempt: &Attempt<'_>) -> Result<Self, Unreached> {
         let Attempt { args, report, recording, deadline, .. } = *attempt;
+        let config = match &args.connect {
+            Some(_) => spoken.config(Role::Client),
+            None => spoken.on_stdio(Role::Client),
+        };
+        let mut options = Options::new(config);
+        options.trace = report.trace(&spoken.dialect);
         let (peer, incoming, end) = match &args.connect {
             Some(address) => {
                 if address.is_http {
                     spoken.http_revisions().map_err(|why| Unreached::Usage(why.into()))?;
                 }
                 let trust = args.credentials.trust(address).map_err(Unreached::Usage)?;
-                let mut options = Options::new(spoken.config(Role::Client));
-                options.trace = report.trace(&spoken.dialect);
                 let options = recording.connection("server", options);
                 let secret = args.credentials.token().map_err(Unreached::Usage)?;
                 let (peer, incoming, socket) = if address.is_http {
@@ -63,8 +67,6 @@ impl Server {
             }
             None => {
                 let spawned = spawn(&spoken, &args.command, &args.process)?;
-                let mut options = Options::new(spoken.on_stdio(Role::Client));
-                options.trace = report.trace(&spoken.dialect);
                 options.noise = Some(report.noise());
                 let options = recording.connection("server", options);
                 let connected = args.runtime.connect(spawned, options);

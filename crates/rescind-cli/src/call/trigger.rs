@@ -16,30 +16,17 @@ pub(super) struct TriggerArgs {
     cancel_on: Option<String>,
 }
 
-/// The same, and how many have come.
-#[derive(Debug)]
-pub(super) struct Trigger {
-    args: TriggerArgs,
-    seen: AtomicU64,
-}
-
 impl TriggerArgs {
     /// Whether there is any such notification.
     pub(super) const fn is_set(&self) -> bool {
         self.cancel_after_notifications.is_some() || self.cancel_on.is_some()
     }
-}
 
-impl Trigger {
-    pub(super) fn new(args: &TriggerArgs) -> Self {
-        Self { args: args.clone(), seen: AtomicU64::new(0) }
-    }
-
-    /// Whether this notification, which came while the call was in flight, is the one.
-    pub(super) fn is_pulled(&self, method: &str, params: &str) -> bool {
-        let seen = 1 + self.seen.fetch_add(1, Ordering::Relaxed);
-        let text = self.args.cancel_on.as_deref();
-        self.args.cancel_after_notifications.is_some_and(|wanted| seen >= wanted)
+    /// Whether this notification, which came while the call was in flight after so many `seen`, is the one.
+    pub(super) fn is_pulled(&self, seen: &AtomicU64, method: &str, params: &str) -> bool {
+        let seen = 1 + seen.fetch_add(1, Ordering::Relaxed);
+        let text = self.cancel_on.as_deref();
+        self.cancel_after_notifications.is_some_and(|wanted| seen >= wanted)
             || text.is_some_and(|text| method.contains(text) || params.contains(text))
     }
 }
