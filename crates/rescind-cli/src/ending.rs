@@ -213,22 +213,17 @@ fn is_ignored(_: i32) -> bool {
 /// A stream whose reader meets its end when the stream ends, or when a future is ready.
 pub(crate) struct Until<'a, R> {
     stream: R,
-    /// The result of every read from then on.
-    end: Option<LocalBoxFuture<'a, End>>,
-    ended: Option<End>,
-}
-
-/// The end of a stream that was ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum End {
-    /// The input is over, and its peer may still read.
-    Over,
-    /// The peer is as good as gone: nothing is kept waiting for it.
-    HangUp,
+    /// It is ready with the result of every read from then on. Without an error the input is over, and its peer may still
+    /// read. With one the peer is as good as gone, and nothing is kept waiting for it.
+    end: Option<LocalBoxFuture<'a, Result<(), io::ErrorKind>>>,
+    ended: Option<Result<(), io::ErrorKind>>,
 }
 
 impl<'a, R> Until<'a, R> {
-    pub(crate) fn new(stream: R, end: impl Future<Output = End> + 'a) -> Self {
+    pub(crate) fn new(
+        stream: R,
+        end: impl Future<Output = Result<(), io::ErrorKind>> + 'a,
+    ) -> Self {
         Self { stream, end: Some(Box::pin(end)), ended: None }
     }
 }
@@ -247,8 +242,7 @@ impl<R: AsyncRead + Unpin> AsyncRead for Until<'_, R> {
         }
         match this.ended {
             None => Pin::new(&mut this.stream).poll_read(cx, buffer),
-            Some(End::Over) => Poll::Ready(Ok(0)),
-            Some(End::HangUp) => Poll::Ready(Err(io::ErrorKind::ConnectionReset.into())),
+            Some(ended) => Poll::Ready(ended.map(|()| 0).map_err(Into::into)),
         }
     }
 }

@@ -4,9 +4,6 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 
-use serde::{Deserialize, Deserializer};
-use serde_json::value::RawValue;
-
 /// The longest description of a dialect, or of an opening, and the longest file of certificates.
 pub(crate) const DESCRIPTION: u64 = 4 << 20;
 /// The longest params, which are all that may wait to be sent.
@@ -71,11 +68,6 @@ pub(crate) fn check_standard() -> Result<(), &'static str> {
         return Err("standard input is a directory");
     }
     Ok(())
-}
-
-/// Reads a member that is there, be it null.
-pub(crate) fn there<'de, D: Deserializer<'de>>(json: D) -> Result<Option<&'de RawValue>, D::Error> {
-    <&RawValue>::deserialize(json).map(Some)
 }
 
 #[cfg(test)]

@@ -19,10 +19,10 @@ use smol::Unblock;
 use smol::io::{AsyncRead, AsyncWrite};
 use tokio_util::compat::{TokioAsyncReadCompatExt, TokioAsyncWriteCompatExt};
 
-use super::fault::{End, Plan};
+use super::fault::Plan;
 use super::stdout::{AT_ONCE, Lost, Stdout};
 use super::stuck::Watch;
-use crate::ending::{End as Ended, Ending, SHORT_GRACE, Until};
+use crate::ending::{Ending, SHORT_GRACE, Until};
 use crate::record::Session;
 
 /// The end of a relay, and that of its server.
@@ -96,12 +96,12 @@ async fn relay(
     let grace = options.up.abandoned_grace.min(SHORT_GRACE);
     let input = Until::new(input, async {
         ending.asked().await;
-        Ended::HangUp
+        Err(io::ErrorKind::ConnectionReset)
     });
     let stdout = Until::new(stdout, async {
         ending.asked().await;
         timer.sleep_until(timer.now() + grace).await;
-        Ended::Over
+        Ok(())
     });
     let mut owner = Some(owner);
     let relayed = async {
@@ -148,7 +148,7 @@ async fn relay_with(
     // A client that is cut off is gone: nobody is left to relay for.
     let to_client = async {
         match to_client.await {
-            Ok(End::Cut) => Err(()),
+            Ok(true) => Err(()),
             _ => Ok(()),
         }
     };

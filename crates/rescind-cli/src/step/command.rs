@@ -11,7 +11,6 @@ use serde_json::value::RawValue;
 
 use super::compact::compact;
 use super::error::InputProblem;
-use crate::input::there;
 
 /// When something is to be done, and what.
 #[derive(Debug)]
@@ -190,7 +189,7 @@ pub(super) struct Notify<'a> {
 pub(super) struct Respond<'a> {
     pub(super) request: String,
     // An `Option<&RawValue>` alone would lose `"result": null`.
-    #[serde(borrow, default, deserialize_with = "there")]
+    #[serde(borrow, default, deserialize_with = "present")]
     result: Option<&'a RawValue>,
     #[serde(borrow)]
     error: Option<ErrorObject<'a>>,
@@ -201,7 +200,7 @@ pub(super) struct Respond<'a> {
 struct ErrorObject<'a> {
     code: i64,
     message: String,
-    #[serde(borrow, default, deserialize_with = "there")]
+    #[serde(borrow, default, deserialize_with = "present")]
     data: Option<&'a RawValue>,
 }
 
@@ -216,6 +215,10 @@ impl Respond<'_> {
             _ => None,
         }
     }
+}
+
+fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<&'de RawValue>, D::Error> {
+    <&RawValue>::deserialize(deserializer).map(Some)
 }
 
 /// The value of a command that has no other.

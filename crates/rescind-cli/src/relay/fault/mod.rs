@@ -9,7 +9,6 @@ mod rule;
 
 use clap::Args;
 
-pub(super) use self::pipe::End;
 pub(super) use self::plan::Plan;
 pub(super) use self::rule::Fault;
 

@@ -21,13 +21,14 @@ const ROOM: usize = 64 << 10;
 const HELD: usize = 16 << 20;
 
 impl Plan {
-    /// Makes the pipe that the relay writes into in place of a peer's stream, and its carrier.
+    /// Makes the pipe that the relay writes into in place of a peer's stream, and its carrier, which returns whether a fault
+    /// cut it.
     pub(in crate::relay) fn pipe<W: AsyncWrite + Unpin>(
         &self,
         side: Side,
         to: W,
         timer: impl Timer,
-    ) -> (Compat<DuplexStream>, impl Future<Output = io::Result<End>>) {
+    ) -> (Compat<DuplexStream>, impl Future<Output = io::Result<bool>>) {
         let (ours, theirs) = duplex(ROOM);
         let (left, cut) = self.cut(side).unwrap_or((u64::MAX, String::new()));
         let carrier = Carrier {
@@ -42,15 +43,6 @@ impl Plan {
         };
         (ours.compat(), carrier.run(theirs.compat()))
     }
-}
-
-/// The reason that carrying ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::relay) enum End {
-    /// The relay had no more.
-    Over,
-    /// A fault cut it.
-    Cut,
 }
 
 struct Carrier<W, T> {
@@ -68,14 +60,14 @@ struct Carrier<W, T> {
 }
 
 impl<W: AsyncWrite + Unpin, T: Timer> Carrier<W, T> {
-    /// Carries what comes until the relay is done with it or the peer is gone.
-    async fn run(mut self, mut from: impl AsyncRead + Unpin) -> io::Result<End> {
+    /// Carries what comes until the relay is done with it or the peer is gone. Returns whether a fault cut it.
+    async fn run(mut self, mut from: impl AsyncRead + Unpin) -> io::Result<bool> {
         let mut next = self.plan.next(self.side);
         let mut is_open = true;
         while is_open || !self.held.is_empty() {
             self.release().await?;
             if self.left == 0 {
-                return self.to.close().await.map(|()| End::Cut);
+                return self.to.close().await.map(|()| true);
             }
             let mut chunk = [0; 8 << 10];
             let may_read = is_open && self.held_bytes() < HELD;
@@ -94,7 +86,7 @@ impl<W: AsyncWrite + Unpin, T: Timer> Carrier<W, T> {
                 self.carry(message, deed).await?;
             }
         }
-        self.to.close().await.map(|()| End::Over)
+        self.to.close().await.map(|()| false)
     }
 
     /// Reads something, or waits until something that was delayed is due.

@@ -1,5 +1,6 @@
 //! The fate of each message that a relay writes.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -8,12 +9,10 @@ use fastrand::Rng;
 use protocol_async::Way;
 use protocol_async::relay::Options;
 use protocol_core::{Dialect, Envelope};
+use protocol_json::Members;
 use protocol_relay::Side;
-use serde::Deserialize;
-use serde_json::value::RawValue;
 
 use super::rule::{Deed, Fault, Kind};
-use crate::input::there;
 use crate::lock::lock;
 use crate::replay::framed;
 
@@ -159,37 +158,32 @@ impl Asked {
     }
 }
 
-/// The members of a message that say what it is.
-#[derive(Deserialize)]
-struct Said<'m> {
-    #[serde(borrow, default, deserialize_with = "there")]
-    id: Option<&'m RawValue>,
-    method: Option<String>,
+/// Returns the id of a message, as its sender wrote it, and its method.
+fn said(message: &[u8]) -> (Option<&str>, Option<Cow<'_, str>>) {
+    let text = str::from_utf8(message).ok();
+    let members = text.and_then(|text| Members::of(text, &["id", "method"]));
+    members.map_or((None, None), |members| (members.once(0), members.string(1)))
 }
 
 impl State {
     /// Remembers which faults are for the method of a request, for when its answer is written.
     fn received(&mut self, side: Side, message: &[u8]) {
-        let Ok(Said { id: Some(id), method: Some(method) }) = serde_json::from_slice(message)
-        else {
-            return;
-        };
+        let (Some(id), Some(method)) = said(message) else { return };
         let faults = for_method(&self.faults, &method);
-        self.lanes[side as usize].asked.insert(id.get(), faults);
+        self.lanes[side as usize].asked.insert(id, faults);
     }
 
     /// Chooses what becomes of a message.
     fn sent(&mut self, side: Side, message: &[u8]) {
         let lane = &mut self.lanes[side as usize];
-        let said = serde_json::from_slice(message).unwrap_or(Said { id: None, method: None });
-        let id = said.id.map(|id| id.get().to_owned());
-        let kind = match &said.method {
+        let (id, method) = said(message);
+        let kind = match &method {
             Some(method) if lane.dialect.is_cancel(method) => Kind::Cancel,
             Some(_) if id.is_some() => Kind::Request,
             Some(_) => Kind::Notification,
             None => Kind::Response,
         };
-        let named = match (&said.method, &id) {
+        let named = match (&method, id) {
             (Some(method), _) => for_method(&self.faults, method),
             (None, Some(id)) => lane.asked.remove(id),
             (None, None) => 0,
@@ -208,7 +202,7 @@ impl State {
         let len = framed(lane.dialect.framing, message).len();
         lane.written.push_back((len, struck.map(|fault| fault.deed)));
         if let Some(fault) = struck {
-            (self.tell)(side, id, &fault.text);
+            (self.tell)(side, id.map(Into::into), &fault.text);
         }
     }
 }
