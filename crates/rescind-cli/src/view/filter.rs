@@ -1,6 +1,6 @@
 //! Filters for the requests to show: `~m tools/* & ~late`, in the manner of mitmproxy's filters.
 
-use std::fmt;
+use std::fmt::Display;
 
 use clap::ValueEnum;
 use protocol_record::line::Direction;
@@ -27,25 +27,6 @@ pub(crate) enum Filter {
     And(Box<Self>, Box<Self>),
     Or(Box<Self>, Box<Self>),
 }
-
-/// An error in a filter, and its place.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct FilterError {
-    filter: String,
-    /// The character at fault, from 0.
-    at: usize,
-    problem: String,
-}
-
-impl fmt::Display for FilterError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { filter, at, problem } = self;
-        // A width of a format ends at 65,535.
-        write!(f, "{problem}\n  {filter}\n  {}^", " ".repeat(*at))
-    }
-}
-
-impl std::error::Error for FilterError {}
 
 /// The deepest nesting of parentheses and `!`.
 const DEPTH: usize = 64;
@@ -78,7 +59,11 @@ impl Filter {
     /// ```
     ///
     /// A word alone is a part of a method's name. What holds spaces or signs stands in quotes.
-    pub(crate) fn parse(text: &str) -> Result<Self, FilterError> {
+    ///
+    /// # Errors
+    ///
+    /// The problem on one line, the filter on the next, and below it a mark at the place.
+    pub(crate) fn parse(text: &str) -> Result<Self, String> {
         let mut parser = Parser { text: text.chars().collect(), at: 0, depth: 0 };
         let filter = parser.or()?;
         match parser.peek() {
@@ -94,7 +79,7 @@ struct Parser {
     depth: usize,
 }
 
-type Parsed = Result<Filter, FilterError>;
+type Parsed = Result<Filter, String>;
 
 impl Parser {
     fn or(&mut self) -> Parsed {
@@ -179,24 +164,20 @@ impl Parser {
         })
     }
 
-    fn outcome(&mut self) -> Result<Outcome, FilterError> {
+    fn outcome(&mut self) -> Result<Outcome, String> {
         let names: Vec<_> = Outcome::value_variants().iter().map(|it| it.as_str()).collect();
         let names = names.join(", ");
         self.valued(&format!("one of {names}"), Outcome::named)
     }
 
     /// Reads the argument of an operator as a value.
-    fn valued<T>(
-        &mut self,
-        what: &str,
-        read: impl FnOnce(&str) -> Option<T>,
-    ) -> Result<T, FilterError> {
+    fn valued<T>(&mut self, what: &str, read: impl FnOnce(&str) -> Option<T>) -> Result<T, String> {
         let (word, begin) = self.argument(what)?;
         read(&word).ok_or_else(|| self.error(begin, format!("`{word}` is not {what}")))
     }
 
     /// Returns the argument of an operator, and its place.
-    fn argument(&mut self, what: &str) -> Result<(String, usize), FilterError> {
+    fn argument(&mut self, what: &str) -> Result<(String, usize), String> {
         match self.peek() {
             None | Some('&' | '|' | '(' | ')' | '!' | '~') => {
                 Err(self.error(self.at, format!("{what} is missing here")))
@@ -209,7 +190,7 @@ impl Parser {
     }
 
     /// A word, or what stands in quotes.
-    fn word(&mut self) -> Result<String, FilterError> {
+    fn word(&mut self) -> Result<String, String> {
         let begin = self.at;
         let Some(quote) = self.peek().filter(|it| matches!(it, '"' | '\'')) else {
             return Ok(self.take(|it| !it.is_whitespace() && !"&|()".contains(it)));
@@ -235,8 +216,11 @@ impl Parser {
         taken
     }
 
-    fn error(&self, at: usize, problem: impl Into<String>) -> FilterError {
-        FilterError { filter: self.text.iter().collect(), at, problem: problem.into() }
+    /// Returns a problem with the character at this place, counted from 0.
+    fn error(&self, at: usize, problem: impl Display) -> String {
+        let filter: String = self.text.iter().collect();
+        // A width of a format ends at 65,535.
+        format!("{problem}\n  {filter}\n  {}^", " ".repeat(at))
     }
 }
 

@@ -100,17 +100,13 @@ Examples:
 pub fn main(args: &ViewArgs) -> Result<ExitCode, Exit> {
     let text = args.filter.join(" ");
     let filter = (!text.trim().is_empty()).then(|| Filter::parse(&text)).transpose();
-    let filter = match filter {
-        Ok(filter) => filter,
-        Err(error) => {
-            // Its place is shown on lines of their own.
-            let error = format!("the filter: {error}");
-            let mut lines = error.lines();
-            let code = Exit::usage(lines.next().unwrap_or_default()).report();
-            lines.for_each(note);
-            return Ok(code);
-        }
-    };
+    let filter = filter.map_err(|error| {
+        // Its place is shown on lines of their own.
+        let (problem, place) = error.split_once('\n').unwrap_or((&error, ""));
+        let _ = Exit::usage(format_args!("the filter: {problem}")).report();
+        place.lines().for_each(note);
+        Exit::told(exit::USAGE)
+    })?;
     #[cfg(feature = "live")]
     if args.live {
         return live::show(&args.file, args.rows as usize, filter, text);

@@ -24,6 +24,11 @@ pub(crate) trait Visitor {
     fn row(&mut self, _row: &Row) -> io::Result<()> {
         Ok(())
     }
+
+    /// The end of the reading. Returns a note on what is made of it, if there is one.
+    fn finish(&mut self) -> io::Result<Option<String>> {
+        Ok(None)
+    }
 }
 
 /// The reason that it ended early.
@@ -52,7 +57,7 @@ impl From<io::Error> for Trouble {
 }
 
 /// Reads a recording once.
-pub(crate) fn walk(path: &Path, visitor: &mut impl Visitor) -> Result<(Flaws, Counts), Trouble> {
+pub(crate) fn walk(path: &Path, visitor: &mut dyn Visitor) -> Result<(Flaws, Counts), Trouble> {
     let mut pairing = Pairing::new(REMEMBERED);
     let mut visited = Ok(());
     let flaws = files::read(path, |line| {

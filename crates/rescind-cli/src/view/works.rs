@@ -57,7 +57,9 @@ impl Works {
         let row = match (work.news, name, number) {
             (News::Stop, ..) => return (running, !rows.stop(message.t, running)),
             (News::Request, Some(name), Some(number)) => {
-                rows.mark(number, &name);
+                if let Some(row) = rows.rows.get_mut(&number) {
+                    row.work = Some(name.clone());
+                }
                 self.latest.insert(name, number);
                 Some(number)
             }
@@ -92,13 +94,6 @@ impl Works {
 }
 
 impl Rows<'_> {
-    /// Marks a request as the work.
-    fn mark(&mut self, number: u64, name: &WorkName) {
-        if let Some(row) = self.rows.get_mut(&number) {
-            row.work = Some(name.clone());
-        }
-    }
-
     /// Begins work that goes on without a request of its own.
     fn begin(
         &mut self,

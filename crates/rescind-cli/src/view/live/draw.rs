@@ -40,7 +40,8 @@ const WIDTHS: [Constraint; 7] = [
 /// Draws all of it.
 pub(super) fn draw(live: &Live, frame: &mut Frame<'_>) {
     let below = below(live);
-    let heights = [Constraint::Length(1), Constraint::Min(1), Constraint::Length(height(&below))];
+    let height = u16::try_from(below.len()).unwrap_or(u16::MAX);
+    let heights = [Constraint::Length(1), Constraint::Min(1), Constraint::Length(height)];
     let [top, middle, bottom] = Layout::vertical(heights).areas(frame.area());
     frame.render_widget(head(live), top);
     match live.page {
@@ -54,10 +55,6 @@ pub(super) fn draw(live: &Live, frame: &mut Frame<'_>) {
     if live.page == Page::Keys {
         keys(frame, middle);
     }
-}
-
-fn height(lines: &[Line<'_>]) -> u16 {
-    u16::try_from(lines.len()).unwrap_or(u16::MAX)
 }
 
 fn bold() -> Style {

@@ -1,8 +1,5 @@
-//! The inputs of the view: a line of the recording, a key, the time. There is no clock and no terminal here.
+//! The inputs of the view beside the recording: keys, and what is wrong with it. There is no terminal here.
 
-use std::time::SystemTime;
-
-use protocol_record::Line;
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
 use super::draw;
@@ -10,44 +7,20 @@ use super::state::{Live, Page, Typed};
 use crate::view::files::Flaws;
 use crate::view::filter::Filter;
 
-/// An event that changes the view.
-#[derive(Debug)]
-pub(super) enum Input<'a> {
-    /// A line was written.
-    Line(&'a Line<'a>),
-    Key(KeyEvent),
-    /// This is wrong with what was read so far.
-    Flaws(&'a Flaws),
-    /// It is that time.
-    Tick(SystemTime),
-}
-
 /// A longer filter is not typed.
 const FILTER: usize = 1_000;
 /// The number of rows that the page keys go.
 const PAGE: isize = 10;
 
 impl Live {
-    /// Takes one input, and changes what the screen shows accordingly.
-    pub(super) fn take(&mut self, input: &Input<'_>) {
-        match input {
-            Input::Line(line) => self.line(line),
-            Input::Flaws(flaws) => {
-                self.is_changed |= self.forgotten.flaws != **flaws;
-                self.forgotten.flaws.clone_from(flaws);
-            }
-            Input::Key(key) => {
-                self.key(*key);
-                self.refresh();
-            }
-            Input::Tick(time) => {
-                self.tick(*time);
-                self.refresh();
-            }
-        }
+    /// Takes what is wrong with what was read so far.
+    pub(super) fn flaws(&mut self, flaws: &Flaws) {
+        self.is_changed |= self.forgotten.flaws != *flaws;
+        self.forgotten.flaws.clone_from(flaws);
     }
 
-    fn key(&mut self, key: KeyEvent) {
+    /// Takes a key. What it changes is seen after [`refresh`](Self::refresh).
+    pub(super) fn key(&mut self, key: KeyEvent) {
         if key.modifiers.contains(KeyModifiers::CONTROL) {
             self.is_over |= key.code == KeyCode::Char('c');
             return;
@@ -104,7 +77,7 @@ impl Live {
                         self.is_changed = true;
                         return;
                     }
-                    Err(error) => typed.problem = Some(error.to_string()),
+                    Err(error) => typed.problem = Some(error),
                 }
             }
             KeyCode::Backspace => {

@@ -23,7 +23,6 @@ use super::filter::Filter;
 use crate::exit::{self, Exit};
 use draw::draw;
 use follow::{Follower, Pace};
-use inputs::Input;
 use state::Live;
 
 /// So often the screen is drawn anew.
@@ -81,10 +80,11 @@ fn run(
         // Lines that are not read during a pause stay in the file.
         if !live.is_paused {
             let until = Instant::now() + PIECE;
-            pace = follower.read(until, |line| live.take(&Input::Line(line)))?;
+            pace = follower.read(until, |line| live.line(line))?;
         }
-        live.take(&Input::Flaws(&follower.flaws));
-        live.take(&Input::Tick(SystemTime::now()));
+        live.flaws(&follower.flaws);
+        live.tick(SystemTime::now());
+        live.refresh();
         terminal.draw(|frame| draw(live, frame)).map_err(of_terminal)?;
         let mut patience = if pace == Pace::Behind { Duration::ZERO } else { FRAME };
         while !live.is_over && event::poll(patience).map_err(of_terminal)? {
@@ -92,7 +92,8 @@ fn run(
             if let Event::Key(key) = event::read().map_err(of_terminal)?
                 && key.kind != KeyEventKind::Release
             {
-                live.take(&Input::Key(key));
+                live.key(key);
+                live.refresh();
             }
         }
     }

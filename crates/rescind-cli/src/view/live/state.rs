@@ -83,6 +83,7 @@ impl Live {
         self.pairing.rows().get(&self.selected?)
     }
 
+    /// Takes a line that was written.
     pub(super) fn line(&mut self, line: &Line<'_>) {
         match line {
             Line::Recording(header) if self.start != header.start => {
@@ -115,6 +116,7 @@ impl Live {
         self.start = start;
     }
 
+    /// Takes the time.
     pub(super) fn tick(&mut self, time: SystemTime) {
         if self.is_paused || self.has_ended {
             return;

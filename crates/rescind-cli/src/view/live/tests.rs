@@ -7,7 +7,6 @@ use ratatui::backend::TestBackend;
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
 use super::draw::draw;
-use super::inputs::Input;
 use super::state::Live;
 use crate::view::files::Flaws;
 
@@ -24,7 +23,7 @@ impl Screen {
     }
 
     fn line(&mut self, line: &str) {
-        self.0.take(&Input::Line(&serde_json::from_str(line).unwrap()));
+        self.0.line(&serde_json::from_str(line).unwrap());
     }
 
     /// Sends a request at that microsecond.
@@ -45,11 +44,13 @@ impl Screen {
     /// Moves the time to so many milliseconds after the recording began.
     fn tick(&mut self, millis: u64) {
         let start = humantime::parse_rfc3339("2026-01-01T00:00:00Z").unwrap();
-        self.0.take(&Input::Tick(start + Duration::from_millis(millis)));
+        self.0.tick(start + Duration::from_millis(millis));
+        self.0.refresh();
     }
 
     fn key(&mut self, code: KeyCode) {
-        self.0.take(&Input::Key(KeyEvent::new(code, KeyModifiers::NONE)));
+        self.0.key(KeyEvent::new(code, KeyModifiers::NONE));
+        self.0.refresh();
     }
 
     fn types(&mut self, text: &str) {
@@ -331,7 +332,7 @@ fn what_is_wrong_with_the_recording_is_said() {
     screen.line(r#"{"dropped":{"t":1,"until":2,"lines":7,"bytes":9}}"#);
     let flaws =
         Flaws { unreadable: 1, first: Some("line 2: bad".into()), gone: 3, ..Flaws::default() };
-    screen.0.take(&Input::Flaws(&flaws));
+    screen.0.flaws(&flaws);
     screen.tick(1);
     screen.shows(&["files before these are gone: 3; lines that were not recorded"], &[]);
     assert!(screen.seen_at(250, 9).contains("none of a recording: 1 (line 2: bad)"));
@@ -350,7 +351,7 @@ fn keys_are_listed_and_quit_from_everywhere() {
     assert!(screen.seen_at(110, 24).contains("it has been in flight for more than 10 s"));
     screen.types("x/q");
     assert!(!screen.0.is_over, "it is a letter of a filter");
-    screen.0.take(&Input::Key(KeyEvent::new(KeyCode::Char('c'), KeyModifiers::CONTROL)));
+    screen.0.key(KeyEvent::new(KeyCode::Char('c'), KeyModifiers::CONTROL));
     assert!(screen.0.is_over);
 }
 
