@@ -67,14 +67,6 @@ impl<'a> McpTrace<'a> {
         Ok(Self { out, hop, role, start: 0, written: 0, left_out: 0 })
     }
 
-    /// Returns a note on messages that the trace leaves out, if there are any.
-    pub(super) fn finish(self) -> Option<String> {
-        let left_out = Some(self.left_out).filter(|left_out| *left_out > 0)?;
-        Some(format!(
-            "messages that are no JSON or were withheld, and not in the trace: {left_out}"
-        ))
-    }
-
     fn message(&mut self, message: &Message<'_>) -> io::Result<()> {
         // Between the tokens of JSON there may be line ends, and an event is one line.
         let text = message.text.as_deref().map(|text| text.replace(['\n', '\r'], " "));
@@ -147,6 +139,13 @@ impl Visitor for McpTrace<'_> {
             _ => {}
         }
         Ok(())
+    }
+
+    fn finish(&mut self) -> io::Result<Option<String>> {
+        let Self { left_out, .. } = self;
+        let note =
+            format!("messages that are no JSON or were withheld, and not in the trace: {left_out}");
+        Ok(Some(note).filter(|_| *left_out > 0))
     }
 }
 

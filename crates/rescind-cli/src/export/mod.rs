@@ -14,7 +14,7 @@ use clap::{Args, ValueEnum};
 use crate::exit::Exit;
 use crate::note;
 use crate::view::summary::Summary;
-use crate::view::walk::{Trouble, walk};
+use crate::view::walk::{Trouble, Visitor, walk};
 use mcp_trace::McpTrace;
 use otlp::Otlp;
 use perfetto::Perfetto;
@@ -76,23 +76,18 @@ pub fn main(args: &ExportArgs) -> Result<ExitCode, Exit> {
 
 /// Writes the trace; gives what is to be known about the recording.
 fn export(args: &ExportArgs, out: &mut dyn Write) -> Result<Vec<String>, Trouble> {
-    let (mut summary, mut more) = (Summary::default(), None);
-    (summary.flaws, summary.counts) = match args.format {
-        Format::Perfetto => walk(&args.file, &mut Perfetto::new(out))?,
-        Format::Otlp => {
-            let mut otlp = Otlp::new(out);
-            let read = walk(&args.file, &mut otlp)?;
-            otlp.finish()?;
-            read
-        }
+    let mut trace: Box<dyn Visitor + '_> = match args.format {
+        Format::Perfetto => Box::new(Perfetto::new(out)),
+        Format::Otlp => Box::new(Otlp::new(out)),
         Format::McpTrace => {
             let trace = McpTrace::of(&args.file, args.hop.as_deref(), out);
-            let mut trace = trace.map_err(Trouble::Unreadable)?;
-            let read = walk(&args.file, &mut trace)?;
-            more = trace.finish();
-            read
+            Box::new(trace.map_err(Trouble::Unreadable)?)
         }
     };
+    let mut summary = Summary::default();
+    (summary.flaws, summary.counts) = walk(&args.file, &mut *trace)?;
+    let more = trace.finish()?;
+    drop(trace);
     out.flush()?;
     let mut notes = summary.warnings();
     notes.extend(more);

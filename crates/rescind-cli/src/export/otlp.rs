@@ -36,11 +36,6 @@ impl<'a> Otlp<'a> {
         Self { out, service: String::new(), start: 0, until: 0, spans: Vec::new() }
     }
 
-    /// Writes what is left.
-    pub(super) fn finish(mut self) -> io::Result<()> {
-        self.write()
-    }
-
     fn write(&mut self) -> io::Result<()> {
         if self.spans.is_empty() {
             return Ok(());
@@ -110,6 +105,10 @@ impl Visitor for Otlp<'_> {
         let span = self.span(row);
         self.spans.push(span);
         if self.spans.len() == SPANS { self.write() } else { Ok(()) }
+    }
+
+    fn finish(&mut self) -> io::Result<Option<String>> {
+        self.write().map(|()| None)
     }
 }
 
