@@ -4,6 +4,7 @@
 use std::io::{Write, stdin, stdout};
 use std::process::ExitCode;
 
+use clap::error::ErrorKind::{DisplayHelpOnMissingArgumentOrSubcommand, UnknownArgument};
 use clap::{ColorChoice, CommandFactory, Parser, Subcommand};
 use rescind_cli::call::{self, CallArgs};
 use rescind_cli::conform::{self, ConformArgs};
@@ -66,11 +67,6 @@ Examples:
   Feed one message to the pure core and see what it decides:
     printf '%s\\n' '{\"receive\":{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"m\"}}' | rescind step";
 
-fn shows_help(error: &clap::Error) -> bool {
-    use clap::error::ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand;
-    !error.use_stderr() || error.kind() == DisplayHelpOnMissingArgumentOrSubcommand
-}
-
 /// Shows help or the version, and returns the exit code.
 fn shown(error: &clap::Error) -> Result<ExitCode, Exit> {
     error.print().and_then(|()| stdout().flush()).map_err(Exit::output)?;
@@ -85,15 +81,15 @@ fn in_one_line(error: &clap::Error) -> String {
     let words: Vec<&str> = text.trim_start_matches("error:").split_whitespace().collect();
     let text = words.join(" ");
     // A server's command without the mark before it is the likeliest argument that nobody expects.
-    let is_command =
-        error.kind() == clap::error::ErrorKind::UnknownArgument && !text.contains("'-");
+    let is_command = error.kind() == UnknownArgument && !text.contains("'-");
     if is_command { format!("{text}; `--` stands before the command of a server") } else { text }
 }
 
 fn main() -> ExitCode {
     let ended = match Cli::try_parse() {
         Ok(cli) => run(cli),
-        Err(error) if shows_help(&error) => shown(&error),
+        Err(error) if !error.use_stderr() => shown(&error),
+        Err(error) if error.kind() == DisplayHelpOnMissingArgumentOrSubcommand => shown(&error),
         Err(error) => Err(in_one_line(&error).into()),
     };
     let code = ended.unwrap_or_else(Exit::report);

@@ -72,13 +72,10 @@ impl Alone {
         let mut name = path.as_os_str().to_owned();
         name.push(".lock");
         let path = PathBuf::from(name);
-        match lock(&path) {
-            Ok(lock) => Ok(Self { path, _lock: lock }),
-            Err(error) => {
-                let named = format!("the lock {}: {error}", path.display());
-                Err(io::Error::new(error.kind(), named))
-            }
-        }
+        let _lock = lock(&path).map_err(|error| {
+            io::Error::new(error.kind(), format!("the lock {}: {error}", path.display()))
+        })?;
+        Ok(Self { path, _lock })
     }
 }
 

@@ -26,8 +26,7 @@ pub(crate) struct Traced {
 
 #[derive(Debug)]
 struct Request {
-    /// The direction in which it went.
-    way: Way,
+    is_sent: bool,
     /// As its sender wrote it.
     id: String,
     method: String,
@@ -63,39 +62,36 @@ impl Traced {
     }
 
     fn part(&mut self, way: Way, part: &Part<'_>) -> Option<(&'static str, String)> {
-        let back = match way {
-            Way::Sent => Way::Received,
-            Way::Received => Way::Sent,
-        };
+        let is_sent = way == Way::Sent;
         match part.kind {
             Kind::Request => {
-                self.remember(way, part.id.as_ref()?.as_json(), part.method.as_deref()?);
+                self.remember(is_sent, part.id.as_ref()?.as_json(), part.method.as_deref()?);
                 None
             }
             Kind::Cancel => {
-                let at = self.find(way, part.cancels.as_ref()?.as_json())?;
+                let at = self.find(is_sent, part.cancels.as_ref()?.as_json())?;
                 Some(("cancels", self.in_flight[at].method.clone()))
             }
             Kind::Result | Kind::Error => {
-                let at = self.find(back, part.id.as_ref()?.as_json())?;
+                let at = self.find(!is_sent, part.id.as_ref()?.as_json())?;
                 Some(("answers", self.in_flight.remove(at)?.method))
             }
             _ => None,
         }
     }
 
-    fn remember(&mut self, way: Way, id: &str, method: &str) {
+    fn remember(&mut self, is_sent: bool, id: &str, method: &str) {
         if id.len().max(method.len()) > NAME {
             return;
         }
         if self.in_flight.len() == REMEMBERED {
             self.in_flight.pop_front();
         }
-        self.in_flight.push_back(Request { way, id: id.into(), method: method.into() });
+        self.in_flight.push_back(Request { is_sent, id: id.into(), method: method.into() });
     }
 
-    fn find(&self, way: Way, id: &str) -> Option<usize> {
-        self.in_flight.iter().position(|request| request.way == way && request.id == id)
+    fn find(&self, is_sent: bool, id: &str) -> Option<usize> {
+        self.in_flight.iter().position(|request| request.is_sent == is_sent && request.id == id)
     }
 }
 

@@ -83,15 +83,6 @@ impl ClientListener for Doorway {
 }
 
 impl Arrivals {
-    fn wait(&self, path: String, link: Link) {
-        let mut waiting = lock(&self.waiting);
-        if waiting.len() == WAITING {
-            waiting.remove(0);
-        }
-        waiting.push((path, link));
-        self.changed.notify_all();
-    }
-
     /// Speaks with one client, from its handshake to its end.
     fn take(&self, stream: TcpStream) -> io::Result<()> {
         stream.set_nonblocking(true)?;
@@ -108,7 +99,13 @@ impl Arrivals {
             let (near, link) = Link::pair()?;
             near.set_nonblocking(true)?;
             let near = tokio::net::TcpStream::from_std(near)?;
-            self.wait(path, link);
+            let mut waiting = lock(&self.waiting);
+            if waiting.len() == WAITING {
+                waiting.remove(0);
+            }
+            waiting.push((path, link));
+            drop(waiting);
+            self.changed.notify_all();
             carry(socket, near).await;
             Ok(())
         })

@@ -73,12 +73,10 @@ impl RelayArgs {
             &name,
             |id| self.replay(id),
             |seen| {
-                run_relay(&relay, &options, |outcome| seen(Progress::Checked(outcome))).map(
-                    |mut report| {
-                        report.facts["relay"] = name.as_str().into();
-                        report
-                    },
-                )
+                let seen = |outcome: &_| seen(Progress::Checked(outcome));
+                let mut report = run_relay(&relay, &options, seen)?;
+                report.facts["relay"] = name.as_str().into();
+                Ok(report)
             },
         )
     }

@@ -119,10 +119,8 @@ impl Spoken {
     /// Returns the dialect that is spoken once a request of this method was answered so; `None` if nothing changes.
     pub(crate) fn settled_by(&self, method: &str, result: &RawValue) -> Option<Self> {
         let dialect = self.dialect.settled_by(method, result)?;
-        let base = match Dialect::named(&dialect.name) {
-            Some(preset) => preset.name,
-            None => self.base.clone(),
-        };
+        let preset = Dialect::named(&dialect.name);
+        let base = preset.map_or_else(|| self.base.clone(), |preset| preset.name);
         Some(Self { dialect, base, file: self.file.clone() })
     }
 
@@ -138,12 +136,8 @@ impl Spoken {
             true => Rules::PRESETS.iter().collect(),
             false => Rules::PRESETS.iter().chain(Rules::ACP).filter(is_spoken).collect(),
         };
-        match revisions.is_empty() {
-            true => {
-                Err("an http:// address is for --dialect mcp-http, a revision of it, acp or acp-v2")
-            }
-            false => Ok(revisions),
-        }
+        let some = Some(revisions).filter(|revisions| !revisions.is_empty());
+        some.ok_or("an http:// address is for --dialect mcp-http, a revision of it, acp or acp-v2")
     }
 
     /// The dialect of a server on standard streams behind an HTTP address.
@@ -227,10 +221,10 @@ impl Spoken {
     /// The dialect that was described so.
     pub(crate) fn of(described: &Described) -> Result<Self, String> {
         match described {
-            Described::Named(name) => match Dialect::named(name) {
-                Some(dialect) => Ok(Self::preset(dialect)),
-                None => Err(format!("there is no dialect {name} here")),
-            },
+            Described::Named(name) => {
+                let unknown = || format!("there is no dialect {name} here");
+                Dialect::named(name).map(Self::preset).ok_or_else(unknown)
+            }
             Described::File(text) => {
                 file::of_text(&text.to_string()).map(|described| Self::made_from(described, None))
             }

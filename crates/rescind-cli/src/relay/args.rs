@@ -2,7 +2,6 @@
 
 use std::ffi::OsString;
 use std::path::PathBuf;
-use std::process::Command;
 use std::time::Duration;
 
 use clap::builder::ArgPredicate;
@@ -16,7 +15,7 @@ use crate::address::Address;
 use crate::admission::ClientArgs;
 use crate::dialect::{NameParser, Spoken, file_parser};
 use crate::duration;
-use crate::process::ProcessArgs;
+use crate::process::{self, ProcessArgs};
 use crate::record::RecordArgs;
 
 /// The time that a server has to end once its input is closed.
@@ -169,8 +168,7 @@ impl RelayArgs {
 
     /// Returns the command that starts a server.
     pub(super) fn server(&self) -> ChildCommand {
-        let mut command = Command::new(&self.command[0]);
-        command.args(&self.command[1..]);
+        let command = process::command(&self.command).expect("clap asks for one");
         self.process.child(command, GRACE)
     }
 }

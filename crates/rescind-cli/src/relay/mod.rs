@@ -52,10 +52,7 @@ pub fn main(args: &RelayArgs) -> Result<ExitCode, Exit> {
     if let Some(address) = &args.connect {
         return connect::run(args, address);
     }
-    let Some(program) = args.command.first() else {
-        return Err("there is no COMMAND".into());
-    };
-    let program = program.to_string_lossy();
+    let program = args.command[0].to_string_lossy();
     if let Some(listen) = &args.listen {
         return serve(args, listen, &program);
     }

@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 use clap::ValueEnum;
 use protocol_child::{ChildCommand, Spawned, spawn};
 use protocol_core::{Config, Envelope, Framing, InputBuffer, StreamConnection, Timestamp};
+use protocol_json::path;
 use protocol_record::Line;
 use protocol_record::line::{Direction, Header, Hop, Kind, Message, Part, Payloads, Role};
 use serde::Deserialize;
@@ -98,15 +99,10 @@ struct Said<'m> {
     error: Option<&'m RawValue>,
 }
 
-#[derive(Deserialize)]
-struct Code {
-    code: i64,
-}
-
 fn ending(said: &Said<'_>) -> Ending {
-    let code = said.error.and_then(|error| serde_json::from_str::<Code>(error.get()).ok());
+    let code = said.error.and_then(|error| path(error, &["code"])?.get().parse().ok());
     match (code, said.result) {
-        (Some(Code { code }), _) => Ending::Error(code),
+        (Some(code), _) => Ending::Error(code),
         (None, Some(result)) => Ending::Result(result.get().into()),
         (None, None) => Ending::Result("null".into()),
     }

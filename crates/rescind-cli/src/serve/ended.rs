@@ -9,14 +9,8 @@ use crate::ending::Ending;
 
 /// A transport whose input is over once the end is asked for.
 pub(super) struct EndedTransport<T> {
-    transport: T,
-    ending: Ending,
-}
-
-impl<T> EndedTransport<T> {
-    pub(super) const fn new(transport: T, ending: Ending) -> Self {
-        Self { transport, ending }
-    }
+    pub(super) transport: T,
+    pub(super) ending: Ending,
 }
 
 impl<T: Transport> Transport for EndedTransport<T> {

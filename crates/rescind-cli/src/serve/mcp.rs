@@ -75,13 +75,11 @@ pub(super) fn is_task(revision: &str, request: &Request) -> bool {
 }
 
 fn capabilities(revision: &str) -> Value {
-    match has_tasks(revision) {
-        true => json!({
-            "tools": {},
-            "tasks": { "cancel": {}, "requests": { "tools": { "call": {} } } },
-        }),
-        false => json!({ "tools": {} }),
+    let mut capabilities = json!({ "tools": {} });
+    if has_tasks(revision) {
+        capabilities["tasks"] = json!({ "cancel": {}, "requests": { "tools": { "call": {} } } });
     }
+    capabilities
 }
 
 /// Returns the response to `tasks/result`, which names its task.

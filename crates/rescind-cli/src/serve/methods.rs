@@ -83,10 +83,6 @@ impl Count {
     pub(super) const fn every(&self) -> Duration {
         Duration::from_millis(self.every_ms)
     }
-
-    pub(super) fn counted(&self, counted: u64) -> Answer {
-        json(&json!({ "counted": counted, "of": self.to }))
-    }
 }
 
 impl Methods {
@@ -245,7 +241,7 @@ impl Methods {
         let dialect = &self.spoken().dialect;
         // An operation's partial result is kept by whoever keeps the operations.
         if counted >= count.to || dialect.partial_results || dialect.has_operations() {
-            count.counted(counted)
+            json(&json!({ "counted": counted, "of": count.to }))
         } else {
             Err(Failure::Cancelled)
         }

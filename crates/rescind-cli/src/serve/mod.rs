@@ -338,7 +338,7 @@ fn serve_single(spoken: &Spoken, options: Options, until: &Until<'_>) -> io::Res
     #[cfg(unix)]
     let transport = {
         let transport = protocol_blocking::single::FdTransport::new(stdin(), stdout());
-        ended::EndedTransport::new(transport, until.ending.clone())
+        ended::EndedTransport { transport, ending: until.ending.clone() }
     };
     #[cfg(not(unix))]
     let transport = protocol_blocking::single::PlainTransport::new(stdin(), stdout());

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use protocol_async::{Answer, Arrival, Cancelled, Incoming, Notification, Request, Timer};
 use protocol_core::{CloseReason, Shutdown};
-use protocol_router::Router;
+use protocol_router::{Context, Router};
 use serde_json::value::{RawValue, to_raw_value};
 
 use super::methods::{self, Count, Methods, Sleep};
@@ -20,8 +20,6 @@ pub(super) struct AsyncDemo<T> {
     pub(super) methods: Arc<Methods>,
     timer: T,
 }
-
-type Context = protocol_router::Context;
 
 impl<T: Timer<Sleep: Send>> AsyncDemo<T> {
     pub(super) fn new(spoken: Spoken, timer: T) -> Self {

@@ -5,8 +5,8 @@ use std::collections::btree_map::Entry;
 use std::time::Duration;
 
 use protocol_core::{
-    CallId, CallOptions, CancelOutcome, Cause, Config, Connection, Event, Grace, InputBuffer,
-    Refusal, RequestHandle, Role, StreamConnection, Timestamp,
+    CallId, CallOptions, CancelOutcome, Cause, Connection, Event, Grace, InputBuffer, Refusal,
+    RequestHandle, Role, StreamConnection, Timestamp,
 };
 
 use super::args::{Side, StepArgs};
@@ -41,8 +41,12 @@ impl Session {
     /// A session in which nothing happened, at time 0.
     #[must_use]
     pub fn new(args: &StepArgs) -> Self {
+        let role = match args.side {
+            Side::Client => Role::Client,
+            Side::Server => Role::Server,
+        };
         Self {
-            connection: StreamConnection::new(config(args)),
+            connection: StreamConnection::new(args.dialect.spoken().config(role)),
             unread: InputBuffer::new(),
             now: 0,
             calls: BTreeMap::new(),
@@ -253,13 +257,6 @@ impl Session {
     fn timestamp(&self) -> Timestamp {
         Timestamp::from_millis(self.now)
     }
-}
-
-fn config(args: &StepArgs) -> Config {
-    args.dialect.spoken().config(match args.side {
-        Side::Client => Role::Client,
-        Side::Server => Role::Server,
-    })
 }
 
 /// Sixteen bytes that look random and are the same every time (`SplitMix64`). Real tokens need real

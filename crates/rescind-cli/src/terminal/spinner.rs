@@ -15,11 +15,7 @@ impl Spinner {
     pub(super) fn show(&mut self, message: Option<String>) {
         match message {
             Some(message) => self.drawn.get_or_insert_with(start).set_message(message),
-            None => {
-                if let Some(spinner) = self.drawn.take() {
-                    spinner.finish_and_clear();
-                }
-            }
+            None => self.drawn.take().iter().for_each(ProgressBar::finish_and_clear),
         }
     }
 
