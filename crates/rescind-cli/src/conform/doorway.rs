@@ -9,8 +9,7 @@ use std::time::Duration;
 
 use rescind_conform::{ClientListener, Link};
 use tokio::time::timeout;
-use tokio_tungstenite::accept_hdr_async;
-use tungstenite::handshake::server::Request;
+use tungstenite::handshake::server::{Callback, ErrorResponse, Request, Response};
 
 use super::socket::carry;
 use crate::address::{Address, Place};
@@ -83,6 +82,15 @@ impl ClientListener for Doorway {
 }
 
 impl Arrivals {
+    fn wait(&self, path: String, link: Link) {
+        let mut waiting = lock(&self.waiting);
+        if waiting.len() == WAITING {
+            waiting.remove(0);
+        }
+        waiting.push((path, link));
+        self.changed.notify_all();
+    }
+
     /// Speaks with one client, from its handshake to its end.
     fn take(&self, stream: TcpStream) -> io::Result<()> {
         stream.set_nonblocking(true)?;
@@ -91,23 +99,24 @@ impl Arrivals {
         runtime.block_on(async {
             let stream = tokio::net::TcpStream::from_std(stream)?;
             let mut path = String::new();
-            let opened = accept_hdr_async(stream, |asked: &Request, response| {
-                asked.uri().path().clone_into(&mut path);
-                Ok(response)
-            });
+            let opened = tokio_tungstenite::accept_hdr_async(stream, Asked(&mut path));
             let socket = timeout(HANDSHAKE, opened).await?.map_err(io::Error::other)?;
             let (near, link) = Link::pair()?;
             near.set_nonblocking(true)?;
             let near = tokio::net::TcpStream::from_std(near)?;
-            let mut waiting = lock(&self.waiting);
-            if waiting.len() == WAITING {
-                waiting.remove(0);
-            }
-            waiting.push((path, link));
-            drop(waiting);
-            self.changed.notify_all();
+            self.wait(path, link);
             carry(socket, near).await;
             Ok(())
         })
+    }
+}
+
+/// Keeps the path that a client asks for.
+struct Asked<'a>(&'a mut String);
+
+impl Callback for Asked<'_> {
+    fn on_request(self, request: &Request, response: Response) -> Result<Response, ErrorResponse> {
+        request.uri().path().clone_into(self.0);
+        Ok(response)
     }
 }

@@ -65,14 +65,13 @@ impl TypedValueParser for NameParser {
         arg: Option<&Arg>,
         value: &OsStr,
     ) -> Result<Spoken, Error> {
-        let parser = StringValueParser::new().try_map(|name| match Dialect::named(&name) {
-            Some(dialect) => Ok(Spoken::preset(dialect)),
-            None => Err(format!(
-                "there are {}, and revisions of them: see rescind dialects",
-                list::families().join(", ")
-            )),
-        });
-        parser.parse_ref(command, arg, value)
+        let unknown = || {
+            let families = list::families().join(", ");
+            format!("there are {families}, and revisions of them: see rescind dialects")
+        };
+        let preset =
+            move |name: String| Dialect::named(&name).map(Spoken::preset).ok_or_else(unknown);
+        StringValueParser::new().try_map(preset).parse_ref(command, arg, value)
     }
 
     fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {

@@ -203,12 +203,10 @@ fn waits(wait: Wait) {
 fn observer(losses: Arc<Losses>) -> Observer {
     Box::new(move |side, event| {
         losses.count(&event);
-        match event {
-            RelayEvent::Closed { reason: CloseReason::PeerGone | CloseReason::Shutdown } => {}
-            event => {
-                let line = Line::new().text(format_args!("rescind relay: {side}: "));
-                say(line.value(event.to_string().as_bytes()));
-            }
+        use CloseReason::{PeerGone, Shutdown};
+        if !matches!(event, RelayEvent::Closed { reason: PeerGone | Shutdown }) {
+            let line = Line::new().text(format_args!("rescind relay: {side}: "));
+            say(line.value(event.to_string().as_bytes()));
         }
     })
 }

@@ -4,7 +4,6 @@ use std::ops::ControlFlow;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use protocol_async::Peer;
 use protocol_blocking::{
     Answer, BeforeStart, Handler, Internal, InvalidParams, Notification, Request, Responder,
 };
@@ -26,15 +25,9 @@ pub(super) struct Demo {
 }
 
 impl Demo {
-    /// Creates the handler. One that `has_threads` has to [`know`](Self::know) its peer.
+    /// Creates the handler. One that `has_threads` has to be given its peer.
     pub(super) fn new(spoken: Spoken, has_threads: bool) -> Self {
         Self { methods: Methods::new(spoken, Outcomes::default()), has_threads }
-    }
-
-    /// Takes the peer that is told of turns after their responses.
-    pub(super) fn know(&self, peer: &Peer) {
-        // There is one connection.
-        let _ = self.methods.works.peer.set(peer.clone());
     }
 
     fn count(&self, work: &Request, request: &Request, responder: &mut dyn Responder) -> Answer {

@@ -287,7 +287,8 @@ fn serve_threaded(spoken: &Spoken, options: Options, until: &Until<'_>) -> Ended
     let demo = Arc::new(Demo::new(spoken.clone(), true));
     let server = Server::new(options).workers(WORKERS).immediate(demo.methods.immediate());
     let served = server.stdio(demo.clone());
-    demo.know(served.peer());
+    // Turns are reported to it after their responses. There is one connection.
+    let _ = demo.methods.works.peer.set(served.peer().clone());
     until.shut_down_peer(served.peer());
     let Closed { reason, error, .. } = served.wait();
     let error = error.map(|error| error.to_string());
