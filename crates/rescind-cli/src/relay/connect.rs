@@ -42,9 +42,7 @@ pub(super) fn run(args: &RelayArgs, address: &Address) -> Result<ExitCode, Exit>
     }
     args.dialect.http_revisions()?;
     let trust = Trust::of(args.ca.as_deref(), address)?;
-    if input::is_directory() {
-        return Err("standard input is a directory".into());
-    }
+    input::check_standard()?;
     let dialect = &args.dialect.dialect;
     let url = address.of_rules(rules_of(dialect)).to_string();
     let secret = args.clients.token()?;

@@ -33,7 +33,7 @@ use crate::http::Service;
 use crate::input;
 use crate::noise::Noises;
 use crate::record::Session;
-use crate::replay::{RelaySetup, Setup};
+use crate::replay::{RelaySetup, Setup, relay_options};
 use crate::terminal::{Line, counted, say};
 pub use args::RelayArgs;
 use args::Runtime;

@@ -22,7 +22,7 @@ pub(super) const WORK: &[Check] = &[
     check("progress/others", "the progress of another request goes on and rises, and each report names a request at work")
         .clauses(&[MCP_PROGRESS.capability("Of servers that report progress: it rises with each report, and names an active request.")])
         .needs(&[Need::Slow, Need::Progress, Need::ReadsOn])
-        .steps(&[Send(&[SLOW_B, SLOW_A]), Started('b'), Send(&[Cancel('a')]), Answered('b'), WHOLE_T])
+        .steps(&[Send(&[SLOW_B, SLOW_A]), Started('b'), CANCEL_A, Answered('b'), WHOLE_T])
         .rules(&[ProgressOfOthers('a'), ProgressGoesOn('b', 'a'), Reports('t')])
         .witness("The answer to the other; then the same work is done anew, with its progress."),
     check("progress/ended", "the end of a cancelled request's progress is reported")

@@ -38,7 +38,9 @@ fn rises_until_the_end(play: &Play<'_>, made: &Made) -> Result<(), Fault> {
 pub(super) fn goes_on(play: &Play<'_>, made: &Made, other: &Made) -> Result<(), Fault> {
     let Some(cancelled_at) = other.cancelled_at else { return Ok(()) };
     let token = Value::from(&*made.token);
-    let goes_on = play.session.reports_of(&token).any(|(at, _)| at > cancelled_at);
+    // A report that comes before may have been sent before the cancel was read.
+    let read_at = play.read_at(cancelled_at).unwrap_or(cancelled_at);
+    let goes_on = play.session.reports_of(&token).any(|(at, _)| at > read_at);
     play.holds_on_time(goes_on, || {
         format!("after the cancel of {other} there is no progress of {made}")
     })

@@ -1,10 +1,9 @@
 //! Rounds show whether a language server honours a cancel. Nobody can ask it to take its time, so a cancel may
 //! come too late for any one request.
 
+use std::io::ErrorKind::{TimedOut, WouldBlock};
 use std::io::{self, BufRead, BufReader, Write};
 use std::net::TcpStream;
-use std::sync::mpsc::{RecvTimeoutError, channel};
-use std::thread;
 use std::time::Duration;
 
 use libtest_mimic::{Failed, Trial};
@@ -45,15 +44,9 @@ fn read(input: &mut impl BufRead) -> io::Result<Value> {
 
 fn serve(stream: TcpStream, does: Does) {
     let mut output = stream.try_clone().expect("a socket can be cloned");
-    let (said, heard) = channel();
-    thread::spawn(move || {
-        let mut input = BufReader::new(stream);
-        while let Ok(message) = read(&mut input) {
-            if said.send(message).is_err() {
-                return;
-            }
-        }
-    });
+    let takes = if does == Does::Hovers { HOVER } else { WORK };
+    stream.set_read_timeout(Some(takes)).expect("it is no time of zero");
+    let mut input = BufReader::new(stream);
     let mut answer = |id: &Value, member: &str, value: Value| {
         let text = json!({ "jsonrpc": "2.0", "id": id, member: value }).to_string();
         // The client may be gone.
@@ -65,12 +58,16 @@ fn serve(stream: TcpStream, does: Does) {
         Does::Hovers => "textDocument/hover",
         _ => "textDocument/documentSymbol",
     };
-    let takes = if does == Does::Hovers { HOVER } else { WORK };
     loop {
-        let message = match heard.recv_timeout(takes) {
-            Ok(message) => message,
-            Err(RecvTimeoutError::Disconnected) => return,
-            Err(RecvTimeoutError::Timeout) => {
+        // Messages that are there are read first, however late the machine is.
+        let message = match input.fill_buf() {
+            Ok([]) => return,
+            Ok(_) => match read(&mut input) {
+                Ok(message) => message,
+                Err(_) => return,
+            },
+            Err(error) if !matches!(error.kind(), WouldBlock | TimedOut) => return,
+            Err(_) => {
                 at_work.drain(..).for_each(|id| answer(&id, "result", symbols()));
                 continue;
             }
