@@ -63,7 +63,7 @@ impl Link {
         0..u8::try_from(places).unwrap_or(u8::MAX)
     }
 
-    /// What is at `place` arrives, if anything may: a message, or the end. Places beyond the last wrap around.
+    /// Takes the message or the end at `place`, if any may arrive. Places beyond the last wrap around.
     pub(crate) fn arrive(&mut self, place: u8) -> Option<Arrival> {
         if let Some(place) = usize::from(place).checked_rem(self.choices()) {
             return self.messages.remove(place).map(Arrival::Message);

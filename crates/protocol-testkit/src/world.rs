@@ -138,7 +138,7 @@ impl World {
         self.links.len() > 2
     }
 
-    /// All lines.
+    /// Returns the links, each in one direction.
     pub(crate) fn links(&self) -> &[Link] {
         &self.links
     }
