@@ -69,6 +69,10 @@ def main():
     entries = tomllib.loads(FILE.read_text())
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
         found = dict(zip(entries, pool.map(lambda entry: measure(binaries, entry), entries.values())))
+    for name, entry in entries.items():
+        # An allocator may move a large buffer in one run and not in the next. What costs more does so each time.
+        if is_over(name, entry, found[name]):
+            found[name] = measure(binaries, entry)
     faults = []
     print(f"{'':66}{'instructions':>12}{'budget':>10}{'':9}{'allocations':>13}{'budget':>8}")
     for name, entry in entries.items():
@@ -77,12 +81,11 @@ def main():
             faults += weighed(name, new, entry["bytes"])
             continue
         budget = {kind: entry.get(kind, 0) for kind in new}
-        rise = RISE_OF_CORE if name.startswith("core:") else RISE
-        is_over = any(exceeds(new[kind], budget[kind], rise) for kind in new)
-        if is_over:
+        over = is_over(name, entry, new)
+        if over:
             faults.append(f"{name} is over budget")
         change = new["instructions"] / budget["instructions"] - 1 if budget["instructions"] else 0
-        mark = "  OVER" if is_over else "  lower: bless it" if change < -rise else ""
+        mark = "  OVER" if over else "  lower: bless it" if change < -rise_of(name) else ""
         print(
             f"{name:66}{new['instructions']:12,}{budget['instructions']:10,}{change:+9.1%}"
             f"{new['allocations']:13.2f}{budget['allocations']:8.2f}{mark}"
@@ -119,9 +122,16 @@ def grown(entries, found):
     return [f"{group} costs {apart:.2f} times as much with many" for group, apart in over.items()]
 
 
-def exceeds(value, budget, rise):
-    """Less than one allocation in a hundred steps is the growth of a buffer."""
-    return value > budget * (1 + rise) + 0.01
+def rise_of(name):
+    return RISE_OF_CORE if name.startswith("core:") else RISE
+
+
+def is_over(name, entry, new):
+    """Whether a row of instructions and allocations is over its budget."""
+    if "bytes" in entry:
+        return False
+    # Less than one allocation in a hundred steps is the growth of a buffer.
+    return any(new[kind] > entry.get(kind, 0) * (1 + rise_of(name)) + 0.01 for kind in new)
 
 
 def written(name, entry):
