@@ -11,8 +11,8 @@ use crate::hostile::{Hostile, unframed};
 use crate::model::{Sent, Told};
 use crate::operation::Operation;
 
-/// Does the same operations to two equal connections, up to a shutdown, and drains them at different times. Each
-/// is judged by its reference model. A bit of each number says whether its connection is drained behind the operation
+/// Does the same operations to two equal connections, up to a shutdown, and drains them at different times. The
+/// reference model judges each connection. A bit of each number says whether its connection is drained behind the operation
 /// at that place, modulo 32.
 ///
 /// The two may differ only by calls that one of them could still withdraw, and by the places of cancels, which
@@ -31,7 +31,7 @@ use crate::operation::Operation;
 ///
 /// # Errors
 ///
-/// The guarantee that does not hold: G11, or whichever one of the connections breaks.
+/// Returns the guarantee that does not hold: G11, or one that a single connection breaks.
 pub fn judge_draining(
     config: &Config,
     drains: [u32; 2],
@@ -159,7 +159,7 @@ impl Drained {
         (0..).zip(self.host.calls()).find(|(_, call)| call.number() == number).map(|(tag, _)| tag)
     }
 
-    /// The highest number of its own on the wire.
+    /// Returns the highest number of its own on the wire.
     fn highest(&self) -> u32 {
         self.host.calls().last().map_or(0, |call| call.number()).max(self.highest)
     }

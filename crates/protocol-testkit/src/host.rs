@@ -223,7 +223,7 @@ impl Host {
 
     // Outputs
 
-    /// The next message leaves, framed. Returns also what it is.
+    /// Takes the next message out, framed, with its kind.
     pub(crate) fn transmit(&mut self) -> Result<Option<(Vec<u8>, Sent)>, Broken> {
         let mut framed = Vec::new();
         let lost = match self.planted {

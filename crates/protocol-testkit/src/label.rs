@@ -37,7 +37,10 @@ fn word(message: &Value, envelope: Envelope) -> String {
             format!("answer {id} result")
         }
         Message::Response { id, answer: Some(Answered::Error(code)), .. } => {
-            format!("answer {id} error {code}")
+            // DAP and ABP say a word in place of a code.
+            let word = [&message["message"], &message["payload"]["error"]["code"]];
+            let word = word.into_iter().find_map(Value::as_str);
+            format!("answer {id} error {}", word.map_or_else(|| code.to_string(), Into::into))
         }
         Message::Response { id, .. } | Message::Neither { id } | Message::Invalid { id, .. } => {
             format!("bad {id}")

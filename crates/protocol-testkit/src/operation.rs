@@ -149,7 +149,7 @@ pub struct Asked {
     pub idle: u8,
     /// Hard cap in milliseconds; 0 for none.
     pub hard_cap: u8,
-    /// The time to wait for the answer after a cancel; `None` as the dialect has it.
+    /// The grace of the call once it is cancelled, in whole milliseconds; `None` for that of its dialect.
     pub grace: Option<Grace>,
     /// The request that it is made for.
     pub parent: Option<u8>,

@@ -150,7 +150,7 @@ impl Watch {
         owed.find(|(_, owed)| !(owed.is_cancelled && self.is_silent())).map(|(id, _)| id)
     }
 
-    /// A message of this side or of its peer is, or answers, an exchange that settles the revision.
+    /// Notes a message that is, or responds to, an exchange that settles the revision.
     fn settle_revision(&mut self, is_own: bool, seen: &Seen) {
         if let (Some(id), Some(member)) = (&seen.asks, &seen.names_revision) {
             self.exchanges.insert((is_own, id.clone()), member.clone());

@@ -118,7 +118,7 @@ impl World {
         Ok(self)
     }
 
-    /// From now on calls and requests are counted anew. All that there were must be over.
+    /// Counts calls and requests anew. All that there were must be over.
     pub(crate) fn forget_past(&mut self) {
         self.hosts.iter_mut().for_each(Host::forget_past);
     }
@@ -133,7 +133,7 @@ impl World {
         &self.hosts[at as usize]
     }
 
-    /// Whether a relay stands between the hosts.
+    /// Returns whether a relay stands between the hosts.
     pub(crate) fn has_relay(&self) -> bool {
         self.links.len() > 2
     }

@@ -124,7 +124,8 @@ impl<S: System> Search<'_, S> {
     /// Takes each choice of a state.
     fn visit(&mut self, index: u32, state: &S, next: &mut Vec<(u32, S)>) -> Result<(), Failure> {
         let mut is_at_rest = true;
-        for (number, choice) in (0..).zip(&state.choices()) {
+        for (number, choice) in state.choices().iter().enumerate() {
+            let number = u16::try_from(number).expect("a state has few choices");
             self.transitions += 1;
             let is_fair = state.is_fair(choice);
             is_at_rest &= !is_fair;
@@ -151,11 +152,13 @@ impl<S: System> Search<'_, S> {
         broken.map_or(Ok(()), |broken| Err(self.failure(index, None, broken)))
     }
 
-    /// The way to a circle of fair choices, if there is one. It shows once every state was visited.
+    /// Returns the way to a circle of fair choices, if there is one. Only a search of all states can tell.
     fn circle(&mut self) -> Option<Failure> {
+        if !self.exhausted {
+            return None;
+        }
         let fair_steps = std::mem::take(&mut self.fair_steps);
-        let index =
-            fair_steps.first_before_a_circle(self.steps.len()).filter(|_| self.exhausted)?;
+        let index = fair_steps.first_before_a_circle(self.steps.len())?;
         let broken = Broken::new(Guarantee::G1, "fair delivery can go round in circles");
         Some(self.failure(index, None, broken))
     }
@@ -203,7 +206,7 @@ fn contain<T>(work: impl FnOnce() -> Result<T, Broken>) -> Result<T, Broken> {
         .unwrap_or_else(|_| Err(Broken::new(Guarantee::G9, "it panicked")))
 }
 
-/// A history that is told again.
+/// A history that is replayed for its chart.
 struct Told<S> {
     state: S,
     history: Vec<String>,
@@ -237,7 +240,8 @@ impl<S: System> Told<S> {
 ///
 /// # Errors
 ///
-/// The failure that it runs into; or one whose history ends where its state has no such choice.
+/// Returns the failure that the history runs into, or G10 if a word of the line is no choice of its state. The history
+/// ends before that word.
 pub fn replay<S: System>(start: &S, line: &str) -> Result<String, Failure> {
     let mut told = Told::new(start);
     for word in line.split(';').map(str::trim).filter(|word| !word.is_empty()) {

@@ -34,7 +34,7 @@ pub trait System: Clone {
     /// Tells this state from others, without its history.
     fn fingerprint(&self) -> u64;
 
-    /// From now on keeps what happens, for a chart. Does nothing by default: the choices of a history may say all.
+    /// Keeps from now on all that happens, for a chart. By default it keeps nothing, because the choices may say all.
     fn record(&mut self) {}
 
     /// Takes the marks of everything that happened since the last time.

@@ -41,7 +41,7 @@ enum Call {
     Permission,
 }
 
-/// One side: its connection, the messages on their way to it, and its knowledge by those that it has sent and read.
+/// One side: its connection, the messages on their way to it, and what it has learnt from messages.
 #[derive(Clone, Debug)]
 struct Side {
     connection: Connection<Call>,
@@ -248,7 +248,7 @@ impl Side {
         self.connection.respond(request, response).expect("it is owed");
     }
 
-    /// Reads a message. Returns what the first event that it brings says.
+    /// Reads a message, and returns what its first event shows.
     fn read(&mut self, message: &[u8], turn: u8) -> Vec<Seen> {
         let event = self.connection.receive(message, NOW);
         self.known.take(event, turn)
@@ -305,7 +305,7 @@ impl Known {
         turns.map(|turn| Seen::Ended(turn, WorkOutcome::Lost)).collect()
     }
 
-    /// Returns the turn whose id on the wire a message holds, written so. The client counts from one.
+    /// Returns the turn whose id, in this form, stands in a message. The client counts from one.
     fn turn_named(&self, text: &str, written: impl Fn(usize) -> String) -> u8 {
         let number = |call| 1 + self.calls.values().filter(|other| **other < call).count();
         let named = self.calls.iter().find(|(_, call)| text.contains(&written(number(**call))));

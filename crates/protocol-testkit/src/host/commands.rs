@@ -181,8 +181,7 @@ impl Host {
         self.judge()
     }
 
-    /// Does what may be refused, by its name, for these reasons or if there is no room. The model does it too, unless it
-    /// was refused.
+    /// Runs a command that may be refused for these reasons, or for lack of room. The model follows unless it was refused.
     fn refusable(
         &mut self,
         (name, refusals, cramped): (&str, impl IntoIterator<Item = Refusal>, bool),

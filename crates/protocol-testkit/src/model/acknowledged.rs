@@ -175,7 +175,7 @@ impl Model {
         self.queue_ahead(cancel, Some(number));
     }
 
-    /// Returns a cancel of a call, or one whose acknowledgement, if it gets any, settles no call.
+    /// Returns a cancel that names this. Its acknowledgement settles `call`, if one is given.
     pub(super) fn cancel_naming(&mut self, names: Id, call: Option<u32>) -> Sent {
         let is_request = member_of_request(&self.config.dialect.cancel).is_some();
         if !is_request {

@@ -27,7 +27,7 @@ impl Model {
         request.is_some_and(|request| request.phase.awaits_response())
     }
 
-    /// The host made a call, perhaps for a request that is counted from 1; gives its number.
+    /// Makes a call of the host, and returns its number. `parent` counts requests from 1.
     pub(crate) fn call(
         &mut self,
         (method, params): (&str, &Value),

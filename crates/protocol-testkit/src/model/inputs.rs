@@ -224,8 +224,7 @@ impl Model {
         }
     }
 
-    /// A cancel that is a notification comes, and holds this id. Returns whether it names a request, rightly or not, and
-    /// no call of ours.
+    /// Takes a notification that cancels this id. Returns whether it names a request, rightly or not, and no call of ours.
     fn receive_cancel_of(&mut self, id: Option<&Value>, now: Timestamp) -> bool {
         let Config { dialect, .. } = &*self.config;
         let Some(named) = id.and_then(|id| reading::request_id(id, dialect.ids)) else {

@@ -379,7 +379,7 @@ impl Model {
         }
     }
 
-    /// Returns the facts that a result settles which answers a request of this method with these params.
+    /// Returns the facts that a result settles in response to such a request.
     pub(super) fn settles(&self, method: &str, params: &Value) -> Settles {
         Settles {
             opens_session: self.opens_session(method),

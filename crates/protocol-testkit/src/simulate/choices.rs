@@ -11,8 +11,8 @@ pub(super) const SCHEDULE: &str = "SIM_SCHEDULE";
 const WEATHER: &str = "weather";
 
 /// The source of decisions. It is asked two kinds of questions: which event comes next, and which weather the
-/// network has. A search asks the first in every way, and has no weather. Of all choices, 0 is the usual, and the
-/// calmest.
+/// network has. A search asks the first in every way, and has no weather. 0 is always the usual choice, and the
+/// calmest weather.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Choices {
     /// The choices that are decided already, in their order.
@@ -24,7 +24,7 @@ pub(super) struct Choices {
     is_search: bool,
     /// Whether nothing more is asked: whatever is usual happens.
     is_over: bool,
-    /// Whether something was not asked for that reason.
+    /// Whether a question was left out because of `is_over`.
     is_cut: bool,
 }
 
@@ -71,7 +71,7 @@ impl Choices {
     ///
     /// # Panics
     ///
-    /// If it is none.
+    /// Panics if the text is no schedule.
     pub(super) fn read(words: &str) -> Self {
         let numbers = words.strip_prefix(WEATHER).unwrap_or(words);
         let read = |word: &str| {
@@ -100,7 +100,7 @@ impl Choices {
         if self.is_search { calmest } else { self.take(among, calmest) }
     }
 
-    /// Takes a choice whose usual is `usual`, the first or the last of so many.
+    /// Takes one of `among` choices, of which `usual` is the first or the last.
     fn take(&mut self, among: u64, usual: u64) -> u64 {
         let last = among.saturating_sub(1);
         let choice = match (self.given.get(self.taken.len()), &mut self.beyond) {
@@ -143,7 +143,7 @@ impl Choices {
         None
     }
 
-    /// Returns how many there would be of choices like those that were taken.
+    /// Returns the number of runs with as many choices at each step.
     pub(super) fn product(&self) -> f64 {
         self.taken.iter().map(|&(_, among)| among as f64).product()
     }

@@ -56,7 +56,7 @@ impl Failure {
         Self::of(run(schedule, TOLD, world), runs, replay)
     }
 
-    /// The failure of a run, if it failed; with the variable that replays it, unless whoever asked for it knows how.
+    /// Returns the failure of a run, if it failed. `replay` is empty for a caller that knows how to replay it.
     pub(super) fn of(ran: Ran, runs: u64, replay: String) -> Option<Self> {
         let Ran { problem, history, world, .. } = ran;
         let Problem { fault, what } = problem?;

@@ -96,6 +96,8 @@ pub(super) fn run(choices: Choices, limits: Limits, begin: &dyn Fn(Simulation)) 
     });
     mute_standard_error(was_muted);
     let mut world = replace(None).expect("it was put there");
+    // A task that never began may hold something of the host's.
+    drop(std::mem::take(&mut world.spawned));
     let problem = problem.and(left.and_then(|left| left)).err();
     let problem = world.problem.take().or(problem).filter(|_| !world.is_excused);
     let Run { steps, is_redundant, history, .. } = run;

@@ -1,4 +1,4 @@
-//! Makes the tape of a failing seed as short as it can be.
+//! Makes the schedule of a failing seed as short as it can be.
 
 use super::choices::Choices;
 use super::executor::Simulation;
@@ -8,10 +8,10 @@ use super::run::{Limits, Ran, run};
 /// The steps that are taken in search of a shorter failure.
 const STEPS: usize = 60_000;
 
-/// Returns a tape that fails in the same way, in as few steps and with as few unusual choices as were
+/// Returns a schedule that fails in the same way, in as few steps and with as few unusual choices as were
 /// found.
-pub(super) fn shorten(tape: Vec<u64>, fault: Fault, world: &dyn Fn(Simulation)) -> Vec<u64> {
-    let mut shortener = Shortener { best: tape, steps: usize::MAX, fault, left: STEPS, world };
+pub(super) fn shorten(schedule: Vec<u64>, fault: Fault, world: &dyn Fn(Simulation)) -> Vec<u64> {
+    let mut shortener = Shortener { best: schedule, steps: usize::MAX, fault, left: STEPS, world };
     // The schedule of the first run is the first to be beaten.
     shortener.attempt(shortener.best.clone());
     while shortener.left > 0 && shortener.pass() {}
@@ -19,7 +19,7 @@ pub(super) fn shorten(tape: Vec<u64>, fault: Fault, world: &dyn Fn(Simulation)) 
 }
 
 struct Shortener<'a> {
-    /// The shortest tape that fails so far, and the steps of its run.
+    /// The shortest schedule that fails so far, and the steps of its run.
     best: Vec<u64>,
     steps: usize,
     fault: Fault,
@@ -29,7 +29,7 @@ struct Shortener<'a> {
 }
 
 impl Shortener<'_> {
-    /// Tries to do without each part of the tape, large ones first. Returns whether it became shorter.
+    /// Tries to do without each part of the schedule, large ones first. Returns whether it became shorter.
     fn pass(&mut self) -> bool {
         let mut is_shorter = false;
         let mut size = self.best.len();
@@ -64,20 +64,22 @@ impl Shortener<'_> {
         is_shorter
     }
 
-    /// Runs a tape, and keeps it if it is a shorter failure.
-    fn attempt(&mut self, tape: Vec<u64>) -> bool {
+    /// Runs a schedule, and keeps it if it is a shorter failure.
+    fn attempt(&mut self, schedule: Vec<u64>) -> bool {
         let most = self.steps;
         let limits = Limits { open: usize::MAX, most, is_told: false };
-        let Ran { problem, steps, world, .. } = run(Choices::of(tape), limits, self.world);
+        let Ran { problem, steps, world, .. } = run(Choices::of(schedule), limits, self.world);
         self.left = self.left.saturating_sub(steps.max(1));
-        let tape = world.choices.decided();
-        let unusual = |tape: &[u64]| tape.iter().filter(|&&choice| choice != 0).count();
-        let sum = |tape: &[u64]| tape.iter().map(|&choice| u128::from(choice)).sum::<u128>();
-        let size = |steps, tape: &[u64]| (steps, unusual(tape), tape.len(), sum(tape));
+        let schedule = world.choices.decided();
+        let unusual = |schedule: &[u64]| schedule.iter().filter(|&&choice| choice != 0).count();
+        let sum =
+            |schedule: &[u64]| schedule.iter().map(|&choice| u128::from(choice)).sum::<u128>();
+        let size =
+            |steps, schedule: &[u64]| (steps, unusual(schedule), schedule.len(), sum(schedule));
         let is_shorter = problem.is_some_and(|problem| problem.fault == self.fault)
-            && size(steps, &tape) < size(most, &self.best);
+            && size(steps, &schedule) < size(most, &self.best);
         if is_shorter {
-            (self.best, self.steps) = (tape, steps);
+            (self.best, self.steps) = (schedule, steps);
         }
         is_shorter
     }
