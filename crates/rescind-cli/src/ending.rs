@@ -70,6 +70,7 @@ impl Ending {
         ending
     }
 
+    /// Asks for the end, or ends at once if that was asked before. Only the thread of the signals calls it.
     fn ask(&self, command: &str, cause: Cause, recording: &Session) {
         if self.is_asked() {
             end_at_once(cause, recording);
@@ -213,8 +214,8 @@ fn is_ignored(_: i32) -> bool {
 /// A stream whose reader meets its end when the stream ends, or when a future is ready.
 pub(crate) struct Until<'a, R> {
     stream: R,
-    /// It is ready with the result of every read from then on. Without an error the input is over, and its peer may still
-    /// read. With one the peer is as good as gone, and nothing is kept waiting for it.
+    /// The result of every read once it is ready. `Ok` ends the input, and its peer may still read. An error means that the
+    /// peer is as good as gone, and nothing is kept waiting for it.
     end: Option<LocalBoxFuture<'a, Result<(), io::ErrorKind>>>,
     ended: Option<Result<(), io::ErrorKind>>,
 }

@@ -37,7 +37,7 @@ impl Exit {
         Self { code, why: Some(why.to_string()) }
     }
 
-    /// Ends a command that has told its reason already, or has none to tell.
+    /// Ends a command whose reason is already printed, or that has none.
     pub(crate) const fn told(code: u8) -> Self {
         Self { code, why: None }
     }

@@ -61,8 +61,8 @@ impl Attempt<'_> {
     }
 }
 
-/// Asks for a sign of life, which a server of any revision may be asked for at any time, and which
-/// one that does not know it refuses. Gives when it came.
+/// Sends a ping, and returns the time of its response. A server of any revision may be asked; one that does not know
+/// the method refuses it.
 fn ping(peer: &Peer) -> Arc<OnceLock<Instant>> {
     let seen = Arc::new(OnceLock::new());
     let sent: SentRequest = peer.call("ping", json!({}));

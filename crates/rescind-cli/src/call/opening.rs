@@ -212,7 +212,7 @@ fn other_dialect(
         return Ok(None);
     }
     match ours.in_revision(theirs) {
-        // The connection takes on the revision that the peers agree on, and speaks that from now on.
+        // The connection has already switched to the agreed revision.
         Some(_) if revision != WITHOUT_INITIALIZE && !peer.dialect().revisions.is_empty() => {
             Ok(None)
         }

@@ -22,7 +22,7 @@ impl TriggerArgs {
         self.cancel_after_notifications.is_some() || self.cancel_on.is_some()
     }
 
-    /// Whether this notification, which came while the call was in flight after so many `seen`, is the one.
+    /// Returns whether this notification is the one. `seen` counts those that came before it while the call was in flight.
     pub(super) fn is_pulled(&self, seen: &AtomicU64, method: &str, params: &str) -> bool {
         let seen = 1 + seen.fetch_add(1, Ordering::Relaxed);
         let text = self.cancel_on.as_deref();

@@ -15,8 +15,8 @@ use crate::terminal::harmless;
 use crate::view::files;
 use crate::view::walk::{Visitor, start};
 
-/// The roles on a hop that leads to a client, and on one that leads to a server.
-const TO_A_SERVER: (Role, Role) = (Role::Server, Role::Client);
+/// The roles on the hop found so far and on a better one: a hop to a server is preferred to one to a client.
+const BETTER: (Role, Role) = (Role::Server, Role::Client);
 
 pub(super) struct McpTrace<'a> {
     out: &'a mut dyn Write,
@@ -51,7 +51,7 @@ impl<'a> McpTrace<'a> {
                 _ => &[],
             };
             for hop in opened.iter().filter(|hop| wanted.is_none_or(|wanted| wanted == hop.hop)) {
-                if found.as_ref().is_none_or(|(_, role)| (*role, hop.role) == TO_A_SERVER) {
+                if found.as_ref().is_none_or(|(_, role)| (*role, hop.role) == BETTER) {
                     found = Some((hop.hop.to_string(), hop.role));
                 }
             }

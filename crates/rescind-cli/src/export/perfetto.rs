@@ -13,7 +13,7 @@ use crate::terminal::harmless;
 use crate::view::row::Row;
 use crate::view::walk::{Visitor, start};
 
-/// The one field of a trace.
+/// The number of a packet, which is the only field of a trace.
 const PACKET: u64 = 1;
 
 mod packet {

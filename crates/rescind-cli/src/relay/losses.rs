@@ -7,7 +7,7 @@ use protocol_relay::RelayEvent;
 /// Counts what was not passed on.
 #[derive(Debug, Default)]
 pub(super) struct Losses {
-    /// Of notifications, requests and answers.
+    /// The counts of lost notifications, requests and responses, in this order.
     counts: [AtomicU64; 3],
 }
 

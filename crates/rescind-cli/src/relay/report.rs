@@ -1,4 +1,4 @@
-//! Lines on standard error about servers.
+//! Lines on standard error about servers and recordings.
 
 use std::io;
 use std::path::Path;
@@ -38,7 +38,7 @@ pub(super) fn has_failed(program: &str, exit: &io::Result<ExitStatus>, pushed: P
 
 /// Says in one line what a recording comes to, as `rescind stats` does.
 pub(super) fn summarize(path: &Path) {
-    /// To read a longer recording takes longer than who ends a relay waits.
+    /// A longer recording takes longer to read than a user waits at the end.
     const MOST: u64 = 64 << 20;
     let is_short = path.metadata().is_ok_and(|file| file.is_file() && file.len() <= MOST);
     if let Some(summary) = is_short.then(|| stats::summary(path).ok()).flatten() {

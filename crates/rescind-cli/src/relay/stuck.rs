@@ -44,8 +44,7 @@ pub(super) struct Watch {
     after: Duration,
     /// The number of messages that came from the server.
     heard: Arc<AtomicU64>,
-    /// The number that had come when a request was given up last. It is told anew each time, and more than one at a
-    /// time say no more than the last.
+    /// The number of messages when the last request was given up. Only the latest value counts.
     given_up: Receiver<u64>,
 }
 

@@ -228,7 +228,7 @@ impl Reading {
     }
 }
 
-/// A message of the server. There is none once nothing more comes, or the end was asked for from outside.
+/// A message of the server. `None` means that its output has ended, or that a signal came.
 type Heard = Option<Vec<u8>>;
 
 /// Plays a script to the server that is started by a command; nobody waits longer than `patience` for an answer.

@@ -25,7 +25,7 @@ pub(super) struct Demo {
 }
 
 impl Demo {
-    /// Creates the handler. One that `has_threads` has to be given its peer.
+    /// Creates the handler. If it `has_threads`, the caller sets `methods.works.peer` before it serves.
     pub(super) fn new(spoken: Spoken, has_threads: bool) -> Self {
         Self { methods: Methods::new(spoken, Outcomes::default()), has_threads }
     }

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use crate::dialect::{NEWEST_WITH_INITIALIZE, Spoken, WITH_INITIALIZE, WITHOUT_INITIALIZE};
 use crate::own_name;
 
-/// A name, a description, and the arguments, each with its type.
+/// A tool: its name, its description, and its arguments with their types.
 type Tool = (&'static str, &'static str, &'static [(&'static str, &'static str)]);
 
 const TOOLS: [Tool; 7] = [

@@ -247,8 +247,7 @@ impl Methods {
         }
     }
 
-    /// Progress as LSP has it of the request, or as the dialect writes it, under the token that the request named. MCP
-    /// has none without a token.
+    /// Returns progress as LSP or the dialect writes it, under the token of the request. MCP has none without a token.
     pub(super) fn progress(
         &self,
         request: &Request,

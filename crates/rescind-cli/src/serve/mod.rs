@@ -287,7 +287,7 @@ fn serve_threaded(spoken: &Spoken, options: Options, until: &Until<'_>) -> Ended
     let demo = Arc::new(Demo::new(spoken.clone(), true));
     let server = Server::new(options).workers(WORKERS).immediate(demo.methods.immediate());
     let served = server.stdio(demo.clone());
-    // Turns are reported to it after their responses. There is one connection.
+    // A turn reports to this peer after its response. There is one connection.
     let _ = demo.methods.works.peer.set(served.peer().clone());
     until.shut_down_peer(served.peer());
     let Closed { reason, error, .. } = served.wait();

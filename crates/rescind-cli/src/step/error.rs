@@ -19,7 +19,7 @@ impl InputProblem {
         Self { text: text.into(), column: None }
     }
 
-    /// Ends a command whose input has the problem in this line, counted from 1.
+    /// Returns the exit for a problem in this line. Lines count from 1.
     pub(super) fn in_line(self, line: u64) -> Exit {
         let column = self.column.map(|column| format!(", column {column}")).unwrap_or_default();
         Exit::usage(format_args!("line {line}{column}: {self}"))

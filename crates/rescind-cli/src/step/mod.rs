@@ -28,8 +28,8 @@ const LINE_BYTES: u64 = 128 << 20;
 ///
 /// # Errors
 ///
-/// The first line that is no input of this command, or the failure of `input` or `output`. What the
-/// peer or the host does wrong is no error but output.
+/// Returns the end of the command: for the first line that is no input, or if `output` fails. If `input` fails, the
+/// reason is already on standard error. Faults of the peer or of the host are output, and no errors.
 pub fn run(args: &StepArgs, mut input: impl BufRead, mut output: impl Write) -> Result<(), Exit> {
     let mut session = Session::new(args);
     let (mut line, mut lines) = (Vec::new(), Vec::new());

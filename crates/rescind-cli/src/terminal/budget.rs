@@ -76,7 +76,7 @@ impl Budgets {
         over.map(|spent| EVERY.saturating_sub(now.saturating_duration_since(spent.since))).min()
     }
 
-    /// Returns a line for each kind whose missing lines are to be counted out: of those whose second is over.
+    /// Returns the count of missing lines, as a line, for each kind whose second is over.
     pub(super) fn counted(&mut self, now: Instant) -> Vec<String> {
         let mut lines = Vec::new();
         let is_over = |spent: &Spent| now.saturating_duration_since(spent.since) >= EVERY;

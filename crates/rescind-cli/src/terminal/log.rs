@@ -120,8 +120,8 @@ impl Log {
     pub(super) fn finish(&self) {
         let mut waiting = lock(&self.waiting);
         waiting.tell_repeated();
-        // The second of every kind is over.
-        waiting.tell_over_budget(Instant::now() + EVERY);
+        // The second of every kind is over then, also of one that a first end counted out.
+        waiting.tell_over_budget(Instant::now() + 2 * EVERY);
         waiting.tell_dropped();
         self.changed.notify_all();
         let mut until = Instant::now() + PATIENCE;

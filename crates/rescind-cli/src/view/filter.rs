@@ -62,7 +62,7 @@ impl Filter {
     ///
     /// # Errors
     ///
-    /// The problem on one line, the filter on the next, and below it a mark at the place.
+    /// Returns three lines: the problem, the filter, and a mark below the place.
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
         let mut parser = Parser { text: text.chars().collect(), at: 0, depth: 0 };
         let filter = parser.or()?;

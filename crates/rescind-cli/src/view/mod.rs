@@ -101,7 +101,7 @@ pub fn main(args: &ViewArgs) -> Result<ExitCode, Exit> {
     let text = args.filter.join(" ");
     let filter = (!text.trim().is_empty()).then(|| Filter::parse(&text)).transpose();
     let filter = filter.map_err(|error| {
-        // Its place is shown on lines of their own.
+        // The filter and the mark follow on lines of their own.
         let (problem, place) = error.split_once('\n').unwrap_or((&error, ""));
         let _ = Exit::usage(format_args!("the filter: {problem}")).report();
         place.lines().for_each(note);

@@ -25,7 +25,7 @@ pub(crate) trait Visitor {
         Ok(())
     }
 
-    /// The end of the reading. Returns a note on what is made of it, if there is one.
+    /// Ends an export, and returns a note about the output, if there is one. Only `export` calls it.
     fn finish(&mut self) -> io::Result<Option<String>> {
         Ok(None)
     }

@@ -21,8 +21,8 @@ const ROOM: usize = 64 << 10;
 const HELD: usize = 16 << 20;
 
 impl Plan {
-    /// Makes the pipe that the relay writes into in place of a peer's stream, and its carrier, which returns whether a fault
-    /// cut it.
+    /// Makes a pipe that replaces the peer's stream, and a future that carries its bytes. The future returns whether a fault
+    /// cut the stream.
     pub(in crate::relay) fn pipe<W: AsyncWrite + Unpin>(
         &self,
         side: Side,

@@ -34,7 +34,7 @@ struct State {
 struct Lane {
     dialect: Dialect,
     asked: Asked,
-    /// The lengths of messages that were put into the pipe and have not come out of it, each with what is done to it.
+    /// The messages inside the pipe, the oldest first: the framed length of each, and its deed.
     written: VecDeque<(usize, Option<Deed>)>,
 }
 
@@ -93,7 +93,7 @@ impl Plan {
         Ok(plan)
     }
 
-    /// The length of the next message that comes out of a pipe, framed, and what is done to it.
+    /// Returns the framed length of the next message out of a pipe, and its deed.
     pub(super) fn next(&self, side: Side) -> Option<(usize, Option<Deed>)> {
         lock(&self.0).lanes[side as usize].written.pop_front()
     }

@@ -19,7 +19,7 @@ impl Live {
         self.forgotten.flaws.clone_from(flaws);
     }
 
-    /// Takes a key. What it changes is seen after [`refresh`](Self::refresh).
+    /// Takes a key. [`refresh`](Self::refresh) shows its effect.
     pub(super) fn key(&mut self, key: KeyEvent) {
         if key.modifiers.contains(KeyModifiers::CONTROL) {
             self.is_over |= key.code == KeyCode::Char('c');

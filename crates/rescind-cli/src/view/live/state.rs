@@ -116,7 +116,7 @@ impl Live {
         self.start = start;
     }
 
-    /// Takes the time.
+    /// Takes the time, up to which bars of open requests are drawn.
     pub(super) fn tick(&mut self, time: SystemTime) {
         if self.is_paused || self.has_ended {
             return;
