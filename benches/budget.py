@@ -70,7 +70,7 @@ def main():
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
         found = dict(zip(entries, pool.map(lambda entry: measure(binaries, entry), entries.values())))
     for name, entry in entries.items():
-        # An allocator may move a large buffer in one run and not in the next. What costs more does so each time.
+        # An allocator may move a large buffer in one run and not in the next. A real rise shows each time.
         if is_over(name, entry, found[name]):
             found[name] = measure(binaries, entry)
     faults = []

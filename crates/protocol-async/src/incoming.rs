@@ -50,7 +50,7 @@ pub enum Arrival {
 /// When the last clone is dropped, requests get error -32601, and everything else is dropped.
 #[derive(Debug)]
 pub struct Incoming {
-    // Goes before the lease: what it refuses is then still answered.
+    // Dropped before `receive`, which holds the lease: requests that it refuses still get responses.
     taker: Arc<Taker>,
     receive: Receive,
     /// The [`Timer::yield_now`](crate::Timer::yield_now) of the connection's runtime.

@@ -96,7 +96,9 @@ impl Config {
     }
 }
 
-/// The way that a connection shuts down. New requests are refused in every case. Variants are ordered from the mildest to the hardest.
+/// The way that a connection shuts down. New requests are refused in every case.
+///
+/// Variants are ordered from the mildest to the hardest.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Shutdown {
     /// Lets everything in flight finish, and sends no cancels.

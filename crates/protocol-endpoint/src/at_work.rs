@@ -22,7 +22,7 @@ impl AtWork {
         self.bytes
     }
 
-    /// Enters a request of so many bytes if it fits. The only request at work always fits.
+    /// Enters a request of this many bytes if it fits. It always fits if no other is at work.
     pub(crate) fn enter(&mut self, bytes: usize) -> bool {
         let has_room = self.requests < self.most_requests
             && self.bytes.checked_add(bytes).is_some_and(|sum| sum <= self.most_bytes);
@@ -34,7 +34,7 @@ impl AtWork {
         true
     }
 
-    /// Takes a request of so many bytes out that had entered.
+    /// Removes a request of this many bytes that had entered.
     #[inline]
     pub(crate) fn leave(&mut self, bytes: usize) {
         self.requests -= 1;

@@ -75,7 +75,7 @@ impl<W, M> Endpoint<W, M> {
     pub fn memory(options: &Options) -> Memory {
         let limits = &options.config.limits;
         let Limits { calls, requests, batch_members, unsent_bytes, .. } = *limits;
-        // With its framing.
+        // A message has its framing, too.
         let message = limits.message_bytes.saturating_add(limits.header_bytes);
         let effect = GROWN * size_of::<Effect<W, M>>();
         Memory {

@@ -179,7 +179,7 @@ impl<M> Default for RequestRow<M> {
     }
 }
 
-/// The place of a request on its way to its response.
+/// The state of a request between its arrival and its response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Work {
     /// It waits in the inbox, or its response is on its way.

@@ -28,10 +28,10 @@ impl Default for Gate {
 }
 
 impl Gate {
-    /// Judges a head, and returns the rules that the head names. Its method is `POST`, `GET` or `DELETE`.
+    /// Judges a head, and returns the rules for it. Its method is `POST`, `GET` or `DELETE`.
     ///
-    /// In a session, those that it has settled count: `assumed`. Without both, the oldest revision of MCP that is offered
-    /// counts, and without one the oldest of ACP.
+    /// In a session these are its settled rules, `assumed`. Otherwise they are those that the version header names. Without
+    /// that header, they are the oldest revision of MCP that is offered, or else the oldest of ACP.
     ///
     /// # Errors
     ///

@@ -43,17 +43,17 @@ pub(crate) struct Store {
 struct Event {
     id: EventId,
     data: Vec<u8>,
-    /// Whether it is a request or a response, where it may have to wait for a stream.
+    /// Whether it is a request or a response that may have to wait for a stream.
     is_call: bool,
     /// Whether it is a response that is never dropped, since an error in its place is no shorter.
     is_short: bool,
-    /// Whether it was sent on a stream. A client of ACP has nothing else that says how a request ended.
+    /// Whether it was sent on a stream. In ACP an unsent response is all that tells its client how the request ended.
     is_sent: bool,
 }
 
 /// The bytes that an event counts beside its data.
 const EVENT: usize = size_of::<Event>();
-/// The most bytes of a response that is never dropped, beside its id.
+/// The most bytes of an error in place of a response, or of a response that is no longer, beside its id.
 #[cfg(feature = "server")]
 pub(crate) const SHORT_RESPONSE: usize = 512 + EVENT;
 
@@ -67,7 +67,7 @@ impl Store {
     /// Drops events above a number of bytes: those that were sent, then those that have no part in a call, then the others.
     /// Returns the requests among the last. A response is replaced by an error, so that no call waits for ever.
     ///
-    /// Where streams are not shared, the oldest go: nobody may ever ask for those that were not sent.
+    /// If streams are not shared, the oldest events go first, because no client may ever ask for the unsent ones.
     pub(crate) fn shrink(&mut self, most_bytes: usize, is_shared: bool) -> Vec<WireId> {
         let mut lost = Vec::new();
         self.drop_above(most_bytes, |it| it.is_sent || !is_shared);
@@ -112,7 +112,7 @@ impl Store {
         });
     }
 
-    /// Returns the events of an exchange after the one with this number, or else those that were not sent. They are sent now.
+    /// Marks as sent, and returns, the events of an exchange after this number, or else the unsent ones.
     pub(crate) fn send(&mut self, exchange: u64, after: Option<u64>) -> Vec<(EventId, Vec<u8>)> {
         let its = self.events.iter_mut().filter(|it| it.id.exchange == exchange);
         let these = its.filter(|it| after.map_or(!it.is_sent, |after| it.id.number > after));

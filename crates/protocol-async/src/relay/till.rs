@@ -12,7 +12,7 @@ pub(super) struct Till {
     buckets: [Buckets; 2],
     /// The budgets that were overspent, until that is acted upon.
     over: [Option<OverBudget>; 2],
-    /// The time of the acts.
+    /// The time at which acts are charged. It is set before each input.
     pub(super) now: Timestamp,
 }
 

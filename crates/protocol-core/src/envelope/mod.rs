@@ -42,7 +42,7 @@ impl Envelope {
         }
     }
 
-    /// Reads a message, or one member of a batch, that is an object. Returns `None` if it is none.
+    /// Reads an object: a message or a member of a batch. Returns `None` for any other value.
     #[inline]
     pub(crate) fn read_object<'m>(self, text: &'m str, limits: &Limits) -> Option<Message<'m>> {
         match self {

@@ -184,7 +184,7 @@ impl<C, R: Default> Machine<C, R> {
         extras.map(|_| row.id)
     }
 
-    /// Takes the peer's end of one of our calls.
+    /// Takes the peer's end of one of our calls. A call that has not left stays as it is.
     pub fn receive_end(&mut self, call: CallId) {
         let Some(key) = self.calls.find(call) else { return };
         // The peer can't know of a request that has not left.
@@ -294,8 +294,7 @@ impl<C, R: Default> Machine<C, R> {
         }
     }
 
-    /// Takes progress with this token: the idle timeouts of its calls start anew. The token is read only if any call
-    /// waits for progress.
+    /// Restarts the idle timeouts of the calls with this token. `token` runs only if a call waits for progress.
     #[inline]
     pub fn progress_with(&mut self, token: impl FnOnce(&Dialect) -> Option<WireId>) {
         let tokens = &mut self.calls.tokens;

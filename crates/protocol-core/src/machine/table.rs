@@ -69,9 +69,8 @@ pub(super) enum CallInput {
     CancelOperation,
     /// It is cancelled, but the dialect or a missing consent rules out a cancel on the wire.
     CancelRefused,
-    /// It ends without a response: nobody waits any more, the dialect has no cancel, no response can come, or the
-    /// peer ended it as the dialect allows. Nothing is sent. If a call times out, its cancel is
-    /// an input of its own, which comes first.
+    /// It ends without a response. Nobody waits any more, the dialect has no cancel, no response can come, or the
+    /// peer ended it. Nothing is sent. A call that times out gets its cancel first, as an input of its own.
     GiveUp,
     /// The peer responded with a result, with an error other than -32800, or malformed (B1).
     Response,
@@ -151,7 +150,7 @@ impl CallPhase {
                 to(self, AwaitToken)
             }
 
-            // Nobody waits any more. A cancel on its way stays on its way.
+            // No response is awaited any more. A cancel on its way stays on its way.
             (
                 Sent | CancelQueued | Cancelling | TokenCancelQueued | AwaitingAcknowledgement,
                 GiveUp,

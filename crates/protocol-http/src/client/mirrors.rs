@@ -21,10 +21,10 @@ const SCHEMA_BYTES: usize = 64 << 10;
 /// The most names in all paths of one tool. A call looks up each of them in its arguments.
 const MOST_NAMES: usize = 64;
 
-/// The most names in all paths of all tools. A tool that would exceed it makes all others be forgotten.
+/// The most names in all paths of all tools. A tool above it replaces all others.
 const KEPT_NAMES: usize = 512;
 
-/// The most bytes of a name that is kept: of a tool, an argument or a header.
+/// The most bytes of the name of a tool, an argument or a header. A tool with a longer one is not kept.
 const NAME_BYTES: usize = 128;
 
 /// The arguments that headers repeat, as the server has listed them, by the tool.
@@ -74,7 +74,8 @@ impl Mirrors {
         self.0.insert(name.into(), found.into());
     }
 
-    /// Returns the headers of a call of a tool, or `None` if nothing of it is mirrored. An argument that is absent or null has none.
+    /// Returns the headers of a call of a tool, or `None` if nothing of it is mirrored. An argument that is absent or null
+    /// has none.
     pub(super) fn headers(&self, params: &RawValue) -> Option<Vec<(String, String)>> {
         let mirrors = self.0.get(&*member(params, "name").and_then(text)?)?;
         let arguments = member(params, "arguments")?;

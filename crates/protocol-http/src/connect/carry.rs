@@ -34,8 +34,8 @@ pub enum Carried {
 /// notification or a response is taken, and until the session is open. A message that the revision has no place for is not
 /// posted, and there are no `Mcp-Param-` headers. The session ends with the inputs, and `carry` ends with it.
 ///
-/// `next` is polled for an input until there are no more, also after something else came first. An input that is half read
-/// stays in it.
+/// `carry` polls `next` for each input, and drops that wait when something else comes first. So `next` itself keeps an input
+/// that is half read. `None` ends the inputs.
 pub async fn carry(
     target: Target,
     options: ClientOptions,

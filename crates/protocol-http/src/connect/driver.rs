@@ -41,7 +41,7 @@ struct Driver {
     settled: UnboundedReceiver<(u32, bool)>,
     /// The exchanges whose response has come, and whose stream may be open still.
     responded: VecDeque<u64>,
-    /// The messages that leave together, of which the rest waits while something opens.
+    /// The message that was taken out, which waits while something opens.
     out: Messages,
     alarm: Alarm<TokioTimer>,
     error: Option<io::Error>,
@@ -77,7 +77,8 @@ enum Kind {
 /// Makes a connection to a server. Nothing happens until the driver is polled.
 ///
 /// The driver ends when the connection is over, and has told the server so by DELETE. Its output is the error that ended
-/// the session, if one did.
+/// the session, if one did. `Options::pipe_bytes` has no effect: messages are taken one by one, so that each can be
+/// withdrawn.
 ///
 /// # Panics
 ///
@@ -90,7 +91,6 @@ pub fn connect(
     let mut endpoint = endpoint.into();
     let (tell, settled) = unbounded_channel();
     over_streams(&mut endpoint.config.dialect);
-    // Messages are taken one by one, so that a call that waits can be withdrawn.
     endpoint.pipe_bytes = 1;
     // A message that the endpoint could not take would leave its call open.
     let most = endpoint.config.limits.message_bytes;
@@ -154,7 +154,7 @@ impl Driver {
             }
             if let Poll::Ready(Some(report)) = self.heads.poll_recv(cx) {
                 self.take(report);
-                // Only a head frees the place of one that waits.
+                // Only the head of a stream makes room for the next message.
                 self.post_next();
                 continue;
             }
@@ -251,7 +251,7 @@ impl Driver {
         message.after = begun.map(|(_, at)| *at + HEAD_TIME);
         let is_named =
             |it: &&Exchange| matches!(it.kind, Kind::Post(Some(call), _) if call == named);
-        // A call that was taken has the session of its stream.
+        // If the server took the call, its session is that of its stream.
         let stream = || self.exchanges.get(self.shared.get(&named)?);
         let named = self.exchanges.values().find(is_named).or_else(stream);
         message.out.scope = named.and_then(|it| it.scope.clone());

@@ -53,7 +53,7 @@ struct Exchange {
 
 impl Wire {
     /// Posts a message, or asks for the stream of the session itself, or in ACP for that of one session. Reports how it
-    /// ended, even if it panicked. A stream that is closed is the cancel in one revision.
+    /// ended, even if it panicked. Dropping the task closes the stream, which is the cancel in MCP 2026-07-28.
     pub(super) fn begin(
         self: &Arc<Self>,
         number: u64,

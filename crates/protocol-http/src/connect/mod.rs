@@ -40,7 +40,8 @@
 //!
 //! # Memory
 //!
-//! A message is charged to [`Options::account`](protocol_async::Options::account) until the server takes it: while it waits to be posted, and on its way.
+//! A message is charged to [`Options::account`](protocol_async::Options::account) until the server takes it: while it waits
+//! to be posted, and on its way.
 
 mod carry;
 mod driver;

@@ -54,7 +54,7 @@ pub struct ClientOptions {
     /// The time in which the server has to take a message without a response; 30 s. In that time the message is posted
     /// again when a busy server names a time for it (status 503 with `Retry-After`). In ACP, calls have the same time, and
     /// so has the first head of a stream. They are not posted again, and hold up their session alone.
-    /// The 50 ms that a cancel leaves to its request count too.
+    /// The 50 ms for which a cancel waits behind its request are a part of that time.
     pub post_time: Duration,
     /// The callback that sees each notification, cancel and response of ours that the server did not take; none.
     /// It should be quick. A call that was posted needs none, since it settles as lost.
@@ -108,8 +108,7 @@ debug!(ServerStream, is_http2);
 pub struct Target(Uri);
 
 impl Target {
-    /// Returns the address in its parts. It has no port if that is the usual one, 80, or 443 over TLS. A host of IPv6 is in
-    /// brackets.
+    /// Returns the address. It has no port if that is the usual one: 80, or 443 over TLS. An IPv6 host is in brackets.
     pub const fn uri(&self) -> &Uri {
         &self.0
     }

@@ -44,7 +44,7 @@ pub(super) struct Seat {
     commands: UnboundedSender<Command>,
     /// The rules that the session has settled.
     pub(super) rules: Mutex<&'static Rules>,
-    /// Whether the account lets the session read. It need not once the session is over.
+    /// Whether the account lets the session read. It is true once the session is over.
     pub(super) may_read: watch::Sender<bool>,
 }
 
@@ -205,8 +205,8 @@ impl Driver {
         sum
     }
 
-    /// Charges the events that are kept, follows the grant, and shows that and the rules to requests. Events are the first to
-    /// go when memory runs out.
+    /// Charges the kept events, follows the grant, and shows requests whether they may read, and by which rules. Events are the
+    /// first to go when memory runs out.
     fn draw(&mut self) {
         // A client that has the response to `initialize` finds its revision settled.
         *lock(&self.seat.rules) = self.session.rules();
@@ -262,7 +262,7 @@ impl Driver {
         self.act();
     }
 
-    /// Ends a response, which has this status if it is whole.
+    /// Ends a response. A whole one has this status.
     pub(super) fn close(&mut self, stream: StreamId, status: Option<u16>) {
         self.streams.remove(&stream).into_iter().for_each(|pipe| pipe.end(status));
     }

@@ -155,7 +155,7 @@ impl Link {
 
 /// Waits until an account lets a connection or a session read.
 pub(super) async fn allowed(may_read: &watch::Sender<bool>) {
-    // The sender is there.
+    // An error can't come: the sender is here.
     let _ = may_read.subscribe().wait_for(|it| *it).await;
 }
 

@@ -1,4 +1,4 @@
-//! The options of a server, and the most memory that it holds, as code.
+//! The options of a server, and the most memory of a session and of a request, as code.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -47,7 +47,8 @@ pub struct ServerOptions {
     pub sessions: usize,
     /// The connections at the same time; 1,024. One more waits to be accepted.
     pub connections: usize,
-    /// The account that sessions and connections draw on; one of its own [within](AccountLimits::within) 256 MiB.
+    /// The account that sessions and connections draw on; one of its own [within](AccountLimits::within) 256 MiB. Clones
+    /// of the options share it.
     ///
     /// A connection holds the bodies that are read and the responses that wait. A session holds the rest. A process may have
     /// one account for this server and for other connections. Options of an endpoint that have an account keep it.

@@ -37,8 +37,8 @@ impl Session {
 
     /// Returns the exchange of the stream of a session of ACP, and makes it first if there is none.
     ///
-    /// Above the limit it takes the place of the oldest one that is not in use, whose events go with it. One for which a
-    /// part of a call waits keeps its place. Without a place, messages go to the stream of the connection.
+    /// Above the limit, the oldest stream without use gives up its place and its events. A stream that a part of a call waits
+    /// for keeps its place. Without a place, messages go to the stream of the connection.
     pub(super) fn scope(&mut self, name: &str) -> Result<u64, Refusal> {
         if let Some(at) = self.scopes.get(name) {
             return Ok(*at);
@@ -70,8 +70,8 @@ impl Session {
         self.by_id.values().all(|other| *other != at)
     }
 
-    /// Attaches a stream to an exchange in place of the one that it has. Sends the events that were kept after the one with
-    /// this number, or else those that were not sent.
+    /// Attaches a stream to an exchange in place of the one that it has. Sends the events after
+    /// this number, or without one the unsent events.
     pub(super) fn resume(
         &mut self,
         stream: StreamId,
@@ -184,7 +184,8 @@ impl Session {
 
     /// Forgets the events that are kept above a number of bytes. A client that asks for them is refused.
     ///
-    /// In ACP the errors of calls that are lost stay. So take [`poll_action`](Self::poll_action) until there is none.
+    /// In ACP, errors in place of responses stay. A call whose request goes becomes [`Action::LoseCall`], so take
+    /// [`poll_action`](Self::poll_action) until there is none.
     pub fn forget_events(&mut self, most_bytes: usize) {
         let lost = self.store.shrink(most_bytes, self.rules.shares_streams);
         self.actions.extend(lost.into_iter().map(|id| Action::LoseCall { id }));

@@ -137,7 +137,8 @@ impl Session {
         self.resume(stream, from, now)
     }
 
-    /// Takes note that a response can't be sent any more, because the client closed it.
+    /// Takes note that a response can't be sent any more, because the client closed it. The session ends if nobody can know
+    /// its id yet.
     pub fn lost(&mut self, stream: StreamId, now: Timestamp) {
         let its = self.exchanges.iter_mut().find(|(_, it)| it.stream == Some(stream));
         let Some((&at, exchange)) = its else { return };
@@ -238,7 +239,7 @@ impl Session {
     /// A response goes to the stream of its request, and progress to that of its token. Another message goes to the GET
     /// stream if there is one, else to the oldest exchange with a stream. A message without a stream is kept for a client
     /// that comes back, or dropped if none can. In ACP a message goes to the stream of the session that it names, or else
-    /// to that of the connection. A response goes to that of its request's session. A session that is over drops it.
+    /// to that of the connection. A response goes to that of its request's session. A session that is over drops every message.
     pub fn message(&mut self, message: &[u8], now: Timestamp) {
         let (Ok(json), false) = (core::str::from_utf8(message), self.is_over) else { return };
         if let Some(all) = elements(json, usize::MAX) {

@@ -72,8 +72,8 @@ pub struct SessionOptions {
     pub exchanges: usize,
     /// The bytes of events that are kept for clients that come back; 1 MiB.
     ///
-    /// Above them, the oldest are dropped. In ACP those that nobody listened to go last, and never in silence if a call
-    /// waits for one. The response becomes an error of 512 bytes at most, which is kept beside. Our own call is lost.
+    /// Above them, the oldest are dropped. In ACP sent events go first, and parts of calls last, the newest first. A response
+    /// becomes a short error, or stays if it is as short itself. Our own call is lost.
     pub store_bytes: usize,
     /// The time until a session ends whose client has no stream and sends nothing; 30 min. `None` never ends it.
     ///
@@ -106,7 +106,8 @@ pub enum Action {
         /// The response that it is.
         stream: StreamId,
     },
-    /// Send a part of a stream of events, and flush it. Where no stream has begun, it is the whole body.
+    /// Send a part of a stream of events, and flush it. If no stream has begun, the bytes are the
+    /// whole body.
     Write {
         /// The response that it is for.
         stream: StreamId,
@@ -117,7 +118,7 @@ pub enum Action {
     Close {
         /// The response that it is for.
         stream: StreamId,
-        /// The status of HTTP, such as 200, if it is whole. Its head leaves only now.
+        /// The status of a whole response, such as 200, whose head leaves only now. `None` ends a stream of events.
         status: Option<u16>,
     },
     /// Cancel a request, behind everything that was delivered before.

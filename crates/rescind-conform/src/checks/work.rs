@@ -24,7 +24,7 @@ pub(super) const WORK: &[Check] = &[
         .needs(&[Need::Slow, Need::Progress, Need::ReadsOn])
         .steps(&[Send(&[SLOW_B, SLOW_A]), Started('b'), CANCEL_A, Answered('b'), WHOLE_T])
         .rules(&[ProgressOfOthers('a'), ProgressGoesOn('b', 'a'), Reports('t')])
-        .witness("The answer to the other; then the same work is done anew, with its progress."),
+        .witness("A request that was sent after the cancel is answered, so the cancel was read; then the other is answered, and the same work is done anew, with its progress."),
     check("progress/ended", "the end of a cancelled request's progress is reported")
         .clauses(&[
             DAP_PROGRESS.should("Progress of a request is reported until that is completed or cancelled, and then its end."),

@@ -79,7 +79,7 @@ fn w21_a_turn_whose_call_is_withdrawn_at_once_neither_begins_nor_ends() {
     let events = words(&pair.client.drain_events().collect::<Vec<_>>());
     assert_eq!(events, ["settled prompt cancelled"], "nothing of the turn was ever told");
     assert_eq!(pair.client.machine().works().count(), 0);
-    // A turn that was told before it was withdrawn has its end.
+    // A turn whose begin was reported has its end reported.
     let call =
         pair.client.call("session/prompt", Some(&raw(SESSION)), "b", Default::default(), NOW);
     pair.client.cancel(call.unwrap(), Cause::Caller, NOW);
