@@ -263,16 +263,17 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Stream<R, W> {
         Poll::Pending
     }
 
-    /// Is ready when there is a new time to wait for. A peer that does not read is not waited for for
-    /// ever, once nothing else keeps its side.
+    /// Is ready when there is a new time to wait for. A peer that does not read is given up once one side is
+    /// closed and no call is in flight, even if a response of the relay's own still waits for room.
     fn wait_for_writer<T: Timer>(
         &mut self,
         joint: &Joint,
         alarm: &Alarm<T>,
     ) -> Poll<Option<io::Error>> {
-        let [this, other] =
-            [self.side, self.side.other()].map(|side| joint.relay.connection(side).machine());
-        if self.until.is_some() || !this.is_closed() || other.calls_in_flight() > 0 {
+        let sides = [Side::Up, Side::Down].map(|side| joint.relay.connection(side).machine());
+        let is_ending = sides.iter().any(|side| side.is_closed());
+        let is_waited_for = sides.iter().any(|side| side.calls_in_flight() > 0);
+        if self.until.is_some() || !is_ending || is_waited_for {
             return Poll::Pending;
         }
         self.until = Some(alarm.now() + joint.options.patience);

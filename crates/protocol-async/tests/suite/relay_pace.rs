@@ -462,3 +462,35 @@ fn g08_a_side_that_can_not_be_closed_is_waited_for_no_longer_than_one_that_does_
         assert!(bench.ends().unwrap().is_ok());
     }
 }
+
+/// A request of the peer's is lost with the other side. The error for it finds no room.
+#[test]
+fn f69_a_peer_that_does_not_read_is_given_up_though_a_response_waits_for_room() {
+    for side in [Side::Up, Side::Down] {
+        let mut bench = Bench::new(Duration::ZERO);
+        let (from, to, asks) = match side {
+            Side::Up => (&bench.from_server, &bench.to_client, &bench.from_client),
+            Side::Down => (&bench.from_client, &bench.to_server, &bench.from_server),
+        };
+        let (from, to, asks) = (from.clone(), to.clone(), asks.clone());
+        to.stick(true);
+        asks.put(r#"{"jsonrpc":"2.0","id":1,"method":"ask"}"#);
+        bench.run();
+        let padding = "x".repeat(60_000);
+        let long = format!(r#"{{"jsonrpc":"2.0","method":"n","params":["{padding}"]}}"#);
+        let short = r#"{"jsonrpc":"2.0","method":"n"}"#;
+        (0..80).for_each(|_| from.put(&long));
+        (0..4_000).for_each(|_| from.put(short));
+        for _ in 0..200 {
+            bench.clock.advance(100);
+            bench.run();
+        }
+        let told = bench.told();
+        assert!(told.iter().any(|told| told.contains("the outbox is full")), "{told:?}");
+        from.end();
+        assert!(bench.ends().is_none());
+        bench.clock.advance(5_000);
+        let error = bench.ends().expect("it is given up").unwrap_err();
+        assert_eq!(error.get_ref().unwrap().downcast_ref::<NotRead>().unwrap().side, side);
+    }
+}
