@@ -21,7 +21,8 @@ pub enum Eviction {
     MessageTooLong,
     /// Our messages did not leave in time, because the peer reads nothing or hardly anything.
     Unread,
-    /// Nothing came after a ping, not even its pong.
+    /// Nothing came after a ping, not even its pong, and none of our messages left. A ping for which there is no room
+    /// counts too.
     Unanswered,
     /// No message came or went for too long, and nothing was in flight.
     Idle,
@@ -34,8 +35,7 @@ impl Eviction {
         error.get_ref()?.downcast_ref::<Self>().copied()
     }
 
-    /// Returns the code that the peer gets, of RFC 6455 and its registry. A peer that does not read gets none, and is
-    /// released at once.
+    /// Returns the code that the peer gets, of RFC 6455 and its registry. A peer that does not read gets none.
     pub(crate) const fn close_code(self) -> Option<CloseCode> {
         match self {
             Self::UnfinishedMessage => Some(CloseCode::Policy),

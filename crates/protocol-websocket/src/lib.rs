@@ -104,6 +104,9 @@ pub type Driver<S, T> = MessageDriver<Socket<S, T>, T>;
 ///
 /// It goes on reading when the [`Account`](protocol_async::Account) of the connection grants no reading. The connection
 /// of a [`Listener`] waits then.
+///
+/// Empty fragments of a message have no limit here. On an executor of one thread without a budget for each poll, a
+/// flood of them holds everything up. A [`Listener`] counts them and takes turns.
 pub fn connect<S, T>(
     socket: S,
     timer: T,

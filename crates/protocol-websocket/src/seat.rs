@@ -92,10 +92,10 @@ impl<T: Timer + Unpin> Seat<T> {
             }
         };
         let work = Work::default();
-        let (send_away, sent_away) = channel();
+        let (release, released) = channel();
         let (settings, budgets) = (settings(&options.config.limits), options.budgets);
         let socket = self.socket(stream, tail, settings, budgets, &work).await;
-        let socket = socket.sending_away(send_away);
+        let socket = socket.releasing_to(release);
         let (peer, incoming, driver) = connect_messages(socket, self.timer.clone(), options);
         let driver = driver.counting(Socket::sent);
         work.of(&peer);
@@ -105,7 +105,7 @@ impl<T: Timer + Unpin> Seat<T> {
             // A handle that is held keeps nothing open (G5).
             peer.shutdown(Shutdown::Drain);
         };
-        let served = join3(driver, conversation, self.linger(sent_away));
+        let served = join3(driver, conversation, self.linger(released));
         match select(pin!(served), pin!(self.drained(&peer))).await {
             Either::Left(((ended, (), ()), _)) => ended.map_err(ServeError::Connection),
             Either::Right(_) => Err(ServeError::Abandoned),
@@ -173,15 +173,16 @@ impl<T: Timer + Unpin> Seat<T> {
         socket.going_away(admission.draining.marker())
     }
 
-    /// Reads on a little if the client is sent away, so that it gets to read the goodbye (F47).
-    async fn linger<S>(&self, sent_away: Receiver<Watched<MeteredSocket<S>, T>>)
+    /// Closes the stream of a WebSocket that is released, which TLS asks for. Then reads on a little, so that the client
+    /// gets to read the goodbye (F47).
+    async fn linger<S>(&self, released: Receiver<Watched<MeteredSocket<S>, T>>)
     where
         S: AsyncRead + AsyncWrite + Unpin,
     {
-        // The driver drops the other end if it sends nobody away.
-        if let Ok(socket) = sent_away.await {
+        // The driver drops the other end if it gives the client up.
+        if let Ok(socket) = released.await {
             let mut stream = socket.into_stream();
-            // Whether or not that fails, the client was sent away.
+            // Whether or not that fails, the conversation is over.
             let _ = stream.close().now_or_never();
             let _ = self.client.admission.lingering.linger(&mut stream, &self.timer).await;
         }

@@ -41,8 +41,8 @@ pub struct Socket<S, T> {
     timer: T,
     /// Set when we end because the whole server does.
     going_away: Option<Cancellation>,
-    /// It gets the WebSocket of a peer that is sent away.
-    sent_away: Option<Sender<S>>,
+    /// It gets the WebSocket when that is released.
+    released: Option<Sender<S>>,
 }
 
 impl<S, T> Socket<S, T> {
@@ -57,7 +57,7 @@ impl<S, T> Socket<S, T> {
             buckets: Buckets::new(budgets),
             timer,
             going_away: None,
-            sent_away: None,
+            released: None,
         }
     }
 
@@ -66,9 +66,9 @@ impl<S, T> Socket<S, T> {
         Self { going_away: Some(marker), ..self }
     }
 
-    /// Hands the WebSocket over when the peer is sent away.
-    pub(crate) fn sending_away(self, sent_away: Sender<S>) -> Self {
-        Self { sent_away: Some(sent_away), ..self }
+    /// Hands the WebSocket over when it is released.
+    pub(crate) fn releasing_to(self, released: Sender<S>) -> Self {
+        Self { released: Some(released), ..self }
     }
 
     /// Returns the number of frames that have been sent.
@@ -140,8 +140,8 @@ where
         self.rest = Bytes::new();
         if let Some(mut inner) = self.inner.take() {
             let _ = Pin::new(&mut inner).poll_flush(cx);
-            if let Some(sent_away) = self.sent_away.take().filter(|_| goodbye.is_some()) {
-                let _ = sent_away.send(inner);
+            if let Some(released) = self.released.take() {
+                let _ = released.send(inner);
             }
         }
     }

@@ -14,8 +14,8 @@ const SHORTEST_IDLE: Duration = Duration::from_millis(10);
 ///
 /// | after | a time of | then |
 /// |---|---|---|
-/// | the last byte that was heard | `ping_every` | a ping is sent, once |
-/// | that ping, with nothing heard since | `ping_time` | [`Eviction::Unanswered`] |
+/// | the last sign of life: a byte that was heard, or room again for what is sent | `ping_every` | a ping is sent, once |
+/// | that ping, without such a sign since | `ping_time` | [`Eviction::Unanswered`] |
 /// | the first byte of an unfinished message | `message_time` | [`Eviction::UnfinishedMessage`] |
 /// | the moment when what is sent stopped to leave | `write_time` | [`Eviction::Unread`] |
 /// | the last message, either way | `idle_time` | [`Eviction::Idle`], unless something is in flight: then the row begins again |
@@ -61,8 +61,12 @@ impl Watch {
         self.unfinished = is_unfinished.then(|| self.unfinished.unwrap_or(now));
     }
 
-    /// Takes note of whether sent messages can't leave, and returns whether that is new.
+    /// Takes note of whether sent messages can't leave, and returns whether that is new. A peer that takes them
+    /// again is alive: no ping may have had room until then, nor its pong.
     pub(crate) fn unread(&mut self, is_unread: bool, now: Timestamp) -> bool {
+        if !is_unread && self.unread.is_some() {
+            self.heard(now);
+        }
         let is_new = is_unread && self.unread.is_none();
         self.unread = is_unread.then(|| self.unread.unwrap_or(now));
         is_new
@@ -152,8 +156,18 @@ mod tests {
         (2..20).for_each(|now| watch.heard(at(now)));
         assert_eq!(watch.due(), Some((at(21), Due::Evict(Eviction::Unread))));
         assert!(!watch.unread(false, at(20)));
-        assert_eq!(watch.due(), Some((at(24), Due::Ping)));
+        assert_eq!(watch.due(), Some((at(25), Due::Ping)));
         assert!(watch.unread(true, at(23)));
+    }
+
+    #[test]
+    fn f45_who_reads_now_and_then_is_not_silent() {
+        let mut watch = watch();
+        watch.unread(true, at(1));
+        watch.pinged(at(5));
+        watch.unread(false, at(6));
+        watch.unread(true, at(6));
+        assert_eq!(watch.due(), Some((at(11), Due::Ping)));
     }
 
     #[test]

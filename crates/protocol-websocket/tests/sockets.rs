@@ -4,11 +4,18 @@
 
 mod support;
 
+use std::io::{self, Read};
+use std::net::{TcpListener, TcpStream};
+use std::pin::Pin;
+use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
-use protocol_async::{Arrival, CallError, Options, Phase, Request, Responder};
+use futures_io::{AsyncRead, AsyncWrite};
+use protocol_async::{Arrival, CallError, Incoming, Options, Peer, Phase, Request, Responder};
 use protocol_core::{CallOptions, Cause, Config, Dialect, Role, Shutdown};
 use protocol_router::Router;
+use protocol_smol::SmolTimer;
+use protocol_websocket::{Listener, ListenerLimits, Origins};
 use serde_json::Value;
 use smol::block_on;
 use smol::stream::StreamExt;
@@ -249,5 +256,71 @@ fn a_page_of_a_strange_origin_is_refused() {
             let status = support::status_for(runtime, origin, "https://pages.example");
             assert_eq!(status, if is_admitted { 101 } else { 403 }, "{runtime:?}, {origin:?}");
         }
+    }
+}
+
+/// A stream whose last bytes, as those of TLS, are written when it is closed.
+struct WithLastBytes(smol::Async<TcpStream>);
+
+const LAST_BYTES: &[u8] = b"close_notify";
+
+impl AsyncRead for WithLastBytes {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        room: &mut [u8],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.0).poll_read(cx, room)
+    }
+}
+
+impl AsyncWrite for WithLastBytes {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.0).poll_write(cx, bytes)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.0).poll_flush(cx)
+    }
+
+    fn poll_close(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let _ = Pin::new(&mut self.0).poll_write(cx, LAST_BYTES);
+        Pin::new(&mut self.0).poll_close(cx)
+    }
+}
+
+#[test]
+fn a_listener_closes_the_stream_below_whoever_says_goodbye_first() {
+    for client_is_first in [true, false] {
+        let bound = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = bound.local_addr().unwrap();
+        let client = std::thread::spawn(move || {
+            let stream = TcpStream::connect(address).unwrap();
+            let (mut raw, _) = tungstenite::client(format!("ws://{address}/"), stream).unwrap();
+            if client_is_first {
+                raw.close(None).unwrap();
+            }
+            while !raw.read().unwrap().is_close() {}
+            raw.flush().unwrap();
+            let mut rest = Vec::new();
+            raw.get_mut().read_to_end(&mut rest).unwrap();
+            rest
+        });
+        let stream = WithLastBytes(smol::Async::new(bound.accept().unwrap().0).unwrap());
+        let seat = Listener::new(ListenerLimits::DEFAULT, SmolTimer::start()).admit(None).unwrap();
+        let conversation = async |peer: Peer, mut incoming: Incoming| {
+            if !client_is_first {
+                peer.shutdown(Shutdown::Drain);
+            }
+            while incoming.next().await.is_some() {}
+        };
+        let gate = Origins::local();
+        let config = Config::server(Dialect::ACP_V1);
+        block_on(seat.serve(stream, &gate, config, conversation)).unwrap();
+        assert_eq!(client.join().unwrap(), LAST_BYTES, "client first: {client_is_first}");
     }
 }
