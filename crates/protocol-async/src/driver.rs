@@ -59,7 +59,7 @@ pub struct Driver<R, W, T: Timer> {
     writer: Writer<W>,
     alarm: Alarm<T>,
     patience: Duration,
-    /// The time until which the writer may take to close, once nothing else is left to do.
+    /// The time until which the writer may take to close, and the reader linger, once nothing else is left to do.
     close_by: Option<Timestamp>,
     error: FirstError,
 }
@@ -95,6 +95,18 @@ where
         }
         cx.waker().wake_by_ref();
         Poll::Pending
+    }
+}
+
+impl<R, W, T: Timer> Driver<R, W, T> {
+    /// Reads on once the writer is closed, until the peer's end, and discards that. It takes
+    /// [`Options::patience`](protocol_endpoint::Options::patience) at most.
+    ///
+    /// A TCP stream that is dropped before its peer has ended can lose written responses: anything that comes
+    /// then resets it.
+    pub const fn lingering(mut self) -> Self {
+        self.reader.lingers = true;
+        self
     }
 }
 
@@ -166,9 +178,10 @@ where
         (self.alarm.poll(due, cx), output)
     }
 
-    /// Closes the writer, or gives that up in the end.
+    /// Closes the writer and lets the reader linger, or gives that up in the end.
     fn poll_close(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        if self.writer.poll_close(cx).is_ready() {
+        self.reader.close();
+        if self.writer.poll_close(cx).is_ready() && self.reader.poll_rest(cx).is_ready() {
             return Poll::Ready(());
         }
         let by = *self.close_by.get_or_insert_with(|| self.alarm.now() + self.patience);

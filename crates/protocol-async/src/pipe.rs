@@ -18,6 +18,9 @@ const LAST_READS: u32 = 256;
 pub(crate) struct Reader<R> {
     /// `None` once the input has ended.
     stream: Option<R>,
+    /// Whether a closed stream is kept, to be [read to its end](Self::poll_rest).
+    pub(crate) lingers: bool,
+    rest: Option<R>,
     /// The bytes that were read and not used yet.
     pub(crate) input: InputBuffer,
     /// The bytes asked for in one read.
@@ -37,7 +40,8 @@ pub(crate) enum Read {
 impl<R: AsyncRead + Unpin> Reader<R> {
     pub(crate) fn new(stream: R, room: usize) -> Self {
         // No room at all would look like the end.
-        Self { stream: Some(stream), input: InputBuffer::new(), room: room.max(1), left: None }
+        let (stream, input, room) = (Some(stream), InputBuffer::new(), room.max(1));
+        Self { stream, lingers: false, rest: None, input, room, left: None }
     }
 
     #[inline]
@@ -83,8 +87,23 @@ impl<R: AsyncRead + Unpin> Reader<R> {
 
     /// Stops reading, and drops what was read.
     pub(crate) fn close(&mut self) {
-        self.stream = None;
+        let closed = self.stream.take().filter(|_| self.lingers);
+        self.rest = self.rest.take().or(closed);
         self.input = InputBuffer::new();
+    }
+
+    /// Discards what comes of a closed stream that is kept. Ready when it has ended.
+    pub(crate) fn poll_rest(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let Some(stream) = &mut self.rest else { return Poll::Ready(()) };
+        let mut room = [0; 4 << 10];
+        for _ in 0..TURNS {
+            if !matches!(ready!(Pin::new(&mut *stream).poll_read(cx, &mut room)), Ok(1..)) {
+                self.rest = None;
+                return Poll::Ready(());
+            }
+        }
+        cx.waker().wake_by_ref();
+        Poll::Pending
     }
 }
 

@@ -88,17 +88,20 @@ pub fn stdio(options: impl Into<Options>) -> (Peer, Incoming) {
     start(Streams::stdio(), options.into())
 }
 
-/// Runs a connection over a TCP stream, which is shut down at the end. Its small messages are not
-/// held back.
+/// Runs a connection over a TCP stream. Its small messages are not held back.
+///
+/// At the end the stream is shut down for writing, and read on until the peer has ended too, for five seconds at
+/// most. Anything that comes to a closed stream would discard what was written.
 ///
 /// # Errors
 ///
 /// Those of cloning the stream.
 pub fn tcp(stream: TcpStream, options: impl Into<Options>) -> io::Result<(Peer, Incoming)> {
-    Ok(start(Streams::tcp(stream)?, options.into()))
+    stream.set_nodelay(true)?;
+    Ok(start(Streams::socket(stream)?, options.into()))
 }
 
-/// Runs a connection over a Unix socket, which is shut down at the end.
+/// Runs a connection over a Unix socket, which ends as one over [`tcp`] does.
 ///
 /// # Errors
 ///
@@ -108,7 +111,8 @@ pub fn unix(
     stream: std::os::unix::net::UnixStream,
     options: impl Into<Options>,
 ) -> io::Result<(Peer, Incoming)> {
-    Ok(start(Streams::unix(stream)?, options.into()))
+    let stream = std::os::fd::OwnedFd::from(stream).into();
+    Ok(start(Streams::socket(stream)?, options.into()))
 }
 
 fn start(streams: Streams, options: Options) -> (Peer, Incoming) {

@@ -102,14 +102,16 @@ where
     protocol_async::relay(up, down, SmolTimer::start(), options)
 }
 
-/// A connection over a TCP stream. Its small messages are not held back.
+/// A connection over a TCP stream. Its small messages are not held back, and its driver is
+/// [lingering](Driver::lingering).
 ///
 /// # Errors
 ///
 /// Those of [`set_nodelay`](smol::net::TcpStream::set_nodelay).
 pub fn tcp(stream: smol::net::TcpStream, options: impl Into<Options>) -> io::Result<Connection> {
     stream.set_nodelay(true)?;
-    Ok(spawn(stream.clone(), stream, options))
+    let (peer, incoming, driver) = connect(stream.clone(), stream, options);
+    Ok(Connection { peer, incoming, driver: smol::spawn(driver.lingering()) })
 }
 
 /// A connection over a Unix socket.

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use protocol_async::{CallError, Options};
 use protocol_core::{Config, Dialect};
 use protocol_smol::ChildCommand;
-use smol::io::AsyncReadExt;
+use smol::io::{AsyncReadExt, AsyncWriteExt};
 use smol::net::{TcpListener, TcpStream};
 
 fn acp() -> Config {
@@ -29,7 +29,29 @@ fn g07_the_end_is_sent_when_every_handle_is_dropped() {
         let mut all = String::new();
         far.read_to_string(&mut all).await.unwrap();
         assert_eq!(all, "{\"jsonrpc\":\"2.0\",\"method\":\"last\"}\n");
+        drop(far);
         client.driver.await.unwrap();
+    });
+}
+
+#[test]
+fn g06_the_last_words_arrive_though_the_peer_says_more() {
+    smol::block_on(async {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let mut near = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+        let server = protocol_smol::tcp(listener.accept().await.unwrap().0, acp()).unwrap();
+        server.peer.try_notify("last", ("x".repeat(1 << 20),)).unwrap();
+        near.peek(&mut [0]).await.unwrap();
+        drop((server.peer, server.incoming));
+        for _ in 0..5 {
+            smol::Timer::after(Duration::from_millis(10)).await;
+            near.write_all(b"{\"jsonrpc\":\"2.0\",\"method\":\"more\"}\n").await.unwrap();
+        }
+        let mut all = Vec::new();
+        near.read_to_end(&mut all).await.unwrap();
+        assert!(all.len() > 1 << 20, "{}", all.len());
+        drop(near);
+        server.driver.await.unwrap();
     });
 }
 

@@ -131,7 +131,8 @@ where
     protocol_async::relay(up, down, TokioTimer::start(), options)
 }
 
-/// A connection over a TCP stream. Its small messages are not held back.
+/// A connection over a TCP stream. Its small messages are not held back, and its driver is
+/// [lingering](Driver::lingering).
 ///
 /// # Errors
 ///
@@ -139,7 +140,8 @@ where
 pub fn tcp(stream: tokio::net::TcpStream, options: impl Into<Options>) -> io::Result<Connection> {
     stream.set_nodelay(true)?;
     let (reader, writer) = stream.into_split();
-    Ok(spawn(reader, writer, options))
+    let (peer, incoming, driver) = connect(reader, writer, options);
+    Ok(Connection { peer, incoming, driver: tokio::spawn(driver.lingering()) })
 }
 
 /// A connection over a Unix socket.

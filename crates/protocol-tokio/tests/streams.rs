@@ -6,10 +6,10 @@ use std::process::Command;
 use std::time::Duration;
 
 use protocol_async::{CallError, Options};
-use protocol_core::{Cause, Config, Dialect};
+use protocol_core::{Cause, Config, Dialect, Shutdown};
 use protocol_router::Router;
 use protocol_tokio::ChildCommand;
-use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader};
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::{Instant, timeout};
 
@@ -49,7 +49,33 @@ async fn g07_the_end_is_sent_when_every_handle_is_dropped() {
     // Our own half stays open meanwhile.
     far.read_to_string(&mut all).await.unwrap();
     assert_eq!(all, "{\"jsonrpc\":\"2.0\",\"method\":\"last\"}\n");
+    drop(far);
     client.driver.await.unwrap().unwrap();
+}
+
+#[tokio::test]
+async fn g06_the_last_response_arrives_though_the_client_says_more() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let mut near = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+    let config = Config::server(Dialect::ACP_V1);
+    let server = protocol_tokio::tcp(listener.accept().await.unwrap().0, config).unwrap();
+    tokio::spawn(async move {
+        let router = Router::new().request("big", async |(): (), _cx| Ok("x".repeat(1 << 20)));
+        router.serve(&server.incoming).await
+    });
+    near.write_all(b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"big\"}\n").await.unwrap();
+    near.readable().await.unwrap();
+    server.peer.shutdown(Shutdown::Drain);
+    server.peer.closed().await;
+    for _ in 0..5 {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+        near.write_all(b"{\"jsonrpc\":\"2.0\",\"method\":\"more\"}\n").await.unwrap();
+    }
+    let mut all = Vec::new();
+    near.read_to_end(&mut all).await.unwrap();
+    assert!(all.len() > 1 << 20, "{}", all.len());
+    drop(near);
+    server.driver.await.unwrap().unwrap();
 }
 
 #[tokio::test]

@@ -104,7 +104,8 @@ impl Server {
         stream: std::os::unix::net::UnixStream,
         handler: Arc<impl Handler + Send + Sync + 'static>,
     ) -> std::io::Result<Served> {
-        Ok(self.start(Streams::unix(stream)?, handler))
+        let stream = std::os::fd::OwnedFd::from(stream).into();
+        Ok(self.start(Streams::socket(stream)?, handler))
     }
 
     fn start(self, streams: Streams, handler: Arc<dyn Handler + Send + Sync>) -> Served {

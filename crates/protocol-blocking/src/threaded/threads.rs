@@ -4,6 +4,7 @@ use std::io::{self, Read, Write};
 use std::net::{self, TcpStream};
 use std::sync::Arc;
 use std::thread;
+use std::time::{Duration, Instant};
 
 use parking::Parker;
 use protocol_async::hub::Hub;
@@ -15,6 +16,9 @@ use super::reading::{Pause, Reading};
 use super::writing::{self, Sink};
 use crate::clock::Clock;
 
+/// The longest time that a socket is read on at its end.
+const LINGER: Duration = Duration::from_secs(5);
+
 /// The streams of a connection.
 pub(super) struct Streams {
     reader: Box<dyn Read + Send>,
@@ -24,41 +28,37 @@ pub(super) struct Streams {
 }
 
 impl Streams {
-    fn new(
-        reader: impl Read + Send + 'static,
-        sink: Sink,
-        end: impl FnOnce() + Send + 'static,
-    ) -> Self {
-        Self { reader: Box::new(reader), sink, end: Box::new(end) }
-    }
-
     pub(super) fn any(
         reader: impl Read + Send + 'static,
         writer: impl Write + Send + 'static,
     ) -> Self {
-        Self::new(reader, Sink::blocks(writer), || ())
+        let sink = Sink::blocks(writer);
+        Self { reader: Box::new(reader), sink, end: Box::new(|| ()) }
     }
 
     pub(super) fn stdio() -> Self {
         let mut stdout = io::stdout();
         // Output goes behind all that was printed. An error shows again when it is written to.
         let _ = stdout.flush();
-        Self::new(io::stdin(), Sink::of(stdout), || ())
+        Self { reader: Box::new(io::stdin()), sink: Sink::of(stdout), end: Box::new(|| ()) }
     }
 
-    pub(super) fn tcp(stream: TcpStream) -> io::Result<Self> {
-        stream.set_nodelay(true)?;
-        let (reader, sink) = (stream.try_clone()?, Sink::of(stream.try_clone()?));
-        // It may be down already.
-        Ok(Self::new(reader, sink, move || drop(stream.shutdown(net::Shutdown::Both))))
+    /// The calls on a Unix socket are those on a TCP stream.
+    pub(super) fn socket(stream: TcpStream) -> io::Result<Self> {
+        let (reader, sink) = (Box::new(stream.try_clone()?), Sink::of(stream.try_clone()?));
+        Ok(Self { reader, sink, end: Box::new(move || linger(&stream)) })
     }
+}
 
-    #[cfg(unix)]
-    pub(super) fn unix(stream: std::os::unix::net::UnixStream) -> io::Result<Self> {
-        let (reader, sink) = (stream.try_clone()?, Sink::of(stream.try_clone()?));
-        // It may be down already.
-        Ok(Self::new(reader, sink, move || drop(stream.shutdown(net::Shutdown::Both))))
-    }
+/// Ends a socket, and reads on until its peer has ended too, or for some seconds. Anything that comes to a
+/// closed TCP stream resets it, and what was written is lost.
+fn linger(mut stream: &TcpStream) {
+    let until = Instant::now() + LINGER;
+    // It may be down already.
+    let _ = stream.shutdown(net::Shutdown::Write);
+    let _ = stream.set_read_timeout(Some(LINGER));
+    while Instant::now() < until && matches!(stream.read(&mut [0; 4 << 10]), Ok(1..)) {}
+    let _ = stream.shutdown(net::Shutdown::Both);
 }
 
 /// Makes a connection. The function that is returned starts its threads.

@@ -78,6 +78,23 @@ fn g01_a_call_and_its_result_over_every_stream() {
 }
 
 #[test]
+fn g06_the_last_words_arrive_over_tcp_though_the_peer_says_more() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let mut near = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    let (peer, incoming) = tcp(listener.accept().unwrap().0, acp()).unwrap();
+    peer.try_notify("last", ["x".repeat(1 << 20)]).unwrap();
+    near.peek(&mut [0]).unwrap();
+    drop((peer, incoming));
+    for _ in 0..5 {
+        thread::sleep(Duration::from_millis(10));
+        writeln!(near, "{}", notification("more", &json!([]))).unwrap();
+    }
+    let mut all = Vec::new();
+    near.read_to_end(&mut all).unwrap();
+    assert!(all.len() > 1 << 20, "{}", all.len());
+}
+
+#[test]
 fn g01_errors_come_back_as_they_are() {
     let (mut wire, peer, _incoming) = client();
     let sent = slow(&peer);
