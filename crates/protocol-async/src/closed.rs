@@ -13,7 +13,8 @@ use crate::sync::Arc;
 pub struct Closed {
     /// The connection's own reason.
     pub reason: CloseReason,
-    /// The error of reading or writing, if one ended the connection. The end of input is no error.
+    /// The error of reading or writing, if one ended the connection or lost responses after its end. The end of
+    /// input is no error.
     pub error: Option<Arc<io::Error>>,
 }
 

@@ -26,6 +26,7 @@ use crate::lease::{Lease, Taker};
 pub use crate::options::Callbacks;
 use crate::options::Options;
 use crate::peer::Peer;
+use crate::pipe::is_gone;
 use crate::shared::{Inner, Shared};
 use crate::sync::Arc;
 pub use crate::timer::Alarm;
@@ -104,7 +105,10 @@ impl Hub {
     pub fn fail(&self, error: &io::Error) {
         let (text, copy) = (error.to_string(), closed::copy(error));
         let unused = self.shared.at(|inner, now, effects| {
-            let has_reason = inner.error.is_some() || inner.endpoint.closed().is_some();
+            // After the end a peer may be gone. If one that is not loses responses, that is an error.
+            let loses = !is_gone(error) && !inner.endpoint.is_flushed();
+            let is_end = loses || inner.endpoint.closed().is_none();
+            let has_reason = inner.error.is_some() || !is_end;
             inner.endpoint.stop_writing(&text, now, effects);
             if has_reason { Some(copy) } else { inner.error.replace(copy) }
         });

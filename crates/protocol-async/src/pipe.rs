@@ -114,20 +114,19 @@ pub(crate) struct FirstError(Option<io::Error>);
 impl FirstError {
     /// Keeps an error, unless it means that the peer went away, which is no failure of ours.
     pub(crate) fn keep(&mut self, error: Option<io::Error>) {
-        use io::ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionReset, UnexpectedEof};
-        let error = error.filter(|error| {
-            !matches!(
-                error.kind(),
-                BrokenPipe | ConnectionAborted | ConnectionReset | UnexpectedEof
-            )
-        });
-        self.0 = self.0.take().or(error);
+        self.0 = self.0.take().or(error.filter(|error| !is_gone(error)));
     }
 
     /// Returns the output of a driver that has ended.
     pub(crate) fn take(&mut self) -> io::Result<()> {
         self.0.take().map_or(Ok(()), Err)
     }
+}
+
+/// Returns whether an error means that the peer went away.
+pub(crate) fn is_gone(error: &io::Error) -> bool {
+    use io::ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionReset, UnexpectedEof};
+    matches!(error.kind(), BrokenPipe | ConnectionAborted | ConnectionReset | UnexpectedEof)
 }
 
 pub(crate) struct Writer<W> {

@@ -405,8 +405,8 @@ impl Inner {
     pub(crate) fn how_closed(&self) -> Option<Closed> {
         let reason = self.endpoint.closed()?;
         let error = match self.endpoint.end_reason() {
-            Some(EndReason::Transport(_)) => self.error.clone(),
-            end => end.map(|end| Arc::new(end.clone().into())),
+            None | Some(EndReason::Transport(_)) => self.error.clone(),
+            Some(end) => Some(Arc::new(end.clone().into())),
         };
         Some(Closed { reason, error })
     }

@@ -353,6 +353,20 @@ fn a_request_that_takes_too_long_is_given_up_and_cancelled_on_the_server() {
     let mut response = sleep(&mut relay, &session);
     assert_eq!(response.data()["error"]["code"], -32803);
     relay.running.says(&["notifications/cancelled", r#""requestId":2"#]);
+    let said = relay.end();
+    assert!(said.stderr.contains("a request was given up: timed out (hard_cap)"), "{said:?}");
+}
+
+#[test]
+fn a_recording_is_summarized_at_the_end_unless_that_is_to_be_quiet() {
+    for (quiet, is_summarized) in [(None, true), (Some("--quiet"), false)] {
+        let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("summary-{quiet:?}.jsonl"));
+        let record = ["--record", path.to_str().unwrap()];
+        let relay = relay(&[&record[..], quiet.as_slice()].concat(), SERVER);
+        open(&relay);
+        let said = relay.end();
+        assert_eq!(said.stderr.contains("0 never answered"), is_summarized, "{said:?}");
+    }
 }
 
 #[test]

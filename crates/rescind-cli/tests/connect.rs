@@ -174,6 +174,16 @@ fn progress_comes_before_the_result_and_a_request_of_the_server_has_its_response
 }
 
 #[test]
+fn f68_a_recording_names_an_address_without_its_query() {
+    let file = recording("query");
+    let url = "http://127.0.0.1:1/mcp?key=secret";
+    let said = rescind(["relay", "--connect", url, "--record", file.to_str().unwrap()]);
+    assert_eq!(said.code, Some(6), "{said:?}");
+    let recorded = std::fs::read_to_string(file).unwrap();
+    assert!(recorded.contains(r#""program":"http://127.0.0.1:1/mcp""#), "{recorded}");
+}
+
+#[test]
 fn sigterm_cancels_and_answers_all_that_is_in_flight() {
     for version in ["2025-11-25", NEWEST] {
         let own = recording(&format!("front-own-{version}"));

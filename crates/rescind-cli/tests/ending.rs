@@ -34,9 +34,13 @@ fn sleep(id: usize) -> String {
 
 /// Starts a program with a client at its standard input and output.
 fn start(arguments: &[&str]) -> Child {
+    start_saying(arguments, Stdio::null())
+}
+
+fn start_saying(arguments: &[&str], stderr: Stdio) -> Child {
     let mut command = Command::new(RESCIND);
     command.args(arguments);
-    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(stderr);
     command.spawn().unwrap()
 }
 
@@ -91,7 +95,9 @@ fn f104_a_signal_ends_a_relay_with_every_response_and_its_recording_with_an_end(
 fn f104_a_server_that_responds_to_nothing_hears_the_cancels_and_its_client_has_responses() {
     let heard = temporary("heard");
     let server = ["--", "sh", "-c", SILENT, heard.to_str().unwrap()];
-    let mut child = start(&[&["relay", "--exit-grace", "100ms"][..], &server[..]].concat());
+    let relay = [&["relay", "--exit-grace", "100ms"][..], &server[..]].concat();
+    let mut child = start_saying(&relay, Stdio::piped());
+    let mut stderr = child.stderr.take().unwrap();
     let said = lines(child.stdout.take().unwrap());
     say(&mut child, [initialize()]);
     said.recv_timeout(PATIENCE).unwrap();
@@ -106,6 +112,9 @@ fn f104_a_server_that_responds_to_nothing_hears_the_cancels_and_its_client_has_r
     assert_eq!(said.iter().count(), 8);
     Program::from(child).wait();
     assert_eq!(heard_so_far().matches("$/cancel_request").count(), 8);
+    let mut told = String::new();
+    stderr.read_to_string(&mut told).unwrap();
+    assert!(told.contains("the server has 1s to answer 8 requests, cancelled"), "{told}");
     fs::remove_file(heard).unwrap();
 }
 

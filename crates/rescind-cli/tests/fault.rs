@@ -60,6 +60,14 @@ fn what_is_delayed_comes_when_it_is_due_and_not_in_its_turn() {
 }
 
 #[test]
+fn a_relay_ends_with_its_last_delayed_message() {
+    // The longest delay is the time-out of the pipe's end.
+    let delays = ["delay response 100ms method echo", "delay response 10m method other"];
+    let (order, said) = answers(&delays);
+    assert_eq!(order, [2, 1], "{said}");
+}
+
+#[test]
 fn messages_with_headers_are_told_apart_too() {
     let lsp = ["--dialect", "lsp"];
     let fault = ["--fault", "duplicate notification to client", "--"];

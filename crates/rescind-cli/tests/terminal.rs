@@ -239,6 +239,20 @@ fn f69_answers_that_are_lost_are_an_error() {
 }
 
 #[test]
+fn f69_answers_that_are_lost_once_the_input_has_ended_are_an_error() {
+    let sleep = r#"{"jsonrpc":"2.0","id":1,"method":"sleep","params":{"ms":200}}"#;
+    for runtime in SERVE_RUNTIMES {
+        let mut command = Command::new(RESCIND);
+        command.args(["serve", "--runtime", runtime]).stdin(Stdio::piped());
+        command.stdout(File::options().write(true).open("/dev/full").unwrap());
+        let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
+        writeln!(child.stdin.take().unwrap(), "{sleep}").unwrap();
+        let output = child.wait_with_output().unwrap();
+        assert_eq!(output.status.code(), Some(7), "{runtime}: {output:?}");
+    }
+}
+
+#[test]
 fn f69_steps_that_are_lost_are_an_error() {
     loses(&["step"], "{\"notify\":{\"method\":\"m\"}}\n");
 }

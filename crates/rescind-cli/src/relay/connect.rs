@@ -46,7 +46,8 @@ pub(super) fn run(args: &RelayArgs, address: &Address) -> Result<ExitCode, Exit>
     let dialect = &args.dialect.dialect;
     let url = address.of_rules(rules_of(dialect)).to_string();
     let secret = args.clients.token()?;
-    let recording = args.record.start(Some(&url))?;
+    // A query may hold a secret.
+    let recording = args.record.start(url.split('?').next())?;
     let ending = Ending::catch("rescind relay", &recording);
     let opened = crate::connect::open(reach(address, dialect, &trust, secret, PATIENCE));
     let relayed = opened.map(|(runtime, (target, options))| {

@@ -59,8 +59,14 @@ fn method(text: &str) -> Result<(String, CallOptions), String> {
     if is_star_inside {
         return Err(format!("`{pattern}`: a `*` may stand only at the end"));
     }
+    if pattern.is_empty() {
+        return Err("a method is missing before the `=` (try tools/*=deadline:5s)".into());
+    }
     let mut options = CallOptions::default();
-    for limit in limits.split(',').filter(|limit| *limit != "none") {
+    if limits == "none" {
+        return Ok((pattern.into(), options));
+    }
+    for limit in limits.split(',') {
         let (name, time) = limit
             .split_once(':')
             .ok_or_else(|| format!("`{limit}` is no limit (try deadline:5s)"))?;
@@ -95,6 +101,8 @@ mod tests {
             ("a*b=none", "`a*b`: a `*` may stand only at the end"),
             ("a**=none", "`a**`: a `*` may stand only at the end"),
             ("a=b=deadline:1s", "`b=deadline` is none of deadline, idle, cap"),
+            ("=none", "a method is missing before the `=` (try tools/*=deadline:5s)"),
+            ("a=none,deadline:1s", "`none` is no limit (try deadline:5s)"),
             ("a=5s", "`5s` is no limit (try deadline:5s)"),
             ("a=deadline:0s", "nothing is that fast"),
         ] {

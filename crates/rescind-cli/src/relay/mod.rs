@@ -19,7 +19,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 use humantime::format_duration;
-use protocol_async::relay::{NotRead, Observer, Options, Trace, Wait};
+use protocol_async::relay::{NotRead, Observer, Options, Trace, Wait, Waits};
 use protocol_core::{CloseReason, Dialect};
 use protocol_record::line::Verdict;
 use protocol_relay::{RelayEvent, Side};
@@ -27,7 +27,7 @@ use tokio::sync::{Semaphore, watch};
 
 use crate::address::Address;
 use crate::connect::runtime;
-use crate::ending::Ending;
+use crate::ending::{Ending, SHORT_GRACE};
 use crate::exit::{self, Exit};
 use crate::http::Service;
 use crate::input;
@@ -70,6 +70,7 @@ pub fn main(args: &RelayArgs) -> Result<ExitCode, Exit> {
     let watch = args.stuck.watch(&mut options);
     let faults = plan(&args.faults, &mut options, &recording)?;
     let ending = Ending::catch("rescind relay", &recording);
+    options.waits = Some(waits(ending.clone()));
     let extras = Extras { faults, watch, ending, recording: recording.clone() };
     let options = recording.relay(options);
     let spawned = match args.runtime {
@@ -98,7 +99,6 @@ fn options(args: &RelayArgs) -> Options {
     let mut options = relay_options([up, down], args.grace, args.guard.guard());
     options.trace = args.trace.then(|| trace(&up.dialect, &down.dialect));
     options.answer_after_end = args.answer_after_end;
-    options.waits = Some(Box::new(waits));
     options
 }
 
@@ -126,7 +126,9 @@ fn serve(args: &RelayArgs, address: &Address, program: &str) -> Result<ExitCode,
         let ending = Ending::catch("rescind relay", &recording);
         runtime()?.block_on(Arc::new(bridge).serve(service, &ending))
     });
-    recording.finish();
+    if let Some(path) = recording.finish().filter(|_| !args.quiet) {
+        summarize(&path);
+    }
     if let Some(total) = noises.total() {
         log(format_args!("the servers' output: {total}"));
     }
@@ -183,9 +185,9 @@ fn is_not_read(error: &io::Error) -> bool {
     lost.is_some_and(|lost| lost.side == Side::Up)
 }
 
-/// Says what is waited for.
-fn waits(wait: Wait) {
-    match wait {
+/// Says what is waited for. After a signal the server has a short time.
+fn waits(ending: Ending) -> Waits {
+    Box::new(move |wait| match wait {
         Wait::Answers { requests, within } => log(format_args!(
             "the client's input has ended; {} may still be answered for {}",
             counted(requests as u64, "request"),
@@ -193,11 +195,11 @@ fn waits(wait: Wait) {
         )),
         Wait::Cancelled { requests, within } => log(format_args!(
             "the client is gone; the server has {} to answer {}, cancelled",
-            format_duration(within),
+            format_duration(if ending.is_asked() { within.min(SHORT_GRACE) } else { within }),
             counted(requests as u64, "request")
         )),
         _ => {}
-    }
+    })
 }
 
 fn observer(losses: Arc<Losses>) -> Observer {

@@ -140,6 +140,7 @@ impl Upstream {
         });
         responder.answer(outcome.map_err(|error| match error {
             CallError::TimedOut { .. } => {
+                log(format_args!("a request was given up: {error}"));
                 RpcError::new(code::REQUEST_FAILED, error.to_string()).into()
             }
             CallError::ConnectionLost { how, .. } => {

@@ -33,7 +33,7 @@ use crate::address::Address;
 use crate::admission::ClientArgs;
 use crate::connect::runtime;
 use crate::dialect::{DialectArgs, Spoken};
-use crate::ending::{Ending, FLUSH, end_at_once};
+use crate::ending::{Ending, FLUSH, SHORT_GRACE, end_at_once};
 use crate::exit::Exit;
 use crate::http::Service;
 use crate::record::{RecordArgs, Session};
@@ -263,14 +263,14 @@ struct Until<'a> {
 }
 
 impl Until<'_> {
-    /// Cancels what is in flight once the end is asked for. A handler that ignores this for [`FLUSH`] ends with
-    /// the program.
+    /// Cancels what is in flight once the end is asked for. A handler that ignores this ends with the program, once
+    /// a peer that does not read would have been given up.
     fn shut_down(&self, cancel: impl FnOnce() + Send + 'static) {
         let (ending, recording) = (self.ending.clone(), self.recording.clone());
         let watch = move || {
             let cause = ending.wait();
             cancel();
-            thread::sleep(FLUSH);
+            thread::sleep(FLUSH + SHORT_GRACE);
             end_at_once(cause, &recording);
         };
         // Without a thread a second signal ends the program.
@@ -328,6 +328,7 @@ async fn serve_async<T: Timer<Sleep: Send>>(
 ) -> Ended {
     until.shut_down_peer(peer);
     let reason = demo.serve(incoming).await;
+    peer.flushed().await;
     let error = peer.closed().await.error.map(|error| error.to_string());
     Ended { reason, error, was_shut_down: demo.methods.was_shut_down() }
 }

@@ -65,10 +65,6 @@ impl<W: AsyncWrite + Unpin, T: Timer> Carrier<W, T> {
         let mut next = self.plan.next(self.side);
         let mut is_open = true;
         while is_open || !self.held.is_empty() {
-            self.release().await?;
-            if self.left == 0 {
-                return self.to.close().await.map(|()| true);
-            }
             let mut chunk = [0; 8 << 10];
             let may_read = is_open && self.held_bytes() < HELD;
             match self.wait(&mut from, &mut chunk, may_read).await? {
@@ -84,6 +80,10 @@ impl<W: AsyncWrite + Unpin, T: Timer> Carrier<W, T> {
                 next = None;
                 let message: Vec<u8> = self.unread.drain(..len).collect();
                 self.carry(message, deed).await?;
+            }
+            self.release().await?;
+            if self.left == 0 {
+                return self.to.close().await.map(|()| true);
             }
         }
         self.to.close().await.map(|()| false)
