@@ -1,5 +1,6 @@
 //! The effect of a signal on a call, which depends on how far the call is.
 
+use std::mem;
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -28,6 +29,8 @@ struct State {
     gave_up_opening: bool,
     /// Whether nobody reads standard output any more.
     output_is_gone: bool,
+    /// Whether a caller that is gone cancelled the call. The Ctrl-C that ended it too is still to come.
+    by_caller: bool,
     next: Next,
 }
 
@@ -41,6 +44,9 @@ enum Next {
     Close(Peer),
     /// Cancels the call.
     Cancel(Peer, CancellationHandle),
+    /// Kills the server, which takes its time to end. The outcome is there.
+    #[cfg(target_os = "linux")]
+    Kill,
 }
 
 impl Interrupts {
@@ -57,6 +63,12 @@ impl Interrupts {
         state.output_is_gone |= cause == Cause::OutputGone;
         let next = state.next.clone();
         if let Next::Cancel(..) = next {
+            // In a pipeline Ctrl-C ends the callers too, and that is no second signal.
+            let is_caller = matches!(cause, Cause::OutputGone | Cause::ParentGone);
+            if !state.cancels.is_empty() && (is_caller || mem::take(&mut state.by_caller)) {
+                return;
+            }
+            state.by_caller = is_caller;
             state.cancels.push(Instant::now());
         }
         let is_first = state.cancels.len() == 1;
@@ -80,6 +92,12 @@ impl Interrupts {
                 drop(state);
                 peer.shutdown(Shutdown::Abandon);
             }
+            #[cfg(target_os = "linux")]
+            Next::Kill => {
+                state.next = Next::End;
+                drop(state);
+                protocol_child::kill_supervised();
+            }
             Next::End => {
                 drop(state);
                 ending::end_at_once(cause, recording);
@@ -90,6 +108,15 @@ impl Interrupts {
     /// There is no connection yet, or no more.
     pub(super) fn reaches(&self) {
         lock(&self.0).next = Next::End;
+    }
+
+    /// The call has its outcome, and the server's end is awaited.
+    pub(super) fn settles(&self) {
+        #[cfg(target_os = "linux")]
+        let next = Next::Kill;
+        #[cfg(not(target_os = "linux"))]
+        let next = Next::End;
+        lock(&self.0).next = next;
     }
 
     /// This connection is being opened.
@@ -145,5 +172,40 @@ impl Interrupts {
     /// Returns whether the call was given up.
     pub(super) fn gave_up(&self) -> bool {
         lock(&self.0).cancels.len() > 1
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+mod tests {
+    use std::io::{BufRead, BufReader};
+    use std::net::{TcpListener, TcpStream};
+
+    use protocol_blocking::threaded::tcp;
+    use protocol_core::{Config, Dialect};
+
+    use super::*;
+
+    #[test]
+    fn f104_a_reader_that_goes_with_ctrl_c_gives_nothing_up() {
+        for caller in [Cause::OutputGone, Cause::ParentGone] {
+            for causes in [[caller, Cause::Interrupt], [Cause::Interrupt, caller]] {
+                let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+                let near = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+                let (peer, _incoming) = tcp(near, Config::client(Dialect::ACP_V1)).unwrap();
+                let mut lines = BufReader::new(listener.accept().unwrap().0).lines();
+                let call = peer.call::<()>("work", ());
+                // What has not left is withdrawn without a cancel.
+                assert!(lines.next().unwrap().unwrap().contains("work"));
+                let interrupts = Interrupts::default();
+                interrupts.calls(&peer, call.cancellation_handle());
+                let (report, recording) = (Report::start(false), Session::default());
+                causes.map(|cause| interrupts.interrupt(cause, &report, &recording));
+                assert!(!interrupts.gave_up(), "{causes:?}");
+                assert!(lines.any(|line| line.unwrap().contains("$/cancel_request")), "{causes:?}");
+                interrupts.interrupt(Cause::Interrupt, &report, &recording);
+                assert!(interrupts.gave_up(), "a second signal");
+            }
+        }
     }
 }
