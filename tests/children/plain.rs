@@ -233,6 +233,23 @@ fn f62_what_is_written_after_a_blocking_reader_has_gone_is_read() {
     assert_eq!(owner.process().pushed(), Pushed::No);
 }
 
+#[test]
+fn f62_what_is_written_by_those_that_a_dead_process_has_left_is_read() {
+    let mark = Mark::new();
+    let (stderr, told) = first_words();
+    // More than a pipe holds, once nobody reads it any more.
+    let script = "{ cat >/dev/null; yes | head -c 400000 && echo done >&2; } <&0 & exit 3";
+    let Spawned { owner, stdin, stdout, .. } =
+        spawn(patient(mark.shell(script)).stderr(stderr)).unwrap();
+    let mut output = Output::new(Untold, owner.process(), SmolTimer::start());
+    let read = smol::block_on(output.read_to_end(&mut Vec::new()));
+    assert_eq!(read.unwrap_err().to_string(), "the process ended: exit status: 3");
+    drop((output, stdin, stdout));
+    smol::block_on(soon("its word that all is written", told.recv())).unwrap();
+    smol::block_on(soon("its end", owner.process().exit())).unwrap();
+    assert_eq!(owner.process().pushed(), Pushed::No);
+}
+
 /// A thread that reads unwanted output holds up nobody who ends the process.
 #[test]
 fn f60_a_silent_process_whose_blocking_reader_has_gone_is_ended() {

@@ -92,11 +92,12 @@ pub(crate) async fn f32_one_that_left_the_group_keeps_nobody_waiting(connect: Co
     let mark = Mark::new();
     let script = r#"read line; setsid sh -c 'echo left >&2; exec sleep 1000' & read line; exit 4"#;
     let (stderr, told) = first_words();
-    let child = connect(hasty(mark.shell(script)).stderr(stderr)).unwrap();
+    let child = connect(patient(mark.shell(script)).stderr(stderr)).unwrap();
     let sent = child.peer.call::<Value>("work", ());
     soon("its leave", told.recv()).await.unwrap();
     child.peer.try_notify("go", ()).unwrap();
     assert_eq!(lost(sent).await, "the process ended: exit status: 4");
+    // It holds stderr, too, which is not read for another grace.
     assert_eq!(soon("its end", child.process.exit()).await.unwrap().code(), Some(4));
     // A daemon is its own.
     mark.kill_the_rest();

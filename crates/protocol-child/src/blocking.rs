@@ -4,9 +4,8 @@ use std::io::{self, Read};
 use std::process::ChildStdout;
 use std::sync::Arc;
 
-use crate::output::LAST_BREATH;
 use crate::pipe::OutputPipe;
-use crate::process::Process;
+use crate::process::{LAST_BREATH, Process};
 
 /// The standard output of a process, as [`Output`](crate::Output) reads it, for a thread that blocks.
 #[derive(Debug)]

@@ -68,8 +68,9 @@ impl ChildCommand {
     /// such as the host itself with an argument for that.
     ///
     /// Then nothing is left of what the supervisor's command starts, however it detaches itself. The process of
-    /// the connection is that command. This program becomes a subreaper. If it loses a supervisor, it ends all that
-    /// descends from it in other sessions, but for what this crate has spawned.
+    /// the connection is that command. This program becomes a subreaper: orphans become its children, and this
+    /// crate reaps those of its groups. If a supervisor fails or is killed, this program ends all its descendants in
+    /// other sessions, but for what this crate has spawned.
     #[cfg(target_os = "linux")]
     pub fn supervisor(self) -> Self {
         Self { spawn: supervised::spawn, ..self }

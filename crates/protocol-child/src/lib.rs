@@ -20,16 +20,16 @@
 //! 2. If anything of the group is left after the grace, all of it gets `SIGTERM`.
 //! 3. If anything is left after another grace, all of it gets `SIGKILL`.
 //!
-//! Its standard output is read and dropped meanwhile. So it does not die of a broken pipe while it is about
-//! to end by itself.
+//! Once an [`Output`] or a [`BlockingOutput`] is dropped, a thread reads and drops the rest of the standard
+//! output meanwhile. So nothing dies of a broken pipe while it is about to end by itself.
 //!
 //! The same happens when the process ends by itself and leaves others of its group behind. It also happens
 //! when we are killed: a watchdog, which is a small `/bin/sh`, then does these steps. On Windows the group is a
-//! job, which ends with us. Step 2 is missing there.
+//! job, which ends with us. Step 2 and that thread are missing there.
 //!
 //! A process that leaves the group, as daemons do with `setsid`, leaves us too. On Linux a
-//! [supervisor](ChildCommand::supervisor) holds those: nothing that descends from the process is left. One that does not
-//! end its process within ten seconds of `SIGKILL` is killed, with all that it has.
+//! [supervisor](ChildCommand::supervisor) holds those: nothing that descends from the process is left. One that has not
+//! ended all of it within ten seconds of `SIGKILL` is killed, with all that it has.
 #![forbid(unsafe_code)]
 
 mod blocking;

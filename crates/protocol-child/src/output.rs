@@ -13,10 +13,7 @@ use futures_io::AsyncRead;
 use protocol_async::Timer;
 
 use crate::pipe::OutputPipe;
-use crate::process::{Life, Process};
-
-/// The longest wait for the status of a process whose output has ended. Mostly it is about to end.
-pub(crate) const LAST_BREATH: Duration = Duration::from_secs(1);
+use crate::process::{LAST_BREATH, Life, Process};
 
 /// The stage in which the output of a process is over though another process holds it open. Windows can't tell
 /// what is left from what is to come, so there all processes must be gone.
@@ -41,7 +38,7 @@ enum State<S> {
     Open,
     /// It has ended, and the process has until then to end, too.
     AtEnd(Pin<Box<S>>),
-    /// The process has ended, and so many bytes are left. Others may write more, which is not read.
+    /// The process has ended, and so many bytes are left. Others may write more, which no reader sees.
     Rest(usize),
 }
 
@@ -101,7 +98,8 @@ impl<R: AsyncRead + Unpin, T: Timer + Unpin> AsyncRead for Output<R, T> {
 
 impl<R, T: Timer> Drop for Output<R, T> {
     fn drop(&mut self) {
-        if let (State::Open, Some(pipe)) = (&self.state, self.pipe.take()) {
+        // Those that a dead process has left may write on.
+        if let Some(pipe) = self.pipe.take() {
             self.process.discard_output(pipe);
         }
     }

@@ -24,8 +24,12 @@ use crate::stderr::{Stderr, Tail};
 const SOON: Duration = Duration::from_millis(5);
 const LATEST: Duration = Duration::from_millis(100);
 
-/// The longest wait for the end of a process that was killed. Then the supervisor that should have killed it is killed.
+/// The longest wait for the end of a group that was killed. Then the supervisor that should have ended it is killed.
 const OBEDIENCE: Duration = Duration::from_secs(if cfg!(test) { 1 } else { 10 });
+
+/// The longest wait for the status of a process whose output has ended, and for the end of a dead one's standard
+/// error. Mostly they are about to come.
+pub(crate) const LAST_BREATH: Duration = Duration::from_secs(1);
 
 /// A handle of a process that was spawned. Clones are the same process, and keep nothing alive.
 #[derive(Clone)]
@@ -186,8 +190,8 @@ impl Process {
         self.shared.id
     }
 
-    /// Waits until it is gone, and with it everything of its group, or as much as can be killed. Returns the
-    /// status of the process itself.
+    /// Waits until it is gone, and with it everything of its group that ends within ten seconds of `SIGKILL`. Returns
+    /// the status of the process itself.
     ///
     /// # Errors
     ///
@@ -223,7 +227,7 @@ impl Process {
     }
 
     /// Returns the end of its standard error, from the beginning of a line on, if that is [kept](Stderr::Last).
-    /// It is complete once the process is gone.
+    /// It is complete once the process is gone, unless another one holds it open for more than a second.
     #[must_use]
     pub fn stderr_tail(&self) -> String {
         self.shared.stderr.text()
@@ -288,7 +292,7 @@ impl Process {
                 }
             }
         };
-        // Without a thread it may get a broken pipe in place of an end.
+        // Without a thread its pipe may fill up, so that it does not end by itself.
         let _ = Builder::new().name("child-stdout".into()).spawn(discard);
     }
 }
@@ -348,19 +352,17 @@ impl Shared {
     /// Ends the group, whose input is closed, and waits until it is gone.
     fn end(&self) {
         for push in [Pushed::Terminated, Pushed::Killed] {
-            if self.is_deserted_within_grace() {
+            if self.is_deserted_within(self.grace) {
                 break;
             }
             self.push(push);
         }
-        // Processes that were killed need a moment. Some may never be reaped by their parents.
-        if self.wait_until(Some(Instant::now() + OBEDIENCE), |state| state.life.has_ended()) {
-            self.is_deserted_within_grace();
-        }
+        // Processes that were killed need a moment, even without a grace. Some may never be reaped by their parents.
+        self.is_deserted_within(OBEDIENCE);
         // This ends a supervisor that has not ended its process, so it comes before the wait for the process.
         self.group.release();
         self.wait_until(None, |state| state.life.has_ended());
-        self.wait_until(Some(Instant::now() + self.grace), |state| !state.is_talking);
+        self.wait_until(Some(Instant::now() + LAST_BREATH), |state| !state.is_talking);
         self.change(|state| {
             state.life = state.life.gone();
             state.output.take_if(|_| state.has_reader);
@@ -379,9 +381,9 @@ impl Shared {
         }
     }
 
-    /// Waits until nothing of the group is left, but no longer than the grace.
-    fn is_deserted_within_grace(&self) -> bool {
-        let until = Instant::now() + self.grace;
+    /// Waits until nothing of the group is left, but no longer than this, and returns whether that is so.
+    fn is_deserted_within(&self, patience: Duration) -> bool {
+        let until = Instant::now() + patience;
         if !self.wait_until(Some(until), |state| state.life.has_ended()) {
             return false;
         }
@@ -455,6 +457,7 @@ impl fmt::Debug for Owner {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::atomic::{AtomicU32, Ordering};
     use std::task::Waker;
 
     #[test]
@@ -467,5 +470,39 @@ mod tests {
         };
         let mut cx = Context::from_waker(Waker::noop());
         assert!(poll_until(look, &changed, &mut None, &mut cx).is_ready());
+    }
+
+    /// A group of which something is found once more after it was killed. It counts how often it is looked at.
+    struct Dying(AtomicU32);
+
+    impl Group for Dying {
+        fn wait(&self) -> Option<ExitStatus> {
+            Some(ExitStatus::default())
+        }
+
+        fn reap(&self) -> io::Result<ExitStatus> {
+            Ok(ExitStatus::default())
+        }
+
+        fn terminate(&self, _: bool) {}
+
+        fn kill(&self, _: bool) {}
+
+        /// Returns whether this is the fourth look at least. One comes before each signal.
+        fn is_empty(&self) -> bool {
+            self.0.fetch_add(1, Ordering::Relaxed) > 2
+        }
+
+        fn release(&self) {
+            assert!(self.0.load(Ordering::Relaxed) > 3, "it was not seen to be empty");
+        }
+    }
+
+    #[test]
+    fn f60_without_a_grace_there_is_still_time_for_what_was_killed_to_go() {
+        let process = Process::new(1, Box::new(Dying(AtomicU32::new(0))), Duration::ZERO);
+        process.shared.keep();
+        assert!(process.life().is_gone());
+        assert_eq!(process.pushed(), Pushed::Killed);
     }
 }

@@ -50,7 +50,8 @@ pub(crate) fn process(id: u32) -> Option<ProcessInfo> {
         session: session.parse().ok()?,
         begun: words.get(19)?.parse().ok()?,
     };
-    let is_dead = state.starts_with(['Z', 'X']);
+    // A process whose first thread is dead looks so, too, but runs on in others. It can't be reaped then.
+    let is_dead = state.starts_with(['Z', 'X']) && matches!(*words.get(17)?, "0" | "1");
     Some(ProcessInfo { id, group: group.parse().ok()?, is_dead, lineage })
 }
 
@@ -132,5 +133,28 @@ mod tests {
         let found = found.unwrap();
         assert_eq!((&*found.lineage.name, found.is_dead), ("a) Z 1 (b", false));
         assert_eq!(found.lineage.parent, std::process::id());
+    }
+
+    #[test]
+    fn a_process_is_alive_as_long_as_one_of_its_threads() {
+        let script = "import ctypes, sys, threading; threading.Thread(target=sys.stdin.read).start(); \
+                      ctypes.CDLL(None).pthread_exit(None)";
+        let mut python = std::process::Command::new("python3");
+        python.args(["-c", script]).stdin(std::process::Stdio::piped());
+        let Ok(mut child) = python.spawn() else {
+            println!("left out: there is no python3 here");
+            return;
+        };
+        let status = format!("/proc/{}/stat", child.id());
+        while !std::fs::read_to_string(&status).unwrap().contains(") Z ") {
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        }
+        assert!(!process(child.id()).unwrap().is_dead);
+        // The other thread ends with its input.
+        drop(child.stdin.take());
+        while !process(child.id()).unwrap().is_dead {
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        }
+        child.wait().unwrap();
     }
 }

@@ -49,7 +49,7 @@ impl Default for Supervision {
 pub enum Detached {
     /// The processes end with the one that they descend from.
     End,
-    /// The processes are left.
+    /// The processes are left. They become children of the host, and nobody but the host reaps them.
     Keep,
 }
 

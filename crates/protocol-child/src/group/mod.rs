@@ -36,6 +36,7 @@ pub(crate) trait Group: Send + Sync {
     fn is_empty(&self) -> bool;
 
     /// Ends the program that keeps watch, because no process of the group is left that can be ended.
+    /// Called once.
     fn release(&self);
 }
 

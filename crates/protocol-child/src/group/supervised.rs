@@ -347,4 +347,19 @@ mod tests {
         assert_eq!(error.kind(), io::ErrorKind::TimedOut, "{error}");
         assert!(lock(&SUPERVISORS).orders.is_empty());
     }
+
+    #[test]
+    fn f60_an_orphan_of_a_group_that_a_subreaper_adopts_is_reaped() {
+        set_child_subreaper(Some(getpid())).unwrap();
+        let mut command = Command::new("sh");
+        command.args(["-c", "sleep 1000 & read -r _"]);
+        let command = ChildCommand::new(command).grace(Duration::ZERO);
+        let crate::Spawned { owner, stdin, .. } = crate::spawn(command).unwrap();
+        let group = process(owner.process().id()).unwrap().group;
+        // The process ends by itself before the other does, which is an orphan then.
+        drop(stdin);
+        owner.process().wait().unwrap();
+        let left: Vec<_> = processes().unwrap().filter(|one| one.group == group).collect();
+        assert!(left.is_empty(), "{left:?}");
+    }
 }

@@ -8,12 +8,13 @@ use std::time::Duration;
 
 use rustix::io::retry_on_intr;
 use rustix::process::{
-    Pid, Signal, WaitId, WaitIdOptions, getpgid, kill_process, kill_process_group, waitid,
+    Pid, Signal, WaitId, WaitIdOptions, WaitOptions, getpgid, kill_process, kill_process_group,
+    waitid, waitpid,
 };
 
 use super::{Group, Started, WATCHED};
 use crate::lock::lock;
-use crate::processes::{pid, processes};
+use crate::processes::{ProcessInfo, pid, processes};
 use crate::watchdog::Watchdog;
 
 /// A process group that its watchdog leads.
@@ -53,6 +54,12 @@ impl Watched {
             let _ = kill_process(self.process, signal);
         }
     }
+
+    /// Lists the processes of the group but for the watchdog, the dead ones too.
+    fn members(&self) -> io::Result<impl Iterator<Item = ProcessInfo>> {
+        let (group, watchdog) = (self.id.as_raw_pid(), self.watchdog.id());
+        Ok(processes()?.filter(move |one| one.group == group && one.id != watchdog))
+    }
 }
 
 impl Group for Watched {
@@ -80,13 +87,16 @@ impl Group for Watched {
 
     /// Returns whether nothing of it is alive any more but the watchdog.
     fn is_empty(&self) -> bool {
-        let (group, watchdog) = (self.id.as_raw_pid(), self.watchdog.id());
-        processes().is_ok_and(|mut all| {
-            !all.any(|one| one.group == group && one.id != watchdog && !one.is_dead)
-        })
+        self.members().is_ok_and(|mut all| all.all(|one| one.is_dead))
     }
 
     fn release(&self) {
+        // Orphans are ours if this program is a subreaper, or the first of a container. `reap` is for the process.
+        let orphans = self.members().into_iter().flatten().map(|one| pid(one.id));
+        for orphan in orphans.filter(|one| *one != self.process) {
+            let _ = waitpid(Some(orphan), WaitOptions::NOHANG);
+        }
+        // Until here the group's id is no other's.
         self.watchdog.dismiss();
     }
 }
