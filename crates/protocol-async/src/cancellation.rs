@@ -132,12 +132,15 @@ impl Cancellation {
         .await
     }
 
-    /// Returns a new canceller. Its marker is also set when this one is, with the cause `parent`.
+    /// Returns a new canceller. Its marker is also set when this one is, with the cause `parent`, or `stopped` if that
+    /// is the cause here.
     #[must_use]
     pub fn child(&self) -> Canceller {
         let child = Canceller::new();
         let weak = child.downgrade();
-        child.keep(self.on_cancel(move |_| weak.cancel(Cause::Parent)));
+        child.keep(self.on_cancel(move |cause| {
+            weak.cancel(if cause == Cause::Stopped { cause } else { Cause::Parent });
+        }));
         child
     }
 

@@ -4,7 +4,6 @@ use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-use futures_core::Stream;
 use protocol_core::{CloseReason, Violation, WireId};
 use protocol_endpoint::{Arrived, Line, Notification, Place, Request};
 
@@ -43,16 +42,15 @@ pub enum Arrival {
     },
 }
 
-/// The stream of arrivals, in the order of the wire. It ends when the connection is closed and everything
-/// that arrived before is taken. Clones share the queue, and the one that waited longest gets the next
-/// arrival.
+/// The arrivals of a connection, in the order of the wire. Clones share the queue, and the
+/// [`receive`](Self::receive) that has waited longest gets the next arrival.
 ///
 /// When the last clone is dropped, requests get error -32601, and everything else is dropped.
 #[derive(Debug)]
 pub struct Incoming {
-    // Dropped before `receive`, which holds the lease: requests that it refuses still get responses.
+    // Dropped before the lease: requests that it refuses still get responses.
     taker: Arc<Taker>,
-    receive: Receive,
+    lease: Arc<Lease>,
     /// The [`Timer::yield_now`](crate::Timer::yield_now) of the connection's runtime.
     yields: Yields,
 }
@@ -61,8 +59,7 @@ type Yields = fn(&mut Context<'_>);
 
 impl Incoming {
     pub(crate) fn new(lease: Arc<Lease>, taker: Arc<Taker>) -> Self {
-        let receive = Receive { lease, place: None };
-        Self { taker, receive, yields: |cx| cx.waker().wake_by_ref() }
+        Self { taker, lease, yields: |cx| cx.waker().wake_by_ref() }
     }
 
     pub(crate) fn yielding(mut self, yields: Yields) -> Self {
@@ -86,46 +83,37 @@ impl Incoming {
     pub fn receive(
         &self,
     ) -> impl Future<Output = Result<Arrival, CloseReason>> + Send + Unpin + '_ {
-        Receive { lease: self.receive.lease.clone(), place: None }
+        Receive { lease: &self.lease, place: None }
     }
 
     /// Takes the oldest waiting notification with this method ahead of its turn. It is for feature
     /// methods that concern running work, such as `session/cancel`.
     #[must_use]
     pub fn take_notification(&self, method: &str) -> Option<Notification> {
-        self.receive.lease.with(|inner, _| inner.endpoint.take_notification(method))
+        self.lease.with(|inner, _| inner.endpoint.take_notification(method))
     }
 
     /// Returns the peer whose messages these are.
     #[must_use]
     pub fn peer(&self) -> Peer {
-        Peer::new(self.receive.lease.clone())
+        Peer::new(self.lease.clone())
     }
 }
 
 impl Clone for Incoming {
     fn clone(&self) -> Self {
-        Self::new(self.receive.lease.clone(), self.taker.clone()).yielding(self.yields)
-    }
-}
-
-impl Stream for Incoming {
-    type Item = Arrival;
-
-    fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Arrival>> {
-        Pin::new(&mut self.get_mut().receive).poll(cx).map(Result::ok)
+        Self::new(self.lease.clone(), self.taker.clone()).yielding(self.yields)
     }
 }
 
 /// The future of [`Incoming::receive`]. Polled again after it was ready, it takes the next arrival.
-#[derive(Debug)]
-struct Receive {
-    lease: Arc<Lease>,
+struct Receive<'a> {
+    lease: &'a Arc<Lease>,
     /// Its place among those that wait.
     place: Option<Place>,
 }
 
-impl Future for Receive {
+impl Future for Receive<'_> {
     type Output = Result<Arrival, CloseReason>;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
@@ -145,9 +133,9 @@ impl Future for Receive {
     }
 }
 
-impl Drop for Receive {
+impl Drop for Receive<'_> {
     fn drop(&mut self) {
-        leave(&self.lease, Line::Arrival, self.place.take());
+        leave(self.lease, Line::Arrival, self.place.take());
     }
 }
 

@@ -263,8 +263,8 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Stream<R, W> {
         Poll::Pending
     }
 
-    /// Is ready when there is a new time to wait for. A peer that does not read is given up once one side is
-    /// closed and no call is in flight, even if a response of the relay's own still waits for room.
+    /// Is ready when there is a new time to wait for. A peer that does not read is given up in time once one side
+    /// is closed and no call is in flight. A response of the relay's own may still wait for room then.
     fn wait_for_writer<T: Timer>(
         &mut self,
         joint: &Joint,

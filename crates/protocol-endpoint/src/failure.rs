@@ -232,15 +232,13 @@ impl From<InvalidParams> for Failure {
 
 /// Converts a call that failed into the failure of the request that it was made for.
 ///
-/// The peer's error stays that error, and a cancellation stays a cancellation. Anything that went wrong on
-/// our side becomes an internal error.
+/// The peer's error stays that error. A cancellation stays a cancellation, also if the peer confirmed it with an
+/// error. Anything that went wrong on our side becomes an internal error.
 impl From<CallError> for Failure {
     fn from(error: CallError) -> Self {
         match error {
-            CallError::Cancelled { error: Some(error), .. } | CallError::Error(error) => {
-                Self::Error(error)
-            }
-            CallError::Cancelled { error: None, .. } => Self::Cancelled,
+            CallError::Error(error) => Self::Error(error),
+            CallError::Cancelled { .. } => Self::Cancelled,
             // Its details quote the response, which the peer of this request may not see (B3).
             other @ CallError::InvalidResult { .. } => {
                 Self::untold("the result of a call made for this request does not fit", other)

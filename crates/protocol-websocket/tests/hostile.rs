@@ -13,7 +13,6 @@ use heap::Heap;
 use protocol_async::{Arrival, Budget, Budgets, Cheap, Options, OverBudget, Responder};
 use protocol_core::{Config, Dialect, Role};
 use smol::block_on;
-use smol::stream::StreamExt;
 use support::{Raw, Runtime, Side, facing, request};
 use tungstenite::protocol::frame::coding::CloseCode;
 use tungstenite::{Error, Message};
@@ -40,8 +39,8 @@ fn acp() -> Options {
 }
 
 fn next_request(side: &mut Side) -> Responder {
-    match block_on(side.incoming.next()) {
-        Some(Arrival::Request(_, responder)) => responder,
+    match block_on(side.incoming.receive()) {
+        Ok(Arrival::Request(_, responder)) => responder,
         other => panic!("{other:?} is no request"),
     }
 }

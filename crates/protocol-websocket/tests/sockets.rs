@@ -18,7 +18,6 @@ use protocol_smol::SmolTimer;
 use protocol_websocket::{Listener, ListenerLimits, Origins};
 use serde_json::Value;
 use smol::block_on;
-use smol::stream::StreamExt;
 use support::{PATIENCE, Runtime, Side, cancel, connected, eventually, facing, read, request};
 use tungstenite::Message;
 
@@ -49,8 +48,8 @@ fn everywhere(config: Config, check: impl Fn(Side, support::Raw)) {
 }
 
 fn next_request(side: &mut Side) -> (Request, Responder) {
-    match block_on(side.incoming.next()) {
-        Some(Arrival::Request(request, responder)) => (request, responder),
+    match block_on(side.incoming.receive()) {
+        Ok(Arrival::Request(request, responder)) => (request, responder),
         other => panic!("{other:?} is no request"),
     }
 }
@@ -162,10 +161,10 @@ fn g08_too_large_a_message_is_refused_and_the_connection_lives_unless_it_is_far_
         raw.send(Message::text(" ".repeat(2 * MIB))).unwrap();
         assert_eq!(read(&mut raw)["error"]["code"], -32600);
         raw.send(Message::text(request(1).to_string())).unwrap();
-        while !matches!(block_on(side.incoming.next()), Some(Arrival::Request(..))) {}
+        while !matches!(block_on(side.incoming.receive()), Ok(Arrival::Request(..))) {}
         // The rest of it may find nobody any more.
         let _ = raw.send(Message::text(" ".repeat(2 * MIB + 1)));
-        while block_on(side.incoming.next()).is_some() {}
+        while block_on(side.incoming.receive()).is_ok() {}
         let ended = side.end().unwrap_err();
         assert!(ended.to_string().contains("Message too long"), "{ended}");
     });
@@ -312,11 +311,11 @@ fn a_listener_closes_the_stream_below_whoever_says_goodbye_first() {
         });
         let stream = WithLastBytes(smol::Async::new(bound.accept().unwrap().0).unwrap());
         let seat = Listener::new(ListenerLimits::DEFAULT, SmolTimer::start()).admit(None).unwrap();
-        let conversation = async |peer: Peer, mut incoming: Incoming| {
+        let conversation = async |peer: Peer, incoming: Incoming| {
             if !client_is_first {
                 peer.shutdown(Shutdown::Drain);
             }
-            while incoming.next().await.is_some() {}
+            while incoming.receive().await.is_ok() {}
         };
         let gate = Origins::local();
         let config = Config::server(Dialect::ACP_V1);

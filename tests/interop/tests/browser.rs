@@ -4,7 +4,6 @@
 use std::process::Stdio;
 use std::time::Duration;
 
-use futures_util::StreamExt;
 use protocol_async::{Arrival, CallError, Incoming, Peer};
 use protocol_core::{CallOptions, CancelOutcome, Cause, Config, Dialect, Role};
 use protocol_tokio::TokioTimer;
@@ -67,9 +66,9 @@ async fn serve() -> (Child, String) {
 }
 
 /// An app that does one thing at a time, and remembers what it began.
-async fn desk(mut incoming: Incoming) {
+async fn desk(incoming: Incoming) {
     let mut begun = vec![];
-    while let Some(arrival) = incoming.next().await {
+    while let Ok(arrival) = incoming.receive().await {
         let Arrival::Request(request, responder) = arrival else { continue };
         let params: Value = request.params().unwrap_or_default();
         let answer = match request.method.as_str() {
@@ -142,15 +141,15 @@ impl AppPage {
     }
 }
 
-async fn next_progress(incoming: &mut Incoming) -> Value {
+async fn next_progress(incoming: &Incoming) -> Value {
     loop {
-        match incoming.next().await {
-            Some(Arrival::Notification(progress)) => {
+        match incoming.receive().await {
+            Ok(Arrival::Notification(progress)) => {
                 assert_eq!(progress.method, "capabilities/progress");
                 return progress.params().expect("it is JSON");
             }
-            Some(_) => {}
-            None => panic!("the page is gone"),
+            Ok(_) => {}
+            Err(_) => panic!("the page is gone"),
         }
     }
 }
@@ -164,7 +163,7 @@ async fn a_page_is_the_app_and_we_are_the_agent() {
     let Some(command) = chromium() else { return };
     let AppPage { socket, _browser, _pages } = AppPage::open(&command, "app").await;
     // The caller is the client, though the page made the connection.
-    let (peer, mut incoming, driver) = connect(socket, TokioTimer::start(), abp(Role::Client));
+    let (peer, incoming, driver) = connect(socket, TokioTimer::start(), abp(Role::Client));
     let driver = tokio::spawn(driver);
 
     // Before the session there is nothing.
@@ -179,14 +178,14 @@ async fn a_page_is_the_app_and_we_are_the_agent() {
 
     // Cancelled during: both answers come, and the page has stopped.
     let during = peer.call::<Value>("export.pdf", json!({ "pages": 100_001 }));
-    while next_progress(&mut incoming).await["value"]["pages"] != 100_001 {}
+    while next_progress(&incoming).await["value"]["pages"] != 100_001 {}
     assert_eq!(during.cancel(), CancelOutcome::Sent);
     let outcome = timeout(PATIENCE, during).await.expect("it settles");
     assert!(matches!(outcome, Err(CallError::Cancelled { .. })), "{outcome:?}");
 
     // Cancelled before its turn: it never begins.
     let ahead = peer.call::<Value>("export.pdf", json!({ "pages": 30 }));
-    while next_progress(&mut incoming).await["value"]["pages"] != 30 {}
+    while next_progress(&incoming).await["value"]["pages"] != 30 {}
     let waiting = peer.call::<Value>("export.pdf", json!({ "pages": 7 }));
     peer.flushed().await;
     assert_eq!(waiting.cancel(), CancelOutcome::Sent);

@@ -2,7 +2,7 @@
 
 use std::task::Waker;
 
-use futures_util::{FutureExt, StreamExt};
+use futures_util::FutureExt;
 use protocol_async::hub::{Hub, Messages, Output};
 use protocol_async::{Arrival, CallError, Incoming, Peer, Responder, SentRequest};
 use protocol_core::{CallId, CallOptions, Config, Dialect, Refusal, Timestamp};
@@ -12,9 +12,9 @@ fn connection() -> (Hub, Peer, Incoming) {
 }
 
 /// Receives the first request of a connection.
-fn request(hub: &Hub, incoming: &mut Incoming) -> Responder {
+fn request(hub: &Hub, incoming: &Incoming) -> Responder {
     hub.receive_message(br#"{"jsonrpc":"2.0","id":1,"method":"m"}"#);
-    let Some(Some(Arrival::Request(_, responder))) = incoming.next().now_or_never() else {
+    let Some(Ok(Arrival::Request(_, responder))) = incoming.receive().now_or_never() else {
         panic!("a request has arrived")
     };
     responder

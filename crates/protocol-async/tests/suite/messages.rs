@@ -11,7 +11,7 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
 use futures_core::Stream;
-use futures_util::{FutureExt, Sink, StreamExt};
+use futures_util::{FutureExt, Sink};
 use protocol_async::{
     Arrival, CallError, Incoming, KeepAlive, MessageDriver, Options, Peer, Responder, SentRequest,
     Timer, Verdict, connect_messages,
@@ -194,8 +194,8 @@ impl Bench {
     }
 
     fn request(&mut self) -> Responder {
-        match self.incoming.next().now_or_never() {
-            Some(Some(Arrival::Request(_, responder))) => responder,
+        match self.incoming.receive().now_or_never() {
+            Some(Ok(Arrival::Request(_, responder))) => responder,
             other => panic!("{other:?} is no request"),
         }
     }
@@ -283,7 +283,7 @@ fn a_driver_that_has_done_all_there_is_sleeps() {
     let note = json!({ "jsonrpc": "2.0", "method": "note" }).to_string();
     bench.wire.lock().unwrap().incoming.push_back(Some(Ok(note.into_bytes())));
     assert!(pin!(&mut bench.driver).poll(&mut cx).is_pending());
-    assert!(bench.incoming.next().now_or_never().is_some());
+    assert!(bench.incoming.receive().now_or_never().is_some());
     assert!(!bench.woken.0.load(SeqCst), "all is read, and there is nothing to send");
     drop(call);
 }
@@ -478,7 +478,7 @@ fn g09_bad_messages_are_answered_and_the_connection_lives() {
     let codes: Vec<_> = bench.sent().iter().map(|sent| sent["error"]["code"].clone()).collect();
     assert_eq!(codes, [-32700, -32700, -32700, -32600]);
     bench.receive(&[request(1)]);
-    while !matches!(bench.incoming.next().now_or_never(), Some(Some(Arrival::Request(..)))) {}
+    while !matches!(bench.incoming.receive().now_or_never(), Some(Ok(Arrival::Request(..)))) {}
 }
 
 #[test]

@@ -86,10 +86,11 @@ fn poll<F: Future>(future: Pin<&mut F>) -> Poll<F::Output> {
     future.poll(&mut Context::from_waker(Waker::noop()))
 }
 
-/// Polls work whose result is ready when its marker is set, with this cause.
-fn tie(cause: Cause) -> Poll<Result<u8, Cause>> {
+/// Polls work whose result is ready when its marker is set, with this cause. It may be the marker of a child.
+fn tie(cause: Cause, is_child: bool) -> Poll<Result<u8, Cause>> {
     let canceller = Canceller::new();
-    let marker = canceller.marker();
+    let child = is_child.then(|| canceller.marker().child());
+    let marker = child.as_ref().unwrap_or(&canceller).marker();
     let is_ready = Cell::new(false);
     let work = poll_fn(|_| if is_ready.get() { Poll::Ready(7) } else { Poll::Pending });
     let mut work = pin!(marker.unless_cancelled(work));
@@ -101,13 +102,15 @@ fn tie(cause: Cause) -> Poll<Result<u8, Cause>> {
 
 #[test]
 fn a_result_that_is_ready_beats_a_cancel_that_came_with_it() {
-    assert_eq!(tie(Cause::Caller), Poll::Ready(Ok(7)));
+    assert_eq!(tie(Cause::Caller, false), Poll::Ready(Ok(7)));
+    assert_eq!(tie(Cause::Caller, true), Poll::Ready(Ok(7)));
 }
 
 /// A client that stops a turn also settles the question that the turn waits for.
 #[test]
 fn w18_a_stop_beats_a_result_that_is_ready_with_it() {
-    assert_eq!(tie(Cause::Stopped), Poll::Ready(Err(Cause::Stopped)));
+    assert_eq!(tie(Cause::Stopped, false), Poll::Ready(Err(Cause::Stopped)));
+    assert_eq!(tie(Cause::Stopped, true), Poll::Ready(Err(Cause::Stopped)));
 }
 
 #[test]

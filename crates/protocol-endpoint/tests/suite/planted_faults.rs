@@ -2,8 +2,12 @@
 
 use protocol_core::{
     CallOptions, Cause, Config, Dialect, Refusal, RequestHandle, Response, Shutdown, Timestamp,
+    code,
 };
-use protocol_endpoint::{Arrived, Effect, Effects, Endpoint, Line, Messages, Options, Output};
+use protocol_endpoint::{
+    Arrived, CallError, Effect, Effects, Endpoint, Failure, Line, Messages, Options, Output,
+    RpcError,
+};
 use serde_json::value::{RawValue, to_raw_value};
 
 const NOW: Timestamp = Timestamp::ZERO;
@@ -175,4 +179,14 @@ fn g02_nothing_is_flushed_while_a_response_waits_for_room() {
     }
     side.written();
     assert!(side.woken().contains(&"flushed") && side.endpoint.is_over());
+}
+
+/// In ACP a stopped prompt ends with a stop reason. The error of a nested call that was cancelled with it does not.
+#[test]
+fn w18_a_nested_call_that_was_cancelled_is_a_cancellation_though_the_peer_says_so_too() {
+    let error = RpcError::new(code::REQUEST_CANCELLED, "cancelled");
+    for error in [None, Some(error)] {
+        let cancelled = CallError::Cancelled { cause: Cause::Parent, error };
+        assert!(matches!(Failure::from(cancelled), Failure::Cancelled));
+    }
 }
