@@ -24,7 +24,8 @@
 //! - The scanner accepts exactly the text that `serde_json` accepts as a `RawValue`. [`broken_at`] returns the position
 //!   where a text stops being JSON.
 //! - Nothing is recursive, so no text overflows the stack.
-//! - A scan allocates only for a name with escapes, and one bit for each open array or object from the 64th on.
+//! - A scan allocates only for a name with escapes, and where arrays and objects are nested more than 64 deep. For the
+//!   nesting it reserves about a sixteenth of the rest of the text, once.
 //! - [`escape`], [`decimal`] and [`one_line`] are pieces for writing JSON by hand.
 //!
 //! The crate needs no `std` and has no `unsafe` code. The feature `std` adds `write_value`.

@@ -53,7 +53,7 @@ pub fn array<'m>(text: &'m str, mut take: impl FnMut(&'m RawValue)) -> Option<()
 /// Returns the position at which a text stops being JSON, as a byte offset.
 ///
 /// It is near the end if the text is only incomplete, and the length of the text if the text is JSON. It is the position
-/// that `serde_json` reports, and is found in as little memory as a scan takes.
+/// that `serde_json` reports, and is found in twice the memory of a scan at most.
 ///
 /// ```
 /// assert_eq!(protocol_json::broken_at("[1,\n2;]"), 5);

@@ -21,26 +21,18 @@ pub(crate) struct Rotating {
 }
 
 impl Rotating {
-    /// Begins a new file. One of that name which is there already becomes the first of the older ones.
-    ///
-    /// # Errors
-    ///
-    /// Another recorder writes that file, others can read it, it is a link that leads nowhere, or a pipe that nobody reads.
-    pub(crate) fn create(path: PathBuf, most: u64, keep: usize) -> io::Result<Self> {
+    /// Describes the files of a recording. Nothing is made before the [first](Self::next).
+    pub(crate) fn new(path: PathBuf, most: u64, keep: usize) -> Self {
         let is_regular = fs::metadata(&path).map_or(true, |there| there.is_file());
-        let keep = keep.max(1);
-        let mut rotating = Self { path, most, keep, file: None, written: 0, is_regular };
-        rotating.file = Some(if is_regular { rotating.begin()? } else { device(&rotating.path)? });
-        Ok(rotating)
+        Self { path, most, keep: keep.max(1), file: None, written: 0, is_regular }
     }
 
-    /// Takes the name for a new file, and locks that.
-    fn begin(&self) -> io::Result<File> {
+    /// Takes the name for the first file.
+    fn begin(&self, header: &[u8]) -> io::Result<File> {
         loop {
-            match new(&self.path) {
-                Ok(file) => return lock(&file).map(|()| file),
+            match new(&self.path, header) {
                 Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
-                Err(error) => return Err(error),
+                made => return made,
             }
             let older = match OpenOptions::new().write(true).open(&self.path) {
                 Err(error) if error.kind() == ErrorKind::NotFound => {
@@ -58,23 +50,26 @@ impl Rotating {
             // Another recorder may just have made it an older one, and ended.
             if is_at(&older, &self.path)? {
                 check_readers(&older, &self.path)?;
-                return self.replace();
+                return self.replace(header);
             }
         }
     }
 
-    /// Puts a new file, which is locked, in the place of the one that is there. That one becomes the first of the
-    /// older ones, and the oldest is removed. Only who has locked a file replaces it.
-    fn replace(&self) -> io::Result<File> {
+    /// Puts a new file in the place of the one that is there. That one becomes the first of the older ones, and the
+    /// oldest is removed. Only a recorder that has locked a file replaces it.
+    fn replace(&self, header: &[u8]) -> io::Result<File> {
+        // The name is always somebody's, so that no other recorder can take it meanwhile.
+        let mut next = OsString::from(".");
+        next.push(self.path.file_name().unwrap_or_default());
+        next.push(".rescind-next");
+        let next = self.path.with_file_name(next);
+        // A recorder that was killed may have left one.
+        let _ = fs::remove_file(&next);
+        let file = new(&next, header)?;
         let there = (1..self.keep).take_while(|age| self.older(*age).exists()).count();
         for older in (2..self.keep.min(there + 2)).rev() {
             fs::rename(self.older(older - 1), self.older(older))?;
         }
-        // The name is always somebody's, so that no other recorder can take it meanwhile.
-        let next = self.named("next");
-        let _ = fs::remove_file(&next);
-        let file = new(&next)?;
-        lock(&file)?;
         if self.keep > 1 {
             let older = self.older(1);
             let _ = fs::remove_file(&older);
@@ -85,26 +80,32 @@ impl Rotating {
         Ok(file)
     }
 
-    fn named(&self, suffix: &str) -> PathBuf {
-        let mut name = OsString::from(&self.path);
-        name.push(format!(".{suffix}"));
-        name.into()
-    }
-
     /// Whether it is time for the next file, with so many bytes more.
     pub(crate) fn is_full(&self, more: usize) -> bool {
         self.is_regular && self.written + more as u64 >= self.most
     }
 
-    /// Begins the next file. The oldest is removed.
-    pub(crate) fn next(&mut self) -> io::Result<()> {
-        // Its lock is held until the next one is there.
-        let before = self.file.take();
-        // An open file can't be replaced everywhere.
-        let before = before.filter(|_| cfg!(unix));
-        self.file = Some(self.replace()?);
-        drop(before);
-        self.written = 0;
+    /// Begins the next file with its first line. One of that name which is there becomes the first of the older ones, and
+    /// the oldest is removed.
+    ///
+    /// # Errors
+    ///
+    /// Another recorder writes that file, others can read it, it is a link that leads nowhere, or a pipe that nobody reads.
+    pub(crate) fn next(&mut self, header: &[u8]) -> io::Result<()> {
+        self.file = Some(match self.file.take() {
+            Some(before) => {
+                // Its lock is held until the next one is there. An open file can't be replaced everywhere.
+                let _before = Some(before).filter(|_| cfg!(unix));
+                self.replace(header)?
+            }
+            None if self.is_regular => self.begin(header)?,
+            None => {
+                let mut device = device(&self.path)?;
+                device.write_all(header)?;
+                device
+            }
+        });
+        self.written = header.len() as u64;
         Ok(())
     }
 
@@ -131,13 +132,17 @@ pub fn part(path: &Path, age: usize) -> PathBuf {
     name.into()
 }
 
-/// Makes a file that is not there yet, and that nobody else may read: messages may hold secrets.
-fn new(path: &Path) -> io::Result<File> {
+/// Makes a file that is not there yet, locks it and writes its first line. Nobody else may read it: messages may hold
+/// secrets.
+fn new(path: &Path, header: &[u8]) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.write(true).create_new(true);
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    options.open(path)
+    let mut file = options.open(path)?;
+    lock(&file)?;
+    file.write_all(header)?;
+    Ok(file)
 }
 
 /// Opens a terminal or a pipe. A pipe that nobody reads is not waited for.

@@ -41,8 +41,8 @@ enum Writer {
     Sleeps,
 }
 
-/// The time for which the writer lets more come once there is something. So much is lost at most when the
-/// process is killed, and nobody wakes it more often than that.
+/// The time for which the writer lets more come once there is something, so that nobody wakes it more often.
+/// A writer that keeps up loses no more than that when the process is killed.
 const LINGER: Duration = Duration::from_millis(10);
 
 /// Whether more is to come.

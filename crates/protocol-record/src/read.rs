@@ -6,12 +6,12 @@ use std::mem;
 
 use crate::line::{Line, VERSION};
 
-/// The longest line that is read. A message of 16 MiB fits, however it is escaped.
+/// The longest line that is read. A message of 16 MiB fits: an escape has six bytes at most, and its parts are few.
 const LINE_BYTES: usize = 128 << 20;
-/// The longest first line. The files of two dialects fit.
-const HEADER_BYTES: usize = 4 << 20;
+/// The longest first line. The files of two dialects fit, each of which has up to 4 MiB.
+const HEADER_BYTES: usize = 16 << 20;
 
-/// Reads the lines of one file. No line is longer than 128 MiB, and the first is no longer than 4 MiB.
+/// Reads the lines of one file. No line is longer than 128 MiB, and the first is no longer than 16 MiB.
 #[derive(Debug)]
 pub struct Reader<R> {
     input: R,
@@ -36,7 +36,7 @@ pub enum Unread {
         /// The number of the line, from 1.
         line: u64,
     },
-    /// A line is none of a recording. What follows can still be read.
+    /// A line is none of a recording, or of a kind that this program does not know. What follows can still be read.
     Line {
         /// The number of the line, from 1.
         line: u64,
@@ -119,17 +119,25 @@ impl<R: BufRead> Reader<R> {
         self.number += 1;
         let number = self.number;
         let is_whole = self.bytes.ends_with(b"\n");
-        match serde_json::from_slice(&self.bytes) {
-            Ok(Line::Recording(header)) if header.version != VERSION => {
-                Err(Unread::Version(header.version))
-            }
-            Ok(Line::Recording(header)) => Ok(Some(Line::Recording(header))),
-            Ok(_) | Err(_) if number == 1 => Err(Unread::NoRecording),
-            Ok(line) => Ok(Some(line)),
-            Err(_) if !is_whole => Err(Unread::Cut { line: number }),
-            Err(error) => Err(Unread::Line { line: number, problem: error.to_string() }),
+        let line = serde_json::from_slice(&self.bytes);
+        let version = match line {
+            Ok(Line::Recording(_)) | Err(_) => version(&self.bytes),
+            Ok(_) => None,
+        };
+        match (line, version) {
+            (_, Some(version)) if version != VERSION => Err(Unread::Version(version)),
+            (Ok(_), None) | (Err(_), _) if number == 1 => Err(Unread::NoRecording),
+            (Ok(line), _) => Ok(Some(line)),
+            (Err(_), _) if !is_whole => Err(Unread::Cut { line: number }),
+            (Err(error), _) => Err(Unread::Line { line: number, problem: error.to_string() }),
         }
     }
+}
+
+/// Returns the version in a header. A later version may have changed all that stands beside it.
+fn version(header: &[u8]) -> Option<u32> {
+    let header = protocol_json::value(std::str::from_utf8(header).ok()?)?;
+    protocol_json::path(header, &["recording", "version"])?.get().parse().ok()
 }
 
 #[cfg(test)]

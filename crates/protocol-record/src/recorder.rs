@@ -26,7 +26,8 @@ use crate::writer::Writer;
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Settings {
-    /// The file. One of that name which is there already is kept as an older one.
+    /// The file. One of that name which is there already becomes an older one, or is removed if
+    /// [`files`](Self::files) is 1.
     pub path: PathBuf,
     /// Whether messages are kept whole; redacted.
     pub payloads: Payloads,
@@ -36,7 +37,8 @@ pub struct Settings {
     /// the header of each file.
     pub setup: Option<Box<RawValue>>,
     /// Bytes of messages and verdicts that wait to be written, and of those that are being written;
-    /// 32 MiB. What does not fit is dropped, and the recording says how much that is.
+    /// 32 MiB. What does not fit is dropped, and the recording says how much that is. The line in the
+    /// making comes on top of it: some six times its message at most.
     pub buffer_bytes: usize,
     /// Bytes of one file; 64 MiB. Then another is begun.
     pub file_bytes: u64,
@@ -98,13 +100,13 @@ impl Recording {
         let Settings { buffer_bytes, file_bytes, files, patience, .. } = settings;
         let lines = Arc::default();
         let mut writer = Writer {
-            file: Rotating::create(path, file_bytes, files)?,
+            file: Rotating::new(path, file_bytes, files),
             by: format!("rescind {}", env!("CARGO_PKG_VERSION")),
             program,
             setup,
             start: humantime::format_rfc3339_micros(SystemTime::now().max(UNIX_EPOCH)).to_string(),
             payloads,
-            part: 1,
+            part: 0,
             hops: Default::default(),
             out: Vec::new(),
             unwritten: 0,
@@ -118,7 +120,7 @@ impl Recording {
             begun: Instant::now(),
             opened: AtomicU64::new(0),
         };
-        writer.header()?;
+        writer.begin()?;
         let recorder = Recorder(Arc::new(shared));
         let (done, ended) = mpsc::channel();
         let shared = recorder.0.clone();
@@ -185,7 +187,8 @@ impl Shared {
 }
 
 impl Recorder {
-    /// Records a connection under this name, beside whatever else sees its messages.
+    /// Records a connection under this name, beside whatever else sees its messages. The host chooses a
+    /// name that no other open connection has.
     #[must_use]
     pub fn connection(&self, name: &str, mut options: Options) -> Options {
         let messages = Arc::new(self.hop(name, &options.config));
@@ -203,13 +206,16 @@ impl Recorder {
     }
 
     /// Records both connections of a relay as `up` and `down`, beside whatever else sees their messages.
+    /// Tokens of operations are withheld on both, if either has them.
     #[must_use]
     pub fn relay(&self, mut options: relay::Options) -> relay::Options {
         options.up.role = Role::Server;
         options.down.role = Role::Client;
-        let up = Arc::new(self.hop(Side::Up.as_str(), &options.up));
-        let down = Arc::new(self.hop(Side::Down.as_str(), &options.down));
-        let hops = [up, down];
+        let [mut up, mut down] = [&options.up, &options.down].map(|it| Shape::of(&it.dialect));
+        up.share_tokens(&mut down);
+        let up = self.open(Side::Up.as_str(), &options.up, up);
+        let down = self.open(Side::Down.as_str(), &options.down, down);
+        let hops = [up, down].map(Arc::new);
         let (traced, given, told) = (hops.clone(), hops.clone(), hops);
         let (mut trace, mut observer) = (options.trace.take(), options.observer.take());
         let mut inputs = options.inputs.take();
@@ -243,16 +249,19 @@ impl Recorder {
         }
     }
 
-    /// Records a connection that the host drives itself.
+    /// Records a connection that the host drives itself. No other open connection may have its name.
     #[must_use]
     pub fn hop(&self, name: &str, config: &Config) -> HopRecorder {
+        self.open(name, config, Shape::of(&config.dialect))
+    }
+
+    fn open(&self, name: &str, config: &Config, shape: Shape) -> HopRecorder {
         let number = self.0.opened.fetch_add(1, Ordering::Relaxed);
         let role = match config.role {
             Role::Client => line::Role::Client,
             Role::Server => line::Role::Server,
         };
         let dialect = &config.dialect;
-        let shape = Shape::of(dialect);
         let has_tokens = shape.has_tokens();
         let opened = Opened { name: name.into(), role, dialect: dialect.name.to_string(), shape };
         let is_known = self.0.push(number, What::Opened(Box::new(opened)), &[]);

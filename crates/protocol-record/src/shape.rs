@@ -2,8 +2,8 @@
 
 use std::borrow::Cow;
 
-use protocol_core::{CancelRule, Dialect, Envelope, code};
-use serde::{Deserialize, Deserializer};
+use protocol_core::{CancelRule, Dialect, Envelope, Limits, code};
+use protocol_json::{Members, elements, member, text};
 use serde_json::value::RawValue;
 
 use crate::line::{ID_BYTES, Id, Kind, Part};
@@ -16,7 +16,9 @@ use work::Works;
 #[derive(Clone, Debug)]
 pub struct Shape {
     envelope: Envelope,
-    /// The methods of cancels, each with the member that holds the id; of every revision.
+    /// Whether an array is a batch, in any revision.
+    has_batches: bool,
+    /// The cancels of every revision.
     cancels: Vec<Cancel>,
     /// Quoted words found in messages that hold an operation's token. They are the member for the token
     /// and the method that tells of a cancelled operation.
@@ -26,8 +28,9 @@ pub struct Shape {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Cancel {
+    is_request: bool,
     method: String,
-    /// `None`: it names an operation by its token, which is never kept.
+    /// The member that holds the id. `None`: it names an operation by its token, which is never kept.
     member: Option<String>,
 }
 
@@ -37,6 +40,7 @@ impl Shape {
     pub fn of(dialect: &Dialect) -> Self {
         let mut shape = Self {
             envelope: dialect.envelope,
+            has_batches: false,
             cancels: Vec::new(),
             tokens: Vec::new(),
             works: Works::default(),
@@ -48,6 +52,7 @@ impl Shape {
 
     fn learn(&mut self, dialect: &Dialect) {
         self.works.learn(dialect);
+        self.has_batches |= dialect.batches.is_some();
         let (method, member) = match &dialect.cancel {
             CancelRule::Notification { method, id, .. }
             | CancelRule::Request { method, id, .. } => (method, Some(id.to_string())),
@@ -57,10 +62,17 @@ impl Shape {
             }
             _ => return,
         };
-        let cancel = Cancel { method: method.to_string(), member };
+        let is_request = !matches!(dialect.cancel, CancelRule::Notification { .. });
+        let cancel = Cancel { is_request, method: method.to_string(), member };
         if !self.cancels.contains(&cancel) {
             self.cancels.push(cancel);
         }
+    }
+
+    /// Makes both shapes withhold the tokens of either. A relay forwards those as they are.
+    pub(crate) fn share_tokens(&mut self, other: &mut Self) {
+        self.tokens.append(&mut other.tokens);
+        other.tokens.clone_from(&self.tokens);
     }
 
     /// Returns whether messages may hold tokens of operations, in any revision.
@@ -96,41 +108,47 @@ impl Shape {
             && (self.tokens.iter().any(holds) || text.contains("\\u") || has_digits(text))
     }
 
-    /// Returns the content of a message: one part, or one for each member of a batch.
+    /// Returns the content of a message: one part, or one for each member of a batch. A longer batch than the core
+    /// takes by default is one part.
     #[must_use]
     pub fn parts<'m>(&self, text: &'m str) -> Vec<Part<'m>> {
-        if text.trim_start().starts_with('[') {
-            let members: Option<Vec<&RawValue>> = serde_json::from_str(text).ok();
-            let members = members.filter(|members| !members.is_empty());
-            return members.map_or_else(
-                || vec![UNREADABLE],
-                |members| members.into_iter().map(|member| self.part(member.get())).collect(),
-            );
+        let batch =
+            elements(text, MEMBERS + 1).filter(|batch| (1..=MEMBERS).contains(&batch.len()));
+        match batch.filter(|_| self.has_batches) {
+            Some(batch) => batch.into_iter().map(|member| self.part(member.get())).collect(),
+            None => vec![self.part(text)],
         }
-        vec![self.part(text)]
     }
 
     fn part<'m>(&self, text: &'m str) -> Part<'m> {
         match self.envelope {
-            Envelope::JsonRpc => serde_json::from_str(text).ok().and_then(|it| self.json_rpc(it)),
-            Envelope::Abp => serde_json::from_str(text).ok().and_then(|it| self.abp(it)),
-            Envelope::Dap => serde_json::from_str(text).ok().and_then(|it| self.dap(it)),
+            Envelope::JsonRpc => self.json_rpc(text),
+            Envelope::Abp => self.abp(text),
+            Envelope::Dap => self.dap(text),
         }
         .unwrap_or(UNREADABLE)
     }
 
-    fn json_rpc<'m>(&self, message: JsonRpc<'m>) -> Option<Part<'m>> {
-        let JsonRpc { id, method, params, result, error } = message;
-        if let Some(method) = method {
-            return Some(self.asked(id, method, params));
+    fn json_rpc<'m>(&self, message: &'m str) -> Option<Part<'m>> {
+        let members = once(message, &["id", "method", "params", "result", "error"])?;
+        let [id, method, params, result, error] = members.values();
+        if method.is_some() {
+            return Some(self.asked(id, members.string(1)?, params));
         }
         let part = Part { id: id.and_then(|id| self.id(id)), ..UNREADABLE };
-        if let Some(error) = error {
-            let Code { code } = serde_json::from_str(error.get()).ok()?;
-            return Some(Part { kind: Kind::Error, code: Some(code), payload: len(error), ..part });
+        match (result, error) {
+            (Some(result), None) => {
+                let work = self.works.in_result(result);
+                Some(Part { kind: Kind::Result, payload: len(result), work, ..part })
+            }
+            (None, Some(error)) => {
+                let members = Members::of(error.get(), &["code", "message"])?;
+                members.string(1)?;
+                let code = Some(members.token(0)?.parse().ok()?);
+                Some(Part { kind: Kind::Error, code, payload: len(error), ..part })
+            }
+            _ => None,
         }
-        let work = self.works.in_result(result?);
-        Some(Part { kind: Kind::Result, payload: len(result?), work, ..part })
     }
 
     fn asked<'m>(
@@ -143,78 +161,98 @@ impl Shape {
         let work = self.works.in_params(id.is_some(), &method, params);
         let part = Part { id: id.and_then(|id| self.id(id)), payload, work, ..UNREADABLE };
         let kind = if id.is_some() { Kind::Request } else { Kind::Notification };
-        let Some(cancel) = self.cancels.iter().find(|cancel| cancel.method == method) else {
+        let is_meant = |it: &&Cancel| it.is_request == id.is_some() && it.method == method;
+        let Some(cancel) = self.cancels.iter().find(is_meant) else {
             return Part { kind, method: Some(method), ..part };
         };
-        let member = cancel.member.as_deref();
-        let cancels = member.and_then(|name| member_of(params?, name)).and_then(|id| self.id(id));
+        let named = cancel.member.as_deref().and_then(|name| member(params?, name));
+        let cancels = named.and_then(|id| self.id(id));
         Part { kind: Kind::Cancel, method: Some(method), cancels, ..part }
     }
 
-    /// The App-Browser Protocol: docs/dialects.md, "The envelope".
-    fn abp<'m>(&self, message: Abp<'m>) -> Option<Part<'m>> {
-        let Abp { kind, id, payload } = message;
-        let inside: Payload<'m> =
-            payload.and_then(|it| serde_json::from_str(it.get()).ok()).unwrap_or_default();
-        let chosen = inside.options.and_then(|options| member_of(options, "callId"));
-        // An acknowledgement names the call, and is none of its answers.
-        let is_call = kind.starts_with(CAPABILITY);
+    /// Reads a message of the App-Browser Protocol: docs/dialects.md, "The envelope".
+    fn abp<'m>(&self, message: &'m str) -> Option<Part<'m>> {
+        let members = once(message, &["type", "id", "payload"])?;
+        let ([_, id, payload], kind) = (members.values(), members.string(0)?);
         if kind.ends_with("-result") {
-            let is = |member: Option<&RawValue>, word| member.is_some_and(|it| it.get() == word);
-            let part = Part {
-                id: inside.call_id.filter(|_| is_call).or(id).and_then(|id| self.id(id)),
-                payload: payload.and_then(len),
-                ..UNREADABLE
-            };
-            let is_failed = is(inside.success, "false");
-            let is_cancelled = (is_failed || is_call) && is(inside.cancelled, "true");
-            let is_error = is_failed || is_cancelled || (is_call && inside.error.is_some());
-            return match is(inside.success, "true") {
-                false if is_error => {
-                    let code = is_cancelled.then_some(code::REQUEST_CANCELLED);
-                    Some(Part { kind: Kind::Error, code, ..part })
-                }
-                // The result of a call says that it is one.
-                false if is_call => None,
-                _ => Some(Part { kind: Kind::Result, ..part }),
-            };
+            return self.abp_result(kind == "capabilities/call-result", id, payload);
         }
         let id = id.filter(|_| kind != "capabilities/progress");
-        Some(match inside.capability {
-            Some(capability) if kind == CAPABILITY => {
-                let chosen = chosen.filter(|id| id.get() != "null");
-                self.asked(chosen.or(inside.call_id).or(id), capability, inside.params)
+        let call = Members::within(payload, &["capability", "params", "options", "callId"]);
+        let [_, params, options, direct] = call.values();
+        Some(match call.string(0) {
+            Some(capability) if kind == "capabilities/call" => {
+                let [chosen] = Members::within(options, &["callId"]).values();
+                let chosen = chosen.filter(not_null).or(direct.filter(not_null));
+                self.asked(chosen.or(id), capability, params)
             }
             _ => self.asked(id, kind, payload),
         })
     }
 
-    /// The Debug Adapter Protocol. What an error says beside its words has a code only by chance.
-    fn dap<'m>(&self, message: Dap<'m>) -> Option<Part<'m>> {
-        let Dap { kind, seq, command, arguments, body, request_seq, success, message } = message;
-        match &*kind {
-            "request" => Some(self.asked(seq, command?, arguments)),
-            "event" => Some(self.asked(None, command?, body)),
+    /// Reads a response. An acknowledgement names the call, and is none of its responses.
+    fn abp_result<'m>(
+        &self,
+        is_call: bool,
+        id: Option<&'m RawValue>,
+        payload: Option<&'m RawValue>,
+    ) -> Option<Part<'m>> {
+        let members =
+            Members::within(payload, &["callId", "success", "data", "error", "cancelled"]);
+        let [call_id, success, _, error, cancelled] = members.values();
+        let is = |member: Option<&RawValue>, word| member.is_some_and(|it| it.get() == word);
+        let is_failed = is(success, "false");
+        let is_cancelled = (is_failed || is_call) && is(cancelled, "true");
+        let (kind, code) = match is(success, "true") {
+            _ if members.has_repeated() => return None,
+            true => (Kind::Result, None),
+            false if is_cancelled => (Kind::Error, Some(code::REQUEST_CANCELLED)),
+            // An error has a code in words. The result of a call says that it is one.
+            false if is_failed || is_call => {
+                member(error?, "code").and_then(text)?;
+                (Kind::Error, None)
+            }
+            false => (Kind::Result, None),
+        };
+        let id = call_id.filter(not_null).filter(|_| is_call).or(id).and_then(|id| self.id(id));
+        Some(Part { kind, id, code, payload: payload.and_then(len), ..UNREADABLE })
+    }
+
+    /// Reads a message of the Debug Adapter Protocol. An error has a code beside its words only by chance.
+    fn dap<'m>(&self, message: &'m str) -> Option<Part<'m>> {
+        let names = [
+            "type",
+            "seq",
+            "command",
+            "arguments",
+            "event",
+            "body",
+            "request_seq",
+            "success",
+            "message",
+        ];
+        let members = once(message, &names)?;
+        let [_, seq, _, arguments, _, body, request_seq, success, _] = members.values();
+        match &*members.string(0)? {
+            "request" => Some(self.asked(Some(seq?), members.string(2)?, arguments)),
+            "event" => Some(self.asked(None, members.string(4)?, body)),
             "response" => {
-                let part = Part {
-                    id: request_seq.and_then(|id| self.id(id)),
-                    payload: body.and_then(len),
-                    ..UNREADABLE
+                let is_cancelled = members.string(8).as_deref() == Some("cancelled");
+                let (kind, code) = match success?.get() {
+                    "true" => (Kind::Result, None),
+                    "false" => (Kind::Error, is_cancelled.then_some(code::REQUEST_CANCELLED)),
+                    _ => return None,
                 };
-                let is_cancelled = message.as_deref() == Some("cancelled");
-                let code = is_cancelled.then_some(code::REQUEST_CANCELLED);
-                Some(match success? {
-                    true => Part { kind: Kind::Result, ..part },
-                    false => Part { kind: Kind::Error, code, ..part },
-                })
+                let id = request_seq.and_then(|id| self.id(id));
+                Some(Part { kind, id, code, payload: body.and_then(len), ..UNREADABLE })
             }
             _ => None,
         }
     }
 }
 
-/// The method of an App-Browser Protocol message that calls a capability.
-const CAPABILITY: &str = "capabilities/call";
+/// The most members of a batch that are parts.
+const MEMBERS: usize = Limits::DEFAULT.batch_members;
 
 pub(crate) const UNREADABLE: Part<'static> = Part {
     kind: Kind::Unreadable,
@@ -239,82 +277,14 @@ fn len(value: &RawValue) -> Option<u64> {
     u64::try_from(value.get().len()).ok()
 }
 
-fn member_of<'m>(params: &'m RawValue, name: &str) -> Option<&'m RawValue> {
-    let members: std::collections::BTreeMap<Cow<'m, str>, &'m RawValue> =
-        serde_json::from_str(params.get()).ok()?;
-    members.get(name).copied()
+/// Reads members of an object, unless one of them stands twice. The core refuses such a message.
+fn once<'m, const N: usize>(text: &'m str, names: &[&str; N]) -> Option<Members<'m, N>> {
+    Members::of(text, names).filter(|members| !members.has_repeated())
 }
 
-#[derive(Deserialize)]
-struct JsonRpc<'m> {
-    #[serde(borrow, default, deserialize_with = "there")]
-    id: Option<&'m RawValue>,
-    #[serde(borrow)]
-    method: Option<Cow<'m, str>>,
-    #[serde(borrow, default, deserialize_with = "there")]
-    params: Option<&'m RawValue>,
-    #[serde(borrow, default, deserialize_with = "there")]
-    result: Option<&'m RawValue>,
-    #[serde(borrow, default, deserialize_with = "there")]
-    error: Option<&'m RawValue>,
-}
-
-#[derive(Deserialize)]
-struct Abp<'m> {
-    #[serde(borrow, rename = "type")]
-    kind: Cow<'m, str>,
-    #[serde(borrow)]
-    id: Option<&'m RawValue>,
-    #[serde(borrow)]
-    payload: Option<&'m RawValue>,
-}
-
-#[derive(Deserialize)]
-struct Dap<'m> {
-    #[serde(borrow, rename = "type")]
-    kind: Cow<'m, str>,
-    #[serde(borrow)]
-    seq: Option<&'m RawValue>,
-    #[serde(borrow, alias = "event")]
-    command: Option<Cow<'m, str>>,
-    #[serde(borrow)]
-    arguments: Option<&'m RawValue>,
-    #[serde(borrow)]
-    body: Option<&'m RawValue>,
-    #[serde(borrow)]
-    request_seq: Option<&'m RawValue>,
-    success: Option<bool>,
-    #[serde(borrow)]
-    message: Option<Cow<'m, str>>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Payload<'m> {
-    #[serde(borrow)]
-    capability: Option<Cow<'m, str>>,
-    #[serde(borrow)]
-    call_id: Option<&'m RawValue>,
-    #[serde(borrow)]
-    params: Option<&'m RawValue>,
-    #[serde(borrow)]
-    options: Option<&'m RawValue>,
-    #[serde(borrow)]
-    success: Option<&'m RawValue>,
-    #[serde(borrow, default, deserialize_with = "there")]
-    error: Option<&'m RawValue>,
-    #[serde(borrow)]
-    cancelled: Option<&'m RawValue>,
-}
-
-#[derive(Deserialize)]
-struct Code {
-    code: i64,
-}
-
-/// A member that is there, be it null.
-fn there<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<&'de RawValue>, D::Error> {
-    <&RawValue>::deserialize(deserializer).map(Some)
+/// Returns whether a member is not null. Some peers write null for members that they do not set.
+fn not_null(member: &&RawValue) -> bool {
+    member.get() != "null"
 }
 
 #[cfg(test)]

@@ -28,6 +28,7 @@ impl Verdict<'static> {
                 because("answer_replaced", Some(id), reason)
             }
             RelayEvent::ResponseDropped { id } => because("response_dropped", Some(id), ""),
+            RelayEvent::WorkStopped { id } => because("stopped", Some(id), ""),
             RelayEvent::TimedOut { id, cause } => {
                 Self { id: token(id), cause: Some(cause.as_str().into()), ..named("guard") }
             }

@@ -70,8 +70,9 @@ impl Writer {
         }
     }
 
-    /// The first line of a file.
-    pub(crate) fn header(&mut self) -> io::Result<()> {
+    /// Begins the next file.
+    pub(crate) fn begin(&mut self) -> io::Result<()> {
+        self.part += 1;
         let hops = self.hops.values().map(|(t, hop)| hop.at(*t)).collect();
         let header = Line::Recording(Header {
             version: VERSION,
@@ -83,9 +84,11 @@ impl Writer {
             setup: self.setup.as_deref(),
             hops,
         });
-        let mut line = Vec::new();
-        append(&mut line, &header)?;
-        self.file.write(&line)
+        let mut line = serde_json::to_vec(&header)?;
+        // The setup may be written in several.
+        protocol_json::one_line(&mut line);
+        line.push(b'\n');
+        self.file.next(&line)
     }
 
     fn batch(&mut self, batch: &mut Batch) -> io::Result<()> {
@@ -141,9 +144,7 @@ impl Writer {
             self.flush()?;
         }
         if std::mem::take(&mut self.is_full) {
-            self.file.next()?;
-            self.part += 1;
-            self.header()?;
+            self.begin()?;
         }
         Ok(())
     }
@@ -152,6 +153,8 @@ impl Writer {
     fn flush(&mut self) -> io::Result<()> {
         self.file.write(&self.out)?;
         self.out.clear();
+        // One line may have been long. Twice a chunk is the usual capacity.
+        self.out.shrink_to(2 * CHUNK);
         self.lines.fetch_add(std::mem::take(&mut self.unwritten), Ordering::Relaxed);
         self.is_full = self.file.is_full(0);
         Ok(())
@@ -205,3 +208,6 @@ impl Opened {
         Hop { t, hop, role: self.role, dialect }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -52,8 +52,17 @@ fn what_is_no_recording_is_refused() {
     for text in ["", "hello\n", MESSAGE, "\u{0}"] {
         assert_eq!(read(text), (0, vec![no.to_owned()]), "{text:?}");
     }
-    let newer = HEADER.replace("\"version\":1", "\"version\":2");
-    assert_eq!(read(&newer).1, ["a recording of version 2; this program reads 1"]);
+}
+
+#[test]
+fn a_recording_of_a_later_version_is_refused_by_its_number_whatever_else_is_new() {
+    for (old, new) in [("", ""), ("redacted", "hashed"), (r#","hops":[]"#, "")] {
+        let later = HEADER.replace("\"version\":1", "\"version\":2").replace(old, new);
+        let refused = vec!["a recording of version 2; this program reads 1".to_owned()];
+        assert_eq!(read(&later), (0, refused.clone()), "{later}");
+        // Another recording may take the place of the one that is read.
+        assert_eq!(read(&[HEADER, MESSAGE, &later].concat()), (2, refused), "{later}");
+    }
 }
 
 #[test]

@@ -30,14 +30,39 @@ fn b03_only_the_length_of_a_payload_is_kept() {
         (r#"{"jsonrpc":"2.0","id":1}"#, r#"[{"kind":"unreadable"}]"#),
         ("secret", r#"[{"kind":"unreadable"}]"#),
         ("[]", r#"[{"kind":"unreadable"}]"#),
-        (
-            r#"[{"id":1,"method":"a"},{"id":2,"result":0},3]"#,
-            r#"[{"kind":"request","id":1,"method":"a"},{"kind":"result","id":2,"payload":1},{"kind":"unreadable"}]"#,
-        ),
     ];
     for (message, said) in cases {
         assert_eq!(shape(&Dialect::ACP_V1, message), said, "{message}");
     }
+}
+
+#[test]
+fn a_batch_has_a_part_for_each_member_in_a_dialect_that_has_batches() {
+    let batch = r#"[{"id":1,"method":"a"},{"id":2,"result":0},3]"#;
+    let parts = r#"[{"kind":"request","id":1,"method":"a"},{"kind":"result","id":2,"payload":1},{"kind":"unreadable"}]"#;
+    for (dialect, said) in [
+        ("jsonrpc", parts),
+        ("mcp-2025-03-26", parts),
+        // One of its revisions has them.
+        ("mcp", parts),
+        ("mcp-2025-06-18", r#"[{"kind":"unreadable"}]"#),
+        ("lsp", r#"[{"kind":"unreadable"}]"#),
+        ("dap", r#"[{"kind":"unreadable"}]"#),
+        ("abp", r#"[{"kind":"unreadable"}]"#),
+    ] {
+        let dialect = Dialect::named(dialect).unwrap();
+        assert_eq!(shape(&dialect, batch), said, "{}", dialect.name);
+        assert_eq!(shape(&dialect, "[]"), r#"[{"kind":"unreadable"}]"#, "{}", dialect.name);
+    }
+}
+
+#[test]
+fn g08_a_batch_of_many_members_is_one_part() {
+    let parts = |members: usize| {
+        let text = format!("[{}1]", "1,".repeat(members - 1));
+        Shape::of(&Dialect::JSON_RPC).parts(&text).len()
+    };
+    assert_eq!((parts(1_000), parts(1_001), parts(1 << 20)), (1_000, 1, 1));
 }
 
 #[test]
@@ -165,8 +190,8 @@ fn a_call_of_abp_has_the_id_and_the_kind_that_the_core_reads() {
             r#"[{"kind":"request","id":"2","method":"c"}]"#,
         ),
         (
-            r#"{"type":"capabilities/call-result","id":"1","payload":{"callId":"2","error":{}}}"#,
-            r#"[{"kind":"error","id":"2","payload":25}]"#,
+            r#"{"type":"capabilities/call-result","id":"1","payload":{"callId":"2","error":{"code":"X"}}}"#,
+            r#"[{"kind":"error","id":"2","payload":35}]"#,
         ),
         (
             r#"{"type":"capabilities/call-result","id":"1","payload":{"success":true,"error":{}}}"#,
