@@ -45,13 +45,17 @@ enum Command {
     Stats(StatsArgs),
     Replay(ReplayArgs),
     Export(ExportArgs),
-    #[cfg(target_os = "linux")]
-    #[command(hide = true)]
-    Supervise(process::SuperviseArgs),
     /// List the dialects that can be spoken
     Dialects,
     Completions(CompletionsArgs),
     Man(ManArgs),
+}
+
+/// The command that this program starts for each server. It is apart from the others, or shells would complete it.
+#[cfg(target_os = "linux")]
+#[derive(Debug, Parser)]
+enum Own {
+    Supervise(process::SuperviseArgs),
 }
 
 const EXAMPLES: &str = "\
@@ -86,15 +90,24 @@ fn in_one_line(error: &clap::Error) -> String {
 }
 
 fn main() -> ExitCode {
-    let ended = match Cli::try_parse() {
+    let code = parsed().unwrap_or_else(Exit::report);
+    terminal::finish();
+    code
+}
+
+/// Runs the command that the command line names.
+fn parsed() -> Result<ExitCode, Exit> {
+    #[cfg(target_os = "linux")]
+    if let Ok(Own::Supervise(args)) = Own::try_parse() {
+        terminal::tracing::subscribe();
+        return process::supervise(&args);
+    }
+    match Cli::try_parse() {
         Ok(cli) => run(cli),
         Err(error) if !error.use_stderr() => shown(&error),
         Err(error) if error.kind() == DisplayHelpOnMissingArgumentOrSubcommand => shown(&error),
         Err(error) => Err(in_one_line(&error).into()),
-    };
-    let code = ended.unwrap_or_else(Exit::report);
-    terminal::finish();
-    code
+    }
 }
 
 fn run(cli: Cli) -> Result<ExitCode, Exit> {
@@ -116,8 +129,6 @@ fn run(cli: Cli) -> Result<ExitCode, Exit> {
         Command::Replay(args) => replay::main(&args),
         Command::Stats(args) => stats::main(&args),
         Command::Export(args) => export::main(&args),
-        #[cfg(target_os = "linux")]
-        Command::Supervise(args) => process::supervise(&args),
         Command::Step(args) => {
             step::run(&args, stdin().lock(), stdout().lock()).map(|()| ExitCode::SUCCESS)
         }

@@ -120,17 +120,14 @@ fn f104_a_server_that_responds_to_nothing_hears_the_cancels_and_its_client_has_r
 
 #[test]
 fn f104_a_signal_ends_a_server_that_takes_its_time_and_the_result_is_printed() {
-    let server = r#"trap "" TERM; "$0" serve --dialect jsonrpc; sleep 100"#;
-    let call = ["call", "--dialect", "jsonrpc", "--exit-grace", "1h", "--trace", "echo", "[1]"];
+    // Its input has ended, so the result has come.
+    let server = r#"trap "" TERM; "$0" serve --dialect jsonrpc; echo ending >&2; sleep 100"#;
+    let call = ["call", "--dialect", "jsonrpc", "--exit-grace", "1h", "echo", "[1]"];
     let server = ["--", "sh", "-c", server, RESCIND];
     let mut child = start_saying(&[&call[..], &server[..]].concat(), Stdio::piped());
     let said = lines(child.stderr.take().unwrap());
-    while !said.recv_timeout(PATIENCE).unwrap().contains(r#""result""#) {}
-    // The response is shown a moment before it is the outcome. A signal before that cancels, which is too late.
-    while child.try_wait().unwrap().is_none() {
-        thread::sleep(Duration::from_secs(1));
-        signal(child.id(), Signal::TERM);
-    }
+    while said.recv_timeout(PATIENCE).unwrap() != "ending\n" {}
+    signal(child.id(), Signal::TERM);
     let output = child.wait_with_output().unwrap();
     assert_eq!((output.stdout, output.status.code()), (b"[1]\n".to_vec(), Some(0)));
 }

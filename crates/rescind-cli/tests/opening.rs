@@ -181,6 +181,27 @@ fn f63_a_timeout_and_a_grace_cover_the_wait_for_an_operation() {
     assert!(said.stderr.contains("; acknowledged"), "{said:?}");
 }
 
+#[test]
+fn params_that_an_opening_adds_to_are_sent_as_they_were_given() {
+    let given = r#"{"b":12345678901234567890123,"a":1.10,"c":1e400}"#;
+    let tool = format!(r#"{{"name":"x","arguments":{given}}}"#);
+    let meta = format!(r#"{{"_meta":{{"z":1.10}},"name":"x","arguments":{given}}}"#);
+    let session = format!(r#"{{"prompt":[],"more":{given}}}"#);
+    for (dialect, method, params, sent) in [
+        ("mcp", "tools/call", &tool, format!(r#"{{"name":"x","arguments":{given},"_meta":{{"io."#)),
+        ("mcp", "tools/call", &meta, r#"{"_meta":{"z":1.10,"io."#.into()),
+        ("mcp", "tools/call", &meta, format!(r#"{{}}}},"name":"x","arguments":{given}}}"#)),
+        ("mcp", "tools/call", &"[1.10]".into(), r#""params":[1.10]}"#.into()),
+        ("acp", "session/m", &session, format!(r#""more":{given},"sessionId":"session-1"}}"#)),
+        ("acp", "session/m", &"{}".into(), r#"{"sessionId":"session-1"}"#.into()),
+        ("erlmcp", "echo", &given.into(), format!(r#"{{"name":"echo","arguments":{given}}}"#)),
+    ] {
+        let said = rescind(["call", "--dialect", dialect, "--trace", method, params]);
+        let is_sent = said.stderr.lines().any(|it| it.contains(" --> ") && it.contains(&sent));
+        assert!(is_sent, "{sent} in {said:?}");
+    }
+}
+
 /// Speaks an older revision, and goes on when its input ends, until it is killed.
 const OLDER: [&str; 4] = [
     "--",

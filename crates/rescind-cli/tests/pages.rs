@@ -26,6 +26,7 @@ fn completions_know_every_command_and_option() {
             assert!(said.stdout.contains(&command), "{shell}: {command}");
         }
         assert!(said.stdout.contains("cancel-after-notifications"), "{shell}");
+        assert!(!said.stdout.contains("supervise"), "{shell}: nobody is meant to start it");
         // The other two complete no values.
         let values = ["bash", "fish", "zsh"].contains(&shell);
         assert!(!values || said.stdout.contains("mcp-2025-11-25"), "{shell}");

@@ -217,6 +217,79 @@ fn a_server_that_is_gone_or_reads_nothing_answers_nothing_and_is_not_waited_for(
     }
 }
 
+/// Records a call of this server.
+fn record_call(name: &str, server: &[&str]) -> PathBuf {
+    let path = path(name);
+    let record = ["--record", path.to_str().unwrap(), "--payloads"];
+    let call = ["call", "--dialect", "jsonrpc", "sleep", r#"{"ms":1}"#];
+    rescind([&call[..], &record, &["--"], server].concat());
+    path
+}
+
+#[cfg(unix)]
+#[test]
+fn a_malformed_response_is_no_result() {
+    let path = record_call("whole", &SERVE);
+    for members in [
+        r#""jsonrpc":"2.0","error":{"message":"no"}"#,
+        r#""jsonrpc":"2.0","error":{"code":-5}"#,
+        r#""jsonrpc":"2.0","error":{"code":-5.0,"message":"no"}"#,
+        r#""jsonrpc":"2.0","error":"no""#,
+        r#""jsonrpc":"2.0","error":null,"result":5"#,
+        r#""jsonrpc":"2.0","result":4,"result":5"#,
+        r#""jsonrpc":"2.0""#,
+        r#""result":5"#,
+    ] {
+        let script = format!("read -r line; echo '{{\"id\":1,{members}}}'");
+        let server = ["sh", "-c", &script];
+        let call =
+            rescind([&["call", "--dialect", "jsonrpc", "sleep", "{}", "--"], &server[..]].concat());
+        assert!(call.stderr.contains("malformed"), "{call:?}");
+        let said = against(&path, &[], &server);
+        assert_eq!(said.code, Some(1), "{members}: {said:?}");
+        let line = "id 1 sleep: recorded a result, now a malformed response\n";
+        assert!(said.stdout.contains(line), "{members}: {said:?}");
+    }
+    // A null is a result as good as any.
+    let null = r#"read -r line; echo '{"jsonrpc":"2.0","id":1,"result":null}'"#;
+    assert_eq!(against(&path, &[], &["sh", "-c", null]).code, Some(0));
+
+    let malformed = ["sh", "-c", r#"read -r line; echo '{"jsonrpc":"2.0","id":1,"error":"no"}'"#];
+    let path = record_call("malformed", &malformed);
+    assert_eq!(against(&path, &[], &malformed).code, Some(0));
+    let said = against(&path, &[], &SERVE);
+    assert_eq!(said.code, Some(1), "{said:?}");
+    assert!(said.stdout.contains("recorded a malformed response, now "), "{said:?}");
+}
+
+#[cfg(unix)]
+#[test]
+fn the_last_response_needs_no_end_of_line() {
+    let path = record_call("unended", &SERVE);
+    let last = r#"read -r line; printf '{"jsonrpc":"2.0","id":1,"result":5}'"#;
+    let said = against(&path, &[], &["sh", "-c", last]);
+    assert_eq!(said.code, Some(0), "{said:?}");
+    assert!(said.stdout.starts_with("1 requests: 1 ended in the same way"), "{said:?}");
+}
+
+#[test]
+fn a_recording_that_does_not_hold_everything_is_not_played_to_a_server() {
+    let path = record_call("lacking", &SERVE);
+    let text = fs::read_to_string(&path).unwrap();
+    let (header, rest) = text.split_once('\n').unwrap();
+    let gap = r#"{"dropped":{"t":1,"until":2,"lines":5,"bytes":500}}"#;
+    for (line, words) in [(gap, "a gap: "), ("garbage", "this is no line of a recording")] {
+        fs::write(&path, format!("{header}\n{line}\n{rest}")).unwrap();
+        let said = against(&path, &[], &SERVE);
+        assert_eq!(said.stdout, "");
+        stops_at(2, &said, &[words]);
+    }
+    fs::write(&path, text.replacen(r#""part":1"#, r#""part":3"#, 1)).unwrap();
+    let said = against(&path, &[], &SERVE);
+    assert_eq!(said.code, Some(2), "{said:?}");
+    assert!(said.stderr.contains("its first 2 files are gone"), "{said:?}");
+}
+
 #[test]
 fn a_time_that_runs_backwards_is_no_time_to_wait() {
     let path = path("backwards");

@@ -69,6 +69,18 @@ fn params_come_from_standard_input() {
 }
 
 #[test]
+fn a_request_that_is_too_large_to_be_sent_is_no_lost_connection() {
+    let directory = directory("large");
+    let file = directory.join("params.json");
+    let most = 64 << 20;
+    fs::write(&file, format!("[\"{}\"]", "x".repeat(most - 4))).unwrap();
+    let said = rescind(["call", "--json", "echo", &format!("@{}", file.display())]);
+    let error = format!("error: more than {most} bytes can't wait to be sent\n");
+    assert_eq!((said.code, &said.stdout[..], &said.stderr), (Some(2), "", &error), "{said:?}");
+    fs::remove_dir_all(directory).unwrap();
+}
+
+#[test]
 fn json_says_what_became_of_a_call() {
     let said = rescind(["call", "--json", "count", r#"{"to":3,"every_ms":0}"#]);
     let all = told(&said);

@@ -38,6 +38,16 @@ fn options_are_named() {
 }
 
 #[test]
+fn an_option_without_effect_is_refused() {
+    for option in
+        [&["--cwd", "/"][..], &["--env", "A=1"], &["--exit-grace", "1s"], &["--leave-detached"]]
+    {
+        names(&[&["replay", "f"], option].concat(), "--against");
+        names(&[&["call", "m", "--connect", "ws://[::1]:1"], option].concat(), option[0]);
+    }
+}
+
+#[test]
 fn f63_a_duration_is_a_century_at_most() {
     for option in ["--timeout", "--cancel-after", "--grace"] {
         for duration in ["300000000000y", "36526d", "18446744073709551615s"] {

@@ -86,7 +86,7 @@ pub struct CallArgs {
 
     /// Connect to the server at URL instead of spawning COMMAND. URL is `unix:FILE`, or begins with `ws://`, `wss://`,
     /// `http://` or `https://`. Over HTTP it is a server of MCP, unless `--dialect` names `acp` or `acp-v2`
-    #[arg(long, value_name = "URL", conflicts_with_all = ["command", "runtime", "cwd", "env"])]
+    #[arg(long, value_name = "URL", conflicts_with_all = ["command", "runtime", "ProcessArgs"])]
     pub(super) connect: Option<Address>,
 
     #[command(flatten)]

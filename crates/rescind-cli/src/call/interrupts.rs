@@ -200,7 +200,9 @@ mod tests {
                 let interrupts = Interrupts::default();
                 interrupts.calls(&peer, call.cancellation_handle());
                 let (report, recording) = (Report::start(false), Session::default());
-                causes.map(|cause| interrupts.interrupt(cause, &report, &recording));
+                for cause in causes {
+                    interrupts.interrupt(cause, &report, &recording);
+                }
                 assert!(!interrupts.gave_up(), "{causes:?}");
                 assert!(lines.any(|line| line.unwrap().contains("$/cancel_request")), "{causes:?}");
                 interrupts.interrupt(Cause::Interrupt, &report, &recording);

@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 
 use protocol_async::{CallError, RpcError};
 use protocol_blocking::threaded::{Peer, SentRequest, Wait};
-use protocol_core::{CallOptions, CancelOutcome, Carrier, Dialect, Grace, News, code};
+use protocol_core::{CallOptions, CancelOutcome, Carrier, Dialect, Grace, News, Refusal, code};
 use serde_json::value::RawValue;
 
 use crate::dialect::Spoken;
@@ -85,10 +85,18 @@ impl Attempt<'_> {
         };
         let outcome = opened.and_then(|opened| self.call(&opened, &server.peer));
         let settled = Instant::now();
+        let most = server.peer.limits().unsent_bytes;
+        self.interrupts.settles();
         let status = server.end();
         let ended = match outcome {
             // Ctrl-C may have come just before the call.
             _ if self.interrupts.gave_up_opening() => Ended::GaveUp,
+            Ok(Called { outcome: Err(CallError::Refused(why)), .. })
+            | Err(CallError::Refused(why))
+                if matches!(why, Refusal::TooLarge | Refusal::OutboxFull) =>
+            {
+                return Err(format!("more than {most} bytes can't wait to be sent"));
+            }
             Ok(called) => Ended::Called(called),
             Err(CallError::TimedOut { .. }) => Ended::TimedOut(settled),
             Err(error) => Ended::Called(Called::not_sent(error)),

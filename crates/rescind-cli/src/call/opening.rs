@@ -7,7 +7,7 @@ use protocol_async::{CallError, RpcError};
 use protocol_blocking::block_on_for;
 use protocol_blocking::threaded::{Peer, Wait};
 use protocol_core::{CallOptions, Refusal, code};
-use protocol_json::path;
+use protocol_json::{Members, path};
 use serde::Deserialize;
 use serde_json::json;
 use serde_json::value::{RawValue, to_raw_value};
@@ -132,9 +132,10 @@ impl Opening {
             }
         }
         let params = attempt.args.params.as_deref();
-        let params = match self.needs_session {
-            true => Some(in_new_session(attempt, peer, params)?),
-            false => with_meta(self.meta, params)?,
+        let params = match self.meta {
+            _ if self.needs_session => in_new_session(attempt, peer, params)?,
+            Some(serde_json::Value::Object(wanted)) => with_meta(wanted, params),
+            _ => params.map(ToOwned::to_owned),
         };
         Ok(Performed::Opened(Opened { notifications, params }))
     }
@@ -230,25 +231,30 @@ fn supports(discovered: &serde_json::Value, revision: &str) -> bool {
     versions.is_some_and(|versions| versions.iter().any(|version| version == revision))
 }
 
-/// The params with what the protocol wants in their `_meta`, beside what is there.
+/// Returns the params with these members in their `_meta`, unless it has them. The rest stays as the caller wrote it.
 fn with_meta(
-    meta: Option<serde_json::Value>,
+    wanted: serde_json::Map<String, serde_json::Value>,
     params: Option<&RawValue>,
-) -> Result<Option<Box<RawValue>>, CallError> {
-    let Some(serde_json::Value::Object(wanted)) = meta else {
-        return Ok(params.map(ToOwned::to_owned));
+) -> Option<Box<RawValue>> {
+    let text = params.map_or("{}", RawValue::get);
+    let Some(members) = Members::of(text, &["_meta"]) else {
+        return params.map(ToOwned::to_owned);
     };
-    let mut params: serde_json::Value =
-        serde_json::from_str(params.map_or("{}", RawValue::get)).map_err(unusable)?;
-    if let Some(members) = params.as_object_mut() {
-        let meta = members.entry("_meta").or_insert_with(|| json!({}));
-        for (name, value) in wanted {
-            if let Some(meta) = meta.as_object_mut() {
-                meta.entry(name).or_insert(value);
-            }
+    let given = members.token(0);
+    let mut meta = given.unwrap_or("{}").to_owned();
+    for (name, value) in wanted {
+        if Members::of(&meta, &[&*name]).is_some_and(|it| it.token(0).is_none()) {
+            meta = with(&meta, &name, &value.to_string());
         }
     }
-    to_raw_value(&params).map(Some).map_err(unusable)
+    let text = match given {
+        None => with(text, "_meta", &meta),
+        Some(given) => {
+            let at = given.as_ptr().addr() - text.as_ptr().addr();
+            [&text[..at], &meta, &text[at + given.len()..]].concat()
+        }
+    };
+    RawValue::from_string(text).ok()
 }
 
 /// Opens an ACP session and names it in the params.
@@ -256,22 +262,22 @@ fn in_new_session(
     attempt: &Attempt<'_>,
     peer: &Peer,
     params: Option<&RawValue>,
-) -> Result<Box<RawValue>, CallError> {
+) -> Result<Option<Box<RawValue>>, CallError> {
     let directory = std::env::current_dir().unwrap_or_default();
-    let new = json!({ "cwd": directory, "mcpServers": [] });
-    let new = to_raw_value(&new).map_err(unusable)?;
-    let opened = attempt.ask(peer, "session/new", Some(&new), false)?;
-    let opened: serde_json::Value = serde_json::from_str(opened.get()).map_err(unusable)?;
-    let params = params.map_or("{}", RawValue::get);
-    let mut params: serde_json::Value = serde_json::from_str(params).map_err(unusable)?;
-    if let (Some(members), Some(session)) = (params.as_object_mut(), opened.get("sessionId")) {
-        members.insert("sessionId".into(), session.clone());
-    }
-    to_raw_value(&params).map_err(unusable)
+    let new = json!({ "cwd": directory.to_string_lossy(), "mcpServers": [] });
+    let new = to_raw_value(&new).ok();
+    let opened = attempt.ask(peer, "session/new", new.as_deref(), false)?;
+    let text = params.map_or("{}", RawValue::get);
+    let session = path(&opened, &["sessionId"]).filter(|_| text.starts_with('{'));
+    let named = session.map(|session| with(text, "sessionId", session.get()));
+    Ok(named.and_then(|text| RawValue::from_string(text).ok()).or(params.map(ToOwned::to_owned)))
 }
 
-fn unusable(error: serde_json::Error) -> CallError {
-    CallError::Error(RpcError::new(code::INTERNAL_ERROR, format!("the params: {error}")))
+/// Adds a member to the end of an object. Its name needs no escapes. Nothing is parsed, so no number is changed.
+fn with(object: &str, name: &str, value: &str) -> String {
+    let members = object.strip_suffix('}').unwrap_or(object).trim_end();
+    let comma = if members == "{" { "" } else { "," };
+    format!("{members}{comma}\"{name}\":{value}}}")
 }
 
 impl Opened {

@@ -8,7 +8,7 @@ use protocol_async::CallError;
 use protocol_blocking::threaded::{Peer, SentRequest, Wait};
 use protocol_core::{CancelRule, Cause, Dialect};
 use serde_json::json;
-use serde_json::value::{RawValue, to_raw_value};
+use serde_json::value::RawValue;
 
 use super::attempt::Attempt;
 
@@ -24,8 +24,10 @@ pub(super) fn of_tool(
 ) -> Option<(Cow<'static, str>, Box<RawValue>)> {
     let CancelRule::Operation { started_by, .. } = &dialect.cancel else { return None };
     let start = started_by.first().filter(|_| !method.contains('/') && method != "initialize")?;
-    let params = to_raw_value(&json!({ "name": method, "arguments": params })).ok()?;
-    Some((start.clone(), params))
+    // A `Value` would round numbers.
+    let arguments = params.map_or("null", RawValue::get);
+    let params = format!(r#"{{"name":{},"arguments":{arguments}}}"#, json!(method));
+    Some((start.clone(), RawValue::from_string(params).ok()?))
 }
 
 /// Cancels the operation whose token is the answer, and says what became of that.

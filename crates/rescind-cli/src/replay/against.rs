@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::io::{self, Read, Write};
-use std::ops::ControlFlow;
 use std::path::Path;
 use std::process::{ChildStdin, ChildStdout};
 use std::sync::Arc;
@@ -14,18 +13,18 @@ use std::time::{Duration, Instant};
 use clap::ValueEnum;
 use protocol_child::{ChildCommand, Spawned, spawn};
 use protocol_core::{Config, Envelope, Framing, InputBuffer, StreamConnection, Timestamp};
-use protocol_json::path;
+use protocol_json::Members;
 use protocol_record::Line;
-use protocol_record::line::{Direction, Header, Hop, Kind, Message, Part, Payloads, Role};
-use serde::Deserialize;
+use protocol_record::line::{Direction, Header, Hop, Kind, Message, Part, Role};
 use serde_json::value::RawValue;
 
-use super::core::{framed, whole};
-use super::setup::{NOT_KEPT, Setup};
+use super::core::{GAP, Stop, framed, whole};
+use super::reading::{self, End, explain};
+use super::setup::Setup;
 use crate::dialect::{Described, Spoken};
 use crate::ending;
+use crate::exit::{self, Exit};
 use crate::record::Session;
-use crate::view::files;
 
 /// When the client's messages are sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -67,6 +66,7 @@ pub(super) enum Ending {
     Unanswered,
     Result(String),
     Error(i64),
+    Malformed,
 }
 
 impl Ending {
@@ -83,29 +83,36 @@ impl Ending {
             Self::Unanswered => "no answer".into(),
             Self::Result(_) => "a result".into(),
             Self::Error(code) => format!("error {code}"),
+            Self::Malformed => "a malformed response".into(),
         }
     }
 }
 
-/// An answer, or the request of a server.
-#[derive(Deserialize)]
-struct Said<'m> {
-    #[serde(borrow)]
-    id: Option<&'m RawValue>,
-    method: Option<String>,
-    #[serde(borrow)]
-    result: Option<&'m RawValue>,
-    #[serde(borrow)]
-    error: Option<&'m RawValue>,
+/// A response, or the request of a server: its members of these names.
+type Said<'m> = Members<'m, 5>;
+
+/// Reads these members, if the message is an object.
+fn read(message: &[u8]) -> Option<Said<'_>> {
+    let names = ["id", "method", "result", "error", "jsonrpc"];
+    Members::of(std::str::from_utf8(message).ok()?, &names)
 }
 
-fn ending(said: &Said<'_>) -> Ending {
-    let code = said.error.and_then(|error| path(error, &["code"])?.get().parse().ok());
-    match (code, said.result) {
-        (Some(code), _) => Ending::Error(code),
-        (None, Some(result)) => Ending::Result(result.get().into()),
-        (None, None) => Ending::Result("null".into()),
-    }
+/// Returns the id of a response, and the end of its request. It is malformed if `rescind call` says so of such a response.
+fn response<'m>(said: &Said<'m>) -> Option<(&'m str, Ending)> {
+    let id = said.once(0).filter(|_| said.token(1).is_none())?;
+    let is_whole = !said.has_repeated() && said.string(4).as_deref() == Some("2.0");
+    let ending = match (said.raw(2), said.raw(3)) {
+        (Some(result), None) if is_whole => Ending::Result(result.get().into()),
+        (None, Some(error)) if is_whole => code(error).map_or(Ending::Malformed, Ending::Error),
+        _ => Ending::Malformed,
+    };
+    Some((id, ending))
+}
+
+fn code(error: &RawValue) -> Option<i64> {
+    let members = Members::of(error.get(), &["code", "message"])?;
+    members.string(1)?;
+    members.token(0)?.parse().ok()
 }
 
 /// The first hop on which whoever recorded was the client, while it is read.
@@ -123,19 +130,19 @@ struct Reading {
 
 impl Script {
     /// Reads the client's side of a recording. It is held in memory.
-    pub(super) fn read(file: &Path) -> Result<Self, String> {
+    pub(super) fn read(file: &Path) -> Result<Self, Exit> {
         let mut reading = Reading::default();
-        let mut refused = Ok(());
-        files::read(file, |line| {
-            refused = reading.line(line);
-            if refused.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
-        })?;
-        refused?;
+        let end = reading::read(file, |line| reading.line(line))?;
+        if let End::Stopped { path, line, stop } = &end {
+            explain(path, *line, stop);
+            return Err(Exit::told(exit::ERROR));
+        }
+        let refused = |why| Exit::usage(format_args!("{}: {why}", file.display()));
         let Some(config) = reading.config else {
-            return Err("whoever recorded this was nobody's client".into());
+            return Err(refused("whoever recorded this was nobody's client"));
         };
         if config.dialect.envelope != Envelope::JsonRpc {
-            return Err("abp and dap are not played to servers".into());
+            return Err(refused("abp and dap are not played to servers"));
         }
         let Reading { steps, requests, answers, .. } = reading;
         Ok(Self { config, steps, answers, requests })
@@ -143,21 +150,20 @@ impl Script {
 }
 
 impl Reading {
-    fn line(&mut self, line: Line<'_>) -> Result<(), String> {
+    fn line(&mut self, line: &Line<'_>) -> Result<Result<(), Stop>, String> {
         match line {
-            Line::Recording(header) => self.header(&header),
-            Line::Opened(hop) => self.opened(&hop),
+            Line::Recording(header) => self.header(header)?,
+            Line::Opened(hop) => self.opened(hop)?,
+            Line::Dropped(_) => return Ok(Err(GAP)),
             Line::Message(message) if self.hop.as_deref() == Some(&*message.hop) => {
-                self.message(&message)
+                return Ok(self.message(message));
             }
-            _ => Ok(()),
+            _ => {}
         }
+        Ok(Ok(()))
     }
 
     fn header(&mut self, header: &Header<'_>) -> Result<(), String> {
-        if header.payloads == Payloads::Redacted {
-            return Err(NOT_KEPT.into());
-        }
         if let (None, Some(setup)) = (&self.config, header.setup) {
             let setup = serde_json::from_str(setup.get());
             let Setup::Relay(setup) = setup.map_err(|error| format!("its setup: {error}"))?;
@@ -178,8 +184,8 @@ impl Reading {
         Ok(())
     }
 
-    fn message(&mut self, message: &Message<'_>) -> Result<(), String> {
-        let bytes = whole(message).map_err(|_| "a message of it was withheld")?;
+    fn message(&mut self, message: &Message<'_>) -> Result<(), Stop> {
+        let bytes = whole(message)?;
         let mut is_said = false;
         for part in &message.parts {
             is_said |= self.part(part, message.dir, &bytes);
@@ -202,11 +208,13 @@ impl Reading {
                 self.requests.insert(number, asked);
                 self.asked.insert(id, number);
             }
-            (Kind::Result | Kind::Error, Direction::Received) => {
-                let asked = self.asked.remove(&id).and_then(|it| self.requests.get_mut(&it));
-                if let (Some(asked), Ok(said)) = (asked, serde_json::from_slice(bytes)) {
-                    asked.recorded = ending(&said);
-                    self.steps.push(Step::Answered(id));
+            // The line of a malformed response has no id.
+            (Kind::Result | Kind::Error | Kind::Unreadable, Direction::Received) => {
+                if let Some((id, ending)) = read(bytes).as_ref().and_then(response)
+                    && let Some(number) = self.asked.remove(id)
+                {
+                    self.requests.entry(number).and_modify(|asked| asked.recorded = ending);
+                    self.steps.push(Step::Answered(id.into()));
                 }
             }
             (Kind::Request, Direction::Received) => {
@@ -307,6 +315,10 @@ fn listen(mut stdout: ChildStdout, config: Config, tell: &SyncSender<Heard>) {
             }
         }
     }
+    // Its last message may have no end of line.
+    if let Some(last) = connection.handle_eof(input.unread(), Timestamp::ZERO) {
+        let _ = tell.send(Some(last.to_vec()));
+    }
     let _ = tell.send(None);
 }
 
@@ -369,6 +381,10 @@ impl Player {
     fn hear_until(&mut self, until: Instant, is_enough: impl Fn(&Self) -> bool) {
         while !self.is_ended && !is_enough(self) {
             let left = until.saturating_duration_since(Instant::now());
+            // A message that waits is received even if no time is left, and a server may always have one.
+            if left.is_zero() {
+                break;
+            }
             match self.said.recv_timeout(left) {
                 Ok(Some(message)) => self.heard(&message),
                 Ok(None) => self.is_ended = true,
@@ -379,30 +395,51 @@ impl Player {
     }
 
     fn heard(&mut self, message: &[u8]) {
-        let Ok(said) = serde_json::from_slice::<Said<'_>>(message) else { return };
-        match (said.id, &said.method) {
-            (Some(id), Some(method)) => {
-                let answers = self.answers.get_mut(method);
-                match answers.and_then(VecDeque::pop_front) {
-                    Some(answer) if !answer.is_empty() => self.answer(id, &answer),
-                    Some(_) => {}
-                    None => *self.unknown.entry(method.clone()).or_default() += 1,
-                }
+        let Some(said) = read(message) else { return };
+        if let (Some(id), Some(method)) = (said.once(0), said.string(1)) {
+            let answers = self.answers.get_mut(&*method);
+            match answers.and_then(VecDeque::pop_front) {
+                Some(answer) if !answer.is_empty() => self.answer(id, &answer),
+                Some(_) => {}
+                None => *self.unknown.entry(method.into_owned()).or_default() += 1,
             }
-            (Some(id), None) => {
-                self.endings.entry(id.get().into()).or_insert_with(|| ending(&said));
-            }
-            (None, _) => {}
+        } else if let Some((id, ending)) = response(&said) {
+            self.endings.entry(id.into()).or_insert(ending);
         }
     }
 
     /// Gives the recorded answer to a request, under the id that the request has now.
-    fn answer(&self, id: &RawValue, recorded: &[u8]) {
-        let Ok(said) = serde_json::from_slice::<Said<'_>>(recorded) else { return };
-        let (name, value) = match said.error {
-            Some(error) => ("error", error.get()),
-            None => ("result", said.result.map_or("null", RawValue::get)),
+    fn answer(&self, id: &str, recorded: &[u8]) {
+        let Some(said) = read(recorded) else { return };
+        let (name, value) = match said.token(3) {
+            Some(error) => ("error", error),
+            None => ("result", said.token(2).unwrap_or("null")),
         };
         self.say(format!(r#"{{"jsonrpc":"2.0","id":{id},"{name}":{value}}}"#).as_bytes());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_that_floods_is_not_heard_once_it_is_time() {
+        let ((say, _told), (tell, said)) = (channel(), sync_channel(1));
+        let mut player = Player {
+            say,
+            said,
+            framing: Framing::Newline,
+            is_ended: false,
+            answers: HashMap::new(),
+            endings: HashMap::new(),
+            unknown: BTreeMap::new(),
+        };
+        let response = br#"{"jsonrpc":"2.0","id":1,"result":5}"#;
+        tell.send(Some(response.to_vec())).unwrap();
+        player.hear_until(Instant::now(), |_| false);
+        assert_eq!(player.endings.len(), 0);
+        player.hear_until(Instant::now() + Duration::from_secs(60), |it| !it.endings.is_empty());
+        assert_eq!(player.endings["1"], Ending::Result("5".into()));
     }
 }

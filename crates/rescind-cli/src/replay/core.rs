@@ -51,7 +51,7 @@ impl Replay {
             Line::Message(message) => self.message(message),
             Line::Input(input) => self.input(input),
             Line::Verdict(verdict) => self.verdict(verdict),
-            Line::Dropped(_) => Err(Stop::Lacks("a gap: what came here was not recorded")),
+            Line::Dropped(_) => Err(GAP),
             Line::End(_) => self.nothing_is_untold(),
             _ => Ok(()),
         }
@@ -189,6 +189,7 @@ impl Replay {
     }
 }
 
+pub(super) const GAP: Stop = Stop::Lacks("a gap: what came here was not recorded");
 const WITHHELD: Stop =
     Stop::Lacks("what came here was withheld, since it may hold the token of an operation");
 const NO_BASE64: Stop = Stop::Lacks("what should be base64 is none");

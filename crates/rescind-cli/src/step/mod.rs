@@ -111,6 +111,15 @@ mod tests {
     }
 
     #[test]
+    fn a_call_without_a_name_gets_one_that_is_free() {
+        let calls = [r#"{"call":{"method":"a","as":"c2"}}"#, r#"{"call":{"method":"b"}}"#];
+        let taken = [calls[0], calls[1], calls[1], r#"{"cancel":"c3"}"#, r#"{"cancel":"c4"}"#];
+        let output = stepped(&taken.join("\n")).unwrap();
+        assert_eq!(output.matches(r#""kind":"request""#).count(), 3, "{output}");
+        assert!(!output.contains("refused"), "{output}");
+    }
+
+    #[test]
     fn what_came_before_a_bad_line_is_written() {
         let mut output = Vec::new();
         let args = Command::parse_from(["step", "--dialect", "lsp", "--side", "server"]).args;

@@ -16,7 +16,8 @@ use super::output;
 
 /// The state of `rescind step` between two lines.
 ///
-/// Every accepted call has a name: its own by `as`, or `c` and its id on the wire.
+/// Every accepted call has a name: its own by `as`, or `c` and its number among them. If that name is taken, the next
+/// free number counts.
 #[derive(Debug)]
 pub struct Session {
     /// Each call carries its name.
@@ -161,7 +162,11 @@ impl Session {
     }
 
     fn call(&mut self, call: &Call<'_>, out: &mut Vec<u8>) {
-        let name = call.name.clone().unwrap_or_else(|| format!("c{}", self.calls.len() + 1));
+        let mut number = self.calls.len() + 1;
+        while self.calls.contains_key(&format!("c{number}")) {
+            number += 1;
+        }
+        let name = call.name.clone().unwrap_or_else(|| format!("c{number}"));
         let Entry::Vacant(entry) = self.calls.entry(name.clone()) else {
             return output::refused("name_taken", "call", &name, out);
         };
