@@ -88,13 +88,10 @@ fn blank(lanes: usize) -> Vec<char> {
 
 fn arrow(row: &mut Vec<char>, from: usize, to: usize, text: &str) {
     let (left, right) = (column(from.min(to)), column(from.max(to)));
-    for cell in &mut row[left + 1..right] {
-        *cell = '-';
-    }
-    if from < to {
-        row[right - 1] = '>';
-    } else {
-        row[left + 1] = '<';
+    if from != to {
+        row[left + 1..right].fill('-');
+        let (head, at) = if from < to { ('>', right - 1) } else { ('<', left + 1) };
+        row[at] = head;
     }
     let text: Vec<char> = format!(" {text} ").chars().take(WIDTH - 9).collect();
     put(row, left + 6, &text);
@@ -105,4 +102,14 @@ fn put(row: &mut Vec<char>, at: usize, text: &[char]) {
         row.resize(at + text.len(), ' ');
     }
     row[at..at + text.len()].copy_from_slice(text);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_message_from_a_lane_to_itself_has_its_text_and_no_arrow() {
+        assert_eq!(chart(&["a"], &[Mark::arrow(0, 0, "x".into())]), "a\n  |      x\n");
+    }
 }

@@ -61,7 +61,9 @@ impl Finding {
             Self::Violation => counts.violations + counts.duplicates + counts.strays,
             Self::Gap => {
                 let flaws = &summary.flaws;
-                counts.dropped + flaws.unreadable + flaws.gone + u64::from(flaws.is_cut)
+                [counts.dropped, flaws.unreadable, flaws.gone, u64::from(flaws.is_cut)]
+                    .into_iter()
+                    .fold(0, u64::saturating_add)
             }
         }
     }
@@ -78,6 +80,7 @@ struct Table(BTreeMap<String, BTreeMap<Outcome, Cell>>);
 #[derive(Debug, Default)]
 struct Cell {
     count: u64,
+    cancelled: u64,
     took: Durations,
     /// From the cancel to the end.
     settling: Durations,
@@ -89,6 +92,7 @@ impl Table {
         let method = if is_known { &*row.method } else { OTHERS };
         let cell = self.0.entry(method.into()).or_default().entry(row.outcome).or_default();
         cell.count += 1;
+        cell.cancelled += u64::from(row.cancelled.is_some());
         row.duration().into_iter().for_each(|took| cell.took.add(took));
         row.settling().into_iter().for_each(|took| cell.settling.add(took));
     }
@@ -187,7 +191,7 @@ fn json_text(table: &Table, all: &Summary) -> String {
                 "outcome": outcome,
                 "count": cell.count,
                 "duration": times(&cell.took),
-                "cancelled": cell.settling.count(),
+                "cancelled": cell.cancelled,
                 "cancel_to_settle": times(&cell.settling),
             })
         })

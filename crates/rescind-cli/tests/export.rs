@@ -130,6 +130,9 @@ fn an_mcp_trace_is_what_passed_on_one_connection() {
     assert_eq!(events(&["--hop", "up"]), up);
     let left_out = "messages that are no JSON or were withheld, and not in the trace: 2";
     assert!(export(&path, "mcp-trace", &[]).stderr.contains(left_out));
+    let over_http = fs::read_to_string(&path).unwrap().replace(r#""mcp""#, r#""mcp-http""#);
+    fs::write(&path, over_http).unwrap();
+    assert!(events(&[]).iter().all(|event| event["transport"] == "streamable-http"));
 }
 
 #[test]

@@ -252,7 +252,8 @@ fn written(name: &str, lines: &[&str]) -> PathBuf {
 fn f68_what_a_peer_wrote_is_shown_and_not_obeyed() {
     let hostile = r#"{"message":{"t":1,"hop":"a\u001b","dir":"sent","bytes":1,"parts":[{"kind":"request","id":"\u009b2J","method":"\u001b]52;c;aGk=\u0007\n"}]}}"#;
     let refused = r#"{"verdict":{"t":2,"hop":"a\u001b","verdict":"\u001b[2J","id":"\u009b2J","why":"\u001b[2J"}}"#;
-    let path = written("hostile", &[hostile, refused, "\u{1b}[2J"]);
+    let opened = r#"{"opened":{"t":0,"hop":"a\u001b","role":"client","dialect":"acp"}}"#;
+    let path = written("hostile", &[opened, hostile, refused, "\u{1b}[2J"]);
     for arguments in [
         &["view", text(&path)][..],
         &["view", text(&path), "--chart"],
@@ -264,6 +265,27 @@ fn f68_what_a_peer_wrote_is_shown_and_not_obeyed() {
         assert!(!stderr.contains(obeyed), "{stderr:?}");
     }
     assert!(rescind(["view", text(&path)]).stdout.contains(r"\u001b]52;c;aGk=\u0007\n"));
+}
+
+#[test]
+fn a_chart_has_one_lane_for_all_connections_after_the_eighth() {
+    let mut lines = Vec::new();
+    for hop in ["a", "b", "c", "d", "e", "f", "g", "h", "ninth"] {
+        lines.push(format!(
+            r#"{{"opened":{{"t":0,"hop":"{hop}","role":"server","dialect":"acp"}}}}"#
+        ));
+    }
+    for hop in ["h", "ninth", "unopened"] {
+        lines.push(format!(r#"{{"message":{{"t":1,"hop":"{hop}","dir":"received","bytes":1,"parts":[{{"kind":"request","id":1,"method":"m"}}]}}}}"#));
+    }
+    let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
+    let said = rescind(["view", text(&written("nine", &lines)), "--chart"]);
+    assert_eq!(said.code, Some(0), "{said:?}");
+    let drawn: Vec<&str> = said.stdout.lines().collect();
+    assert!(drawn[0].ends_with("(others)") && !drawn[0].contains("ninth"), "{}", drawn[0]);
+    assert!(drawn[1].contains("- request 1 m -") && drawn[1].contains(">|"), "{}", drawn[1]);
+    assert!(drawn[2].contains("|<----"), "{}", drawn[2]);
+    assert_eq!(drawn[2], drawn[3]);
 }
 
 #[test]
@@ -280,6 +302,18 @@ fn what_can_not_be_viewed_is_said_with_its_place() {
             assert_eq!(said.code, Some(2));
             assert!(said.stderr.contains(problem), "{}", said.stderr);
         }
+    }
+    #[cfg(unix)]
+    {
+        use std::io::Write;
+        let (reader, mut writer) = std::io::pipe().unwrap();
+        writer.write_all(&fs::read(&path).unwrap()).unwrap();
+        drop(writer);
+        let said =
+            Command::new(RESCIND).args(["view", "/dev/stdin"]).stdin(reader).output().unwrap();
+        assert_eq!(said.status.code(), Some(2));
+        let said = String::from_utf8(said.stderr).unwrap();
+        assert!(said.contains("a pipe can't be read: save it to a file first"), "{said}");
     }
     let said = rescind(["call", "--record", "/no/such/directory/file", "echo"]);
     assert_eq!(said.code, Some(2));
@@ -384,6 +418,9 @@ fn what_is_wrong_in_recordings_is_counted_over_all_of_them() {
     let third = fs::read_to_string(&gone).unwrap().replace(r#""part":1"#, r#""part":3"#);
     fs::write(&gone, third).unwrap();
     assert_eq!(stats(&[text(&gone), "--fail-on", "gap"]).code, Some(1), "two files are gone");
+    let most = format!(r#"{{"dropped":{{"t":1,"until":1,"lines":{},"bytes":1}}}}"#, u64::MAX);
+    let most = written("most", &[&most, "none of a recording", &end]);
+    assert_eq!(stats(&[text(&most), "--fail-on", "gap"]).code, Some(1), "more than can be counted");
 }
 
 #[cfg(target_os = "linux")]

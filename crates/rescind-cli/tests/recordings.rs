@@ -85,6 +85,12 @@ fn silence_is_an_answer_where_the_dialect_has_it_so() {
     let outcomes: Vec<&Value> = cancelled.map(|row| &row["outcome"]).collect();
     assert_eq!(outcomes, ["cancelled"; 4], "MCP does not respond to a cancelled request");
     assert_eq!(rows.last().unwrap()["summary"]["unanswered"], 0);
+    let stats: Value =
+        serde_json::from_str(&run(&["stats", "--json"], "everything").stdout).unwrap();
+    let counts = stats["requests"].as_array().unwrap().iter().map(|cell| &cell["cancelled"]);
+    assert_eq!(counts.filter_map(Value::as_u64).sum::<u64>(), 4);
+    let printed = run(&["view"], "everything").stdout;
+    assert_eq!(printed.matches("  cancelled\n").count(), 4, "it is said once: {printed}");
 }
 
 #[test]

@@ -23,6 +23,7 @@ pub(super) struct McpTrace<'a> {
     hop: String,
     /// The side of the connection that records.
     role: Role,
+    transport: &'static str,
     start: u64,
     written: u64,
     /// Messages that were not recorded whole, or are no JSON.
@@ -38,7 +39,7 @@ impl<'a> McpTrace<'a> {
         out: &'a mut dyn Write,
     ) -> Result<Self, String> {
         let mut is_whole = true;
-        let mut found: Option<(String, Role)> = None;
+        let mut found: Option<(String, Role, &str)> = None;
         files::read(path, |line| {
             let opened = match &line {
                 Line::Recording(header) => {
@@ -51,8 +52,10 @@ impl<'a> McpTrace<'a> {
                 _ => &[],
             };
             for hop in opened.iter().filter(|hop| wanted.is_none_or(|wanted| wanted == hop.hop)) {
-                if found.as_ref().is_none_or(|(_, role)| (*role, hop.role) == BETTER) {
-                    found = Some((hop.hop.to_string(), hop.role));
+                if found.as_ref().is_none_or(|(_, role, _)| (*role, hop.role) == BETTER) {
+                    let is_http = hop.dialect.ends_with("-http");
+                    let transport = if is_http { "streamable-http" } else { "stdio" };
+                    found = Some((hop.hop.to_string(), hop.role, transport));
                 }
             }
             ControlFlow::Continue(())
@@ -60,11 +63,11 @@ impl<'a> McpTrace<'a> {
         if !is_whole {
             return Err("a trace of MCP needs whole messages: record it with --payloads".into());
         }
-        let Some((hop, role)) = found else {
+        let Some((hop, role, transport)) = found else {
             let wanted = wanted.map(|hop| format!(" {}", harmless(hop))).unwrap_or_default();
             return Err(format!("the recording has no hop{wanted}"));
         };
-        Ok(Self { out, hop, role, start: 0, written: 0, left_out: 0 })
+        Ok(Self { out, hop, role, transport, start: 0, written: 0, left_out: 0 })
     }
 
     fn message(&mut self, message: &Message<'_>) -> io::Result<()> {
@@ -93,7 +96,7 @@ impl<'a> McpTrace<'a> {
         let event = Event {
             seq: self.written,
             direction: if is_client_s { "client-to-server" } else { "server-to-client" },
-            transport: "stdio",
+            transport: self.transport,
             ts: wall_clock(self.start, t),
             body,
         };

@@ -119,7 +119,7 @@ fn attributes(row: &Row) -> Vec<Value> {
         text("rpc.system.name", "jsonrpc"),
         text("rpc.method", &row.method),
         text("jsonrpc.request.id", token.trim_matches('"')),
-        text("rescind.hop", &row.hop),
+        text("rescind.hop", &row.hop.name),
         text("rescind.outcome", row.outcome.as_str()),
     ];
     if let Some(code) = row.code {

@@ -135,14 +135,14 @@ impl Visitor for Perfetto<'_> {
     }
 
     fn row(&mut self, row: &Row) -> io::Result<()> {
-        let hop = self.hop(&row.hop, None)?;
+        let hop = self.hop(&row.hop.name, None)?;
         let parent = row.parent.map_or(hop, |parent| REQUESTS + parent);
         self.track(REQUESTS + row.number, Some(parent), &row.method)?;
         let dir = if row.dir == Direction::Sent { "sent" } else { "received" };
         let mut about = named(&row.method)
             .text(event::CATEGORY, "request")
             .message(event::ANNOTATION, &text("id", row.id.as_json()))
-            .message(event::ANNOTATION, &text("hop", &row.hop))
+            .message(event::ANNOTATION, &text("hop", &row.hop.name))
             .message(event::ANNOTATION, &text("dir", dir))
             .message(event::ANNOTATION, &text("outcome", row.outcome.as_str()));
         for (name, value) in [("cause", &row.cause), ("refused", &row.refused)] {

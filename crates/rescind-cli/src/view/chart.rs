@@ -74,8 +74,11 @@ impl Visitor for Drawing<'_> {
 /// The parties: whoever records stands between its clients and its servers.
 #[derive(Debug, Default)]
 pub(crate) struct Lanes {
-    clients: Vec<String>,
-    servers: Vec<String>,
+    /// Each with its name in the recording, and the one that is shown.
+    clients: Vec<(String, String)>,
+    servers: Vec<(String, String)>,
+    /// Whether there are messages of other connections.
+    has_others: bool,
 }
 
 /// More connections than these are drawn as one lane.
@@ -88,8 +91,8 @@ impl Lanes {
     /// A connection makes a lane for its peer.
     pub(crate) fn open(&mut self, hop: &Hop<'_>) {
         let side = if hop.role == Role::Server { &mut self.clients } else { &mut self.servers };
-        if side.len() < LANES && !side.iter().any(|name| *name == hop.hop) {
-            side.push(hop.hop.to_string());
+        if side.len() < LANES && !side.iter().any(|(name, _)| *name == hop.hop) {
+            side.push((hop.hop.to_string(), harmless(peer(&hop.hop))));
         }
     }
 
@@ -100,18 +103,15 @@ impl Lanes {
 
     fn names(&self) -> Vec<&str> {
         let sides = [&self.clients, &self.servers];
-        let [clients, servers] = sides.map(|side| side.iter().map(|hop| peer(hop)));
-        clients.chain(["(recorded here)"]).chain(servers).collect()
+        let [clients, servers] = sides.map(|side| side.iter().map(|(_, shown)| &**shown));
+        let others = self.has_others.then_some("(others)");
+        clients.chain(["(recorded here)"]).chain(servers).chain(others).collect()
     }
 
-    /// The lane of a connection's peer.
-    fn lane(&self, hop: &str) -> usize {
-        let of = |side: &[String]| side.iter().position(|name| name == hop);
-        match (of(&self.clients), of(&self.servers)) {
-            (Some(lane), _) => lane,
-            (None, Some(lane)) => self.here() + 1 + lane,
-            (None, None) => self.here(),
-        }
+    /// Returns the lane of a connection's peer, if it has one of its own.
+    fn lane(&self, hop: &str) -> Option<usize> {
+        let of = |side: &[(String, String)]| side.iter().position(|(name, _)| name == hop);
+        of(&self.clients).or_else(|| Some(self.here() + 1 + of(&self.servers)?))
     }
 
     fn here(&self) -> usize {
@@ -131,7 +131,8 @@ impl Lanes {
 
     /// Draws a message over a connection at that time, in its direction.
     pub(crate) fn arrow(&self, (t, hop, dir): (u64, &str, Direction), label: String) -> String {
-        let (here, peer) = (self.here(), self.lane(hop));
+        let others = || self.names().len() - 1;
+        let (here, peer) = (self.here(), self.lane(hop).unwrap_or_else(others));
         let (from, to) = match dir {
             Direction::Sent => (here, peer),
             Direction::Received => (peer, here),
@@ -191,6 +192,7 @@ pub(crate) fn lanes(line: &Line<'_>, lanes: &mut Lanes) {
     match line {
         Line::Recording(header) => header.hops.iter().for_each(|hop| lanes.open(hop)),
         Line::Opened(hop) => lanes.open(hop),
+        Line::Message(message) => lanes.has_others |= lanes.lane(&message.hop).is_none(),
         _ => {}
     }
 }

@@ -33,7 +33,7 @@ impl Flaws {
         self.is_cut |= other.is_cut;
         self.unreadable += other.unreadable;
         self.first = self.first.take().or(other.first);
-        self.gone += other.gone;
+        self.gone = self.gone.saturating_add(other.gone);
     }
 }
 
@@ -135,7 +135,13 @@ impl Progress {
 
     fn open(path: &Path, is_shown: bool) -> io::Result<Self> {
         let file = File::open(path)?;
-        let length = file.metadata()?.len();
+        let metadata = file.metadata()?;
+        // It is read more than once.
+        #[cfg(unix)]
+        if std::os::unix::fs::FileTypeExt::is_fifo(&metadata.file_type()) {
+            return Err(io::Error::other("a pipe can't be read: save it to a file first"));
+        }
+        let length = metadata.len();
         let is_shown = is_shown && length > Self::LONG;
         let shown = is_shown.then(|| (path.display().to_string(), length));
         Ok(Self { file, shown, read: 0 })

@@ -24,8 +24,8 @@ pub(crate) enum Filter {
     /// This holds for it.
     Is(fn(&Row) -> bool),
     Not(Box<Self>),
-    And(Box<Self>, Box<Self>),
-    Or(Box<Self>, Box<Self>),
+    All(Vec<Self>),
+    Any(Vec<Self>),
 }
 
 /// The deepest nesting of parentheses and `!`.
@@ -36,7 +36,7 @@ impl Filter {
     pub(crate) fn admits(&self, row: &Row) -> bool {
         match self {
             Self::Method(pattern) => pattern.matches(&row.method),
-            Self::Hop(pattern) => pattern.matches(&row.hop),
+            Self::Hop(pattern) => pattern.matches(&row.hop.name),
             Self::Id(id) => row.id.as_json() == id || row.id.as_json().trim_matches('"') == id,
             Self::Outcome(outcome) => row.outcome == *outcome,
             Self::Cause(cause) => row.cause.as_ref() == Some(cause),
@@ -45,8 +45,8 @@ impl Filter {
             Self::Settle(micros) => row.settling().is_some_and(|took| took >= *micros),
             Self::Is(holds) => holds(row),
             Self::Not(filter) => !filter.admits(row),
-            Self::And(left, right) => left.admits(row) && right.admits(row),
-            Self::Or(left, right) => left.admits(row) || right.admits(row),
+            Self::All(filters) => filters.iter().all(|it| it.admits(row)),
+            Self::Any(filters) => filters.iter().any(|it| it.admits(row)),
         }
     }
 
@@ -83,23 +83,23 @@ type Parsed = Result<Filter, String>;
 
 impl Parser {
     fn or(&mut self) -> Parsed {
-        let mut left = self.and()?;
+        let mut any = vec![self.and()?];
         while self.peek() == Some('|') {
             self.at += 1;
-            left = Filter::Or(Box::new(left), Box::new(self.and()?));
+            any.push(self.and()?);
         }
-        Ok(left)
+        Ok(Filter::Any(any))
     }
 
     fn and(&mut self) -> Parsed {
-        let mut left = self.not()?;
+        let mut all = vec![self.not()?];
         loop {
             match self.peek() {
                 Some('&') => self.at += 1,
-                None | Some('|' | ')') => return Ok(left),
+                None | Some('|' | ')') => return Ok(Filter::All(all)),
                 Some(_) => {}
             }
-            left = Filter::And(Box::new(left), Box::new(self.not()?));
+            all.push(self.not()?);
         }
     }
 

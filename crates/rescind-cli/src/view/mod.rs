@@ -188,7 +188,7 @@ fn describe(row: &Row) -> String {
     let mut line = format!(
         "{:>14}  {:6} {arrow} {:32} {took:>14}  {}",
         milliseconds(row.start),
-        harmless(&row.hop),
+        harmless(&row.hop.name),
         harmless(&row.method),
         row.outcome.as_str(),
     );
@@ -199,11 +199,11 @@ fn describe(row: &Row) -> String {
         line.push_str(&format!(" ({})", harmless(cause)));
     }
     match (row.cancelled, row.settling()) {
-        (Some(_), Some(after)) => {
+        (Some(_), Some(after)) if after > 0 => {
             line.push_str(&format!(", {} after its cancel", milliseconds(after)));
         }
-        (Some(_), None) => line.push_str(", cancelled"),
-        (None, _) => {}
+        (Some(_), _) if row.outcome != Outcome::Cancelled => line.push_str(", cancelled"),
+        _ => {}
     }
     if let Some(late) = row.late {
         let after = milliseconds(late.saturating_sub(row.start));

@@ -47,8 +47,12 @@ pub(super) struct Page {
     summary: Summary,
     out: BufWriter<Box<dyn Write>>,
     /// The messages of the requests that are not written yet, if they were recorded.
-    texts: HashMap<u64, Vec<Text>>,
-    text_bytes: usize,
+    /// Beside them is the count of those that found no room.
+    texts: HashMap<u64, (Vec<Text>, u64)>,
+    /// So many bytes of messages more find room.
+    text_room: usize,
+    /// The messages that found none, of the requests that are written.
+    missing: u64,
     /// So many requests more find room.
     room: u64,
     left_out: u64,
@@ -77,7 +81,8 @@ impl Page {
             summary: Summary::default(),
             out: BufWriter::new(out),
             texts: HashMap::new(),
-            text_bytes: 0,
+            text_room: TEXTS,
+            missing: 0,
             room: REQUESTS,
             left_out: 0,
             until: 0,
@@ -91,11 +96,13 @@ impl Page {
         let text: String = text.chars().take(TEXT).collect();
         for (part, number) in message.parts.iter().zip(requests) {
             let Some(number) = number else { continue };
-            let texts = self.texts.entry(*number).or_default();
-            if texts.len() < MESSAGES && self.text_bytes + text.len() <= TEXTS {
-                self.text_bytes += text.len();
+            let (texts, missing) = self.texts.entry(*number).or_default();
+            if texts.len() < MESSAGES && text.len() <= self.text_room {
+                self.text_room -= text.len();
                 let (t, bytes) = (message.t, message.bytes);
                 texts.push(Text { t, kind: part.kind, bytes, text: text.clone() });
+            } else {
+                *missing += 1;
             }
         }
     }
@@ -109,6 +116,9 @@ impl Page {
             notes.push(format!(
                 "the page holds {REQUESTS} requests; {left_out} more are left out: choose some by a filter"
             ));
+        }
+        if self.missing > 0 {
+            notes.push(format!("messages that the page leaves out: {}", self.missing));
         }
         let summary = self.summary.to_string();
         let until = self.until;
@@ -136,21 +146,20 @@ impl Visitor for Page {
     }
 
     fn row(&mut self, row: &Row) -> io::Result<()> {
-        let texts = self.texts.remove(&row.number);
-        if self.filter.as_ref().is_some_and(|filter| !filter.admits(row)) {
-            return Ok(());
+        let (texts, missing) = self.texts.remove(&row.number).unwrap_or_default();
+        let is_wanted = self.filter.as_ref().is_none_or(|filter| filter.admits(row));
+        if is_wanted {
+            self.summary.add(row);
         }
-        self.summary.add(row);
-        if self.room == 0 {
-            self.left_out += 1;
+        if !is_wanted || self.room == 0 {
+            self.left_out += u64::from(is_wanted);
+            self.text_room += texts.iter().map(|text| text.text.len()).sum::<usize>();
             return Ok(());
         }
         self.room -= 1;
+        self.missing += missing;
         self.data(row)?;
-        match texts {
-            Some(texts) => self.data(&json!({ "texts": texts })),
-            None => Ok(()),
-        }
+        if texts.is_empty() { Ok(()) } else { self.data(&json!({ "texts": texts })) }
     }
 }
 

@@ -1,6 +1,6 @@
 //! From lines to requests: which answer, cancel and verdict belongs to which.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap};
 use std::mem;
 use std::rc::Rc;
 
@@ -8,7 +8,7 @@ use protocol_core::{Cancellers, Dialect, ResponseRule, WireId, code};
 use protocol_record::line::{Direction, Dropped, Hop, Id, Kind, Line, Message, Part, Verdict};
 use serde::Serialize;
 
-use super::row::{Outcome, Row, other};
+use super::row::{Connection, Outcome, Row, other};
 use super::trace::Trace;
 use super::tree::Tree;
 use super::works::{Rows, Works};
@@ -27,12 +27,16 @@ pub(crate) struct Pairing {
     rows: BTreeMap<u64, Row>,
     /// The latest request of each name.
     named: HashMap<Name, u64>,
-    hops: HashSet<Rc<str>>,
+    /// The latest connection of each name.
+    hops: HashMap<Rc<str>, Connection>,
+    connections: u64,
     /// The dialects of the connections, as far as they are presets.
     dialects: HashMap<Rc<str>, &'static Dialect>,
     tree: Tree,
     works: Works,
     begun: u64,
+    /// The request of the latest message.
+    latest: Option<u64>,
     remembered: usize,
     /// With so many it is looked for those that can be forgotten: not at each, for that takes time.
     full: usize,
@@ -41,7 +45,7 @@ pub(crate) struct Pairing {
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Name {
-    hop: Rc<str>,
+    hop: Connection,
     dir: Direction,
     id: WireId,
 }
@@ -79,7 +83,10 @@ impl Pairing {
             Line::Message(message) => {
                 self.counts.messages += 1;
                 let hop = self.hop(&message.hop);
-                return (0..message.parts.len()).map(|at| self.part(message, at, &hop)).collect();
+                let parts = 0..message.parts.len();
+                let requests: Vec<_> = parts.map(|at| self.part(message, at, &hop)).collect();
+                self.latest = requests.last().copied().flatten();
+                return requests;
             }
             Line::Verdict(verdict) => {
                 let hop = self.hop(&verdict.hop);
@@ -90,7 +97,9 @@ impl Pairing {
             Line::Recording(header) if self.hops.is_empty() => {
                 header.hops.iter().for_each(|opened| self.open(opened));
             }
-            Line::Dropped(Dropped { lines, .. }) => self.counts.dropped += lines,
+            Line::Dropped(Dropped { lines, .. }) => {
+                self.counts.dropped = self.counts.dropped.saturating_add(*lines);
+            }
             _ => {}
         }
         Vec::new()
@@ -135,32 +144,32 @@ impl Pairing {
         mem::take(&mut self.rows)
     }
 
-    fn hop(&mut self, name: &str) -> Rc<str> {
+    fn hop(&mut self, name: &str) -> Connection {
         if let Some(hop) = self.hops.get(name) {
             return hop.clone();
         }
-        let hop: Rc<str> = name.into();
-        self.hops.insert(hop.clone());
+        let hop = Connection { number: self.connections, name: name.into() };
+        self.connections += 1;
+        self.hops.insert(hop.name.clone(), hop.clone());
         hop
     }
 
     /// A connection is open. What had its name before is another.
     fn open(&mut self, opened: &Hop<'_>) {
-        let is_again = self.hops.contains(&*opened.hop);
-        let hop = self.hop(&opened.hop);
-        // A server has many connections: nothing is looked through for a new name.
-        if is_again {
-            self.named.retain(|name, _| name.hop != hop);
-            self.works.open(&hop);
+        // A server has many connections. Only the requests in flight over this one are looked at.
+        if let Some(before) = self.hops.remove(&*opened.hop) {
+            let numbers = self.tree.of(&before).into_iter();
+            numbers.filter_map(|number| self.rows.get(&number)).for_each(|row| self.tree.end(row));
         }
-        self.tree.open(&hop, opened);
+        let hop = self.hop(&opened.hop);
+        self.tree.open(&hop, opened.role);
         match Dialect::PRESETS.iter().find(|preset| preset.name == opened.dialect) {
-            Some(dialect) => self.dialects.insert(hop, dialect),
-            None => self.dialects.remove(&hop),
+            Some(dialect) => self.dialects.insert(hop.name, dialect),
+            None => self.dialects.remove(&hop.name),
         };
     }
 
-    fn part(&mut self, message: &Message<'_>, at: usize, hop: &Rc<str>) -> Option<u64> {
+    fn part(&mut self, message: &Message<'_>, at: usize, hop: &Connection) -> Option<u64> {
         let (t, dir, part) = (message.t, message.dir, &message.parts[at]);
         let number = match part.kind {
             Kind::Request => self.request(message, at, hop),
@@ -187,13 +196,13 @@ impl Pairing {
         }
     }
 
-    fn request(&mut self, message: &Message<'_>, at: usize, hop: &Rc<str>) -> Option<u64> {
+    fn request(&mut self, message: &Message<'_>, at: usize, hop: &Connection) -> Option<u64> {
         let (t, dir, part) = (message.t, message.dir, &message.parts[at]);
         let name = Name { hop: hop.clone(), dir, id: wire(part.id.as_ref())? };
         let number = self.begun;
         self.begun += 1;
         let twin = self.named.get(&name).and_then(|number| self.rows.get(number));
-        let is_twin = twin.is_some_and(|twin| twin.end.is_none());
+        let is_twin = twin.is_some_and(|twin| twin.over().is_none());
         let mut row = Row::begun(number, t, hop.clone(), dir, name.id.clone());
         row.method = part.method.as_deref().unwrap_or_default().chars().take(METHOD).collect();
         if is_twin {
@@ -211,13 +220,15 @@ impl Pairing {
 
     /// A cancel names a request of its sender's; where the dialect lets a server end requests of its
     /// client's, one of those.
-    fn cancel(&mut self, t: u64, hop: &Rc<str>, dir: Direction, part: &Part<'_>) -> Option<u64> {
+    fn cancel(&mut self, t: u64, hop: &Connection, dir: Direction, part: &Part<'_>) -> Option<u64> {
         let id = wire(part.cancels.as_ref())?;
         let in_flight = [dir, other(dir)].into_iter().find_map(|asked| {
             let number = self.find(hop, asked, &id)?;
             let row = self.rows.get(&number)?;
             let is_meant = asked == dir || self.is_ended_by_server(row);
-            (row.end.is_none() && is_meant).then_some(number)
+            // Calls of ours settle before their cancel leaves.
+            let is_given_up = row.cancelled.is_some() || row.outcome == Outcome::TimedOut;
+            (is_meant && (row.end.is_none() || is_given_up)).then_some(number)
         });
         let Some(number) = in_flight else {
             self.counts.stray_cancels += 1;
@@ -230,8 +241,8 @@ impl Pairing {
     /// A request was cancelled. Silence is the answer that some dialects give to that.
     fn cancelled(&mut self, t: u64, number: u64) {
         let Some(row) = self.rows.get_mut(&number) else { return };
-        row.cancelled.get_or_insert(t);
-        let dialect = self.dialects.get(&row.hop);
+        row.cancelled.get_or_insert(row.end.unwrap_or(t));
+        let dialect = self.dialects.get(&row.hop.name);
         let is_silent = dialect.is_some_and(|it| it.response != ResponseRule::Required);
         if is_silent && row.outcome == Outcome::Unanswered {
             row.outcome = Outcome::Cancelled;
@@ -240,7 +251,7 @@ impl Pairing {
     }
 
     fn is_ended_by_server(&self, row: &Row) -> bool {
-        match self.dialects.get(&row.hop).map(|dialect| &dialect.cancellers) {
+        match self.dialects.get(&row.hop.name).map(|dialect| &dialect.cancellers) {
             Some(Cancellers::Client { server_may_end }) => {
                 server_may_end.iter().any(|method| *method == row.method)
             }
@@ -248,7 +259,7 @@ impl Pairing {
         }
     }
 
-    fn answer(&mut self, t: u64, hop: &Rc<str>, dir: Direction, part: &Part<'_>) -> Option<u64> {
+    fn answer(&mut self, t: u64, hop: &Connection, dir: Direction, part: &Part<'_>) -> Option<u64> {
         let number = self.find(hop, dir, &wire(part.id.as_ref())?)?;
         let row = self.rows.get_mut(&number)?;
         // The verdict says whether it is late or a duplicate.
@@ -266,30 +277,37 @@ impl Pairing {
         Some(number)
     }
 
-    fn verdict(&mut self, verdict: &Verdict<'_>, hop: &Rc<str>) {
-        // Calls of ours settle, and are answered wrongly; the rest is about what a peer asked for.
-        let dir = match &*verdict.verdict {
-            "settled" | "violation" => Direction::Sent,
-            _ => Direction::Received,
-        };
-        let id = wire(verdict.id.as_ref());
-        let number = id.and_then(|id| self.find(hop, dir, &id));
-        let row = number.and_then(|number| self.rows.get_mut(&number));
+    fn verdict(&mut self, verdict: &Verdict<'_>, hop: &Connection) {
+        let number = self.meant(verdict, hop);
+        let mut row = number.and_then(|number| self.rows.get_mut(&number));
         if &verdict.verdict == "violation" {
-            return self.counts.violation(verdict, row);
+            self.counts.violation(verdict, row.as_deref_mut());
         }
         let Some(row) = row else { return };
         let cause = || verdict.cause.as_deref().map(Into::into);
         match &*verdict.verdict {
+            "violation" => {
+                // A relay says nothing else about the end of this request.
+                if verdict.why.as_deref() == Some("malformed_response") && row.over().is_none() {
+                    (row.outcome, row.end) = (Outcome::Malformed, Some(verdict.t));
+                    self.tree.end(row);
+                }
+            }
             "settled" => {
-                row.end.get_or_insert(verdict.t);
+                let end = *row.end.get_or_insert(verdict.t);
                 self.tree.end(row);
                 row.cause = cause().or(row.cause.take());
                 let outcome = verdict.outcome.as_deref().and_then(Outcome::named);
+                // Its cancel leaves later, or is no message.
+                if outcome == Some(Outcome::Cancelled) {
+                    row.cancelled.get_or_insert(end);
+                }
                 // The result of stopped work says that it was stopped.
                 let is_stopped = row.work.is_some() && row.outcome == Outcome::Cancelled;
                 row.outcome = outcome.filter(|_| !is_stopped).unwrap_or(row.outcome);
             }
+            // The messages say so too.
+            "stopped" => {}
             // The relay answers it now, with an error.
             "guard" => row.refused = cause().map(|cause: String| format!("guard: {cause}")),
             "cancelled" => {
@@ -304,7 +322,22 @@ impl Pairing {
         }
     }
 
-    fn find(&self, hop: &Rc<str>, dir: Direction, id: &WireId) -> Option<u64> {
+    /// Finds the request that a verdict is about.
+    fn meant(&self, verdict: &Verdict<'_>, hop: &Connection) -> Option<u64> {
+        let id = wire(verdict.id.as_ref())?;
+        match &*verdict.verdict {
+            // Calls of ours settle, and are answered wrongly.
+            "settled" | "violation" => self.find(hop, Direction::Sent, &id),
+            // It was done to the message before it, which may be a request or an answer.
+            "fault" => self.latest.filter(|number| {
+                self.rows.get(number).is_some_and(|row| row.hop == *hop && row.id == id)
+            }),
+            // The rest is about what a peer asked for.
+            _ => self.find(hop, Direction::Received, &id),
+        }
+    }
+
+    fn find(&self, hop: &Connection, dir: Direction, id: &WireId) -> Option<u64> {
         self.named.get(&Name { hop: hop.clone(), dir, id: id.clone() }).copied()
     }
 }
@@ -335,7 +368,7 @@ const fn full(rows: usize, remembered: usize) -> usize {
 /// taken for its end until now.
 fn late(row: &mut Row, t: u64) {
     row.late = Some(t);
-    if row.cause.is_none() && matches!(row.outcome, Outcome::Result | Outcome::Error) {
+    if row.cause.is_none() {
         let is_cancelled = row.cancelled.is_some();
         row.outcome = if is_cancelled { Outcome::Cancelled } else { Outcome::TimedOut };
         (row.end, row.code) = (None, None);

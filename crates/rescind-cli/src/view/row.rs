@@ -24,7 +24,7 @@ pub(crate) struct Row {
     pub(crate) trace: Option<Trace>,
     /// When it was sent or received, in microseconds.
     pub(crate) start: u64,
-    pub(crate) hop: Rc<str>,
+    pub(crate) hop: Connection,
     pub(crate) dir: Direction,
     pub(crate) id: WireId,
     pub(crate) method: String,
@@ -45,10 +45,18 @@ pub(crate) struct Row {
     pub(crate) work: Option<WorkName>,
 }
 
+/// A connection of a recording. Others may have the same name, one after the other.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Connection {
+    /// The number of connections that were opened before it.
+    pub(crate) number: u64,
+    pub(crate) name: Rc<str>,
+}
+
 /// The name of work on one connection.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct WorkName {
-    pub(crate) hop: Rc<str>,
+    pub(crate) hop: Connection,
     pub(crate) kind: String,
     /// The hash of its name.
     pub(crate) name: String,
@@ -98,13 +106,13 @@ impl Outcome {
 
 impl Row {
     /// Returns a request or work that has begun, and that nothing else is known of.
-    pub(crate) fn begun(number: u64, start: u64, hop: Rc<str>, dir: Direction, id: WireId) -> Self {
+    pub(crate) fn begun(number: u64, t: u64, hop: Connection, dir: Direction, id: WireId) -> Self {
         Self {
             number,
             parent: None,
             root: number,
             trace: None,
-            start,
+            start: t,
             hop,
             dir,
             id,
@@ -151,7 +159,7 @@ impl Serialize for Row {
         members.serialize_entry("number", &self.number)?;
         optional(&mut members, "parent", self.parent)?;
         members.serialize_entry("start", &self.start)?;
-        members.serialize_entry("hop", &*self.hop)?;
+        members.serialize_entry("hop", &*self.hop.name)?;
         members.serialize_entry("dir", &self.dir)?;
         members.serialize_entry("id", id)?;
         members.serialize_entry("method", &self.method)?;

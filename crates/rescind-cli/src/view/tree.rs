@@ -4,9 +4,9 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::rc::Rc;
 
-use protocol_record::line::{Direction, Hop, Role};
+use protocol_record::line::{Direction, Role};
 
-use super::row::{Row, other};
+use super::row::{Connection, Row, other};
 
 /// Finds the parents of requests, as they begin.
 ///
@@ -18,22 +18,21 @@ use super::row::{Row, other};
 pub(crate) struct Tree {
     /// The side of each connection that records.
     roles: HashMap<Rc<str>, Role>,
-    in_flight: HashMap<(Rc<str>, Direction), BTreeSet<u64>>,
+    in_flight: HashMap<(Connection, Direction), BTreeSet<u64>>,
     /// By method: received, in flight, and not passed on yet. The oldest first.
-    to_pass_on: HashMap<String, BTreeMap<u64, Rc<str>>>,
+    to_pass_on: HashMap<String, BTreeMap<u64, Connection>>,
 }
 
 impl Tree {
-    /// A connection was opened. Nothing is in flight over it.
-    pub(crate) fn open(&mut self, name: &Rc<str>, hop: &Hop<'_>) {
-        if self.roles.insert(name.clone(), hop.role).is_none() {
-            return;
-        }
-        self.in_flight.retain(|(it, _), _| it != name);
-        self.to_pass_on.retain(|_, waiting| {
-            waiting.retain(|_, it| it != name);
-            !waiting.is_empty()
-        });
+    /// Begins a connection. Nothing is in flight over it.
+    pub(crate) fn open(&mut self, hop: &Connection, role: Role) {
+        self.roles.insert(hop.name.clone(), role);
+    }
+
+    /// Returns the requests in flight over a connection.
+    pub(crate) fn of(&self, hop: &Connection) -> Vec<u64> {
+        let those = |dir| self.in_flight.get(&(hop.clone(), dir)).into_iter().flatten();
+        those(Direction::Sent).chain(those(Direction::Received)).copied().collect()
     }
 
     /// A request began; gives its parent.
@@ -67,21 +66,22 @@ impl Tree {
     }
 
     /// The request that is passed on over this connection.
-    fn pass_on(&mut self, hop: &Rc<str>, method: &str) -> Option<u64> {
-        let role = self.roles.get(hop)?;
+    fn pass_on(&mut self, hop: &Connection, method: &str) -> Option<u64> {
+        let role = self.roles.get(&hop.name)?;
         let waiting = self.to_pass_on.get_mut(method)?;
         // A server with two clients passes nothing on from one to the other.
-        let crosses = |from: &Rc<str>| self.roles.get(from).is_some_and(|from| from != role);
+        let crosses =
+            |from: &Connection| self.roles.get(&from.name).is_some_and(|from| from != role);
         let (&number, _) = waiting.iter().find(|(_, from)| crosses(from))?;
         waiting.remove(&number);
         Some(number)
     }
 
     /// The one request that a server is at work on while it asks.
-    fn is_served(&self, hop: &Rc<str>, dir: Direction) -> Option<u64> {
+    fn is_served(&self, hop: &Connection, dir: Direction) -> Option<u64> {
         let asks = if dir == Direction::Sent { Role::Server } else { Role::Client };
         let numbers = self.in_flight.get(&(hop.clone(), other(dir)))?;
-        let is_clear = self.roles.get(hop) == Some(&asks) && numbers.len() == 1;
+        let is_clear = self.roles.get(&hop.name) == Some(&asks) && numbers.len() == 1;
         numbers.first().copied().filter(|_| is_clear)
     }
 }

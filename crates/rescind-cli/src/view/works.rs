@@ -1,12 +1,11 @@
 //! Work in a recording: which row it is, what is within it, and how it ended.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
-use std::rc::Rc;
 
 use protocol_core::WireId;
 use protocol_record::line::{Kind, Message, News, Work};
 
-use super::row::{Outcome, Row, WorkName, other};
+use super::row::{Connection, Outcome, Row, WorkName, other};
 
 /// The cause of a request or of work that was stopped by the name of the work.
 const STOPPED: &str = "stopped";
@@ -27,11 +26,6 @@ pub(super) struct Rows<'a> {
 }
 
 impl Works {
-    /// Forgets the work of a connection that was opened again.
-    pub(super) fn open(&mut self, hop: &Rc<str>) {
-        self.latest.retain(|name, _| name.hop != *hop);
-    }
-
     pub(super) fn forget(&mut self, row: &Row) {
         self.asked.remove(&row.number);
         let latest = row.work.as_ref().filter(|name| self.latest.get(name) == Some(&row.number));
@@ -44,7 +38,7 @@ impl Works {
         &mut self,
         mut rows: Rows<'_>,
         message: &Message<'_>,
-        hop: &Rc<str>,
+        hop: &Connection,
         work: &Work<'_>,
         number: Option<u64>,
     ) -> (Option<u64>, bool) {

@@ -1,4 +1,5 @@
 use super::*;
+use crate::view::row::Connection;
 
 fn row(method: &str) -> Row {
     Row {
@@ -7,7 +8,7 @@ fn row(method: &str) -> Row {
         root: 0,
         trace: None,
         start: 0,
-        hop: "up".into(),
+        hop: Connection { number: 0, name: "up".into() },
         dir: Direction::Sent,
         id: protocol_core::WireId::from_json("7").unwrap(),
         method: method.into(),
@@ -123,4 +124,12 @@ fn g08_a_filter_is_nested_only_so_deep() {
     assert!(nested(DEPTH - 1).is_ok());
     assert_eq!(place(&nested(DEPTH).unwrap_err()), DEPTH);
     assert!(Filter::parse(&"(".repeat(1_000_000)).is_err());
+}
+
+#[test]
+fn g08_a_filter_of_many_conditions_needs_no_deep_stack() {
+    for sign in ["x ", "x | "] {
+        let many = format!("{}~sent", sign.repeat(1_000_000));
+        assert_eq!(admits(&many), sign.contains('|'));
+    }
 }

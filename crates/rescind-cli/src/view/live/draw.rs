@@ -100,7 +100,7 @@ fn cells(live: &Live, row: &Row) -> Cells<'static> {
     let since = |t: u64| until.map_or("-".into(), |until| milliseconds(until.saturating_sub(t)));
     Cells::new([
         Span::from(milliseconds(row.start)),
-        Span::from(format!("{:6} {arrow}", cut(&row.hop))),
+        Span::from(format!("{:6} {arrow}", cut(&row.hop.name))),
         Span::from(cut(&row.method)),
         Span::from(since(row.start)),
         Span::styled(outcome, style),

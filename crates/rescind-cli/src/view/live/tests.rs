@@ -324,6 +324,14 @@ fn f68_what_a_peer_wrote_is_shown_and_not_obeyed() {
         assert!(seen.contains(r"a\u001b]52;c;aGk=\u0007\u009b2J\u202e"), "{seen}");
         assert!(!seen.contains(|c: char| c != '\n' && c.is_control() || c == '\u{202e}'), "{seen}");
     }
+    screen.key(KeyCode::Esc);
+    screen.line(r#"{"opened":{"t":3,"hop":"a\u001b","role":"client","dialect":"lsp"}}"#);
+    screen.line(r#"{"message":{"t":4,"hop":"a\u001b","dir":"sent","bytes":9,"parts":[{"kind":"request","id":1,"method":"m"}]}}"#);
+    screen.tick(1);
+    screen.key(KeyCode::End);
+    screen.key(KeyCode::Enter);
+    let seen = screen.seen_at(200, 20);
+    assert!(seen.contains(r"a\u001b") && seen.contains("|----- request 1 m ---"), "{seen}");
 }
 
 #[test]

@@ -55,7 +55,7 @@ impl Texts {
             }
             let text = Text {
                 t: message.t,
-                hop: cut(&message.hop),
+                hop: message.hop.to_string(),
                 dir: message.dir,
                 label: cut(&label(part)),
                 text: message.text.as_deref().map(cut),

@@ -53,9 +53,7 @@ fn page(
             pairing.take(&line);
             page.line(&line, &numbers).unwrap();
         }
-    }
-    for row in pairing.rest().values().filter(|row| row.method == "m").take(requests as usize) {
-        page.row(row).unwrap();
+        page.row(&pairing.rest()[&id]).unwrap();
     }
     let notes = page.finish(Flaws::default(), Counts::default()).unwrap();
     let written = std::fs::read_to_string(&path).unwrap();
@@ -75,10 +73,23 @@ fn g08_a_page_holds_only_so_many_requests_and_says_what_is_left_out() {
 
 #[test]
 fn g08_of_messages_a_page_holds_only_so_much() {
-    let (written, _) = page("texts", |_| {}, 1, 20, 5_000);
+    let (written, notes) = page("texts", |_| {}, 1, 20, 5_000);
     assert_eq!(written.matches('ü').count(), MESSAGES * TEXT);
-    let almost = |page: &mut Page| page.text_bytes = TEXTS - 20;
-    let (written, _) = page("all-texts", almost, 9, 1, 4);
+    assert_eq!(notes, ["messages that the page leaves out: 12"]);
+    let almost = |page: &mut Page| page.text_room = 20;
+    let (written, notes) = page("all-texts", almost, 9, 1, 4);
     assert_eq!(written.matches('ü').count(), 2 * 4, "two messages of eight bytes have room");
+    assert_eq!(notes, ["messages that the page leaves out: 7"]);
     assert_eq!((MESSAGES, TEXT, TEXTS), (8, 2_000, 64 << 20), "docs/guide/viewing.md says so");
+}
+
+#[test]
+fn requests_that_the_filter_leaves_out_take_no_room_from_the_others() {
+    let choose = |page: &mut Page| {
+        page.text_room = 20;
+        page.filter = Some(Filter::parse("~id 8").unwrap());
+    };
+    let (written, notes) = page("chosen", choose, 9, 1, 4);
+    assert_eq!(written.matches('ü').count(), 4, "the message of the last request is there");
+    assert!(notes.is_empty(), "{notes:?}");
 }

@@ -94,7 +94,52 @@ fn a_verdict_says_what_messages_do_not() {
 #[test]
 fn in_a_relay_a_late_answer_is_no_end() {
     let late = verdict!(50, r#""verdict":"violation","id":1,"why":"late_response""#);
-    assert_eq!(rows(&[ASKED, CANCEL, RESULT, late]).0, ["m, cancelled, cancelled 20, late 50"]);
+    for response in [RESULT, REFUSED] {
+        let rows = rows(&[ASKED, CANCEL, response, late]).0;
+        assert_eq!(rows, ["m, cancelled, cancelled 20, late 50"], "{response}");
+    }
+}
+
+#[test]
+fn a_call_that_is_given_up_was_cancelled_with_or_without_a_message() {
+    let settled =
+        verdict!(15, r#""verdict":"settled","id":1,"outcome":"cancelled","cause":"caller""#);
+    let timed_out =
+        verdict!(15, r#""verdict":"settled","id":1,"outcome":"timed_out","cause":"deadline""#);
+    for (lines, said) in [
+        (&[ASKED, settled][..], "cancelled, took 5, settled 0, cause caller, cancelled 15"),
+        (&[ASKED, settled, CANCEL], "cancelled, took 5, settled 0, cause caller, cancelled 15"),
+        (&[ASKED, timed_out, CANCEL], "timed_out, took 5, settled 0, cause deadline, cancelled 15"),
+        (&[ASKED, timed_out], "timed_out, took 5, cause deadline"),
+    ] {
+        let (rows, counts) = rows(lines);
+        assert_eq!((rows, counts.stray_cancels), (vec![format!("m, {said}")], 0));
+    }
+}
+
+#[test]
+fn a_response_that_is_none_is_the_end_in_a_relay() {
+    let unreadable = message!(30, "received", r#"{"kind":"unreadable"}"#);
+    let malformed = verdict!(31, r#""verdict":"violation","id":1,"why":"malformed_response""#);
+    let (rows, counts) = rows(&[ASKED, unreadable, malformed]);
+    assert_eq!((rows, counts.violations), (vec!["m, malformed, took 21".to_owned()], 1));
+}
+
+#[test]
+fn a_fault_belongs_to_the_request_of_the_message_before_it() {
+    let theirs = message!(5, "received", r#"{"kind":"request","id":1,"method":"theirs"}"#);
+    let answer = message!(20, "sent", r#"{"kind":"result","id":1}"#);
+    let fault = verdict!(20, r#""verdict":"fault","id":1,"why":"drop message""#);
+    let said = rows(&[theirs, ASKED, fault]).0;
+    assert_eq!(said, ["theirs, unanswered", "m, unanswered,  fault: drop message"]);
+    let said = rows(&[theirs, ASKED, answer, fault]).0;
+    assert_eq!(said, ["theirs, result, took 15,  fault: drop message", "m, unanswered"]);
+}
+
+#[test]
+fn a_count_of_lines_that_are_missing_ends_at_the_largest_number() {
+    let dropped = format!(r#"{{"dropped":{{"t":1,"until":2,"lines":{},"bytes":9}}}}"#, u64::MAX);
+    assert_eq!(rows(&[&dropped, &dropped]).1.dropped, u64::MAX);
 }
 
 #[test]
@@ -115,9 +160,25 @@ fn b05_a_request_with_the_id_of_one_in_flight_is_another() {
 }
 
 #[test]
+fn the_id_of_a_cancelled_request_is_free_where_silence_follows() {
+    let opened = r#"{"opened":{"t":0,"hop":"a","role":"client","dialect":"mcp-2025-11-25"}}"#;
+    let rows = rows(&[opened, ASKED, CANCEL, ASKED, RESULT]).0;
+    assert_eq!(rows, ["m, cancelled, cancelled 20", "m, result, took 40"]);
+}
+
+#[test]
 fn a_connection_of_the_same_name_is_another() {
     let opened = r#"{"opened":{"t":40,"hop":"a","role":"client","dialect":"acp"}}"#;
     assert_eq!(rows(&[ASKED, opened, RESULT]).0, ["m, unanswered"]);
+    let mut pairing = Pairing::new(10);
+    for _ in 0..1_000 {
+        for line in [opened, ASKED, PROMPT] {
+            pairing.take(&serde_json::from_str(line).unwrap());
+        }
+        pairing.forget();
+    }
+    assert_eq!((pairing.hops.len(), pairing.dialects.len()), (1, 1));
+    assert!(pairing.named.len() <= pairing.rows.len(), "no name outlives its request");
 }
 
 #[test]

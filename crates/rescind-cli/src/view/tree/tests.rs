@@ -1,16 +1,27 @@
+use protocol_core::WireId;
+use protocol_record::line::Direction;
+
+use super::Tree;
 use crate::view::pairing::{Pairing, REMEMBERED};
+use crate::view::row::{Connection, Row};
 
 /// Returns the parents of requests, in the order in which they began. `up< 1 m` is a request: its connection,
 /// its direction, its id and its method. Without a method it is a response, in the direction that it takes.
+/// `up!` is another connection of that name.
 fn parents(hops: &[(&str, &str)], passed: &[&str]) -> Vec<Option<u64>> {
     let mut pairing = Pairing::new(REMEMBERED);
     let mut take = |line: String| {
         pairing.take(&serde_json::from_str(&line).unwrap());
     };
-    for (hop, role) in hops {
-        take(format!(r#"{{"opened":{{"t":0,"hop":"{hop}","role":"{role}","dialect":"acp"}}}}"#));
-    }
+    let opened = |(hop, role): &(&str, &str)| {
+        format!(r#"{{"opened":{{"t":0,"hop":"{hop}","role":"{role}","dialect":"acp"}}}}"#)
+    };
+    hops.iter().for_each(|hop| take(opened(hop)));
     for (t, line) in passed.iter().enumerate() {
+        if let Some(name) = line.strip_suffix('!') {
+            take(opened(hops.iter().find(|(hop, _)| *hop == name).unwrap()));
+            continue;
+        }
         let words: Vec<&str> = line.split(' ').collect();
         let (hop, way) = words[0].split_at(words[0].len() - 1);
         let dir = if way == "<" { "received" } else { "sent" };
@@ -37,6 +48,26 @@ fn what_a_relay_passes_on_is_below_what_it_received() {
 fn what_was_over_before_is_not_passed_on_later() {
     let passed = ["up< 1 m", "up> 1", "up< 2 m", "down> 1 m"];
     assert_eq!(parents(&RELAY, &passed), [None, None, Some(1)]);
+}
+
+#[test]
+fn what_a_connection_received_that_is_gone_is_not_passed_on() {
+    let passed = ["up< 1 m", "up!", "up< 1 m", "down> 1 m", "down< 1 ask", "up!", "down< 2 ask"];
+    assert_eq!(parents(&RELAY, &passed), [None, None, Some(1), Some(2), Some(2)]);
+}
+
+/// A server that runs for long has many connections, and the names of ports come again.
+#[test]
+fn g08_another_connection_of_a_name_looks_at_the_requests_of_the_last_one_alone() {
+    let mut tree = Tree::default();
+    let hop = |number: u64| Connection { number, name: format!("{}", number % 10).into() };
+    for number in 0..2_000 {
+        let id = WireId::from_json("1").unwrap();
+        let dir = if number % 2 == 0 { Direction::Sent } else { Direction::Received };
+        tree.begin(&Row::begun(number, 0, hop(number / 2), dir, id));
+    }
+    assert_eq!(tree.of(&hop(7)), [14, 15]);
+    assert!(tree.of(&hop(1_000)).is_empty());
 }
 
 #[test]
