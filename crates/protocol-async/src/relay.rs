@@ -103,11 +103,15 @@ where
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let this = self.get_mut();
         for _ in 0..TURNS {
+            let (alarm, joint) = (&this.alarm, &mut this.joint);
+            // It may be there already that a timer waits for.
+            let up = this.up.poll_read(joint, alarm, cx);
+            let down = this.down.poll_read(joint, alarm, cx);
             let timers = this.poll_timers(cx);
             let (alarm, joint) = (&this.alarm, &mut this.joint);
             let moved = [
-                this.up.poll_read(joint, alarm, cx),
-                this.down.poll_read(joint, alarm, cx),
+                up,
+                down,
                 this.up.poll_write(joint, alarm, cx),
                 this.down.poll_write(joint, alarm, cx),
             ];

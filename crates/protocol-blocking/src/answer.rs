@@ -1,12 +1,15 @@
 //! Running a handler on one request: its response, and undoing what it did if it fails.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use protocol_async::hooks::{run_handler, unless_it_panics};
 use protocol_async::{UndoEnd, Undone};
 
 use crate::handler::{Answer, BeforeStart, Failure, Handler, Request, Responder};
 use crate::undo::Undo;
+
+/// Longer than any step takes. A later [`Instant`] may not exist.
+const FOREVER: Duration = Duration::from_secs(u32::MAX as u64);
 
 /// Runs a handler on one request, unless that was cancelled already: then there is the dialect's rule for it. A
 /// panic is an answer (B33).
@@ -36,8 +39,7 @@ fn undoing<H: Handler + ?Sized>(
     if let Some(undoing) = responder.undoing() {
         undoing.limits = handler.undo_limits();
     }
-    let run = || handler.request(request, responder);
-    let answer = run_handler(&request.method, run, Err);
+    let answer = run_handler(&request.method, || handler.request(request, responder), Err);
     let Some(undoing) = responder.undoing() else { return answer };
     let mut left = undoing.stack.end();
     if answer.is_ok() {
@@ -51,7 +53,7 @@ fn undoing<H: Handler + ?Sized>(
         let _ = responder.checkpoint();
     }
     while let Some((Undo { step, .. }, time)) = left.pop() {
-        let (number, until) = (left.len() + 1, Instant::now() + time);
+        let (number, until) = (left.len() + 1, Instant::now() + time.min(FOREVER));
         let done = run_handler(&request.method, || step(until), Err);
         let mut undone = Undone::of(number, done);
         if undone.is_done() && Instant::now() > until {

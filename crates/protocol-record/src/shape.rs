@@ -132,16 +132,16 @@ impl Shape {
     fn json_rpc<'m>(&self, message: &'m str) -> Option<Part<'m>> {
         let members = once(message, &["id", "method", "params", "result", "error"])?;
         let [id, method, params, result, error] = members.values();
-        if method.is_some() {
+        if method.is_some_and(|it| not_null(&it)) {
             return Some(self.asked(id, members.string(1)?, params));
         }
         let part = Part { id: id.and_then(|id| self.id(id)), ..UNREADABLE };
         match (result, error) {
-            (Some(result), None) => {
+            (Some(result), error) if !error.is_some_and(|it| not_null(&it)) => {
                 let work = self.works.in_result(result);
                 Some(Part { kind: Kind::Result, payload: len(result), work, ..part })
             }
-            (None, Some(error)) => {
+            (result, Some(error)) if !result.is_some_and(|it| not_null(&it)) => {
                 let members = Members::of(error.get(), &["code", "message"])?;
                 members.string(1)?;
                 let code = Some(members.token(0)?.parse().ok()?);

@@ -149,6 +149,14 @@ fn what_is_wrong_in_a_file_is_named_with_its_line_and_member() {
         ),
         ("{\"base\": \"lsp\", \"progress\": [{}]}", &["member progress[0]: missing field"]),
         ("{\"base\": \"lsp\", \"envelope\": \"abp\"}", &["only have a place for a cancel"]),
+        (
+            r#"{"base": "dap", "revisions": {"negotiated": {"exchanges": [], "revisions": [{"version": "2", "dialect": {"base": "lsp"}}]}}}"#,
+            &["only have a place for a cancel"],
+        ),
+        (
+            r#"{"base": "lsp", "work": [{"kind": "k", "begins": [{"request": {"method": "b", "name": ["a"]}}], "stops": {"request": {"method": "s", "name": "a"}}}]}"#,
+            &["work[0]: `stops` is a request"],
+        ),
         (r#"{"base": "lsp", "work": [{}]}"#, &["member work[0]: missing field `kind`"]),
         (
             r#"{"base": "lsp", "work": [{"kind": "k", "begins": [{"event": {}}]}]}"#,

@@ -30,9 +30,9 @@ fn has_output(hub: &Hub) -> bool {
 
 #[test]
 fn f77_a_parent_of_another_connection_is_refused() {
-    let [mut one, mut other] = [(); 2].map(|()| connection());
-    let own = request(&one.0, &mut one.2);
-    let foreign = request(&other.0, &mut other.2);
+    let [one, other] = [(); 2].map(|()| connection());
+    let own = request(&one.0, &one.2);
+    let foreign = request(&other.0, &other.2);
     assert_eq!(own.handle().number(), foreign.handle().number());
     assert_ne!(own.handle(), foreign.handle());
     let refused = call(&one.1, &foreign);
@@ -50,8 +50,8 @@ fn f77_a_host_that_numbers_its_connections_is_obeyed() {
     let numbered = |number| {
         let mut config = Config::server(Dialect::ACP_V1);
         config.connection = number;
-        let (hub, _peer, mut incoming) = Hub::new(config, || Timestamp::ZERO);
-        request(&hub, &mut incoming).handle()
+        let (hub, _peer, incoming) = Hub::new(config, || Timestamp::ZERO);
+        request(&hub, &incoming).handle()
     };
     assert_eq!(numbered(7), numbered(7));
     assert!(numbered(7) < numbered(8));

@@ -244,6 +244,10 @@ impl<T: Transport> Host<T> {
     ///
     /// A caller that waits for something looks for it between this and [`turn`](Self::turn).
     pub(super) fn settle(&mut self) {
+        if self.endpoint.due().is_some_and(|due| self.clock.until(due).is_zero()) {
+            // It may be there already that a timer waits for.
+            self.turn(Reading::WhatIsThere, Some(Duration::ZERO));
+        }
         let dropped = mem::take(&mut *self.dropped());
         for call in dropped {
             self.at(|endpoint, now, effects| endpoint.drop_call(call, now, effects));

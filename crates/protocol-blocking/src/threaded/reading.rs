@@ -63,8 +63,7 @@ impl Reading {
     /// Reads once. The end of the input closes the connection.
     fn read(&mut self) {
         let Self { hub, reader, room, input, pause, .. } = self;
-        let read = input.fill(*room, |room| unless_it_panics(|| reader.read(room)));
-        match read {
+        match input.fill(*room, |room| unless_it_panics(|| reader.read(room))) {
             Err(error) if is_transient(&error) => pause.take(),
             Ok(1..) => {
                 *pause = Pause::default();

@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 use std::io::{Read, Write};
+use std::iter;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
@@ -113,11 +114,8 @@ impl Server {
         let (start, peer, incoming) = open(streams, options);
         let desk = Arc::new(Desk::new(incoming, handler, immediate));
         start(Some(desk.clone()));
-        let work = |_| {
-            let desk = desk.clone();
-            thread::spawn(move || desk.work())
-        };
-        Served { peer, workers: (0..workers.max(1)).map(work).collect() }
+        let work = |desk: Arc<Desk>| thread::spawn(move || desk.work());
+        Served { peer, workers: iter::repeat_n(desk, workers.max(1)).map(work).collect() }
     }
 }
 

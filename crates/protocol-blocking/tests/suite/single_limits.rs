@@ -32,6 +32,20 @@ fn over_budget(host: &OnSocket) -> &OverBudget {
     host.error().unwrap().get_ref().unwrap().downcast_ref().unwrap()
 }
 
+#[test]
+fn g05_a_response_that_is_there_beats_a_deadline_that_has_passed() {
+    let (mut wire, mut host) = host(acp());
+    let time = Duration::from_millis(1);
+    let mut call = host.start_call("m", None, CallOptions::default().timeout(time)).unwrap();
+    host.tick(&echo).unwrap();
+    wire.receive();
+    wire.send([result(1, &json!(5))]);
+    // The host does something else meanwhile.
+    thread::sleep(10 * time);
+    host.tick(&echo).unwrap();
+    assert_eq!(host.take_outcome(&mut call).unwrap().unwrap().get(), "5");
+}
+
 // F91
 
 #[test]

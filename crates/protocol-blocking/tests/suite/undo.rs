@@ -46,6 +46,7 @@ impl Handler for Undoes {
                 responder.sleep(PATIENCE * 100)?;
             }
             "panics" => panic!("on purpose"),
+            "for ever" => responder.undo_with(Undo::new(|_| Ok(())).within(Duration::MAX))?,
             "steps panic" => {
                 responder.undo_with(Undo::new(|_| panic!("on purpose")))?;
                 responder.undo_with(Undo::new(|_| Err(Failure::internal("why"))))?;
@@ -127,7 +128,8 @@ fn undo_runs_the_latest_step_first_before_the_response() {
             (1, "panics", -32603, &[][..]),
             (2, "steps panic", -32603, &["4 failed", "3 panicked"]),
             (3, "steps hang", -32603, &["4 ran out of time", "3 ran out of time"]),
-            (4, "waits", -32800, &[]),
+            (4, "for ever", -32603, &["3 is done"]),
+            (5, "waits", -32800, &[]),
         ] {
             wire.request(id, method, &json!([]));
             if method == "waits" {

@@ -166,14 +166,14 @@ impl Dialect {
         value: &RawValue,
         names_up_to: usize,
     ) -> Option<WorkPart> {
-        (0..).zip(self.work.iter()).find_map(|(rule, it)| {
+        self.work.iter().enumerate().find_map(|(rule, it)| {
             let signs = it.signs.iter().enumerate();
             let mut signs = signs.filter(|(_, sign)| sign.is_of(carrier, method));
             let (at, sign, name) =
                 signs.find_map(|(at, sign)| Some((at, sign, sign.name_in(value)?)))?;
             let name = WireId::scanned(Some(name).filter(|name| name.len() <= names_up_to)?)?;
             let is_stopped = sign.stopped.as_ref().is_some_and(|mark| mark.is_in(value));
-            Some(WorkPart { rule, news: sign.news, name, is_stopped, sign: at as u8 })
+            Some(WorkPart { rule: rule as u8, news: sign.news, name, is_stopped, sign: at as u8 })
         })
     }
 

@@ -36,15 +36,15 @@ pub(super) fn read(text: &str, depth: usize) -> Option<Message<'_>> {
     let (mut members, mut error) = (Members::NONE, None);
     // An error object is read in the same pass.
     members.read(text, begun, &NAMES, ERROR, &mut error, &const { Names::new(ERROR_NAMES) })?;
-    let has_opening = begun > 0;
-    let is_repeated = members.has_repeated() || (has_opening && members.token(VERSION).is_some());
-    let is_other = || !has_opening && members.string(VERSION).as_deref() != Some("2.0");
+    let is_repeated = members.has_repeated() || (begun > 0 && members.token(VERSION).is_some());
+    let is_other = || begun == 0 && members.string(VERSION).as_deref() != Some("2.0");
     let problem = (is_repeated.then_some(Problem::DuplicateMember))
         .or_else(|| (members.depth > depth).then_some(Problem::TooDeep))
         .or_else(|| is_other().then_some(Problem::Version));
+    // Some peers write every member that they have.
     Some(match members.token(METHOD) {
+        None | Some("null") => without_method(&members, error.as_ref(), problem),
         Some(_) => with_method(&members, problem),
-        None => without_method(&members, error.as_ref(), problem),
     })
 }
 
@@ -73,6 +73,8 @@ fn without_method<'m>(
     problem: Option<Problem>,
 ) -> Message<'m> {
     let id = members.once(ID);
+    // Beside the other, one that is null is absent.
+    let is_absent = |it: Option<&RawValue>| it.is_none_or(|it| it.get() == "null");
     let body = match (members.raw(RESULT), members.raw(ERROR), problem) {
         (None, None, problem) => {
             let problem = problem.unwrap_or(Problem::Empty);
@@ -83,11 +85,11 @@ fn without_method<'m>(
             };
         }
         (_, _, Some(problem)) => ResponseBody::Malformed(problem),
-        (Some(_), Some(_), None) => ResponseBody::Malformed(Problem::ResultAndError),
-        (Some(result), None, None) => ResponseBody::Result(result),
-        (None, Some(error), None) => {
+        (Some(result), error, None) if is_absent(error) => ResponseBody::Result(result),
+        (result, Some(error), None) if is_absent(result) => {
             ResponseBody::error(error_members.and_then(|members| error_of(error, members)))
         }
+        (_, _, None) => ResponseBody::Malformed(Problem::ResultAndError),
     };
     Message::Response { id, kind: None, body }
 }

@@ -148,10 +148,11 @@ impl<C, R: Default> Machine<C, R> {
             if !self.accepts_cancels() {
                 return (Some(RequestStep::Ignore), None);
             }
-            let before = self.requests.finished.get(id);
-            let step = before.map(|phase| phase.on(RequestInput::LateCancel).step);
-            let may_be_early = self.config.dialect.order == MessageOrder::MayChange;
-            if step.is_none() && !is_token && may_be_early {
+            let step =
+                self.requests.finished.get(id).map(|it| it.on(RequestInput::LateCancel).step);
+            // The response to a cancel that is a request says at once that there is none.
+            let is_remembered = step.is_none() && !self.config.dialect.cancels_are_requests();
+            if is_remembered && self.config.dialect.order == MessageOrder::MayChange {
                 let most = self.config.limits.early_cancels;
                 self.requests.early_cancels.insert(id.clone(), (), most);
             }

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use crate::support::{Host, millis, raw};
 use protocol_core::{
-    CallOptions, Cause, Config, Dialect, Event, Refusal, Response, Role, Shutdown, Timestamp,
-    TransmitKind, WireId,
+    CallOptions, Cause, Config, Dialect, Event, MessageOrder, Refusal, Response, Role, Shutdown,
+    Timestamp, TransmitKind, WireId,
 };
 
 fn host(role: Role, change: impl FnOnce(&mut Config)) -> Host {
@@ -54,6 +54,16 @@ fn cancel(id: &str) -> String {
 
 fn acknowledgement(id: &str) -> String {
     format!(r#"{{"type":"capabilities/cancel-result","id":"{id}","payload":{{"cancelled":true}}}}"#)
+}
+
+/// The response to a cancel says that there is nothing to cancel, so the cancel can't be remembered.
+#[test]
+fn f20_an_acknowledgement_is_not_contradicted_though_messages_overtake_each_other() {
+    let mut app = app(|config| config.dialect.order = MessageOrder::MayChange);
+    app.receive(&cancel("5"));
+    assert!(app.sent()[0].contains(r#""cancelled":false"#));
+    let begun = app.receive(&call("5"));
+    assert!(begun.len() == 1 && begun[0].starts_with("request"), "{begun:?}");
 }
 
 #[test]

@@ -103,6 +103,16 @@ fn f08_an_acknowledgement_of_a_cancel_that_never_left_is_an_unknown_response() {
 }
 
 #[test]
+fn a_dialect_may_have_as_many_kinds_of_work_as_a_byte_counts() {
+    let mut dialect = Dialect::LSP_3_17;
+    dialect.work = vec![dialect.work[0].clone(); 255].into();
+    let mut host = Host::new(Config::client(dialect));
+    // The last kind is looked at too, and none fits.
+    let none = r#"{"jsonrpc":"2.0","method":"$/progress","params":{"other":1}}"#;
+    assert_eq!(host.receive(none), [r#"notification $/progress {"other":1}"#]);
+}
+
+#[test]
 fn f11_the_outcome_of_a_cancel_says_what_happened() {
     let mut client = Host::new(Config::client(Dialect::ERLMCP));
     let call = client.sent_call("tool/call");

@@ -71,6 +71,7 @@ fn b01_a_malformed_response_settles_its_call() {
         r#"{"jsonrpc":"2.0","id":1,"error":"a string"}"#,
         r#"{"jsonrpc":"2.0","id":1,"error":null}"#,
         r#"{"jsonrpc":"2.0","id":1}"#,
+        r#"{"jsonrpc":"2.0","id":1,"method":null}"#,
         r#"{"id":1,"result":1}"#,
         r#"{"jsonrpc":"1.0","id":1,"result":1}"#,
         r#"{"jsonrpc":2.0,"id":1,"result":1}"#,
@@ -82,6 +83,22 @@ fn b01_a_malformed_response_settles_its_call() {
         assert_eq!(host.receive(answer), settled, "{answer}");
         assert_eq!(host.sent(), [""; 0], "a response is never answered: {answer}");
         assert_eq!(host.receive(&result("1", "1")), ["violation duplicate_response 1"]);
+    }
+}
+
+#[test]
+fn b01_members_that_are_null_are_absent() {
+    for (answer, settled) in [
+        (r#"{"jsonrpc":"2.0","id":1,"method":null,"result":5,"error":null}"#, "result 5"),
+        (r#"{"jsonrpc":"2.0","id":1,"result":null,"error":null}"#, "result null"),
+        (
+            r#"{"jsonrpc":"2.0","id":1,"result":null,"error":{"code":7,"message":"no"}}"#,
+            r#"error {"code":7,"message":"no"}"#,
+        ),
+    ] {
+        let mut host = acp();
+        host.sent_call("slow");
+        assert_eq!(host.receive(answer), [format!("settled slow {settled}")], "{answer}");
     }
 }
 

@@ -2,6 +2,7 @@
 //! `docs/dialects.md` explains each member.
 
 use std::collections::BTreeMap;
+use std::iter;
 use std::path::Path;
 use std::time::Duration;
 
@@ -178,11 +179,16 @@ impl TryFrom<Members> for Described {
 
 /// Refuses what no envelope has a place for.
 fn check(dialect: &Dialect) -> Result<(), &'static str> {
-    let is_notification = matches!(dialect.cancel, CancelRule::Notification { .. });
+    // A revision keeps the envelope.
+    let revisions = dialect.revisions.iter().map(|(_, revision)| revision);
+    let has_no_place =
+        |it: &Dialect| matches!(it.cancel, CancelRule::Notification { .. }) || it.has_operations();
     match dialect.envelope {
-        Envelope::Abp | Envelope::Dap if is_notification || dialect.has_operations() => Err(
-            "the envelopes `abp` and `dap` only have a place for a cancel that is a request and names an id",
-        ),
+        Envelope::Abp | Envelope::Dap if iter::once(dialect).chain(revisions).any(has_no_place) => {
+            Err(
+                "the envelopes `abp` and `dap` only have a place for a cancel that is a request and names an id",
+            )
+        }
         Envelope::Abp | Envelope::Dap | Envelope::JsonRpc => Ok(()),
     }
 }

@@ -53,6 +53,9 @@ impl TryFrom<RuleDef> for Rule {
         if ends.is_empty() && !begins.iter().all(is_request) {
             return Err("`ends` is empty, expected a message: no response ends work that a notification or a result begins".into());
         }
+        if begins.iter().any(is_request) && matches!(stops, StopDef::Request(_)) {
+            return Err("`stops` is a request, expected a notification: work that a request begins can't go on after a refused stop".into());
+        }
         if begins.iter().any(is_result) && asks.is_empty() {
             return Err("`asks` is empty, expected the requests whose results begin work".into());
         }
