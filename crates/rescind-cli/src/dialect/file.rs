@@ -181,14 +181,13 @@ impl TryFrom<Members> for Described {
 fn check(dialect: &Dialect) -> Result<(), &'static str> {
     // A revision keeps the envelope.
     let revisions = dialect.revisions.iter().map(|(_, revision)| revision);
-    let has_no_place =
-        |it: &Dialect| matches!(it.cancel, CancelRule::Notification { .. }) || it.has_operations();
+    let has_no_place = iter::once(dialect)
+        .chain(revisions)
+        .any(|it| matches!(it.cancel, CancelRule::Notification { .. }) || it.has_operations());
     match dialect.envelope {
-        Envelope::Abp | Envelope::Dap if iter::once(dialect).chain(revisions).any(has_no_place) => {
-            Err(
-                "the envelopes `abp` and `dap` only have a place for a cancel that is a request and names an id",
-            )
-        }
+        Envelope::Abp | Envelope::Dap if has_no_place => Err(
+            "the envelopes `abp` and `dap` only have a place for a cancel that is a request and names an id",
+        ),
         Envelope::Abp | Envelope::Dap | Envelope::JsonRpc => Ok(()),
     }
 }
