@@ -1,16 +1,21 @@
 //! The parts that clients and servers share: windows, observer and dialect.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use protocol_async::hub::{Alarm, Hub};
 use protocol_async::{Incoming, Options, Peer, Timer, Verdict};
 use protocol_core::{Cause, Dialect, Framing, MessageOrder};
 use protocol_tokio::TokioTimer;
+use socket2::{SockRef, TcpKeepalive};
+use tokio::net::TcpStream;
 
 /// The bytes of one body that the peer may send ahead of us over HTTP/2.
 pub(crate) const STREAM_WINDOW: u32 = 64 << 10;
 /// The same for all bodies of a connection.
 pub(crate) const CONNECTION_WINDOW: u32 = 1 << 20;
+/// The silence of a peer after which TCP asks whether it is there. It asks again in each third of that time.
+const SILENCE: Duration = Duration::from_secs(30);
 
 /// Implements `Debug` with these fields alone, and so without secrets.
 macro_rules! debug {
@@ -49,6 +54,14 @@ pub(crate) fn over_streams(dialect: &mut Dialect) {
     dialect.order = MessageOrder::MayChange;
     dialect.closed_stream.get_or_insert(Cause::PeerGone);
     dialect.revisions.to_mut().iter_mut().for_each(|(_, revision)| over_streams(revision));
+}
+
+/// Makes each write leave at once, and TCP ask a peer that is silent for 30 s whether it is there.
+///
+/// Without that, small messages would be late, and a peer that went without a word would never be missed.
+pub(crate) fn set_options(stream: &TcpStream) {
+    let asking = TcpKeepalive::new().with_time(SILENCE).with_interval(SILENCE / 3);
+    let _ = (stream.set_nodelay(true), SockRef::from(stream).set_tcp_keepalive(&asking));
 }
 
 /// Bytes that hold something until they are dropped.

@@ -31,7 +31,8 @@ impl Gate {
     /// Judges a head, and returns the rules for it. Its method is `POST`, `GET` or `DELETE`.
     ///
     /// In a session these are its settled rules, `assumed`. Otherwise they are those that the version header names. Without
-    /// that header, they are the oldest revision of MCP that is offered, or else the oldest of ACP.
+    /// that header, they are the oldest revision of MCP that is offered, or else the oldest of ACP. One with batches is
+    /// preferred.
     ///
     /// # Errors
     ///
@@ -41,17 +42,12 @@ impl Gate {
         head: &RequestHead<'_>,
         assumed: Option<&'static Rules>,
     ) -> Result<&'static Rules, Refusal> {
-        head.check()?;
-        if !head.get("host").is_some_and(|host| self.admits_host(host)) {
-            return Err(Refusal::HOST);
-        }
-        if !head.get("origin").is_none_or(|origin| self.admits_origin(origin)) {
-            return Err(Refusal::ORIGIN);
-        }
-        if !matches!(head.method, "POST" | "GET" | "DELETE") {
+        self.admit(head)?;
+        if !self.methods().split(", ").any(|method| method == head.method) {
             return Err(Refusal::METHOD);
         }
-        let offered = self.revisions.iter().copied();
+        // A server may settle a revision that is not offered, and its client then has to name that one.
+        let offered = self.revisions.iter().copied().chain(assumed);
         let find = |version: &str| offered.clone().find(|it| it.version == version);
         let named = |version| find(version).ok_or(Refusal::VERSION);
         let rules = match (head.get(VERSION).map(named).transpose()?, assumed) {
@@ -59,9 +55,10 @@ impl Gate {
             // "The protocol version sent by the client SHOULD be the one negotiated", so another one is no reason to refuse.
             (_, Some(settled)) => settled,
             (Some(named), None) => named,
-            // "The server SHOULD assume protocol version 2025-03-26".
+            // "The server SHOULD assume protocol version 2025-03-26", which is the one with batches.
             (None, None) => {
-                let oldest = offered.min_by_key(|it| (it.shares_streams, it.version));
+                let key = |it: &&Rules| (it.shares_streams, it.batch_refusal.is_some(), it.version);
+                let oldest = offered.min_by_key(key);
                 oldest.filter(|it| it.has_sessions).ok_or(Refusal::MISMATCH)?
             }
         };
@@ -72,6 +69,22 @@ impl Gate {
             "POST" if !head.accepts(JSON) && !head.accepts(EVENTS) => Err(Refusal::ACCEPT),
             _ => Ok(rules),
         }
+    }
+
+    /// Judges the page and the host of a head.
+    pub(crate) fn admit(&self, head: &RequestHead<'_>) -> Result<(), Refusal> {
+        head.check()?;
+        if !head.get("host").is_some_and(|host| self.admits_host(host)) {
+            return Err(Refusal::HOST);
+        }
+        let is_admitted = head.get("origin").is_none_or(|origin| self.admits_origin(origin));
+        if is_admitted { Ok(()) } else { Err(Refusal::ORIGIN) }
+    }
+
+    /// Returns the methods that some revision takes.
+    pub(crate) fn methods(&self) -> &'static str {
+        let has_sessions = self.revisions.iter().any(|rules| rules.has_sessions);
+        if has_sessions { "POST, GET, DELETE" } else { "POST" }
     }
 
     fn admits_host(&self, authority: &str) -> bool {
@@ -110,11 +123,11 @@ fn is_loopback(host: &str) -> bool {
 }
 
 /// The method and the headers of a request that decide something.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RequestHead<'a> {
     /// The method, such as `POST`.
     pub method: &'a str,
-    headers: [Option<&'a str>; NAMES.len()],
+    headers: Vec<(&'static str, &'a str)>,
     is_broken: bool,
 }
 
@@ -149,18 +162,18 @@ impl<'a> RequestHead<'a> {
         let mut head = Self { method, ..Self::default() };
         let is_visible = |it: &&str| it.bytes().all(|it| matches!(it, b' '..=b'~' | b'\t'));
         for (name, value) in headers {
-            let at = NAMES.iter().position(|known| known.eq_ignore_ascii_case(name));
-            let Some(at) = at else { continue };
+            let name = NAMES.iter().find(|known| known.eq_ignore_ascii_case(name));
+            let Some(name) = name else { continue };
             let value = core::str::from_utf8(value).ok().filter(is_visible);
-            // A list of types may stand in several headers, and the first one of these is enough.
-            let is_twice = head.headers[at].is_some() && NAMES[at] != "accept";
+            // A list of types may stand in several headers.
+            let is_twice = *name != "accept" && head.get(name).is_some();
             head.is_broken |= is_twice || value.is_none();
-            head.headers[at] = head.headers[at].or(value.map(str::trim_ascii));
+            head.headers.extend(value.map(|value| (*name, value.trim_ascii())));
         }
         head
     }
 
-    /// Returns whether every header stands once and is visible ASCII.
+    /// Returns whether every header is visible ASCII, and each but `Accept` stands once.
     ///
     /// # Errors
     ///
@@ -171,21 +184,23 @@ impl<'a> RequestHead<'a> {
 
     /// Returns the value of one of the headers that decide something, by its name in lower case.
     pub fn get(&self, name: &str) -> Option<&'a str> {
-        NAMES.iter().position(|known| *known == name).and_then(|at| self.headers[at])
+        self.headers.iter().find(|(known, _)| *known == name).map(|(_, value)| *value)
     }
 
     /// Returns whether the client accepts this type. A client without the header accepts every type.
     pub fn accepts(&self, wanted: &str) -> bool {
-        let Some(accept) = self.get("accept") else { return true };
         let family = wanted.split('/').next().unwrap_or_default();
-        accept.split(',').any(|range| {
-            let mut parts = range.split(';').map(str::trim);
-            let kind = parts.next().unwrap_or_default();
-            let is_refused =
-                parts.any(|part| matches!(part, "q=0" | "q=0.0" | "q=0.00" | "q=0.000"));
-            let is_family = kind.strip_suffix("/*").is_some_and(|it| it == "*" || it == family);
-            !is_refused && (is_family || kind.eq_ignore_ascii_case(wanted))
-        })
+        let lists = self.headers.iter().filter(|(name, _)| *name == "accept");
+        let mut ranges = lists.flat_map(|(_, list)| list.split(','));
+        self.get("accept").is_none()
+            || ranges.any(|range| {
+                let mut parts = range.split(';').map(str::trim);
+                let kind = parts.next().unwrap_or_default();
+                let is_refused =
+                    parts.any(|part| matches!(part, "q=0" | "q=0.0" | "q=0.00" | "q=0.000"));
+                let is_family = kind.strip_suffix("/*").is_some_and(|it| it == "*" || it == family);
+                !is_refused && (is_family || kind.eq_ignore_ascii_case(wanted))
+            })
     }
 }
 
@@ -278,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn an_accept_header_admits_ranges_and_honours_a_quality_of_zero() {
+    fn accept_headers_admit_ranges_on_all_lines_and_honour_a_quality_of_zero() {
         let accepts = |value: &'static str| {
             let head = RequestHead::new("POST", [("ACCEPT", value.as_bytes())]);
             (head.accepts("application/json"), head.accepts("text/event-stream"))
@@ -290,6 +305,11 @@ mod tests {
         assert_eq!(accepts("text/event-stream;q=0"), (false, false));
         assert_eq!(accepts("text/html"), (false, false));
         assert!(RequestHead::new("POST", []).accepts("application/json"));
+        let lines = ["application/json", "text/event-stream"].map(|it| ("accept", it.as_bytes()));
+        let both = RequestHead::new("GET", lines);
+        assert_eq!(both.check(), Ok(()));
+        assert!(both.accepts("application/json") && both.accepts("text/event-stream"));
+        assert!(!both.accepts("text/html"));
     }
 
     #[test]

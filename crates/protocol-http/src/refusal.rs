@@ -80,7 +80,7 @@ impl Refusal {
 
     /// Returns the body: an error with the id of the request, if that could be read.
     ///
-    /// Versions are those that the server offers; an error about the version lists them, beside the one that was asked for.
+    /// Versions are those that the server offers; an error about headers lists them, beside the one that was asked for.
     pub fn body(self, id: Option<&WireId>, versions: &[&str], asked: Option<&str>) -> String {
         if self.status() == 204 {
             return String::new();
@@ -89,7 +89,7 @@ impl Refusal {
         let asked = asked.unwrap_or_default();
         let data = match self {
             // A header is visible ASCII, which Rust escapes as JSON does.
-            Self::VERSION => {
+            Self::VERSION | Self::MISMATCH => {
                 format!(r#","data":{{"supported":{versions:?},"requested":{asked:?}}}"#)
             }
             _ => String::new(),

@@ -59,7 +59,7 @@ pub enum OnLoss {
 }
 
 impl Rules {
-    /// MCP 2025-03-26, the first revision, with batches.
+    /// MCP 2025-03-26, the first revision with this transport, and with batches.
     pub const MCP_2025_03_26: Self = Self {
         version: "2025-03-26",
         dialect: &Dialect::MCP_2025_03_26_HTTP,
@@ -76,6 +76,15 @@ impl Rules {
         head_after: Duration::ZERO,
         // "Disconnection SHOULD NOT be interpreted as the client cancelling its request."
         on_loss: OnLoss::GoOn,
+    };
+
+    /// MCP 2024-11-05. It had another transport, but its servers settle it over this one too.
+    pub const MCP_2024_11_05: Self = Self {
+        version: "2024-11-05",
+        dialect: &Dialect::MCP_2024_11_05_HTTP,
+        // "Added support for JSON-RPC batching", says the next revision.
+        batch_refusal: Some(Refusal::BATCH),
+        ..Self::MCP_2025_03_26
     };
 
     /// MCP 2025-06-18: one message a body, and the header with the version.
@@ -148,8 +157,13 @@ impl Rules {
     pub const ACP: &'static [Self] = &[Self::ACP_V1, Self::ACP_V2];
 
     /// Every preset of MCP, the newest first.
-    pub const PRESETS: &'static [Self] =
-        &[Self::MCP_2026_07_28, Self::MCP_2025_11_25, Self::MCP_2025_06_18, Self::MCP_2025_03_26];
+    pub const PRESETS: &'static [Self] = &[
+        Self::MCP_2026_07_28,
+        Self::MCP_2025_11_25,
+        Self::MCP_2025_06_18,
+        Self::MCP_2025_03_26,
+        Self::MCP_2024_11_05,
+    ];
 
     /// Returns the preset of MCP with this version.
     pub fn named(version: &str) -> Option<&'static Self> {
@@ -172,5 +186,24 @@ impl Rules {
     /// Returns whether a request that was cancelled for this gets no response.
     pub fn is_silent(&self, cause: Cause) -> bool {
         cause == Cause::Peer && self.dialect.response != ResponseRule::Required
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::format;
+
+    use super::*;
+    use crate::ClientSession;
+
+    #[test]
+    fn a_client_names_no_version_but_the_one_that_its_server_settled() {
+        for settled in ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"] {
+            let mut client = ClientSession::new(&Rules::MCP_2025_11_25);
+            let result = format!(r#"{{"id":1,"result":{{"protocolVersion":"{settled}"}}}}"#);
+            assert!(client.opened(None, result.as_bytes()));
+            assert_eq!(client.rules().version, settled);
+            assert!(client.headers().iter().all(|(_, named)| named == settled), "{settled}");
+        }
     }
 }

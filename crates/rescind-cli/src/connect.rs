@@ -14,7 +14,7 @@ use tungstenite::http::header::AUTHORIZATION;
 use tungstenite::protocol::WebSocketConfig;
 
 use crate::address::{Address, Place};
-use crate::socket::at_once;
+use crate::socket::with_options;
 use crate::tls::{Client, Trust};
 
 /// Opens a WebSocket there, on the runtime that this is called on.
@@ -42,7 +42,7 @@ pub(crate) async fn connect_with(
 ) -> io::Result<ServerStream> {
     let stream: Box<dyn Stream> = match &address.place {
         Place::Tcp(host, port) => {
-            let stream = at_once(TcpStream::connect((host.as_str(), *port)).await?);
+            let stream = with_options(TcpStream::connect((host.as_str(), *port)).await?);
             match tls {
                 Some(tls) => return tls.connect(host, stream).await,
                 None => stream,

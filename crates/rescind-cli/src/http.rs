@@ -85,8 +85,8 @@ impl Service {
         let listener = TcpListener::bind((host.as_str(), *port)).await.map_err(refused)?;
         let bound = listener.local_addr().map_err(refused)?;
         clients.check(bound).map_err(|why| format!("{address}: {why}"))?;
-        if !bound.ip().to_canonical().is_loopback() {
-            // Others know it by names that we don't. They have the secret, or need none.
+        if !bound.ip().to_canonical().is_loopback() || options.token.is_some() {
+            // Others, or a proxy's clients, know it by names that we don't. They have the secret, or need none.
             options.gate.hosts.push("*".into());
         }
         note(format_args!("listening on {}", address.with_port(bound.port())));

@@ -2,8 +2,10 @@
 
 use std::io;
 use std::net::SocketAddr;
+use std::time::Duration;
 
 pub(crate) use protocol_http::connect::Stream;
+use socket2::{SockRef, TcpKeepalive};
 #[cfg(unix)]
 use tokio::net::UnixListener;
 use tokio::net::{TcpListener, TcpStream};
@@ -11,6 +13,9 @@ use tokio::net::{TcpListener, TcpStream};
 use crate::address::{Address, Place};
 #[cfg(unix)]
 use crate::socket_file::SocketFile;
+
+/// The silence of a peer after which TCP asks whether it is there. It asks again in each third of that time.
+const SILENCE: Duration = Duration::from_secs(30);
 
 /// A socket that others connect to.
 pub(crate) enum Bound {
@@ -56,7 +61,7 @@ impl Bound {
         match self {
             Self::Tcp(bound) => {
                 let (stream, from) = bound.accept().await?;
-                Ok((at_once(stream), Some(from)))
+                Ok((with_options(stream), Some(from)))
             }
             #[cfg(unix)]
             Self::Unix { bound, .. } => Ok((Box::new(bound.accept().await?.0), None)),
@@ -64,8 +69,36 @@ impl Bound {
     }
 }
 
-/// Each write leaves at once. Without that some would be late; they arrive all the same.
-pub(crate) fn at_once(stream: TcpStream) -> Box<dyn Stream> {
-    let _ = stream.set_nodelay(true);
+/// Makes each write leave at once, and TCP ask a peer that is silent for 30 s whether it is there.
+///
+/// Without that, small messages would be late, and a peer that went without a word would never be missed.
+pub(crate) fn with_options(stream: TcpStream) -> Box<dyn Stream> {
+    let asking = TcpKeepalive::new().with_time(SILENCE).with_interval(SILENCE / 3);
+    let _ = (stream.set_nodelay(true), SockRef::from(&stream).set_tcp_keepalive(&asking));
     Box::new(stream)
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use std::fs::read_to_string;
+
+    use super::*;
+    use crate::connect::connect_with;
+
+    /// Linux shows the timers of connections: one of kind 2 is that of TCP's keep-alive.
+    #[tokio::test]
+    async fn tcp_asks_a_silent_peer_whether_it_is_there_on_both_sides() {
+        let address: Address = "ws://127.0.0.1:0".parse().unwrap();
+        let bound = Bound::bind(&address).await.unwrap();
+        let port = bound.address().unwrap().unwrap().port();
+        let address = address.with_port(port);
+        let (near, far) = tokio::join!(connect_with(&address, None), bound.accept());
+        let _open = (near.unwrap(), far.unwrap());
+        let (port, table) = (format!(":{port:04X}"), read_to_string("/proc/net/tcp").unwrap());
+        let lines = table.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
+        let open =
+            lines.filter(|it| it[3] == "01" && it[1..3].iter().any(|at| at.ends_with(&port)));
+        let kinds: Vec<_> = open.map(|it| it[5][..2].to_owned()).collect();
+        assert_eq!(kinds, ["02", "02"]);
+    }
 }

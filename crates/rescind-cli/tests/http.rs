@@ -61,9 +61,10 @@ impl Serving {
     pub(crate) fn send(&self, verb: &str, headers: &str, body: &str) -> Response {
         let mut stream = TcpStream::connect(&self.authority).unwrap();
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        let host = if headers.contains("Host: ") { "" } else { "Host: localhost\r\n" };
         write!(
             stream,
-            "{verb} /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n\
+            "{verb} /mcp HTTP/1.1\r\n{host}Content-Type: application/json\r\n\
              Accept: application/json, text/event-stream\r\nContent-Length: {}\r\n{headers}\r\n{body}",
             body.len()
         )
@@ -211,6 +212,20 @@ fn a_token_is_asked_for_and_other_machines_need_one() {
     let said = rescind(anywhere);
     assert_eq!(said.code, Some(2), "{said:?}");
     assert!(said.stderr.contains("--token-file") && said.stderr.contains("--allow-anyone"));
+}
+
+/// A proxy may pass on the host that its clients asked for. A page that has its own name lead here can't show the secret.
+#[test]
+fn a_token_admits_every_host_and_without_one_only_this_machine_is_admitted() {
+    let secret = recording("proxied");
+    std::fs::write(&secret, "correct-horse\n").unwrap();
+    std::fs::set_permissions(&secret, std::fs::Permissions::from_mode(0o600)).unwrap();
+    let server = Serving::start(&["--token-file", secret.to_str().unwrap()]);
+    let shown = "Host: example.com\r\nAuthorization: Bearer correct-horse\r\n";
+    assert_eq!(server.call_tool("echo", &json!({}), shown).status, 200);
+    assert_eq!(server.call_tool("echo", &json!({}), "Host: example.com\r\n").status, 401);
+    let server = Serving::start(&[]);
+    assert_eq!(server.call_tool("echo", &json!({}), "Host: example.com\r\n").status, 403);
 }
 
 #[test]

@@ -34,7 +34,7 @@ pub struct ResponseStream {
     body: Vec<u8>,
     last_event_id: String,
     retry: Duration,
-    /// The attempts to resume since the last event.
+    /// The attempts to resume since the last event, or the last head of a stream of the session.
     attempts: u32,
     status: u16,
     /// `: ` and the server's reason for the status, or empty if it gave none.
@@ -84,7 +84,7 @@ enum Phase {
 pub struct StreamLimits {
     /// The bytes of a JSON body or of an event; 4 MiB. A line of an event may be 16 bytes longer.
     pub message_bytes: usize,
-    /// The attempts to resume without an event between them; 5.
+    /// The attempts to resume without an event between them; 5. The head of a stream of the session counts as one.
     pub resumes: u32,
     /// The time before an attempt, unless the server names one; 1 s.
     pub retry: Duration,
@@ -125,11 +125,6 @@ impl ResponseStream {
         }
     }
 
-    /// Returns the rules of its session.
-    pub const fn rules(&self) -> &'static Rules {
-        self.rules
-    }
-
     /// Returns whether the body is server-sent events. Any other body is read to its end first.
     pub fn has_events(&self) -> bool {
         self.phase == Phase::Events
@@ -167,11 +162,16 @@ impl ResponseStream {
                 _ => {}
             }
         }
-        let is_read = self.awaited != Awaited::Nothing;
+        let (is_read, is_own) =
+            (self.awaited != Awaited::Nothing, self.awaited == Awaited::Messages);
+        // A balancer may close the session's stream after each silence. So its head counts as an event does.
+        self.attempts = if is_own && status == 200 { 0 } else { self.attempts };
+        // A server of MCP without that stream may have nothing at all for GET.
+        let is_offered = !is_own || is_resumed || self.rules.shares_streams;
         // An error may have the response as its body, but not in place of the rest of a stream.
         self.phase = match (status, retry) {
             // "When a client receives HTTP 404 in response to a request containing an MCP-Session-Id …"
-            (404, _) if has_session => return StreamStep::LoseSession,
+            (404, _) if has_session && is_offered => return StreamStep::LoseSession,
             (200..=299, _) if !is_read => return StreamStep::Nothing,
             (503, Some(retry)) if !is_read => {
                 self.retry = retry.max(SHORTEST_RETRY);
@@ -396,6 +396,18 @@ mod tests {
             StreamStep::Lose,
             "the rest of a stream is no body"
         );
+    }
+
+    #[test]
+    fn a_stream_of_the_session_that_is_not_found_may_not_be_offered_unless_it_was_there() {
+        for (rules, is_offered) in [(&Rules::MCP_2025_11_25, false), (&Rules::ACP_V1, true)] {
+            let mut one = ResponseStream::new(rules, None, StreamLimits::DEFAULT);
+            let gone = one.clone().head(404, JSON, true, None);
+            assert_eq!(gone == StreamStep::LoseSession, is_offered, "ACP always offers it");
+            one.head(200, EVENTS, true, None);
+            assert_eq!(one.end(true).1, StreamStep::Resume);
+            assert_eq!(one.head(404, JSON, true, None), StreamStep::LoseSession);
+        }
     }
 
     #[test]

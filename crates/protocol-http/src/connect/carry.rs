@@ -42,13 +42,11 @@ pub async fn carry(
     mut next: impl FnMut(&mut Context<'_>) -> Poll<Option<Carried>>,
     mut receive: impl AsyncFnMut(Vec<u8>),
 ) {
-    let session = ClientSession::new(options.rules);
     // Nothing overtakes a message that was read.
     let (messages, mut reports) = channel(1);
-    let wire = Wire::new(target, options, messages.clone(), messages);
     let mut carrier = Carrier {
-        session,
-        wire,
+        session: ClientSession::new(options.rules),
+        wire: Wire::new(target, options, messages.clone(), messages),
         open: BTreeMap::new(),
         last: 0,
         awaited: None,
@@ -59,9 +57,7 @@ pub async fn carry(
         tokio::select! {
             biased;
             Some((number, said)) = reports.recv() => {
-                // A server without a stream of its own may say so with the status of an unknown session.
-                let is_own = carrier.open.get(&number).is_some_and(|it| it.is_own);
-                if matches!(said, Said::SessionGone) && !is_own {
+                if matches!(said, Said::SessionGone) {
                     return;
                 }
                 if let Some(message) = carrier.take(number, said) {
@@ -74,7 +70,7 @@ pub async fn carry(
             input = poll_fn(&mut next), if carrier.awaited.is_none() => match input {
                 Some(Carried::Message(message)) => carrier.send(message),
                 Some(Carried::Loss(id)) => {
-                    carrier.open.retain(|_, it| it.request.as_ref() != Some(&id));
+                    carrier.open.retain(|_, (request, _)| request.as_ref() != Some(&id));
                 }
                 None => break,
             },
@@ -87,8 +83,8 @@ pub async fn carry(
 struct Carrier {
     session: ClientSession,
     wire: Arc<Wire>,
-    /// The exchanges that are not over.
-    open: BTreeMap<u64, Open>,
+    /// The exchanges that are not over, with the request that was posted in each.
+    open: BTreeMap<u64, (Option<WireId>, Task)>,
     last: u64,
     /// The message that the next one waits for, and its place. The end of this channel is dropped once it has left.
     awaited: Option<(u64, Lane, oneshot::Receiver<()>)>,
@@ -96,13 +92,6 @@ struct Carrier {
     has_heads: bool,
     /// The last request that has left, until the head of its response comes.
     unheard: Option<u64>,
-}
-
-struct Open {
-    request: Option<WireId>,
-    /// Whether it is a stream of the session itself. Each message that ends its opening begins one.
-    is_own: bool,
-    _task: Task,
 }
 
 impl Carrier {
@@ -120,10 +109,9 @@ impl Carrier {
     /// Posts a message, or asks for the stream of the session.
     fn begin(&mut self, post: Option<Message>) -> u64 {
         self.last += 1;
-        let (is_own, request) =
-            (post.is_none(), post.as_ref().and_then(|it| it.out.request.clone()));
+        let request = post.as_ref().and_then(|it| it.out.request.clone());
         let task = self.wire.begin(self.last, &self.session, None, post);
-        self.open.insert(self.last, Open { request, is_own, _task: task });
+        self.open.insert(self.last, (request, task));
         self.last
     }
 
@@ -138,8 +126,7 @@ impl Carrier {
 
     /// Takes a report, and returns the message in it.
     fn take(&mut self, number: u64, said: Said) -> Option<Vec<u8>> {
-        let awaited = self.awaited.as_ref().filter(|(awaited, ..)| *awaited == number);
-        let lane = awaited.map(|(_, lane, _)| *lane);
+        let lane = self.awaited.as_ref().filter(|it| it.0 == number).map(|it| it.1);
         let opens = lane == Some(Lane::First);
         match said {
             Said::Message(message, id) => {
@@ -154,14 +141,14 @@ impl Carrier {
                     self.heard(number);
                 }
             }
-            Said::Over(_) | Said::SessionGone => {
+            Said::Over(_) => {
                 self.open.remove(&number);
                 self.heard(number);
                 if lane == Some(Lane::Last) && self.session.rules().has_sessions {
                     self.begin(None);
                 }
             }
-            Said::Parting => {}
+            Said::Parting | Said::SessionGone => {}
         }
         None
     }

@@ -101,13 +101,11 @@ pub fn connect(
             let _ = tell.send((call.number(), has_response));
         }
     });
-    let session = ClientSession::new(options.rules);
     let ((of_messages, reports), (of_heads, heads)) = (channel(1), channel(1));
-    let wire = Wire::new(target, options, of_messages, of_heads);
     let driver = Driver {
         hub,
-        session,
-        wire,
+        session: ClientSession::new(options.rules),
+        wire: Wire::new(target, options, of_messages, of_heads),
         exchanges: BTreeMap::new(),
         next: 0,
         shared: BTreeMap::new(),

@@ -153,7 +153,7 @@ impl Exchange {
         let (response, link) = sent.map_err(|error| error.to_string())?;
         let names = |known: &str| headers.iter().any(|(name, _)| name == known);
         // A stream of ACP may lack its session, while the connection is there.
-        let is_named = names(self.stream.rules().session_header);
+        let is_named = names(self.wire.options.rules.session_header);
         let has_session = is_named && (method == Method::POST || !names(SCOPE));
         // The cancel that makes room for a call may wait behind it.
         let is_call = self.post.as_ref().is_some_and(|it| it.out.request.is_some());
@@ -175,7 +175,11 @@ impl Exchange {
 
     /// Reads a body to its end.
     async fn read(&mut self, response: Response<Incoming>) -> Result<StreamStep, String> {
-        let session = value(&response, self.stream.rules().session_header).map(ToString::to_string);
+        let header = self.wire.options.rules.session_header;
+        // The stream of `initialize` is resumed in the session that it opens.
+        let opened = value(&response, header).filter(|_| self.session.is_empty());
+        self.session.extend(opened.map(|id| (header.into(), id.into())));
+        let session = self.session.iter().find(|(name, _)| name == header).map(|it| it.1.clone());
         let mut body = response.into_body();
         while let Some(frame) = body.frame().await {
             let Ok(data) = frame.map_err(|error| error.to_string())?.into_data() else { continue };

@@ -42,7 +42,8 @@ pub struct ClientOptions {
     pub waiting: usize,
     /// The bytes of those messages; 4 MiB. At them, nothing more leaves.
     pub waiting_bytes: usize,
-    /// The callback that opens each connection, such as one of TLS; plain TCP.
+    /// The callback that opens each connection, such as one of TLS; plain TCP. TCP should ask whether a silent peer is there,
+    /// as the plain one does after 30 s. HTTP/1.1 would never notice that the peer is gone.
     pub open: Option<Open>,
     /// The exchanges that share a connection of HTTP/2; 64, or fewer if the server says so. One more opens another.
     pub streams_per_connection: usize,
@@ -59,8 +60,8 @@ pub struct ClientOptions {
     /// The callback that sees each notification, cancel and response of ours that the server did not take; none.
     /// It should be quick. A call that was posted needs none, since it settles as lost.
     ///
-    /// It also sees why the stream of the session itself is not read any more. The server may offer none, or have closed it
-    /// too often without an event. The session goes on.
+    /// It also sees why the stream of the session itself is not read any more. The server may offer none, or it could not be
+    /// opened again. The session goes on.
     pub trouble: Option<Trouble>,
 }
 

@@ -76,7 +76,7 @@ pub use self::link::Body;
 use self::link::Link;
 pub use self::options::ServerOptions;
 use self::options::{BUFFER_BYTES, STREAMS};
-use crate::endpoint::{CONNECTION_WINDOW, STREAM_WINDOW, lock};
+use crate::endpoint::{CONNECTION_WINDOW, STREAM_WINDOW, lock, set_options};
 use crate::refusal::Refusal;
 
 /// The pause when the system has no room for another connection.
@@ -135,8 +135,7 @@ impl Server {
             };
             match accepted {
                 Ok((stream, _)) => {
-                    // It only makes small messages faster.
-                    let _ = stream.set_nodelay(true);
+                    set_options(&stream);
                     let server = self.clone();
                     tokio::spawn(async move {
                         server.serve_connection(stream).await;
@@ -205,10 +204,10 @@ impl Server {
     ///
     /// A stream whose client reads nothing for [`ServerOptions::patience`] is lost to its session, unless it is finished. The
     /// connection is the host's, so the host has to end it.
-    pub async fn respond<B>(&self, request: Request<B>) -> Response<Body>
-    where
-        B: http_body::Body<Data: Buf, Error: Into<Box<dyn core::error::Error + Send + Sync>>>,
-    {
+    pub async fn respond(
+        &self,
+        request: Request<impl http_body::Body<Data: Buf>>,
+    ) -> Response<Body> {
         let options = &self.shared.options;
         let (patience, most) = (options.patience, options.response_bytes);
         let link = Link::new(&self.shared.options.account);

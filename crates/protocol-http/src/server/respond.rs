@@ -1,6 +1,5 @@
 //! The response to one HTTP request.
 
-use std::error::Error;
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -8,12 +7,14 @@ use std::time::Duration;
 
 use bytes::{Buf, BufMut};
 use http::header::{
-    ALLOW, AUTHORIZATION, CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE,
+    ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,
+    ACCESS_CONTROL_EXPOSE_HEADERS, ALLOW, AUTHORIZATION, CACHE_CONTROL, CONTENT_TYPE, ORIGIN,
+    RETRY_AFTER, VARY, WWW_AUTHENTICATE,
 };
 use http::request::Parts;
 use http::{HeaderName, HeaderValue, Request, Response, StatusCode};
 use http_body::Body as _;
-use http_body_util::{BodyExt, LengthLimitError, Limited};
+use http_body_util::BodyExt;
 use protocol_async::hub::Charge;
 use protocol_core::Timestamp;
 use subtle::ConstantTimeEq;
@@ -36,31 +37,45 @@ const GUESS: Duration = Duration::from_secs(1);
 /// The number of the next response.
 static STREAMS: AtomicU64 = AtomicU64::new(0);
 
-type BoxError = Box<dyn Error + Send + Sync>;
-
 impl Shared {
     /// Responds to a request, whatever its path. `link` is its connection.
     pub(super) async fn respond(
         self: &Arc<Self>,
-        request: Request<impl http_body::Body<Data: Buf, Error: Into<BoxError>>>,
+        request: Request<impl http_body::Body<Data: Buf>>,
         link: Arc<Link>,
     ) -> Response<Body> {
         let (parts, body) = request.into_parts();
-        let response = self.try_respond(&parts, body, link).await;
-        response.unwrap_or_else(|refused| self.refuse(refused, head(&parts).get(VERSION)))
+        let head = head(&parts);
+        let response = self.try_respond(&parts, &head, body, link).await;
+        let mut response =
+            response.unwrap_or_else(|refused| self.refuse(refused, head.get(VERSION)));
+        let page = parts.headers.get(ORIGIN).filter(|_| self.options.gate.admit(&head).is_ok());
+        let Some(page) = page else { return response };
+        // By CORS, a browser asks first whether a page may send its request, and shows no secret.
+        if head.method == "OPTIONS" {
+            let methods = (ACCESS_CONTROL_ALLOW_METHODS, self.options.gate.methods());
+            // The asterisk does not cover the header of the secret.
+            let headers = (ACCESS_CONTROL_ALLOW_HEADERS, "*, authorization");
+            response = self::response(204, &[methods, headers], Body::whole(""));
+        }
+        let headers = response.headers_mut();
+        headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, page.clone());
+        headers.insert(ACCESS_CONTROL_EXPOSE_HEADERS, HeaderValue::from_static("*"));
+        headers.insert(VARY, HeaderValue::from_static("origin"));
+        response
     }
 
     async fn try_respond(
         self: &Arc<Self>,
         parts: &Parts,
-        body: impl http_body::Body<Data: Buf, Error: Into<BoxError>>,
+        head: &RequestHead<'_>,
+        body: impl http_body::Body<Data: Buf>,
         link: Arc<Link>,
     ) -> Result<Response<Body>, Refused> {
         let bare = |refusal| (refusal, None);
-        let head = head(parts);
-        let seat = self.seat(&head);
+        let seat = self.seat(head);
         let assumed = seat.as_ref().map(|seat| *lock(&seat.rules));
-        let judged = self.options.gate.judge(&head, assumed);
+        let judged = self.options.gate.judge(head, assumed);
         // Every refusal waits, because one that came at once would tell that the secret is right.
         let is_known = self.is_known(parts).await;
         let rules = match judged {
@@ -81,7 +96,7 @@ impl Shared {
         }
         if head.method == "POST" {
             let (body, charge) = self.read(body, seat.as_deref(), &link).await.map_err(bare)?;
-            let posted = Posted::read(body, &head, rules)?;
+            let posted = Posted::read(body, head, rules)?;
             let id = posted.ids().next().cloned();
             let response = self.post(seat, (posted, charge), rules, link).await;
             // An id that is too long is not repeated.
@@ -140,15 +155,11 @@ impl Shared {
     /// Reads a body, as far as the account lets its connection and its session read.
     async fn read(
         &self,
-        body: impl http_body::Body<Data: Buf, Error: Into<BoxError>>,
+        body: impl http_body::Body<Data: Buf>,
         seat: Option<&Seat>,
         link: &Link,
     ) -> Result<(Vec<u8>, Charge), Refusal> {
-        let most = self.options.body_bytes;
-        if body.size_hint().lower() > most as u64 {
-            return Err(Refusal::BODY_TOO_LONG);
-        }
-        let mut body = pin!(Limited::new(body, most));
+        let (mut body, mut is_long) = (pin!(body), false);
         let (mut bytes, mut charge, mut is_paused) = (Vec::new(), link.holder.charge(), false);
         let read = async {
             loop {
@@ -158,19 +169,24 @@ impl Shared {
                     allowed(&seat.may_read).await;
                 }
                 is_paused = false;
-                let Some(frame) = body.frame().await else { return Ok(()) };
-                let Ok(data) = frame?.into_data() else { continue };
-                bytes.put(data);
+                let Some(frame) = body.frame().await else { return true };
+                let Ok(frame) = frame else { return false };
+                let Ok(data) = frame.into_data() else { continue };
+                is_long |= data.remaining() > self.options.body_bytes - bytes.len();
+                // The rest is read as well. A client that could not write it would not look for the status.
+                match is_long {
+                    true => bytes = Vec::new(),
+                    false => bytes.put(data),
+                }
                 // It may be copied once, when it is whole.
                 charge.set(2 * bytes.len());
             }
         };
-        let read: Result<Result<(), BoxError>, _> = timeout(self.options.receive_time, read).await;
-        match read {
-            Ok(Ok(())) => Ok((bytes, charge)),
-            Ok(Err(error)) if error.is::<LengthLimitError>() => Err(Refusal::BODY_TOO_LONG),
+        match timeout(self.options.receive_time, read).await {
+            _ if is_long => Err(Refusal::BODY_TOO_LONG),
+            Ok(true) => Ok((bytes, charge)),
             // The client broke it off.
-            Ok(Err(_)) => Err(Refusal::PARSE),
+            Ok(false) => Err(Refusal::PARSE),
             Err(_) => Err(if is_paused { Refusal::BUSY } else { Refusal::BODY_TOO_SLOW }),
         }
     }
@@ -196,7 +212,7 @@ impl Shared {
         let versions: Vec<&str> = offered.map(|rules| rules.version).collect();
         let body = Body::whole(refusal.body(id.as_ref(), &versions, asked));
         let more = match refusal {
-            Refusal::METHOD => Some((ALLOW, "POST, GET, DELETE")),
+            Refusal::METHOD => Some((ALLOW, self.options.gate.methods())),
             Refusal::UNAUTHORIZED => Some((WWW_AUTHENTICATE, "Bearer")),
             Refusal::BUSY => Some((RETRY_AFTER, "1")),
             _ => None,

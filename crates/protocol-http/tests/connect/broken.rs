@@ -202,6 +202,36 @@ async fn a_session_that_the_server_no_longer_knows_ends_every_call() {
 }
 
 #[tokio::test]
+async fn a_server_that_does_not_know_the_way_of_a_get_keeps_its_session() {
+    let (told, mut reasons) = mpsc::unbounded_channel();
+    let mut options = ClientOptions::default();
+    options.trouble = Some(Arc::new(move |_, why| told.send(why.to_owned()).unwrap()));
+    let script = Script::new().await;
+    let client = Client::new(&script.url, "2025-11-25", options);
+    let listening = script.open(&client).await;
+    let call = client.call("a", json!({}));
+    let asked = script.asked().await;
+    listening.says("404 Not Found\r\ncontent-length: 0\r\n\r\n").await;
+    let why = reasons.recv().await.expect("the session goes on");
+    assert!(why.contains("status 404"), "{why}");
+    let id = asked.body["id"].clone();
+    asked.json("200 OK", &id, &json!(1)).await;
+    assert_eq!(call.await.unwrap(), 1);
+}
+
+#[tokio::test]
+async fn a_stream_of_the_session_that_was_there_and_is_not_found_again_ends_the_session() {
+    let mut options = ClientOptions::default();
+    options.stream.retry = Duration::from_millis(1);
+    let script = Script::new().await;
+    let client = Client::new(&script.url, "2025-11-25", options);
+    script.open(&client).await.events(": nothing\n\n").await;
+    script.asked().await.says("404 Not Found\r\ncontent-length: 0\r\n\r\n").await;
+    let error = client.driver.await.unwrap().unwrap_err();
+    assert!(error.to_string().contains("404"), "{error}");
+}
+
+#[tokio::test]
 async fn a_response_that_was_read_before_the_session_is_gone_settles_its_call() {
     let script = Script::new().await;
     let client = Client::new(&script.url, "2025-06-18", ClientOptions::default());
@@ -296,6 +326,44 @@ async fn nothing_overtakes_the_opening_of_a_session() {
     assert_eq!(methods, ["GET", "a", "last"]);
     assert_eq!(last.unwrap().await.unwrap(), 1);
     assert_eq!(call.await.unwrap(), 1);
+}
+
+#[tokio::test]
+async fn a_lost_stream_of_initialize_is_resumed_in_its_session() {
+    let script = Script::new().await;
+    let client = Client::new(&script.url, "2025-11-25", ClientOptions::default());
+    let serve = async {
+        let initialize = script.asked().await;
+        let id = initialize.body["id"].clone();
+        let head = "200 OK\r\nmcp-session-id: s1\r\ncontent-type: text/event-stream";
+        initialize.says(&format!("{head}\r\n\r\nid: 1\nretry: 1\ndata:\n\n")).await;
+        let resumed = script.asked().await;
+        for line in ["last-event-id: 1", "mcp-session-id: s1"] {
+            assert!(resumed.head.lines().any(|it| it == line), "{line}: {}", resumed.head);
+        }
+        let result = json!({ "protocolVersion": "2025-11-25", "capabilities": {} });
+        let response = json!({ "jsonrpc": "2.0", "id": id, "result": result });
+        resumed.events(&format!("data: {response}\n\n")).await;
+        script.asked().await
+    };
+    let (_, initialized) = tokio::join!(client.open(), serve);
+    assert!(initialized.head.contains("mcp-session-id: s1\r\n"), "{}", initialized.head);
+}
+
+#[tokio::test]
+async fn a_revision_before_those_with_a_header_is_settled_and_no_other_is_named() {
+    let script = Script::new().await;
+    let client = Client::new(&script.url, "2025-11-25", ClientOptions::default());
+    let params = json!({ "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {} });
+    let opening = client.peer.call::<Value>("initialize", params);
+    let initialize = script.asked().await;
+    let id = initialize.body["id"].clone();
+    let result = json!({ "protocolVersion": "2024-11-05", "capabilities": {} });
+    initialize.json("200 OK\r\nmcp-session-id: s1", &id, &result).await;
+    assert_eq!(opening.await.unwrap()["protocolVersion"], "2024-11-05");
+    client.peer.try_notify("notifications/initialized", json!({})).unwrap();
+    let initialized = script.asked().await;
+    assert!(!initialized.head.contains("2025-11-25"), "{}", initialized.head);
 }
 
 #[tokio::test]

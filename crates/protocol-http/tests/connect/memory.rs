@@ -10,6 +10,7 @@ use serde_json::json;
 use tokio::io::AsyncWriteExt;
 use tokio::sync::mpsc;
 use tokio::task::yield_now;
+use tokio::time::timeout;
 
 use crate::broken::Script;
 use crate::host::Client;
@@ -101,20 +102,33 @@ async fn no_more_bytes_wait_to_be_posted_than_the_options_say() {
 }
 
 #[tokio::test]
-async fn a_stream_of_the_session_that_ends_too_often_is_reported_with_the_reason() {
+async fn a_stream_of_the_session_that_ends_in_silence_is_always_asked_for_again() {
+    let mut options = ClientOptions::default();
+    options.stream.retry = Duration::from_millis(1);
+    let script = Script::new().await;
+    let client = Client::new(&script.url, "2025-11-25", options);
+    let mut listening = script.open(&client).await;
+    for closed in 1..8 {
+        listening.events(": nothing\n\n").await;
+        let again = timeout(Duration::from_secs(10), script.asked()).await;
+        listening = again.unwrap_or_else(|_| panic!("{closed} streams that ended were too many"));
+        assert!(listening.head.starts_with("GET /mcp"), "{}", listening.head);
+    }
+}
+
+#[tokio::test]
+async fn a_stream_of_the_session_that_fails_too_often_is_reported_with_the_reason() {
     let (told, mut reasons) = mpsc::unbounded_channel();
     let mut options = ClientOptions::default();
     options.stream.retry = Duration::from_millis(1);
     options.trouble = Some(Arc::new(move |_, why| told.send(why.to_owned()).unwrap()));
     let script = Script::new().await;
     let client = Client::new(&script.url, "2025-11-25", options);
-    let mut listening = script.open(&client).await;
+    script.open(&client).await.events(": nothing\n\n").await;
     for _ in 0..5 {
-        listening.events(": nothing\n\n").await;
-        listening = script.asked().await;
+        let listening = script.asked().await;
         assert!(listening.head.starts_with("GET /mcp"), "{}", listening.head);
     }
-    listening.events(": nothing\n\n").await;
     let why = reasons.recv().await.unwrap();
     assert!(why.contains("stream.resumes"), "{why}");
     let call = client.call("a", json!({}));

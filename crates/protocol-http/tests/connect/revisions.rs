@@ -147,6 +147,30 @@ async fn a_client_without_the_secret_learns_the_status_and_one_with_it_is_served
     assert_eq!(client.call("tools/call", json!({ "name": "a" })).await.unwrap(), "a");
 }
 
+/// Linux shows the timers of connections: one of kind 2 is that of TCP's keep-alive.
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn g08_tcp_asks_a_silent_peer_whether_it_is_there_on_both_sides() {
+    let mut host = Host::start(ServerOptions::default()).await;
+    let client = host.client("2026-07-28").await;
+    let _call = client.call("wait", json!({}));
+    assert_eq!(host.report().await, Report::Began);
+    let port: u16 = host.url.rsplit([':', '/']).nth(1).unwrap().parse().unwrap();
+    let (port, mut kinds) = (format!(":{port:04X}"), Vec::new());
+    for _ in 0..1_000 {
+        let table = std::fs::read_to_string("/proc/net/tcp").unwrap();
+        let lines = table.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
+        let open =
+            lines.filter(|it| it[3] == "01" && it[1..3].iter().any(|at| at.ends_with(&port)));
+        kinds = open.map(|it| it[5].split(':').next().unwrap().to_owned()).collect();
+        if kinds == ["02", "02"] {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    panic!("{kinds:?}");
+}
+
 #[test]
 fn an_address_is_http_with_a_host() {
     for good in ["http://localhost", "http://[::1]:80/mcp?a=b", "http://example.com:1/"] {

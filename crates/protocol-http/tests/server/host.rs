@@ -147,6 +147,10 @@ pub(crate) struct Session {
 }
 
 impl Session {
+    pub(crate) const fn server(&self) -> &Server {
+        &self.server
+    }
+
     pub(crate) async fn post(&self, body: &str) -> Exchange {
         self.send("POST", &[], body).await
     }

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use protocol_async::Arrival;
 use protocol_core::Config;
+use protocol_http::Rules;
 use protocol_http::server::{Server, ServerOptions};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex};
@@ -140,6 +141,74 @@ async fn a_session_takes_a_request_that_names_another_version_with_sessions() {
 }
 
 #[tokio::test]
+async fn a_session_takes_the_version_that_its_initialize_settled_offered_or_not() {
+    let mut newest = ServerOptions::default();
+    newest.gate.revisions = vec![&Rules::MCP_2025_11_25];
+    for (options, settled) in [(ServerOptions::default(), "2024-11-05"), (newest, "2025-06-18")] {
+        let session = Host::new(options).open(settled).await;
+        assert_eq!(session.post(&request(1, "echo", &json!({}))).await.status, 200, "{settled}");
+        let other = [("mcp-session-id", &*session.id), ("mcp-protocol-version", "1999-01-01")];
+        assert_eq!(send(session.server(), "POST", &other, "{}").await.status, 400);
+    }
+}
+
+#[tokio::test]
+async fn a_server_without_sessions_has_post_alone_and_names_its_version() {
+    let mut options = ServerOptions::default();
+    options.gate.revisions = vec![&Rules::MCP_2026_07_28];
+    let host = Host::new(options);
+    for method in ["GET", "DELETE"] {
+        let old = [("mcp-session-id", "0123"), ("mcp-protocol-version", "2025-11-25")];
+        let refused = send(&host.server, method, &old, "").await;
+        assert_eq!((refused.status, refused.header("allow")), (405, Some("POST")));
+    }
+    let refused = send(&host.server, "POST", &[], &request(1, "initialize", &json!({}))).await;
+    assert_eq!(refused.status, 400);
+    let body: Value = serde_json::from_str(&refused.body().await).unwrap();
+    assert_eq!((&body["id"], &body["error"]["code"]), (&json!(1), &json!(-32020)));
+    assert_eq!(body["error"]["data"]["supported"], json!(["2026-07-28"]));
+}
+
+/// A browser asks with OPTIONS, without the secret, before a page may send JSON. Each response says that the page may read it.
+#[tokio::test]
+async fn a_page_that_is_admitted_may_send_requests_and_read_their_responses() {
+    let mut options = ServerOptions::default();
+    options.gate.origins = vec!["https://example.com".into()];
+    options.token = Some("secret".into());
+    let host = Host::new(options);
+    let (body, mut headers) = Host::modern("echo", json!({}));
+    headers.push(("authorization", "Bearer secret"));
+    for origin in ["https://example.com", "http://localhost:3000"] {
+        let page = ("origin", origin);
+        let asked = [
+            page,
+            ("access-control-request-method", "POST"),
+            ("access-control-request-headers", "authorization,content-type,mcp-method"),
+        ];
+        let allowed = send(&host.server, "OPTIONS", &asked, "").await;
+        assert_eq!(allowed.status, 204);
+        assert_eq!(allowed.header("access-control-allow-methods"), Some("POST, GET, DELETE"));
+        assert_eq!(allowed.header("access-control-allow-headers"), Some("*, authorization"));
+        let taken = send(&host.server, "POST", &[&headers[..], &[page]].concat(), &body).await;
+        let refused = send(&host.server, "POST", &[page], &body).await;
+        assert_eq!((taken.status, refused.status), (200, 401));
+        for response in [allowed, taken, refused] {
+            assert_eq!(response.header("access-control-allow-origin"), Some(origin));
+            assert_eq!(response.header("access-control-expose-headers"), Some("*"));
+            assert_eq!(response.header("vary"), Some("origin"));
+        }
+    }
+    let stranger = [("origin", "https://evil.example")];
+    let host_of_another = [("origin", "https://example.com"), ("host", "evil.example")];
+    for (status, headers) in [(403, &stranger[..]), (403, &host_of_another), (405, &[])] {
+        let refused = send(&host.server, "OPTIONS", headers, "").await;
+        assert_eq!(refused.status, status);
+        assert_eq!(refused.header("access-control-allow-origin"), None);
+        assert_eq!(refused.header("access-control-allow-methods"), None);
+    }
+}
+
+#[tokio::test]
 async fn a_version_that_is_not_offered_is_named_in_the_response_to_its_request() {
     let host = Host::new(ServerOptions::default());
     let (body, mut headers) = Host::modern("echo", json!({}));
@@ -203,6 +272,16 @@ async fn a_body_over_the_limit_is_refused_whether_its_length_is_declared_or_not(
     assert_eq!(sent.head().await.status, 413);
     let short = request(1, "echo", &json!("x".repeat(900)));
     assert_eq!(session.post(&short).await.status, 200);
+}
+
+/// A client that writes all of its body first reads no status if the connection ends meanwhile.
+#[tokio::test]
+async fn a_body_over_the_limit_is_read_to_its_end_so_that_its_client_sees_the_status() {
+    let mut options = ServerOptions::default();
+    options.body_bytes = 1_000;
+    let host = Host::new(options);
+    let long = request(1, "echo", &json!("x".repeat(1_000_000)));
+    assert_eq!(send(&host.server, "POST", &[], &long).await.status, 413);
 }
 
 #[tokio::test(start_paused = true)]
