@@ -5,13 +5,14 @@ use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::mpsc::Sender;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::task::{self, Poll};
 
 use futures_util::task::AtomicWaker;
 use protocol_async::hooks::{RequestSpan, UndoStack, catch_panic, run_handler};
 use protocol_async::{
-    Cancellation, Failure, Method, MethodName, Peer, Request, Responder, SentRequest, UndoLimits,
+    Cancellation, Canceller, Failure, Method, MethodName, Peer, Request, Responder, SentRequest,
+    UndoLimits,
 };
 use protocol_core::{CallOptions, ProgressRule, Refusal, RequestHandle};
 use serde::Serialize;
@@ -35,6 +36,9 @@ pub(crate) struct Asked<S, F: Form> {
     pub(crate) request: Request,
     handle: Option<RequestHandle>,
     marker: Cancellation,
+    /// The marker in its place, once work beside the handler was spawned. It is also set at the end of the
+    /// connection, because the request may be answered before that work is done.
+    beside: OnceLock<Cancellation>,
     pub(crate) span: RequestSpan,
     /// The steps that undo the work of this context.
     pub(crate) undo: Mutex<UndoStack<F::Work<Done>>>,
@@ -46,6 +50,8 @@ pub(crate) struct Shared<S, F: Form> {
     pub(crate) state: Arc<S>,
     pub(crate) on_trouble: Arc<OnTrouble>,
     pub(crate) undo_limits: UndoLimits,
+    /// The marker of notifications, and of work beside the handlers. It is set when the connection ends.
+    pub(crate) end: Cancellation,
     /// The task that serves. It is woken for each [`spawn`](Self::spawn).
     pub(crate) server: AtomicWaker,
     /// Takes work beside the handlers.
@@ -53,22 +59,15 @@ pub(crate) struct Shared<S, F: Form> {
 }
 
 /// The kind of some work.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq)]
 pub(crate) enum Kind {
     Request,
     /// A notification, or any other arrival without a response.
     Notification,
-    /// Work beside the handlers, in the context of one.
+    /// Work beside the handlers, in the context of one. Its end is not that of its context, so no steps undo it.
     Beside,
     /// Work beside the handlers, in a context of its own.
     Apart,
-}
-
-impl Kind {
-    /// Returns whether the end of such work is the end of its context, with the steps that undo it.
-    pub(crate) const fn has_undo(self) -> bool {
-        !matches!(self, Self::Beside)
-    }
 }
 
 /// The end of work that has no response.
@@ -82,17 +81,18 @@ impl<S, F: Form> Context<S, F> {
         span: RequestSpan,
     ) -> Self {
         let handle = responder.map(Responder::handle);
-        let marker = responder.map(Responder::cancellation).unwrap_or_default();
-        let (shared, undo) = (shared.clone(), Mutex::default());
-        Self { asked: Arc::new(Asked { shared, request, handle, marker, span, undo }) }
+        let marker = responder.map_or_else(|| shared.end.clone(), Responder::cancellation);
+        let (shared, beside, undo) = (shared.clone(), OnceLock::new(), Mutex::default());
+        Self { asked: Arc::new(Asked { shared, request, handle, marker, beside, span, undo }) }
     }
 
     /// Returns a context of the same request, for work apart from its handler.
     pub(crate) fn apart(&self) -> Self {
         let Asked { shared, request, handle, marker, span, .. } = &*self.asked;
-        let (shared, request, undo) = (shared.clone(), request.clone(), Mutex::default());
-        let (handle, marker, span) = (*handle, marker.clone(), span.clone());
-        Self { asked: Arc::new(Asked { shared, request, handle, marker, span, undo }) }
+        let (shared, request, beside) = (shared.clone(), request.clone(), OnceLock::new());
+        let (handle, marker, span, undo) =
+            (*handle, marker.clone(), span.clone(), Mutex::default());
+        Self { asked: Arc::new(Asked { shared, request, handle, marker, beside, span, undo }) }
     }
 
     /// Returns the state that all handlers share: [`RouterOf::with_state`](crate::RouterOf::with_state).
@@ -132,10 +132,13 @@ impl<S, F: Form> Context<S, F> {
         self.asked.handle
     }
 
-    /// Returns the request's marker. That of a notification is never set.
+    /// Returns the request's marker. That of a notification is set when the connection ends.
+    ///
+    /// So is that of work beside the handlers, which may outlive its request. Such work should ask for
+    /// its marker itself, because the one from before [`spawn`](Self::spawn) is the request's alone.
     #[must_use]
     pub fn cancellation(&self) -> &Cancellation {
-        &self.asked.marker
+        self.asked.beside.get().unwrap_or(&self.asked.marker)
     }
 
     /// Calls the peer on behalf of this request.
@@ -261,6 +264,16 @@ impl<S, F: Form> Shared<S, F> {
     }
 
     pub(crate) fn spawn(&self, kind: Kind, work: Contained<S, F, Done>) {
+        let Asked { marker, beside, .. } = &*work.cx.asked;
+        beside.get_or_init(|| {
+            let either = Canceller::new();
+            let follow = |marker: &Cancellation| {
+                let either = either.downgrade();
+                marker.on_cancel(move |cause| either.cancel(cause))
+            };
+            either.keep([follow(marker), follow(&self.end)]);
+            either.marker()
+        });
         // The work is dropped if no task serves any more.
         let _ = self.spawned.send((kind, work));
         self.server.wake();

@@ -187,8 +187,9 @@ macro_rules! handlers {
         impl<S: 'static $(+ $send + $sync)?> Context<S, $form> {
             /// Runs some work beside the handlers, which may outlive this one.
             ///
-            /// It runs in the future of [`serve`](RouterOf::serve), which ends when the work is done. It
-            /// may wait for anything as long as it likes. Once nothing is served any more, it is dropped.
+            /// It runs in the future of [`serve`](RouterOf::serve), which ends when the work is done. If that
+            /// future is dropped, so is the work. Work that may wait for ever should end with its marker,
+            /// [`cancellation`](Self::cancellation), which is set when the connection ends.
             ///
             /// Calls that outlive the request are made with [`peer`](Self::peer): on behalf of a
             /// request that is answered none can be made.

@@ -88,8 +88,9 @@
 //! - **[`notify`](Context::notify) keeps the order where there is room.** It sends when it is first
 //!   polled. So notifications that handlers pass on leave in the order of the wire.
 //! - **At most 64 notifications wait.** One more stops the router from taking arrivals until one of
-//!   them is done. Later messages stay in the inbox, which is bounded, so a peer that floods us is
-//!   bounded too. Work that takes long belongs into [`spawn`](Context::spawn), which does not count.
+//!   them is done, or the peer hangs up. Later messages stay in the inbox, which is bounded, so a peer
+//!   that floods us is bounded too. Work that takes long belongs into [`spawn`](Context::spawn), which
+//!   does not count.
 //!
 //! # Turns
 //!

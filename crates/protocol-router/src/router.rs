@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
-use protocol_async::{Incoming, Notification, UndoLimits};
+use protocol_async::hooks::catch_panic;
+use protocol_async::{Arrival, Incoming, Notification, UndoLimits};
 use protocol_core::CloseReason;
 
 use crate::form::{Form, Local, Threads};
@@ -50,7 +51,7 @@ impl<S, F: Form> RouterOf<S, F> {
             requests: BTreeMap::new(),
             notifications: BTreeMap::new(),
             layers: Vec::new(),
-            observers: Vec::new(),
+            gates: Vec::new(),
             fallback: None,
             on_trouble: on_standard_error(),
             at_most: usize::MAX,
@@ -88,15 +89,36 @@ impl<S, F: Form> RouterOf<S, F> {
     /// [`Config::show_raw_cancels`](protocol_core::Config::show_raw_cancels) says so. The request's
     /// marker is set by then, claimed or not.
     pub fn observe(
-        mut self,
+        self,
         observer: impl Fn(&Notification) -> Claim + Send + Sync + 'static,
     ) -> Self {
-        self.routes_mut().observers.push(Arc::new(observer));
+        self.gate(move |arrival| {
+            let Arrival::Notification(notification) = &arrival else { return Some(arrival) };
+            // One that panics has claimed it (B33).
+            let mut claim = Claim::Claimed;
+            catch_panic(|| claim = observer(notification));
+            (claim == Claim::Pass).then_some(arrival)
+        })
+    }
+
+    /// Lets this function take arrivals away before limits, layers and handlers see them.
+    ///
+    /// It must not panic. It is for `rescind-lsp`: no limit may hold `shutdown` or `exit` back.
+    #[doc(hidden)]
+    pub fn gate(mut self, by: impl Fn(Arrival) -> Option<Arrival> + Send + Sync + 'static) -> Self {
+        self.routes_mut().gates.push(Arc::new(by));
         self
     }
 
-    /// Serves until the connection is closed, every handler is done, and their responses are written,
-    /// or can't be any more.
+    /// Serves until the connection is closed, all handlers and the work beside them are done, and their
+    /// responses are written, or can't be any more.
+    ///
+    /// The end of the connection sets the [marker](crate::Context::cancellation) of notifications and of
+    /// work beside the handlers. That of a request is set as the dialect's
+    /// [`closed_stream`](protocol_core::Dialect::closed_stream) says. Work that ignores its marker is
+    /// waited for; if this future is dropped, so is the work.
+    ///
+    /// While more than 64 notifications wait, nothing is taken until the connection ends or one is done.
     pub async fn serve(&self, incoming: &Incoming) -> CloseReason {
         serve(&self.routes, incoming).await
     }

@@ -6,8 +6,8 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use protocol_async::hooks::{catch_panic, clip};
-use protocol_async::{Answer, Arrival, Failure, MethodName, Notification, RpcError, UndoLimits};
+use protocol_async::hooks::clip;
+use protocol_async::{Answer, Arrival, Failure, MethodName, RpcError, UndoLimits};
 use protocol_core::{Cause, code};
 
 use crate::context::{Contained, Context, Done};
@@ -21,7 +21,8 @@ pub(crate) struct Routes<S, F: Form> {
     pub(crate) notifications: BTreeMap<MethodName, F::Handler<Context<S, F>, Done>>,
     /// The outermost first.
     pub(crate) layers: Vec<Layer<S, F>>,
-    pub(crate) observers: Vec<Arc<Observer>>,
+    /// Each sees every arrival before anything else does, the last one first, and may take it.
+    pub(crate) gates: Vec<Arc<Gate>>,
     pub(crate) fallback: Option<Fallback<S, F>>,
     pub(crate) on_trouble: Arc<OnTrouble>,
     pub(crate) at_most: usize,
@@ -30,7 +31,7 @@ pub(crate) struct Routes<S, F: Form> {
 
 type Layer<S, F> = <F as Form>::Handler<(Context<S, F>, Next<S, F>), Answer>;
 type Fallback<S, F> = <F as Form>::Handler<(Arrival, Context<S, F>), Done>;
-type Observer = dyn Fn(&Notification) -> Claim + Send + Sync;
+type Gate = dyn Fn(Arrival) -> Option<Arrival> + Send + Sync;
 
 /// The decision of an observer about a notification.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -117,15 +118,6 @@ impl<S, F: Form> Routes<S, F> {
         let error = RpcError::new(code::METHOD_NOT_FOUND, "method not found");
         Contained { work: F::done(Err(error.into())), cx }
     }
-
-    /// Returns whether an observer claims it. One that panics has claimed it (B33).
-    pub(crate) fn is_claimed(&self, notification: &Notification) -> bool {
-        self.observers.iter().rev().any(|observer| {
-            let mut claim = Claim::Claimed;
-            catch_panic(|| claim = observer(notification));
-            claim == Claim::Claimed
-        })
-    }
 }
 
 impl<S, F: Form> Clone for Routes<S, F> {
@@ -135,7 +127,7 @@ impl<S, F: Form> Clone for Routes<S, F> {
             requests: self.requests.clone(),
             notifications: self.notifications.clone(),
             layers: self.layers.clone(),
-            observers: self.observers.clone(),
+            gates: self.gates.clone(),
             fallback: self.fallback.clone(),
             on_trouble: self.on_trouble.clone(),
             at_most: self.at_most,

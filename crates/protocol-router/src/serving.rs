@@ -12,7 +12,7 @@ use futures_util::stream::{FuturesUnordered, StreamExt};
 use futures_util::task::AtomicWaker;
 use protocol_async::hooks::{RequestSpan, ReturnSlot, catch_panic};
 use protocol_async::{
-    Answer, Arrival, Incoming, MethodName, Notification, Request, Responder, RpcError,
+    Answer, Arrival, Canceller, Incoming, MethodName, Notification, Request, Responder, RpcError,
 };
 use protocol_core::{CloseReason, Dialect, News};
 
@@ -29,47 +29,43 @@ const TURN_TIME: Duration = Duration::from_millis(1);
 
 /// So many notifications may wait, and one more.
 ///
-/// While more of them wait, nothing is taken out of the inbox, which has bounds. A peer that floods
-/// us with notifications and answers nothing would otherwise have no end of them wait here.
+/// While more of them wait, nothing is taken out of the inbox, which has bounds. A peer that floods us with
+/// notifications and answers nothing would otherwise have no end of them wait here.
 const WAITING: usize = 64;
 
-/// Serves until the connection is closed, every handler is done, and their responses are written.
+/// Serves until the connection is closed, all work is done, and the responses are written.
 pub(crate) async fn serve<S, F: Form>(
     routes: &Arc<Routes<S, F>>,
     incoming: &Incoming,
 ) -> CloseReason {
-    let (sender, spawned) = channel();
-    let shared = Arc::new(Shared {
-        peer: incoming.peer(),
-        state: routes.state.clone(),
-        on_trouble: routes.on_trouble.clone(),
-        undo_limits: routes.undo_limits,
-        server: AtomicWaker::new(),
-        spawned: sender,
-    });
+    // With this future, everything that follows its marker is dropped.
+    let end = Canceller::new();
+    let (shared, spawned) = share(routes, incoming, &end);
     let (jobs, count) = (FuturesUnordered::new(), [0; 4]);
     // Steps that undo a request may outlast it, so the limit of the core alone does not bound them.
     let at_most = routes.at_most.min(shared.peer.limits().requests);
     let mut serving = Serving { routes, shared: &shared, spawned, jobs, count, at_most };
-    let (mut receiving, mut closed) = (incoming.receive(), None);
+    let (mut receiving, mut ending, mut closed) = (incoming.receive(), shared.peer.closed(), None);
     let reason = poll_fn(|task| {
         shared.server.register(task.waker());
         let (mut steps, mut began) = (0, None);
         loop {
             let mut is_idle = !serving.poll_jobs(task);
-            if closed.is_none() && serving.count[Kind::Notification as usize] <= WAITING {
+            let has_room = serving.count[Kind::Notification as usize] <= WAITING;
+            // After a hang-up the inbox gets no more, and behind the last arrival those that wait learn of it.
+            if closed.is_none() && (has_room || ending.poll_unpin(task).is_ready()) {
                 if let Poll::Ready(received) = receiving.poll_unpin(task) {
                     is_idle = false;
                     receiving = incoming.receive();
                     match received {
                         Ok(arrival) => serving.take(arrival, task),
-                        Err(reason) => closed = Some(reason),
+                        Err(reason) => end.cancel(closed.insert(reason).cause()),
                     }
                 }
             }
             if is_idle {
-                let is_over = serving.jobs.is_empty();
-                return closed.filter(|_| is_over).map_or(Poll::Pending, Poll::Ready);
+                let over = closed.filter(|_| serving.jobs.is_empty());
+                return over.map_or(Poll::Pending, Poll::Ready);
             }
             steps += 1;
             // The clock is read after the first two steps, and after each fourth one.
@@ -88,12 +84,28 @@ pub(crate) async fn serve<S, F: Form>(
     reason
 }
 
+/// Work beside the handlers that has not begun.
+type Spawned<S, F> = Receiver<(Kind, Contained<S, F, Done>)>;
+
+/// Returns the things that handlers share, and the work that they spawn.
+fn share<S, F: Form>(
+    routes: &Routes<S, F>,
+    incoming: &Incoming,
+    end: &Canceller,
+) -> (Arc<Shared<S, F>>, Spawned<S, F>) {
+    let Routes { state, on_trouble, undo_limits, .. } = routes;
+    let (state, on_trouble, undo_limits) = (state.clone(), on_trouble.clone(), *undo_limits);
+    let ((spawned, receiver), server) = (channel(), AtomicWaker::new());
+    let (peer, end) = (incoming.peer(), end.marker());
+    (Arc::new(Shared { peer, state, on_trouble, undo_limits, end, server, spawned }), receiver)
+}
+
 /// The handlers at work.
 struct Serving<'a, S, F: Form> {
     routes: &'a Arc<Routes<S, F>>,
     shared: &'a Arc<Shared<S, F>>,
-    /// Work that has not begun. It is dropped with this, though the senders live on.
-    spawned: Receiver<(Kind, Contained<S, F, Done>)>,
+    /// It is dropped with this, though the senders live on.
+    spawned: Spawned<S, F>,
     jobs: FuturesUnordered<Job<S, F>>,
     /// The number of jobs of each kind.
     count: [usize; 4],
@@ -141,6 +153,7 @@ impl<S, F: Form> Serving<'_, S, F> {
 
     fn begin(&self, arrival: Arrival) -> Option<Job<S, F>> {
         let routes = self.routes;
+        let arrival = routes.gates.iter().rev().try_fold(arrival, |arrival, gate| gate(arrival))?;
         match arrival {
             Arrival::Request(request, responder)
                 if self.count[Kind::Request as usize] >= self.at_most =>
@@ -160,7 +173,6 @@ impl<S, F: Form> Serving<'_, S, F> {
                 let cx = Context::new(self.shared, request, Some(&responder), span);
                 Some(Job::Request(Some((routes.begin(0, cx), responder))))
             }
-            Arrival::Notification(notification) if routes.is_claimed(&notification) => None,
             Arrival::Notification(Notification { method, params }) => {
                 let Some(handler) = routes.notifications.get(method.as_str()) else {
                     let unknown = Notification { method, params };
@@ -291,18 +303,17 @@ fn poll_other<S, F: Form>(
     let Some((work, slot)) = job else { return Poll::Ready(None) };
     let done = ready!(work.poll_unpin(task));
     let returned = slot.take().and_then(|slot| slot.take());
-    let failure = match done {
-        Err(failure) => failure,
-        Ok(()) => {
-            if kind.has_undo() {
-                work.cx.keep_work();
-            }
-            *job = None;
-            return Poll::Ready(None);
+    let Err(failure) = done else {
+        if kind != Kind::Beside {
+            work.cx.keep_work();
         }
+        *job = None;
+        return Poll::Ready(None);
     };
     work.cx.report_failure(&failure, returned.as_ref());
-    let Some((work, _)) = job.take().filter(|_| kind.has_undo()) else { return Poll::Ready(None) };
+    let Some((work, _)) = job.take().filter(|_| kind != Kind::Beside) else {
+        return Poll::Ready(None);
+    };
     Poll::Ready(work.undo(returned.map(|responder| (responder, Err(failure)))))
 }
 
@@ -311,9 +322,10 @@ impl<S, F: Form> Drop for Job<S, F> {
     fn drop(&mut self) {
         let cx = match self {
             Self::Request(Some((work, _))) => &work.cx,
-            Self::Other(kind, Some((work, _))) if kind.has_undo() => &work.cx,
+            Self::Other(kind, Some((work, _))) if *kind != Kind::Beside => &work.cx,
             _ => return,
         };
-        cx.abandon_work();
+        let steps = cx.lock_undo().end();
+        cx.drop_undo(steps);
     }
 }

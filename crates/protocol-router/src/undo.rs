@@ -31,7 +31,7 @@ struct Running<F: Form> {
 }
 
 impl<S, F: Form> Context<S, F> {
-    fn lock_undo(&self) -> MutexGuard<'_, UndoStack<F::Work<Done>>> {
+    pub(crate) fn lock_undo(&self) -> MutexGuard<'_, UndoStack<F::Work<Done>>> {
         self.asked.undo.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -54,13 +54,8 @@ impl<S, F: Form> Context<S, F> {
         }
     }
 
-    /// Ends the work, whose server is dropped. Its steps can't run any more.
-    pub(crate) fn abandon_work(&self) {
-        let steps = self.lock_undo().end();
-        self.drop_undo(steps);
-    }
-
-    fn drop_undo(&self, mut left: Vec<(F::Work<Done>, Duration)>) {
+    /// Drops the steps of work whose server is dropped. They can't run any more.
+    pub(crate) fn drop_undo(&self, mut left: Vec<(F::Work<Done>, Duration)>) {
         while let Some((step, _)) = left.pop() {
             catch_panic(|| drop(step));
             self.report_undone(&Undone::new(left.len() + 1, UndoEnd::Dropped));

@@ -40,25 +40,43 @@ async fn the_client_stops_the_turn_of_the_agent_through_the_proxy() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_server_highlights_and_stops() {
+async fn the_server_folds_and_stops() {
     let (client, server) = pair(Dialect::LSP_3_17);
     let served = tokio::spawn(async move { lsp_server::serve(&server.1).await });
     let peer = &client.0;
     peer.call::<Value>("initialize", json!({})).await.expect("it is served");
-    let document = json!({ "uri": "file:///a", "text": "one two\ntwo one\n".repeat(500) });
-    peer.try_notify("textDocument/didOpen", json!({ "textDocument": document }))
-        .expect("there is room");
-    let ask = json!({
-        "textDocument": { "uri": "file:///a" },
-        "position": { "line": 0, "character": 4 },
-    });
-    let found: Value =
-        peer.call("textDocument/documentHighlight", &ask).await.expect("it is served");
-    assert_eq!(found.as_array().map(Vec::len), Some(1_000));
-    let sent = peer.call::<Value>("textDocument/documentHighlight", &ask);
+    let notify = |method, params| peer.try_notify(method, params).expect("there is room");
+    let text = "one\ntwo\n\n".repeat(500);
+    let document = json!({ "uri": "file:///a", "text": text });
+    notify("textDocument/didOpen", json!({ "textDocument": document }));
+    let ask = json!({ "textDocument": { "uri": "file:///a" } });
+    let folded = async || peer.call::<Value>("textDocument/foldingRange", &ask).await;
+    let found = folded().await.expect("it is served");
+    assert_eq!(found.as_array().map(Vec::len), Some(500));
+    assert_eq!(found[1], json!({ "startLine": 3, "endLine": 4 }));
+    let sent = peer.call::<Value>("textDocument/foldingRange", &ask);
     peer.flushed().await;
     sent.cancel();
     assert!(matches!(sent.await, Err(CallError::Cancelled { .. })));
-    peer.try_notify("exit", json!({})).expect("there is room");
-    served.await.expect("it ends");
+
+    let mut changed = ask.clone();
+    changed["contentChanges"] = json!([{ "text": text }, { "text": "é\né" }]);
+    notify("textDocument/didChange", changed);
+    let only = json!([{ "startLine": 0, "endLine": 1 }]);
+    assert_eq!(folded().await.expect("it is served"), only);
+    notify("textDocument/didClose", ask.clone());
+    assert!(matches!(folded().await, Err(CallError::Error(_))));
+
+    peer.call::<Value>("shutdown", ()).await.expect("it is served");
+    assert!(matches!(folded().await, Err(CallError::Error(_))));
+    notify("exit", json!(null));
+    assert_eq!(served.await.expect("it ends"), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_server_that_is_not_shut_down_exits_with_1() {
+    let (client, server) = pair(Dialect::LSP_3_17);
+    let served = tokio::spawn(async move { lsp_server::serve(&server.1).await });
+    client.0.try_notify("exit", ()).expect("there is room");
+    assert_eq!(served.await.expect("it ends"), 1);
 }

@@ -2,28 +2,31 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::future::pending;
+use std::time::Duration;
 
-use protocol_async::{CallError, Failure, SentRequest};
-use protocol_core::{Config, Dialect, code};
+use protocol_async::{CallError, Failure, RpcError, SentRequest};
+use protocol_core::{CallOptions, Config, Dialect, code};
 use protocol_router::Router;
 use protocol_tokio::Connection;
 use rescind_lsp::lsp_types::notification::{DidOpenTextDocument, Exit, PublishDiagnostics};
 use rescind_lsp::lsp_types::request::{Completion, HoverRequest, Initialize, Shutdown};
 use rescind_lsp::lsp_types::*;
 use rescind_lsp::{Notification, Request};
+use serde::de::IgnoredAny;
 use serde_json::{Value, json};
+use tokio::io::DuplexStream;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::task::JoinHandle;
+
+fn connect(stream: DuplexStream, config: fn(Dialect) -> Config) -> Connection {
+    let (reader, writer) = tokio::io::split(stream);
+    protocol_tokio::spawn(reader, writer, config(Dialect::LSP_3_17))
+}
 
 /// Starts an editor beside a server whose completions never end. The receiver gets a message when one begins.
 fn start() -> (Connection, JoinHandle<i32>, UnboundedReceiver<()>) {
     let (near, far) = tokio::io::duplex(4096);
-    let spawn = |stream, config| {
-        let (reader, writer) = tokio::io::split(stream);
-        protocol_tokio::spawn(reader, writer, config)
-    };
-    let editor = spawn(near, Config::client(Dialect::LSP_3_17));
-    let server = spawn(far, Config::server(Dialect::LSP_3_17));
+    let (editor, server) = (connect(near, Config::client), connect(far, Config::server));
     let (begins, begun) = unbounded_channel();
     let router = Router::new()
         .on_notification::<Notification<DidOpenTextDocument>, _>(async |opened, cx| {
@@ -151,4 +154,82 @@ async fn editors_may_write_any_params_for_shutdown_and_exit() {
         editor.peer.notify("exit", params).await.unwrap();
         assert_eq!(served.await.unwrap(), 0);
     }
+}
+
+/// Serves until `exit`. The request and the notification `slow` ignore their marker, and so does the work that
+/// `spawns` spawns.
+fn start_deaf(limit: fn(Router) -> Router) -> (Connection, JoinHandle<i32>) {
+    let (near, far) = tokio::io::duplex(1 << 16);
+    let (editor, server) = (connect(near, Config::client), connect(far, Config::server));
+    let router = Router::new()
+        .request("slow", async |_: IgnoredAny, _| pending::<Result<(), _>>().await)
+        .notification("slow", async |_: IgnoredAny, _| pending().await)
+        .notification("spawns", async |_: IgnoredAny, cx| {
+            cx.spawn(pending());
+            Ok(())
+        });
+    let served = tokio::spawn(async move {
+        rescind_lsp::serve(limit(router), &server.incoming, |_| InitializeResult::default()).await
+    });
+    (editor, served)
+}
+
+#[tokio::test(start_paused = true)]
+async fn exit_does_not_wait_for_work_that_ignores_its_marker() {
+    let (editor, served) = start_deaf(|router| router);
+    let sent = editor.peer.call::<Value>("slow", ());
+    for method in ["slow", "spawns"] {
+        editor.peer.notify(method, ()).await.unwrap();
+    }
+    editor.peer.call_method::<Request<Shutdown>>(()).await.unwrap();
+    editor.peer.notify_method::<Notification<Exit>>(()).await.unwrap();
+    assert_eq!(code_of(sent.await), code::REQUEST_CANCELLED, "its response is written");
+    assert_eq!(soon(served).await, 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hang_up_does_not_wait_for_work_that_ignores_its_marker() {
+    for method in ["slow", "spawns"] {
+        let (editor, served) = start_deaf(|router| router);
+        editor.peer.notify(method, ()).await.unwrap();
+        editor.peer.flushed().await;
+        drop(editor);
+        assert_eq!(soon(served).await, 1);
+    }
+}
+
+/// While so many wait, the router takes nothing more.
+#[tokio::test(start_paused = true)]
+async fn a_hang_up_ends_a_server_whose_notifications_hold_it_up() {
+    let (editor, served) = start_deaf(|router| router);
+    for _ in 0..70 {
+        editor.peer.notify("slow", ()).await.unwrap();
+    }
+    editor.peer.flushed().await;
+    drop(editor);
+    assert_eq!(soon(served).await, 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn shutdown_waits_for_no_limit_or_layer_and_is_refused_by_none() {
+    let limits: [fn(Router) -> Router; 4] = [
+        |router| router.limit(1),
+        |router| router.at_most(1),
+        |router| router.before(|_| Err(RpcError::new(code::REQUEST_FAILED, "refused").into())),
+        |router| router.fallback(async |_, _| Ok(())),
+    ];
+    for limit in limits {
+        let (editor, served) = start_deaf(limit);
+        let _sent = editor.peer.call::<Value>("slow", ());
+        let options = CallOptions::default().timeout(Duration::from_secs(20));
+        editor.peer.call_with::<Value>("shutdown", (), options).await.unwrap();
+        let refused = editor.peer.call_with::<Value>("nobody has it", (), options).await;
+        assert_eq!(code_of(refused), code::INVALID_REQUEST);
+        editor.peer.notify("exit", ()).await.unwrap();
+        assert_eq!(soon(served).await, 0);
+    }
+}
+
+async fn soon(served: JoinHandle<i32>) -> i32 {
+    tokio::time::timeout(Duration::from_secs(20), served).await.expect("it waits for ever").unwrap()
 }

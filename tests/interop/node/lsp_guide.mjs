@@ -1,6 +1,7 @@
-// A client on vscode-jsonrpc: `node lsp_guide.mjs plain|diagnostics|progress COMMAND…` drives a language server of
-// the guides, whose search for references takes long in a long text. One with progress knows the text, and
-// publishes diagnostics too. The others take the lines above the place for it.
+// A client on vscode-jsonrpc: `node lsp_guide.mjs plain|diagnostics|progress|quiet COMMAND…` drives a language server
+// of the guides, whose search for references takes long in a long text. One with progress knows the text, and
+// publishes diagnostics too. The others take the lines above the place for it. `quiet` drives one with progress, and
+// is a client without.
 // It prints the name of each check that held, and exits 1 at the first that did not.
 import assert from "node:assert/strict";
 import { setTimeout } from "node:timers/promises";
@@ -8,6 +9,7 @@ import { CANCELLED, code, connect } from "./lsp_connection.mjs";
 
 const [kind, ...command] = process.argv.slice(2);
 const hasProgress = kind === "progress";
+const knowsText = hasProgress || kind === "quiet";
 const hasDiagnostics = kind !== "plain";
 const connection = connect(command);
 
@@ -41,7 +43,9 @@ const ended = async () => hasProgress && assert.equal((await next()).value.kind,
 
 const checks = {
   async initialize() {
-    const { capabilities } = await connection.sendRequest("initialize", { capabilities: {} });
+    const { capabilities } = await connection.sendRequest("initialize", {
+      capabilities: hasProgress ? { window: { workDoneProgress: true } } : {},
+    });
     assert.equal(capabilities.referencesProvider, true);
     await connection.sendNotification("initialized", {});
   },
@@ -78,6 +82,14 @@ const checks = {
     await connection.sendNotification("window/workDoneProgress/cancel", { token: await begun() });
     assert.equal(await code(request), CANCELLED);
     await ended();
+  },
+  async document_that_is_closed() {
+    if (!knowsText) return;
+    await connection.sendNotification("textDocument/didClose", { textDocument: { uri: "file:///a" } });
+    assert.deepEqual(await search(LONG).request, []);
+  },
+  async no_progress_that_it_did_not_ask_for() {
+    assert.ok(hasProgress || tokens.length === 0);
   },
   async method_that_it_does_not_know() {
     assert.equal(await code(connection.sendRequest("textDocument/hover", place(SHORT))), -32601);

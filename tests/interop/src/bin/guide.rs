@@ -3,7 +3,8 @@
 use std::env;
 use std::process::{ExitCode, exit};
 
-use rescind::{Config, Dialect};
+use rescind::{Config, Dialect, Router};
+use serde_json::{Value, json};
 
 /// The block of a page that `build.rs` took out of it under this name.
 macro_rules! block {
@@ -53,6 +54,19 @@ mod language_server_with_progress {
     }
 }
 
+/// Serves MCP, and responds to each `tools/list` with the argument.
+#[tokio::main(flavor = "current_thread")]
+async fn upstream() -> ExitCode {
+    let list = env::args().nth(1).expect("the argument is a list");
+    let list: Value = serde_json::from_str(&list).expect("it is JSON");
+    let stdio = rescind::tokio::stdio(Config::server(Dialect::MCP_2025_11_25));
+    let router = Router::with_state(list)
+        .request("initialize", async |_: Value, _| Ok(json!({ "capabilities": { "tools": {} } })))
+        .request("tools/list", async |_: Value, cx| Ok(cx.state().clone()));
+    router.serve(&stdio.incoming).await;
+    ExitCode::SUCCESS
+}
+
 fn main() -> ExitCode {
     let program = env::var("PROGRAM").expect("PROGRAM names a program");
     match &*program {
@@ -64,6 +78,7 @@ fn main() -> ExitCode {
         "language_server_with_progress" => exit(language_server_with_progress::run()),
         "one_thread" => one_thread::run(),
         "gateway" => gateway::run(),
+        "upstream" => upstream(),
         _ => panic!("no program {program}"),
     }
 }

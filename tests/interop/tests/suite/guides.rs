@@ -1,8 +1,11 @@
 //! The programs of the README and of the guides, with real clients. `build.rs` takes them out of the pages.
 
 use std::process::Command;
+use std::time::Duration;
 
+use rescind::{CallOptions, Config, Dialect};
 use rescind_interop::peers::{CommandLine, line, node, python};
+use serde_json::{Value, json};
 
 use crate::tapped::Tapped;
 
@@ -58,6 +61,12 @@ fn vscode_jsonrpc_cancels_a_search_with_progress() {
     language_server("language_server_with_progress", "progress");
 }
 
+/// The server must not ask such a client for a progress.
+#[test]
+fn vscode_jsonrpc_without_progress_cancels_a_search() {
+    language_server("language_server_with_progress", "quiet");
+}
+
 #[test]
 fn vscode_jsonrpc_cancels_a_search_on_one_thread() {
     language_server("one_thread", "diagnostics");
@@ -71,4 +80,34 @@ fn the_mcp_sdk_cancels_through_the_gateway_and_outlives_an_upstream() {
     let tapped = Tapped::new(&[program("gateway"), upstreams.to_vec()].concat());
     drive(node("mcp_guide.mjs"), None, tapped.command(), "upstream_that_dies");
     tapped.assert_silent(2);
+}
+
+/// Asks a gateway for the tools of its upstreams, each of which responds with this.
+async fn tools_of(upstreams: &[&str]) -> Vec<String> {
+    let names = ["a", "b", "c", "d"].into_iter().zip(upstreams);
+    let upstreams =
+        names.map(|(name, list)| format!("{name}={} {list}", program("upstream").join(" ")));
+    let gateway = [program("gateway"), upstreams.collect()].concat();
+    let mut command = Command::new(&gateway[0]);
+    command.args(&gateway[1..]);
+    let config = Config::client(Dialect::MCP_2025_11_25);
+    let gateway = rescind::tokio::child(command, config).expect("it is built");
+    let options = CallOptions::default().timeout(Duration::from_secs(30));
+    let listed = gateway.peer.call_with::<Value>("tools/list", json!({}), options).await;
+    let tools = listed.expect("it outlives its upstreams")["tools"].take();
+    let tools = tools.as_array().expect("tools are an array");
+    tools.iter().map(|tool| tool["name"].as_str().expect("it has a name").to_owned()).collect()
+}
+
+#[tokio::test]
+async fn an_upstream_that_lists_nonsense_does_not_spoil_the_list_of_the_gateway() {
+    let lists = [r#"{"tools":["x",{"name":"sound"},{}]}"#, "[1]", r#"{"tools":[{"name":"b"}]}"#];
+    assert_eq!(tools_of(&lists).await, ["a/sound", "c/b"]);
+}
+
+#[tokio::test]
+async fn an_upstream_whose_list_never_ends_does_not_spoil_that_of_the_gateway() {
+    let lists = [r#"{"tools":[{"name":"a"}],"nextCursor":"on"}"#, r#"{"tools":[{"name":"b"}]}"#];
+    let tools = tools_of(&lists).await;
+    assert_eq!((tools.len(), tools.last().map(String::as_str)), (101, Some("b/b")));
 }
