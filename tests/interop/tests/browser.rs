@@ -4,6 +4,7 @@
 use std::process::Stdio;
 use std::time::Duration;
 
+use futures_util::StreamExt;
 use protocol_async::{Arrival, CallError, Incoming, Peer};
 use protocol_core::{CallOptions, CancelOutcome, Cause, Config, Dialect, Role};
 use protocol_tokio::TokioTimer;
