@@ -157,7 +157,7 @@ fn g07_a_peer_that_closes_or_is_gone_settles_and_marks_everything() {
 fn g08_too_large_a_message_is_refused_and_the_connection_lives_unless_it_is_far_too_large() {
     let mut config = acp();
     config.limits.message_bytes = MIB;
-    everywhere(config, |mut side, mut raw| {
+    everywhere(config, |side, mut raw| {
         raw.send(Message::text(" ".repeat(2 * MIB))).unwrap();
         assert_eq!(read(&mut raw)["error"]["code"], -32600);
         raw.send(Message::text(request(1).to_string())).unwrap();
