@@ -13,7 +13,7 @@ use crate::sync::Arc;
 pub struct Closed {
     /// The connection's own reason.
     pub reason: CloseReason,
-    /// The error of reading or writing, if one ended the connection or lost responses after its end. The end of
+    /// The error of reading or writing, if one ended the connection or lost output after its end. The end of
     /// input is no error.
     pub error: Option<Arc<io::Error>>,
 }

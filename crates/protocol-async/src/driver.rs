@@ -180,6 +180,8 @@ where
 
     /// Closes the writer and lets the reader linger, or gives that up in the end.
     fn poll_close(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        // A peer that was given up has lost what lingering would save.
+        self.reader.lingers &= !self.hub.is_abandoned();
         self.reader.close();
         if self.writer.poll_close(cx).is_ready() && self.reader.poll_rest(cx).is_ready() {
             return Poll::Ready(());

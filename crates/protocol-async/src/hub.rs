@@ -105,12 +105,11 @@ impl Hub {
     pub fn fail(&self, error: &io::Error) {
         let (text, copy) = (error.to_string(), closed::copy(error));
         let unused = self.shared.at(|inner, now, effects| {
-            // After the end a peer may be gone. If one that is not loses responses, that is an error.
-            let loses = !is_gone(error) && !inner.endpoint.is_flushed();
-            let is_end = loses || inner.endpoint.closed().is_none();
-            let has_reason = inner.error.is_some() || !is_end;
+            // After the end a peer may be gone. If one that is not loses output, that is an error.
+            let is_lost = !is_gone(error) && !inner.endpoint.is_flushed();
+            let is_news = inner.error.is_none() && (is_lost || inner.endpoint.closed().is_none());
             inner.endpoint.stop_writing(&text, now, effects);
-            if has_reason { Some(copy) } else { inner.error.replace(copy) }
+            if is_news { inner.error.replace(copy) } else { Some(copy) }
         });
         drop(unused);
     }
@@ -240,6 +239,11 @@ impl Hub {
     #[must_use]
     pub fn is_over(&self) -> bool {
         self.shared.lock().endpoint.is_over()
+    }
+
+    /// Returns whether what was not written is given up.
+    pub fn is_abandoned(&self) -> bool {
+        self.shared.lock().endpoint.is_abandoned()
     }
 
     /// Returns whether no request of the peer's is in flight, and every message is written.

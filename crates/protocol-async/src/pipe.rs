@@ -18,9 +18,10 @@ const LAST_READS: u32 = 256;
 pub(crate) struct Reader<R> {
     /// `None` once the input has ended.
     stream: Option<R>,
-    /// Whether a closed stream is kept, to be [read to its end](Self::poll_rest).
+    /// Nothing is read any more, but for the [rest](Self::poll_rest).
+    is_closed: bool,
+    /// Whether a closed stream is kept, to be read to its end.
     pub(crate) lingers: bool,
-    rest: Option<R>,
     /// The bytes that were read and not used yet.
     pub(crate) input: InputBuffer,
     /// The bytes asked for in one read.
@@ -40,13 +41,15 @@ pub(crate) enum Read {
 impl<R: AsyncRead + Unpin> Reader<R> {
     pub(crate) fn new(stream: R, room: usize) -> Self {
         // No room at all would look like the end.
-        let (stream, input, room) = (Some(stream), InputBuffer::new(), room.max(1));
-        Self { stream, lingers: false, rest: None, input, room, left: None }
+        let (input, room) = (InputBuffer::new(), room.max(1));
+        Self { stream: Some(stream), is_closed: false, lingers: false, input, room, left: None }
     }
 
     #[inline]
     pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Read> {
-        let Some(stream) = &mut self.stream else { return Poll::Pending };
+        let Some(stream) = self.stream.as_mut().filter(|_| !self.is_closed) else {
+            return Poll::Pending;
+        };
         if self.left == Some(0) {
             return self.end(None);
         }
@@ -87,18 +90,18 @@ impl<R: AsyncRead + Unpin> Reader<R> {
 
     /// Stops reading, and drops what was read.
     pub(crate) fn close(&mut self) {
-        let closed = self.stream.take().filter(|_| self.lingers);
-        self.rest = self.rest.take().or(closed);
+        self.is_closed = true;
+        self.stream = self.stream.take().filter(|_| self.lingers);
         self.input = InputBuffer::new();
     }
 
     /// Discards what comes of a closed stream that is kept. Ready when it has ended.
     pub(crate) fn poll_rest(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        let Some(stream) = &mut self.rest else { return Poll::Ready(()) };
+        let Some(stream) = &mut self.stream else { return Poll::Ready(()) };
         let mut room = [0; 4 << 10];
         for _ in 0..TURNS {
             if !matches!(ready!(Pin::new(&mut *stream).poll_read(cx, &mut room)), Ok(1..)) {
-                self.rest = None;
+                self.stream = None;
                 return Poll::Ready(());
             }
         }

@@ -146,7 +146,8 @@ where
         ready!(self.alarm.poll(due, cx));
         let now = self.alarm.now();
         self.joint.handle_timeout(now);
-        let errors = [self.up.handle_timeout(now), self.down.handle_timeout(now)];
+        let joint = &mut self.joint;
+        let errors = [self.up.handle_timeout(joint, now), self.down.handle_timeout(joint, now)];
         errors.into_iter().for_each(|error| self.error.keep(error));
         Poll::Ready(())
     }
@@ -268,7 +269,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Stream<R, W> {
     }
 
     /// Is ready when there is a new time to wait for. A peer that does not read is given up in time once one side
-    /// is closed and no call is in flight. A response of the relay's own may still wait for room then.
+    /// is closed and no call is in flight. Its side may still be open, for a response of the relay's own without room.
     fn wait_for_writer<T: Timer>(
         &mut self,
         joint: &Joint,
@@ -286,7 +287,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Stream<R, W> {
 
     /// Gives its peer up if it was waited for long enough. Returns the error of that, unless the writer had
     /// only to be closed.
-    fn handle_timeout(&mut self, now: Timestamp) -> Option<io::Error> {
+    fn handle_timeout(&mut self, joint: &mut Joint, now: Timestamp) -> Option<io::Error> {
         if self.until.is_none_or(|until| until > now) {
             return None;
         }
@@ -294,6 +295,9 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Stream<R, W> {
         self.reader.close();
         self.writer.give_up();
         self.is_over = true;
+        if !joint.relay.connection(self.side).machine().is_closed() {
+            joint.finish(self.side, &[], now);
+        }
         let is_lost = !self.writer.output.is_empty();
         is_lost.then(|| io::Error::new(io::ErrorKind::TimedOut, NotRead { side: self.side }))
     }

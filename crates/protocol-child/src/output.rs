@@ -63,6 +63,7 @@ impl<R: AsyncRead + Unpin, T: Timer + Unpin> AsyncRead for Output<R, T> {
                     Poll::Ready(Ok(0)) => {
                         let until = this.timer.now() + LAST_BREATH;
                         this.state = State::AtEnd(Box::pin(this.timer.sleep_until(until)));
+                        this.pipe = None;
                     }
                     Poll::Ready(read) => return Poll::Ready(read),
                     Poll::Pending => {

@@ -227,7 +227,7 @@ impl Process {
     }
 
     /// Returns the end of its standard error, from the beginning of a line on, if that is [kept](Stderr::Last).
-    /// It is complete once the process is gone, unless another one holds it open for more than a second.
+    /// It is complete once the process is gone, unless its end takes more than a second to come.
     #[must_use]
     pub fn stderr_tail(&self) -> String {
         self.shared.stderr.text()

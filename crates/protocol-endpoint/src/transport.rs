@@ -256,9 +256,13 @@ impl<W, M> Endpoint<W, M> {
 
     /// Returns whether nothing is left to be read, written or timed.
     pub fn is_over(&self) -> bool {
-        let has_alarms = !self.alarms.is_empty();
-        let is_abandoned = self.output.writing == Writing::Abandoned;
-        !has_alarms && (is_abandoned || self.is_settled() && self.is_flushed())
+        let is_over = self.is_abandoned() || self.is_settled() && self.is_flushed();
+        is_over && self.alarms.is_empty()
+    }
+
+    /// Returns whether what was not written is given up.
+    pub fn is_abandoned(&self) -> bool {
+        self.output.writing == Writing::Abandoned
     }
 
     // Timers

@@ -134,8 +134,8 @@ impl<S, F: Form> Context<S, F> {
 
     /// Returns the request's marker. That of a notification is set when the connection ends.
     ///
-    /// So is that of work beside the handlers, which may outlive its request. Such work should ask for
-    /// its marker itself, because the one from before [`spawn`](Self::spawn) is the request's alone.
+    /// After [`spawn`](Self::spawn) this is another marker, for the handler too. It is set with the request's,
+    /// and when the connection ends. Work beside the handlers asks for it itself.
     #[must_use]
     pub fn cancellation(&self) -> &Cancellation {
         self.asked.beside.get().unwrap_or(&self.asked.marker)

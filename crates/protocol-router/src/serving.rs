@@ -29,7 +29,7 @@ const TURN_TIME: Duration = Duration::from_millis(1);
 
 /// So many notifications may wait, and one more.
 ///
-/// While more of them wait, nothing is taken out of the inbox, which has bounds. A peer that floods us with
+/// While more of them wait, nothing is taken out of the inbox, which has bounds, until the connection ends. A peer that floods us with
 /// notifications and answers nothing would otherwise have no end of them wait here.
 const WAITING: usize = 64;
 
@@ -52,7 +52,7 @@ pub(crate) async fn serve<S, F: Form>(
         loop {
             let mut is_idle = !serving.poll_jobs(task);
             let has_room = serving.count[Kind::Notification as usize] <= WAITING;
-            // After a hang-up the inbox gets no more, and behind the last arrival those that wait learn of it.
+            // After the end nothing more arrives, so all is taken. Then the marker of those that wait is set.
             if closed.is_none() && (has_room || ending.poll_unpin(task).is_ready()) {
                 if let Poll::Ready(received) = receiving.poll_unpin(task) {
                     is_idle = false;

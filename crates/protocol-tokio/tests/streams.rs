@@ -79,6 +79,17 @@ async fn g06_the_last_response_arrives_though_the_client_says_more() {
 }
 
 #[tokio::test]
+async fn g06_a_peer_that_is_given_up_is_not_waited_for() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let _near = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+    let mut options = Options::new(acp());
+    options.patience = Duration::from_secs(3_600);
+    let client = protocol_tokio::tcp(listener.accept().await.unwrap().0, options).unwrap();
+    client.peer.shutdown(Shutdown::Abandon);
+    client.driver.await.unwrap().unwrap();
+}
+
+#[tokio::test]
 async fn g07_a_child_ends_with_its_input() {
     let child = protocol_tokio::child(Command::new("cat"), acp()).unwrap();
     // cat says back what we say: a request, which nobody here serves, and then our own refusal.

@@ -173,18 +173,20 @@ impl<T: Timer + Unpin> Seat<T> {
         socket.going_away(admission.draining.marker())
     }
 
-    /// Closes the stream of a WebSocket that is released, which TLS asks for. Then reads on a little, so that the client
-    /// gets to read the goodbye (F47).
-    async fn linger<S>(&self, released: Receiver<Watched<MeteredSocket<S>, T>>)
+    /// Closes the stream of a WebSocket that is released, which TLS asks for. Then reads on a little if the client was
+    /// sent away, so that it gets to read the goodbye (F47).
+    async fn linger<S>(&self, released: Receiver<(Watched<MeteredSocket<S>, T>, bool)>)
     where
         S: AsyncRead + AsyncWrite + Unpin,
     {
         // The driver drops the other end if it gives the client up.
-        if let Ok(socket) = released.await {
+        if let Ok((socket, was_sent_away)) = released.await {
             let mut stream = socket.into_stream();
             // Whether or not that fails, the conversation is over.
             let _ = stream.close().now_or_never();
-            let _ = self.client.admission.lingering.linger(&mut stream, &self.timer).await;
+            if was_sent_away {
+                let _ = self.client.admission.lingering.linger(&mut stream, &self.timer).await;
+            }
         }
     }
 

@@ -41,8 +41,8 @@ pub struct Socket<S, T> {
     timer: T,
     /// Set when we end because the whole server does.
     going_away: Option<Cancellation>,
-    /// It gets the WebSocket when that is released.
-    released: Option<Sender<S>>,
+    /// It gets the WebSocket when that is released, and whether the peer was sent away.
+    released: Option<Sender<(S, bool)>>,
 }
 
 impl<S, T> Socket<S, T> {
@@ -67,7 +67,7 @@ impl<S, T> Socket<S, T> {
     }
 
     /// Hands the WebSocket over when it is released.
-    pub(crate) fn releasing_to(self, released: Sender<S>) -> Self {
+    pub(crate) fn releasing_to(self, released: Sender<(S, bool)>) -> Self {
         Self { released: Some(released), ..self }
     }
 
@@ -141,7 +141,7 @@ where
         if let Some(mut inner) = self.inner.take() {
             let _ = Pin::new(&mut inner).poll_flush(cx);
             if let Some(released) = self.released.take() {
-                let _ = released.send(inner);
+                let _ = released.send((inner, goodbye.is_some()));
             }
         }
     }

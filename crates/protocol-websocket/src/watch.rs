@@ -17,7 +17,7 @@ const SHORTEST_IDLE: Duration = Duration::from_millis(10);
 /// | the last sign of life: a byte that was heard, or room again for what is sent | `ping_every` | a ping is sent, once |
 /// | that ping, without such a sign since | `ping_time` | [`Eviction::Unanswered`] |
 /// | the first byte of an unfinished message | `message_time` | [`Eviction::UnfinishedMessage`] |
-/// | the moment when what is sent stopped to leave | `write_time` | [`Eviction::Unread`] |
+/// | the moment when what is sent stopped leaving | `write_time` | [`Eviction::Unread`] |
 /// | the last message, either way | `idle_time` | [`Eviction::Idle`], unless something is in flight: then the row begins again |
 #[derive(Debug)]
 pub(crate) struct Watch {

@@ -235,7 +235,7 @@ fn a_malformed_response_is_no_result() {
         r#""jsonrpc":"2.0","error":{"code":-5}"#,
         r#""jsonrpc":"2.0","error":{"code":-5.0,"message":"no"}"#,
         r#""jsonrpc":"2.0","error":"no""#,
-        r#""jsonrpc":"2.0","error":null,"result":5"#,
+        r#""jsonrpc":"2.0","error":{"code":-5,"message":"no"},"result":5"#,
         r#""jsonrpc":"2.0","result":4,"result":5"#,
         r#""jsonrpc":"2.0""#,
         r#""result":5"#,
@@ -250,9 +250,11 @@ fn a_malformed_response_is_no_result() {
         let line = "id 1 sleep: recorded a result, now a malformed response\n";
         assert!(said.stdout.contains(line), "{members}: {said:?}");
     }
-    // A null is a result as good as any.
-    let null = r#"read -r line; echo '{"jsonrpc":"2.0","id":1,"result":null}'"#;
-    assert_eq!(against(&path, &[], &["sh", "-c", null]).code, Some(0));
+    // A null is a result as good as any. An error that is null is none.
+    for members in [r#""result":null"#, r#""method":null,"error":null,"result":5"#] {
+        let null = format!("read -r line; echo '{{\"jsonrpc\":\"2.0\",\"id\":1,{members}}}'");
+        assert_eq!(against(&path, &[], &["sh", "-c", &null]).code, Some(0));
+    }
 
     let malformed = ["sh", "-c", r#"read -r line; echo '{"jsonrpc":"2.0","id":1,"error":"no"}'"#];
     let path = record_call("malformed", &malformed);

@@ -88,10 +88,10 @@ async fn serve_to_its_end<S>(router: &Router<S>, incoming: &Incoming, end: &End)
     let mut keeps_driver = peer.sleep_until(peer.now() + YEAR);
     let mut grace = None;
     poll_fn(|task| {
+        let _ = Pin::new(&mut keeps_driver).poll(task);
         if serving.as_mut().poll(task).is_ready() {
             return Poll::Ready(());
         }
-        let _ = Pin::new(&mut keeps_driver).poll(task);
         let has_exited = end.has_exited.load(Ordering::Relaxed);
         if grace.is_none() && (has_exited || Pin::new(&mut closed).poll(task).is_ready()) {
             grace = Some(peer.sleep_until(peer.now() + GRACE));

@@ -491,6 +491,8 @@ fn f69_a_peer_that_does_not_read_is_given_up_though_a_response_waits_for_room() 
         assert!(bench.ends().is_none());
         bench.clock.advance(5_000);
         let error = bench.ends().expect("it is given up").unwrap_err();
+        let closed = bench.told().into_iter().filter(|told| told.contains("closed: "));
+        assert_eq!(closed.count(), 2, "both sides are told");
         assert_eq!(error.get_ref().unwrap().downcast_ref::<NotRead>().unwrap().side, side);
     }
 }

@@ -12,7 +12,7 @@ use protocol_async::{Incoming, Options, Peer};
 use protocol_core::InputBuffer;
 
 use super::desk::Desk;
-use super::reading::{Pause, Reading};
+use super::reading::{Pause, Reading, is_transient};
 use super::writing::{self, Sink};
 use crate::clock::Clock;
 
@@ -23,8 +23,8 @@ const LINGER: Duration = Duration::from_secs(5);
 pub(super) struct Streams {
     reader: Box<dyn Read + Send>,
     sink: Sink,
-    /// Shuts them down, so that a thread that is stuck in them comes back.
-    end: Box<dyn FnOnce() + Send>,
+    /// Ends them, so that a thread that is stuck in them comes back, and says whether the peer was given up.
+    end: Box<dyn FnOnce(bool) + Send>,
 }
 
 impl Streams {
@@ -33,38 +33,44 @@ impl Streams {
         writer: impl Write + Send + 'static,
     ) -> Self {
         let sink = Sink::blocks(writer);
-        Self { reader: Box::new(reader), sink, end: Box::new(|| ()) }
+        Self { reader: Box::new(reader), sink, end: Box::new(|_| ()) }
     }
 
     pub(super) fn stdio() -> Self {
         let mut stdout = io::stdout();
         // Output goes behind all that was printed. An error shows again when it is written to.
         let _ = stdout.flush();
-        Self { reader: Box::new(io::stdin()), sink: Sink::of(stdout), end: Box::new(|| ()) }
+        Self { reader: Box::new(io::stdin()), sink: Sink::of(stdout), end: Box::new(|_| ()) }
     }
 
     /// The calls on a Unix socket are those on a TCP stream.
     pub(super) fn socket(stream: TcpStream) -> io::Result<Self> {
         let (reader, sink) = (Box::new(stream.try_clone()?), Sink::of(stream.try_clone()?));
-        Ok(Self { reader, sink, end: Box::new(move || linger(&stream)) })
+        Ok(Self { reader, sink, end: Box::new(move |is_given_up| linger(&stream, is_given_up)) })
     }
 }
 
 /// Ends a socket, and reads on until its peer has ended too, or for some seconds. Anything that comes to a
 /// closed TCP stream resets it, and what was written is lost.
-fn linger(mut stream: &TcpStream) {
-    let until = Instant::now() + LINGER;
+fn linger(mut stream: &TcpStream, is_given_up: bool) {
+    let (until, mut pause) = (Instant::now() + LINGER, Pause::default());
     // It may be down already.
     let _ = stream.shutdown(net::Shutdown::Write);
-    let _ = stream.set_read_timeout(Some(LINGER));
-    while Instant::now() < until && matches!(stream.read(&mut [0; 4 << 10]), Ok(1..)) {}
+    while let Some(left) = until.checked_duration_since(Instant::now()).filter(|_| !is_given_up) {
+        let _ = stream.set_read_timeout(Some(left.max(Pause::LONGEST)));
+        match stream.read(&mut [0; 4 << 10]) {
+            Ok(1..) => {}
+            Err(error) if is_transient(&error) => pause.take(),
+            _ => break,
+        }
+    }
     let _ = stream.shutdown(net::Shutdown::Both);
 }
 
 /// Makes a connection. The function that is returned starts its threads.
 ///
 /// The streams are shut down once nothing is to be read or written any more, though a thread may be stuck in
-/// either.
+/// either. A socket is read on first ([`linger`]).
 pub(super) fn open(
     streams: Streams,
     options: Options,
@@ -82,7 +88,7 @@ pub(super) fn open(
         thread::spawn(move || {
             keep_time(&timing, clock);
             desk.iter().for_each(|desk| desk.close());
-            end();
+            end(timing.is_abandoned());
         });
         thread::spawn(move || writing::write(hub, sink, has_callbacks));
     };

@@ -41,7 +41,7 @@ pub(super) fn read(text: &str, depth: usize) -> Option<Message<'_>> {
     let problem = (is_repeated.then_some(Problem::DuplicateMember))
         .or_else(|| (members.depth > depth).then_some(Problem::TooDeep))
         .or_else(|| is_other().then_some(Problem::Version));
-    // Some peers write every member that they have.
+    // Some peers write null for a member that they leave out.
     Some(match members.token(METHOD) {
         None | Some("null") => without_method(&members, error.as_ref(), problem),
         Some(_) => with_method(&members, problem),
@@ -73,7 +73,7 @@ fn without_method<'m>(
     problem: Option<Problem>,
 ) -> Message<'m> {
     let id = members.once(ID);
-    // Beside the other, one that is null is absent.
+    // If there are both, one that is null counts as absent.
     let is_absent = |it: Option<&RawValue>| it.is_none_or(|it| it.get() == "null");
     let body = match (members.raw(RESULT), members.raw(ERROR), problem) {
         (None, None, problem) => {

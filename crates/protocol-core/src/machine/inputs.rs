@@ -150,7 +150,7 @@ impl<C, R: Default> Machine<C, R> {
             }
             let step =
                 self.requests.finished.get(id).map(|it| it.on(RequestInput::LateCancel).step);
-            // The response to a cancel that is a request says at once that there is none.
+            // A cancel that is a request gets a response at once, so it must not take effect later.
             let is_remembered = step.is_none() && !self.config.dialect.cancels_are_requests();
             if is_remembered && self.config.dialect.order == MessageOrder::MayChange {
                 let most = self.config.limits.early_cancels;

@@ -99,11 +99,16 @@ fn read(message: &[u8]) -> Option<Said<'_>> {
 
 /// Returns the id of a response, and the end of its request. It is malformed if `rescind call` says so of such a response.
 fn response<'m>(said: &Said<'m>) -> Option<(&'m str, Ending)> {
-    let id = said.once(0).filter(|_| said.token(1).is_none())?;
+    let is_null = |it: &RawValue| it.get() == "null";
+    let id = said.once(0).filter(|_| said.raw(1).is_none_or(is_null))?;
     let is_whole = !said.has_repeated() && said.string(4).as_deref() == Some("2.0");
     let ending = match (said.raw(2), said.raw(3)) {
-        (Some(result), None) if is_whole => Ending::Result(result.get().into()),
-        (None, Some(error)) if is_whole => code(error).map_or(Ending::Malformed, Ending::Error),
+        (Some(result), error) if is_whole && error.is_none_or(is_null) => {
+            Ending::Result(result.get().into())
+        }
+        (result, Some(error)) if is_whole && result.is_none_or(is_null) => {
+            code(error).map_or(Ending::Malformed, Ending::Error)
+        }
         _ => Ending::Malformed,
     };
     Some((id, ending))
