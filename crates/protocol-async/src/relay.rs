@@ -295,7 +295,8 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Stream<R, W> {
         self.reader.close();
         self.writer.give_up();
         self.is_over = true;
-        if !joint.relay.connection(self.side).machine().is_closed() {
+        let machine = joint.relay.connection(self.side).machine();
+        if !machine.is_closed() {
             joint.finish(self.side, &[], now);
         }
         let is_lost = !self.writer.output.is_empty();

@@ -28,7 +28,7 @@ impl Default for Gate {
 }
 
 impl Gate {
-    /// Judges a head, and returns the rules for it. Its method is `POST`, `GET` or `DELETE`.
+    /// Returns the rules for a head, whose method has to be `POST`, `GET` or `DELETE`.
     ///
     /// In a session these are its settled rules, `assumed`. Otherwise they are those that the version header names. Without
     /// that header, they are the oldest revision of MCP that is offered, or else the oldest of ACP. One with batches is

@@ -10,7 +10,7 @@ use alloc::vec::Vec;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use protocol_core::WireId;
-use protocol_json::{Members, elements, path, string, text, value};
+use protocol_json::{Members, elements, path, text, value};
 use serde_json::value::RawValue;
 
 use crate::gate::{EVENTS, RequestHead, SCOPE, VERSION};
@@ -95,7 +95,7 @@ fn read(json: &RawValue, head: &RequestHead<'_>, rules: &Rules) -> Result<Messag
     let members = Members::of(json.get(), &NAMES).ok_or_else(broken)?;
     // The endpoint repeats no id that stands twice, so its response would find no stream.
     let id = members.once(1).and_then(WireId::from_json);
-    let method = members.token(0).map(|token| string(token).ok_or_else(broken)).transpose()?;
+    let method = members.given(0).map(|it| text(it).ok_or_else(broken)).transpose()?;
     let is_response = members.token(3).is_some() || members.token(4).is_some();
     let request = match (&method, members.token(1), id) {
         (Some(_), None, _) => None,
@@ -123,7 +123,7 @@ pub(crate) fn scope(params: &RawValue) -> Option<String> {
 pub(crate) fn call_of(message: &[u8]) -> Option<(WireId, bool)> {
     let members = Members::of(core::str::from_utf8(message).ok()?, &["method", "id"])?;
     let id = members.token(1).and_then(WireId::from_json)?;
-    Some((id, members.token(0).is_some()))
+    Some((id, members.given(0).is_some()))
 }
 
 /// Compares a message with what its revision asks of it, and the headers with what they repeat of the body.

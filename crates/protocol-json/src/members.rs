@@ -197,6 +197,13 @@ impl<'m, const N: usize> Members<'m, N> {
         self.tokens[index].map(raw)
     }
 
+    /// Returns the member at this index of the names unless it is null, as some peers write one that they leave out.
+    #[inline]
+    #[must_use]
+    pub fn given(&self, index: usize) -> Option<&'m RawValue> {
+        self.tokens[index].filter(|token| *token != "null").map(raw)
+    }
+
     /// Decodes the member at this index of the names, if it is a string that can be decoded.
     ///
     /// This returns the same as [`string`] of its token, without another scan if it has no escapes.

@@ -131,17 +131,17 @@ impl Shape {
 
     fn json_rpc<'m>(&self, message: &'m str) -> Option<Part<'m>> {
         let members = once(message, &["id", "method", "params", "result", "error"])?;
-        let [id, method, params, result, error] = members.values();
-        if method.is_some_and(|it| not_null(&it)) {
+        let [id, _, params, result, error] = members.values();
+        if members.given(1).is_some() {
             return Some(self.asked(id, members.string(1)?, params));
         }
         let part = Part { id: id.and_then(|id| self.id(id)), ..UNREADABLE };
         match (result, error) {
-            (Some(result), error) if !error.is_some_and(|it| not_null(&it)) => {
+            (Some(result), _) if members.given(4).is_none() => {
                 let work = self.works.in_result(result);
                 Some(Part { kind: Kind::Result, payload: len(result), work, ..part })
             }
-            (result, Some(error)) if !result.is_some_and(|it| not_null(&it)) => {
+            (_, Some(error)) if members.given(3).is_none() => {
                 let members = Members::of(error.get(), &["code", "message"])?;
                 members.string(1)?;
                 let code = Some(members.token(0)?.parse().ok()?);

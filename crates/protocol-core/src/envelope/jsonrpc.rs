@@ -41,10 +41,9 @@ pub(super) fn read(text: &str, depth: usize) -> Option<Message<'_>> {
     let problem = (is_repeated.then_some(Problem::DuplicateMember))
         .or_else(|| (members.depth > depth).then_some(Problem::TooDeep))
         .or_else(|| is_other().then_some(Problem::Version));
-    // Some peers write null for a member that they leave out.
-    Some(match members.token(METHOD) {
-        None | Some("null") => without_method(&members, error.as_ref(), problem),
+    Some(match members.given(METHOD) {
         Some(_) => with_method(&members, problem),
+        None => without_method(&members, error.as_ref(), problem),
     })
 }
 
@@ -73,8 +72,6 @@ fn without_method<'m>(
     problem: Option<Problem>,
 ) -> Message<'m> {
     let id = members.once(ID);
-    // If there are both, one that is null counts as absent.
-    let is_absent = |it: Option<&RawValue>| it.is_none_or(|it| it.get() == "null");
     let body = match (members.raw(RESULT), members.raw(ERROR), problem) {
         (None, None, problem) => {
             let problem = problem.unwrap_or(Problem::Empty);
@@ -85,8 +82,9 @@ fn without_method<'m>(
             };
         }
         (_, _, Some(problem)) => ResponseBody::Malformed(problem),
-        (Some(result), error, None) if is_absent(error) => ResponseBody::Result(result),
-        (result, Some(error), None) if is_absent(result) => {
+        // If there are both, one that is null counts as absent.
+        (Some(result), _, None) if members.given(ERROR).is_none() => ResponseBody::Result(result),
+        (_, Some(error), None) if members.given(RESULT).is_none() => {
             ResponseBody::error(error_members.and_then(|members| error_of(error, members)))
         }
         (_, _, None) => ResponseBody::Malformed(Problem::ResultAndError),

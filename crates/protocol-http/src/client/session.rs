@@ -168,7 +168,7 @@ impl ClientSession {
         let members = Members::of(json, &NAMES)?;
         let id = members.token(1).filter(|id| id.len() <= Limits::DEFAULT.id_bytes);
         let id = id.and_then(WireId::from_json)?;
-        if members.token(0).is_none() {
+        if members.given(0).is_none() {
             return members.raw(3).and_then(plain_scope);
         }
         let scope = members.raw(2).and_then(plain_scope)?;
@@ -185,7 +185,9 @@ impl ClientSession {
     /// Only a result opens the session. An id that no header may have is none.
     pub fn opened(&mut self, id: Option<&str>, message: &[u8]) -> bool {
         let json = core::str::from_utf8(message).ok().and_then(value);
-        let Some(result) = json.and_then(|json| member(json, "result")) else {
+        let Some(result) =
+            json.and_then(|json| member(json, "result")).filter(|it| it.get() != "null")
+        else {
             return json.is_some_and(|json| member(json, "error").is_some());
         };
         let version = member(result, "protocolVersion").and_then(text);

@@ -18,6 +18,8 @@ use crate::sse::{Decoder, SseEvent, TooLong};
 
 /// The shortest time before an attempt, whatever the server names.
 const SHORTEST_RETRY: Duration = Duration::from_millis(100);
+/// The shortest time before the session's stream is asked for again, if it ends without an event each time.
+const QUIET_RETRY: Duration = Duration::from_secs(1);
 
 /// A response to a POST or a GET of the client, as it is read.
 ///
@@ -165,7 +167,9 @@ impl ResponseStream {
         let (is_read, is_own) =
             (self.awaited != Awaited::Nothing, self.awaited == Awaited::Messages);
         // A balancer may close the session's stream after each silence. So its head counts as an event does.
-        self.attempts = if is_own && status == 200 { 0 } else { self.attempts };
+        if is_own && status == 200 && mem::take(&mut self.attempts) > 0 {
+            self.retry = self.retry.max(QUIET_RETRY);
+        }
         // A server of MCP without that stream may have nothing at all for GET.
         let is_offered = !is_own || is_resumed || self.rules.shares_streams;
         // An error may have the response as its body, but not in place of the rest of a stream.

@@ -31,6 +31,9 @@ use crate::session::StreamId;
 
 const BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
 
+/// A body that is too long is read on for so many bytes.
+const LONG: usize = 64 << 20;
+
 /// The time until a wrong secret is refused (F110). A client that gives up sooner does not wait for it.
 const GUESS: Duration = Duration::from_secs(1);
 
@@ -51,7 +54,7 @@ impl Shared {
             response.unwrap_or_else(|refused| self.refuse(refused, head.get(VERSION)));
         let page = parts.headers.get(ORIGIN).filter(|_| self.options.gate.admit(&head).is_ok());
         let Some(page) = page else { return response };
-        // By CORS, a browser asks first whether a page may send its request, and shows no secret.
+        // A browser asks first whether a page may send its request (CORS). That question carries no secret.
         if head.method == "OPTIONS" {
             let methods = (ACCESS_CONTROL_ALLOW_METHODS, self.options.gate.methods());
             // The asterisk does not cover the header of the secret.
@@ -159,7 +162,7 @@ impl Shared {
         seat: Option<&Seat>,
         link: &Link,
     ) -> Result<(Vec<u8>, Charge), Refusal> {
-        let (mut body, mut is_long) = (pin!(body), false);
+        let (mut body, mut passed, mut is_long) = (pin!(body), 0_usize, false);
         let (mut bytes, mut charge, mut is_paused) = (Vec::new(), link.holder.charge(), false);
         let read = async {
             loop {
@@ -172,8 +175,12 @@ impl Shared {
                 let Some(frame) = body.frame().await else { return true };
                 let Ok(frame) = frame else { return false };
                 let Ok(data) = frame.into_data() else { continue };
-                is_long |= data.remaining() > self.options.body_bytes - bytes.len();
+                passed += data.remaining();
+                is_long = passed > self.options.body_bytes;
                 // The rest is read as well. A client that could not write it would not look for the status.
+                if passed.saturating_sub(LONG) > self.options.body_bytes {
+                    return true;
+                }
                 match is_long {
                     true => bytes = Vec::new(),
                     false => bytes.put(data),

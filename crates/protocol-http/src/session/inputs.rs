@@ -252,7 +252,7 @@ impl Session {
             return;
         }
         let Some(members) = Members::of(json, &NAMES) else { return };
-        if members.token(0).is_some() {
+        if members.given(0).is_some() {
             if let Some(at) = self.route(&members) {
                 self.step(at, Input::Update, message, now);
             }

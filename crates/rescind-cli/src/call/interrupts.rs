@@ -29,7 +29,9 @@ struct State {
     gave_up_opening: bool,
     /// Whether nobody reads standard output any more.
     output_is_gone: bool,
-    /// Whether a caller that is gone cancelled the call. The Ctrl-C that ended it too is still to come.
+    /// Whether a cause from outside came while the call was in flight.
+    has_cause: bool,
+    /// Whether that was a caller that is gone. If Ctrl-C ended that one, ours is still to come.
     by_caller: bool,
     next: Next,
 }
@@ -65,10 +67,10 @@ impl Interrupts {
         if let Next::Cancel(..) = next {
             // In a pipeline Ctrl-C ends the callers too, and that is no second signal.
             let is_caller = matches!(cause, Cause::OutputGone | Cause::ParentGone);
-            if !state.cancels.is_empty() && (is_caller || mem::take(&mut state.by_caller)) {
+            if state.has_cause && (is_caller || mem::take(&mut state.by_caller)) {
                 return;
             }
-            state.by_caller = is_caller;
+            (state.has_cause, state.by_caller) = (true, is_caller);
             state.cancels.push(Instant::now());
         }
         let is_first = state.cancels.len() == 1;
@@ -209,5 +211,18 @@ mod tests {
                 assert!(interrupts.gave_up(), "a second signal");
             }
         }
+    }
+
+    #[test]
+    fn f104_a_reader_that_goes_ends_a_call_that_was_cancelled_before() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let near = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (peer, _incoming) = tcp(near, Config::client(Dialect::ACP_V1)).unwrap();
+        let call = peer.call::<()>("work", ());
+        let interrupts = Interrupts::default();
+        interrupts.calls(&peer, call.cancellation_handle());
+        interrupts.cancelled(Instant::now());
+        interrupts.interrupt(Cause::OutputGone, &Report::start(false), &Session::default());
+        assert!(interrupts.gave_up());
     }
 }

@@ -88,6 +88,7 @@ impl Attempt<'_> {
         let most = server.peer.limits().unsent_bytes;
         self.interrupts.settles();
         let status = server.end();
+        self.interrupts.reaches();
         let ended = match outcome {
             // Ctrl-C may have come just before the call.
             _ if self.interrupts.gave_up_opening() => Ended::GaveUp,

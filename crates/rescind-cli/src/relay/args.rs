@@ -37,7 +37,7 @@ const GRACE: Duration = Duration::from_secs(2);
 /// This holds when the relay itself is killed, too.
 ///
 /// The first SIGTERM, SIGINT or SIGHUP ends it in the same way, without --answer-after-end and with a second
-/// for --grace. A second signal ends it at once. Exit codes: 0 the server succeeded (or --listen), 1 it failed or was
+/// for --grace. A second signal ends it at once. Exit codes: 0 the server succeeded (always with --listen), 1 it failed or was
 /// killed, 2 usage, 6 it could not be started or reached, 7 standard output could not be written,
 /// or was not read to the end.
 #[derive(Clone, Debug, Args)]

@@ -99,14 +99,13 @@ fn read(message: &[u8]) -> Option<Said<'_>> {
 
 /// Returns the id of a response, and the end of its request. It is malformed if `rescind call` says so of such a response.
 fn response<'m>(said: &Said<'m>) -> Option<(&'m str, Ending)> {
-    let is_null = |it: &RawValue| it.get() == "null";
-    let id = said.once(0).filter(|_| said.raw(1).is_none_or(is_null))?;
+    let id = said.once(0).filter(|_| said.given(1).is_none())?;
     let is_whole = !said.has_repeated() && said.string(4).as_deref() == Some("2.0");
     let ending = match (said.raw(2), said.raw(3)) {
-        (Some(result), error) if is_whole && error.is_none_or(is_null) => {
+        (Some(result), _) if is_whole && said.given(3).is_none() => {
             Ending::Result(result.get().into())
         }
-        (result, Some(error)) if is_whole && result.is_none_or(is_null) => {
+        (_, Some(error)) if is_whole && said.given(2).is_none() => {
             code(error).map_or(Ending::Malformed, Ending::Error)
         }
         _ => Ending::Malformed,
@@ -416,8 +415,8 @@ impl Player {
     /// Gives the recorded answer to a request, under the id that the request has now.
     fn answer(&self, id: &str, recorded: &[u8]) {
         let Some(said) = read(recorded) else { return };
-        let (name, value) = match said.token(3) {
-            Some(error) => ("error", error),
+        let (name, value) = match said.given(3) {
+            Some(error) => ("error", error.get()),
             None => ("result", said.token(2).unwrap_or("null")),
         };
         self.say(format!(r#"{{"jsonrpc":"2.0","id":{id},"{name}":{value}}}"#).as_bytes());

@@ -263,8 +263,8 @@ struct Until<'a> {
 }
 
 impl Until<'_> {
-    /// Cancels what is in flight once the end is asked for. A handler that ignores this ends with the program, once
-    /// a peer that does not read would have been given up.
+    /// Cancels what is in flight once the end is asked for. A handler that ignores this ends with the program after
+    /// six seconds. By then a peer that does not read is given up.
     fn shut_down(&self, cancel: impl FnOnce() + Send + 'static) {
         let (ending, recording) = (self.ending.clone(), self.recording.clone());
         let watch = move || {

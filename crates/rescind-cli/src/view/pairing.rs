@@ -227,7 +227,7 @@ impl Pairing {
             let row = self.rows.get(&number)?;
             let is_meant = asked == dir || self.is_ended_by_server(row);
             // Calls of ours settle before their cancel leaves.
-            let is_given_up = row.cancelled.is_some() || row.outcome == Outcome::TimedOut;
+            let is_given_up = asked == Direction::Sent && row.cause.is_some();
             (is_meant && (row.end.is_none() || is_given_up)).then_some(number)
         });
         let Some(number) = in_flight else {
@@ -287,9 +287,11 @@ impl Pairing {
         let cause = || verdict.cause.as_deref().map(Into::into);
         match &*verdict.verdict {
             "violation" => {
-                // A relay says nothing else about the end of this request.
-                if verdict.why.as_deref() == Some("malformed_response") && row.over().is_none() {
-                    (row.outcome, row.end) = (Outcome::Malformed, Some(verdict.t));
+                // It says more than the form of the message, and a relay says nothing else.
+                let is_malformed = verdict.why.as_deref() == Some("malformed_response");
+                if is_malformed && row.outcome != Outcome::Cancelled {
+                    row.outcome = Outcome::Malformed;
+                    row.end.get_or_insert(verdict.t);
                     self.tree.end(row);
                 }
             }

@@ -121,8 +121,19 @@ fn a_call_that_is_given_up_was_cancelled_with_or_without_a_message() {
 fn a_response_that_is_none_is_the_end_in_a_relay() {
     let unreadable = message!(30, "received", r#"{"kind":"unreadable"}"#);
     let malformed = verdict!(31, r#""verdict":"violation","id":1,"why":"malformed_response""#);
-    let (rows, counts) = rows(&[ASKED, unreadable, malformed]);
-    assert_eq!((rows, counts.violations), (vec!["m, malformed, took 21".to_owned()], 1));
+    let (said, counts) = rows(&[ASKED, unreadable, malformed]);
+    assert_eq!((said, counts.violations), (vec!["m, malformed, took 21".to_owned()], 1));
+    // Its form may be that of a result.
+    let result = message!(30, "received", r#"{"kind":"result","id":1}"#);
+    assert_eq!(rows(&[ASKED, result, malformed]).0, ["m, malformed, took 20"]);
+}
+
+#[test]
+fn a_second_cancel_of_a_request_that_is_over_is_one_of_nothing() {
+    let asked = message!(10, "received", r#"{"kind":"request","id":1,"method":"m"}"#);
+    let cancel = message!(20, "received", r#"{"kind":"cancel","cancels":1,"method":"c"}"#);
+    let refused = message!(50, "sent", r#"{"kind":"error","id":1,"code":-32800}"#);
+    assert_eq!(rows(&[asked, cancel, refused, cancel]).1.stray_cancels, 1);
 }
 
 #[test]
