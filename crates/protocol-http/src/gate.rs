@@ -17,13 +17,16 @@ pub struct Gate {
     pub origins: Vec<String>,
     /// The hosts that are admitted beside loopback ones, without a port; `*` admits all.
     pub hosts: Vec<String>,
-    /// The revisions that are offered.
+    /// The revisions that are offered; all presets but MCP 2024-11-05.
     pub revisions: Vec<&'static Rules>,
 }
 
 impl Default for Gate {
     fn default() -> Self {
-        Self { origins: Vec::new(), hosts: Vec::new(), revisions: Rules::PRESETS.iter().collect() }
+        // It knows no such transport. A server of that revision can settle it all the same.
+        let is_offered = |it: &&Rules| it.version != Rules::MCP_2024_11_05.version;
+        let revisions = Rules::PRESETS.iter().filter(is_offered).collect();
+        Self { origins: Vec::new(), hosts: Vec::new(), revisions }
     }
 }
 
@@ -31,8 +34,7 @@ impl Gate {
     /// Returns the rules for a head, whose method has to be `POST`, `GET` or `DELETE`.
     ///
     /// In a session these are its settled rules, `assumed`. Otherwise they are those that the version header names. Without
-    /// that header, they are the oldest revision of MCP that is offered, or else the oldest of ACP. One with batches is
-    /// preferred.
+    /// that header, they are the oldest revision of MCP that is offered, or else the oldest of ACP.
     ///
     /// # Errors
     ///
@@ -57,8 +59,7 @@ impl Gate {
             (Some(named), None) => named,
             // "The server SHOULD assume protocol version 2025-03-26", which is the one with batches.
             (None, None) => {
-                let key = |it: &&Rules| (it.shares_streams, it.batch_refusal.is_some(), it.version);
-                let oldest = offered.min_by_key(key);
+                let oldest = offered.min_by_key(|it| (it.shares_streams, it.version));
                 oldest.filter(|it| it.has_sessions).ok_or(Refusal::MISMATCH)?
             }
         };
@@ -286,7 +287,8 @@ mod tests {
         assert_eq!(assumed.map(|rules| rules.version), Ok("2025-06-18"));
         let modern = Gate { revisions: alloc::vec![&Rules::MCP_2026_07_28], ..Gate::default() };
         assert_eq!(modern.judge(&RequestHead::new("POST", POST), None), Err(Refusal::MISMATCH));
-        let both = Rules::ACP.iter().chain(Rules::PRESETS);
+        let mcp = Gate::default().revisions;
+        let both = Rules::ACP.iter().chain(mcp.iter().copied());
         let both = Gate { revisions: both.collect(), ..Gate::default() };
         let assumed = both.judge(&RequestHead::new("POST", POST), None);
         assert_eq!(assumed.map(|rules| rules.version), Ok("2025-03-26"));

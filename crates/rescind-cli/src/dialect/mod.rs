@@ -12,7 +12,7 @@ use std::path::PathBuf;
 use clap::builder::{PathBufValueParser, PossibleValue, StringValueParser, TypedValueParser};
 use clap::{Arg, Args, Command, Error};
 use protocol_core::{CapabilityRule, Config, Dialect, Framing, Role};
-use protocol_http::Rules;
+use protocol_http::{Gate, Rules};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
@@ -132,7 +132,7 @@ impl Spoken {
         let name = &self.dialect.name;
         let is_spoken = |rules: &&Rules| *name == rules.dialect.name;
         let revisions: Vec<_> = match *name == Dialect::MCP_HTTP.name {
-            true => Rules::PRESETS.iter().collect(),
+            true => Gate::default().revisions,
             false => Rules::PRESETS.iter().chain(Rules::ACP).filter(is_spoken).collect(),
         };
         let some = Some(revisions).filter(|revisions| !revisions.is_empty());
