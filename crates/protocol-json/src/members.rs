@@ -201,7 +201,8 @@ impl<'m, const N: usize> Members<'m, N> {
     #[inline]
     #[must_use]
     pub fn given(&self, index: usize) -> Option<&'m RawValue> {
-        self.tokens[index].filter(|token| *token != "null").map(raw)
+        // No other value begins so.
+        self.tokens[index].filter(|token| !token.starts_with('n')).map(raw)
     }
 
     /// Decodes the member at this index of the names, if it is a string that can be decoded.

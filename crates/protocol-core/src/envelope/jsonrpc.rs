@@ -41,15 +41,23 @@ pub(super) fn read(text: &str, depth: usize) -> Option<Message<'_>> {
     let problem = (is_repeated.then_some(Problem::DuplicateMember))
         .or_else(|| (members.depth > depth).then_some(Problem::TooDeep))
         .or_else(|| is_other().then_some(Problem::Version));
-    Some(match members.given(METHOD) {
-        Some(_) => with_method(&members, problem),
+    Some(match members.token(METHOD) {
+        Some(_) => with_method(&members, error.as_ref(), problem),
         None => without_method(&members, error.as_ref(), problem),
     })
 }
 
-/// Reads a request or a notification.
-fn with_method<'m>(members: &Members<'m, 6>, problem: Option<Problem>) -> Message<'m> {
-    let (params, method) = (structured(members.raw(PARAMS), true), members.string(METHOD));
+/// Reads a request or a notification. A method that is null is absent.
+fn with_method<'m>(
+    members: &Members<'m, 6>,
+    error_members: Option<&Members<'m, 3>>,
+    problem: Option<Problem>,
+) -> Message<'m> {
+    let method = members.string(METHOD);
+    if method.is_none() && members.given(METHOD).is_none() {
+        return without_method(members, error_members, problem);
+    }
+    let params = structured(members.raw(PARAMS), true);
     let problem = problem.or(method.is_none().then_some(Problem::Method)).or(params.err());
     let (params, kind) = (params.unwrap_or_default(), RequestKind::Ordinary);
     match (members.token(ID), method, problem) {
