@@ -58,8 +58,9 @@ pub(crate) fn over_streams(dialect: &mut Dialect) {
 
 /// Makes each write leave at once, and TCP ask a peer that is silent for 30 s whether it is there.
 ///
-/// Without that, small messages would be late, and a peer that went without a word would never be missed.
-pub(crate) fn set_options(stream: &TcpStream) {
+/// Without that, small messages would be late, and a peer that went without a word would never be missed. A stream
+/// that refuses an option stays as it is.
+pub fn set_tcp_options(stream: &TcpStream) {
     let asking = TcpKeepalive::new().with_time(SILENCE).with_interval(SILENCE / 3);
     let _ = (stream.set_nodelay(true), SockRef::from(stream).set_tcp_keepalive(&asking));
 }

@@ -41,6 +41,8 @@ mod store;
 mod table;
 
 pub use client::{ClientSession, Lane, Outgoing, ResponseStream, StreamLimits, StreamStep};
+#[cfg(any(feature = "client", feature = "server"))]
+pub use endpoint::set_tcp_options;
 pub use gate::{Gate, RequestHead};
 pub use post::{Message, Posted};
 pub use refusal::Refusal;

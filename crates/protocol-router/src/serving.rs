@@ -29,8 +29,8 @@ const TURN_TIME: Duration = Duration::from_millis(1);
 
 /// So many notifications may wait, and one more.
 ///
-/// While more of them wait, nothing is taken out of the inbox, which has bounds, until the connection ends. A peer that floods us with
-/// notifications and answers nothing would otherwise have no end of them wait here.
+/// While more of them wait, nothing is taken out of the inbox until the connection ends. The inbox has bounds. A
+/// peer that floods us with notifications and answers nothing would otherwise have no end of them wait here.
 const WAITING: usize = 64;
 
 /// Serves until the connection is closed, all work is done, and the responses are written.

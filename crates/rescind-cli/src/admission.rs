@@ -19,8 +19,8 @@ pub(crate) struct ClientArgs {
     #[arg(long, value_name = "ORIGIN", requires = "listen")]
     pub(crate) allow_origin: Vec<String>,
 
-    /// Serve only who knows the secret in this file, one line, and shows it as a bearer token. Over a
-    /// WebSocket, web pages can't
+    /// Serve only clients that show the secret in this file (one line) as a bearer token. Web pages can't do
+    /// that over a WebSocket
     #[arg(long, value_name = "FILE", requires = "address")]
     token_file: Option<PathBuf>,
 

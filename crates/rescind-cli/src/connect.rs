@@ -3,6 +3,7 @@
 use std::io;
 
 use protocol_http::connect::{ServerStream, Stream};
+use protocol_http::set_tcp_options;
 use tokio::net::TcpStream;
 #[cfg(unix)]
 use tokio::net::UnixStream;
@@ -14,7 +15,6 @@ use tungstenite::http::header::AUTHORIZATION;
 use tungstenite::protocol::WebSocketConfig;
 
 use crate::address::{Address, Place};
-use crate::socket::with_options;
 use crate::tls::{Client, Trust};
 
 /// Opens a WebSocket there, on the runtime that this is called on.
@@ -42,10 +42,11 @@ pub(crate) async fn connect_with(
 ) -> io::Result<ServerStream> {
     let stream: Box<dyn Stream> = match &address.place {
         Place::Tcp(host, port) => {
-            let stream = with_options(TcpStream::connect((host.as_str(), *port)).await?);
+            let stream = TcpStream::connect((host.as_str(), *port)).await?;
+            set_tcp_options(&stream);
             match tls {
-                Some(tls) => return tls.connect(host, stream).await,
-                None => stream,
+                Some(tls) => return tls.connect(host, Box::new(stream)).await,
+                None => Box::new(stream),
             }
         }
         #[cfg(unix)]

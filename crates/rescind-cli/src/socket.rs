@@ -2,20 +2,16 @@
 
 use std::io;
 use std::net::SocketAddr;
-use std::time::Duration;
 
 pub(crate) use protocol_http::connect::Stream;
-use socket2::{SockRef, TcpKeepalive};
+use protocol_http::set_tcp_options;
+use tokio::net::TcpListener;
 #[cfg(unix)]
 use tokio::net::UnixListener;
-use tokio::net::{TcpListener, TcpStream};
 
 use crate::address::{Address, Place};
 #[cfg(unix)]
 use crate::socket_file::SocketFile;
-
-/// The silence of a peer after which TCP asks whether it is there. It asks again in each third of that time.
-const SILENCE: Duration = Duration::from_secs(30);
 
 /// A socket that others connect to.
 pub(crate) enum Bound {
@@ -61,21 +57,13 @@ impl Bound {
         match self {
             Self::Tcp(bound) => {
                 let (stream, from) = bound.accept().await?;
-                Ok((with_options(stream), Some(from)))
+                set_tcp_options(&stream);
+                Ok((Box::new(stream), Some(from)))
             }
             #[cfg(unix)]
             Self::Unix { bound, .. } => Ok((Box::new(bound.accept().await?.0), None)),
         }
     }
-}
-
-/// Makes each write leave at once, and TCP ask a peer that is silent for 30 s whether it is there.
-///
-/// Without that, small messages would be late, and a peer that went without a word would never be missed.
-pub(crate) fn with_options(stream: TcpStream) -> Box<dyn Stream> {
-    let asking = TcpKeepalive::new().with_time(SILENCE).with_interval(SILENCE / 3);
-    let _ = (stream.set_nodelay(true), SockRef::from(&stream).set_tcp_keepalive(&asking));
-    Box::new(stream)
 }
 
 #[cfg(all(test, target_os = "linux"))]

@@ -86,7 +86,8 @@ enum Phase {
 pub struct StreamLimits {
     /// The bytes of a JSON body or of an event; 4 MiB. A line of an event may be 16 bytes longer.
     pub message_bytes: usize,
-    /// The attempts to resume without an event between them; 5. The head of a stream of the session counts as one.
+    /// The attempts to resume without an event between them; 5. For the
+    /// session's own stream, a head with status 200 counts as an event.
     pub resumes: u32,
     /// The time before an attempt, unless the server names one; 1 s.
     pub retry: Duration,

@@ -42,8 +42,8 @@ pub struct ClientOptions {
     pub waiting: usize,
     /// The bytes of those messages; 4 MiB. At them, nothing more leaves.
     pub waiting_bytes: usize,
-    /// The callback that opens each connection, such as one of TLS; plain TCP. TCP should ask whether a silent peer is there,
-    /// as the plain one does after 30 s. HTTP/1.1 would never notice that the peer is gone.
+    /// The callback that opens each connection, such as one of TLS; plain TCP. It calls [`set_tcp_options`](crate::set_tcp_options), as plain
+    /// TCP does. Without that HTTP/1.1 would never notice that the peer is gone.
     pub open: Option<Open>,
     /// The exchanges that share a connection of HTTP/2; 64, or fewer if the server says so. One more opens another.
     pub streams_per_connection: usize,

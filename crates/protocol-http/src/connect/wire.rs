@@ -27,7 +27,7 @@ use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 
 use super::options::{ClientOptions, ServerStream, Stream, Target};
 use crate::client::ClientSession;
-use crate::endpoint::{CONNECTION_WINDOW, STREAM_WINDOW, lock, set_options};
+use crate::endpoint::{CONNECTION_WINDOW, STREAM_WINDOW, lock, set_tcp_options};
 use crate::gate::JSON;
 
 /// The connections that a request is tried on. One that is shared may end just before the request leaves.
@@ -271,7 +271,7 @@ impl Wire {
         }
         let host = uri.host().unwrap_or_default().trim_matches(['[', ']']);
         let stream = TcpStream::connect((host, uri.port_u16().unwrap_or(80))).await?;
-        set_options(&stream);
+        set_tcp_options(&stream);
         Ok(ServerStream { stream: Box::new(stream), is_http2: false })
     }
 }

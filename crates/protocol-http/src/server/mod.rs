@@ -76,7 +76,7 @@ pub use self::link::Body;
 use self::link::Link;
 pub use self::options::ServerOptions;
 use self::options::{BUFFER_BYTES, STREAMS};
-use crate::endpoint::{CONNECTION_WINDOW, STREAM_WINDOW, lock, set_options};
+use crate::endpoint::{CONNECTION_WINDOW, STREAM_WINDOW, lock, set_tcp_options};
 use crate::refusal::Refusal;
 
 /// The pause when the system has no room for another connection.
@@ -135,7 +135,7 @@ impl Server {
             };
             match accepted {
                 Ok((stream, _)) => {
-                    set_options(&stream);
+                    set_tcp_options(&stream);
                     let server = self.clone();
                     tokio::spawn(async move {
                         server.serve_connection(stream).await;
