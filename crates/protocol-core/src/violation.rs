@@ -70,7 +70,7 @@ text_enum! {
         } = "malformed_response" => "malformed response: {problem}",
         /// The first response to a call came after the call was cancelled or timed out, and settled.
         LateResponse = "late_response" => "a response came after its call was settled",
-        /// A second response to one call came.
+        /// A second response to one call came, or the first one to a call that is no longer remembered.
         DuplicateResponse = "duplicate_response" => "a second response to one call",
         /// A response has an id that we never sent, or no id.
         UnknownResponse = "unknown_response" => "a response to no request of ours",

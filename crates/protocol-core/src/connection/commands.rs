@@ -176,7 +176,7 @@ impl<O, I: Default> Connection<O, I> {
         // Behind all others: its request may still be waiting (G4).
         self.unsent.send(&Context::of(machine), &message, TransmitKind::Cancel, number)?;
         if number.is_some() {
-            self.machine.number_free_cancel();
+            self.machine.number_ownerless_cancel();
         }
         Ok(())
     }

@@ -77,6 +77,7 @@ impl<O, I: Default> Connection<O, I> {
         if self.machine.is_closed() {
             return None;
         }
+        debug_assert!(!self.machine.has_actions(), "the input before left actions behind");
         self.machine.advance_clock(now);
         let Config { dialect, limits, .. } = self.config();
         let violation = if bytes.len() > limits.message_bytes {
@@ -101,7 +102,7 @@ impl<O, I: Default> Connection<O, I> {
             return self.refuse(None, None, Violation::BatchSize, None);
         }
         let batch = self.unsent.open_batch();
-        self.machine.hold_close(true);
+        self.machine.set_holds_close(true);
         for member in members {
             let (older, is_over) = (self.events.len(), self.closed_queued);
             let message = envelope.read_object(member.get(), &limits);
@@ -110,7 +111,7 @@ impl<O, I: Default> Connection<O, I> {
             // A member after the one that closed the connection has a response, but no event.
             self.insert_event(older, event.filter(|_| !is_over));
         }
-        self.machine.hold_close(false);
+        self.machine.set_holds_close(false);
         self.settle_member(batch);
         self.run_actions();
     }
@@ -194,7 +195,7 @@ impl<O, I: Default> Connection<O, I> {
             Ok(request) => request?,
             Err(violation) => {
                 self.refuse(Some(json), extras.origin.as_deref(), violation, batch);
-                self.machine.refused(violation);
+                self.machine.close_if_over_limit(violation);
                 self.run_actions();
                 return None;
             }
@@ -300,7 +301,7 @@ impl<O, I: Default> Connection<O, I> {
         let dialect = &self.machine.config().dialect;
         let shares_ids = dialect.envelope.cancels_share_ids();
         let names_operation = dialect.has_operations();
-        let id = self.machine.receive_cancel_request(id, &extras.facts, shares_ids)?;
+        let id = self.machine.admit_cancel_request(id, &extras.facts, shares_ids)?;
         let target = target.ok_or(Violation::MalformedCancel)?;
         let name = if names_operation { token_id(target) } else { self.named(target) };
         let step = match name {

@@ -285,9 +285,9 @@ impl<O, I: Default> Connection<O, I> {
         let Some((method, members)) = dialect.cancel.message(id, reason) else { return };
         let message = OutgoingMessage::cancel(number, method, &members);
         // Messages leave in the order of their numbers, if every message has one.
-        let keeps_order =
+        let may_not_overtake =
             dialect.envelope.numbers_every_message() || self.handshake_response.is_some();
-        let lane = if keeps_order { Lane::Bulk } else { Lane::Ahead };
+        let lane = if may_not_overtake { Lane::Bulk } else { Lane::Ahead };
         // It is noted under the number of its call. Nobody has that number once the call has settled.
         let (kind, sent_as) = (TransmitKind::Cancel, Some(number.unwrap_or(call.number())));
         let most = reason.map_or(usize::MAX, |_| self.unsent.free(limits));

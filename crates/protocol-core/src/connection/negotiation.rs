@@ -48,11 +48,11 @@ impl Negotiated {
     /// Applies what was settled.
     pub(super) fn apply<C, R: Default>(self, machine: &mut Machine<C, R>) {
         if let Some((ours, peers)) = self.declared {
-            machine.declare(true, ours);
-            machine.declare(false, peers);
+            machine.set_consent(true, ours);
+            machine.set_consent(false, peers);
         }
         if let Some(dialect) = self.dialect {
-            machine.speak(*dialect);
+            machine.set_dialect(*dialect);
         }
     }
 }
@@ -75,6 +75,6 @@ pub(super) fn declare_anew<C, R: Default>(
     }
     let declared = params.and_then(|params| protocol_json::path(params, path));
     if let Some(declared @ ("true" | "false")) = declared.map(RawValue::get) {
-        machine.declare(is_ours, declared == "true");
+        machine.set_consent(is_ours, declared == "true");
     }
 }

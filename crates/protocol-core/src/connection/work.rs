@@ -97,7 +97,7 @@ impl<O, I: Default> Connection<O, I> {
         let pushed = self.unsent.outbox.push(most, &context, &message, Lane::Bulk, kind, number);
         pushed.map_err(|len| self.unsent.note_refused(len, limits))?;
         if number.is_some() {
-            self.machine.number_free_cancel();
+            self.machine.number_ownerless_cancel();
         } else {
             self.machine.skip_number();
         }
@@ -107,11 +107,11 @@ impl<O, I: Default> Connection<O, I> {
     /// Takes the news of a notification about work. Its event comes after the marks (G3), and before the end.
     #[cold]
     pub(super) fn receive_work(&mut self, part: &WorkPart, event: Event<'static, O>) {
-        let held = self.machine.hold_close(true);
+        let held = self.machine.set_holds_close(true);
         self.machine.work_in_news(part, false, None);
         self.run_actions();
         self.push_event(event);
-        self.machine.hold_close(held);
+        self.machine.set_holds_close(held);
         self.run_actions();
     }
 

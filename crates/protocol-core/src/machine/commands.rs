@@ -61,11 +61,11 @@ impl<C, R: Default> Machine<C, R> {
     /// Notes that a side declared whether it can be asked to cancel; the other side cancels if it did.
     ///
     /// A role that may never cancel still may not.
-    pub fn declare(&mut self, is_ours: bool, can_be_asked: bool) {
+    pub fn set_consent(&mut self, is_ours: bool, can_be_asked: bool) {
         if is_ours {
             self.peer_may_cancel = can_be_asked;
         } else {
-            self.cancel_refusal = (!can_be_asked).then_some(CancelRefusal::Undeclared);
+            self.consent_refusal = (!can_be_asked).then_some(CancelRefusal::Undeclared);
         }
     }
 
@@ -78,10 +78,10 @@ impl<C, R: Default> Machine<C, R> {
     ///
     /// A revision with another rule of consent begins without any. Facts of requests in flight stay.
     /// Work is no longer watched if the other revision has other rules for it.
-    pub fn speak(&mut self, dialect: Dialect) {
+    pub fn set_dialect(&mut self, dialect: Dialect) {
         if dialect.capability != self.config.dialect.capability {
             let needs_consent = dialect.capability != CapabilityRule::NotNeeded;
-            self.cancel_refusal = needs_consent.then_some(CancelRefusal::BeforeExchange);
+            self.consent_refusal = needs_consent.then_some(CancelRefusal::BeforeExchange);
             self.peer_may_cancel = !needs_consent;
         }
         if dialect.work != self.config.dialect.work {
@@ -174,7 +174,7 @@ impl<C, R: Default> Machine<C, R> {
     }
 
     /// Takes the next number for a cancel that is a request and belongs to no call in flight.
-    pub fn number_free_cancel(&mut self) -> u32 {
+    pub fn number_ownerless_cancel(&mut self) -> u32 {
         let number = self.calls.take_number();
         let remembered = self.config.limits.abandoned_ids;
         self.calls.settled_numbers.insert(number, Fate::CancelQueued, remembered);
@@ -198,11 +198,9 @@ impl<C, R: Default> Machine<C, R> {
     ///
     /// [`Refusal::AlreadyResponded`] or [`Refusal::NotOursToEnd`].
     pub fn end_request(&mut self, request: RequestHandle) -> Result<Responding<'_, C, R>, Refusal> {
-        self.permit(request, |machine, row| {
-            let extras = machine.requests.extras(row);
-            let may_end = extras.is_some_and(|extras| extras.facts.server_may_end);
-            if may_end { RequestInput::End } else { RequestInput::EndNotAllowed }
-        })
+        let permit = self.permit(request, |_, _| RequestInput::End)?;
+        let may_end = permit.extras().is_some_and(|extras| extras.facts.server_may_end);
+        if may_end { Ok(permit) } else { Err(Refusal::NotOursToEnd) }
     }
 
     /// Returns a permit to release a request whose response can never be sent.
@@ -230,14 +228,15 @@ impl<C, R: Default> Machine<C, R> {
         request: RequestHandle,
         token: WireId,
     ) -> Result<NewOperation<'_, C, R>, Refusal> {
+        let has_operations = self.config.dialect.has_operations();
         let is_taken = self.requests.by_token(&token).is_some();
-        let request = self.permit(request, |machine, row| {
-            let has_operations = machine.config.dialect.has_operations();
-            let extras = machine.requests.extras(row).filter(|_| has_operations);
-            let may_begin = extras.is_some_and(|extras| extras.facts.starts_operation);
-            if may_begin { RequestInput::BeginOperation } else { RequestInput::BeginNotAllowed }
-        })?;
-        if is_taken { Err(Refusal::TokenInUse) } else { Ok(NewOperation { request, token }) }
+        let request = self.permit(request, |_, _| RequestInput::BeginOperation)?;
+        let may_begin = request.extras().is_some_and(|extras| extras.facts.starts_operation);
+        match (has_operations && may_begin, is_taken) {
+            (false, _) => Err(Refusal::NoOperation),
+            (true, true) => Err(Refusal::TokenInUse),
+            (true, false) => Ok(NewOperation { request, token }),
+        }
     }
 
     /// Returns a permit for the step that `input` leads to, unless the host may not take it.
@@ -251,8 +250,6 @@ impl<C, R: Default> Machine<C, R> {
         let Transition { next, step } = row.phase.on(input(self, row));
         match step {
             RequestStep::RefuseResponded => Err(Refusal::AlreadyResponded),
-            RequestStep::RefuseOperation => Err(Refusal::NoOperation),
-            RequestStep::RefuseEnd => Err(Refusal::NotOursToEnd),
             _ => {
                 let response = (step == RequestStep::SendResponse).then_some(ResponseKind::Result);
                 Ok(Responding { machine: self, request, next, step, response })
@@ -426,7 +423,7 @@ impl<C, R: Default> Machine<C, R> {
     /// Returns the reason why no call can be cancelled on the wire, if none can.
     pub fn cancel_refusal(&self) -> Option<CancelRefusal> {
         let is_ruled_out = self.config.role == Role::Server && self.only_clients_cancel();
-        is_ruled_out.then_some(CancelRefusal::NotOurs).or(self.cancel_refusal)
+        is_ruled_out.then_some(CancelRefusal::NotOurs).or(self.consent_refusal)
     }
 
     /// Returns whether the peer's cancels are accepted, as far as its role and consent go.

@@ -45,7 +45,7 @@ impl<C, R: Default> Machine<C, R> {
 
     /// Sets whether the close of a draining connection waits: while a batch, or a notification about work, is taken.
     /// Returns the value before.
-    pub const fn hold_close(&mut self, holds: bool) -> bool {
+    pub const fn set_holds_close(&mut self, holds: bool) -> bool {
         mem::replace(&mut self.holds_close, holds)
     }
 
@@ -103,7 +103,7 @@ impl<C, R: Default> Machine<C, R> {
     /// # Errors
     ///
     /// The rule that the cancel breaks; the cancel is to be responded to with an error.
-    pub fn receive_cancel_request(
+    pub fn admit_cancel_request(
         &mut self,
         id: Result<WireId, EnvelopeProblem>,
         facts: &Facts,
@@ -114,7 +114,8 @@ impl<C, R: Default> Machine<C, R> {
         if is_taken { Err(Violation::DuplicateId) } else { Ok(id) }
     }
 
-    /// Lets a request into the session, if it has a usable id. The step says whether a shutdown refuses it.
+    /// Lets a request into the session, if it has a usable id. The step says whether a shutdown refuses it, which the
+    /// caller checks after the id.
     #[inline(always)]
     fn admit(
         &self,
@@ -131,7 +132,7 @@ impl<C, R: Default> Machine<C, R> {
 
     /// Notes that a request of the peer's was refused for this. If it was one too many, the connection
     /// closes where [`Config::close_over_limit`](crate::Config::close_over_limit) is set.
-    pub fn refused(&mut self, violation: Violation) {
+    pub fn close_if_over_limit(&mut self, violation: Violation) {
         if violation == Violation::TooManyRequests && self.config.close_over_limit {
             self.step_life(LifeInput::Lose, CloseReason::OverLimit);
         }
@@ -139,8 +140,10 @@ impl<C, R: Default> Machine<C, R> {
 
     /// Takes the peer's cancel of the request with this id, or of the operation with this token.
     ///
-    /// Returns the step and the request with that name. The step is `None` if nothing has the name. Such a
-    /// cancel is remembered for a request that may still come, if messages can overtake each other.
+    /// Returns the step and the request with that name. The step is `None` if nothing has the name. It has a step
+    /// and no request if the peer may not cancel, or if the request is over.
+    ///
+    /// A cancel without a step is remembered for a request that may still come, if messages can overtake each other.
     pub fn receive_cancel(&mut self, id: &WireId) -> (Option<RequestStep>, Option<RequestHandle>) {
         let is_token = self.config.dialect.has_operations();
         let named = if is_token { self.requests.by_token(id) } else { self.requests.by_id(id) };
@@ -265,7 +268,7 @@ impl<C, R: Default> Machine<C, R> {
             Fate::CancelSent => return None,
             Fate::RespondedLate => return Some(Violation::DuplicateResponse),
             Fate::AwaitingToken if response == ResponseKind::Token => {
-                let number = Some(self.number_free_cancel());
+                let number = Some(self.number_ownerless_cancel());
                 self.actions.push_back(Action::SendCancel { call, number });
             }
             _ => {}
@@ -308,6 +311,7 @@ impl<C, R: Default> Machine<C, R> {
     pub fn handle_timeout(&mut self, now: Timestamp) {
         let now = self.advance_clock(now);
         self.expire_work();
+        // A call that timed out is cancelled like any other. If that did not settle it, it ends here.
         while let Some((key, reason)) = self.calls.due_timer(now) {
             let row = self.calls.row(key);
             let (call, refusal) = (row.id, row.refusal.or_else(|| self.cancel_refusal()));

@@ -69,7 +69,8 @@ pub(super) struct Requests<R> {
     extras: Slab<RequestExtras>,
     /// The calls in flight of each request.
     pub(super) children: BTreeSet<(RequestHandle, CallId)>,
-    /// The cancels that came before their requests.
+    /// The cancels that named no request in flight, where messages may overtake each other. Each came before its
+    /// request or after the response to it; nobody can tell, so it cancels the next request with its id.
     pub(super) early_cancels: RecentIds<WireId, ()>,
     /// The phase before the response of recent requests, where a cancel of one is acknowledged.
     pub(super) finished: RecentIds<WireId, RequestPhase>,
@@ -176,8 +177,8 @@ impl<R: Default> Requests<R> {
     /// Enters a phase; from the first silent one on, progress of the request is withheld.
     pub(super) fn enter(&mut self, slot: Slot, next: RequestPhase) {
         let row = &mut self.rows[slot.get()];
-        let was_silent = is_silent(mem::replace(&mut row.phase, next));
-        if let Some(slot) = row.extras.filter(|_| is_silent(next) && !was_silent) {
+        let was_silent = withholds(mem::replace(&mut row.phase, next));
+        if let Some(slot) = row.extras.filter(|_| withholds(next) && !was_silent) {
             let tokens = &self.extras[slot.get()].facts.progress_tokens;
             tokens.iter().for_each(|token| self.tokens.silence(token));
         }
@@ -223,7 +224,7 @@ impl<R: Default> Requests<R> {
         let extras = self.extras.remove(slot.get());
         slot::give_back(&mut self.extras);
         for token in extras.facts.progress_tokens {
-            self.tokens.release(&token, is_silent(before));
+            self.tokens.release(&token, withholds(before));
             if let Some(limit) = limit {
                 self.silenced_tokens.insert(token, (), limit);
             }
@@ -272,7 +273,7 @@ impl<R: Default> Requests<R> {
 }
 
 /// Returns whether progress of a request is withheld in this phase.
-const fn is_silent(phase: RequestPhase) -> bool {
+const fn withholds(phase: RequestPhase) -> bool {
     matches!(phase, RequestPhase::Silenced | RequestPhase::OperationCancelled)
 }
 

@@ -35,12 +35,13 @@ pub struct Machine<C, R> {
     pub(super) calls: Calls<C>,
     pub(super) requests: Requests<R>,
     /// The reason why no call can be cancelled on the wire, as far as capabilities rule that out.
-    pub(super) cancel_refusal: Option<CancelRefusal>,
+    pub(super) consent_refusal: Option<CancelRefusal>,
     /// Whether the peer may cancel, as far as capabilities were declared.
     pub(super) peer_may_cancel: bool,
     /// The work in progress.
     pub(super) works: Works,
-    /// The decisions, in the order they are to be carried out.
+    /// The decisions, in the order they are to be carried out. `Connection` leaves none behind, so the first one after
+    /// an input is of that input.
     pub(super) actions: VecDeque<Action<C>>,
 }
 
@@ -54,7 +55,7 @@ impl<C, R: Default> Machine<C, R> {
             holds_close: false,
             calls: Calls::new(config.connection),
             requests: Requests::new(config.connection),
-            cancel_refusal: needs_consent.then_some(CancelRefusal::BeforeExchange),
+            consent_refusal: needs_consent.then_some(CancelRefusal::BeforeExchange),
             peer_may_cancel: !needs_consent,
             works: Works::new(config.connection),
             actions: VecDeque::new(),
@@ -71,7 +72,7 @@ impl<C, R: Default> Machine<C, R> {
 impl<C, R> Hash for Machine<C, R> {
     fn hash<H: Hasher>(&self, state: &mut H) {
         self.config.dialect.name.hash(state);
-        (self.life, self.holds_close, self.cancel_refusal, self.peer_may_cancel).hash(state);
+        (self.life, self.holds_close, self.consent_refusal, self.peer_may_cancel).hash(state);
         (&self.calls, &self.requests, &self.works, self.actions.len()).hash(state);
     }
 }

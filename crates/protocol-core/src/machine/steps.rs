@@ -57,9 +57,9 @@ impl<C, R: Default> Machine<C, R> {
         self.actions.push_back(Action::Settle(done));
         self.leave_tree(call, parent);
         if let Some(part) = part {
-            let is_silent = response.is_none() && !is_unsent;
+            let has_no_response = response.is_none() && !is_unsent;
             let given_up = effect.and_then(|effect| effect.work?);
-            self.leave_work_of_call(&part, call, settlement, is_silent, given_up);
+            self.leave_work_of_call(&part, call, settlement, has_no_response, given_up);
         }
         step
     }

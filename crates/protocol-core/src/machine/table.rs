@@ -48,7 +48,7 @@ pub enum CallPhase {
     Sent,
     /// Its cancel waits in the outbox, and its response is awaited.
     CancelQueued,
-    /// Its cancel has left, and its response is awaited.
+    /// Its cancel has left, or its work was stopped. Its response is awaited.
     Cancelling,
     /// It is cancelled. The cancel follows once the response brings the token of its operation.
     AwaitingToken,
@@ -136,7 +136,7 @@ impl CallPhase {
             // The first cancel of a call that has left goes out now, or with the token.
             (Sent, Cancel) => to(CancelQueued, SendCancel),
             (Sent, CancelOperation) => to(AwaitingToken, AwaitToken),
-            // A stop is a cancel that names the work, and leaves by itself.
+            // A stop is the cancel here. It names the work, and nothing takes it back.
             (Sent, Stop) => to(Cancelling, Nothing),
             // A cancel that is ruled out changes nothing.
             (Sent, CancelRefused) => to(Sent, Refuse),
@@ -221,16 +221,12 @@ pub(super) enum RequestInput {
     LateCancel,
     /// The host responds with the token of an operation.
     BeginOperation,
-    /// The host responds with a token, but such a request starts no operation.
-    BeginNotAllowed,
     /// The host responds.
     Respond,
     /// The host responds in a dialect that acknowledges cancels and has no partial results.
     RespondAcknowledged,
     /// Our side ends it without a response.
     End,
-    /// Our side ends it without a response, but the dialect does not let us.
-    EndNotAllowed,
     /// Our side gives it up, because no response to it can ever be sent.
     Release,
 }
@@ -258,10 +254,6 @@ pub enum RequestStep {
     Withhold,
     /// Refuses a second response.
     RefuseResponded,
-    /// Refuses a token: such a request starts no operation.
-    RefuseOperation,
-    /// Refuses to end it without a response.
-    RefuseEnd,
     /// Does nothing: this input can't come in this phase.
     Impossible,
 }
@@ -295,7 +287,6 @@ impl RequestPhase {
             (Cancelled, BeginOperation) => to(OperationCancelled, SendToken),
             // Nothing is sent for a silenced request.
             (Silenced, BeginOperation) => to(OperationCancelled, Withhold),
-            (Running | Cancelled | Silenced, BeginNotAllowed) => to(self, RefuseOperation),
 
             // A running request gets the response of its host.
             (Running, Respond | RespondAcknowledged) => to(Responded, SendResponse),
@@ -315,20 +306,12 @@ impl RequestPhase {
             (Running | Cancelled | Silenced | Operation | OperationCancelled, Release) => {
                 to(Responded, Withhold)
             }
-            // Only some requests of the client may be ended by the server.
-            (Running | Cancelled | Silenced | Operation | OperationCancelled, EndNotAllowed) => {
-                to(self, RefuseEnd)
-            }
 
             // There is one response, and a token is one.
-            (Operation | OperationCancelled, BeginOperation | BeginNotAllowed) => {
+            (Operation | OperationCancelled, BeginOperation) => to(self, RefuseResponded),
+            (Responded, BeginOperation | Respond | RespondAcknowledged | End | Release) => {
                 to(self, RefuseResponded)
             }
-            (
-                Responded,
-                BeginOperation | BeginNotAllowed | Respond | RespondAcknowledged | End
-                | EndNotAllowed | Release,
-            ) => to(self, RefuseResponded),
 
             // A request that had its response is found under no name any more. Only the phase of one that
             // was no operation is remembered.

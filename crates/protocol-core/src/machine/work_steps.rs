@@ -270,11 +270,11 @@ impl<C, R: Default> Machine<C, R> {
         part: &WorkPart,
         call: CallId,
         end: Settlement,
-        is_silent: bool,
+        has_no_response: bool,
         given_up: Option<Cause>,
     ) {
         let is_answered = matches!(end, Settlement::Result | Settlement::Malformed);
-        if part.news == News::Stop && !is_answered && !is_silent {
+        if part.news == News::Stop && !is_answered && !has_no_response {
             return self.resume_work(&part.named(false));
         }
         let goes_on = !self.config.dialect.work_ends_with_response(part);
@@ -282,12 +282,12 @@ impl<C, R: Default> Machine<C, R> {
             Settlement::Result if goes_on => None,
             Settlement::Result => Some(WorkOutcome::Finished),
             Settlement::Error | Settlement::Malformed => Some(WorkOutcome::Failed),
-            Settlement::Cancelled if !is_silent => Some(WorkOutcome::Stopped),
+            Settlement::Cancelled if !has_no_response => Some(WorkOutcome::Stopped),
             Settlement::Cancelled | Settlement::TimedOut => Some(WorkOutcome::Silent),
             Settlement::ConnectionLost => Some(WorkOutcome::Lost),
         };
         let is_stopping = || self.work_of_call(call).is_some_and(|work| self.is_stopping(work));
-        if let Some(cause) = given_up.filter(|_| is_silent && goes_on && !is_stopping()) {
+        if let Some(cause) = given_up.filter(|_| has_no_response && goes_on && !is_stopping()) {
             let (call, limit) = ((call, part.clone(), cause), self.config.limits.abandoned_ids);
             self.calls.given_up.insert(call.0.number(), call, limit);
         }

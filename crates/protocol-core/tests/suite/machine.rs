@@ -201,7 +201,7 @@ fn g03_a_cancel_that_came_early_is_judged_when_its_request_comes() {
         let mut machine = Machine::new(Config::server(Dialect::MCP_2025_06_18_HTTP));
         let id = WireId::from_json("5").unwrap();
         assert_eq!(machine.receive_cancel(&id), (None, None));
-        machine.declare(true, may_cancel);
+        machine.set_consent(true, may_cancel);
         let request = receive(&mut machine, "5").unwrap();
         assert_eq!(machine.request_phase(request), Some(phase));
         assert_eq!(actions(&mut machine).len(), usize::from(may_cancel));

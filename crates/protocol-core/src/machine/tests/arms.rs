@@ -60,8 +60,8 @@ all! {
     CallInput: Transmitted Cancel CancelOperation CancelRefused GiveUp Response TokenResponse
         CancelledResponse Acknowledged CancelFailed Stop;
     RequestPhase: Running Cancelled Silenced Operation OperationCancelled Responded;
-    RequestInput: Cancel CancelSilently CancelRefused LateCancel BeginOperation BeginNotAllowed
-        Respond RespondAcknowledged End EndNotAllowed Release;
+    RequestInput: Cancel CancelSilently CancelRefused LateCancel BeginOperation Respond
+        RespondAcknowledged End Release;
     Life: Opening Open Draining Closed;
     LifeInput: NewCall NewNestedCall NewRequest OpeningRequest OpenSession Drain CancelAll Abandon
         Lose Idle;
