@@ -10,7 +10,11 @@ use smol::{Async, Unblock};
 
 /// The standard input of this process, opened by [`stdin`].
 #[derive(Debug)]
-pub struct Stdin(Stream<io::Stdin>);
+pub struct Stdin {
+    stream: Stream<io::Stdin>,
+    /// The last read found no more than it returned, so the reactor is asked before the next one.
+    is_drained: bool,
+}
 
 /// The standard output of this process, opened by [`stdout`].
 #[derive(Debug)]
@@ -33,7 +37,8 @@ enum Stream<T> {
 /// Bytes that [`std::io::stdin`] has buffered are not in it.
 #[must_use]
 pub fn stdin(pipe_bytes: usize) -> Stdin {
-    Stdin(Stream::new(NonBlocking::reader(io::stdin()), io::stdin(), pipe_bytes))
+    let stream = Stream::new(NonBlocking::reader(io::stdin()), io::stdin(), pipe_bytes);
+    Stdin { stream, is_drained: false }
 }
 
 /// Opens standard output, which is written as [`stdin`] is read.
@@ -65,16 +70,21 @@ impl AsyncRead for Stdin {
         cx: &mut Context<'_>,
         room: &mut [u8],
     ) -> Poll<io::Result<usize>> {
-        let direct = match &mut self.0 {
+        let Self { stream, is_drained } = &mut *self;
+        let direct = match stream {
             Stream::Direct(direct) => direct,
             Stream::Thread(thread) => return Pin::new(thread).poll_read(cx, room),
         };
         loop {
+            if *is_drained {
+                ready!(direct.poll_readable(cx))?;
+            }
             let read = direct.get_ref().read(room);
+            // A pipe or a stream socket that had more would have filled the room. The end is read again.
+            *is_drained = read.as_ref().map_or(true, |&len| 0 < len && len < room.len());
             if is_done(&read) {
                 return Poll::Ready(read);
             }
-            ready!(direct.poll_readable(cx))?;
         }
     }
 }

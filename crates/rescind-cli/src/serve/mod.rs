@@ -300,33 +300,35 @@ fn serve_on_tokio(spoken: &Spoken, options: Options, until: &Until<'_>) -> io::R
     let ended = runtime.block_on(async {
         let demo = AsyncDemo::new(spoken.clone(), TokioTimer::start());
         let connection = protocol_tokio::stdio(options);
-        serve_async(&demo, &connection.peer, &connection.incoming, until).await
+        until.shut_down_peer(&connection.peer);
+        // Tasks wake each other without the reactor, which the future of `block_on` would be woken by.
+        let served =
+            async move { serve_async(&demo, &connection.peer, &connection.incoming).await };
+        tokio::spawn(served).await
     });
     // Its thread may be waiting for standard input for ever.
     runtime.shutdown_background();
-    Ok(ended)
+    Ok(ended?)
 }
 
 fn serve_on_smol(spoken: &Spoken, options: Options, until: &Until<'_>) -> Ended {
-    // The driver runs on this thread too: on a thread of smol's, each message would wake both.
+    let demo = AsyncDemo::new(spoken.clone(), protocol_smol::SmolTimer::start());
+    let pipe_bytes = options.pipe_bytes;
+    let (stdin, stdout) = (protocol_smol::stdin(pipe_bytes), protocol_smol::stdout(pipe_bytes));
+    let (peer, incoming, driver) = protocol_smol::connect(stdin, stdout, options);
+    // Driver and server are tasks of one executor. They wake each other without the reactor, and without a thread.
     let executor = smol::LocalExecutor::new();
-    smol::block_on(executor.run(async {
-        let demo = AsyncDemo::new(spoken.clone(), protocol_smol::SmolTimer::start());
-        let pipe_bytes = options.pipe_bytes;
-        let (stdin, stdout) = (protocol_smol::stdin(pipe_bytes), protocol_smol::stdout(pipe_bytes));
-        let (peer, incoming, driver) = protocol_smol::connect(stdin, stdout, options);
-        let _driver = executor.spawn(driver);
-        serve_async(&demo, &peer, &incoming, until).await
-    }))
+    executor.spawn(driver).detach();
+    until.shut_down_peer(&peer);
+    let served = executor.spawn(serve_async(&demo, &peer, &incoming));
+    smol::block_on(executor.run(served))
 }
 
 async fn serve_async<T: Timer<Sleep: Send>>(
     demo: &AsyncDemo<T>,
     peer: &Peer,
     incoming: &Incoming,
-    until: &Until<'_>,
 ) -> Ended {
-    until.shut_down_peer(peer);
     let reason = demo.serve(incoming).await;
     peer.flushed().await;
     let error = peer.closed().await.error.map(|error| error.to_string());
