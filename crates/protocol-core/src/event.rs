@@ -115,7 +115,7 @@ pub enum Event<'m, O> {
         /// The request that has had its response.
         request: RequestHandle,
     },
-    /// The peer broke a rule.
+    /// The peer broke a rule. [`Violation::LateResponse`] alone is nobody's fault.
     Violation {
         /// The rule that was broken.
         violation: Violation,

@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 
 use protocol_core::{
     Cause, CloseReason, Dialect, Event, Limits, Outcome, Refusal, RequestHandle, Shutdown,
-    Timestamp, WireId,
+    Timestamp, Violation, WireId,
 };
 
 use crate::budget::{Cheap, OverBudget, is_noise};
@@ -234,6 +234,8 @@ impl<W, M> Endpoint<W, M> {
                 let (method, params) = ((&*method).into(), params.map(Cow::into_owned));
                 self.arrive(Arrived::Notification(Notification { method, params }), effects);
             }
+            // The peer could not know that the call had settled.
+            Some(Event::Violation { violation: Violation::LateResponse, .. }) => {}
             Some(Event::Violation { violation, id }) => {
                 self.arrive(Arrived::Violation(violation, id), effects);
             }

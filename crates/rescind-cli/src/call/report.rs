@@ -90,11 +90,11 @@ impl Report {
     /// Reports that something is waited for. A server that is silent may be older.
     pub(super) fn still_waits(&self, may_be_older: bool) {
         let waits = format!("still waiting for {}", self.waits_for());
-        let mut line = Line::new().styled(DIM, waits);
-        if may_be_older {
-            line = line.styled(DIM, " (--dialect mcp-2025-11-25 opens an older server at once)");
-        }
-        say(line);
+        let hint = match may_be_older {
+            true => " (--dialect mcp-2025-11-25 opens an older server at once)",
+            false => " (--dialect chooses the protocol, which is acp by default)",
+        };
+        say(Line::new().styled(DIM, waits).styled(DIM, hint));
     }
 
     /// The call is about to be sent.
