@@ -234,9 +234,8 @@ impl<W, M> Endpoint<W, M> {
                 let (method, params) = ((&*method).into(), params.map(Cow::into_owned));
                 self.arrive(Arrived::Notification(Notification { method, params }), effects);
             }
-            // The peer could not know that the call had settled.
-            Some(Event::Violation { violation: Violation::LateResponse, .. }) => {}
-            Some(Event::Violation { violation, id }) => {
+            // The peer of a late response could not know that the call had settled.
+            Some(Event::Violation { violation, id }) if violation != Violation::LateResponse => {
                 self.arrive(Arrived::Violation(violation, id), effects);
             }
             Some(_) => {}
