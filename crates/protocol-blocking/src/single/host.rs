@@ -156,6 +156,7 @@ impl<T: Transport> Host<T> {
     ///
     /// A tick has something to do when:
     ///
+    /// - an arrival is queued, unless a response waits for room;
     /// - there is input, or room for output that waits;
     /// - a timer is due;
     /// - an [`OwnCall`] was dropped;
@@ -186,7 +187,7 @@ impl<T: Transport> Host<T> {
     ///     if let Some(reason) = host.tick(&serve)? {
     ///         break reason;
     ///     }
-    ///     // The host's own work: drawing a frame, feeding a watchdog.
+    ///     // The host's own work: drawing a frame, feeding a watchdog. None is done while a handler runs.
     ///     host.wait(Duration::from_millis(16));
     /// };
     /// assert_eq!(reason, CloseReason::PeerGone);

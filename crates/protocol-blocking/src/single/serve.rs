@@ -39,10 +39,11 @@ impl<T: Transport> Host<T> {
         }
     }
 
-    /// Takes one step of a loop of the host's own: reads, serves and writes without waiting. Returns
-    /// `Some` once the connection is over.
+    /// Takes one step of a loop of the host's own: reads what is there, serves at most one arrival, and
+    /// writes. Returns `Some` once the connection is over.
     ///
-    /// [`wait`](Self::wait) waits for the next step. While a response has no room, nothing more is
+    /// A step waits for nothing but that one handler, so the host's own work has its turn between two
+    /// arrivals. [`wait`](Self::wait) waits for the next step. While a response has no room, nothing is
     /// served. Cancels are marked all the same. It needs a transport whose readiness is
     /// [`Told`](super::Readiness::Told): of any other it reads nothing.
     ///
@@ -51,10 +52,7 @@ impl<T: Transport> Host<T> {
     /// As [`run`](Self::run).
     pub fn tick(&mut self, handler: &(impl Handler + ?Sized)) -> io::Result<Option<CloseReason>> {
         self.checkpoint();
-        // Arrivals that come meanwhile have their turn in the next step.
-        for _ in 0..self.endpoint.arrivals() {
-            self.serve_next(handler);
-        }
+        self.serve_next(handler);
         self.checkpoint();
         if self.endpoint.arrivals() == 0 { self.over() } else { Ok(None) }
     }

@@ -356,6 +356,7 @@ fn f35_a_tick_serves_what_is_there_and_returns() {
     wire.send([request(1, "echo", &json!([1])), request(2, "echo", &json!([2])), cancel(2)]);
     assert_eq!(host.tick(&echo).unwrap(), None);
     assert_eq!(wire.receive()["result"], json!([1]));
+    assert_eq!(host.tick(&echo).unwrap(), None);
     assert_eq!(wire.receive(), cancelled(2));
 
     // A call of its own, while idle.

@@ -334,6 +334,25 @@ fn f92_wait_lasts_while_there_is_nothing_and_ends_with_input() {
     drop(peer.join().unwrap());
 }
 
+/// Handlers that take as long as the next request needs to come would keep the host from its own work.
+#[test]
+fn a_tick_serves_one_arrival_and_the_wait_for_the_next_ends_at_once() {
+    let (mut wire, mut host) = host(acp());
+    let served = std::cell::Cell::new(0);
+    let count = |_: &Request, _: &mut dyn Responder| -> Answer {
+        served.set(served.get() + 1);
+        Ok(raw(&json!(served.get())))
+    };
+    wire.send((1..=3).map(|id| request(id, "count", &json!([]))));
+    for id in 1..=3 {
+        let (has_work, time) = waited(|| host.wait(LONG));
+        assert!(has_work && time < LONG / 2, "arrivals are queued: {time:?}");
+        assert_eq!(host.tick(&count).unwrap(), None);
+        assert_eq!((served.get(), &wire.receive()["result"]), (id, &json!(id)));
+    }
+    assert!(!host.wait(SHORT));
+}
+
 #[test]
 fn f92_wait_ends_when_a_timer_is_due() {
     let (_wire, mut host) = host(acp());
