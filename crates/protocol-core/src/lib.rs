@@ -18,7 +18,8 @@
 //! 3. **Handle events.** After each call of step 2, take events from [`Connection::poll_event`] until
 //!    there are none. They come in the order they happened.
 //! 4. **Write.** Take messages from [`StreamConnection::poll_transmit`] until there are none, and write
-//!    them to the transport.
+//!    them to the transport. What was taken makes room, which [`Event::Ready`] may report: do steps 3 and
+//!    4 until there is neither an event nor a message.
 //! 5. **Wait.** Wait for more bytes, or until the time that [`Connection::poll_timeout`] returns. When
 //!    that time comes, call [`Connection::handle_timeout`] and go on with step 3.
 //! 6. **Finish.** At the end of input, call [`StreamConnection::handle_eof`] and do step 3 once more. The
@@ -27,7 +28,8 @@
 //! Commands such as [`Connection::call`], [`Connection::cancel`] and [`Connection::respond`] may come at
 //! any time, in any order. Steps 3 and 4 follow a command too.
 //!
-//! `examples/loopback.rs` in the crate runs two connections in this way.
+//! `examples/loopback.rs` in the crate runs two connections in this way. `examples/own_loop.rs` of the
+//! crate `rescind` is a loop that polls a socket.
 //!
 //! # Layers
 //!
@@ -60,8 +62,8 @@
 //!   a recorded cause. A timer frees its caller at once and still notifies the peer.
 //! - **G6** Cancelling a request cancels the calls that were made for it. A call that can't be cancelled
 //!   goes on. [`Event::TreeSettled`] reports that all of them are over.
-//! - **G7** The end of input settles every call. It cancels every request too, unless the dialect says
-//!   otherwise. [`Event::Closed`] comes once and last; only a promised [`Event::Ready`] may follow it.
+//! - **G7** The end of input settles every call. After that it cancels every request, unless the dialect
+//!   says otherwise. [`Event::Closed`] comes once and last; only a promised [`Event::Ready`] may follow it.
 //! - **G8** Memory is bounded by [`Connection::memory`], a sum of rows times [`Limits`]. Everything that
 //!   does not fit gets a response, becomes an event or is refused to the host.
 //! - **G9** No input panics. A bad message gets a response where that is possible, and is reported as a

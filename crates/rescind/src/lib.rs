@@ -65,7 +65,7 @@
 //! | `smol` | [`rescind::smol`](mod@smol) |
 //! | `blocking` | [`blocking`] |
 //! | `executor` | [`executor`], and its handles here; every other feature but `tracing`, `child` and `record` brings it |
-//! | `child` | [`child`] |
+//! | `child` | [`child`], for programs without tokio and smol, which have child processes anyway |
 //! | `websocket` | [`websocket`] |
 //! | `http` | [`http`] |
 //! | `record` | [`record`] |
@@ -198,8 +198,6 @@ mod documented {
     pub struct Http;
     #[doc = include_str!("../../../docs/guide/one-thread.md")]
     pub struct OneThread;
-    #[doc = include_str!("../../../docs/guide/own-driver.md")]
-    pub struct OwnDriver;
     #[doc = include_str!("../../../docs/guide/tracing.md")]
     pub struct Tracing;
     #[doc = include_str!("../../../docs/memory.md")]

@@ -4,9 +4,10 @@
 
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;
+use std::time::Duration;
 
-use rescind::core::{Connection, Event, InputBuffer, Response, StreamConnection};
-use rescind::{Cause, Config, Dialect, Router, Timestamp};
+use rescind::core::{Connection, Event, Response};
+use rescind::{Cause, Config, Dialect, Router};
 use serde_json::{Value, json};
 
 /// The request, as the peer's line.
@@ -96,33 +97,48 @@ mod without_a_runtime {
     }
 }
 
-/// Hands what a peer sent to the core in one piece, and responds as the core reports.
+#[path = "../examples/own_loop.rs"]
+#[allow(dead_code, reason = "its main is not run")]
+mod own_loop;
+
 #[test]
 fn a_loop_of_ones_own_responds_to_a_cancel() {
-    let mut core = StreamConnection::<()>::new(Config::server(Dialect::ACP_V1));
-    let (mut input, mut output) = (InputBuffer::new(), Vec::new());
+    let (near, far) = UnixStream::pair().unwrap();
+    let peer = std::thread::spawn(move || cancel_over(near));
     let serve = |core: &mut Connection<()>, event: Event<'_, ()>| {
         if let Event::Cancelled { request, cause, .. } = event {
             assert_eq!(cause, Cause::Peer);
             core.respond(request, Response::Cancelled).unwrap();
         }
     };
-    input.extend_from_slice(REQUEST);
-    input.extend_from_slice(CANCEL);
-    loop {
-        let received = core.receive(input.unread(), Timestamp::ZERO);
-        let (consumed, mut event) = (received.consumed, received.event);
-        while let Some(reported) = event {
-            serve(core.connection_mut(), reported);
-            event = core.connection_mut().poll_event();
-        }
-        input.consume(consumed);
-        if consumed == 0 {
-            break;
-        }
-    }
-    while core.poll_transmit(&mut output).is_some() {}
-    assert_cancelled(&serde_json::from_slice(&output).unwrap());
+    own_loop::run(&far, Config::server(Dialect::ACP_V1), serve).unwrap();
+    assert_cancelled(&peer.join().unwrap());
+}
+
+/// All requests arrive at once, and the outbox has room for a part of the responses.
+#[test]
+fn a_loop_of_ones_own_sends_every_response_that_had_to_wait_for_room() {
+    let (mut near, far) = UnixStream::pair().unwrap();
+    near.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    let request = |id| json!({ "jsonrpc": "2.0", "id": id, "method": "work" }).to_string() + "\n";
+    near.write_all((1..=500).map(request).collect::<String>().as_bytes()).unwrap();
+    let peer = std::thread::spawn(move || {
+        let mut responses = BufReader::new(near).lines();
+        (1..=500).all(|_| responses.next().unwrap().unwrap().contains("done"))
+    });
+    let mut config = Config::server(Dialect::ACP_V1);
+    config.limits.unsent_bytes = 4096;
+    let mut server = own_loop::Server::default();
+    own_loop::run(&far, config, |core, event| server.serve(core, event)).unwrap();
+    assert!(peer.join().unwrap());
+}
+
+#[test]
+fn the_guide_shows_the_loop_of_the_example() {
+    let guide = include_str!("../../../docs/guide/own-driver.md");
+    let code = guide.split("```").nth(1).unwrap().lines().skip(1);
+    let mut code = code.map(|line| line.split(" //").next().unwrap().trim());
+    assert!(code.all(|line| include_str!("../examples/own_loop.rs").contains(line)));
 }
 
 /// Everything above needs one crate of ours.

@@ -132,7 +132,8 @@ impl<O, I: Default> Connection<O, I> {
         self.unsent.next_len()
     }
 
-    /// Returns the next event. To be called after every command and input, until there is none.
+    /// Returns the next event. To be called after every command and input, and after
+    /// [`poll_transmit`](Self::poll_transmit), until there is none.
     #[must_use = "the event is delivered only here: ignoring it loses the data of a call that has settled"]
     pub fn poll_event(&mut self) -> Option<Event<'static, O>> {
         loop {
