@@ -233,7 +233,8 @@ impl From<InvalidParams> for Failure {
 /// Converts a call that failed into the failure of the request that it was made for.
 ///
 /// The peer's error stays that error. A cancellation stays a cancellation, also if the peer confirmed it with an
-/// error. Anything that went wrong on our side becomes an internal error.
+/// error. Anything that went wrong on our side becomes an error -32603, which names the cause of a timeout or
+/// of a lost connection.
 impl From<CallError> for Failure {
     fn from(error: CallError) -> Self {
         match error {
