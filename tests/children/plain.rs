@@ -154,6 +154,25 @@ fn f32_what_a_process_wrote_is_read_when_nothing_of_it_is_left() {
 }
 
 #[test]
+fn f32_a_read_into_an_empty_buffer_ends_no_output() {
+    let mark = Mark::new();
+    let Spawned { owner, stdout, .. } = spawn(hasty(mark.shell("echo hello; exit 3"))).unwrap();
+    owner.process().wait().unwrap();
+    smol::block_on(async {
+        let mut byte = [0];
+        let mut rest = Output::new(Untold, owner.process(), SmolTimer::start());
+        let mut open = Output::new(smol::io::repeat(b'h'), owner.process(), SmolTimer::start());
+        for _ in 0..2 {
+            assert_eq!(open.read(&mut []).await.unwrap(), 0);
+            assert_eq!((open.read(&mut byte).await.unwrap(), byte), (1, *b"h"));
+            assert_eq!(rest.read(&mut []).await.unwrap(), 0);
+        }
+        assert_eq!((rest.read(&mut byte).await.unwrap(), byte), (1, *b"h"));
+    });
+    drop(stdout);
+}
+
+#[test]
 fn f32_a_blocking_reader_ends_with_the_process() {
     let mark = Mark::new();
     let Spawned { owner, stdout, .. } =

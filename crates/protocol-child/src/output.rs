@@ -56,6 +56,10 @@ impl<R: AsyncRead + Unpin, T: Timer + Unpin> AsyncRead for Output<R, T> {
         cx: &mut Context<'_>,
         buffer: &mut [u8],
     ) -> Poll<io::Result<usize>> {
+        // Nothing is read into no space, which is no end.
+        if buffer.is_empty() {
+            return Poll::Ready(Ok(0));
+        }
         let this = self.get_mut();
         loop {
             match &mut this.state {
