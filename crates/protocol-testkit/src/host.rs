@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use protocol_core::{
-    CallId, Config, Event, Outcome, Received, Refusal, RequestHandle, StreamConnection, Timestamp,
-    Transmit, TransmitKind, WireId,
+    CallId, Config, Event, Outcome, Received, Refusal, RequestHandle, StreamConnection,
+    TimerReason, Timestamp, Transmit, TransmitKind, WireId,
 };
 use serde_json::{Value, from_str};
 
@@ -32,6 +32,8 @@ pub(crate) struct Host {
     unread: Vec<u8>,
     /// Whether a send was refused and a `Ready` promised.
     awaits_room: bool,
+    /// The time at which due timers fired last.
+    waited_until: Timestamp,
     /// A bug that breaks this guarantee, for tests of the oracle itself.
     planted: Option<Guarantee>,
     /// The events so far, if they are recorded.
@@ -54,14 +56,15 @@ impl Host {
             tokens: BTreeMap::new(),
             unread: Vec::new(),
             awaits_room: false,
+            waited_until: Timestamp::ZERO,
             planted: None,
             heard: None,
         }
     }
 
-    /// Breaks its connection from now on, in the way of one guarantee. The events of that guarantee are lost.
-    /// So are answers (G2), cancels (G4), refused commands that change nothing (G10), and the beginnings of
-    /// messages (G11).
+    /// Breaks its connection from now on, in the way of one guarantee. Answers (G2), cancels (G4) and the beginnings of
+    /// messages (G11) are lost, and refused commands change something (G10). The events of all others are lost, but
+    /// those of G12 come twice.
     pub(crate) const fn plant(&mut self, breaks: Guarantee) {
         self.planted = Some(breaks);
     }
@@ -95,6 +98,10 @@ impl Host {
     /// Returns the reference model of its connection.
     pub(crate) const fn model(&self) -> &Model {
         &self.model
+    }
+
+    pub(crate) const fn model_mut(&mut self) -> &mut Model {
+        &mut self.model
     }
 
     /// Returns the calls that it ever made.
@@ -178,7 +185,7 @@ impl Host {
                 loop {
                     let received = stream.receive(&unread, now);
                     let consumed = received.consumed;
-                    told.extend(received.event.map(|event| Told::of(&event)));
+                    told.extend(received.event.as_ref().map(Told::of));
                     unread.drain(..consumed);
                     while let Some(event) = stream.connection_mut().poll_event() {
                         told.push(Told::of(&event));
@@ -209,6 +216,7 @@ impl Host {
     pub(crate) fn wait(&mut self, now: Timestamp) -> Judged {
         self.stream.connection_mut().handle_timeout(now);
         self.model.wait(now);
+        self.waited_until = now;
         self.judge()
     }
 
@@ -321,8 +329,11 @@ impl Host {
             heard.push(event.clone().into_owned());
         }
         let told = Told::of(event);
-        if self.planted.is_some() && self.planted == told.as_ref().map(broken_by) {
-            return Ok(());
+        if self.planted == Some(broken_by(&told)) {
+            if self.planted != Some(Guarantee::G12) {
+                return Ok(());
+            }
+            self.judge_told(&told)?;
         }
         match (&told, event) {
             (_, Event::Request { request, .. }) => self.requests.push(*request),
@@ -335,20 +346,26 @@ impl Host {
                     self.tokens.insert(*data, token);
                 }
             }
-            (Some(Told::Ready), _) => {
+            (Told::Ready, _) => {
                 let was_promised = std::mem::take(&mut self.awaits_room);
                 return Broken::unless(was_promised, Guarantee::G8, || "Ready, unasked".into());
             }
-            (Some(Told::Violation { rule: "response_dropped", id }), _) if cramped => {
+            (Told::Violation { rule: "response_dropped", id }, _) if cramped => {
                 self.model.drop_answer(id.as_ref(), batch);
                 return Ok(());
             }
+            (Told::Work, _) if self.config().show_work => return Ok(()),
             _ => {}
         }
+        self.judge_told(&told)
+    }
+
+    /// Compares an event with the one that must come next.
+    fn judge_told(&mut self, told: &Told) -> Judged {
         let must = self.model.take_told();
         Broken::unless(
-            told == must,
-            must.as_ref().or(told.as_ref()).map_or(Guarantee::G1, broken_by),
+            Some(told) == must.as_ref(),
+            broken_by(must.as_ref().unwrap_or(told)),
             || format!("the host was told {told:?}, it must be {must:?}"),
         )
     }
@@ -379,12 +396,9 @@ impl Host {
         Broken::unless(waits || !self.awaits_room, Guarantee::G8, || {
             "the host was not told that there is room".into()
         })?;
-        let timer = connection.poll_timeout().map(|(due, _)| due);
-        // An idle timer learns of progress when it is looked at, so it may be too early and never too late.
-        let next = self.model.next_timer();
-        let is_in_time = timer.is_some() == next.is_some() && timer <= next;
-        Broken::unless(is_in_time, Guarantee::G5, || {
-            format!("the next timer is {timer:?}, it must be at most {next:?}")
+        let (timer, next) = (connection.poll_timeout(), self.model.next_timer());
+        Broken::unless(is_timer(timer, next, self.waited_until), Guarantee::G5, || {
+            format!("the next timer is {timer:?}, it must be {next:?}")
         })?;
         let is_closed = connection.machine().is_closed();
         Broken::unless(is_closed == self.model.is_closed(), Guarantee::G7, || {
@@ -460,7 +474,23 @@ fn broken_by(told: &Told) -> Guarantee {
             "too_many_requests" | "response_dropped" => Guarantee::G8,
             _ => Guarantee::G9,
         },
-        Told::Request { .. } | Told::Notification { .. } => Guarantee::G9,
+        Told::Request { .. } | Told::Notification { .. } | Told::Work | Told::Unknown => {
+            Guarantee::G9
+        }
+    }
+}
+
+/// Returns whether this timer is the one that is due next.
+///
+/// An idle timer learns of progress when it is looked at, so it may be too early. It was looked at when the host waited.
+fn is_timer(
+    timer: Option<(Timestamp, TimerReason)>,
+    next: Option<Timestamp>,
+    waited_until: Timestamp,
+) -> bool {
+    match (timer, next) {
+        (Some((due, TimerReason::IdleTimeout)), Some(next)) => waited_until < due && due <= next,
+        _ => timer.map(|(due, _)| due) == next,
     }
 }
 
@@ -493,4 +523,44 @@ impl Hash for Host {
 
 fn value(json: &str) -> Value {
     from_str(json).expect("it is written as JSON")
+}
+
+#[cfg(test)]
+mod tests {
+    use protocol_core::{CallOptions, Connection, Dialect};
+
+    use super::*;
+    use crate::operation::raw;
+
+    #[test]
+    fn g05_only_an_idle_timer_may_be_early_and_only_until_it_was_looked_at() {
+        let at = Timestamp::from_millis;
+        let is = |reason, due, waited| is_timer(Some((at(due), reason)), Some(at(9)), at(waited));
+        assert!(is(TimerReason::Deadline, 9, 3));
+        assert!(is(TimerReason::IdleTimeout, 4, 3));
+        assert!(!is(TimerReason::IdleTimeout, 3, 3), "it was looked at");
+        assert!(!is(TimerReason::IdleTimeout, 10, 3), "it is too late");
+        for (reason, due) in [(TimerReason::Deadline, 8), (TimerReason::Grace, 10)] {
+            assert!(!is(reason, due, 3), "{reason:?} at {due}");
+        }
+        assert!(!is_timer(None, Some(at(9)), at(3)));
+    }
+
+    #[test]
+    fn g09_only_a_host_that_asked_for_events_of_work_is_told_of_it() {
+        let mut config = Config::client(Dialect::ACP_V1);
+        config.show_work = true;
+        let mut client: Connection<u32> = Connection::new(config.clone());
+        let params = Some(raw(r#"{"sessionId":"s"}"#));
+        let call =
+            client.call("session/prompt", params, 0, CallOptions::default(), Timestamp::ZERO);
+        call.expect("there is room");
+        let began = client.poll_event().expect("the turn began");
+        let mut hear = |show_work| {
+            config.show_work = show_work;
+            Host::new(config.clone()).hear(&began, false, None).map_err(|broken| broken.guarantee)
+        };
+        assert_eq!(hear(true), Ok(()));
+        assert_eq!(hear(false), Err(Guarantee::G9));
+    }
 }

@@ -198,6 +198,18 @@ impl World {
     /// The guarantee that does not hold.
     pub fn apply(&mut self, operation: &Operation) -> Result<(), Broken> {
         self.mark_operation(operation);
+        let applied = self.apply_unmarked(operation);
+        for at in ENDS {
+            let calls: Vec<_> =
+                self.host(at.other()).model().calls().map(|(call, _)| call).collect();
+            // Behind a relay, other calls have these numbers.
+            let is_alone = !self.has_relay();
+            self.host_mut(at).model_mut().forget_silence(|call| is_alone && calls.contains(&call));
+        }
+        applied
+    }
+
+    fn apply_unmarked(&mut self, operation: &Operation) -> Result<(), Broken> {
         let now = self.now;
         match *operation {
             Operation::Drain { at, messages } => self.drain(at, messages),

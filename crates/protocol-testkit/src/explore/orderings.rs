@@ -5,13 +5,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use protocol_core::machine::CallPhase;
-use protocol_core::{CancelRule, Config, ResponseRule};
+use protocol_core::{Config, ResponseRule};
 
 use super::system::System;
 use protocol_record::Mark;
 
 use crate::guarantee::{Broken, Guarantee};
-use crate::hostile::Hostile;
 use crate::operation::{Answering, ENDS, Method, Operation, end};
 use crate::world::World;
 
@@ -59,9 +58,6 @@ struct Rules {
     scenario: Scenario,
     /// Whether a cancelled call is not answered.
     is_silent: bool,
-    /// Whether a call may legally wait for ever: the dialect wants silence and somebody other than
-    /// its caller may cancel, or its stream is closed, which is up to HTTP.
-    may_fall_silent: bool,
 }
 
 impl Orderings {
@@ -80,17 +76,9 @@ impl Orderings {
 
     /// Returns the orderings of a scenario that begins in this world.
     pub(super) fn of(world: World, scenario: Scenario) -> Self {
-        let dialects = || ENDS.into_iter().map(|at| &world.host(at).config().dialect);
-        let is_silent = dialects().any(|dialect| dialect.response != ResponseRule::Required);
-        let closes_streams = dialects().any(|dialect| dialect.cancel == CancelRule::ClosedStream);
-        let falls_silent = |(operation, _): &(Operation, u8)| match operation {
-            Operation::GiveUp { .. }
-            | Operation::Hostile { message: Hostile::Cancel | Hostile::Batch, .. } => is_silent,
-            Operation::End { .. } => closes_streams,
-            _ => false,
-        };
-        let may_fall_silent = scenario.budget.iter().any(falls_silent);
-        let rules = Rules { scenario, is_silent, may_fall_silent };
+        let mut dialects = ENDS.into_iter().map(|at| &world.host(at).config().dialect);
+        let is_silent = dialects.any(|dialect| dialect.response != ResponseRule::Required);
+        let rules = Rules { scenario, is_silent };
         let left = scenario.budget.iter().map(|&(_, times)| times).collect();
         Self { world, rules: Arc::new(rules), left }
     }
@@ -198,9 +186,6 @@ impl System for Orderings {
     }
 
     fn unsettled(&self) -> Option<Broken> {
-        if self.rules.may_fall_silent {
-            return None;
-        }
         self.world.unsettled()
     }
 
@@ -221,10 +206,13 @@ impl System for Orderings {
 }
 
 impl World {
-    /// Returns the first call in flight, which nothing fair settles any more.
+    /// Returns the first call in flight, which nothing fair settles any more. One whose request was silenced may
+    /// wait for ever: somebody other than its caller cancelled it, or its stream was closed, which is up to HTTP.
     pub(super) fn unsettled(&self) -> Option<Broken> {
         ENDS.into_iter().find_map(|at| {
-            let (call, phase) = self.host(at).model().calls().next()?;
+            let peer = self.host(at.other()).model();
+            let (call, phase) =
+                self.host(at).model().calls().find(|(call, _)| !peer.silences(*call))?;
             let what = format!("call {call} of the {} never settles: {phase:?}", end(at));
             Some(Broken::new(Guarantee::G1, what))
         })
@@ -236,5 +224,53 @@ impl World {
         let due = timers.into_iter().flatten().min()?;
         // Whole milliseconds, so that the phrase of the choice says it all.
         Some(due.since(self.now()).max(Duration::from_millis(1)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use protocol_core::{Dialect, Role};
+
+    use super::*;
+    use crate::hostile::Hostile;
+    use crate::operation::Asked;
+    use crate::world::both_roles;
+
+    const fn cancel(id: u8) -> Operation {
+        Operation::Hostile { to: Role::Server, message: Hostile::Cancel, id }
+    }
+
+    const CALL: Operation = Operation::Call { at: Role::Client, asked: Asked::work(1) };
+    const CANCELS: [Operation; 2] = [cancel(0), cancel(1)];
+    const DRAIN: Operation = Operation::Drain { at: Role::Client, messages: 1 };
+
+    /// Returns what is unsettled after two calls. Somebody cancels one of them, and the request of the first may be lost.
+    fn unsettled(is_first_lost: bool) -> Option<String> {
+        let scenario = Scenario {
+            name: "two calls",
+            budget: &[(CALL, 2), (CANCELS[0], 1), (CANCELS[1], 1)],
+            answers: &[Answering::Result],
+            timers: false,
+        };
+        let config = Config::client(Dialect::MCP_2025_11_25);
+        let mut orderings = Orderings::new(both_roles(config), scenario);
+        let take =
+            |orderings: &mut Orderings, choice| orderings.take(&choice).expect("it is right");
+        [CALL, CALL, DRAIN].map(|choice| take(&mut orderings, choice));
+        if is_first_lost {
+            let _ = orderings.world.link_to_mut(Role::Server).arrive(0);
+        }
+        [DRAIN, CANCELS[usize::from(is_first_lost)]].map(|choice| take(&mut orderings, choice));
+        while let Some(fair) = orderings.choices().into_iter().find(|it| orderings.is_fair(it)) {
+            take(&mut orderings, fair);
+        }
+        orderings.unsettled().map(|broken| broken.what)
+    }
+
+    #[test]
+    fn g01_a_call_may_wait_for_ever_only_if_its_own_request_was_silenced() {
+        assert_eq!(unsettled(false), None);
+        let lost = unsettled(true).expect("a request was lost");
+        assert!(lost.starts_with("call 1 of the client never settles"), "{lost}");
     }
 }

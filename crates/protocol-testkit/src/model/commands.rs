@@ -122,6 +122,9 @@ impl Model {
     pub(crate) fn respond(&mut self, number: u64, answer: Result<&Value, i64>) {
         let request = &self.requests[&number];
         if self.withholds(number) {
+            if request.phase == RequestPhase::Silenced {
+                self.silenced.extend(self.number_of_peer(&request.id));
+            }
             self.settle_request(number, None, None);
         } else {
             let answer = match self.is_bound_to_say_cancelled(request) {
@@ -159,6 +162,8 @@ impl Model {
         if is_told && self.has_cancel() {
             let cancel = Sent::Cancel(request.id.clone());
             self.queue(cancel);
+        } else {
+            self.silenced.extend(self.number_of_peer(&request.id));
         }
         self.settle_request(number, None, None);
         self.finish_drain();

@@ -156,6 +156,9 @@ impl Model {
     ) {
         // A call id that is used again starts anew.
         self.finished.retain(|(finished, _)| *finished != id);
+        if let Some(call) = self.number_of_peer(&id) {
+            self.silenced.remove(&call);
+        }
         self.accepted += 1;
         let number = self.accepted;
         if let Some(batch) = batch {

@@ -21,7 +21,7 @@ mod seen;
 mod steps;
 
 use std::borrow::Cow;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
 use protocol_core::machine::CallPhase;
@@ -64,6 +64,8 @@ pub(crate) struct Model {
     /// By number: the batches that are not answered yet.
     batches: BTreeMap<u64, Batch>,
     opened: u64,
+    /// The numbers of the peer's calls in flight that get no response, and no word that there is none.
+    silenced: BTreeSet<u32>,
     /// Progress tokens of requests that ended in silence; bounded.
     retired: VecDeque<Id>,
     /// The events that the host has not had yet.
@@ -211,6 +213,7 @@ impl Model {
             bulk: VecDeque::new(),
             batches: BTreeMap::new(),
             opened: 0,
+            silenced: BTreeSet::new(),
             retired: VecDeque::new(),
             told: VecDeque::new(),
             is_told_closed: false,
@@ -240,6 +243,16 @@ impl Model {
     /// Returns the number of requests that wait for an answer.
     pub(crate) fn unanswered(&self) -> usize {
         self.requests().filter(|(_, phase)| *phase != RequestPhase::Responded).count()
+    }
+
+    /// Returns whether the peer's call of this number gets no response, and no word that there is none.
+    pub(crate) fn silences(&self, call: u32) -> bool {
+        self.silenced.contains(&call)
+    }
+
+    /// Forgets the silence about all but these calls of the peer's, since it tells no states apart.
+    pub(crate) fn forget_silence(&mut self, is_in_flight: impl Fn(u32) -> bool) {
+        self.silenced.retain(|&call| is_in_flight(call));
     }
 
     /// Whether nothing comes in any more.

@@ -58,6 +58,10 @@ pub(crate) enum Told {
         /// The reason why the connection closed.
         reason: CloseReason,
     },
+    /// Work began, was stopped or ended, of which the model knows nothing.
+    Work,
+    /// An event of a kind that the model doesn't know.
+    Unknown,
 }
 
 /// A message that leaves, without payloads.
@@ -128,9 +132,9 @@ pub(crate) struct Answer {
 }
 
 impl Told {
-    /// Returns the model's form of an event; `None` for kinds of events that no model knows.
-    pub(crate) fn of<O>(event: &Event<'_, O>) -> Option<Self> {
-        Some(match event {
+    /// Returns the model's form of an event.
+    pub(crate) fn of<O>(event: &Event<'_, O>) -> Self {
+        match event {
             Event::Request { request, id, .. } => {
                 Self::Request { request: request.number(), id: spelled(id) }
             }
@@ -152,8 +156,12 @@ impl Told {
             },
             Event::Ready => Self::Ready,
             Event::Closed { reason } => Self::Closed { reason: *reason },
-            _ => return None,
-        })
+            Event::WorkBegan { .. }
+            | Event::WorkStopped { .. }
+            | Event::WorkResumed { .. }
+            | Event::WorkEnded { .. } => Self::Work,
+            _ => Self::Unknown,
+        }
     }
 }
 

@@ -219,6 +219,11 @@ impl Model {
         }
     }
 
+    /// Returns the number of the peer's call with this id, if one of ours may have written that.
+    pub(super) fn number_of_peer(&self, id: &Id) -> Option<u32> {
+        reading::our_number(&serde_json::from_str(id).ok()?, self.config.dialect.envelope)
+    }
+
     pub(super) fn mark_all(&mut self, cause: Cause, now: Timestamp) {
         for number in self.requests.keys().copied().collect::<Vec<_>>() {
             self.mark(number, cause, now);

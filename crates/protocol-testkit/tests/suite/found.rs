@@ -64,6 +64,15 @@ fn f03_who_waits_for_room_is_told_when_all_is_given_up() {
 }
 
 #[test]
+fn g05_the_next_timer_is_the_one_that_is_due_next() {
+    let timed = Asked { deadline: 20, idle: 4, ..Asked::work(1) };
+    let progress = [Operation::Progress { at: Server, token: 1 }, drain(Server), read(Client)];
+    let wait = [Operation::Wait { millis: 3 }, Operation::Wait { millis: 1 }];
+    let asked = [call(timed), call(Asked { deadline: 1, ..timed }), drain(Client), read(Server)];
+    judge(small(Dialect::ACP_V1), &[&asked[..], &wait, &progress, &wait, &wait].concat());
+}
+
+#[test]
 fn f11_a_second_cancel_says_that_the_token_is_awaited() {
     let mut config = small(Dialect::ERLMCP);
     config.abandoned_grace = Duration::ZERO;
