@@ -1,10 +1,10 @@
 //! The responses that a connection makes by itself: fixed sentences, and the id of the request (G9, B3).
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use protocol_core::{CancelRule, Dialect, Envelope, EnvelopeProblem, code};
 
-use crate::json::{Members, each_message, string};
+use crate::json::{Members, asked_id, each_message, string};
 
 /// Every sentence that a connection says by itself, but those of [`EnvelopeProblem`].
 const SENTENCES: [&str; 9] = [
@@ -45,16 +45,45 @@ pub(crate) struct Said {
     bytes: Vec<u8>,
     /// The types and commands of its messages.
     kinds: BTreeSet<String>,
+    /// By id token, the number of responses that it may still get.
+    owed: BTreeMap<String, usize>,
+    /// By id token, the number of responses that the host made, and that have to leave.
+    due: BTreeMap<String, usize>,
 }
 
 impl Said {
     /// Adds a message.
-    pub(crate) fn push(&mut self, message: &[u8]) {
+    pub(crate) fn push(&mut self, message: &[u8], envelope: Envelope) {
         self.bytes.extend_from_slice(message);
         self.bytes.push(b'\n');
-        if let Some(members) = Members::of(message) {
+        for members in each_message(message).into_iter().filter_map(Members::of) {
             let kinds = ["type", "command"].map(|name| members.get(name).and_then(string));
             self.kinds.extend(kinds.into_iter().flatten());
+            if let Some(id) = asked_id(&members, envelope) {
+                *self.owed.entry(id.into()).or_default() += 1;
+            }
+        }
+    }
+
+    /// Notes a response of the host's to the request with this id.
+    pub(crate) fn expect(&mut self, id: String) {
+        *self.due.entry(id).or_default() += 1;
+    }
+
+    /// Returns the id of a request to which the host responded, though no response has left.
+    pub(crate) fn unheard(&self) -> Option<&String> {
+        self.due.iter().find(|(_, due)| **due > 0).map(|(id, _)| id)
+    }
+
+    /// Takes a response to this id. That of a message whose id can't be read is `null`.
+    fn take_response(&mut self, id: Option<&str>) {
+        let id = id.expect("an answer has an id");
+        if let Some(due) = self.due.get_mut(id) {
+            *due = due.saturating_sub(1);
+        }
+        if id != "null" {
+            let owed = self.owed.get_mut(id).filter(|owed| **owed > 0);
+            *owed.unwrap_or_else(|| panic!("G2, B14: nobody asked {id}, or not so often")) -= 1;
         }
     }
 
@@ -74,7 +103,7 @@ impl Said {
 /// # Panics
 ///
 /// If it is no answer in that envelope, or holds anything of the peer's but an id.
-pub(crate) fn judge(answers: &[u8], said: &Said, dialect: &Dialect) {
+pub(crate) fn judge(answers: &[u8], said: &mut Said, dialect: &Dialect) {
     for answer in each_message(answers) {
         let members = Members::of(answer).expect("G9: an answer is an object");
         match dialect.envelope {
@@ -85,9 +114,9 @@ pub(crate) fn judge(answers: &[u8], said: &Said, dialect: &Dialect) {
     }
 }
 
-fn judge_json_rpc(answer: &Members<'_>, said: &Said, dialect: &Dialect) {
+fn judge_json_rpc(answer: &Members<'_>, said: &mut Said, dialect: &Dialect) {
     assert_eq!(answer.get("jsonrpc"), Some("\"2.0\""));
-    judge_id(answer.get("id"), said);
+    said.take_response(answer.get("id"));
     assert_eq!(answer.names().count(), 3, "an answer has no further members");
     match answer.get("error") {
         Some(error) => {
@@ -113,9 +142,9 @@ fn is_of_host(value: Option<&str>) -> bool {
     })
 }
 
-fn judge_abp(answer: &Members<'_>, said: &Said) {
+fn judge_abp(answer: &Members<'_>, said: &mut Said) {
     assert_eq!(answer.names().collect::<Vec<_>>(), ["type", "id", "timestamp", "payload"]);
-    judge_id(answer.get("id"), said);
+    said.take_response(answer.get("id"));
     let kind = answer.get("type").and_then(string).expect("a type");
     assert!(kind.strip_suffix("-result").is_some_and(|kind| said.kinds.contains(kind)), "{kind}");
     let payload = answer.get("payload").expect("a payload");
@@ -126,7 +155,7 @@ fn judge_abp(answer: &Members<'_>, said: &Said) {
     for name in payload.names() {
         let value = payload.get(name).expect("it is one of the names");
         match name {
-            "callId" => judge_id(Some(value), said),
+            "callId" => assert!(value == "null" || said.holds(value), "B14: {value} is no token"),
             "success" if is_of_host(payload.get("data")) => assert_eq!(value, "true"),
             "success" => assert_eq!(value, "false", "nothing succeeds by itself"),
             "data" => assert!(is_of_host(Some(value)), "it is nobody's result"),
@@ -149,9 +178,9 @@ fn judge_abp(answer: &Members<'_>, said: &Said) {
     }
 }
 
-fn judge_dap(answer: &Members<'_>, said: &Said) {
+fn judge_dap(answer: &Members<'_>, said: &mut Said) {
     assert_eq!(answer.get("type"), Some("\"response\""));
-    judge_id(answer.get("request_seq"), said);
+    said.take_response(answer.get("request_seq"));
     let command = answer.get("command").and_then(string).expect("a command");
     assert!(said.kinds.contains(&command), "{command}");
     if is_of_host(answer.get("message")) || is_of_host(answer.get("body")) {
@@ -175,9 +204,4 @@ fn judge_sentence(token: Option<&str>) {
     let sentence = token.and_then(string).expect("an error has a message");
     let mut known = SENTENCES.into_iter().chain(PROBLEMS.map(EnvelopeProblem::as_str));
     assert!(known.any(|known| known == sentence), "B3: who says {sentence:?}?");
-}
-
-fn judge_id(id: Option<&str>, said: &Said) {
-    let id = id.expect("an answer has an id");
-    assert!(id == "null" || said.holds(id), "B14: id {id} is not the peer's token");
 }

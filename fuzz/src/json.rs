@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use protocol_core::Envelope;
 use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
@@ -70,6 +71,28 @@ pub(crate) fn each_message(json: &[u8]) -> Vec<&[u8]> {
         Ok(members) => members.into_iter().map(|member| member.get().as_bytes()).collect(),
         Err(_) => vec![json],
     }
+}
+
+/// Returns the id that a message responds to, if it is a response.
+pub(crate) fn responded_id<'m>(message: &Members<'m>, envelope: Envelope) -> Option<&'m str> {
+    match envelope {
+        Envelope::JsonRpc if message.get("method").is_some() => None,
+        Envelope::JsonRpc => {
+            let is_response = message.get("result").or(message.get("error")).is_some();
+            message.get("id").filter(|_| is_response)
+        }
+        Envelope::Abp => {
+            let kind = string(message.get("type")?)?;
+            message.get("id").filter(|_| kind.ends_with("-result"))
+        }
+        Envelope::Dap => message.get("request_seq"),
+    }
+}
+
+/// Returns the id that a response to a message would have, if it may get one.
+pub(crate) fn asked_id<'m>(message: &Members<'m>, envelope: Envelope) -> Option<&'m str> {
+    let id = message.get(if envelope == Envelope::Dap { "seq" } else { "id" });
+    id.filter(|_| responded_id(message, envelope).is_none())
 }
 
 /// Returns the depth to which arrays and objects are nested in valid JSON.

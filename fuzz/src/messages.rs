@@ -2,8 +2,8 @@
 
 use heap::{Heap, aside};
 use protocol_core::{
-    CallId, CallOptions, Cause, Config, Connection, Dialect, Envelope, Event, Grace, RequestHandle,
-    Response, Role, Shutdown, Timestamp, TransmitKind, WireId,
+    CallId, CallOptions, Cause, Config, Connection, Dialect, Envelope, Event, Grace, Refusal,
+    RequestHandle, RequestPhase, Response, Role, Shutdown, Timestamp, TransmitKind, WireId,
 };
 use protocol_testkit::{Hostile, small};
 use serde_json::value::{RawValue, to_raw_value};
@@ -70,7 +70,7 @@ fn config(bytes: &mut Bytes<'_>) -> (Config, u8) {
 struct Scene {
     heap: Heap,
     formula: usize,
-    conn: Connection<u8>,
+    conn: Connection<u32>,
     now: Timestamp,
     host: Host,
 }
@@ -78,19 +78,20 @@ struct Scene {
 /// The host's state. Its memory does not count as the connection's.
 struct Host {
     owed: Owed,
-    calls: Vec<CallId>,
     values: Vec<Box<RawValue>>,
     message: Vec<u8>,
     out: Vec<u8>,
     said: Said,
+    /// Whether what waited to leave was given up.
+    is_abandoned: bool,
     /// The number of operations so far, which makes each token a new one.
     count: u8,
 }
 
 /// The events and responses that are still to come.
 struct Owed {
-    /// The number of calls that have not settled.
-    in_flight: usize,
+    /// Our calls by the data that came with them, and whether each has settled.
+    calls: Vec<(CallId, bool)>,
     /// The peer's requests, but for some that were responded to or ended.
     requests: Vec<RequestHandle>,
 }
@@ -108,15 +109,18 @@ impl Scene {
         let mut values: Vec<_> = [0, 300, 2_000].map(|len| text(longest.min(len))).into();
         values.extend(["1", "\"s\"", "\"t\""].map(with));
         let host = Host {
-            owed: Owed { in_flight: 0, requests: Vec::with_capacity(4 << 10) },
-            calls: Vec::with_capacity(MOST * 20),
+            owed: Owed {
+                calls: Vec::with_capacity((MOST + 1) * 20),
+                requests: Vec::with_capacity(4 << 10),
+            },
+            is_abandoned: false,
             values,
             message: Vec::with_capacity(LONGEST + 1),
             out: Vec::with_capacity(64 << 10),
             said: Said::default(),
             count: 0,
         };
-        let formula = Connection::<u8>::memory(&config.limits);
+        let formula = Connection::<u32>::memory(&config.limits);
         let heap = Heap::of_thread();
         let conn = Connection::new(config);
         let mut scene = Self { heap, formula, conn, now: Timestamp::ZERO, host };
@@ -193,7 +197,8 @@ impl Scene {
             13..=15 => self.make_calls(bytes),
             16 | 17 => {
                 let at = usize::from(bytes.byte());
-                if let Some(&call) = self.host.calls.get(at % self.host.calls.len().max(1)) {
+                let calls = &self.host.owed.calls;
+                if let Some(&(call, _)) = calls.get(at % calls.len().max(1)) {
                     self.change_call(call, bytes);
                 }
             }
@@ -208,7 +213,9 @@ impl Scene {
             25 => self.send_cancel(),
             26 if bytes.byte() > 200 => {
                 let how = [Shutdown::Drain, Shutdown::CancelAll, Shutdown::Abandon];
-                self.conn.shutdown(bytes.pick(&how), self.now);
+                let how = bytes.pick(&how);
+                self.host.is_abandoned |= how == Shutdown::Abandon;
+                self.conn.shutdown(how, self.now);
             }
             27 if bytes.byte() > 220 => self.conn.handle_eof(self.now),
             28..=30 => {
@@ -233,7 +240,8 @@ impl Scene {
         if host.said.len() + host.message.len() > SAID {
             return;
         }
-        aside(|| host.said.push(&host.message));
+        let envelope = config.dialect.envelope;
+        aside(|| host.said.push(&host.message, envelope));
         let Host { message, owed, .. } = &mut self.host;
         if let Some(event) = self.conn.receive(message, self.now) {
             owed.take(&event);
@@ -256,11 +264,11 @@ impl Scene {
         params: Option<usize>,
     ) -> Option<CallId> {
         let params = params.map(|at| &*self.host.values[at]);
-        let call = self.conn.call(method, params, 0, options, self.now).ok()?;
-        self.host.owed.in_flight += 1;
-        if self.host.calls.len() < self.host.calls.capacity() {
-            self.host.calls.push(call);
-        }
+        let calls = &mut self.host.owed.calls;
+        assert!(calls.len() < calls.capacity());
+        let data = u32::try_from(calls.len()).expect("there are few");
+        let call = self.conn.call(method, params, data, options, self.now).ok()?;
+        calls.push((call, false));
         // On behalf of a request that was cancelled, it has settled.
         self.poll();
         Some(call)
@@ -301,8 +309,8 @@ impl Scene {
             }
             3 => self.conn.progress(call, self.now),
             _ => {
-                for at in 0..self.host.calls.len() {
-                    self.conn.cancel(self.host.calls[at], Cause::Caller, self.now);
+                for at in 0..self.host.owed.calls.len() {
+                    self.conn.cancel(self.host.owed.calls[at].0, Cause::Caller, self.now);
                     self.poll();
                 }
             }
@@ -354,13 +362,12 @@ impl Scene {
                 _ => Response::Result(value),
             };
             let is_owed = self.conn.request_data_mut(request).is_some();
-            let responded = self.conn.respond(request, response).is_ok();
+            let responded = respond(&mut self.conn, &mut self.host.said, request, response).is_ok();
             if is_owed && !responded {
                 return;
             }
             assert_eq!(is_owed, responded, "G2: it was responded to before");
             self.host.owed.requests.swap_remove(at);
-            assert!(self.conn.respond(request, response).is_err(), "G2: it is responded to");
         }
     }
 
@@ -386,7 +393,7 @@ impl Scene {
             json.unwrap_or_else(|error| panic!("{error}: {:?}", String::from_utf8_lossy(written)));
             if matches!(transmit.kind, TransmitKind::Response | TransmitKind::Acknowledgement) {
                 let dialect = &self.conn.config().dialect;
-                judge(written, &self.host.said, dialect);
+                judge(written, &mut self.host.said, dialect);
             }
         });
         true
@@ -410,16 +417,12 @@ impl Scene {
                 continue;
             }
             let response = Response::Result(RawValue::NULL);
-            let mut responded = self.conn.respond(request, response);
+            let mut responded = respond(&mut self.conn, &mut self.host.said, request, response);
             if responded.is_err() {
                 self.send_all();
-                responded = self.conn.respond(request, response);
+                responded = respond(&mut self.conn, &mut self.host.said, request, response);
             }
             assert!(responded.is_ok() || !has_room, "G2: it is unanswered: {responded:?}");
-            if responded.is_ok() {
-                let again = self.conn.respond(request, response);
-                assert!(again.is_err(), "G2: it is responded to");
-            }
             self.poll();
         }
         self.send_all();
@@ -448,9 +451,12 @@ impl Scene {
         }
         self.conn.handle_eof(self.now);
         self.poll();
-        assert_eq!(self.host.owed.in_flight, 0, "G1: so many calls never settled");
+        let unsettled = self.host.owed.calls.iter().position(|(_, is_settled)| !is_settled);
+        assert_eq!(unsettled, None, "G1: this call never settled");
         if self.respond_to_all() {
             assert_eq!(self.conn.unsent_bytes(), 0);
+            let unheard = self.host.said.unheard();
+            assert!(self.host.is_abandoned || unheard.is_none(), "G2: {unheard:?} got no response");
         }
         self.judge();
         let peak = self.heap.peak();
@@ -461,9 +467,13 @@ impl Scene {
 }
 
 impl Owed {
-    fn take(&mut self, event: &Event<'_, u8>) {
+    fn take(&mut self, event: &Event<'_, u32>) {
         match *event {
-            Event::Settled { .. } => self.in_flight -= 1,
+            Event::Settled { call, data, .. } => {
+                let (of_data, is_settled) = &mut self.calls[data as usize];
+                assert_eq!(*of_data, call, "G1: it gave the data of another call back");
+                assert!(!std::mem::replace(is_settled, true), "G1: call {data} settled twice");
+            }
             Event::Request { request, .. } => {
                 assert!(self.requests.len() < self.requests.capacity());
                 self.requests.push(request);
@@ -471,6 +481,26 @@ impl Owed {
             _ => {}
         }
     }
+}
+
+/// Responds to a request, which is possible once. Notes whether a response has to leave.
+fn respond(
+    conn: &mut Connection<u32>,
+    said: &mut Said,
+    request: RequestHandle,
+    response: Response<'_>,
+) -> Result<(), Refusal> {
+    let is_sent = matches!(
+        conn.machine().request_phase(request),
+        Some(RequestPhase::Running | RequestPhase::Cancelled)
+    );
+    let id = conn.machine().request_id(request).filter(|_| is_sent);
+    let id = aside(|| id.map(|id| id.as_json().to_owned()));
+    let responded = conn.respond(request, response);
+    aside(|| id.filter(|_| responded.is_ok()).into_iter().for_each(|id| said.expect(id)));
+    responded?;
+    assert!(conn.respond(request, response).is_err(), "G2: it is responded to");
+    Ok(())
 }
 
 fn request(id: &str, envelope: Envelope) -> String {

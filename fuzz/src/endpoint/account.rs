@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use protocol_core::{Cause, Dialect, Envelope, Framing, ResponseRule, Violation};
+use protocol_core::{Cause, Dialect, Framing, ResponseRule, Violation};
 use protocol_endpoint::Verdict;
 
-use crate::json::{Members, each_message, string};
+use crate::json::{Members, each_message, responded_id};
 
 use super::words::fresh;
 
@@ -117,19 +117,6 @@ impl Account {
         for Asked { id, responses, may_be_silent } in &self.asked {
             assert!(*responses == 1 || *may_be_silent, "F122: {id} got no response");
         }
-    }
-}
-
-/// Returns the id that a message responds to, if it is a response.
-fn responded_id<'m>(message: &Members<'m>, envelope: Envelope) -> Option<&'m str> {
-    match envelope {
-        Envelope::JsonRpc if message.get("method").is_some() => None,
-        Envelope::JsonRpc => message.get("id"),
-        Envelope::Abp => {
-            let kind = string(message.get("type")?)?;
-            message.get("id").filter(|_| kind.ends_with("-result"))
-        }
-        Envelope::Dap => message.get("request_seq"),
     }
 }
 
