@@ -71,14 +71,14 @@ struct Step {
     choice: u16,
 }
 
-/// Every how many states determinism is checked: a choice taken twice leads to the same state.
+/// The distance of the states in which each choice is taken twice, and has to lead to the same state (G10).
 const EVERY: usize = 16;
 
 /// Visits every state that can be reached from `start`, up to `most` states.
 ///
-/// Checks on the way that every choice keeps the guarantees and does the same each time (G10), and that nothing
-/// panics (G9). Liveness is found by search as well. It fails at a state that has no fair choice left and
-/// something unsettled, and at a circle of fair choices.
+/// Checks on the way that every choice keeps the guarantees, and that nothing panics (G9). In every sixteenth state each
+/// choice is taken twice, and has to do the same (G10). Liveness is found by search as well. It fails at a state that
+/// has no fair choice left and something unsettled, and at a circle of fair choices.
 pub fn search<S: System>(start: &S, most: usize) -> Report {
     let mut search = Search {
         start,
@@ -202,8 +202,12 @@ fn take<S: System>(state: &S, choice: &S::Choice, twice: bool) -> Result<(S, u64
 }
 
 fn contain<T>(work: impl FnOnce() -> Result<T, Broken>) -> Result<T, Broken> {
-    catch_unwind(AssertUnwindSafe(work))
-        .unwrap_or_else(|_| Err(Broken::new(Guarantee::G9, "it panicked")))
+    catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| {
+        let text = panic.downcast_ref::<&str>().copied();
+        let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+        let text = text.unwrap_or("with a value that is no text");
+        Err(Broken::new(Guarantee::G9, format!("it panicked: {text}")))
+    })
 }
 
 /// A history that is replayed for its chart.

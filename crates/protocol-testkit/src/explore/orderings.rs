@@ -22,7 +22,8 @@ const PIECE: u8 = 40;
 pub struct Scenario {
     /// The name of the search in the file of counts.
     pub name: &'static str,
-    /// Operations that may each happen this many times, at any moment at which they do something.
+    /// Different operations that may each happen this many times, at any moment at which they do something. None of
+    /// them happens by itself, as deliveries and responses do, or is the time that goes by.
     pub budget: &'static [(Operation, u8)],
     /// The ways in which hosts may answer.
     pub answers: &'static [Answering],
@@ -65,7 +66,7 @@ impl Orderings {
     ///
     /// # Panics
     ///
-    /// If no session can be opened.
+    /// If no session can be opened, or an operation of the budget is there twice or happens by itself.
     #[must_use]
     pub fn new(configs: [Config; 2], scenario: Scenario) -> Self {
         let world = World::new(configs);
@@ -76,6 +77,18 @@ impl Orderings {
 
     /// Returns the orderings of a scenario that begins in this world.
     pub(super) fn of(world: World, scenario: Scenario) -> Self {
+        for (place, (operation, _)) in scenario.budget.iter().enumerate() {
+            let happens_by_itself = matches!(
+                operation,
+                Operation::Drain { .. }
+                    | Operation::Arrive { .. }
+                    | Operation::Respond { .. }
+                    | Operation::Wait { .. }
+            );
+            let is_there = scenario.budget[..place].iter().any(|(other, _)| other == operation);
+            assert!(!happens_by_itself, "{}: \"{operation}\" happens by itself", scenario.name);
+            assert!(!is_there, "{}: \"{operation}\" is in the budget twice", scenario.name);
+        }
         let mut dialects = ENDS.into_iter().map(|at| &world.host(at).config().dialect);
         let is_silent = dialects.any(|dialect| dialect.response != ResponseRule::Required);
         let rules = Rules { scenario, is_silent };
@@ -83,8 +96,10 @@ impl Orderings {
         Self { world, rules: Arc::new(rules), left }
     }
 
-    /// The same with a bug in both connections that breaks this guarantee: whoever trusts a search
-    /// wants to see it fail.
+    /// Plants a bug into both hosts that breaks this guarantee, to see that a search fails.
+    ///
+    /// Mostly the host loses the events of the guarantee, and its connection is right. For G12 each event comes twice.
+    /// Messages are lost for G2, G4 and G11, and for G10 a refused command changes the connection.
     #[must_use]
     pub fn with_a_bug(mut self, breaks: Guarantee) -> Self {
         self.world.plant(breaks);
@@ -254,15 +269,16 @@ mod tests {
         };
         let config = Config::client(Dialect::MCP_2025_11_25);
         let mut orderings = Orderings::new(both_roles(config), scenario);
-        let take =
-            |orderings: &mut Orderings, choice| orderings.take(&choice).expect("it is right");
-        [CALL, CALL, DRAIN].map(|choice| take(&mut orderings, choice));
+        let take = |orderings: &mut Orderings, choices: &[Operation]| {
+            choices.iter().for_each(|choice| orderings.take(choice).expect("it is right"));
+        };
+        take(&mut orderings, &[CALL, CALL, DRAIN]);
         if is_first_lost {
             let _ = orderings.world.link_to_mut(Role::Server).arrive(0);
         }
-        [DRAIN, CANCELS[usize::from(is_first_lost)]].map(|choice| take(&mut orderings, choice));
+        take(&mut orderings, &[DRAIN, CANCELS[usize::from(is_first_lost)]]);
         while let Some(fair) = orderings.choices().into_iter().find(|it| orderings.is_fair(it)) {
-            take(&mut orderings, fair);
+            take(&mut orderings, &[fair]);
         }
         orderings.unsettled().map(|broken| broken.what)
     }

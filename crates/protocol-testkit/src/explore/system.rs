@@ -9,6 +9,7 @@ use crate::guarantee::Broken;
 /// Something whose orderings can be searched: it is in a state, and has choices.
 pub trait System: Clone {
     /// One thing that can happen next. Its words tell it from all other choices of that state.
+    /// They hold no `;`, which stands between two choices in the line that [`replay`](super::replay) reads.
     type Choice: fmt::Display;
 
     /// The names of its peers, for charts.

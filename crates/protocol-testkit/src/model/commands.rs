@@ -2,8 +2,8 @@
 
 use protocol_core::machine::CallPhase;
 use protocol_core::{
-    CallOptions, CancelOutcome, CancelRule, Cause, CloseReason, Envelope, Refusal, RequestPhase,
-    ResponseRule, Role, Shutdown, Timestamp, code,
+    CallOptions, CancelOutcome, CancelRule, Cause, CloseReason, Envelope, MessageOrder, Refusal,
+    RequestPhase, ResponseRule, Role, Shutdown, Timestamp, code,
 };
 use serde_json::Value;
 
@@ -158,12 +158,15 @@ impl Model {
     /// The host ended a request without an answer. The peer is told, unless it asked for it.
     pub(crate) fn end(&mut self, number: u64) {
         let request = &self.requests[&number];
-        let is_told = matches!(request.phase, RequestPhase::Running | RequestPhase::Cancelled);
-        if is_told && self.has_cancel() {
-            let cancel = Sent::Cancel(request.id.clone());
-            self.queue(cancel);
-        } else {
+        let is_running = matches!(request.phase, RequestPhase::Running | RequestPhase::Cancelled);
+        let is_told = is_running && self.has_cancel();
+        // It may come before the result that gives it a meaning there, and the end of a stream is up to HTTP.
+        if !is_told || self.config.dialect.order == MessageOrder::MayChange {
             self.silenced.extend(self.number_of_peer(&request.id));
+        }
+        if is_told {
+            let cancel = Sent::Cancel(self.requests[&number].id.clone());
+            self.queue(cancel);
         }
         self.settle_request(number, None, None);
         self.finish_drain();

@@ -4,8 +4,8 @@
 use std::time::Duration;
 
 use protocol_core::{Cause, Config, Dialect, Grace, Role};
-use protocol_testkit::explore::{Failure, Orderings, Scenario, replay, search};
-use protocol_testkit::{Answering, Asked, Guarantee, Hostile, Operation, both_roles};
+use protocol_testkit::explore::{Failure, Orderings, Scenario, System, replay, search};
+use protocol_testkit::{Answering, Asked, Broken, Guarantee, Hostile, Operation, both_roles};
 
 use Role::{Client, Server};
 
@@ -101,4 +101,60 @@ fn a_planted_bug_is_found_for_every_guarantee_with_its_shortest_history() {
 fn nothing_is_found_in_the_same_scenario_without_a_bug() {
     let report = search(&start(), 3_000);
     assert!(report.failure.is_none(), "{}", report.failure.expect("some"));
+}
+
+#[test]
+#[should_panic(expected = "\"client call Work 1\" is in the budget twice")]
+fn a_budget_that_holds_an_operation_twice_is_refused() {
+    let budget = const { &[call(Client, WORK), call(Server, WORK), call(Client, WORK)] };
+    let _ = Orderings::new(
+        both_roles(Config::client(Dialect::ACP_V1)),
+        Scenario { budget, ..SCENARIO },
+    );
+}
+
+#[test]
+#[should_panic(expected = "\"server respond 0 Result\" happens by itself")]
+fn a_budget_that_holds_a_response_is_refused() {
+    let budget = &[(Operation::Respond { at: Server, request: 0, answer: Answering::Result }, 1)];
+    let _ = Orderings::new(
+        both_roles(Config::client(Dialect::ACP_V1)),
+        Scenario { budget, ..SCENARIO },
+    );
+}
+
+/// A system whose one choice panics.
+#[derive(Clone)]
+struct Panics;
+
+impl System for Panics {
+    type Choice = &'static str;
+
+    const LANES: &'static [&'static str] = &[];
+
+    fn choices(&self) -> Vec<&'static str> {
+        vec!["go"]
+    }
+
+    fn is_fair(&self, _: &&'static str) -> bool {
+        true
+    }
+
+    fn take(&mut self, choice: &&'static str) -> Result<(), Broken> {
+        panic!("no {choice}")
+    }
+
+    fn unsettled(&self) -> Option<Broken> {
+        None
+    }
+
+    fn fingerprint(&self) -> u64 {
+        0
+    }
+}
+
+#[test]
+fn the_message_of_a_panic_is_kept() {
+    let failure = search(&Panics, 9).failure.expect("it panics");
+    assert_eq!(failure.broken, Broken::new(Guarantee::G9, "it panicked: no go"));
 }
