@@ -12,6 +12,8 @@
 mod counts;
 #[path = "search/scenarios.rs"]
 mod scenarios;
+#[path = "search/turns.rs"]
+mod turns;
 
 use std::process::ExitCode;
 use std::sync::{Arc, Mutex};
@@ -20,7 +22,7 @@ use libtest_mimic::{Arguments, Failed, Trial};
 use protocol_core::{CancelRule, Config, Dialect};
 use protocol_testkit::both_roles;
 use protocol_testkit::explore::{
-    Failure, Orderings, Relayed, Report, Scenario, System, Turns, replay, search,
+    Failure, Orderings, Relayed, Report, Scenario, System, replay, search,
 };
 
 use counts::{Count, Counts};
@@ -28,6 +30,7 @@ use scenarios::{
     ACKNOWLEDGED, LARGE, NEGOTIATED, OPERATIONS, RELAYED, RELAYED_NEGOTIATED, RELAYED_OPERATIONS,
     SCENARIOS, TURNS,
 };
+use turns::Turns;
 
 /// The number of states at which a search is given up: nothing recorded comes near it.
 const MOST: usize = 20_000_000;

@@ -8,7 +8,6 @@ mod liveness;
 mod orderings;
 mod relayed;
 mod system;
-mod turns;
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -23,7 +22,6 @@ use liveness::FairSteps;
 pub use orderings::{Orderings, Scenario};
 pub use relayed::{Relayed, RelayedChoice};
 pub use system::System;
-pub use turns::{TurnChoice, Turns};
 
 /// The outcome of a search.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -9,9 +9,9 @@ use protocol_core::{
     Timestamp, WorkId, WorkOutcome,
 };
 
-use super::system::System;
-use crate::guarantee::{Broken, Guarantee};
-use crate::operation::raw;
+use protocol_testkit::explore::System;
+use protocol_testkit::{Broken, Guarantee};
+use serde_json::value::RawValue;
 
 const NOW: Timestamp = Timestamp::ZERO;
 
@@ -27,7 +27,7 @@ const ASKS_IN: &str = SESSIONS[0];
 /// one permission within a session, and the line can be cut. A model that knows only the messages says which turns are
 /// stopped and how each of them ends (G5, G6). Each ends once (G1).
 #[derive(Clone, Debug)]
-pub struct Turns {
+pub(crate) struct Turns {
     client: Side,
     agent: Side,
     done: BTreeSet<TurnChoice>,
@@ -69,7 +69,7 @@ struct Turn {
 
 /// Something that may happen next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum TurnChoice {
+pub(crate) enum TurnChoice {
     /// The client begins a turn.
     Prompt(u8),
     /// The client stops the work that a turn is.
@@ -111,8 +111,7 @@ enum Seen {
 
 impl Turns {
     /// Creates a client and an agent between which nothing has been said.
-    #[must_use]
-    pub fn new(dialect: &Dialect) -> Self {
+    pub(crate) fn new(dialect: &Dialect) -> Self {
         let side = |mut config: Config, number| {
             (config.show_work, config.connection) = (true, number);
             let connection = Connection::new(config);
@@ -465,6 +464,10 @@ impl System for Turns {
         (&self.done, self.is_cut).hash(&mut state);
         state.finish()
     }
+}
+
+fn raw(json: &str) -> &RawValue {
+    serde_json::from_str(json).expect("it is written as JSON")
 }
 
 /// Returns the session of a turn, as the params of its messages say it.
