@@ -25,7 +25,7 @@ impl Model {
         if is_own && self.unanswered_with(&id).is_some() {
             return self.refuse(to, code::INVALID_REQUEST, "duplicate_id", None);
         }
-        let has_operations = self.config.dialect.has_operations();
+        let has_operations = token_member(&self.config.dialect).is_some();
         let named = member_of_request(&self.config.dialect.cancel).and_then(|it| params.get(it));
         let says = match (has_operations, named) {
             (false, Some(named)) => reading::request_id(named, self.config.dialect.ids)
@@ -77,7 +77,7 @@ impl Model {
     /// The request that goes on as the operation with this token.
     fn operation(&self, token: &Id) -> Option<u64> {
         let is_it = |request: &super::Request| {
-            request.phase.is_operation() && request.token.as_ref() == Some(token)
+            request.is_operation() && request.token.as_ref() == Some(token)
         };
         self.requests.iter().find(|(_, request)| is_it(request)).map(|(&number, _)| number)
     }
@@ -116,7 +116,7 @@ impl Model {
         match self.requests.get(&request).filter(|_| self.awaits_response(request)) {
             None => Some(Refusal::AlreadyResponded),
             Some(request) if !request.may_begin => Some(Refusal::NoOperation),
-            Some(request) if request.phase.is_operation() => Some(Refusal::AlreadyResponded),
+            Some(request) if request.is_operation() => Some(Refusal::AlreadyResponded),
             Some(_) if self.operation(token).is_some() => Some(Refusal::TokenInUse),
             Some(_) => None,
         }
@@ -130,9 +130,9 @@ impl Model {
             self.queue(Sent::Token { id, token: token.clone() });
         }
         let request = self.requests.get_mut(&number).expect("it is unanswered");
-        request.phase = match request.phase {
-            phase if phase.is_cancelled() => RequestPhase::OperationCancelled,
-            _ => RequestPhase::Operation,
+        request.phase = match request.is_cancelled() {
+            true => RequestPhase::OperationCancelled,
+            false => RequestPhase::Operation,
         };
         request.token = Some(token);
         if let Some(cause) = request.cause {

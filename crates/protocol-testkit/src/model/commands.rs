@@ -24,7 +24,7 @@ impl Model {
     /// Whether a request waits for its answer.
     pub(crate) fn awaits_response(&self, request: u64) -> bool {
         let request = self.requests.get(&request);
-        request.is_some_and(|request| request.phase.awaits_response())
+        request.is_some_and(super::Request::awaits_response)
     }
 
     /// Makes a call of the host, and returns its number. `parent` counts requests from 1.
@@ -64,7 +64,7 @@ impl Model {
         self.bulk.back_mut().expect("just queued").call = Some(number);
         if let Some(request) = parent.and_then(|parent| self.requests.get_mut(&parent)) {
             request.was_parent = true;
-            if request.phase.is_cancelled() {
+            if request.is_cancelled() {
                 self.cancel_call(number, Cause::Parent, now);
             }
         }
@@ -95,9 +95,7 @@ impl Model {
     /// request goes on as an operation and its token was the answer.
     pub(crate) fn withholds(&self, request: u64) -> bool {
         let request = self.requests.get(&request);
-        let is_silent =
-            |phase: RequestPhase| phase.is_operation() || phase == RequestPhase::Silenced;
-        request.is_some_and(|request| is_silent(request.phase))
+        request.is_some_and(|it| it.is_operation() || it.phase == RequestPhase::Silenced)
     }
 
     /// Whether a result that answers this request settles the revision that is spoken.

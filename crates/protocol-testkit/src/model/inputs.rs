@@ -11,6 +11,7 @@ use serde_json::Value;
 
 use super::message::{self, Answered, Message};
 use super::reading;
+use super::seen::starts_operation;
 use super::steps::remember;
 use super::{Asked, Batch, Fate, Id, Life, Model, Origin, Request, Told};
 
@@ -174,7 +175,7 @@ impl Model {
         let request = Request {
             id: id.clone(),
             origin,
-            may_begin: dialect.starts_operation(method).is_some(),
+            may_begin: starts_operation(dialect, method),
             token: None,
             settles: self.settles(method, params),
             phase: RequestPhase::Running,
@@ -192,7 +193,7 @@ impl Model {
     /// The request that waits for its answer under this id. An operation has had its answer.
     pub(super) fn unanswered_with(&self, id: &Id) -> Option<u64> {
         let is_it = |request: &Request| {
-            request.id == *id && request.phase.awaits_response() && !request.phase.is_operation()
+            request.id == *id && request.awaits_response() && !request.is_operation()
         };
         self.requests.iter().find(|(_, request)| is_it(request)).map(|(&number, _)| number)
     }

@@ -266,6 +266,23 @@ impl Model {
     }
 }
 
+// What a phase or a method means is written out here: the model asks nothing of the core that it judges.
+impl Request {
+    const fn awaits_response(&self) -> bool {
+        !matches!(self.phase, RequestPhase::Responded)
+    }
+
+    const fn is_cancelled(&self) -> bool {
+        use RequestPhase::{Cancelled, OperationCancelled, Silenced};
+        matches!(self.phase, Cancelled | Silenced | OperationCancelled)
+    }
+
+    /// Whether its response was the token of an operation.
+    const fn is_operation(&self) -> bool {
+        matches!(self.phase, RequestPhase::Operation | RequestPhase::OperationCancelled)
+    }
+}
+
 impl Call {
     /// The first of its timers, and what it makes of the call: `None` for its grace.
     fn next_timer(&self) -> Option<(Timestamp, Option<Cause>)> {

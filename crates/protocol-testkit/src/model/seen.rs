@@ -192,7 +192,11 @@ impl Sent {
                 Some(Self::Request(reading::our_number(&message[asked], envelope)?))
             }
             (TransmitKind::Notification, Message::Notification { method, params }) => {
-                Some(match dialect.tells_of_cancels(method) {
+                let tells_of_cancels = matches!(
+                    &dialect.cancel,
+                    CancelRule::Operation { notification, .. } if notification == method
+                );
+                Some(match tells_of_cancels {
                     true => Self::OperationCancelled {
                         token: params.get("requestId")?.to_string(),
                         reason: params.get("reason")?.as_str()?.into(),
@@ -250,6 +254,14 @@ pub(crate) fn token_member(dialect: &Dialect) -> Option<&str> {
     match &dialect.cancel {
         CancelRule::Operation { token, .. } => Some(token),
         _ => None,
+    }
+}
+
+/// Whether a request of this method may go on as an operation.
+pub(super) fn starts_operation(dialect: &Dialect, method: &str) -> bool {
+    match &dialect.cancel {
+        CancelRule::Operation { started_by, .. } => started_by.iter().any(|it| it == method),
+        _ => false,
     }
 }
 

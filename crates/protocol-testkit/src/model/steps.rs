@@ -10,6 +10,7 @@ use protocol_core::{
 };
 use serde_json::Value;
 
+use super::seen::{starts_operation, token_member};
 use super::{
     Answer, Asked, Conclusion, Exchange, Id, Leaving, Life, Model, Origin, Sent, Settles, Told,
     abp, reading,
@@ -125,7 +126,7 @@ impl Model {
         let outcome = match self.calls[&number].phase {
             CallPhase::Queued => CancelOutcome::Withdrawn,
             CallPhase::Sent if !self.has_cancel() => CancelOutcome::Settled,
-            CallPhase::Sent if self.config.dialect.has_operations() => {
+            CallPhase::Sent if token_member(&self.config.dialect).is_some() => {
                 // There is nothing to name in it before the answer.
                 self.call_mut(number).phase = CallPhase::AwaitingToken;
                 CancelOutcome::AwaitsToken
@@ -256,7 +257,7 @@ impl Model {
         concludes: Option<Conclusion>,
     ) {
         let request = self.requests.get_mut(&number).expect("it is unanswered");
-        let was_cancelled = request.phase.is_cancelled();
+        let was_cancelled = request.is_cancelled();
         request.phase = RequestPhase::Responded;
         let id = request.id.clone();
         let (batch, tokens) = (request.batch, std::mem::take(&mut request.tokens));
@@ -437,7 +438,7 @@ impl Model {
         let dialect = &self.config.dialect;
         let rule = &dialect.uncancellable;
         let has_no_call_id = dialect.envelope == Envelope::Abp && asked == Asked::Other;
-        let has_no_token = dialect.has_operations() && dialect.starts_operation(method).is_none();
+        let has_no_token = token_member(dialect).is_some() && !starts_operation(dialect, method);
         if has_no_call_id || has_no_token || rule.methods.iter().any(|it| it == method) {
             return Some(CancelRefusal::Method);
         }
