@@ -3,20 +3,24 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use protocol_core::{CancelRule, Dialect, Envelope, Shutdown, Timestamp, Transmit, TransmitKind};
-use protocol_relay::{Relay, Side};
+use protocol_core::{
+    CancelRule, Dialect, Envelope, ResponseRule, Shutdown, Timestamp, Transmit, TransmitKind,
+    Violation,
+};
+use protocol_relay::{Relay, RelayEvent, Side};
 use protocol_testkit::{Hostile, both_roles, framed, small};
 
 use crate::bytes::Bytes;
-use crate::json::{Members, each_message, string};
+use crate::json::{Members, asked_id, each_message, responded_id, string};
 
 /// The most steps of one input: a reader has to follow a finding.
 const MOST: usize = 200;
 
 /// The first bytes choose the dialects of the three hops. The rest is the output of the two peers,
 /// and the times at which the relays read and write. Each request gets one response at most, under
-/// its own id (G2). No cancel goes through as it is (B25). When both peers are gone, nothing is
-/// left (G1).
+/// its own id (G2). It gets one if no hop wants silence, nobody shuts down and nothing is dropped, once the peers
+/// have responded to all that they read. No cancel goes through as it is (B25). When both peers are gone, nothing
+/// is left (G1).
 pub fn relay(data: &[u8]) {
     let mut bytes = Bytes::new(data);
     let hops = [0; 3].map(|_| bytes.dialect());
@@ -37,6 +41,8 @@ struct Chain {
     /// The bytes on their way between the relays: towards the second, and towards the first.
     between: [Vec<u8>; 2],
     now: Timestamp,
+    /// Whether a request may get no response.
+    may_be_silent: bool,
 }
 
 /// One peer, and the messages that it wrote and read.
@@ -48,6 +54,8 @@ struct Peer {
     hop: Dialect,
     /// By id token, how many answers its requests may still get.
     owed: BTreeMap<String, usize>,
+    /// The id tokens of its requests that have had no response yet.
+    waiting: BTreeSet<String>,
     /// The id tokens of the requests it read, in their order.
     asked: Vec<String>,
     /// Those of them that were cancelled.
@@ -57,6 +65,8 @@ struct Peer {
 
 impl Chain {
     fn new([up, middle, down]: [Dialect; 3]) -> Self {
+        let may_be_silent =
+            [&up, &middle, &down].iter().any(|hop| hop.response != ResponseRule::Required);
         let [_, up_end] = both_roles(small(up.clone()));
         let [middle_begin, middle_end] = both_roles(small(middle.clone()));
         let [down_begin, _] = both_roles(small(down.clone()));
@@ -65,6 +75,7 @@ impl Chain {
             peers: [Peer::new(up, Side::Up, middle.clone()), Peer::new(down, Side::Down, middle)],
             between: [Vec::new(), Vec::new()],
             now: Timestamp::ZERO,
+            may_be_silent,
         }
     }
 
@@ -91,14 +102,24 @@ impl Chain {
                 let how = [Shutdown::Drain, Shutdown::CancelAll, Shutdown::Abandon];
                 match bytes.byte() % 8 {
                     0 => self.hang_up(at),
-                    1 => self.relays[at].shutdown(bytes.pick(&how), self.now),
+                    1 => {
+                        self.may_be_silent = true;
+                        self.relays[at].shutdown(bytes.pick(&how), self.now);
+                    }
                     _ => drop(self.leave(at)),
                 }
             }
             _ => self.move_all(),
         }
+        self.poll();
+    }
+
+    fn poll(&mut self) {
         for relay in &mut self.relays {
-            while relay.poll_event().is_some() {}
+            while let Some((_, event)) = relay.poll_event() {
+                let dropped = Violation::ResponseDropped;
+                self.may_be_silent |= matches!(event, RelayEvent::Violation { violation, .. } if violation == dropped);
+            }
         }
     }
 
@@ -164,19 +185,39 @@ impl Chain {
         }
     }
 
-    /// Both peers hang up, and every grace passes.
+    /// A relay that has nothing left to do hangs up on the other.
+    fn pass_ends(&mut self) {
+        for (at, side) in [(0, Side::Down), (1, Side::Up)] {
+            if self.relays[at].is_over(side) {
+                self.relays[1 - at].handle_eof(side.other(), &[], self.now);
+            }
+        }
+    }
+
+    /// Each peer responds to all that it reads. Then both hang up, and every grace passes.
     fn finish(mut self) {
+        for _ in 0..4 {
+            self.move_all();
+            for at in 0..2 {
+                for place in 0..self.peers[at].asked.len() {
+                    let response = self.peers[at].answer(place, 0);
+                    self.write(at, &response);
+                }
+            }
+            self.poll();
+            self.pass_ends();
+        }
         self.move_all();
+        self.poll();
+        let is_owed = |peer: &&Peer| !peer.is_gone && !self.may_be_silent;
+        let mut silent = self.peers.iter().filter(is_owed).filter_map(|peer| peer.waiting.first());
+        assert_eq!(silent.next(), None, "G2: no response came");
         (0..2).for_each(|at| self.hang_up(at));
         for _ in 0..4 {
             self.move_all();
             self.now = self.now + Duration::from_secs(60);
             self.wait();
-            for (at, side) in [(0, Side::Down), (1, Side::Up)] {
-                if self.relays[at].is_over(side) {
-                    self.relays[1 - at].handle_eof(side.other(), &[], self.now);
-                }
-            }
+            self.pass_ends();
         }
         for relay in &self.relays {
             for side in Side::BOTH {
@@ -192,8 +233,8 @@ impl Chain {
 
 impl Peer {
     fn new(dialect: Dialect, side: Side, hop: Dialect) -> Self {
-        let (owed, asked, cancelled) = Default::default();
-        Self { dialect, side, hop, owed, asked, cancelled, is_gone: false }
+        let (owed, waiting, asked, cancelled) = Default::default();
+        Self { dialect, side, hop, owed, waiting, asked, cancelled, is_gone: false }
     }
 
     /// Something that this peer says next.
@@ -202,7 +243,7 @@ impl Peer {
         let id = Hostile::id(bytes.byte());
         match kind % 8 {
             0 | 1 => self.request(id),
-            2 | 3 => self.answer(bytes.byte(), kind >> 3),
+            2 | 3 => self.answer(bytes.byte().into(), kind >> 3),
             // The cancel of any dialect, as what a confused client or an attacker writes.
             4 => Hostile::Cancel.message(id, &bytes.dialect()),
             5 => self.cancel_request(id, &bytes.dialect()),
@@ -251,8 +292,8 @@ impl Peer {
     }
 
     /// An answer to a request that this peer read, perhaps the second.
-    fn answer(&self, place: u8, kind: u8) -> Vec<u8> {
-        let place = usize::from(place).checked_rem(self.asked.len());
+    fn answer(&self, place: usize, kind: u8) -> Vec<u8> {
+        let place = place.checked_rem(self.asked.len());
         let id = place.map_or("1", |place| &self.asked[place]);
         match self.dialect.envelope {
             Envelope::JsonRpc => {
@@ -283,19 +324,31 @@ impl Peer {
 
     /// The relay took a message of this peer.
     fn wrote(&mut self, message: &[u8]) {
+        // One that is refused gets one response for all.
+        let is_batch = message.trim_ascii_start().starts_with(b"[");
         for message in each_message(message) {
             let Some(members) = Members::of(message) else { continue };
-            let is_answer = match self.dialect.envelope {
-                Envelope::JsonRpc => {
-                    members.get("method").is_none()
-                        && (members.get("result").is_some() || members.get("error").is_some())
-                }
-                Envelope::Abp => is_abp_answer(&members),
-                Envelope::Dap => members.get("type") == Some("\"response\""),
-            };
-            let id = members.get("id").or(members.get("seq"));
-            if let Some(id) = id.filter(|_| !is_answer) {
+            if let Some(id) = asked_id(&members, self.dialect.envelope) {
                 *self.owed.entry(id.into()).or_default() += 1;
+                if !is_batch && self.is_request(&members, id) {
+                    self.waiting.insert(id.into());
+                }
+            }
+        }
+    }
+
+    /// Returns whether a message is a request with an id that every response to it repeats.
+    fn is_request(&self, message: &Members<'_>, id: &str) -> bool {
+        let is_text = |name| message.get(name).and_then(string).is_some();
+        match self.dialect.envelope {
+            Envelope::JsonRpc => {
+                is_text("method") && (id.parse::<i32>().is_ok() || string(id).is_some())
+            }
+            Envelope::Abp => {
+                message.get("type") == Some("\"capabilities/call\"") && string(id).is_some()
+            }
+            Envelope::Dap => {
+                message.get("type") == Some("\"request\"") && id.parse::<i32>().is_ok()
             }
         }
     }
@@ -304,23 +357,23 @@ impl Peer {
     fn read(&mut self, transmit: Transmit, message: &[u8]) {
         for message in each_message(message) {
             let members = Members::of(message).expect("G9: a relay writes objects");
-            let method = match self.dialect.envelope {
-                Envelope::JsonRpc => members.get("method"),
-                Envelope::Abp => members.get("type").filter(|_| !is_abp_answer(&members)),
-                Envelope::Dap if members.get("request_seq").is_some() => None,
-                Envelope::Dap => members.get("command").or(members.get("event")),
-            };
-            let id = ["id", "request_seq", "seq"].iter().find_map(|name| members.get(name));
-            match (method.and_then(string), id) {
-                (None, id) => self.read_answer(id.expect("an answer has an id")),
-                (Some(_), _) if transmit.kind == TransmitKind::Cancel => self.read_cancel(&members),
-                (Some(method), id) => {
-                    let is_cancel = self.looks_like_cancel(transmit.kind, &method);
-                    assert!(!is_cancel, "B25: a cancel went through as it is: {method}");
-                    if let Some(id) = id.filter(|_| transmit.kind == TransmitKind::Request) {
-                        self.asked.push(id.into());
-                    }
-                }
+            let envelope = self.dialect.envelope;
+            if let Some(id) = responded_id(&members, envelope) {
+                self.read_answer(id);
+                continue;
+            }
+            if transmit.kind == TransmitKind::Cancel {
+                self.read_cancel(&members);
+                continue;
+            }
+            let names = ["method", "type"];
+            let names = if envelope == Envelope::Dap { ["command", "event"] } else { names };
+            let method = names.iter().find_map(|name| members.get(name)).and_then(string);
+            let method = method.expect("it is no response");
+            let is_cancel = self.looks_like_cancel(transmit.kind, &method);
+            assert!(!is_cancel, "B25: a cancel went through as it is: {method}");
+            if transmit.kind == TransmitKind::Request {
+                self.asked.extend(asked_id(&members, envelope).map(str::to_owned));
             }
         }
     }
@@ -339,6 +392,7 @@ impl Peer {
         if id == "null" {
             return;
         }
+        self.waiting.remove(id);
         let left = self.owed.get_mut(id).filter(|left| **left > 0);
         *left.unwrap_or_else(|| panic!("G2: {id} is answered again, or never asked")) -= 1;
     }
@@ -357,8 +411,4 @@ impl Peer {
         assert!(self.asked.contains(&named), "B25: the cancel of {named}, which was never asked");
         assert!(self.cancelled.insert(named.clone()), "G4: {named} is cancelled twice");
     }
-}
-
-fn is_abp_answer(members: &Members<'_>) -> bool {
-    members.get("type").and_then(string).is_some_and(|kind| kind.ends_with("-result"))
 }

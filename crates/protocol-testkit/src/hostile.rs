@@ -288,8 +288,9 @@ pub fn framed(message: &[u8], framing: Framing) -> Vec<u8> {
     }
 }
 
-/// The message in a frame.
-pub(crate) fn unframed(frame: &[u8], framing: Framing) -> &[u8] {
+/// Returns the message in a frame.
+#[must_use]
+pub fn unframed(frame: &[u8], framing: Framing) -> &[u8] {
     match framing {
         Framing::Newline => frame.strip_suffix(b"\n").unwrap_or(frame),
         Framing::ContentLength => {

@@ -35,7 +35,7 @@ mod world;
 pub use draining::judge_draining;
 pub use generate::operations;
 pub use guarantee::{Broken, Guarantee};
-pub use hostile::{Hostile, framed};
+pub use hostile::{Hostile, framed, unframed};
 pub use operation::{Answering, Asked, Method, Operation};
 pub use protocol_record::Mark;
 pub use random::Random;

@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use protocol_core::{Cause, Dialect, Framing, ResponseRule, Violation};
+use protocol_core::{Cause, Dialect, ResponseRule, Violation};
 use protocol_endpoint::Verdict;
+use protocol_testkit::unframed;
 
 use crate::json::{Members, each_message, responded_id};
 
@@ -122,14 +123,4 @@ impl Account {
 
 fn occurrences(text: &[u8], part: &[u8]) -> usize {
     text.windows(part.len()).filter(|window| *window == part).count()
-}
-
-fn unframed(framed: &[u8], framing: Framing) -> &[u8] {
-    match framing {
-        Framing::ContentLength => {
-            let header = framed.windows(4).position(|four| four == b"\r\n\r\n");
-            header.map_or(framed, |at| &framed[at + 4..])
-        }
-        _ => framed.strip_suffix(b"\n").unwrap_or(framed),
-    }
 }
