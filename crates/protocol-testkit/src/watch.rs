@@ -229,6 +229,23 @@ mod tests {
     use super::*;
 
     #[test]
+    fn g02_a_second_response_and_one_to_a_silenced_request_are_noticed() {
+        let request = br#"{"jsonrpc":"2.0","id":1,"method":"work"}"#;
+        let response = br#"{"jsonrpc":"2.0","id":1,"result":null}"#;
+        let cancel =
+            br#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}"#;
+        let mut peer = Watch::new(&Dialect::MCP_2025_11_25);
+        peer.reads(request);
+        assert_eq!(peer.unanswered().map(|id| &**id), Some("1"));
+        assert!(peer.writes(response).is_ok());
+        assert!(peer.writes(response).is_err(), "the second");
+        peer.reads(request);
+        peer.reads(cancel);
+        assert_eq!(peer.unanswered(), None);
+        assert!(peer.writes(response).is_err(), "it was cancelled");
+    }
+
+    #[test]
     fn g04_in_dap_a_cancel_of_a_progress_names_no_request() {
         let request = |seq: u32, what: &str| format!(r#"{{"seq":{seq},"type":"request",{what}}}"#);
         let cancel = |seq, names: &str| {
