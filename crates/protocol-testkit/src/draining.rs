@@ -68,7 +68,7 @@ pub fn judge_draining(
 /// A call by its place among all that were made, on both hosts.
 type Tag = u32;
 
-/// Whether the peers of both hosts could do it: none answers or names a call that has not left.
+/// Returns whether the peers of both hosts could do it: none answers or names a call that has not left.
 fn is_legal([one, other]: &[Drained; 2], operation: &Operation) -> bool {
     let Operation::Hostile { id, .. } = operation else { return true };
     let id = Hostile::id(*id).trim_matches('"').replace("\\u003", "");
@@ -218,7 +218,7 @@ impl Drained {
         Ok(())
     }
 
-    /// Whether its cancels name requests of the peer's, which it ends.
+    /// Returns whether its cancels name requests of the peer's, which it ends.
     fn ends_requests(&self) -> bool {
         let config = self.host.config();
         config.role == Role::Server

@@ -46,7 +46,7 @@ const LONGEST: usize = 700;
 type Judged = Result<(), Broken>;
 
 impl Host {
-    /// A host with nothing in flight.
+    /// Creates a host with nothing in flight.
     pub(crate) fn new(config: Config) -> Self {
         Self {
             stream: StreamConnection::new(config.clone()),
@@ -74,13 +74,13 @@ impl Host {
         self.stream.connection().config()
     }
 
-    /// Whether something waits to leave.
+    /// Returns whether something waits to leave.
     pub(crate) fn has_transmit(&self) -> bool {
         // Responses that are kept back leave if room is wanted that only they take up.
         self.model.waiting() > 0 || self.awaits_room && self.model.keeps_answers_back()
     }
 
-    /// Those of these answers to the `request`-th request that differ: what is withheld is all the
+    /// Returns those of these answers to the `request`-th request that differ: what is withheld is all the
     /// same, and a revision is named only where that settles it.
     pub(crate) fn answers<'a>(
         &self,
@@ -109,7 +109,7 @@ impl Host {
         &self.calls
     }
 
-    /// The requests that wait for its answer, by their place among all that came.
+    /// Returns the requests that wait for its answer, by their place among all that came.
     pub(crate) fn unanswered(&self) -> Vec<usize> {
         let requests = self.requests.iter().enumerate();
         let unanswered =
@@ -117,7 +117,7 @@ impl Host {
         unanswered.map(|(place, _)| place).collect()
     }
 
-    /// Whether what it answers to the `request`-th request is not sent.
+    /// Returns whether what it answers to the `request`-th request is not sent.
     pub(crate) fn withholds(&self, request: usize) -> bool {
         let request = self.requests.get(request);
         request.is_some_and(|request| self.model.withholds(request.number()))
@@ -129,7 +129,7 @@ impl Host {
         self.requests.clear();
     }
 
-    /// Whether it has nothing left to do: it closes its writing end.
+    /// Returns whether it has nothing left to do: it closes its writing end.
     pub(crate) fn is_over(&self) -> bool {
         let model = &self.model;
         model.is_closed() && model.unanswered() == 0 && !self.has_transmit()
@@ -280,7 +280,7 @@ impl Host {
 
     // Judging
 
-    /// Whether a message might not fit, after another that is always taken: a cancel of an operation is
+    /// Returns whether a message might not fit, after another that is always taken: a cancel of an operation is
     /// told of before it is acknowledged.
     fn is_cramped(&self) -> bool {
         let connection = self.stream.connection();
@@ -289,7 +289,7 @@ impl Host {
             || self.model.waiting() + 1 >= limits.unsent_messages
     }
 
-    /// Whether there is so little room that answers may be kept back in half of it.
+    /// Returns whether there is so little room that answers may be kept back in half of it.
     fn is_tight(&self) -> bool {
         self.config().limits.unsent_bytes < 2 * LONGEST
     }
@@ -370,7 +370,7 @@ impl Host {
         )
     }
 
-    /// The token of an operation that answered a call.
+    /// Returns the token of an operation that answered a call.
     fn token_in(&self, outcome: &Outcome<'_>) -> Option<WireId> {
         let member = token_member(&self.config().dialect)?;
         let Outcome::Result(result) = outcome else { return None };

@@ -95,13 +95,13 @@ impl Hostile {
         "0",
     ];
 
-    /// The id of that number, wrapping around.
+    /// Returns the id of that number, wrapping around.
     #[must_use]
     pub const fn id(number: u8) -> &'static str {
         Self::IDS[number as usize % Self::IDS.len()]
     }
 
-    /// The message, without framing. In ABP, whose ids are strings, numbers are written as strings
+    /// Returns the message, without framing. In ABP, whose ids are strings, numbers are written as strings
     /// and strings that hold numbers as numbers.
     #[must_use]
     pub fn message(self, id: &str, dialect: &Dialect) -> Vec<u8> {
@@ -161,7 +161,7 @@ impl Hostile {
         text.into_bytes()
     }
 
-    /// The same in ABP. Where JSON-RPC has a version, there is an answer to something else.
+    /// Returns the same in ABP. Where JSON-RPC has a version, there is an answer to something else.
     fn abp(self, id: &str, dialect: &Dialect) -> Vec<u8> {
         let message =
             |kind, payload| format!(r#"{{"type":"{kind}","id":{id},"payload":{payload}}}"#);
@@ -202,7 +202,7 @@ impl Hostile {
         text.into_bytes()
     }
 
-    /// The same in DAP. Where JSON-RPC has a version, there is a type.
+    /// Returns the same in DAP. Where JSON-RPC has a version, there is a type.
     fn dap(self, id: &str, dialect: &Dialect) -> Vec<u8> {
         let request = |rest: &str| format!(r#"{{"seq":{id},"type":"request"{rest}}}"#);
         let answer =
@@ -234,7 +234,7 @@ impl Hostile {
     }
 }
 
-/// Numbers as strings, and strings that hold numbers as numbers.
+/// Writes numbers as strings, and strings that hold numbers as numbers.
 fn swapped(id: &str) -> String {
     match (id.parse::<f64>(), id.trim_matches('"').parse::<f64>()) {
         (Ok(_), _) => format!("\"{id}\""),
@@ -243,7 +243,7 @@ fn swapped(id: &str) -> String {
     }
 }
 
-/// The dialect's cancel of an id; where it has none on the wire, that of another dialect. One that
+/// Returns the dialect's cancel of an id; where it has none on the wire, that of another dialect. One that
 /// is a request has an id of its own, and names the operation of the request of that number.
 fn cancel(id: &str, dialect: &Dialect) -> String {
     let (method, member) = match &dialect.cancel {
@@ -269,13 +269,13 @@ fn cancel(id: &str, dialect: &Dialect) -> String {
     format!(r#"{{"jsonrpc":"2.0","method":"{method}","params":{{"{member}":{id}}}}}"#)
 }
 
-/// The token of the operation that a request of this number goes on as; another id as it is.
+/// Returns the token of the operation that a request of this number goes on as; another id as it is.
 fn token_of(id: &str) -> String {
     id.parse::<u8>()
         .map_or_else(|_| id.into(), |number| format!("\"{}\"", format!("{number:02x}").repeat(16)))
 }
 
-/// A message as it stands in a stream.
+/// Returns a message as it stands in a stream.
 #[must_use]
 pub fn framed(message: &[u8], framing: Framing) -> Vec<u8> {
     match framing {

@@ -209,7 +209,7 @@ impl Answering {
 }
 
 impl Asked {
-    /// Ordinary work without timers, whose progress token is `token`.
+    /// Returns ordinary work without timers, whose progress token is `token`.
     #[must_use]
     pub const fn work(token: u8) -> Self {
         Self {
@@ -223,7 +223,7 @@ impl Asked {
         }
     }
 
-    /// The options of the call, without its parent.
+    /// Returns the options of the call, without its parent.
     #[must_use]
     pub fn options(&self) -> CallOptions {
         CallOptions::default()
@@ -233,7 +233,7 @@ impl Asked {
             .grace(self.grace)
     }
 
-    /// Its params, as JSON.
+    /// Returns its params, as JSON.
     #[must_use]
     pub fn params(&self) -> String {
         let token = self.token;
@@ -253,7 +253,7 @@ fn timer(millis: u8) -> Option<Duration> {
 }
 
 impl Method {
-    /// Its name on the wire.
+    /// Returns its name on the wire.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -268,7 +268,7 @@ impl Method {
 }
 
 impl Operation {
-    /// The end of the line that it happens at, if it happens at one.
+    /// Returns the end of the line that it happens at, if it happens at one.
     #[must_use]
     pub const fn at(self) -> Option<Role> {
         match self {
@@ -308,7 +308,7 @@ impl Operation {
 /// Both ends of a line.
 pub(crate) const ENDS: [Role; 2] = [Role::Client, Role::Server];
 
-/// The name of an end of the line.
+/// Returns the name of an end of the line.
 pub(crate) const fn end(role: Role) -> &'static str {
     match role {
         Role::Client => "client",
@@ -316,7 +316,7 @@ pub(crate) const fn end(role: Role) -> &'static str {
     }
 }
 
-/// The call or the request that an operation counts so.
+/// Returns the call or the request that an operation counts so.
 pub(crate) fn pick<T: Copy>(from: &[T], place: u8) -> Option<T> {
     from.get(usize::from(place).checked_rem(from.len())?).copied()
 }

@@ -12,13 +12,13 @@
 pub struct Random(u64);
 
 impl Random {
-    /// The sequence of this seed.
+    /// Creates the sequence of this seed.
     #[must_use]
     pub const fn new(seed: u64) -> Self {
         Self(seed)
     }
 
-    /// The next number.
+    /// Returns the next number.
     pub const fn number(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.0;
@@ -27,12 +27,12 @@ impl Random {
         mixed ^ (mixed >> 31)
     }
 
-    /// A number below `bound`; 0 if that is 0.
+    /// Returns a number below `bound`; 0 if that is 0.
     pub const fn below(&mut self, bound: u64) -> u64 {
         if bound == 0 { 0 } else { self.number() % bound }
     }
 
-    /// So many random bytes: what [`operations`](crate::operations) makes operations of.
+    /// Returns so many random bytes: what [`operations`](crate::operations) makes operations of.
     #[must_use]
     pub fn bytes(&mut self, len: usize) -> Vec<u8> {
         (0..len).map(|_| self.number().to_le_bytes()[0]).collect()

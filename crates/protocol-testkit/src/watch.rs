@@ -144,7 +144,7 @@ impl Watch {
         })
     }
 
-    /// A request that it still has to answer.
+    /// Returns a request that it still has to answer.
     pub(crate) fn unanswered(&self) -> Option<&Id> {
         let mut owed = self.owed.iter();
         owed.find(|(_, owed)| !(owed.is_cancelled && self.is_silent())).map(|(id, _)| id)

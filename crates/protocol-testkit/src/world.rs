@@ -44,7 +44,7 @@ pub(crate) const OPEN_SESSION: Operation = Operation::Call {
     asked: Asked { method: Method::Initialize, ..Asked::work(1) },
 };
 
-/// Both ends of a line: the client, and the server.
+/// Returns both ends of a line: the client, and the server.
 #[must_use]
 pub fn both_roles(config: Config) -> [Config; 2] {
     let (mut client, mut server) = (config.clone(), config);
@@ -53,7 +53,7 @@ pub fn both_roles(config: Config) -> [Config; 2] {
     [client, server]
 }
 
-/// A configuration with limits so small that all of them are met.
+/// Returns a configuration with limits so small that all of them are met.
 #[must_use]
 pub fn small(dialect: Dialect) -> Config {
     let mut config = Config::client(dialect);
@@ -81,13 +81,13 @@ pub fn tight(dialect: Dialect) -> Config {
 }
 
 impl World {
-    /// A client and a server with nothing in flight. The line takes whatever is sent.
+    /// Creates a client and a server with nothing in flight. The line takes whatever is sent.
     #[must_use]
     pub fn new(configs: [Config; 2]) -> Self {
         Self::on_a_line_of(configs, usize::MAX)
     }
 
-    /// The same, where each direction of the line takes messages while there are fewer than
+    /// Creates the same, where each direction of the line takes messages while there are fewer than
     /// `capacity` bytes on it.
     #[must_use]
     pub fn on_a_line_of(configs: [Config; 2], capacity: usize) -> Self {
@@ -143,7 +143,7 @@ impl World {
         &self.links
     }
 
-    /// The line towards a host.
+    /// Returns the line towards a host.
     pub(crate) fn link_to(&self, at: Role) -> &Link {
         &self.links[at as usize]
     }
@@ -152,7 +152,7 @@ impl World {
         &mut self.links[at as usize]
     }
 
-    /// The line that a host writes to.
+    /// Returns the line that a host writes to.
     pub(crate) fn link_from(&self, at: Role) -> &Link {
         &self.links[self.place_of_link_from(at)]
     }
@@ -176,12 +176,12 @@ impl World {
         if self.has_relay() { [2 * at as usize, 1] } else { [at as usize, at.other() as usize] }
     }
 
-    /// The time there.
+    /// Returns the time there.
     pub(crate) const fn now(&self) -> Timestamp {
         self.now
     }
 
-    /// From now on keeps what happens, for a chart.
+    /// Keeps from now on what happens, for a chart.
     pub(crate) fn record(&mut self) {
         self.marks = Some(Vec::new());
     }
@@ -292,8 +292,8 @@ impl World {
         }
     }
 
-    /// Everything on its way arrives, every request is answered, both hosts hang up; then all calls
-    /// must have settled, and nothing may be left.
+    /// Lets everything on its way arrive, answers every request and hangs up. Then all calls must have settled, and
+    /// nothing may be left.
     ///
     /// # Errors
     ///
@@ -307,7 +307,7 @@ impl World {
         self.hosts.iter().try_for_each(Host::judge_end)
     }
 
-    /// Fair delivery until nothing moves.
+    /// Delivers everything until nothing moves.
     fn deliver_all(&mut self) -> Result<(), Broken> {
         for _ in 0..10_000 {
             let mut moved = false;

@@ -12,7 +12,7 @@ impl FairSteps {
         self.steps.push((to, from));
     }
 
-    /// The first state from which fair choices can go on for ever, if there is one.
+    /// Returns the first state from which fair choices can go on for ever, if there is one.
     ///
     /// Takes away every state whose fair choices all lead to states that are away already,
     /// beginning with those that have none; what stays is a circle or leads into one.

@@ -48,7 +48,7 @@ pub struct Failure {
 }
 
 impl Failure {
-    /// The history in one line, for [`replay`].
+    /// Returns the history in one line, for [`replay`].
     #[must_use]
     pub fn line(&self) -> String {
         self.history.join("; ")
@@ -161,7 +161,7 @@ impl<S: System> Search<'_, S> {
         Some(self.failure(index, None, broken))
     }
 
-    /// The failure that was met in a state, or when a choice was taken there.
+    /// Returns the failure that was met in a state, or when a choice was taken there.
     fn failure(&self, mut at: u32, last: Option<u16>, broken: Broken) -> Failure {
         let mut path: Vec<u16> = last.into_iter().collect();
         while at != 0 {

@@ -32,7 +32,7 @@ pub struct Scenario {
 }
 
 impl Scenario {
-    /// Whether it calls `initialize`. Else there is a session from its beginning, where the dialect
+    /// Returns whether it calls `initialize`. Else there is a session from its beginning, where the dialect
     /// has sessions.
     pub(crate) fn opens_session(&self) -> bool {
         self.budget.iter().any(|(operation, _)| {
@@ -62,7 +62,7 @@ struct Rules {
 }
 
 impl Orderings {
-    /// The beginning of a scenario between two such hosts, in a session if the scenario opens none.
+    /// Begins a scenario between two such hosts, in a session if the scenario opens none.
     ///
     /// # Panics
     ///
@@ -106,7 +106,7 @@ impl Orderings {
         self
     }
 
-    /// Whether this operation of the budget would do something now.
+    /// Returns whether this operation of the budget would do something now.
     fn is_of_use(&self, operation: &Operation) -> bool {
         match *operation {
             Operation::Call { at, asked } => asked
@@ -131,7 +131,7 @@ impl Orderings {
         }
     }
 
-    /// Whether a call waits for an answer that a dialect that wants silence does not bring: its caller
+    /// Returns whether a call waits for an answer that a dialect that wants silence does not bring: its caller
     /// chose a grace, and only time ends that.
     fn is_any_cancelling(&self) -> bool {
         let mut calls = ENDS.into_iter().flat_map(|at| self.world.host(at).model().calls());
@@ -233,7 +233,7 @@ impl World {
         })
     }
 
-    /// The time until the next timer of either host.
+    /// Returns the time until the next timer of either host.
     fn next_timer(&self) -> Option<Duration> {
         let timers = ENDS.map(|at| self.host(at).model().next_timer());
         let due = timers.into_iter().flatten().min()?;
@@ -259,7 +259,7 @@ mod tests {
     const CANCELS: [Operation; 2] = [cancel(0), cancel(1)];
     const DRAIN: Operation = Operation::Drain { at: Role::Client, messages: 1 };
 
-    /// Returns what is unsettled after two calls. Somebody cancels one of them, and the request of the first may be lost.
+    /// Returns what is unsettled after two calls, one of which somebody cancels. The request of the first may be lost.
     fn unsettled(is_first_lost: bool) -> Option<String> {
         let scenario = Scenario {
             name: "two calls",

@@ -66,13 +66,13 @@ const fn side(of: Role) -> Side {
 }
 
 impl Relayed {
-    /// The beginning of a scenario, with one dialect towards the client and one towards the server.
+    /// Begins a scenario, with one dialect towards the client and one towards the server.
     ///
     /// There is a session from the beginning, if the scenario opens none and both dialects have one.
     ///
     /// # Panics
     ///
-    /// If no session can be opened.
+    /// If no session can be opened, or an operation of the budget is there twice or happens by itself.
     #[must_use]
     pub fn new(up: Config, down: Config, scenario: Scenario) -> Self {
         let has_sessions = [&up, &down].iter().all(|config| config.dialect.session.is_some());
@@ -97,7 +97,7 @@ impl Relayed {
         Ok(self)
     }
 
-    /// The next message of the relay leaves.
+    /// Lets the next message of the relay leave.
     fn leave(&mut self, to: Role) -> Result<(), Broken> {
         let (world, mut framed) = (&mut self.ends.world, Vec::new());
         let ([_, lane], envelope) = (world.lanes(to), world.envelope(to));
@@ -147,7 +147,7 @@ impl Relayed {
         std::iter::from_fn(next).collect()
     }
 
-    /// A request that is cancelled on one side is cancelled on the other (G6).
+    /// Checks that a request which is cancelled on one side is cancelled on the other (G6).
     fn judge_cascade(&self) -> Result<(), Broken> {
         for near in Side::BOTH {
             let (here, there) = (self.relay.connection(near), self.relay.connection(near.other()));

@@ -18,11 +18,11 @@ pub trait System: Clone {
     /// Returns the choices for the next step, in an order that depends on the state alone.
     fn choices(&self) -> Vec<Self::Choice>;
 
-    /// Whether fairness makes it happen sooner or later: delivery and answers, and nothing that
+    /// Returns whether fairness makes it happen sooner or later: delivery and answers, and nothing that
     /// anybody may leave undone.
     fn is_fair(&self, choice: &Self::Choice) -> bool;
 
-    /// It happens.
+    /// Makes a choice happen.
     ///
     /// # Errors
     ///

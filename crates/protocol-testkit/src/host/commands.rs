@@ -216,7 +216,7 @@ impl Host {
         Ok(done)
     }
 
-    /// Whether the connection writes from now on what this one does, to the last byte.
+    /// Returns whether the connection writes from now on what this one does, to the last byte.
     fn goes_on_as(&self, mut other: StreamConnection<u32>) -> bool {
         let write = |stream: &mut StreamConnection<u32>| {
             let next = stream.connection().next_transmit_len();

@@ -93,7 +93,7 @@ fn outcome(asked: Asked, payload: &Value) -> Option<Answered<'_>> {
     }
 }
 
-/// The number that stands for a code, which is a word in this envelope.
+/// Returns the number that stands for a code, which is a word in this envelope.
 fn code_of(word: &str) -> i64 {
     match word {
         "NOT_INITIALIZED" => code::SERVER_NOT_INITIALIZED,

@@ -74,7 +74,7 @@ impl Model {
         }
     }
 
-    /// The request that goes on as the operation with this token.
+    /// Returns the request that goes on as the operation with this token.
     fn operation(&self, token: &Id) -> Option<u64> {
         let is_it = |request: &super::Request| {
             request.is_operation() && request.token.as_ref() == Some(token)
@@ -82,7 +82,7 @@ impl Model {
         self.requests.iter().find(|(_, request)| is_it(request)).map(|(&number, _)| number)
     }
 
-    /// Whether a cancel is the host's to answer: that of an operation which is none of this connection's,
+    /// Returns whether a cancel is the host's to answer: that of an operation which is none of this connection's,
     /// or in DAP one that names a progress, or no request.
     pub(super) fn is_for_host(&self, params: &Value) -> bool {
         if self.config.dialect.envelope == Envelope::Dap {
@@ -218,13 +218,13 @@ impl Model {
         }
     }
 
-    /// The call in flight whose cancel has this number, and is not acknowledged.
+    /// Returns the call in flight whose cancel has this number, and is not acknowledged.
     pub(super) fn cancelled_by(&self, number: u32) -> Option<u32> {
         let mut calls = self.calls.iter();
         calls.find(|(_, call)| call.cancel == Some(number)).map(|(&call, _)| call)
     }
 
-    /// Whether the cancel of this call has left.
+    /// Returns whether the cancel of this call has left.
     pub(super) fn has_sent_cancel(&self, call: u32) -> bool {
         let phase = self.calls[&call].phase;
         matches!(phase, CallPhase::Cancelling | CallPhase::AwaitingAcknowledgement)
@@ -253,7 +253,7 @@ impl Model {
         self.settle_answered(id, call, answer);
     }
 
-    /// The token of an operation that an answer brings.
+    /// Returns the token of an operation that an answer brings.
     pub(super) fn token_in(&self, answer: Option<Answered<'_>>) -> Option<Id> {
         let Some(Answered::Result(result)) = answer else { return None };
         let token = result.get(token_member(&self.config.dialect)?)?;

@@ -21,7 +21,7 @@ impl Model {
         ])
     }
 
-    /// Whether a request waits for its answer.
+    /// Returns whether a request waits for its answer.
     pub(crate) fn awaits_response(&self, request: u64) -> bool {
         let request = self.requests.get(&request);
         request.is_some_and(super::Request::awaits_response)
@@ -72,7 +72,7 @@ impl Model {
         number
     }
 
-    /// The host cancels a call; gives what that must be reported to have done.
+    /// Cancels a call of the host. Returns what must be reported to have become of it.
     pub(crate) fn cancel(&mut self, call: u32, cause: Cause, now: Timestamp) -> CancelOutcome {
         let outcome = self.cancel_call(call, cause, now);
         self.finish_drain();
@@ -98,13 +98,13 @@ impl Model {
         request.is_some_and(|it| it.is_operation() || it.phase == RequestPhase::Silenced)
     }
 
-    /// Whether a result that answers this request settles the revision that is spoken.
+    /// Returns whether a result that answers this request settles the revision that is spoken.
     pub(crate) fn settles_revision(&self, request: u64) -> bool {
         let request = self.requests.get(&request);
         request.is_some_and(|request| request.settles.names_revision.is_some())
     }
 
-    /// Whether the acknowledgement of its cancel said that this request is cancelled, and there is
+    /// Returns whether the acknowledgement of its cancel said that this request is cancelled, and there is
     /// nothing else that its answer may say (F20).
     fn is_bound_to_say_cancelled(&self, request: &super::Request) -> bool {
         let dialect = &self.config.dialect;
@@ -185,7 +185,7 @@ impl Model {
         ])
     }
 
-    /// Whether a progress token belongs to cancelled requests alone, or to one that ended in
+    /// Returns whether a progress token belongs to cancelled requests alone, or to one that ended in
     /// silence.
     fn has_fallen_silent(&self, token: &String) -> bool {
         let mut owners = self

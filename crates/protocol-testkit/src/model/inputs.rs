@@ -190,7 +190,7 @@ impl Model {
         self.tell(Told::Request { request: number, id });
     }
 
-    /// The request that waits for its answer under this id. An operation has had its answer.
+    /// Returns the request that waits for its answer under this id. An operation has had its answer.
     pub(super) fn unanswered_with(&self, id: &Id) -> Option<u64> {
         let is_it = |request: &Request| {
             request.id == *id && request.awaits_response() && !request.is_operation()
@@ -198,7 +198,7 @@ impl Model {
         self.requests.iter().find(|(_, request)| is_it(request)).map(|(&number, _)| number)
     }
 
-    /// Whether a request of this method is a cancel.
+    /// Returns whether a request of this method is a cancel.
     fn is_cancel_request(&self, method: &str) -> bool {
         match &self.config.dialect.cancel {
             CancelRule::Request { method: cancel, .. }
@@ -277,7 +277,7 @@ impl Model {
         }
     }
 
-    /// Whether a response of this id could be one to a call in flight, or to the cancel of one.
+    /// Returns whether a response of this id could be one to a call in flight, or to the cancel of one.
     fn awaits(&self, id: &Value) -> bool {
         let number = reading::our_number(id, self.config.dialect.envelope);
         number.is_some_and(|number| {
@@ -286,7 +286,7 @@ impl Model {
         })
     }
 
-    /// Whether a call of this number is in flight and has left.
+    /// Returns whether a call of this number is in flight and has left.
     pub(super) fn has_sent(&self, number: u32) -> bool {
         self.calls.get(&number).is_some_and(|call| call.phase != CallPhase::Queued)
     }

@@ -65,7 +65,7 @@ pub(crate) enum Asked {
     Command,
 }
 
-/// An id that can be compared and echoed.
+/// Returns an id that can be compared and echoed.
 pub(crate) fn readable(id: &Value) -> Option<Id> {
     (id.is_string() || id.is_number() || id.is_null()).then(|| id.to_string())
 }

@@ -189,7 +189,7 @@ struct Conclusion {
 }
 
 impl Model {
-    /// A connection with nothing in flight.
+    /// Creates a connection with nothing in flight.
     pub(crate) fn new(config: Config) -> Self {
         let exchange = match config.dialect.capability {
             CapabilityRule::NotNeeded => Exchange::NotNeeded,
@@ -225,17 +225,17 @@ impl Model {
         self.told.front()
     }
 
-    /// The host was told that.
+    /// Takes the event that the host must get next.
     pub(crate) fn take_told(&mut self) -> Option<Told> {
         self.told.pop_front()
     }
 
-    /// Our calls in flight by number, and how far they are.
+    /// Returns our calls in flight by number, and how far they are.
     pub(crate) fn calls(&self) -> impl Iterator<Item = (u32, CallPhase)> {
         self.calls.iter().map(|(&number, call)| (number, call.phase))
     }
 
-    /// The peer's requests that are not over, counted from 1, and how far they are.
+    /// Returns the peer's requests that are not over, counted from 1, and how far they are.
     pub(crate) fn requests(&self) -> impl Iterator<Item = (u64, RequestPhase)> {
         self.requests.iter().map(|(&number, request)| (number, request.phase))
     }
@@ -255,12 +255,12 @@ impl Model {
         self.silenced.retain(|&call| is_in_flight(call));
     }
 
-    /// Whether nothing comes in any more.
+    /// Returns whether nothing comes in any more.
     pub(crate) const fn is_closed(&self) -> bool {
         matches!(self.life, Life::Closed | Life::Abandoned)
     }
 
-    /// When the next timer is due.
+    /// Returns when the next timer is due.
     pub(crate) fn next_timer(&self) -> Option<Timestamp> {
         self.calls.values().filter_map(Call::next_timer).map(|(due, _)| due).min()
     }
@@ -277,14 +277,14 @@ impl Request {
         matches!(self.phase, Cancelled | Silenced | OperationCancelled)
     }
 
-    /// Whether its response was the token of an operation.
+    /// Returns whether its response was the token of an operation.
     const fn is_operation(&self) -> bool {
         matches!(self.phase, RequestPhase::Operation | RequestPhase::OperationCancelled)
     }
 }
 
 impl Call {
-    /// The first of its timers, and what it makes of the call: `None` for its grace.
+    /// Returns the first of its timers, and what it makes of the call: `None` for its grace.
     fn next_timer(&self) -> Option<(Timestamp, Option<Cause>)> {
         let timers = [
             (self.deadline, Some(Cause::Deadline)),

@@ -66,7 +66,7 @@ impl Model {
         self.cancels.len() + self.bulk.len()
     }
 
-    /// Whether answers are kept back, until their batch is complete or their room is wanted.
+    /// Returns whether answers are kept back, until their batch is complete or their room is wanted.
     pub(crate) fn keeps_answers_back(&self) -> bool {
         self.batches.values().any(|batch| !batch.answers.is_empty())
     }

@@ -62,7 +62,7 @@ fn json_rpc(value: &Value) -> Message<'_> {
     Message::Response { id: known, asked: None, answer: answer.filter(|_| is_versioned) }
 }
 
-/// The member that holds the id of a request, and the one that holds it in an answer.
+/// Returns the member that holds the id of a request, and the one that holds it in an answer.
 pub(super) const fn id_members(envelope: Envelope) -> [&'static str; 2] {
     match envelope {
         Envelope::JsonRpc | Envelope::Abp => ["id", "id"],
@@ -70,7 +70,7 @@ pub(super) const fn id_members(envelope: Envelope) -> [&'static str; 2] {
     }
 }
 
-/// An id that a request of this dialect may have.
+/// Returns an id that a request of this dialect may have.
 pub(super) fn request_id(id: &Value, rule: IdRule) -> Option<Id> {
     let integer = id.is_i64() || id.is_u64();
     let allowed = match rule {
@@ -85,7 +85,7 @@ pub(super) fn request_id(id: &Value, rule: IdRule) -> Option<Id> {
     allowed.then(|| id.to_string())
 }
 
-/// The number of the message of ours that an id names: decimal digits, nothing else (B14). In ABP
+/// Returns the number of the message of ours that an id names: decimal digits, nothing else (B14). In ABP
 /// they are a string.
 pub(super) fn our_number(id: &Value, envelope: Envelope) -> Option<u32> {
     match envelope {
@@ -100,7 +100,7 @@ pub(super) fn our_number(id: &Value, envelope: Envelope) -> Option<u32> {
     }
 }
 
-/// The id of the message of ours with this number.
+/// Returns the id of the message of ours with this number.
 pub(crate) fn our_id(number: u32, envelope: Envelope) -> Id {
     match envelope {
         Envelope::JsonRpc | Envelope::Dap => number.to_string(),
@@ -108,7 +108,7 @@ pub(crate) fn our_id(number: u32, envelope: Envelope) -> Id {
     }
 }
 
-/// The token of an operation, in its one spelling: 32 hexadecimal digits, read in either case.
+/// Returns the token of an operation, in its one spelling: 32 hexadecimal digits, read in either case.
 pub(super) fn operation_token(token: &Value) -> Option<Id> {
     let digits = token.as_str()?;
     let is_token = digits.len() == 32 && digits.bytes().all(|digit| digit.is_ascii_hexdigit());
@@ -136,13 +136,13 @@ pub(crate) fn cancelled<'v>(
     is_of_request.then_some(named)
 }
 
-/// The progress tokens in the params of a request.
+/// Returns the progress tokens in the params of a request.
 pub(super) fn tokens(dialect: &Dialect, params: &Value) -> Vec<Id> {
     let paths = dialect.progress.iter().flat_map(|rule| rule.tokens_of_call.iter());
     paths.filter_map(|path| follow(params, path)).filter_map(readable_token).collect()
 }
 
-/// The progress tokens of a call of ours: in ABP, its id.
+/// Returns the progress tokens of a call of ours: in ABP, its id.
 pub(super) fn tokens_of_call(dialect: &Dialect, number: u32, params: &Value) -> Vec<Id> {
     match dialect.envelope {
         Envelope::JsonRpc | Envelope::Dap => tokens(dialect, params),
@@ -150,7 +150,7 @@ pub(super) fn tokens_of_call(dialect: &Dialect, number: u32, params: &Value) -> 
     }
 }
 
-/// The progress token that a notification is about.
+/// Returns the progress token that a notification is about.
 pub(super) fn token(dialect: &Dialect, method: &str, params: &Value) -> Option<Id> {
     let rule: &ProgressRule = dialect.progress.iter().find(|rule| rule.method == method)?;
     readable_token(params.get(&*rule.token)?)
@@ -160,7 +160,7 @@ fn readable_token(token: &Value) -> Option<Id> {
     (token.is_string() || token.is_number()).then(|| token.to_string())
 }
 
-/// Whether the literal `true` stands at the end of that path.
+/// Returns whether the literal `true` stands at the end of that path.
 pub(super) fn declared(value: &Value, path: &[Cow<'static, str>]) -> bool {
     follow(value, path) == Some(&Value::Bool(true))
 }

@@ -18,7 +18,7 @@ impl Rules {
         Self(Arc::new(config))
     }
 
-    /// The member of the result of a request of this method that names the revision, or a list of
+    /// Returns the member of the result of a request of this method that names the revision, or a list of
     /// revisions, if it is an exchange that settles that.
     pub(crate) fn names_revision(&self, method: &str) -> Option<Cow<'static, str>> {
         let mut exchanges = self.dialect.exchanges.iter();

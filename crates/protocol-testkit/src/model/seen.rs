@@ -166,7 +166,7 @@ impl Told {
 }
 
 impl Sent {
-    /// Whether a request, or a cancel that is one, gets its answer with it.
+    /// Returns whether a request, or a cancel that is one, gets its answer with it.
     pub(crate) const fn is_answer(&self) -> bool {
         matches!(
             self,
@@ -228,7 +228,7 @@ impl Sent {
     }
 }
 
-/// The member that names a request in a cancel of this method: the dialect's, or that of a revision
+/// Returns the member that names a request in a cancel of this method: the dialect's, or that of a revision
 /// which was spoken when the message was written.
 fn cancel_member<'d>(dialect: &'d Dialect, method: &str) -> Option<&'d str> {
     let revisions = dialect.revisions.iter().map(|(_, revision)| revision);
@@ -239,7 +239,7 @@ fn cancel_member<'d>(dialect: &'d Dialect, method: &str) -> Option<&'d str> {
     })
 }
 
-/// The member that names what to cancel in the params of a cancel that is a request.
+/// Returns the member that names what to cancel in the params of a cancel that is a request.
 pub(super) fn member_of_request(cancel: &CancelRule) -> Option<&str> {
     match cancel {
         CancelRule::Request { id: member, .. } | CancelRule::Operation { token: member, .. } => {
@@ -249,7 +249,7 @@ pub(super) fn member_of_request(cancel: &CancelRule) -> Option<&str> {
     }
 }
 
-/// The member of an answer that holds the token of an operation, where there are any.
+/// Returns the member of an answer that holds the token of an operation, where there are any.
 pub(crate) fn token_member(dialect: &Dialect) -> Option<&str> {
     match &dialect.cancel {
         CancelRule::Operation { token, .. } => Some(token),
@@ -257,7 +257,7 @@ pub(crate) fn token_member(dialect: &Dialect) -> Option<&str> {
     }
 }
 
-/// Whether a request of this method may go on as an operation.
+/// Returns whether a request of this method may go on as an operation.
 pub(super) fn starts_operation(dialect: &Dialect, method: &str) -> bool {
     match &dialect.cancel {
         CancelRule::Operation { started_by, .. } => started_by.iter().any(|it| it == method),
@@ -312,7 +312,7 @@ impl Answer {
     }
 }
 
-/// The one spelling of an id token.
+/// Returns the one spelling of an id token.
 pub(crate) fn spelled(token: &str) -> Id {
     serde_json::from_str::<Value>(token).map_or_else(|_| token.into(), |id| id.to_string())
 }

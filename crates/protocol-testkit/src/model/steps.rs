@@ -35,18 +35,18 @@ impl Model {
 
     // Calls
 
-    /// The next number of the row.
+    /// Returns the next number of the row.
     pub(super) const fn issue(&mut self) -> u32 {
         self.issued += 1;
         self.issued
     }
 
-    /// Whether every message has a number.
+    /// Returns whether every message has a number.
     pub(super) fn counts_all(&self) -> bool {
         self.config.dialect.envelope == Envelope::Dap
     }
 
-    /// Whether there is a message that cancels.
+    /// Returns whether there is a message that cancels.
     pub(super) fn has_cancel(&self) -> bool {
         !matches!(self.config.dialect.cancel, CancelRule::Local | CancelRule::ClosedStream)
     }
@@ -299,7 +299,7 @@ impl Model {
         }
     }
 
-    /// The answer to a request that came from there. ABP has words for two codes only.
+    /// Returns the answer to a request that came from there. ABP has words for two codes only.
     pub(super) fn answer_to(origin: Option<&Origin>, id: &Id, code: Option<i64>) -> Answer {
         let Some(origin) = origin else { return Answer { id: id.clone(), call: None, code } };
         let call = (origin.asked == Asked::Capability).then(|| id.clone());
@@ -362,7 +362,7 @@ impl Model {
 
     // Sessions and capabilities
 
-    /// Whether a request of this method opens the session.
+    /// Returns whether a request of this method opens the session.
     pub(super) fn opens_session(&self, method: &str) -> bool {
         self.config.dialect.session.as_deref() == Some(method)
     }
@@ -448,7 +448,7 @@ impl Model {
         rule.params.iter().any(holds).then_some(CancelRefusal::Params)
     }
 
-    /// Whether a client's request of this method may be ended by the server.
+    /// Returns whether a client's request of this method may be ended by the server.
     pub(super) fn server_may_end(&self, method: &str) -> bool {
         match &self.config.dialect.cancellers {
             Cancellers::Client { server_may_end } => server_may_end.iter().any(|it| it == method),
@@ -457,7 +457,7 @@ impl Model {
         }
     }
 
-    /// Whether the peer's cancels are obeyed.
+    /// Returns whether the peer's cancels are obeyed.
     pub(super) fn obeys(&self) -> bool {
         let is_client_only = matches!(self.config.dialect.cancellers, Cancellers::Client { .. });
         match self.exchange {
