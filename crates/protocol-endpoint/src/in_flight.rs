@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 use core::time::Duration;
 
 use protocol_core::machine::{CallPhase, RequestPhase};
-use protocol_core::{Cause, Timestamp};
+use protocol_core::{CancelRefusal, Cause, Timestamp};
 
 use crate::state::Endpoint;
 
@@ -27,6 +27,8 @@ pub struct InFlight {
     pub phase: Phase,
     /// The reason for its cancellation, if it was cancelled.
     pub cause: Option<Cause>,
+    /// The reason why we can't cancel this call, if we can't; `None` for a request.
+    pub refusal: Option<CancelRefusal>,
 }
 
 /// The direction of something in flight.
@@ -77,6 +79,7 @@ impl<W, M> Endpoint<W, M> {
                 age: now.since(row.since),
                 phase,
                 cause: machine.call_cause(call),
+                refusal: machine.call_refusal(call),
             })
         });
         let requests = core.requests().take(limit).filter_map(|(request, entry)| {
@@ -94,6 +97,7 @@ impl<W, M> Endpoint<W, M> {
                 age: now.since(entry.since),
                 phase,
                 cause: machine.request_cause(request),
+                refusal: None,
             })
         });
         calls.chain(requests).collect()
