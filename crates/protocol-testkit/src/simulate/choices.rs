@@ -132,6 +132,11 @@ impl Choices {
         self.taken[..decided.map_or(0, |last| last + 1)].iter().map(|&(choice, _)| choice).collect()
     }
 
+    /// Returns the environment variable that leads to the same run.
+    pub(super) fn replay(&self) -> String {
+        format!("{SCHEDULE}={self}")
+    }
+
     /// Returns the beginning of the next choices of a search, in their order; `None` after the last.
     pub(super) fn next(mut self) -> Option<Vec<u64>> {
         while let Some((choice, among)) = self.taken.pop() {

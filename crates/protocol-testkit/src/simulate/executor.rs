@@ -36,7 +36,7 @@ pub(super) type Invariant = Box<dyn FnMut() -> Result<(), String>>;
 /// Looks at everything that happened.
 pub(super) type Check = Box<dyn FnOnce(&Trace) -> Result<(), String>>;
 
-/// By what was looked for, whether it was found.
+/// Whether each thing that was looked for was found.
 pub(super) type LookedFor = BTreeMap<String, bool>;
 
 #[derive(Default)]
@@ -47,7 +47,7 @@ pub(super) struct World {
     pub(super) now: Timestamp,
     /// The tasks that can go on, each once, in the order in which they were woken.
     pub(super) ready: VecDeque<usize>,
-    /// The same of tasks that run as soon as they can, in nobody's order.
+    /// The same of tasks that run as soon as they can. No choice puts them in an order.
     pub(super) prompt: VecDeque<usize>,
     pub(super) timers: BTreeMap<(Timestamp, u64), Waker>,
     timers_made: u64,
@@ -65,10 +65,12 @@ pub(super) struct World {
     pub(super) invariants: Vec<Invariant>,
     pub(super) checks: Vec<Check>,
     pub(super) trace: Trace,
+    /// The number of messages that handlers' sides wrote in a row.
+    pub(super) written: usize,
     /// A hash of everything that must be the same in two runs (G10).
     pub(super) fingerprint: DefaultHasher,
     pub(super) is_excused: bool,
-    /// The things that checks looked for by name, and whether they were there.
+    /// The things that some run has to have, and whether they were there.
     pub(super) looked_for: LookedFor,
     /// A fault that was found out of order.
     pub(super) problem: Option<Problem>,
@@ -86,10 +88,11 @@ impl World {
 
     pub(super) fn note(&mut self, what: Happening) {
         what.hash(&mut self.fingerprint);
+        self.written += usize::from(matches!(what, Happening::Wrote { .. }));
         self.trace.add(self.now, what);
     }
 
-    /// Whether no task can go on.
+    /// Returns whether no task can go on.
     pub(super) fn is_at_rest(&self) -> bool {
         self.ready.is_empty() && self.prompt.is_empty()
     }
@@ -117,7 +120,7 @@ pub(super) fn in_context<T>(work: impl FnOnce() -> T) -> T {
     done.expect("it was done")
 }
 
-/// Records that a check looked for something. After a run nobody listens.
+/// Records that something was looked for, which some run has to have. After a run nobody listens.
 pub(super) fn looked_for(what: String, is_found: bool) {
     WORLD.with_borrow_mut(|world| {
         if let Some(world) = world {
@@ -133,7 +136,7 @@ impl Simulation {
         with(|world| world.choices.choose(bound))
     }
 
-    /// One of these. A search tries each.
+    /// Chooses one of these. A search tries each.
     ///
     /// # Panics
     ///
@@ -143,7 +146,7 @@ impl Simulation {
         choices[index(self.choose(choices.len() as u64))].clone()
     }
 
-    /// A time below so many milliseconds.
+    /// Chooses a time below so many milliseconds.
     #[must_use]
     pub fn time_below(self, millis: u64) -> Duration {
         Duration::from_millis(self.choose(millis))
@@ -154,11 +157,15 @@ impl Simulation {
         with(|world| world.choices.weather(among))
     }
 
+    pub(super) fn is_search(self) -> bool {
+        with(|world| world.choices.is_search())
+    }
+
     pub(super) fn weather_of<T: Copy>(self, kinds: &[T]) -> T {
         kinds[index(self.weather(kinds.len() as u64))]
     }
 
-    /// The virtual time. It moves only when no task can go on.
+    /// Returns the virtual time. It moves only when no task can go on.
     #[must_use]
     pub fn now(self) -> Timestamp {
         with(|world| world.now)
@@ -229,7 +236,7 @@ impl World {
         self.tasks_made - 1
     }
 
-    /// A task has ended.
+    /// Forgets a task that has ended.
     pub(super) fn end(&mut self, task: usize) {
         self.done.insert(task);
         self.ready.retain(|&ready| ready != task);

@@ -1,7 +1,7 @@
 //! The other end of a handler's connection: a scripted peer, on a connection of its own.
 
 use std::cell::RefCell;
-use std::fmt;
+use std::collections::BTreeSet;
 use std::future::poll_fn;
 use std::pin::Pin;
 use std::rc::Rc;
@@ -10,8 +10,8 @@ use std::task::{Context, Poll, Waker};
 use futures_io::{AsyncRead, AsyncWrite};
 use protocol_async::Timer;
 use protocol_core::{
-    CallId, CallOptions, CancelRule, Cause, Event, Framing, Outcome, RequestHandle, Response,
-    StreamConnection, Timestamp, code,
+    CallId, CallOptions, CancelRule, Cause, Event, Framing, Outcome, Refusal, RequestHandle,
+    Response, ResponseRule, StreamConnection, Timestamp, code,
 };
 use serde_json::Value;
 use serde_json::value::{RawValue, to_raw_value};
@@ -38,6 +38,8 @@ pub(super) enum Move {
     AnswerLate,
     /// Says that nothing more comes.
     Finish,
+    /// Lets the messages arrive that crossed some of the handler's.
+    Arrive,
 }
 
 /// Ids that hostile messages name: those of the first requests and calls, and what looks like them.
@@ -58,7 +60,6 @@ struct Called {
     request: RequestHandle,
     method: String,
     is_cancelled: bool,
-    is_decided: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -69,42 +70,58 @@ enum Life {
     Gone,
 }
 
+/// Chooses a number below another.
+pub(super) type Choose = fn(u64) -> u64;
+
 pub(super) struct Far {
     script: Script,
     stream: StreamConnection<usize>,
     unread: Vec<u8>,
     outgoing: Vec<u8>,
+    /// The moves whose messages crossed some of the handler's. Nothing of the peer's arrives before
+    /// [`Move::Arrive`].
+    crossed: Vec<Move>,
     /// The network's, once it waits.
     waker: Option<Waker>,
     said: usize,
     asked: Vec<Asked>,
     calls: Vec<Called>,
+    /// The places of those calls that it has neither answered nor decided to leave so.
+    undecided: BTreeSet<usize>,
     /// The hostile messages that it may still send.
     hostile: usize,
     life: Life,
     /// An answer of the handler's that it should not have given.
     wrong: Option<String>,
+    /// The methods of its requests that got a response lately, and whether each was taken, not refused.
+    responded: Vec<(String, bool)>,
+    /// Chooses what crosses, in a search.
+    choose: Option<Choose>,
 }
 
 impl Far {
-    /// A peer that frames its messages so.
-    pub(super) fn new(script: Script, framing: Framing) -> Self {
+    /// Returns a peer that frames its messages so.
+    pub(super) fn new(script: Script, framing: Framing, choose: Option<Choose>) -> Self {
         Self {
             stream: StreamConnection::new(script.far_config(framing)),
             unread: Vec::new(),
             outgoing: Vec::new(),
+            crossed: Vec::new(),
             waker: None,
             said: 0,
             asked: Vec::new(),
             calls: Vec::new(),
+            undecided: BTreeSet::new(),
             hostile: script.hostile,
             life: Life::Open,
             wrong: None,
+            responded: Vec::new(),
+            choose,
             script,
         }
     }
 
-    /// Whether nothing more is said.
+    /// Returns whether nothing more is said.
     pub(super) fn is_over(&self) -> bool {
         self.life != Life::Open
     }
@@ -113,42 +130,41 @@ impl Far {
         self.wrong.take()
     }
 
+    pub(super) fn take_responded(&mut self) -> Vec<(String, bool)> {
+        std::mem::take(&mut self.responded)
+    }
+
     /// Returns the moves that it makes for certain, in some order.
     pub(super) fn due(&self) -> Vec<Move> {
         let mut moves = Vec::new();
         if self.life != Life::Open {
             return moves;
         }
+        if !self.crossed.is_empty() {
+            return vec![Move::Arrive];
+        }
         if self.said < self.script.says.len() && !self.is_opening() {
             moves.push(Move::Say);
         }
-        for (number, call) in self.calls.iter().enumerate().filter(|(_, call)| !call.is_decided) {
-            if call.is_cancelled {
+        for &number in &self.undecided {
+            if self.calls[number].is_cancelled {
                 moves.push(Move::Answer(number, None));
             }
-            let places = 0..self.script.answers_for(&call.method).len();
-            moves.extend(places.map(|place| Move::Answer(number, Some(place))));
+            moves.extend(self.scripted_responses(number));
         }
         moves
     }
 
     /// Returns the moves that it may make or leave.
     pub(super) fn possible(&self) -> Vec<Move> {
-        let mut moves = Vec::new();
-        if self.life != Life::Open || self.said == 0 || self.is_opening() {
-            return moves;
+        if self.life != Life::Open
+            || self.said == 0
+            || self.is_opening()
+            || !self.crossed.is_empty()
+        {
+            return Vec::new();
         }
-        let dialect = &self.script.config.dialect;
-        if self.script.cancels > 0 && dialect.cancel != CancelRule::Local {
-            let open = |asked: &Asked| !asked.is_cancelled && !asked.is_settled;
-            let asked = self.asked.iter().enumerate().skip(usize::from(self.script.is_opened));
-            moves.extend(asked.filter(|(_, asked)| open(asked)).map(|(at, _)| Move::Cancel(at)));
-        }
-        if self.script.stops > 0 {
-            let asked = self.asked.iter().enumerate();
-            let running = asked.filter(|(_, asked)| self.is_running(asked));
-            moves.extend(running.map(|(at, _)| Move::Stop(at)));
-        }
+        let mut moves = self.cancels_and_stops(&self.stream);
         if self.hostile > 0 {
             let ids = |message| (0..HOSTILE_IDS).map(move |id| Move::Hostile(message, id));
             moves.extend(Hostile::ALL.into_iter().flat_map(ids));
@@ -159,11 +175,45 @@ impl Far {
         moves
     }
 
-    /// Returns whether a request has begun work that goes on, and that nobody has stopped.
-    fn is_running(&self, asked: &Asked) -> bool {
-        let machine = self.stream.connection().machine();
-        let work = machine.work_of_call(asked.call).filter(|_| !asked.is_cancelled);
-        work.is_some_and(|work| !machine.is_stopping(work))
+    /// Returns the cancels and stops that can be made while the peer's connection is this one.
+    fn cancels_and_stops(&self, stream: &StreamConnection<usize>) -> Vec<Move> {
+        let machine = stream.connection().machine();
+        let rule = &machine.config().dialect.cancel;
+        let has_message = !matches!(rule, CancelRule::Local | CancelRule::ClosedStream);
+        let cancels = self.script.cancels > 0 && has_message;
+        let can_cancel = |asked: &Asked| {
+            let is_open = !asked.is_cancelled && machine.call_phase(asked.call).is_some();
+            cancels && is_open && machine.call_refusal(asked.call).is_none()
+        };
+        let can_stop = |asked: &Asked| {
+            let work = machine.work_of_call(asked.call).filter(|_| !asked.is_cancelled);
+            self.script.stops > 0 && work.is_some_and(|work| !machine.is_stopping(work))
+        };
+        let asked = self.asked.iter().enumerate();
+        let cancels =
+            asked.clone().filter(|(_, asked)| can_cancel(asked)).map(|(at, _)| Move::Cancel(at));
+        cancels
+            .chain(asked.filter(|(_, asked)| can_stop(asked)).map(|(at, _)| Move::Stop(at)))
+            .collect()
+    }
+
+    /// Returns the responses that can be given while the peer's connection is this one, and not once a cancel of their
+    /// call is read.
+    fn responses(&self, stream: &StreamConnection<usize>) -> Vec<Move> {
+        let machine = stream.connection().machine();
+        let dialect = &machine.config().dialect;
+        if dialect.response == ResponseRule::Required && dialect.partial_results {
+            return Vec::new();
+        }
+        let is_wanted =
+            |number: &usize| machine.request_cause(self.calls[*number].request).is_none();
+        let wanted = self.undecided.iter().copied().filter(is_wanted);
+        wanted.flat_map(|number| self.scripted_responses(number)).collect()
+    }
+
+    fn scripted_responses(&self, number: usize) -> impl Iterator<Item = Move> + use<> {
+        let places = 0..self.script.answers_for(&self.calls[number].method).len();
+        places.map(move |place| Move::Answer(number, Some(place)))
     }
 
     fn is_opening(&self) -> bool {
@@ -180,8 +230,7 @@ impl Far {
                 let asked = &mut self.asked[number];
                 asked.is_cancelled = true;
                 self.script.cancels -= 1;
-                // Whatever comes of it: some requests can't be cancelled.
-                let _ = self.stream.connection_mut().cancel(asked.call, Cause::Caller, now);
+                self.stream.connection_mut().cancel(asked.call, Cause::Caller, now);
             }
             Move::Stop(number) => {
                 let asked = &mut self.asked[number];
@@ -197,6 +246,7 @@ impl Far {
             Move::AnswerLate => self.answer_late(),
             Move::HangUp => self.life = Life::Gone,
             Move::Finish => self.life = Life::Finished,
+            Move::Arrive => self.crossed.clear(),
         }
         self.flush();
         if let Move::Answer(number, place) = what {
@@ -212,27 +262,25 @@ impl Far {
     fn say(&mut self, now: Timestamp) {
         let Said { method, params, is_request } = &self.script.says[self.said];
         let (connection, raw) = (self.stream.connection_mut(), raw(params));
-        let refused = |why: &dyn fmt::Debug| -> ! {
-            panic!("{method} is refused, {why:?}: params are objects or lists")
-        };
+        let refused = |why: Refusal| -> ! { panic!("the script's {method} can't be sent: {why}") };
         if *is_request {
             let (number, options) = (self.asked.len(), CallOptions::default());
             let call = connection.call(method, Some(&raw), number, options, now);
             self.asked.push(Asked {
-                call: call.unwrap_or_else(|error| refused(&error.reason)),
+                call: call.unwrap_or_else(|error| refused(error.reason)),
                 place: self.said,
                 is_cancelled: false,
                 is_stopped: false,
                 is_settled: false,
             });
         } else if let Err(reason) = connection.notify(method, Some(&raw)) {
-            refused(&reason);
+            refused(reason);
         }
         self.said += 1;
     }
 
     fn answer(&mut self, number: usize, place: Option<usize>) {
-        self.calls[number].is_decided = true;
+        self.undecided.remove(&number);
         let (answer, request) = (self.scripted(number, place).cloned(), self.calls[number].request);
         let connection = self.stream.connection_mut();
         // An answer that is withheld is none.
@@ -268,35 +316,42 @@ impl Far {
         while self.stream.poll_transmit(&mut self.outgoing).is_some() {}
     }
 
-    /// Reads what has arrived.
+    /// Reads what has arrived. In a search the peer may do something just before, whose messages cross these.
     fn receive(&mut self, bytes: &[u8], now: Timestamp) {
         self.unread.extend_from_slice(bytes);
-        let mut unread = std::mem::take(&mut self.unread);
-        let mut read = 0;
-        loop {
-            let received = self.stream.receive(&unread[read..], now);
-            let consumed = received.consumed;
-            let event = received.event.map(Event::into_owned);
-            let is_told = event.is_some();
-            read += consumed;
-            event.into_iter().for_each(|event| self.take(event));
-            if consumed == 0 && !is_told {
-                break;
-            }
+        while let Some(next) = self.cross(now) {
+            self.make(next, now);
+            self.crossed.push(next);
         }
-        unread.drain(..read);
-        self.unread = unread;
+        let (read, events) = read(&mut self.stream, &self.unread, now);
+        self.unread.drain(..read);
+        events.into_iter().for_each(|event| self.take(event));
         self.flush();
+    }
+
+    /// Chooses among the moves that are possible now, and not once the peer has read what is there.
+    fn cross(&self, now: Timestamp) -> Option<Move> {
+        let choose = self.choose.filter(|_| !self.is_opening())?;
+        let moves = |stream| [self.cancels_and_stops(stream), self.responses(stream)].concat();
+        let mut crossing = moves(&self.stream);
+        if crossing.is_empty() {
+            return None;
+        }
+        let mut stream = self.stream.clone();
+        let _ = read(&mut stream, &self.unread, now);
+        let after = moves(&stream);
+        crossing.retain(|next| !after.contains(next));
+        let chosen = choose(crossing.len() as u64 + 1).checked_sub(1)?;
+        crossing.get(usize::try_from(chosen).ok()?).copied()
     }
 
     fn take(&mut self, event: Event<'static, usize>) {
         match event {
-            Event::Request { request, method, .. } => self.calls.push(Called {
-                request,
-                method: method.into_owned(),
-                is_cancelled: false,
-                is_decided: false,
-            }),
+            Event::Request { request, method, .. } => {
+                self.undecided.insert(self.calls.len());
+                let method = method.into_owned();
+                self.calls.push(Called { request, method, is_cancelled: false });
+            }
             Event::Cancelled { request, .. } => {
                 let mut calls = self.calls.iter_mut();
                 if let Some(call) = calls.find(|call| call.request == request) {
@@ -312,7 +367,6 @@ impl Far {
     fn settle(&mut self, number: usize, outcome: &Outcome<'_>) {
         let asked = &mut self.asked[number];
         asked.is_settled = true;
-        let Some(reference) = &self.script.reference else { return };
         let got = match outcome {
             Outcome::Result(result) => Ok(serde_json::from_str(result.get()).unwrap_or_default()),
             Outcome::Error(error) => Err(error.code),
@@ -321,11 +375,14 @@ impl Far {
         };
         let Asked { place, is_cancelled, is_stopped, .. } = *asked;
         let Said { method, params, .. } = &self.script.says[place];
+        let expected = self.script.reference.as_ref().map(|reference| reference(method, params));
+        let is_refused = matches!(got, Err(code::METHOD_NOT_FOUND | code::SERVER_NOT_INITIALIZED));
+        self.responded.push((method.clone(), !is_refused || expected.as_ref() == Some(&got)));
+        let Some(expected) = expected else { return };
         if is_stopped {
             // The result of a turn says that it was stopped, in the words of its protocol.
             return;
         }
-        let expected = reference(method, params);
         // A hostile message may have cancelled it, or answered a call that was made for it.
         let may_fail = is_cancelled || self.script.hostile > 0;
         if got != expected && !(may_fail && got.is_err()) {
@@ -340,7 +397,7 @@ impl Far {
         }
     }
 
-    /// A move in words.
+    /// Puts a move in words.
     pub(super) fn words(&self, what: Move) -> String {
         match what {
             Move::Say => {
@@ -370,7 +427,29 @@ impl Far {
             Move::AnswerLate => "peer answers with errors what it left unanswered".into(),
             Move::HangUp => "peer goes away".into(),
             Move::Finish => "peer hangs up".into(),
+            Move::Arrive => {
+                let moves: Vec<_> = self.crossed.iter().map(|&next| self.words(next)).collect();
+                format!("{}, before it reads the last messages", moves.join(" and "))
+            }
         }
+    }
+}
+
+/// Reads messages, and returns the number of their bytes and what they mean.
+fn read(
+    stream: &mut StreamConnection<usize>,
+    bytes: &[u8],
+    now: Timestamp,
+) -> (usize, Vec<Event<'static, usize>>) {
+    let (mut read, mut events) = (0, Vec::new());
+    loop {
+        let received = stream.receive(&bytes[read..], now);
+        let (consumed, event) = (received.consumed, received.event.map(Event::into_owned));
+        if consumed == 0 && event.is_none() {
+            return (read, events);
+        }
+        read += consumed;
+        events.extend(event);
     }
 }
 
@@ -408,7 +487,7 @@ fn poll_carry(
             Poll::Pending => break,
         }
     }
-    while !far.outgoing.is_empty() {
+    while !far.outgoing.is_empty() && far.crossed.is_empty() {
         let Some(end) = writer else { break };
         match Pin::new(end).poll_write(cx, &far.outgoing) {
             Poll::Ready(Ok(written)) => drop(far.outgoing.drain(..written)),

@@ -18,7 +18,7 @@ pub enum Fault {
     /// Something waits for ever. When nothing happens any more and the peer has hung up, every task must have
     /// ended.
     WaitsForEver,
-    /// Tasks go on and on, and nothing comes of it.
+    /// Tasks go on and on for nothing, or write message after message while no time passes.
     BusyLoop,
     /// A panic, also one that was caught and answered.
     Panicked,
@@ -30,8 +30,8 @@ pub enum Fault {
     Invariant,
     /// A condition that is [checked](super::Simulation::check) in the end does not hold.
     Check,
-    /// A check looked for something by name, and no run had it; or every run was
-    /// [excused](super::Simulation::excuse).
+    /// Something was not tested: a check looked for it by name, and no run had it. Or every run refused a request of
+    /// the script, was [excused](super::Simulation::excuse), or there was no run.
     Unmatched,
 }
 

@@ -4,7 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use protocol_async::{Direction, Peer, Phase, Way};
-use protocol_core::{CancelRule, Cancellers, CapabilityRule, ResponseRule, Role, Timestamp};
+use protocol_core::{
+    CancelRule, Cancellers, CapabilityRule, Dialect, ResponseRule, Role, Timestamp,
+};
 
 use serde_json::Value;
 
@@ -13,11 +15,13 @@ use super::script::Script;
 use crate::model::reading;
 use crate::watch::{Seen, Watch};
 
-/// The requests and the calls in flight on a handler's side, by their numbers, and whether each was cancelled.
-#[derive(Debug, Default)]
+/// The requests and the calls in flight on a handler's side, by their numbers.
+#[derive(Clone, Debug, Default)]
 pub(super) struct Rows {
-    pub(super) requests: BTreeMap<u64, bool>,
-    pub(super) calls: BTreeMap<u64, bool>,
+    /// Whether each was cancelled.
+    requests: BTreeMap<u64, bool>,
+    /// Whether each was cancelled, or can't be: only the peer can end it.
+    calls: BTreeMap<u64, bool>,
 }
 
 impl Rows {
@@ -29,16 +33,26 @@ impl Rows {
                 Direction::Call => &mut rows.calls,
                 Direction::Request => &mut rows.requests,
             };
-            rows.insert(row.number, matches!(row.phase, Phase::Cancelling | Phase::Cancelled));
+            let is_cancelled = matches!(row.phase, Phase::Cancelling | Phase::Cancelled);
+            rows.insert(row.number, is_cancelled || row.refusal.is_some());
         }
         rows
+    }
+
+    /// Returns whether it is the peer that keeps requests waiting.
+    fn wait_for_peer(&self) -> bool {
+        self.calls.values().any(|&is_left_to_peer| is_left_to_peer)
     }
 }
 
 /// The requests in flight by the messages alone, for handlers on a connection that is not ours.
-#[derive(Debug, Default)]
-pub(super) struct Wire {
+#[derive(Debug)]
+struct Wire {
     rows: Rows,
+    /// Whether a cancelled request gets no response.
+    is_silent: bool,
+    /// Whether the handler's side may cancel its calls, for all that the dialect says beforehand.
+    may_cancel: bool,
     requests: BTreeMap<String, u64>,
     calls: BTreeMap<String, u64>,
 }
@@ -47,9 +61,6 @@ pub(super) struct Judge {
     watch: Watch,
     /// `None` where the connection has tables that say more.
     wire: Option<Wire>,
-    is_silent: bool,
-    /// Whether the handler's side may cancel its calls, for all that the dialect says beforehand.
-    may_cancel: bool,
     within: Duration,
     calls_by_itself: bool,
     is_hostile: bool,
@@ -64,14 +75,10 @@ pub(super) struct Judge {
 }
 
 impl Judge {
-    /// A judge of a handler on a connection of ours, or of whatever else reads and writes.
+    /// Returns a judge of a handler on a connection of ours, or of whatever else reads and writes.
     pub(super) fn new(script: &Script, is_ours: bool) -> Self {
         let mut dialect = script.config.dialect.clone();
-        let is_silent = dialect.response != ResponseRule::Required;
-        let may_cancel = (script.config.role == Role::Client
-            || dialect.cancellers == Cancellers::Both)
-            && dialect.cancel != CancelRule::Local
-            && dialect.capability == CapabilityRule::NotNeeded;
+        let wire = (!is_ours).then(|| Wire::new(script.config.role, &dialect));
         if is_ours {
             // Our connection withholds what is to be withheld, and knows better than its messages
             // whether an answer was given before the cancel was read.
@@ -79,9 +86,7 @@ impl Judge {
         }
         Self {
             watch: Watch::new(&dialect),
-            wire: (!is_ours).then(Wire::default),
-            is_silent,
-            may_cancel,
+            wire,
             within: script.cancel_within,
             calls_by_itself: script.calls_by_itself,
             is_hostile: script.hostile > 0,
@@ -96,7 +101,7 @@ impl Judge {
     pub(super) fn message(&mut self, way: Way, message: &[u8]) -> Result<(), Problem> {
         if let Some(wire) = &mut self.wire {
             for seen in self.watch.see(message) {
-                wire.take(way, seen, self.is_silent);
+                wire.take(way, seen);
             }
         }
         match way {
@@ -112,16 +117,15 @@ impl Judge {
         Ok(())
     }
 
-    /// Takes the requests in flight by the messages, unless the connection has tables.
-    pub(super) fn take_wire(&mut self) -> Option<Rows> {
-        let Wire { rows, .. } = self.wire.as_ref()?;
-        Some(Rows { requests: rows.requests.clone(), calls: rows.calls.clone() })
+    /// Returns the requests in flight by the messages, unless the connection has tables.
+    pub(super) fn wire(&self) -> Option<Rows> {
+        Some(self.wire.as_ref()?.rows.clone())
     }
 
-    /// Something happened, and now this is in flight.
+    /// Takes in what is in flight now, after something happened.
     pub(super) fn look(&mut self, rows: Rows, now: Timestamp) {
         self.ending.retain(|number, _| rows.requests.contains_key(number));
-        let waits_for_peer = self.waits_for_peer(&rows);
+        let waits_for_peer = rows.wait_for_peer();
         for (&number, _) in rows.requests.iter().filter(|(_, is_cancelled)| **is_cancelled) {
             self.cancelled.insert(number);
             let since = self.ending.entry(number).or_insert(now);
@@ -143,7 +147,7 @@ impl Judge {
     /// may take any time.
     pub(super) fn rest(&self, now: Timestamp, timer: Option<Timestamp>) -> Result<(), Problem> {
         self.orphan()?;
-        if self.waits_for_peer(&self.last) {
+        if self.last.wait_for_peer() {
             return Ok(());
         }
         for (number, &since) in &self.ending {
@@ -162,23 +166,16 @@ impl Judge {
 
     /// When something will be wrong, if nothing happens before: a request that was cancelled and goes on.
     pub(super) fn limit(&self) -> Option<Timestamp> {
-        let since = self.ending.values().min().filter(|_| !self.waits_for_peer(&self.last));
+        let since = self.ending.values().min().filter(|_| !self.last.wait_for_peer());
         since.map(|&since| since + self.within + Duration::from_millis(1))
     }
 
-    /// Whether it is the peer that keeps requests waiting: by not answering what was cancelled, or
-    /// can't be.
-    fn waits_for_peer(&self, rows: &Rows) -> bool {
-        rows.calls.values().any(|&is_cancelled| is_cancelled || !self.may_cancel)
-    }
-
-    /// A call is in flight that only cancelled requests wanted.
+    /// Fails if a call is in flight that only cancelled requests wanted.
     fn orphan(&self) -> Result<(), Problem> {
-        let is_wanted = self.calls_by_itself || !self.may_cancel;
-        if is_wanted || self.last.requests.values().any(|is_cancelled| !is_cancelled) {
+        if self.calls_by_itself || self.last.requests.values().any(|is_cancelled| !is_cancelled) {
             return Ok(());
         }
-        let mut calls = self.last.calls.iter().filter(|(_, is_cancelled)| !**is_cancelled);
+        let mut calls = self.last.calls.iter().filter(|(_, is_left_to_peer)| !**is_left_to_peer);
         let orphan = calls.find_map(|(number, _)| {
             let requests = &self.made_for[number];
             let is_orphan = !requests.is_empty() && requests.is_subset(&self.cancelled);
@@ -216,7 +213,7 @@ impl Judge {
         })
     }
 
-    /// Everything is over.
+    /// Fails if something is left once everything is over.
     pub(super) fn over(&self) -> Result<(), Problem> {
         let Rows { requests, calls } = &self.last;
         if self.wire.is_some() || requests.is_empty() && calls.is_empty() {
@@ -240,21 +237,34 @@ fn is_error(message: &[u8]) -> bool {
 }
 
 impl Wire {
-    fn take(&mut self, way: Way, seen: Seen, is_silent: bool) {
+    fn new(role: Role, dialect: &Dialect) -> Self {
+        let is_canceller = role == Role::Client || dialect.cancellers == Cancellers::Both;
+        let has_message = !matches!(dialect.cancel, CancelRule::Local | CancelRule::ClosedStream);
+        let needs_consent = dialect.capability != CapabilityRule::NotNeeded;
+        Self {
+            rows: Rows::default(),
+            is_silent: dialect.response != ResponseRule::Required,
+            may_cancel: is_canceller && has_message && !needs_consent,
+            requests: BTreeMap::new(),
+            calls: BTreeMap::new(),
+        }
+    }
+
+    fn take(&mut self, way: Way, seen: Seen) {
         let Seen { asks, cancels, answers, .. } = seen;
         // Requests come in, and are answered; calls go out.
-        let Self { rows: Rows { requests, calls }, requests: asked, calls: called } = self;
-        let (new, old, new_names, old_names) = match way {
-            Way::Received => (requests, calls, asked, called),
-            Way::Sent => (calls, requests, called, asked),
+        let Self { rows: Rows { requests, calls }, requests: asked, calls: called, .. } = self;
+        let (new, old, new_names, old_names, is_left_to_peer) = match way {
+            Way::Received => (requests, calls, asked, called, false),
+            Way::Sent => (calls, requests, called, asked, !self.may_cancel),
         };
         if let Some(id) = asks {
             let number = new_names.values().max().copied().unwrap_or(0) + 1;
             new_names.insert(id, number);
-            new.insert(number, false);
+            new.insert(number, is_left_to_peer);
         }
         if let Some(number) = cancels.and_then(|id| new_names.get(&id)) {
-            if is_silent {
+            if self.is_silent {
                 new.remove(number);
             } else if let Some(is_cancelled) = new.get_mut(number) {
                 *is_cancelled = true;

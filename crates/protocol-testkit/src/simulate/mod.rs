@@ -99,11 +99,9 @@ pub use socket::Socket;
 pub use trace::{Happening, Trace};
 
 use choices::{Choices, SCHEDULE};
-use report::{REPEATED, SEED, asked, show};
-use run::{Limits, run};
+use report::{SEED, asked};
+use run::{Limits, Ran, run};
 use tally::Tally;
-
-const WHOLE: Limits = Limits { open: usize::MAX, most: usize::MAX, is_told: false };
 
 /// The account of runs without a failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -136,15 +134,11 @@ pub fn simulate(seeds: Range<u64>, world: impl Fn(Simulation)) -> Simulated {
         Some(value.parse().unwrap_or_else(|_| panic!("{variable} is a number, not {value:?}")))
     };
     if let Some(schedule) = asked(SCHEDULE) {
-        return replay_shown(Choices::read(&schedule), &world).as_simulated();
+        return shown(replayed(&schedule, &world));
     }
     if let Some(seed) = number(SEED) {
-        let ran = run(Choices::seed(seed), WHOLE, &world);
-        if ran.problem.is_some() {
-            Failure::of_seed(ran, 1, &world).expect(REPEATED).fail();
-        }
-        show(&ran.world.trace);
-        return ran.as_simulated();
+        let ran = run(Choices::seed(seed), Limits::WHOLE, &world);
+        return shown(Failure::of_seed(ran, seed, 1, &world));
     }
     let end = number("SIM_SEEDS").map_or(seeds.end, |seeds_asked: u64| seeds.start + seeds_asked);
     let simulated = try_simulate(seeds.start..end, world).unwrap_or_else(|failure| failure.fail());
@@ -160,11 +154,9 @@ pub fn simulate(seeds: Range<u64>, world: impl Fn(Simulation)) -> Simulated {
 pub fn try_simulate(seeds: Range<u64>, world: impl Fn(Simulation)) -> Result<Simulated, Failure> {
     let (mut fingerprint, mut tally) = (DefaultHasher::new(), Tally::default());
     for seed in seeds {
-        let ran = run(Choices::seed(seed), WHOLE, &world);
+        let ran = run(Choices::seed(seed), Limits::WHOLE, &world);
         tally.add(&ran);
-        if ran.problem.is_some() {
-            return Err(Failure::of_seed(ran, tally.runs, &world).expect(REPEATED));
-        }
+        let ran = Failure::of_seed(ran, seed, tally.runs, &world)?;
         ran.world.fingerprint.finish().hash(&mut fingerprint);
     }
     tally.judge()?;
@@ -172,30 +164,27 @@ pub fn try_simulate(seeds: Range<u64>, world: impl Fn(Simulation)) -> Result<Sim
     Ok(Simulated { runs, excused, fingerprint: fingerprint.finish() })
 }
 
-impl run::Ran {
-    fn as_simulated(&self) -> Simulated {
-        let (excused, fingerprint) =
-            (u64::from(self.world.is_excused), self.world.fingerprint.finish());
-        Simulated { runs: 1, excused, fingerprint }
-    }
+fn replayed(schedule: &str, world: &dyn Fn(Simulation)) -> Result<Ran, Failure> {
+    let schedule = Choices::read(schedule);
+    let replay = schedule.replay();
+    Failure::of(run(schedule, Limits::TOLD, world), 1, replay)
 }
 
-/// Runs a world once, and shows what happened.
+/// Shows a run, for the test that asked for it alone.
 #[track_caller]
-fn replay_shown(choices: Choices, world: &dyn Fn(Simulation)) -> run::Ran {
-    let ran = run(choices, report::TOLD, world);
-    if ran.problem.is_some() {
-        Failure::of(ran, 1, String::new()).expect("it failed").fail();
-    }
-    show(&ran.world.trace);
-    ran
+fn shown(ran: Result<Ran, Failure>) -> Simulated {
+    let ran = ran.unwrap_or_else(|failure| failure.fail());
+    println!("{}nothing is wrong there", ran.world.trace.chart());
+    let (excused, fingerprint) = (u64::from(ran.world.is_excused), ran.world.fingerprint.finish());
+    Simulated { runs: 1, excused, fingerprint }
 }
 
 /// Runs a world in every order of its events, up to a bound, for a test.
 ///
-/// Depth first, and in rounds: every order of the first few steps, then of more. Once something fails,
-/// only what is shorter is tried. What the peer says is tried only just before it is read, because
-/// nobody sees the difference; no other order is left out.
+/// The search is depth first, and in rounds: every order of the first few steps, then of more. Once something fails,
+/// only what is shorter is tried. A message of the peer is tried only just before it is read, because nobody sees the
+/// difference. A cancel that crosses the response, and a stop that crosses the end, may be read at any time after
+/// that.
 ///
 /// In the environment, `SIM_SCHEDULE=0.2.1` runs that schedule alone and shows it.
 ///
@@ -206,12 +195,15 @@ fn replay_shown(choices: Choices, world: &dyn Fn(Simulation)) -> run::Ran {
 #[track_caller]
 pub fn every_order(bound: Bound, world: impl Fn(Simulation)) -> Searched {
     if let Some(schedule) = asked(SCHEDULE) {
-        let ran = replay_shown(Choices::read(&schedule), &world);
-        let excused = u64::from(ran.world.is_excused);
+        let Simulated { excused, .. } = shown(replayed(&schedule, &world));
         return Searched { schedules: 1, of: 1.0, is_exhausted: false, excused };
     }
     let searched = try_every_order(bound, world).unwrap_or_else(|failure| failure.fail());
-    Tally::report(searched.schedules, searched.excused);
+    let Searched { schedules, of, is_exhausted, excused } = searched;
+    Tally::report(schedules, excused);
+    if !is_exhausted {
+        println!("tried {schedules} orders of about {of:.0}, and not all");
+    }
     searched
 }
 
@@ -225,9 +217,7 @@ pub fn every_order(bound: Bound, world: impl Fn(Simulation)) -> Searched {
 ///
 /// If it is no schedule.
 pub fn replay(schedule: &str, world: impl Fn(Simulation)) -> Result<Trace, Failure> {
-    let schedule = Choices::read(schedule);
-    let failure = Failure::of_schedule(schedule.clone(), 1, &world);
-    failure.map_or_else(|| Ok(run(schedule, WHOLE, &world).world.trace), Err)
+    Ok(replayed(schedule, &world)?.world.trace)
 }
 
 /// Runs a world once, as the bytes of a fuzzer or of a property test decide. A property test then shortens the
@@ -238,8 +228,8 @@ pub fn replay(schedule: &str, world: impl Fn(Simulation)) -> Result<Trace, Failu
 /// If that run fails, with a sequence chart and a recording in JSON Lines.
 #[track_caller]
 pub fn fuzz(bytes: &[u8], world: impl Fn(Simulation)) {
-    if run(Choices::bytes(bytes), WHOLE, &world).problem.is_some() {
-        let ran = run(Choices::bytes(bytes), report::TOLD, &world);
-        Failure::of(ran, 1, String::new()).expect(REPEATED).fail();
+    let ran = run(Choices::bytes(bytes), Limits::WHOLE, &world);
+    if let Err(first) = Failure::of(ran, 1, String::new()) {
+        first.again(Choices::bytes(bytes), String::new(), &world).fail();
     }
 }

@@ -65,7 +65,7 @@ pub struct Reader {
 pub struct Writer(End);
 
 impl Simulation {
-    /// A line in some weather, which is cut after so many bytes; its two ends.
+    /// Returns the two ends of a line in some weather, which is cut after so many bytes.
     #[must_use]
     pub fn line(self, fuse: usize) -> [(Reader, Writer); 2] {
         let line = Rc::new(RefCell::new(Line {

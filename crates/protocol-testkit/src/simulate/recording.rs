@@ -12,8 +12,8 @@ pub(super) const START: Duration = Duration::from_secs(1_000_000_000);
 const START_IN_WORDS: &str = "2001-09-09T01:46:40Z";
 
 impl Trace {
-    /// A recording of it, with its virtual time, in the format of `protocol_record`: `rescind view` opens
-    /// it. Messages are whole. Notes are verdicts, `noted`.
+    /// Returns a recording of it with its virtual time, which `rescind view` opens. The format is that of
+    /// `protocol_record`. Messages are whole. Notes are verdicts, `noted`.
     #[must_use]
     pub fn recording(&self) -> String {
         self.recorded(None)

@@ -4,7 +4,7 @@ use std::env;
 use std::fmt;
 use std::path::PathBuf;
 
-use super::choices::{Choices, SCHEDULE};
+use super::choices::Choices;
 use super::executor::Simulation;
 use super::fault::{Fault, Problem};
 use super::run::{Limits, Ran, run};
@@ -31,36 +31,51 @@ pub struct Failure {
 }
 
 /// The meaning of a failure that is not met again.
-pub(super) const REPEATED: &str = "the same choices lead to the same failure; they do not, so something in this world is \
-    left to chance: another clock, another thread, or `tokio::select!` without `biased`";
+const CHANCE: &str = "the same choices lead to another run, so something in this world is left to chance: a `static` or \
+    another value that outlives a run, the order of a `HashMap`, another clock, another thread, or `tokio::select!` \
+    without `biased`";
 
 /// The environment variable of the one seed that is to be run.
 pub(super) const SEED: &str = "SIM_SEED";
 
-pub(super) const TOLD: Limits = Limits { open: usize::MAX, most: usize::MAX, is_told: true };
-
 impl Failure {
-    /// The failure of a seed, made as short as it can be.
-    pub(super) fn of_seed(ran: Ran, runs: u64, world: &dyn Fn(Simulation)) -> Option<Self> {
-        let decided = shorten(ran.world.choices.decided(), ran.problem?.fault, world);
-        Self::of_schedule(Choices::of(decided), runs, world)
-    }
-
-    /// The failure of a schedule, if it fails.
-    pub(super) fn of_schedule(
-        schedule: Choices,
+    /// Returns the failure of a seed if it failed, made as short as it can be, else the run.
+    pub(super) fn of_seed(
+        ran: Ran,
+        seed: u64,
         runs: u64,
         world: &dyn Fn(Simulation),
-    ) -> Option<Self> {
-        let replay = format!("{SCHEDULE}={schedule}");
-        Self::of(run(schedule, TOLD, world), runs, replay)
+    ) -> Result<Ran, Self> {
+        let Some(problem) = ran.problem.clone() else { return Ok(ran) };
+        let shortest = Choices::of(shorten(ran.world.choices.decided(), &problem, world));
+        let replay = shortest.replay();
+        Self::of(ran, runs, format!("{SEED}={seed}"))
+            .map_err(|first| first.again(shortest, replay, world))
     }
 
-    /// Returns the failure of a run, if it failed. `replay` is empty for a caller that knows how to replay it.
-    pub(super) fn of(ran: Ran, runs: u64, replay: String) -> Option<Self> {
-        let Ran { problem, history, world, .. } = ran;
-        let Problem { fault, what } = problem?;
-        Some(Self { fault, what, history, trace: world.trace, runs, replay })
+    /// Runs what failed again, and puts each step in words.
+    ///
+    /// # Panics
+    ///
+    /// If it does not fail again.
+    #[track_caller]
+    pub(super) fn again(
+        self,
+        choices: Choices,
+        replay: String,
+        world: &dyn Fn(Simulation),
+    ) -> Self {
+        match Self::of(run(choices, Limits::TOLD, world), self.runs, replay) {
+            Err(again) => again,
+            Ok(_) => panic!("\n{self}\n\n{CHANCE}"),
+        }
+    }
+
+    /// Returns the failure of a run if it failed, else the run. `replay` is empty for the bytes of a fuzzer.
+    pub(super) fn of(mut ran: Ran, runs: u64, replay: String) -> Result<Ran, Self> {
+        let Some(Problem { fault, what }) = ran.problem.take() else { return Ok(ran) };
+        let Ran { history, world, .. } = ran;
+        Err(Self { fault, what, history, trace: world.trace, runs, replay })
     }
 
     /// As [`Trace::recording`]; what is wrong is its last verdict, `failed`.
@@ -69,14 +84,17 @@ impl Failure {
         self.trace.recorded(Some(format!("{}: {}", self.fault, self.what)))
     }
 
-    /// Writes the recording to the file that `SIM_RECORDING` names, or to one in the directory for
-    /// temporary files, and says where it is.
+    /// Writes the recording to the file that `SIM_RECORDING` names, or beside the program of the test, and returns
+    /// its path.
     fn record(&self) -> Option<PathBuf> {
-        let name = || {
-            let test = test().map_or_else(String::new, |test| test.replace("::", "-") + "-");
-            env::temp_dir().join(format!("rescind-{test}{}.jsonl", std::process::id()))
+        let beside_program = || {
+            let program = env::current_exe().ok()?;
+            let test =
+                test().map_or_else(String::new, |test| "-".to_owned() + &test.replace("::", "-"));
+            let name = program.file_stem()?.to_string_lossy();
+            Some(program.with_file_name(format!("{name}{test}.jsonl")))
         };
-        let path = env::var_os("SIM_RECORDING").map_or_else(name, PathBuf::from);
+        let path = env::var_os("SIM_RECORDING").map(PathBuf::from).or_else(beside_program)?;
         std::fs::write(&path, self.recording()).ok().map(|()| path)
     }
 
@@ -98,7 +116,7 @@ const LAST: usize = 10;
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { fault, what, history, trace, runs, replay } = self;
-        if replay.is_empty() && history.is_empty() {
+        if *fault == Fault::Unmatched {
             return write!(f, "{fault}: {what}");
         }
         for (number, step) in history.iter().enumerate() {
@@ -110,7 +128,10 @@ impl fmt::Display for Failure {
                 _ => {}
             }
         }
-        write!(f, "\n{}\n{fault}: {what}\nin run {runs}, step {}", trace.chart(), history.len())?;
+        write!(f, "\n{}\n{fault}: {what}\nin run {runs}", trace.chart())?;
+        if !history.is_empty() {
+            write!(f, ", step {}", history.len())?;
+        }
         if replay.is_empty() {
             return Ok(());
         }
@@ -118,7 +139,8 @@ impl fmt::Display for Failure {
         if let Ok(package) = env::var("CARGO_PKG_NAME") {
             write!(f, " -p {package}")?;
         }
-        test().map_or(Ok(()), |test| write!(f, " {test}"))
+        // Only so is it this test alone, and a run without a failure is shown.
+        test().map_or(Ok(()), |test| write!(f, " {test} -- --exact --nocapture"))
     }
 }
 
@@ -126,11 +148,6 @@ impl fmt::Display for Failure {
 fn test() -> Option<String> {
     let thread = std::thread::current();
     thread.name().filter(|name| *name != "main").map(str::to_owned)
-}
-
-/// Shows a run that did not fail, when one is replayed.
-pub(super) fn show(trace: &Trace) {
-    println!("{}nothing is wrong there", trace.chart());
 }
 
 /// Returns the value of an environment variable, if it is set.

@@ -11,15 +11,20 @@ use std::time::Duration;
 use protocol_async::hooks::mute_standard_error;
 
 use super::choices::Choices;
-use super::executor::{NETWORK, Simulation, Task, World, in_context, index, replace, with};
+use super::executor::{
+    NETWORK, Simulation, Task, World, in_context, index, looked_for, replace, with,
+};
 use super::far::Move;
 use super::fault::{Fault, Problem};
 use super::served::Served;
 
 /// Polls in a row without anything else happening: whoever needs more spins.
 const POLLS: usize = 10_000;
-/// Timers in a row without the peer doing anything: what fires for ever is not waited for.
+/// Timers in a row without the peer doing anything, and then responses of it in a row: what goes on for ever is not
+/// waited for.
 const TICKS: usize = 1_000;
+/// Messages in a row that a handler's side writes while no time passes and the peer does no more than to answer.
+const MESSAGES: usize = 10_000;
 /// The wait for a clock that can't say when its next timer is due.
 const HORIZON: Duration = Duration::from_secs(3_600);
 
@@ -32,6 +37,11 @@ pub(super) struct Limits {
     pub(super) most: usize,
     /// Whether each step is put in words.
     pub(super) is_told: bool,
+}
+
+impl Limits {
+    pub(super) const WHOLE: Self = Self { open: usize::MAX, most: usize::MAX, is_told: false };
+    pub(super) const TOLD: Self = Self { is_told: true, ..Self::WHOLE };
 }
 
 /// The outcome of a run.
@@ -62,9 +72,11 @@ struct Run {
     steps: usize,
     polls: usize,
     ticks: usize,
+    /// The peer's responses in a row, while it did nothing else.
+    answers: usize,
     /// Whether a peer answered late, which its script does not say. It shows whether a request goes on then.
     is_trial: bool,
-    /// The connection whose peer did something in the last step.
+    /// The connection whose peer said something in the last step.
     moved: Option<usize>,
     /// Whether time has passed since a task went on, and no timer was due.
     is_idle: bool,
@@ -155,14 +167,14 @@ impl Run {
                 && self.is_idle
                 && was_due
                 && of_clock == 0
-                && with(|world| world.choices.is_search());
+                && Simulation.is_search();
             if self.is_redundant {
                 return Ok(false);
             }
         }
     }
 
-    /// Whether the run is not judged any further; looks at what must always hold.
+    /// Returns whether the run is not judged any further. Looks at what must always hold.
     fn is_over(&self) -> Result<bool, Problem> {
         if let Some(what) = PANIC.take() {
             return Err(Problem::new(Fault::Panicked, what));
@@ -173,6 +185,10 @@ impl Run {
         })?;
         let Some(served) = served else { return Ok(true) };
         for served in served {
+            for (method, is_taken) in served.far.borrow_mut().take_responded() {
+                let refused = "that is not refused with error -32601 or -32002";
+                looked_for(format!("request {method:?} {refused}"), is_taken);
+            }
             if let Some(what) = served.far.borrow_mut().take_wrong() {
                 return Err(Problem::new(Fault::Difference, what));
             }
@@ -184,7 +200,7 @@ impl Run {
         judged.map(|()| false).map_err(|what| Problem::new(Fault::Invariant, what))
     }
 
-    /// Everything that can happen next, the usual first.
+    /// Returns everything that can happen next, the usual first.
     fn events(&self) -> Result<Vec<Event>, Problem> {
         let (ready, timer, now, is_search, served) = with(|world| {
             let timer = world.timers.keys().next().map(|&(due, _)| due);
@@ -256,15 +272,35 @@ impl Run {
                     self.forget(self.polls);
                     return Err(Problem::new(Fault::BusyLoop, what));
                 }
+                if with(|world| world.written) > MESSAGES {
+                    let last = with(|world| world.trace.last_written()).unwrap_or_default();
+                    let what = format!(
+                        "{MESSAGES} messages were written in a row, the last of them: {last}"
+                    );
+                    return Err(Problem::new(Fault::BusyLoop, what));
+                }
             }
             Event::Move(connection, next) => {
-                (self.polls, self.ticks, self.moved) = (0, 0, Some(connection));
+                self.polls = 0;
+                // A handler that calls for ever gets a response each time.
+                if matches!(next, Move::Answer(..)) {
+                    self.answers += 1;
+                } else {
+                    self.answers = 0;
+                    with(|world| world.written = 0);
+                }
+                if self.answers < TICKS {
+                    self.ticks = 0;
+                }
                 self.is_trial |= next == Move::AnswerLate;
                 let far = with(|world| world.served[connection].far.clone());
+                // Whoever writes sees that the peer has gone.
+                self.moved = (next != Move::HangUp).then_some(connection);
                 far.borrow_mut().make(next, Simulation.now());
             }
             Event::Time => {
                 (self.polls, self.ticks) = (0, self.ticks + 1);
+                with(|world| world.written = 0);
                 contain(|| self.pass())?;
             }
         }
@@ -304,7 +340,7 @@ impl Run {
         self.tasks.extend(spawned.into_iter().map(Some));
     }
 
-    /// The network goes on as far as it can, where that is in nobody's order.
+    /// Lets the network go on as far as it can, where no choice puts it in an order.
     fn go_on_promptly(&mut self) -> Result<(), Problem> {
         while let Some(task) = with(|world| world.prompt.pop_front()) {
             self.poll(task, true)?;

@@ -4,6 +4,7 @@ use std::fmt;
 use std::rc::Rc;
 use std::time::Duration;
 
+use protocol_async::Options;
 use protocol_core::{Config, Framing};
 use serde_json::{Value, to_value};
 
@@ -29,6 +30,7 @@ use super::recording::START;
 pub struct Script {
     /// Of the handler's side.
     pub(super) config: Config,
+    pub(super) options: Rc<Change>,
     pub(super) says: Vec<Said>,
     /// Whether the first request is answered before anything else is said.
     pub(super) is_opened: bool,
@@ -45,6 +47,9 @@ pub struct Script {
 
 /// The right answer to a request that is not cancelled: a result, or an error of this code.
 pub(super) type Reference = dyn Fn(&str, &Value) -> Result<Value, i64>;
+
+/// Changes the options of the handler's connection.
+type Change = dyn Fn(&mut Options);
 
 /// One thing to be said.
 #[derive(Clone, Debug)]
@@ -65,13 +70,13 @@ pub enum PeerAnswer {
     Error(i64),
     /// This result, twice.
     Twice(Value),
-    /// No response at all. If that keeps another request waiting as well, some runs end with an error (-32603) in its
-    /// place, as if the peer went away. It shows whether that request goes on then.
+    /// No response at all. If another request waits for that call too, some runs end with error -32603 in place of
+    /// the response. They show whether that request goes on then.
     Never,
 }
 
 impl Script {
-    /// A peer that says nothing, for a handler on a connection made from this. It answers each call
+    /// Returns a peer that says nothing, for a handler on a connection made from this. It responds to each call
     /// with `null`, and hangs up when nothing happens any more.
     #[must_use]
     pub fn new(mut config: Config) -> Self {
@@ -79,6 +84,7 @@ impl Script {
         config.unix_time_at_zero = START;
         Self {
             config,
+            options: Rc::new(|_| {}),
             says: Vec::new(),
             is_opened: false,
             cancels: 0,
@@ -93,13 +99,23 @@ impl Script {
         }
     }
 
+    /// Changes the options of the handler's connection, such as its keep-alive, budgets and inbox.
+    ///
+    /// The simulation has a trace and entropy of its own. A handler behind
+    /// [`serve_messages`](super::Simulation::serve_messages) has no such options.
+    #[must_use]
+    pub fn options(mut self, change: impl Fn(&mut Options) + 'static) -> Self {
+        self.options = Rc::new(change);
+        self
+    }
+
     fn say(mut self, method: &str, params: impl serde::Serialize, is_request: bool) -> Self {
         let params = to_value(params).expect("params are JSON");
         self.says.push(Said { method: method.into(), params, is_request });
         self
     }
 
-    /// It sends this request before anything else, and goes on when it is answered.
+    /// Sends this request before anything else. The peer goes on when it has the response.
     #[must_use]
     pub fn opening(mut self, method: &str, params: impl serde::Serialize) -> Self {
         self.is_opened = true;
@@ -109,19 +125,21 @@ impl Script {
         self
     }
 
-    /// It sends this request.
+    /// Sends this request, after what the script sends already.
     #[must_use]
     pub fn request(self, method: &str, params: impl serde::Serialize) -> Self {
         self.say(method, params, true)
     }
 
-    /// It sends this notification.
+    /// Sends this notification, after what the script sends already.
     #[must_use]
     pub fn notification(self, method: &str, params: impl serde::Serialize) -> Self {
         self.say(method, params, false)
     }
 
-    /// It may cancel so many of its requests, each at any time before it is answered.
+    /// Lets the peer cancel up to `most` of its requests, each at any time before it reads the response.
+    ///
+    /// A cancel that its connection would refuse is not sent, such as one before cancellation was declared.
     #[must_use]
     pub fn cancels(mut self, most: usize) -> Self {
         self.cancels = most;
@@ -138,21 +156,29 @@ impl Script {
         self
     }
 
-    /// It does one of these with each call of the handler's, at any time; the first is the usual.
+    /// Responds to each call of the handler's in one of these ways, at any time. The first is the usual one.
+    ///
+    /// # Panics
+    ///
+    /// If there is none.
     #[must_use]
     pub fn answers(mut self, answers: impl IntoIterator<Item = PeerAnswer>) -> Self {
-        self.answers = answers.into_iter().collect();
+        self.answers = some(answers);
         self
     }
 
-    /// The same for the calls of one method.
+    /// Responds to the calls of one method in one of these ways.
+    ///
+    /// # Panics
+    ///
+    /// If there is none.
     #[must_use]
     pub fn answers_to(
         mut self,
         method: &str,
         answers: impl IntoIterator<Item = PeerAnswer>,
     ) -> Self {
-        self.answers_to.push((method.into(), answers.into_iter().collect()));
+        self.answers_to.push((method.into(), some(answers)));
         self
     }
 
@@ -161,23 +187,23 @@ impl Script {
         own.map_or(&self.answers, |(_, answers)| answers)
     }
 
-    /// It may go away at any time, and then the line is cut.
+    /// Lets the peer go away at any time, which cuts the line.
     #[must_use]
     pub fn hangs_up(mut self) -> Self {
         self.hangs_up = true;
         self
     }
 
-    /// It may send so many messages of a [hostile](crate::Hostile) peer: malformed ones, answers to
-    /// nothing, early, late and second ones, and ids that look alike.
+    /// Lets the peer send up to `most` messages of a [hostile](crate::Hostile) peer. Some are malformed, have ids
+    /// that look alike, or are responses to nothing. Others are early, late or second ones.
     #[must_use]
     pub fn hostile(mut self, most: usize) -> Self {
         self.hostile = most;
         self
     }
 
-    /// It may do whatever the dialect allows: cancel each request, stop its work, and hang up. It may answer
-    /// each call with `null`, with an error, twice, or never.
+    /// Lets the peer do whatever the dialect allows: cancel each request, stop its work, and hang up. It may respond
+    /// to each call with `null`, with an error, twice, or never.
     #[must_use]
     pub fn anything(self) -> Self {
         let requests = self.says.iter().filter(|said| said.is_request).count();
@@ -218,13 +244,20 @@ impl Script {
     }
 
     /// Returns the configuration of the peer's own connection, on a line with the framing of the handler's
-    /// side.
+    /// side. Its limits are the default ones.
     pub(super) fn far_config(&self, framing: Framing) -> Config {
-        let mut config = self.config.clone();
-        config.role = config.role.other();
+        let mut config = Config::client(self.config.dialect.clone());
+        config.role = self.config.role.other();
         config.dialect.framing = framing;
+        config.unix_time_at_zero = START;
         config
     }
+}
+
+fn some(answers: impl IntoIterator<Item = PeerAnswer>) -> Vec<PeerAnswer> {
+    let answers: Vec<_> = answers.into_iter().collect();
+    assert!(!answers.is_empty(), "a peer that never answers has `PeerAnswer::Never`");
+    answers
 }
 
 impl fmt::Debug for Script {

@@ -106,7 +106,7 @@ impl Trace {
         let moments = self.moments().enumerate();
         let found: Vec<_> =
             moments.filter(|(_, (_, what))| is_it(what)).map(|(place, _)| place).collect();
-        looked_for(format!("note {text:?}"), !found.is_empty());
+        looked_for(format!("note {text:?}, which a check looks for"), !found.is_empty());
         found
     }
 
@@ -126,7 +126,8 @@ impl Trace {
             Way::Received => "received",
             Way::Sent => "sent",
         };
-        looked_for(format!("{what} that the handler's side {verb}"), !found.is_empty());
+        let what = format!("{what} that the handler's side {verb}, which a check looks for");
+        looked_for(what, !found.is_empty());
         found
     }
 

@@ -9,7 +9,7 @@ use protocol_async::{Incoming, Options, connect, connect_messages};
 use protocol_core::Framing;
 
 use super::executor::{Simulation, index, with};
-use super::far::{Far, carry};
+use super::far::{Choose, Far, carry};
 use super::judge::Judge;
 use super::network::{Reader, Writer};
 use super::script::Script;
@@ -30,6 +30,7 @@ impl Simulation {
         let framing = if is_apart { Framing::Newline } else { framing };
         let (connection, served) = served(&script, framing, true);
         let (token, mut options) = (served.token.clone(), Options::new(script.config.clone()));
+        (script.options)(&mut options);
         options.entropy = || Some(std::array::from_fn(|_| Simulation.weather(256) as u8));
         options.trace = Some(Box::new(move |way, message| {
             let _ = &token;
@@ -83,8 +84,9 @@ fn served(script: &Script, framing: Framing, is_ours: bool) -> (usize, Rc<Served
     let most = script.cancels as u64;
     script.cancels = index(Simulation.weather(most.saturating_add(1)));
     let script = &script;
+    let choose = Simulation.is_search().then_some((|among| Simulation.choose(among)) as Choose);
     let served = Rc::new(Served {
-        far: Rc::new(RefCell::new(Far::new(script.clone(), framing))),
+        far: Rc::new(RefCell::new(Far::new(script.clone(), framing, choose))),
         judge: RefCell::new(Judge::new(script, is_ours)),
         near: RefCell::new(None),
         reader: Cell::new(0),

@@ -27,7 +27,7 @@ impl Served {
     pub(super) fn look(&self, now: Timestamp) {
         let rows = self.near.borrow().as_ref().map(Rows::of);
         let mut judge = self.judge.borrow_mut();
-        if let Some(rows) = rows.or_else(|| judge.take_wire()) {
+        if let Some(rows) = rows.or_else(|| judge.wire()) {
             judge.look(rows, now);
         }
     }

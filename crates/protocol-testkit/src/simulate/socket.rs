@@ -23,13 +23,13 @@ pub struct Socket {
 }
 
 impl Socket {
-    /// Whole messages over the two ends of a [line](super::Simulation::line).
+    /// Returns a transport of whole messages over the two ends of a [line](super::Simulation::line).
     #[must_use]
     pub const fn new(reader: Reader, writer: Writer) -> Self {
         Self { reader, writer, arrived: Vec::new(), unsent: Vec::new(), watched: None }
     }
 
-    /// The same; what is read and written here is what the handler of that connection does.
+    /// Shows what is read and written here to the judge of that connection.
     pub(super) fn watched(self, connection: usize) -> Self {
         Self { watched: Some(connection), ..self }
     }

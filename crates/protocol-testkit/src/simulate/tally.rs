@@ -15,7 +15,12 @@ pub(super) struct Tally {
 }
 
 impl Tally {
-    /// Counts a run that did not fail.
+    /// Counts from zero. What was found stays found.
+    pub(super) fn begin(&mut self) {
+        (self.runs, self.excused) = (0, 0);
+    }
+
+    /// Counts a run.
     pub(super) fn add(&mut self, ran: &Ran) {
         self.runs += 1;
         self.excused += u64::from(ran.world.is_excused);
@@ -29,10 +34,9 @@ impl Tally {
         let Self { runs, excused, looked_for } = self;
         let missing = looked_for.iter().find(|(_, is_found)| !**is_found);
         let what = match missing {
-            _ if excused == runs && *runs > 0 => format!("all {runs} runs were excused"),
-            Some((what, _)) => {
-                format!("a check looks for a {what}, and none of {runs} runs had one")
-            }
+            _ if *runs == 0 => "nothing was run".into(),
+            _ if excused == runs => format!("all {runs} runs were excused"),
+            Some((what, _)) => format!("none of {runs} runs had a {what}"),
             None => return Ok(()),
         };
         let (fault, runs) = (Fault::Unmatched, *runs);

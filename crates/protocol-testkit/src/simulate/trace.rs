@@ -49,12 +49,12 @@ impl Trace {
         self.moments.push((at, what));
     }
 
-    /// Everything, with its virtual time.
+    /// Returns everything, with its virtual time.
     pub fn moments(&self) -> impl Iterator<Item = (Timestamp, &Happening)> {
         self.moments.iter().map(|(at, what)| (*at, what))
     }
 
-    /// A sequence chart. Each message is drawn where the handler's side reads or writes it.
+    /// Returns a sequence chart. Each message is drawn where the handler's side reads or writes it.
     #[must_use]
     pub fn chart(&self) -> String {
         let names = self.peers();
@@ -77,6 +77,14 @@ impl Trace {
             });
         }
         chart(&lanes, &marks)
+    }
+
+    /// Returns the last message that a handler's side wrote, in few words.
+    pub(super) fn last_written(&self) -> Option<String> {
+        self.moments.iter().rev().find_map(|(_, what)| match what {
+            Happening::Wrote { connection, message } => Some(self.label(*connection, message)),
+            _ => None,
+        })
     }
 
     fn label(&self, connection: usize, message: &[u8]) -> String {

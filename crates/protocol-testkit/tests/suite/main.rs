@@ -10,4 +10,5 @@ mod network;
 mod tokio_agent;
 mod tokio_handlers;
 mod w01_stops_by_seeds;
+mod whole;
 mod wrong_handler;

@@ -102,7 +102,7 @@ fn f51_nothing_is_found_in_a_right_handler_and_every_order_of_it_is_tried() {
     let searched = searched.unwrap_or_else(|failure| panic!("{failure}"));
     assert!(searched.is_exhausted, "{searched:?}");
     // Without those in which time passes for nothing.
-    assert_eq!(searched.schedules, 35);
+    assert_eq!(searched.schedules, 40);
 }
 
 /// A session that a task of tokio ends after a minute, which wakes nobody.
