@@ -1,6 +1,6 @@
 //! An async handler of ours, and a peer that keeps the rules and breaks them.
 
-use protocol_core::{Config, Dialect};
+use protocol_core::{CapabilityRule, Config, Dialect};
 use protocol_router::{Context, Router};
 use protocol_testkit::simulate::{self, Script, Simulation};
 use serde_json::{Value, json};
@@ -14,10 +14,12 @@ pub fn handler(data: &[u8]) {
 
 fn world(simulation: Simulation) {
     let dialect = simulation.one_of(Dialect::PRESETS);
-    let opening = dialect.session.clone();
+    let is_declared = dialect.capability != CapabilityRule::NotNeeded;
+    let is_opened = is_declared || dialect.session.is_some();
+    let declared = json!({ "cancellation": { "request": true } });
     let mut script = Script::new(Config::server(dialect));
-    if let Some(method) = &opening {
-        script = script.opening(method, json!({}));
+    if is_opened {
+        script = script.opening("initialize", json!({ "clientCapabilities": &declared }));
     }
     let script = script
         .request("work", json!({ "of": 1 }))
@@ -25,10 +27,11 @@ fn world(simulation: Simulation) {
         .request("work", json!({ "of": 2 }))
         .anything()
         .hostile(8);
-    simulation.serve(script, async |incoming| {
+    let declared = json!({ "agentCapabilities": declared, "supportsCancelRequest": true });
+    simulation.serve(script, async move |incoming| {
         let router = Router::new()
             .on_trouble(|_| {})
-            .request("initialize", async |_: Value, _| Ok(json!({})))
+            .request("initialize", async move |_: Value, _| Ok(declared.clone()))
             .notification("note", async |_: Value, _| Ok(()))
             .request("work", async |_: Value, cx: Context| {
                 Ok(cx.call::<Value>("confirm", json!({})).await?)
