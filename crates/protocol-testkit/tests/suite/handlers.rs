@@ -9,7 +9,7 @@ mod routed;
 use std::time::{Duration, Instant};
 
 use protocol_async::{Peer, SentRequest};
-use protocol_core::{Config, Dialect};
+use protocol_core::{CapabilityRule, Config, Dialect};
 use protocol_router::{LocalContext, LocalRouter};
 use protocol_testkit::Random;
 use protocol_testkit::simulate::{
@@ -121,13 +121,16 @@ fn f50_f51_nothing_is_found_in_the_same_handlers_without_the_mistake() {
 /// many things that it does not.
 fn nested(dialect: &Dialect, hostile: usize, simulation: Simulation) {
     let mut script = Script::new(Config::server(dialect.clone()));
-    if let Some(opening) = &dialect.session {
-        script = script.opening(opening, json!({}));
+    let is_declared = dialect.capability != CapabilityRule::NotNeeded;
+    let declared = json!({ "cancellation": { "request": true } });
+    if is_declared || dialect.session.is_some() {
+        script = script.opening("initialize", json!({ "clientCapabilities": &declared }));
     }
+    let declared = json!({ "agentCapabilities": declared, "supportsCancelRequest": true });
     let script = script.request("work", json!({})).anything().hostile(hostile);
     simulation.serve(script, async move |incoming| {
         let router = LocalRouter::new()
-            .request("initialize", async |_: Value, _| Ok(json!({})))
+            .request("initialize", async move |_: Value, _| Ok(declared.clone()))
             .request("work", async |_: Value, cx: LocalContext| {
                 Ok(cx.call::<Value>("confirm", json!({})).await?)
             });
