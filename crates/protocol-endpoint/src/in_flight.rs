@@ -59,8 +59,7 @@ impl<W, M> Endpoint<W, M> {
     /// Lists at most `limit` calls and at most `limit` requests in flight, oldest first.
     #[must_use]
     pub fn in_flight(&self, limit: usize, now: Timestamp) -> Vec<InFlight> {
-        let core = self.core();
-        let machine = core.machine();
+        let (core, machine) = (self.core(), self.core().machine());
         let calls = core.calls().take(limit).filter_map(|(call, row)| {
             let row = self.calls.row(*row)?;
             let phase = match machine.call_phase(call)? {
@@ -84,11 +83,9 @@ impl<W, M> Endpoint<W, M> {
         });
         let requests = core.requests().take(limit).filter_map(|(request, entry)| {
             let phase = match machine.request_phase(request)? {
-                RequestPhase::Running | RequestPhase::Operation => Phase::Running,
-                RequestPhase::Cancelled
-                | RequestPhase::Silenced
-                | RequestPhase::OperationCancelled => Phase::Cancelled,
                 RequestPhase::Responded => return None,
+                phase if phase.is_cancelled() => Phase::Cancelled,
+                _ => Phase::Running,
             };
             Some(InFlight {
                 direction: Direction::Request,
