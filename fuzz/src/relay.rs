@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use protocol_core::{
-    CancelRule, Dialect, Envelope, ResponseRule, Shutdown, Timestamp, Transmit, TransmitKind,
-    Violation,
+    CancelRule, Dialect, Envelope, Received, ResponseRule, Shutdown, Timestamp, Transmit,
+    TransmitKind, Violation,
 };
 use protocol_relay::{Relay, RelayEvent, Side};
 use protocol_testkit::{Hostile, both_roles, framed, small};
@@ -56,8 +56,8 @@ struct Peer {
     owed: BTreeMap<String, usize>,
     /// The id tokens of its requests that have had no response yet.
     waiting: BTreeSet<String>,
-    /// The id tokens of the requests it read, in their order.
-    asked: Vec<String>,
+    /// The id tokens and the methods of the requests it read, in their order.
+    asked: Vec<(String, String)>,
     /// Those of them that were cancelled.
     cancelled: BTreeSet<String>,
     is_gone: bool,
@@ -115,29 +115,38 @@ impl Chain {
     }
 
     fn poll(&mut self) {
-        for relay in &mut self.relays {
-            while let Some((_, event)) = relay.poll_event() {
-                let dropped = Violation::ResponseDropped;
-                self.may_be_silent |= matches!(event, RelayEvent::Violation { violation, .. } if violation == dropped);
+        for at in 0..2 {
+            while let Some(event) = self.relays[at].poll_event() {
+                self.note(Some(event));
             }
+        }
+    }
+
+    /// A request whose response is dropped for want of room gets none.
+    fn note(&mut self, event: Option<(Side, RelayEvent)>) {
+        if let Some((_, RelayEvent::Violation { violation, .. })) = event {
+            self.may_be_silent |= violation == Violation::ResponseDropped;
         }
     }
 
     /// A peer writes a message.
     fn write(&mut self, at: usize, message: &[u8]) {
-        let peer = &mut self.peers[at];
+        let peer = &self.peers[at];
         if peer.is_gone {
             return;
         }
         let stream = framed(message, peer.dialect.framing);
         let mut unread = &stream[..];
         loop {
+            let peer = &mut self.peers[at];
             let received = self.relays[at].receive(peer.side, unread, self.now);
             peer.wrote(received.message.unwrap_or(&[]));
-            if received.consumed == 0 {
+            let consumed = received.consumed;
+            self.note(received.event);
+            if consumed == 0 {
                 break;
             }
-            unread = &unread[received.consumed..];
+            unread = &unread[consumed..];
         }
         // The rest of a broken frame is of no use to anyone.
     }
@@ -145,14 +154,14 @@ impl Chain {
     /// One message of the relay at a peer leaves for the other relay, and is read.
     fn carry(&mut self, from: usize) -> bool {
         let side = [Side::Down, Side::Up];
-        let stream = &mut self.between[from];
-        if self.relays[from].poll_transmit(side[from], stream).is_none() {
+        if self.relays[from].poll_transmit(side[from], &mut self.between[from]).is_none() {
             return false;
         }
         loop {
-            let relay = &mut self.relays[1 - from];
-            let consumed = relay.receive(side[1 - from], stream, self.now).consumed;
+            let (relay, stream) = (&mut self.relays[1 - from], &mut self.between[from]);
+            let Received { consumed, event, .. } = relay.receive(side[1 - from], stream, self.now);
             stream.drain(..consumed);
+            self.note(event);
             if consumed == 0 {
                 return true;
             }
@@ -294,7 +303,10 @@ impl Peer {
     /// An answer to a request that this peer read, perhaps the second.
     fn answer(&self, place: usize, kind: u8) -> Vec<u8> {
         let place = place.checked_rem(self.asked.len());
-        let id = place.map_or("1", |place| &self.asked[place]);
+        let (id, method) = place.map_or(("1", "capabilities/call"), |place| {
+            let (id, method) = &self.asked[place];
+            (id, method)
+        });
         match self.dialect.envelope {
             Envelope::JsonRpc => {
                 let answers = [Hostile::Result, Hostile::Error, Hostile::CancelError];
@@ -306,8 +318,8 @@ impl Peer {
                     r#""success":false,"error":{"code":"X","message":"no"}"#,
                     r#""success":false,"cancelled":true"#,
                 ][usize::from(kind) % 3];
-                let asked = "capabilities/call-result";
-                format!(r#"{{"type":"{asked}","id":{id},"payload":{{"callId":{id},{outcome}}}}}"#)
+                let payload = format!(r#"{{"callId":{id},{outcome}}}"#);
+                format!(r#"{{"type":"{method}-result","id":{id},"payload":{payload}}}"#)
                     .into_bytes()
             }
             Envelope::Dap => {
@@ -347,8 +359,10 @@ impl Peer {
             Envelope::Abp => {
                 message.get("type") == Some("\"capabilities/call\"") && string(id).is_some()
             }
+            // A response repeats the command.
             Envelope::Dap => {
-                message.get("type") == Some("\"request\"") && id.parse::<i32>().is_ok()
+                let is_request = message.get("type") == Some("\"request\"");
+                is_request && is_text("command") && id.parse::<i32>().is_ok()
             }
         }
     }
@@ -373,7 +387,7 @@ impl Peer {
             let is_cancel = self.looks_like_cancel(transmit.kind, &method);
             assert!(!is_cancel, "B25: a cancel went through as it is: {method}");
             if transmit.kind == TransmitKind::Request {
-                self.asked.extend(asked_id(&members, envelope).map(str::to_owned));
+                self.asked.extend(asked_id(&members, envelope).map(|id| (id.to_owned(), method)));
             }
         }
     }
@@ -408,7 +422,10 @@ impl Peer {
         let params = names.iter().find_map(|name| members.get(name)).expect("a cancel has params");
         let named = Members::of(params.as_bytes()).and_then(|params| params.get(member));
         let named = named.expect("a cancel names something").to_owned();
-        assert!(self.asked.contains(&named), "B25: the cancel of {named}, which was never asked");
+        assert!(
+            self.asked.iter().any(|(id, _)| *id == named),
+            "B25: the cancel of {named}, which was never asked"
+        );
         assert!(self.cancelled.insert(named.clone()), "G4: {named} is cancelled twice");
     }
 }
