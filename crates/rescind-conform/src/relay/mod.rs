@@ -133,20 +133,11 @@ impl Subject<Fits, Conversation, Rule> for Runner<'_> {
 
     /// Plays a check with each side as the caller, until it fails.
     fn once(&self, check: &RelayCheck, _: usize) -> Once {
-        let mut last = Once::without(Verdict::NotApplicable);
-        for caller in self.callers(check) {
-            if self.reaches[caller as usize].is_none() {
-                return match self.was_late {
-                    true => Once::missed(TOO_LATE),
-                    false => Once::not_exercised("the relay passes no request of the server on"),
-                };
-            }
-            last = self.play(check, caller);
-            if last.verdict != Verdict::Pass {
-                break;
-            }
-        }
-        last
+        of_callers(self.callers(check).map(|caller| match self.reaches[caller as usize] {
+            Some(_) => self.play(check, caller),
+            None if self.was_late => Once::missed(TOO_LATE),
+            None => Once::not_exercised("the relay passes no request of the server on"),
+        }))
     }
 }
 
@@ -205,6 +196,21 @@ impl Runner<'_> {
         };
         once.with(bench.transcript(), bench.stderr())
     }
+}
+
+/// Returns the outcome of a check by the outcomes of its callers, up to one that fails. One that shows nothing is no
+/// pass.
+fn of_callers(played: impl Iterator<Item = Once>) -> Once {
+    let mut told = Once::without(Verdict::NotApplicable);
+    for once in played {
+        if once.fails() || matches!(told.verdict, Verdict::Pass | Verdict::NotApplicable) {
+            told = once;
+        }
+        if told.fails() {
+            break;
+        }
+    }
+    told
 }
 
 /// Returns the number that is added to the ids. The default seed, 1, adds nothing.

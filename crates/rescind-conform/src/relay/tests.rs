@@ -5,7 +5,8 @@ use protocol_core::Dialect;
 use super::checks::{RELAY_CHECKS, RelayCheck};
 use super::rules::{Checks, Rule};
 use super::target::Side;
-use super::{outcome, shift};
+use super::{of_callers, outcome, shift};
+use crate::once::Once;
 use crate::report::Verdict;
 
 fn check(id: &str) -> &'static RelayCheck {
@@ -56,6 +57,22 @@ fn a_check_fails_by_its_own_rules_and_those_of_every_conversation() {
     let why = "called by the server: it does not (each request is answered once, under its id and JSON type)";
     let answered = said("relay-id/kinds", &[(Rule::AnsweredOnce, false)], Some(()));
     assert_eq!(answered, Verdict::Fail { why: why.into() });
+}
+
+#[test]
+fn a_side_that_shows_nothing_keeps_no_failure_of_the_other_back() {
+    let told = |played: &[Verdict]| {
+        let mut played = played.iter().cloned().map(Once::without);
+        (of_callers(&mut played).verdict, played.len())
+    };
+    let fail = || Verdict::Fail { why: "it does not".into() };
+    let nothing = || not_exercised("there was nothing to judge");
+    assert_eq!(told(&[nothing(), fail()]), (fail(), 0));
+    assert_eq!(told(&[fail(), nothing()]), (fail(), 1), "it is enough");
+    assert_eq!(told(&[nothing(), Verdict::Pass]), (nothing(), 0), "silence is no pass");
+    assert_eq!(told(&[Verdict::Pass, nothing()]), (nothing(), 0));
+    assert_eq!(told(&[Verdict::Pass, Verdict::Pass]), (Verdict::Pass, 0));
+    assert_eq!(told(&[]), (Verdict::NotApplicable, 0));
 }
 
 #[test]
