@@ -45,7 +45,7 @@ fn told(options: &ClientOptions, asked: &Asked) -> Option<Value> {
 }
 
 /// Answers the requests that any server gets besides its real work.
-fn common(asked: &Asked) -> Option<Value> {
+pub(crate) fn common(asked: &Asked) -> Option<Value> {
     Some(match asked.method.as_str() {
         "ping" | "authenticate" | "session/load" | "logging/setLevel" => json!({}),
         "shutdown" => Value::Null,

@@ -7,14 +7,13 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use protocol_core::Envelope;
 use serde_json::{Value, json};
 
-use super::message::{self, Message, Request};
+use super::message::{self, Message, text_id};
 use super::target::{Ends, Side};
 use super::work::Work;
+use crate::client::reply;
 use crate::family::Opening;
-use crate::lateness::Stretch;
 use crate::patience::{More, Patience};
 use crate::report::{Line, Transcript, Way};
 use crate::target::{Child, Link, Told, Unreached};
@@ -25,8 +24,8 @@ const RECORD_BYTES: usize = 64 << 20;
 /// Numbers for messages that a scenario gives none are greater than this, and so than its own, whatever the seed.
 const OWN_NUMBERS: u64 = 2_000_000;
 
-/// A side, and what was read there: a message, its end, or bytes that are neither.
-type Arrival = (Side, io::Result<Option<Vec<u8>>>);
+/// A side, and what was read there: a message behind its header, its end, or bytes that are neither.
+type Arrival = (Side, io::Result<Option<(String, Vec<u8>)>>);
 
 /// Something that we saw or did, in order.
 #[derive(Clone, Debug)]
@@ -36,12 +35,12 @@ pub(super) struct Entry {
     pub(super) what: What,
 }
 
-/// See [`Entry`]. Messages come with their texts.
+/// An event of an [`Entry`]. Messages come with their texts.
 #[derive(Clone, Debug)]
 pub(super) enum What {
     /// We sent it to the relay.
     Sent(Message, String),
-    /// The relay sent it to us.
+    /// The relay sent it to us. The text begins with its header, if not every peer reads that.
     Arrived(Message, String),
     /// A message of the opening, which no rule is about.
     Opening(Way, String),
@@ -60,13 +59,13 @@ pub(super) struct Bench {
     ends: [End; 2],
     arrivals: Receiver<Arrival>,
     child: Option<Child>,
-    patience: Duration,
+    pub(super) patience: Duration,
     begun: Instant,
     /// By the caller's side, which of its requests arrive on the other.
     pub(super) reaches: [Option<Work>; 2],
     /// Everything so far.
     pub(super) log: Vec<Entry>,
-    /// Notifications of the opening; they may arrive late.
+    /// The methods of the opening. Its notifications may arrive late.
     opening: Vec<String>,
     is_open: bool,
     /// Whether something was waited for in vain while the machine had no processor for it.
@@ -99,10 +98,10 @@ impl Bench {
         let Ends { mut near, far } = ends;
         let (arrive, arrivals) = channel();
         let child = near.child.take();
-        let steps = opening.iter().enumerate();
-        let texts: Vec<_> = steps.map(|(number, step)| text_of(&at_near, step, number)).collect();
+        let steps = (1..).zip(opening);
+        let steps: Vec<_> = steps.map(|(number, step)| written(&at_near, step, number)).collect();
         let near = End::new(Side::Near, at_near, near, &arrive);
-        texts.first().into_iter().for_each(|first| near.say(first));
+        steps.first().into_iter().for_each(|(_, text)| near.write(near.protocol.framed(&[text])));
         let far = far(patience).map_err(|error| {
             let stderr = child.as_ref().map(Child::stderr).unwrap_or_default();
             Unreached::Opening { why: error.to_string(), stderr }
@@ -116,67 +115,49 @@ impl Bench {
             begun: Instant::now(),
             reaches: [Some(Work::Unknown); 2],
             log: Vec::new(),
-            opening: Vec::new(),
+            opening: opening.iter().map(|step| step.message.method.clone()).collect(),
             was_late: false,
             is_open: false,
             numbered: Cell::new(0),
             tag: 0,
         };
-        for (number, (step, text)) in opening.iter().zip(texts).enumerate() {
-            if number > 0 {
-                bench.ends[0].say(&text);
+        for (step, (id, text)) in opening.iter().zip(steps) {
+            match bench.log.is_empty() {
+                true => bench.push(Side::Near, What::Opening(Way::Sent, text)),
+                false => bench.send(Side::Near, &[text]),
             }
-            bench.push(Side::Near, What::Opening(Way::Sent, text));
-            if let Err(why) = bench.answered(step, number) {
-                return Err(Unreached::Opening { why, stderr: bench.stderr() });
+            if step.is_request {
+                let opened = bench.opened(&step.message.method, &id);
+                opened.map_err(|why| Unreached::Opening { why, stderr: bench.stderr() })?;
             }
         }
         bench.is_open = true;
         Ok(bench)
     }
 
-    /// Waits until a message of the opening is answered, if it is a request, and answers it as the server.
-    fn answered(&mut self, step: &Opening, number: usize) -> Result<(), String> {
-        let method = &step.message.method;
-        if !step.is_request {
-            self.opening.push(method.clone());
-            return Ok(());
+    /// Waits for the response to a request of the opening.
+    fn opened(&mut self, method: &str, id: &Value) -> Result<(), String> {
+        let answer = |message: &Message| message.answer_to(id).cloned();
+        if let Some(answer) = self.wait(Side::Near, self.patience, answer) {
+            let refused = |error| Err(format!("{method} is refused: {error}"));
+            return answer.get("error").map_or(Ok(()), refused);
         }
-        let own = opening_id(self.protocol(Side::Near), number);
-        loop {
-            match self.take(self.patience) {
-                Taken::Message(Side::Far, Message::Request(request)) => {
-                    let Request { id, method, params, .. } = &request;
-                    let family = self.protocol(Side::Near).family;
-                    let result = family.welcome(method, params["protocolVersion"].clone(), true);
-                    let (number, answer) = (self.number(), json!({ "result": result }));
-                    let text = self.protocol(Side::Far).respond(id, method, &answer, number);
-                    self.ends[1].say(&text);
-                    self.push(Side::Far, What::Opening(Way::Sent, text));
-                }
-                Taken::Message(Side::Near, Message::Response { id, answer }) if id == own => {
-                    return match answer.get("error") {
-                        None => Ok(()),
-                        Some(error) => Err(format!("{method} is refused: {error}")),
-                    };
-                }
-                Taken::Message(..) => {}
-                Taken::Ended => {
-                    let status = self.child.as_ref().map(Child::how_it_ended).unwrap_or_default();
-                    return Err(format!("{method} is not answered: the relay ended{status}"));
-                }
-                Taken::Nothing => return Err(format!("{method} is not answered")),
-            }
-        }
+        let status = || self.child.as_ref().map(Child::how_it_ended).unwrap_or_default();
+        let why = match self.log.last().map(|entry| &entry.what) {
+            Some(What::Ended(Some(why))) => format!(": {why}"),
+            Some(What::Ended(None)) => format!(": the relay ended{}", status()),
+            _ => String::new(),
+        };
+        Err(format!("{method} is not answered{why}"))
     }
 
-    /// A number that no other message has.
+    /// Returns a number that no other message has.
     pub(super) fn number(&self) -> u64 {
         self.numbered.set(self.numbered.get() + 1);
         OWN_NUMBERS + self.numbered.get()
     }
 
-    fn push(&mut self, side: Side, what: What) {
+    pub(super) fn push(&mut self, side: Side, what: What) {
         let at = self.begun.elapsed();
         self.log.push(Entry { at, side, what });
     }
@@ -187,18 +168,17 @@ impl Bench {
         self.send_bytes(side, messages, bytes);
     }
 
-    /// As [`send`](Self::send), with a framing of its own.
+    /// Does the same as [`send`](Self::send), with a framing of its own.
     pub(super) fn send_bytes(&mut self, side: Side, messages: &[String], bytes: Vec<u8>) {
         for text in messages {
             let message = Message::read(self.protocol(side), text.as_bytes());
-            self.push(side, What::Sent(message, text.clone()));
+            let what = match self.is_open {
+                true => What::Sent(message, text.clone()),
+                false => What::Opening(Way::Sent, text.clone()),
+            };
+            self.push(side, what);
         }
         self.end(side).write(bytes);
-    }
-
-    /// Says that the conversation is over.
-    pub(super) fn over(&mut self) {
-        self.push(Side::Near, What::Over);
     }
 
     /// Closes our output on one side.
@@ -208,73 +188,89 @@ impl Bench {
         }
     }
 
-    /// Waits for the next message on one side; `None` at its end, or when patience ends. What arrives on the
-    /// other side meanwhile is logged too.
-    pub(super) fn next(&mut self, side: Side) -> Option<Message> {
+    /// Waits until a message on one side is the one that is wanted. Returns `None` at the end of that side, or when
+    /// patience ends. What arrives on the other side meanwhile is logged too.
+    ///
+    /// A relay that is busy, or says something, is waited for a few times longer: the machine may be slow.
+    pub(super) fn wait<T>(
+        &mut self,
+        side: Side,
+        patience: Duration,
+        wanted: impl Fn(&Message) -> Option<T>,
+    ) -> Option<T> {
         let process = self.child.as_ref().map(Child::id);
-        let mut patience = Patience::begin(process, self.patience);
-        let mut next = self.patience;
-        while !self.end(side).ended {
-            match self.take(next) {
-                Taken::Message(at, message) if at == side => return Some(message),
-                Taken::Message(..) | Taken::Ended => {}
-                // A relay that is busy is waited for: the machine may be slow.
-                Taken::Nothing => match patience.more(false) {
-                    More::Wait(more) => next = more,
-                    over => {
-                        self.was_late |= over == More::Late;
-                        return None;
-                    }
-                },
+        let mut limit = Patience::begin(process, patience);
+        let (mut deadline, mut talks) = (Instant::now() + patience, false);
+        // No session is opened by a relay that has left one side.
+        while !self.ended(side) && (self.is_open || !self.ended(side.other())) {
+            if let Some((at, message)) = self.take(deadline) {
+                let found = wanted(&message).filter(|_| at == side);
+                if found.is_some() {
+                    return found;
+                }
+                talks = true;
+            }
+            let now = Instant::now();
+            if now < deadline {
+                continue;
+            }
+            match limit.more(talks) {
+                More::Wait(more) => (deadline, talks) = (now + more, false),
+                over => {
+                    self.was_late |= over == More::Late;
+                    return None;
+                }
             }
         }
         None
     }
 
-    /// Reads what is left, until that side ends or nothing has come for so long, or longer on a machine that is late.
-    pub(super) fn drain(&mut self, side: Side, quiet: Duration) {
-        let (mut last, mut left) = (Stretch::begin(), quiet);
-        while !self.end(side).ended && !left.is_zero() {
-            if !matches!(self.take(left), Taken::Nothing) {
-                last = Stretch::begin();
-            }
-            left = (quiet + last.lateness()).saturating_sub(last.lasted());
-        }
-    }
-
-    fn take(&mut self, patience: Duration) -> Taken {
-        let Ok((side, read)) = self.arrivals.recv_timeout(patience) else { return Taken::Nothing };
-        let bytes = match read {
-            Ok(Some(bytes)) => bytes,
+    /// Takes the next message, if one comes before the deadline.
+    fn take(&mut self, deadline: Instant) -> Option<(Side, Message)> {
+        let left = deadline.saturating_duration_since(Instant::now());
+        let (side, read) = self.arrivals.recv_timeout(left).ok()?;
+        let (odd, bytes) = match read {
+            Ok(Some(message)) => message,
             ended => {
                 self.end(side).ended = true;
                 self.push(side, What::Ended(ended.err().map(|error| error.to_string())));
-                return Taken::Ended;
+                return None;
             }
         };
         let message = Message::read(self.protocol(side), &bytes);
-        let text = String::from_utf8_lossy(&bytes).into_owned();
-        let what = match self.is_of_opening(&message) {
-            true => What::Opening(Way::Received, text),
-            false => What::Arrived(message.clone(), text),
+        let text = odd + &String::from_utf8_lossy(&bytes);
+        let opens = |note: &Value| self.opening.iter().any(|method| note["method"] == **method);
+        let what = match &message {
+            Message::Notification(note) if opens(note) => What::Opening(Way::Received, text),
+            _ if !self.is_open => What::Opening(Way::Received, text),
+            _ => What::Arrived(message.clone(), text),
         };
         self.push(side, what);
-        self.acknowledge(side, &message);
-        Taken::Message(side, message)
+        self.respond(side, &message);
+        Some((side, message))
     }
 
-    /// A cancel that is a request is answered at once: that is all that it asks for itself.
-    fn acknowledge(&mut self, side: Side, message: &Message) {
-        if let Message::Cancel { own: Some(own), .. } = message {
-            let (number, answer) = (self.number(), json!({ "result": {} }));
-            let text = self.protocol(side).respond(own, "cancel", &answer, number);
-            self.send(side, &[text]);
-        }
-    }
-
-    fn is_of_opening(&self, message: &Message) -> bool {
-        let opens = |note: &Value| self.opening.iter().any(|method| note["method"] == **method);
-        !self.is_open || matches!(message, Message::Notification(note) if opens(note))
+    /// Responds at once to a cancel that is a request, to requests of the relay's own, and to each of the opening.
+    fn respond(&mut self, side: Side, message: &Message) {
+        let (wire, number) = (self.protocol(side), || self.number().to_string());
+        let text = match message {
+            Message::Cancel { own: Some(own), .. } => {
+                wire.respond(own, "cancel", &json!({ "result": {} }), number())
+            }
+            Message::Request(request) if request.is_own() || !self.is_open => {
+                let asked = request.asked();
+                let opens = asked.opens() || self.opening.contains(&asked.method);
+                let revision = asked.params["protocolVersion"].clone();
+                let family = self.protocol(Side::Near).family;
+                let welcome = opens.then(|| family.welcome(&asked.method, revision, true));
+                match welcome.or_else(|| reply::common(&asked)) {
+                    Some(result) => reply::answer(wire, &asked, &result, &number()),
+                    None => wire.answer(&asked, &number()),
+                }
+            }
+            _ => return,
+        };
+        self.send(side, &[text]);
     }
 
     /// Returns the messages that have arrived on one side.
@@ -285,7 +281,7 @@ impl Bench {
         })
     }
 
-    /// Whether the relay has closed that side.
+    /// Returns whether the relay has closed that side.
     pub(super) fn ended(&self, side: Side) -> bool {
         self.ends[side as usize].ended
     }
@@ -299,7 +295,7 @@ impl Bench {
         &mut self.ends[side as usize]
     }
 
-    /// The last of what the relay wrote to its standard error.
+    /// Returns the end of the relay's standard error.
     pub(super) fn stderr(&self) -> String {
         self.child.as_ref().map(Child::stderr).unwrap_or_default()
     }
@@ -323,15 +319,6 @@ impl Bench {
     }
 }
 
-/// The next thing that came.
-enum Taken {
-    Message(Side, Message),
-    /// A side's end.
-    Ended,
-    /// Nothing, for as long as we are patient.
-    Nothing,
-}
-
 impl End {
     fn new(side: Side, protocol: Wire, link: Link, arrive: &Sender<Arrival>) -> Self {
         let arrive = arrive.clone();
@@ -348,11 +335,6 @@ impl End {
             }
         });
         Self { protocol, output: link.input, ended: false }
-    }
-
-    /// Writes a message.
-    fn say(&self, text: &String) {
-        self.write(self.protocol.framed(&[text]));
     }
 
     fn write(&self, bytes: Vec<u8>) {
@@ -384,18 +366,13 @@ impl Read for Chunks {
     }
 }
 
-fn opening_id(protocol: &Wire, number: usize) -> Value {
-    match protocol.dialect.envelope {
-        Envelope::Dap => json!(number + 1),
-        _ => json!(format!("open-{}", number + 1)),
-    }
-}
-
-fn text_of(protocol: &Wire, step: &Opening, number: usize) -> String {
+/// Returns the id of a message of the opening, which may be its number, and its text.
+fn written(protocol: &Wire, step: &Opening, number: u64) -> (Value, String) {
     let (method, params) = (&step.message.method, &step.message.params);
-    let id = opening_id(protocol, number);
-    match step.is_request {
-        true => protocol.raw_request(id, method, params),
-        false => protocol.raw_notification(method, params, id.as_u64().unwrap_or(0)),
-    }
+    let id = text_id(protocol, &format!("open-{number}"), || number);
+    let text = match step.is_request {
+        true => protocol.raw_request(&id, method, params),
+        false => protocol.raw_notification(method, params, number),
+    };
+    (id, text)
 }

@@ -81,7 +81,7 @@ pub const RELAY_CHECKS: &[RelayCheck] = &[
         .clauses(ANSWERED_BY_ID),
     check("relay-id/reused-at-once", &[id_reused_at_once], "a request, its cancel and its id used again in one write: each is answered or refused")
         .clauses(REUSED),
-    check("relay-id/duplicate", &[duplicate_id], "an id that is in flight, used again: refused, and the first goes on")
+    check("relay-id/duplicate", &[duplicate_id], "an id that is in flight, used again: each request is answered or refused")
         .clauses(REUSED),
     forwarded("relay-cancel/live", &[cancel_live], "a cancel of a live request: it arrives once, under the id that the request has there"),
     forwarded("relay-cancel/one-write", &[cancel_in_the_same_write], "a request and its cancel in one write: both arrive, or neither"),

@@ -5,7 +5,7 @@ use crate::check::Clause;
 pub(super) use crate::checks::clauses::*;
 use crate::family::Family::{self, *};
 
-/// With the one in which cancels are requests.
+/// The protocols with checks of relays, the one in which cancels are requests among them.
 pub(super) const ALL: &[Family] = &[Acp, AcpV2, AcpDraft, Lsp, McpUntil2025, Mcp2026, Dap];
 
 pub(super) const ANSWERED: &[Clause] = &[

@@ -6,35 +6,54 @@ use protocol_core::{Envelope, Framing, code};
 use serde_json::{Value, json};
 
 use crate::value::integer;
-use crate::wire::Wire;
+use crate::wire::{Asked, Wire};
 
-/// A longer message is not read.
-const MESSAGE_BYTES: usize = 64 << 20;
+/// A longer header is not read.
+const HEADER_BYTES: u64 = 8 << 10;
+/// The header that the Language Server Protocol allows beside the length.
+const CONTENT_TYPE: &str = "Content-Type: application/vscode-jsonrpc; charset=utf-8\r\n";
+/// The place of a progress token in params.
+pub(super) const TOKEN: &str = "/_meta/progressToken";
 
-/// Reads one message, exactly as a strict peer would; `None` at the end.
-pub(super) fn read(framing: Framing, input: &mut impl BufRead) -> io::Result<Option<Vec<u8>>> {
-    let mut line = Vec::new();
-    input.by_ref().take(MESSAGE_BYTES as u64).read_until(b'\n', &mut line)?;
-    if line.is_empty() {
+/// Reads one message, behind its header if not every peer reads that; `None` at the end.
+pub(super) fn read(
+    framing: Framing,
+    input: &mut impl BufRead,
+) -> io::Result<Option<(String, Vec<u8>)>> {
+    let mut header = String::new();
+    let mut message = Vec::new();
+    if framing == Framing::Newline {
+        input.read_until(b'\n', &mut message)?;
+        return match message.pop() {
+            None => Ok(None),
+            Some(b'\n') => Ok(Some((header, message))),
+            Some(_) => Err(io::ErrorKind::UnexpectedEof.into()),
+        };
+    }
+    let mut lines = input.by_ref().take(HEADER_BYTES);
+    // Some peers write line ends between two messages.
+    while header.trim().is_empty() || !(header.ends_with("\n\n") || header.ends_with("\n\r\n")) {
+        if lines.read_line(&mut header)? == 0 {
+            break;
+        }
+    }
+    if header.trim().is_empty() {
         return Ok(None);
     }
-    if framing == Framing::Newline {
-        let message = line.strip_suffix(b"\n").ok_or(io::ErrorKind::UnexpectedEof)?;
-        return Ok(Some(message.to_vec()));
+    let mut members = header.lines().filter_map(|line| line.split_once(':'));
+    let length = members.find(|(name, _)| name.trim().eq_ignore_ascii_case("content-length"));
+    let length = length.and_then(|(_, length)| length.trim().parse().ok());
+    let none = || io::Error::other(format!("no Content-Length: N, but {header:?}"));
+    let length: u64 = length.ok_or_else(none)?;
+    // The length may be anything, and what comes is limited.
+    if input.take(length).read_to_end(&mut message)? as u64 != length {
+        return Err(io::ErrorKind::UnexpectedEof.into());
     }
-    let strict = || io::Error::new(io::ErrorKind::InvalidData, "not Content-Length: N");
-    let header = std::str::from_utf8(&line).ok().and_then(|line| line.strip_suffix("\r\n"));
-    let digits = header.and_then(|line| line.strip_prefix("Content-Length: "));
-    let length: usize = digits.and_then(|digits| digits.parse().ok()).ok_or_else(strict)?;
-    let mut empty = [0; 2];
-    input.read_exact(&mut empty)?;
-    if length > MESSAGE_BYTES {
-        return Err(io::Error::new(io::ErrorKind::InvalidData, "a message that is too large"));
+    let plain = header.replacen(CONTENT_TYPE, "", 1);
+    if plain == format!("Content-Length: {length}\r\n\r\n") {
+        header.clear();
     }
-    let canonical = digits == Some(&length.to_string()) && &empty == b"\r\n";
-    let mut message = vec![0; length];
-    input.read_exact(&mut message)?;
-    if canonical { Ok(Some(message)) } else { Err(strict()) }
+    Ok(Some((header, message)))
 }
 
 /// A message that went through the relay, as far as the rules have to know it.
@@ -71,10 +90,27 @@ pub(super) struct Request {
     pub(super) id: Value,
     /// The mark that we gave it.
     pub(super) tag: Option<u64>,
-    /// Its method and params.
+    /// The name of its method.
     pub(super) method: String,
     /// Its params; null if there are none.
     pub(super) params: Value,
+}
+
+impl Request {
+    /// Returns the token under which its progress is reported.
+    pub(super) fn token(&self) -> Option<&Value> {
+        self.params.pointer(TOKEN)
+    }
+
+    /// Returns the same as a request to us.
+    pub(super) fn asked(&self) -> Asked {
+        Asked::new(&self.id.to_string(), self.method.as_str(), self.params.clone())
+    }
+
+    /// Returns whether the relay makes it for itself, as each peer may at any time.
+    pub(super) fn is_own(&self) -> bool {
+        self.tag.is_none() && self.asked().is_housekeeping()
+    }
 }
 
 impl Message {
@@ -86,7 +122,15 @@ impl Message {
         }
     }
 
-    /// Whether it is a cancel that names this id.
+    /// Returns the answer that it gives to the request with this id.
+    pub(super) fn answer_to(&self, request: &Value) -> Option<&Value> {
+        match self {
+            Self::Response { id, answer } if id == request => Some(answer),
+            _ => None,
+        }
+    }
+
+    /// Returns whether it is a cancel that names this id.
     pub(super) fn cancels(&self, id: &Value) -> bool {
         matches!(self, Self::Cancel { target: Ok(named), .. } if named == id)
     }
@@ -125,7 +169,7 @@ impl Message {
         }
     }
 
-    /// A response. Some peers leave out the id of an error that belongs to no request.
+    /// Reads a response. Some peers leave out the id of an error that belongs to no request.
     fn response(id: Option<Value>, value: &Value, is_dap: bool) -> Self {
         let (is_response, answer) = match (is_dap, value.as_object().cloned()) {
             (false, Some(mut members)) => {
@@ -141,8 +185,8 @@ impl Message {
     }
 }
 
-/// Returns whether a message is a cancel. Of the Debug Adapter Protocol one that names a progress and no request is a request as
-/// any other.
+/// Returns whether a message is a cancel. In the Debug Adapter Protocol one that names a progress and no request is a
+/// request as any other.
 fn is_cancel(protocol: &Wire, method: &str, has_id: bool, params: &Value) -> bool {
     let is_dap = protocol.dialect.envelope == Envelope::Dap;
     let names = |member: &str| params.get(member).is_some();
@@ -150,7 +194,7 @@ fn is_cancel(protocol: &Wire, method: &str, has_id: bool, params: &Value) -> boo
     protocol.dialect.cancel.has_method(method) && has_id == is_dap && !(is_dap && names_progress)
 }
 
-/// The number that tells a request of ours from all others, wherever in its params it is.
+/// Returns the number that tells a request of ours from all others, wherever in its params it is.
 pub(super) fn tag(params: &Value) -> Option<u64> {
     let members = params.as_object()?;
     members.get("tag").and_then(Value::as_u64).or_else(|| members.values().find_map(tag))
@@ -161,7 +205,13 @@ pub(super) fn has_id(protocol: &Wire, id: &Value) -> bool {
     protocol.dialect.envelope != Envelope::Dap || id.as_u64().is_some_and(|id| id > 0)
 }
 
-/// An event without its number, which is another on each side.
+/// Returns the id that is this text, or this number where ids are no texts.
+pub(super) fn text_id(protocol: &Wire, text: &str, number: impl FnOnce() -> u64) -> Value {
+    let id = json!(text);
+    if has_id(protocol, &id) { id } else { json!(number()) }
+}
+
+/// Returns an event without its number, which is another on each side.
 fn unnumbered(mut event: Value) -> Value {
     if let Some(members) = event.as_object_mut() {
         members.remove("seq");
@@ -169,7 +219,7 @@ fn unnumbered(mut event: Value) -> Value {
     event
 }
 
-/// A response's outcome, and the command that it repeats.
+/// Returns a response's outcome, and the command that it repeats.
 fn answer_in_dap(response: &Value) -> Value {
     let [command, message, body] =
         ["command", "message", "body"].map(|member| response[member].clone());

@@ -41,7 +41,8 @@ use rules::{Checks, Rule};
 use target::Side;
 use work::Work;
 
-/// A relay that goes on after both sides have hung up is left alone once it has sent nothing for this time.
+/// A relay that goes on after both sides have hung up is left alone once it has sent nothing for this time, or has talked
+/// for six times as long.
 const QUIET: Duration = Duration::from_millis(500);
 
 /// The options of a run on a relay.
@@ -62,7 +63,7 @@ pub struct RelayOptions {
 const JOBS: usize = 8;
 
 impl RelayOptions {
-    /// The defaults for a relay between these.
+    /// Returns the defaults for a relay between these.
     #[must_use]
     pub fn new(near: Dialect, far: Dialect) -> Self {
         Self { near, far, open: None, suite: Suite { jobs: JOBS, ..Suite::default() } }
@@ -157,12 +158,13 @@ impl Runner<'_> {
             // One protocol may have what the other lacks.
             let works = if near == far { Work::of(near, side) } else { &[Work::Unknown] };
             self.reaches[side as usize] = play.reaches(side, works);
+            if self.reaches[Side::Near as usize].is_none() {
+                let why = "the relay does not pass a request on".into();
+                return Err(unreached(why, bench.stderr()));
+            }
         }
         self.was_late = bench.was_late;
-        match self.reaches[Side::Near as usize].is_some() {
-            true => Ok(()),
-            false => Err(unreached("the relay does not pass a request on".into(), bench.stderr())),
-        }
+        Ok(())
     }
 
     /// Returns the sides that call in a check.
@@ -183,7 +185,8 @@ impl Runner<'_> {
         bench.reaches = self.reaches;
         let mut play = Play::new(&mut bench, caller, shift(self.options.suite.seed));
         // If it stopped short, the rules say what was missing.
-        let opened = play.opened();
+        let opened = play.barrier_of(Side::Near);
+        // The relay has read all of the opening then.
         let played = opened
             .and_then(|()| check.steps.iter().try_for_each(|run| run(&mut play)))
             .and_then(|()| play.barrier());

@@ -6,7 +6,7 @@ use protocol_core::code;
 use serde_json::{Value, json};
 
 use super::bench::{Bench, What};
-use super::message::{Message, Request, has_id};
+use super::message::{Message, Request, text_id};
 use super::target::Side;
 use super::work::Work;
 use crate::wire::Wire;
@@ -34,25 +34,19 @@ impl<'a> Play<'a> {
         self.caller.other()
     }
 
-    /// The text of a request, and the tag that tells it from all others.
+    /// Returns the text of a request, and the tag that tells it from all others.
     pub(super) fn request_text(&mut self, id: &Value) -> (String, u64) {
         let (method, params) = self.request_parts(self.work());
         (self.protocol().raw_request(id, method, params), self.tag())
     }
 
-    /// The method and the params of the next request of this kind, which has the last tag.
+    /// Returns the method and the params of the next request of this kind, which has the last tag.
     pub(super) fn request_parts(&mut self, work: Work) -> (&'static str, Value) {
         self.bench.tag += 1;
         work.request(self.protocol().family, self.caller, self.tag())
     }
 
-    /// As [`request_text`](Self::request_text), of another method.
-    pub(super) fn request_by(&mut self, method: &str, id: &Value) -> (String, u64) {
-        let (_, params) = self.request_parts(Work::Unknown);
-        (self.protocol().raw_request(id, method, params), self.tag())
-    }
-
-    /// The tag of the last request.
+    /// Returns the tag of the last request.
     pub(super) fn tag(&self) -> u64 {
         self.bench.tag
     }
@@ -66,7 +60,7 @@ impl<'a> Play<'a> {
         self.cancel_with(&json!({ self.protocol().cancel_member(): id }).to_string())
     }
 
-    /// A cancel with these params.
+    /// Returns a cancel with these params.
     pub(super) fn cancel_with(&self, params: &str) -> String {
         self.protocol().cancel_with(params, &self.bench.number().to_string())
     }
@@ -90,14 +84,14 @@ impl<'a> Play<'a> {
         self.bench.send_bytes(self.caller, messages, bytes);
     }
 
-    /// Calls, and waits until that arrives: the id that it has on the other side.
+    /// Calls, and waits until that arrives. Returns the id that it has on the other side.
     pub(super) fn call(&mut self, id: &Value) -> Option<Value> {
         let (text, tag) = self.request_text(id);
         self.send(&[text]);
         self.arrives(tag)
     }
 
-    /// The same under an id of this number, which the seed shifts. Returns both ids.
+    /// Calls under an id of this number, which the seed shifts. Returns both ids.
     pub(super) fn called(&mut self, number: u64) -> Option<(Value, Value)> {
         let id = self.id(number);
         let far = self.call(&id)?;
@@ -127,25 +121,26 @@ impl<'a> Play<'a> {
         self.answered(id)
     }
 
-    /// Waits for a request at the callee.
-    pub(super) fn arrives(&mut self, tag: u64) -> Option<Value> {
-        self.wait_for_request(|request| request.tag == Some(tag))
+    /// Waits for a request with this tag at the callee, or for one without.
+    pub(super) fn arrives(&mut self, tag: impl Into<Option<u64>>) -> Option<Value> {
+        let tag = tag.into();
+        let is_such = |request: &&Request| request.tag == tag;
+        self.wait(self.callee(), |message| Some(message.request().filter(is_such)?.id.clone()))
     }
 
-    /// Waits for a request of this method at the callee.
-    pub(super) fn arrives_as(&mut self, method: &str) -> Option<Value> {
-        self.wait_for_request(|request| request.method == method)
-    }
-
-    fn wait_for_request(&mut self, is_such: impl Fn(&Request) -> bool) -> Option<Value> {
-        let id = |message: &Message| Some(message.request().filter(|it| is_such(it))?.id.clone());
-        self.wait(self.callee(), id)
-    }
-
-    /// As [`arrives`](Self::arrives), without waiting.
+    /// Returns the same as [`arrives`](Self::arrives), without waiting.
     pub(super) fn arrived(&self, tag: u64) -> Option<Value> {
+        self.forwarded(tag).map(|request| request.id.clone())
+    }
+
+    /// Returns the progress token under which a request has arrived.
+    pub(super) fn token(&self, tag: u64) -> Option<&Value> {
+        self.forwarded(tag)?.token()
+    }
+
+    fn forwarded(&self, tag: u64) -> Option<&Request> {
         let mut requests = self.bench.arrived(self.callee()).filter_map(Message::request);
-        requests.find(|request| request.tag == Some(tag)).map(|request| request.id.clone())
+        requests.find(|request| request.tag == Some(tag))
     }
 
     /// Answers from the callee. `answer` is `{"result": …}` or `{"error": …}`.
@@ -167,7 +162,7 @@ impl<'a> Play<'a> {
         self.answer(far, &json!({ "result": self.result(far) }));
     }
 
-    /// A result of what the caller has asked for.
+    /// Returns a result of what the caller has asked for.
     pub(super) fn result(&self, far: &Value) -> Value {
         self.work().result(self.protocol().family, self.caller, far)
     }
@@ -179,21 +174,17 @@ impl<'a> Play<'a> {
         }
     }
 
-    /// Waits for an answer at the caller; for nothing but what is under way, if there is none to a
-    /// request that it has cancelled.
+    /// Waits for an answer at the caller. Where a cancelled request gets none, it waits for what is under way.
     pub(super) fn answered(&mut self, id: &Value) -> Option<()> {
         let is_silent = !self.protocol().answers_cancelled();
         let mut done = self.bench.log.iter().filter(|entry| entry.side == self.caller);
         if is_silent && done.any(|it| matches!(&it.what, What::Sent(sent, _) if sent.cancels(id))) {
             return self.barrier();
         }
-        let is_answer =
-            |message: &Message| matches!(message, Message::Response { id: of, .. } if of == id);
-        self.wait(self.caller, |message| is_answer(message).then_some(()))
+        self.wait(self.caller, |message| message.answer_to(id).map(drop))
     }
 
-    /// A request each way and back: what was sent before has arrived by then. Nothing to do once
-    /// a side has hung up.
+    /// Sends a request each way and back, unless a side has hung up. What was sent before has arrived by then.
     pub(super) fn barrier(&mut self) -> Option<()> {
         if self.bench.log.iter().any(|entry| matches!(entry.what, What::Closed)) {
             return Some(());
@@ -206,16 +197,8 @@ impl<'a> Play<'a> {
         Some(())
     }
 
-    /// Before the server asks anything, a request of the client's has come and been answered: the relay has read all
-    /// of the opening then.
-    pub(super) fn opened(&mut self) -> Option<()> {
-        match self.caller {
-            Side::Near => Some(()),
-            Side::Far => self.barrier_of(Side::Near),
-        }
-    }
-
-    fn barrier_of(&mut self, caller: Side) -> Option<()> {
+    /// Sends a request of this side through the relay and back.
+    pub(super) fn barrier_of(&mut self, caller: Side) -> Option<()> {
         let mut play = self.by(caller);
         let id = play.text_id(&format!("barrier-{}", play.tag()));
         let far = play.call(&id)?;
@@ -230,12 +213,12 @@ impl<'a> Play<'a> {
         })
     }
 
-    /// Whether both sides' requests arrive on the other.
+    /// Returns whether both sides' requests arrive on the other.
     pub(super) fn is_both_ways(&self) -> bool {
         self.bench.reaches.iter().all(Option::is_some)
     }
 
-    /// The same scenario's helpers with the roles swapped.
+    /// Returns the same scenario's helpers with the roles swapped.
     pub(super) fn swapped(&mut self) -> Play<'_> {
         self.by(self.callee())
     }
@@ -244,18 +227,17 @@ impl<'a> Play<'a> {
         Play { caller, shift: self.shift, bench: &mut *self.bench }
     }
 
-    /// An id, which the seed shifts.
+    /// Returns an id, which the seed shifts.
     pub(super) fn id(&self, number: u64) -> Value {
         json!(number + self.shift)
     }
 
-    /// An id that is this text, or where ids are no texts a number that no other has.
+    /// Returns the id that is this text, or a number that no other has where ids are no texts.
     pub(super) fn text_id(&self, text: &str) -> Value {
-        let id = json!(text);
-        if has_id(self.protocol(), &id) { id } else { json!(self.bench.number()) }
+        text_id(self.protocol(), text, || self.bench.number())
     }
 
-    /// The caller hangs up.
+    /// Closes the caller's output.
     pub(super) fn hang_up(&mut self) {
         self.bench.close(self.caller);
     }
@@ -270,18 +252,15 @@ impl<'a> Play<'a> {
     /// Ends both sides as a client that is done would, and reads what is left: not for long of a relay that
     /// does not end by that.
     pub(super) fn finish(&mut self, quiet: Duration) {
-        self.bench.over();
+        self.bench.push(Side::Near, What::Over);
         for side in [Side::Near, Side::Far] {
             self.bench.close(side);
-            self.bench.drain(side.other(), quiet);
+            self.bench.wait(side.other(), quiet, |_| None::<()>);
         }
     }
 
     fn wait<T>(&mut self, side: Side, wanted: impl Fn(&Message) -> Option<T>) -> Option<T> {
-        let mut found = self.bench.arrived(side).find_map(&wanted);
-        while found.is_none() {
-            found = wanted(&self.bench.next(side)?);
-        }
-        found
+        let found = self.bench.arrived(side).find_map(&wanted);
+        found.or_else(|| self.bench.wait(side, self.bench.patience, wanted))
     }
 }

@@ -4,6 +4,7 @@
 use serde_json::{Value, json};
 
 use super::play::Play;
+use super::work::Work;
 
 pub(super) fn acknowledged(play: &mut Play<'_>) -> Option<()> {
     let (id, other) = (play.id(9042), play.id(9043));
@@ -18,7 +19,7 @@ pub(super) fn acknowledged(play: &mut Play<'_>) -> Option<()> {
     play.confirm(&id, &far)
 }
 
-/// The first event of a progress that belongs to a request, until it has arrived.
+/// Sends the first event of a progress that belongs to a request, and waits until it has arrived.
 fn begun(play: &mut Play<'_>, far: &Value) -> Option<()> {
     let params = json!({ "progressId": "p", "title": "work", "requestId": far });
     play.swapped().notify(&[("progressStart", params)]);
@@ -31,7 +32,7 @@ pub(super) fn progress_of_request(play: &mut Play<'_>) -> Option<()> {
     play.complete(&id, &far)
 }
 
-/// The request goes on: only its progress is cancelled.
+/// Cancels only the progress: its request goes on.
 pub(super) fn progress_cancelled(play: &mut Play<'_>) -> Option<()> {
     let (id, cancel) = (play.id(9046), play.id(9047));
     let far = play.call(&id)?;
@@ -39,28 +40,27 @@ pub(super) fn progress_cancelled(play: &mut Play<'_>) -> Option<()> {
     let params = json!({ "progressId": "p" });
     let message = play.protocol().raw_request(&cancel, "cancel", params);
     play.send(&[message]);
-    let arrived = play.arrives_as("cancel")?;
+    let arrived = play.arrives(None)?;
     play.answer(&arrived, &json!({ "result": {} }));
     play.answered(&cancel)?;
     play.complete(&id, &far)
 }
 
-/// Reports the progress of requests by their tokens, in one write.
+/// Reports the progress of requests by the tokens with which they have arrived, in one write.
 fn report(play: &mut Play<'_>, all: &[(u64, u64)]) {
-    let reports = all.iter().map(|(token, progress)| {
-        ("notifications/progress", json!({ "progressToken": token, "progress": progress }))
+    let reports = all.iter().map(|&(tag, progress)| {
+        let params = json!({ "progressToken": play.token(tag), "progress": progress });
+        ("notifications/progress", params)
     });
-    play.swapped().notify(&reports.collect::<Vec<_>>());
+    let reports: Vec<_> = reports.collect();
+    play.swapped().notify(&reports);
 }
 
-/// Progress before the cancel arrives, after it does and after the answer; beside it that of a
-/// request that goes on.
+/// Reports progress before a cancel arrives, after it does and after the answer, and beside it that of a request that
+/// goes on.
 pub(super) fn token_after_cancel(play: &mut Play<'_>) -> Option<()> {
-    let (id, other) = (play.id(9033), play.id(9034));
-    let (request, tag) = play.request_text(&id);
-    let (request_2, tag_2) = play.request_text(&other);
-    play.send(&[request, request_2]);
-    let (far, far_2) = (play.arrives(tag)?, play.arrives(tag_2)?);
+    let ((id, far), tag) = (play.called(9033)?, play.tag());
+    let ((other, far_2), tag_2) = (play.called(9034)?, play.tag());
     report(play, &[(tag, 1), (tag_2, 1)]);
     play.barrier()?;
     play.cancelled(&id)?;
@@ -89,9 +89,10 @@ pub(super) fn cancel_refused(play: &mut Play<'_>) -> Option<()> {
     let methods = play.protocol().dialect.uncancellable.methods.clone();
     for (id, method) in (9035..).zip(methods.iter()) {
         let id = play.id(id);
-        let (request, tag) = play.request_by(method, &id);
+        let (_, params) = play.request_parts(Work::Unknown);
+        let request = play.protocol().raw_request(&id, method, params);
         play.send(&[request]);
-        let far = play.arrives(tag)?;
+        let far = play.arrives(play.tag())?;
         play.cancelled(&id)?;
         play.finish_call(&far);
         play.barrier()?;

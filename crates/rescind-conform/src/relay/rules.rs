@@ -9,7 +9,7 @@ use protocol_core::{Envelope, code};
 use serde_json::Value;
 
 use super::bench::{Entry, What};
-use super::message::{Message, Request, has_id, tag};
+use super::message::{Message, Request, TOKEN, has_id, tag};
 use super::target::Side;
 use crate::value::well_formed;
 use crate::wire::Wire;
@@ -21,7 +21,7 @@ worded! {
     pub enum Rule {
         /// Each request is forwarded once, unless it was cancelled before it left.
         ForwardedOnce = "each live request is forwarded once",
-        /// The method and the params of a request arrive as they were.
+        /// The method and the params of a request arrive as they were, but for its progress token.
         RequestUnchanged = "its method and params arrive as they were",
         /// No two requests in flight share an id on the other side.
         OwnIds = "requests in flight have ids of their own on the other side",
@@ -66,7 +66,7 @@ impl Checks {
         self.made.get(&rule).copied().unwrap_or(0)
     }
 
-    /// The first of these rules that is broken, and how.
+    /// Returns the first of these rules that is broken, and how.
     pub(super) fn broken(&self, is_judged: impl Fn(Rule) -> bool) -> Option<(Rule, &str)> {
         let found = self.broken.iter().find(|(rule, _)| is_judged(*rule));
         found.map(|(rule, what)| (*rule, what.as_str()))
@@ -83,19 +83,17 @@ impl Checks {
 /// Checks a whole log, in both directions.
 pub(super) fn check(log: &[Entry], protocols: &[Wire; 2], checks: &mut Checks) {
     let [near, far] = protocols;
-    let notes = Notes::of(log, protocols);
     for (caller, protocol, callee) in [(Side::Near, near, far), (Side::Far, far, near)] {
         let mut direction = Direction {
             caller,
             protocol,
             callee,
-            notes: &notes,
+            notes: Notes::of(log, caller.other(), callee),
             checks,
             asked: Vec::new(),
             cancels: Vec::new(),
             batched: Vec::new(),
             unanswerable: 0,
-            malformed_cancels: 0,
             notified: Vec::new(),
             notifications: Vec::new(),
             callee_closed: false,
@@ -122,7 +120,8 @@ struct Direction<'a> {
     protocol: &'a Wire,
     /// The protocol of the callee.
     callee: &'a Wire,
-    notes: &'a Notes,
+    /// The notifications of the caller about requests of the callee.
+    notes: Notes,
     checks: &'a mut Checks,
     asked: Vec<Asked>,
     /// The cancels that are requests, by their own ids, and how often each was answered.
@@ -131,7 +130,6 @@ struct Direction<'a> {
     batched: Vec<u64>,
     /// Messages of the caller that a relay may answer with an error of id null.
     unanswerable: usize,
-    malformed_cancels: usize,
     notified: Vec<Value>,
     notifications: Vec<Value>,
     callee_closed: bool,
@@ -142,8 +140,8 @@ struct Direction<'a> {
 #[derive(Default)]
 struct Asked {
     request: Request,
-    /// Whether another with the same id, which was in flight, was cancelled.
-    twin: Option<bool>,
+    /// Another with the same id was in flight.
+    is_twin: bool,
     /// The caller cancelled it.
     cancelled: bool,
     /// The cancel crossed its answer.
@@ -201,11 +199,10 @@ impl Direction<'_> {
         }
         match message {
             Message::Request(request) => {
-                let twin = self.in_flight().find(|asked| asked.request.id == request.id);
-                let twin = twin.map(|asked| asked.cancelled);
+                let is_twin = self.in_flight().any(|asked| asked.request.id == request.id);
                 let deserted = self.callee_closed;
                 let request = request.clone();
-                self.asked.push(Asked { request, twin, deserted, ..Asked::default() });
+                self.asked.push(Asked { request, is_twin, deserted, ..Asked::default() });
             }
             Message::Cancel { target: Ok(id), .. } => {
                 let uncancellable = &self.protocol.dialect.uncancellable.methods;
@@ -220,18 +217,17 @@ impl Direction<'_> {
             }
             Message::Cancel { target: Err(_), .. } => {
                 self.unanswerable += 1;
-                self.malformed_cancels += 1;
+                self.checks.check(Rule::MalformedCancel, true, String::new);
             }
             Message::Other(_) | Message::Response { .. } => self.unanswerable += 1,
             Message::Batch(batch) => {
                 self.unanswerable += 1;
+                self.checks.check(Rule::Batch, true, String::new);
                 let members = batch.as_array().into_iter().flatten();
                 self.batched.extend(members.filter_map(tag));
             }
             Message::Notification(notification) => {
-                if !self.notes.are_withheld(notification) {
-                    self.notified.push(self.notes.as_read(notification).clone());
-                }
+                self.notified.extend(self.notes.as_read(notification).cloned());
             }
         }
     }
@@ -245,17 +241,17 @@ impl Direction<'_> {
 
     fn callee_saw(&mut self, message: &Message) {
         match message {
+            Message::Request(request) if request.is_own() => {}
             Message::Request(request) => self.forwarded(request),
             Message::Cancel { target: Ok(id), .. } => self.cancel_arrived(id),
             Message::Cancel { target: Err(cancel), .. } => {
-                self.malformed_cancels = 0;
                 self.checks.check(Rule::MalformedCancel, false, || cancel.to_string());
             }
             Message::Batch(batch) => {
                 self.checks.check(Rule::Batch, false, || batch.to_string());
             }
             Message::Notification(notification) => {
-                if self.notes.are_withheld(notification) {
+                if self.notes.is_withheld(notification) {
                     let may_pass = self.notes.may_pass;
                     self.checks.check(Rule::Silence, may_pass, || notification.to_string());
                 } else {
@@ -277,8 +273,12 @@ impl Direction<'_> {
             self.checks.check(rule, false, what);
             return;
         };
-        let same =
-            (&asked.request.method, &asked.request.params) == (&request.method, &request.params);
+        let mut params = asked.request.params.clone();
+        // Two callers may choose the same token: a relay gives tokens of its own.
+        if let (Some(own), Some(token)) = (params.pointer_mut(TOKEN), request.token()) {
+            own.clone_from(token);
+        }
+        let same = asked.request.method == request.method && params == request.params;
         let what = || format!("{} {} arrived", request.method, request.params);
         self.checks.check(Rule::RequestUnchanged, same, what);
         self.checks.check(Rule::OwnIds, !shared, || format!("two in flight with {}", request.id));
@@ -306,13 +306,14 @@ impl Direction<'_> {
         }
         let refused = answer["error"]["code"] == -32600;
         let is_silent = !self.protocol.answers_cancelled();
-        let mut open: Vec<_> = self.in_flight().filter(|asked| asked.request.id == *id).collect();
-        // The refusal of a duplicate may come before the answer of the first, and an answer is that
-        // of whoever may get one.
-        open.sort_by_key(|asked| (is_silent && asked.cancelled, refused && asked.twin.is_none()));
-        if let Some(asked) = open.into_iter().next() {
-            asked.answers.push(answer.clone());
-        } else if let Some(asked) = self.asked.iter_mut().find(|asked| asked.request.id == *id) {
+        let named = self.asked.iter_mut().filter(|asked| asked.request.id == *id);
+        // Of two with one id, an answer is that of the one for which it was given. A refusal is the second's.
+        let asked = named.min_by_key(|asked| {
+            let is_given = asked.given.as_ref() == Some(answer);
+            let is_silent = is_silent && asked.cancelled;
+            (!asked.answers.is_empty(), is_silent, !is_given, refused && !asked.is_twin)
+        });
+        if let Some(asked) = asked {
             asked.answers.push(answer.clone());
         } else {
             let to_no_request = id.is_null() && answer["error"].is_object();
@@ -336,12 +337,6 @@ impl Direction<'_> {
             let what = || format!("{} sent, {} arrived: {arrived:?}", sent.len(), arrived.len());
             self.checks.check(Rule::Notifications, sent == arrived, what);
         }
-        for _ in 0..self.malformed_cancels {
-            self.checks.check(Rule::MalformedCancel, true, String::new);
-        }
-        if !self.batched.is_empty() {
-            self.checks.check(Rule::Batch, true, String::new);
-        }
     }
 }
 
@@ -349,15 +344,11 @@ impl Asked {
     fn settle(&self, [protocol, callee]: [&Wire; 2], checks: &mut Checks) {
         let id = &self.request.id;
         let forwarded = self.forwarded.len();
-        let expected = match self.twin {
-            Some(false) => 0..=0,
-            Some(true) => 0..=1,
-            // A call that is cancelled before it left is withdrawn.
-            None if self.cancelled || self.deserted => 0..=1,
-            None => 1..=1,
-        };
+        // One with an id in flight may be refused, and one that is cancelled before it left is withdrawn.
+        let may_stay = self.is_twin || self.cancelled || self.deserted;
+        let holds = forwarded == 1 || (forwarded == 0 && may_stay);
         let what = || format!("the request with {id} was forwarded {forwarded} times");
-        checks.check(Rule::ForwardedOnce, expected.contains(&forwarded), what);
+        checks.check(Rule::ForwardedOnce, holds, what);
 
         let answers = self.answers.len();
         let is_silent = self.cancelled && !protocol.answers_cancelled();
@@ -373,7 +364,7 @@ impl Asked {
             false => format!("the request with {id} was answered {answers} times"),
         });
 
-        if self.twin.is_none() {
+        if !self.is_twin {
             self.settle_answer(callee, checks);
         }
         self.settle_cancels(checks);
@@ -427,9 +418,10 @@ impl Asked {
     }
 }
 
-/// Checks that every peer can read a message. It has the members of its envelope, its id fits 31 bits or is a
-/// plain string, and `params` is not null.
+/// Checks that every peer can read a message. It has no odd header, but the members of its envelope, its id fits 31 bits
+/// or is a plain string, and `params` is not null.
 fn form(protocol: &Wire, message: &Message, text: &str, checks: &mut Checks) {
+    // Behind an odd header it is null.
     let value: Value = serde_json::from_str(text).unwrap_or_default();
     let what = || format!("{text:.200}");
     let (is_such, params) = match protocol.dialect.envelope {

@@ -14,7 +14,7 @@ fn all_at_once(play: &mut Play<'_>, ids: &[Value]) -> Option<()> {
     ids.iter().try_for_each(|id| play.answered(id))
 }
 
-/// Those of these ids that requests can have in this protocol.
+/// Returns the ids among these that requests can have in this protocol.
 fn possible(play: &Play<'_>, ids: impl IntoIterator<Item = Value>) -> Vec<Value> {
     ids.into_iter().filter(|id| has_id(play.protocol(), id)).collect()
 }
@@ -92,11 +92,9 @@ pub(super) fn cancel_unknown(play: &mut Play<'_>) -> Option<()> {
     let (id, far) = play.called(9007)?;
     // Among them the id of another JSON type, and that of the same request on the other side.
     let of_other_type = json!(id.to_string());
-    let mut unknown = vec![play.id(9999), of_other_type, json!("no such"), json!(0), json!("")];
-    if far != id {
-        unknown.push(far.clone());
-    }
-    possible(play, unknown).iter().for_each(|unknown| play.cancel(unknown));
+    let unknown = [play.id(9999), of_other_type, json!("no such"), json!(0), json!("")];
+    let theirs = (far != id).then(|| far.clone());
+    possible(play, unknown.into_iter().chain(theirs)).iter().for_each(|it| play.cancel(it));
     play.barrier()?;
     play.complete(&id, &far)
 }
@@ -123,7 +121,7 @@ pub(super) fn cancel_malformed(play: &mut Play<'_>) -> Option<()> {
     play.complete(&id, &far)
 }
 
-/// The callee's cancel names an id of its own direction (B13).
+/// Cancels from the callee, whose cancel names an id of its own direction (B13).
 pub(super) fn cancel_from_the_wrong_side(play: &mut Play<'_>) -> Option<()> {
     let (id, far) = play.called(9010)?;
     play.swapped().cancel(&far);
@@ -167,9 +165,11 @@ pub(super) fn id_reused_at_once(play: &mut Play<'_>) -> Option<()> {
     let cancel = play.cancel_text(&id);
     play.send(&[first, cancel, second]);
     settle_if_forwarded(play, one)?;
-    if let Some(far) = play.arrived(two) {
-        play.finish_call(&far);
-    }
+    finish_if_forwarded(play, two)
+}
+
+fn finish_if_forwarded(play: &mut Play<'_>, tag: u64) -> Option<()> {
+    play.arrived(tag).iter().for_each(|far| play.finish_call(far));
     play.barrier()
 }
 
@@ -193,12 +193,11 @@ pub(super) fn id_reused_after_answer(play: &mut Play<'_>) -> Option<()> {
 
 pub(super) fn duplicate_id(play: &mut Play<'_>) -> Option<()> {
     let (id, far) = play.called(9016)?;
-    let (twin, _) = play.request_text(&id);
+    let (twin, tag) = play.request_text(&id);
     play.send(&[twin]);
     play.barrier()?;
-    play.cancelled(&id)?;
-    play.confirm_cancel(&far);
-    play.barrier()
+    play.finish_call(&far);
+    finish_if_forwarded(play, tag)
 }
 
 pub(super) fn odd_spelling(play: &mut Play<'_>) -> Option<()> {
@@ -218,7 +217,7 @@ pub(super) fn odd_spelling(play: &mut Play<'_>) -> Option<()> {
     play.answered(&two)
 }
 
-/// The same message with its members in the opposite order, spaces between them, and characters escaped that need not be.
+/// Returns the same message with its members in the opposite order, spaces between them, and needless escapes.
 fn respelled(message: &str) -> String {
     let message: Value = serde_json::from_str(message).expect("it is one of ours");
     let members = message.as_object().into_iter().flatten().rev();
@@ -227,7 +226,7 @@ fn respelled(message: &str) -> String {
     format!("{{{} }}", spelled.join(" ,"))
 }
 
-/// Slashes, what is no ASCII, and the first letter of a text that stands alone.
+/// Escapes slashes, letters that are not of ASCII, and the first letter of a text that stands alone.
 fn escaped(value: &Value) -> String {
     let text = value.to_string().replace('é', "\\u00e9").replace('/', "\\/");
     let first = value.as_str().and_then(|text| text.chars().next());
@@ -349,32 +348,14 @@ pub(super) fn byte_by_byte(play: &mut Play<'_>) -> Option<()> {
     play.complete(&id, &far)
 }
 
-pub(super) fn blank_lines(play: &mut Play<'_>) -> Option<()> {
-    let id = play.id(9029);
-    let (request, tag) = play.request_text(&id);
-    let bytes = format!("\n\r\n{request}\r\n\n");
-    play.send_bytes(&[request], bytes.into_bytes());
-    let far = play.arrives(tag)?;
-    play.complete(&id, &far)
-}
-
-pub(super) fn header_spellings(play: &mut Play<'_>) -> Option<()> {
+/// Calls with a request in each spelling, in which `{}` is the message and `{n}` its length.
+fn each_spelled(play: &mut Play<'_>, spellings: &[&str]) -> Option<()> {
     let mut sent = Vec::new();
-    for (id, spelling) in (9030..).zip([
-        "content-length: {}\r\n\r\n",
-        "CONTENT-LENGTH:{}\r\n\r\n",
-        "Content-Length:   {}\r\n\r\n",
-        "Content-Type: application/vscode-jsonrpc; charset=utf-8\r\nContent-Length: {}\r\n\r\n",
-        "Content-Length: {}\r\nContent-Type: application/vscode-jsonrpc; charset=utf8\r\n\r\n",
-        "Content-Length: {}\n\n",
-        "\r\nContent-Length: {}\r\n\r\n",
-        "Content-Length: 000{}\r\n\r\n",
-    ]) {
+    for (id, spelling) in (9030..).zip(spellings) {
         let id = play.id(id);
         let (request, tag) = play.request_text(&id);
-        let header = spelling.replace("{}", &request.len().to_string());
-        let bytes = format!("{header}{request}").into_bytes();
-        play.send_bytes(&[request], bytes);
+        let spelled = spelling.replace("{n}", &request.len().to_string()).replace("{}", &request);
+        play.send_bytes(&[request], spelled.into_bytes());
         sent.push((id, tag));
     }
     for (id, tag) in sent {
@@ -382,6 +363,24 @@ pub(super) fn header_spellings(play: &mut Play<'_>) -> Option<()> {
         play.complete(&id, &far)?;
     }
     Some(())
+}
+
+pub(super) fn blank_lines(play: &mut Play<'_>) -> Option<()> {
+    each_spelled(play, &["\n\r\n{}\r\n\n"])
+}
+
+pub(super) fn header_spellings(play: &mut Play<'_>) -> Option<()> {
+    let spellings = [
+        "content-length: {n}\r\n\r\n{}",
+        "CONTENT-LENGTH:{n}\r\n\r\n{}",
+        "Content-Length:   {n}\r\n\r\n{}",
+        "Content-Type: application/vscode-jsonrpc; charset=utf-8\r\nContent-Length: {n}\r\n\r\n{}",
+        "Content-Length: {n}\r\nContent-Type: application/vscode-jsonrpc; charset=utf8\r\n\r\n{}",
+        "Content-Length: {n}\n\n{}",
+        "\r\nContent-Length: {n}\r\n\r\n{}",
+        "Content-Length: 000{n}\r\n\r\n{}",
+    ];
+    each_spelled(play, &spellings)
 }
 
 pub(super) fn large_message(play: &mut Play<'_>) -> Option<()> {

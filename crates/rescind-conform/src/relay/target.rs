@@ -56,7 +56,7 @@ pub struct Ends {
 }
 
 impl Ends {
-    /// The side where it expects its client, and what waits, so long at most, until it has started its server.
+    /// Joins the side where it expects its client, and what waits, so long at most, until it has started its server.
     pub fn new(
         near: Link,
         far: impl FnOnce(Duration) -> io::Result<Link> + Send + 'static,
@@ -79,7 +79,7 @@ pub struct RelayProgram {
 }
 
 impl RelayProgram {
-    /// A relay's command, and the command of its server, which is to call [`bridge`](crate::bridge()) with its
+    /// Takes a relay's command, and the command of its server, which is to call [`bridge`](crate::bridge()) with its
     /// last argument.
     ///
     /// The server's command takes the place of the argument `{server}`, and comes at the end if there is none.
@@ -98,7 +98,7 @@ impl RelayProgram {
     }
 }
 
-/// A word as a shell reads it.
+/// Returns a word as a shell reads it.
 fn quoted(word: &str) -> String {
     format!("'{}'", word.replace('\'', r"'\''"))
 }

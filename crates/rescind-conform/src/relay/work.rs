@@ -16,7 +16,7 @@ pub(super) enum Work {
 }
 
 impl Work {
-    /// Those to try, the best first, of what this side asks in this protocol.
+    /// Returns the kinds to try, the best first, for this side of this protocol.
     pub(super) fn of(family: Family, caller: Side) -> &'static [Self] {
         match (family, caller) {
             // The newest revision has no requests of servers.
@@ -25,7 +25,7 @@ impl Work {
         }
     }
 
-    /// The method and the params of a request that this side makes. Its tag tells it from all others, and is
+    /// Returns the method and the params of a request that this side makes. Its tag tells it from all others, and is
     /// its progress token too.
     pub(super) fn request(self, family: Family, caller: Side, tag: u64) -> (&'static str, Value) {
         let (method, mut params, place, _) = self.parts(family, caller);

@@ -44,6 +44,12 @@ fn planted() -> Vec<(Fault, [&'static str; 2], Vec<&'static str>)> {
         (Nothing, ["lsp", "acp"], vec![]),
         (Nothing, ["acp", "mcp-2025-11-25"], vec![]),
         (Nothing, ["mcp-2025-11-25", "acp"], vec![]),
+        (Pings, MCP_2025, vec![]),
+        (ListsTools, MCP_2025, vec![]),
+        (RenamesTokens, MCP_2025, vec![]),
+        (RenamesTokens, MCP, vec![]),
+        (WritesContentType, ["lsp"; 2], vec![]),
+        (PassesDuplicates, ACP, vec![]),
         (
             Tunnels,
             ACP,
@@ -148,6 +154,7 @@ fn planted() -> Vec<(Fault, [&'static str; 2], Vec<&'static str>)> {
         (UnpacksBatches, ACP, vec!["relay-form/batches"]),
         (DiesOfGarbage, ACP, vec!["relay-form/garbage"]),
         (DiesOfBlankLines, ACP, vec!["relay-form/blank-lines"]),
+        (WritesSmallHeaders, ["lsp"; 2], vec!["relay-form/ids", "relay-form/garbage"]),
         (KnowsOneSpelling, ["lsp"; 2], vec!["relay-form/headers"]),
         (DropsLargeMessages, ACP, vec!["relay-form/large-message"]),
         (LosesBeyondHundred, ACP, vec!["relay-load/many"]),
@@ -197,6 +204,14 @@ fn all_in_acp<const N: usize>(
     [first].into_iter().chain(others).collect()
 }
 
+/// Returns whether nothing is wrong with it.
+const fn is_right(fault: Fault) -> bool {
+    matches!(
+        fault,
+        Nothing | Pings | ListsTools | RenamesTokens | WritesContentType | PassesDuplicates
+    )
+}
+
 /// The near dialects of the right relays that are always tested.
 const SAMPLE: [&str; 3] = ["lsp", "mcp", "dap"];
 
@@ -212,14 +227,20 @@ fn test(fault: Fault, names: [&str; 2], expected: &[&str]) -> Result<Report, Unr
     let [near, far] = dialects.clone();
     let mut options = RelayOptions::new(near, far);
     let is_tried = |id: &&str| match () {
-        () if fault == Nothing => every_check() || *id != LARGEST,
-        () if !every_check() => expected.contains(id),
+        () if is_right(fault) => every_check() || *id != LARGEST,
+        () if !every_check() || fault == BeatsOn => expected.contains(id),
         () => *id != LARGEST || expected.contains(id),
     };
     let ids = RELAY_CHECKS.iter().map(|check| check.id).filter(is_tried);
     options.suite.only = ids.map(Into::into).collect();
     // What a fault loses is waited for; what only is late is not to be found.
-    options.suite.patience = Duration::from_secs(if fault == Nothing { 20 } else { 2 });
+    let patience = match fault {
+        // They get six times as long.
+        OnlyBeats | NeverOpens => 1,
+        right if is_right(right) => 20,
+        _ => 2,
+    };
+    options.suite.patience = Duration::from_secs(patience);
     options.suite.jobs = 8;
     let wrong = move |near: TcpStream, far: TcpStream| {
         relay::relay(fault, dialects.clone(), near, far);
@@ -230,7 +251,7 @@ fn test(fault: Fault, names: [&str; 2], expected: &[&str]) -> Result<Report, Unr
 fn finds(fault: Fault, dialects: [&str; 2], expected: &[&str]) -> Result<(), Failed> {
     let report = test(fault, dialects, expected)?;
     fail(&report, expected)?;
-    if fault == Nothing { are_tried(&report) } else { Ok(()) }
+    if is_right(fault) { are_tried(&report) } else { Ok(()) }
 }
 
 /// Asserts that each check is the reason for a planted fault.
@@ -262,19 +283,28 @@ fn what_is_passed_on_is_asked() -> Result<(), Failed> {
     Ok(())
 }
 
-/// Asserts that a relay which does not pass a request on gets no verdict, and that the reason is reported.
-fn what_is_not_passed_on_is_no_verdict() -> Result<(), Failed> {
-    let acp = ["acp"; 2];
-    let refused = test(RefusesAll, acp, &["relay-id/kinds"]).map(|report| report.whole());
-    let report =
-        test(LosesTheirRequests, acp, &["relay-id/kinds", "relay-cancel/both-directions"])?;
-    let is_told = refused.is_err_and(|why| why.to_string().contains("does not pass a request on"));
-    let half: Vec<&str> = report.outcomes.iter().map(|outcome| outcome.verdict.as_str()).collect();
-    let tried = half.iter().filter(|verdict| **verdict == "pass").count();
-    match (is_told, report.whole(), tried) {
-        (true, Whole::Incomplete, 0) => Ok(()),
-        found => Err(format!("{found:?} {half:?}").into()),
+/// Asserts that a relay through which nothing can be asked gets no verdict, and that the reason is reported.
+fn is_unreached(fault: Fault, reason: &str) -> Result<(), Failed> {
+    match test(fault, ["acp"; 2], &["relay-id/kinds"]) {
+        Err(why) if why.to_string().contains(reason) => Ok(()),
+        found => Err(format!("{found:?}").into()),
     }
+}
+
+/// Asserts that a relay which does not pass the requests of one side on gets no verdict.
+fn what_is_not_passed_on_is_no_verdict() -> Result<(), Failed> {
+    let checks = ["relay-id/kinds", "relay-cancel/both-directions"];
+    let report = test(LosesTheirRequests, ["acp"; 2], &checks)?;
+    match (report.whole(), report.count("pass")) {
+        (Whole::Incomplete, 0) => Ok(()),
+        found => Err(format!("{found:?}").into()),
+    }
+}
+
+/// Asserts that nobody waits for the end of a relay that goes on after both sides have hung up.
+fn what_outlives_both_sides_is_left_alone() -> Result<(), Failed> {
+    let report = test(BeatsOn, ["acp"; 2], &["relay-id/kinds"])?;
+    fail(&report, &[]).and_then(|()| are_tried(&report))
 }
 
 /// Returns all relays, but for a sample of those that are right.
@@ -293,5 +323,15 @@ pub(crate) fn trials() -> Vec<Trial> {
     trials.push(Trial::test("what_is_passed_on_is_asked", what_is_passed_on_is_asked));
     let told = "what_is_not_passed_on_is_no_verdict";
     trials.push(Trial::test(told, what_is_not_passed_on_is_no_verdict));
+    let outlives = "what_outlives_both_sides_is_left_alone";
+    trials.push(Trial::test(outlives, what_outlives_both_sides_is_left_alone));
+    for (fault, reason) in [
+        (RefusesAll, "the relay does not pass a request on"),
+        (OnlyBeats, "the relay does not pass a request on"),
+        (NeverOpens, "initialize is not answered"),
+    ] {
+        let name = format!("{fault:?}, so {reason}");
+        trials.push(Trial::test(name, move || is_unreached(fault, reason)));
+    }
     trials.into_iter().map(|trial| trial.with_kind("relay")).collect()
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use protocol_core::{Envelope, ResponseRule};
+use protocol_core::ResponseRule;
 use serde_json::Value;
 
 use crate::relay::bench::{Entry, What};
@@ -10,64 +10,67 @@ use crate::relay::message::{Message, Request};
 use crate::relay::target::Side;
 use crate::wire::Wire;
 
-/// Those of the server's that the client is not to read as they were sent.
-#[derive(Debug, Default)]
+/// The notifications about requests of one side.
+#[derive(Debug)]
 pub(super) struct Notes {
-    /// The progress that the server gave after the client's cancel had reached it, where no response is to come. The request
-    /// that it names is not active any more.
-    withheld: Vec<Value>,
-    /// Whether the client may hear of that all the same.
+    /// Each as it was sent, as the caller of its request is to read it, and whether it is withheld. It is if the cancel of
+    /// its request had arrived where no response is to come.
+    notes: Vec<(Value, Value, bool)>,
+    /// Whether the caller may hear of what is withheld all the same.
     pub(super) may_pass: bool,
-    /// Those that name a request by its id, and how the client is to read them.
-    translated: Vec<(Value, Value)>,
 }
 
 impl Notes {
-    pub(super) fn of(log: &[Entry], protocols: &[Wire; 2]) -> Self {
-        let response = protocols[0].dialect.response;
+    /// Finds the notifications about the requests of a caller, who speaks this.
+    pub(super) fn of(log: &[Entry], caller: Side, wire: &Wire) -> Self {
+        let response = wire.dialect.response;
         let is_silent = response != ResponseRule::Required;
-        let is_dap = protocols.iter().all(|protocol| protocol.dialect.envelope == Envelope::Dap);
-        let mut notes = Self { may_pass: response == ResponseRule::Silent, ..Self::default() };
-        // By tag, the id that the client has given; by the id on the server's side, the tag.
-        let (mut near, mut far) = (BTreeMap::new(), BTreeMap::new());
-        let mut silenced = Vec::new();
+        let (mut notes, mut asked, mut forwarded) = (Vec::new(), BTreeMap::new(), Vec::new());
         for entry in log {
-            match (&entry.what, entry.side) {
-                (What::Sent(Message::Request(Request { id, tag, .. }), _), Side::Near) => {
-                    near.insert(*tag, id);
+            match (&entry.what, entry.side == caller) {
+                (What::Sent(Message::Request(own), _), true) => {
+                    asked.insert(own.tag, own);
                 }
-                (What::Arrived(Message::Request(Request { id, tag, .. }), _), Side::Far) => {
-                    far.insert(id.to_string(), *tag);
+                (What::Arrived(Message::Request(far), _), false) => {
+                    forwarded.extend(asked.get(&far.tag).map(|own| (far, *own, false)));
                 }
-                (What::Arrived(Message::Cancel { target: Ok(id), .. }, _), Side::Far) => {
-                    silenced.extend(far.get(&id.to_string()).copied().flatten());
+                (What::Arrived(Message::Cancel { target: Ok(id), .. }, _), false) => {
+                    let named = forwarded.iter_mut().rev().find(|(far, ..)| far.id == *id);
+                    named.into_iter().for_each(|(.., is_withheld)| *is_withheld = is_silent);
                 }
-                (What::Sent(Message::Notification(note), _), Side::Far) => {
-                    let token = note["params"]["progressToken"].as_u64();
-                    if is_silent && token.is_some_and(|token| silenced.contains(&token)) {
-                        notes.withheld.push(note.clone());
-                    }
-                    let named = far.get(&note["body"]["requestId"].to_string());
-                    let named = named.and_then(|tag| near.get(tag)).filter(|_| is_dap);
-                    if let Some(&id) = named.filter(|_| note["event"] == "progressStart") {
-                        let mut read = note.clone();
-                        read["body"]["requestId"] = id.clone();
-                        notes.translated.push((note.clone(), read));
-                    }
+                (What::Sent(Message::Notification(sent), _), false) => {
+                    let about = forwarded.iter().rev().find_map(|(far, own, is_withheld)| {
+                        Some((sent.clone(), as_read(sent, far, own)?, *is_withheld))
+                    });
+                    notes.extend(about);
                 }
                 _ => {}
             }
         }
-        notes
+        Self { notes, may_pass: response == ResponseRule::Silent }
     }
 
-    pub(super) fn are_withheld(&self, note: &Value) -> bool {
-        self.withheld.contains(note)
+    /// Returns a notification as it is to be read on the other side, or `None` if it is withheld.
+    pub(super) fn as_read<'a>(&'a self, sent: &'a Value) -> Option<&'a Value> {
+        match self.notes.iter().find(|(as_sent, ..)| as_sent == sent) {
+            Some((_, read, is_withheld)) => Some(read).filter(|_| !is_withheld),
+            None => Some(sent),
+        }
     }
 
-    /// A notification as whoever it is for is to read it.
-    pub(super) fn as_read<'a>(&'a self, note: &'a Value) -> &'a Value {
-        let translated = self.translated.iter().find(|(sent, _)| sent == note);
-        translated.map_or(note, |(_, read)| read)
+    /// Returns whether a notification that has arrived was to be withheld.
+    pub(super) fn is_withheld(&self, arrived: &Value) -> bool {
+        self.notes.iter().any(|(_, read, is_withheld)| *is_withheld && read == arrived)
     }
+}
+
+/// Returns a notification with the names that the caller of a request has for it, if it is about that.
+fn as_read(sent: &Value, far: &Request, own: &Request) -> Option<Value> {
+    let tokens = far.token().zip(own.token());
+    let places = [("/params/progressToken", tokens), ("/body/requestId", Some((&far.id, &own.id)))];
+    places.into_iter().find_map(|(place, names)| {
+        let (mut read, (named, own)) = (sent.clone(), names?);
+        read.pointer_mut(place).filter(|name| *name == named)?.clone_from(own);
+        Some(read)
+    })
 }

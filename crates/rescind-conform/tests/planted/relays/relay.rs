@@ -5,13 +5,16 @@ use std::io::{Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use protocol_core::{Config, Dialect, Framing, InputBuffer, Timestamp};
 use protocol_relay::{Relay, Side};
 
 use super::dap;
-use super::tamper::{Fault, Route, Tamper};
+use super::tamper::{BEAT, Fault, Route, Tamper};
+
+/// What is written before a length where both headers are.
+const TYPED: &str = "Content-Type: application/vscode-jsonrpc; charset=utf-8\r\nContent-Length: ";
 
 /// Relays between a client and a server until both have hung up.
 pub(crate) fn relay(fault: Fault, [up, down]: [Dialect; 2], near: TcpStream, far: TcpStream) {
@@ -38,12 +41,12 @@ pub(crate) fn relay(fault: Fault, [up, down]: [Dialect; 2], near: TcpStream, far
     };
     while hop.ended != [true; 2] {
         let due = hop.core.poll_timeout().map(|(due, _)| due.since(hop.now()));
-        let goes_on = match heard.recv_timeout(due.unwrap_or(Duration::from_secs(60))) {
+        let goes_on = match heard.recv_timeout(due.unwrap_or(BEAT).min(BEAT)) {
             Ok((side, Some(chunk))) => hop.take(side, &chunk),
             Ok((side, None)) => hop.end(side),
             Err(RecvTimeoutError::Timeout) => {
                 hop.core.handle_timeout(hop.now());
-                Some(())
+                hop.beat()
             }
             Err(RecvTimeoutError::Disconnected) => None,
         };
@@ -51,6 +54,9 @@ pub(crate) fn relay(fault: Fault, [up, down]: [Dialect; 2], near: TcpStream, far
             break;
         }
         hop.flush();
+    }
+    while hop.tamper.beats() && hop.beat().is_some() {
+        thread::sleep(BEAT);
     }
     for stream in &hop.streams {
         // Its reader has a handle too; the other side may be gone.
@@ -174,12 +180,24 @@ impl Hop {
             Ok(value) if self.tamper.fault != Fault::Nothing => {
                 if let Some(value) = dap::outgoing(self.tamper.fault, side, value) {
                     let text = value.to_string();
-                    let framed = format!("Content-Length: {}\r\n\r\n{text}", text.len());
+                    let header = match self.tamper.fault {
+                        Fault::WritesContentType => TYPED,
+                        Fault::WritesSmallHeaders => "content-length: ",
+                        _ => "Content-Length: ",
+                    };
+                    let framed = format!("{header}{}\r\n\r\n{text}", text.len());
                     self.write(side, framed.as_bytes());
                 }
             }
             _ => self.write(side, message),
         }
+    }
+
+    /// Tells both sides that the relay is alive, if it does that. Returns `None` if nobody listens any more.
+    fn beat(&mut self) -> Option<()> {
+        let beat = b"{\"jsonrpc\":\"2.0\",\"method\":\"alive\"}\n";
+        let hears = self.streams.iter_mut().filter_map(|stream| stream.write_all(beat).ok());
+        if self.tamper.beats() { hears.last() } else { Some(()) }
     }
 
     fn write(&mut self, side: Side, bytes: &[u8]) {

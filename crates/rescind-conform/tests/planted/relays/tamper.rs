@@ -1,5 +1,7 @@
 //! Tampers with the input and the output of a relay, with one fault each.
 
+use std::time::Duration;
+
 use protocol_relay::Side;
 use serde_json::{Value, json};
 
@@ -68,6 +70,24 @@ pub(crate) enum Fault {
     RefusesAll,
     /// Loses the requests of the server, so none of them can be tested.
     LosesTheirRequests,
+    /// Passes on nothing but the opening, and says all the time that it is alive.
+    OnlyBeats,
+    /// Passes on nothing at all, and says all the time that it is alive.
+    NeverOpens,
+    /// Outlives both sides, and says all the time that it is alive, which is right.
+    BeatsOn,
+    /// Asks a side whether it is there before a response of its is passed on, which is right.
+    Pings,
+    /// Lists the tools of its server before the opening is passed on, which is right.
+    ListsTools,
+    /// Gives tokens of its own, which is right.
+    RenamesTokens,
+    /// Writes both headers of the Language Server Protocol, which is right.
+    WritesContentType,
+    /// Writes the name of a header as not every peer reads it.
+    WritesSmallHeaders,
+    /// Passes a request on whose id is in flight, as one of its own, which is right.
+    PassesDuplicates,
 }
 use Fault::*;
 
@@ -102,15 +122,41 @@ pub(crate) struct Tamper {
     chunk: usize,
     /// Cancels that came before their requests.
     early: Vec<Value>,
-    held: Option<Vec<u8>>,
+    /// By side, the messages that are passed on later.
+    held: [Vec<Vec<u8>>; 2],
+    /// The tokens or ids in whose place it gives its own.
+    renamed: Vec<Value>,
 }
+
+/// The time between two signs of life.
+pub(crate) const BEAT: Duration = Duration::from_millis(100);
+/// The beginning of ids and tokens that the relay gives, before their number.
+const OWN: &str = "own-";
 
 /// Added to ids that are to be large.
 const LARGE: u64 = 1 << 40;
 
 impl Tamper {
     pub(crate) fn new(fault: Fault) -> Self {
-        Self { fault, calls: Vec::new(), chunk: 0, early: Vec::new(), held: None }
+        let (calls, early, renamed) = (Vec::new(), Vec::new(), Vec::new());
+        Self { fault, calls, chunk: 0, early, held: [vec![], vec![]], renamed }
+    }
+
+    /// Returns whether the relay says from time to time that it is alive.
+    pub(crate) fn beats(&self) -> bool {
+        matches!(self.fault, OnlyBeats | NeverOpens | BeatsOn)
+    }
+
+    /// Returns a name of the relay's own for a token or an id.
+    fn rename(&mut self, name: &Value) -> Value {
+        self.renamed.push(name.clone());
+        json!(format!("{OWN}{}", self.renamed.len() - 1))
+    }
+
+    /// Returns what the relay has renamed so.
+    fn renamed(&self, own: &Value) -> Option<Value> {
+        let number = own.as_str()?.strip_prefix(OWN)?.parse::<usize>().ok()?;
+        self.renamed.get(number).cloned()
     }
 
     /// Returns what the relay reads of these bytes. `None` if it dies of them.
@@ -131,7 +177,7 @@ impl Tamper {
     /// Returns whether the end of a side is passed on. `None` if the relay ends by it.
     pub(crate) fn passes_end(&self, _: Side) -> Option<bool> {
         match self.fault {
-            OutlivesItsCaller => Some(false),
+            OutlivesItsCaller | BeatsOn => Some(false),
             ForgetsTheDeserted => None,
             _ => Some(true),
         }
@@ -158,7 +204,17 @@ impl Tamper {
             return Some(vec![]);
         }
         let method = message["method"].as_str().unwrap_or_default();
-        Some(match message.get("id") {
+        let id = message.get("id");
+        let opens = message["result"]["protocolVersion"].is_string();
+        let asks = match self.fault {
+            Pings if method.is_empty() => Some("ping"),
+            ListsTools if opens || id == Some(&json!(OWN)) => Some("tools/list"),
+            _ => None,
+        };
+        if let (Some(method), Some(id)) = (asks, id) {
+            return self.ask_first(method, from, id, &message["result"], line);
+        }
+        Some(match id {
             _ if is_cancel(method) => self.cancel(from, &message, line),
             Some(id) if message.get("method").is_some() => {
                 self.request(from, id.clone(), &message, line)
@@ -166,6 +222,27 @@ impl Tamper {
             Some(id) => self.answer(from, id.clone(), &message, line),
             None => self.notification(from, method, &message, line),
         })
+    }
+
+    /// Holds a response until the side that gave it has responded to a request of the relay's own. `None` if that
+    /// response is not right.
+    fn ask_first(
+        &mut self,
+        method: &str,
+        from: Side,
+        id: &Value,
+        result: &Value,
+        line: Vec<u8>,
+    ) -> Option<Vec<(Route, Vec<u8>)>> {
+        let held = &mut self.held[from as usize];
+        if *id == OWN {
+            let is_right = result["tools"].is_array() || *result == json!({});
+            let released = held.drain(..).map(|line| (Route::Relay, line)).collect();
+            return is_right.then_some(released);
+        }
+        held.push(line);
+        let own = json!({ "jsonrpc": "2.0", "id": OWN, "method": method });
+        Some(if held.len() == 1 { vec![(Route::To(from), text(&own))] } else { vec![] })
     }
 
     /// Returns whether a request is kept back for its method.
@@ -194,6 +271,13 @@ impl Tamper {
             self.calls.iter().filter(|call| call.from == from && !call.is_answered).count();
         match self.fault {
             LosesTheirRequests if from == Side::Down => return vec![],
+            OnlyBeats if message["method"] != "initialize" => return vec![],
+            NeverOpens => return vec![],
+            PassesDuplicates if is_duplicate => {
+                let mut message = message.clone();
+                message["id"] = self.rename(&id);
+                return vec![(Route::Relay, text(&message))];
+            }
             RefusesUnknown | RefusesKnown | RefusesAll if self.refuses(message) => {
                 let error = json!({ "code": -32601, "message": "Method not found" });
                 let refusal = json!({ "jsonrpc": "2.0", "id": id, "error": error });
@@ -334,13 +418,18 @@ impl Tamper {
             self.calls.iter().any(|call| call.cancel.is_some() && call.tag == *token);
         let any_cancelled = self.calls.iter().any(|call| call.cancel.is_some());
         match self.fault {
+            RenamesTokens if method == "notifications/progress" => {
+                let mut message = message.clone();
+                message["params"]["progressToken"] = self.renamed(token).unwrap_or_default();
+                vec![(Route::Relay, text(&message))]
+            }
             PassesProgress if of_cancelled => vec![(Route::To(to), line)],
             LosesProgress if any_cancelled && token.is_u64() => vec![],
             DropsNotesAfterCancel if any_cancelled && method == "$/progress" => vec![],
-            SwapsNotes if method == "note" => match self.held.take() {
+            SwapsNotes if method == "note" => match self.held[from as usize].pop() {
                 Some(held) => vec![(Route::Relay, line), (Route::Relay, held)],
                 None => {
-                    self.held = Some(line);
+                    self.held[from as usize].push(line);
                     vec![]
                 }
             },
@@ -366,6 +455,7 @@ impl Tamper {
             match self.fault {
                 AddsToParams => message["params"]["relayed"] = json!(true),
                 LargeIds => message["id"] = (id.as_u64().unwrap_or(0) + LARGE).into(),
+                RenamesTokens => message["params"]["_meta"]["progressToken"] = self.rename(&own),
                 _ => return vec![(to, line)],
             }
             return vec![(to, text(&message))];
@@ -386,6 +476,9 @@ impl Tamper {
         match (self.fault, &id) {
             (HidesResults, _) if was_cancelled && message.get("result").is_some() => {
                 return vec![(to, text(&cancelled(&id)))];
+            }
+            (PassesDuplicates, own) if self.renamed(own).is_some() => {
+                message["id"] = self.renamed(own).unwrap_or_default();
             }
             (AnswersTwice, _) => return vec![(to, line.clone()), (to, line)],
             (IdsAsTexts, Value::Number(number)) => message["id"] = number.to_string().into(),
