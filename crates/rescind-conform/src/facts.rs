@@ -76,6 +76,8 @@ pub(crate) struct Slow {
     pub(crate) natural: Duration,
     /// The same without the time by which the machine was late.
     pub(crate) undelayed: Duration,
+    /// The milliseconds that it was asked to take then.
+    pub(crate) asked_ms: u64,
     /// Whether it reports progress.
     pub(crate) has_progress: bool,
     /// Whether the server reads and answers others meanwhile.
@@ -86,15 +88,20 @@ pub(crate) struct Slow {
 
 impl Slow {
     /// Returns the time that it takes when it is asked for this many milliseconds, if it heeds that.
+    ///
+    /// That is what it is asked for, or more if it took more when it was measured. An eighth is left to chance.
     pub(crate) fn lasts(&self, ms: u64) -> Duration {
         let asks = |ms| self.request.lasting(ms);
-        if asks(1) != asks(1000) {
-            Duration::from_millis(ms)
-        } else if asks(1) != asks(1001) {
-            Duration::from_secs(ms.div_ceil(1000))
-        } else {
-            self.natural
-        }
+        let asked = |ms: u64| match () {
+            () if asks(1) != asks(1000) => Some(Duration::from_millis(ms)),
+            () if asks(1) != asks(1001) => Some(Duration::from_secs(ms.div_ceil(1000))),
+            () => None,
+        };
+        let Some((time, measured)) = asked(ms).zip(asked(self.asked_ms)) else {
+            return self.natural;
+        };
+        let times = (self.undelayed * 7 / 8).as_secs_f64() / measured.as_secs_f64();
+        time.mul_f64(times.max(1.0))
     }
     fn is_better_than(&self, other: &Self) -> bool {
         (self.has_progress, self.reads_on) > (other.has_progress, other.reads_on)
@@ -518,7 +525,7 @@ impl Facts {
         // A machine that was late by more than this request took may have read the other only after it.
         let was_late = begun.lateness() > least.min(undelayed);
         let request = request.clone();
-        Ok(Slow { request, natural, undelayed, has_progress, reads_on, was_late })
+        Ok(Slow { request, natural, undelayed, asked_ms: ms, has_progress, reads_on, was_late })
     }
 
     /// Returns the message that makes a language server look at its document anew.

@@ -119,7 +119,7 @@ impl Family {
             Self::McpUntil2025 | Self::Erlmcp => vec![
                 Opening::request(
                     "initialize",
-                    json!({ "protocolVersion": revision, "capabilities": { "elicitation": {}, "sampling": {} }, "clientInfo": client }),
+                    json!({ "protocolVersion": revision, "capabilities": { "elicitation": {} }, "clientInfo": client }),
                 ),
                 Opening::notification("notifications/initialized", json!({})),
             ],

@@ -123,7 +123,8 @@ fn says_cancelled(play: &Play<'_>, made: &Made) -> bool {
 }
 
 fn nothing_under(play: &Play<'_>, id: &str) -> Result<(), Fault> {
-    let answer = play.session.answers_to(id).next();
+    // What came before may be about the opening.
+    let answer = play.session.answers_to(id).find(|(at, _)| *at >= play.sent_at);
     none(answer, |(_, outcome)| format!("under id {id} there is an answer: {outcome}"))
 }
 
@@ -284,8 +285,8 @@ fn counted_once(play: &Play<'_>, id: &str, what: &str) -> Result<(), Fault> {
 
 fn clean(play: &Play<'_>) -> Result<(), Fault> {
     play.session.record.iter().try_for_each(|entry| match &entry.what {
-        What::Broken { violation } => {
-            broken(format!("what it wrote is no message that it may write: {violation}"))
+        What::Broken(why) => {
+            broken(format!("what it wrote is no message that it may write: {why}"))
         }
         What::Got { message, heard: Heard::Answer { id, .. } }
             if !play.session.wire.is_response(message) || !repeats_command(play, id, message) =>
@@ -314,7 +315,7 @@ fn repeats_command(play: &Play<'_>, id: &str, response: &[u8]) -> bool {
 fn seq_counts(play: &Play<'_>) -> Result<(), Fault> {
     let numbers: Vec<i64> =
         play.session.messages(|_| true).map(|(_, it)| it["seq"].as_i64().unwrap_or(0)).collect();
-    let jump = numbers.windows(2).find(|pair| pair[1] != pair[0] + 1);
+    let jump = numbers.windows(2).find(|pair| pair[0].checked_add(1) != Some(pair[1]));
     none(jump, |pair| format!("after message {} comes {}", pair[0], pair[1]))
 }
 

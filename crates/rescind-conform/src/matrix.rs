@@ -45,7 +45,7 @@ fn said(outcome: &Outcome) -> &'static str {
         (Verdict::NotApplicable, _) => "",
         (Verdict::Pass | Verdict::Fail { .. }, _) if outcome.known == Expected::Flaky => "varies",
         (Verdict::Pass, _) => "holds",
-        (Verdict::NotExercised { .. }, _) => "?",
+        (Verdict::NotExercised { .. } | Verdict::Unclear { .. }, _) => "?",
         (Verdict::Fail { .. }, Level::Must) => "does not hold",
         (Verdict::Fail { .. }, Level::Capability) => "does not hold (capability)",
         (Verdict::Fail { .. }, Level::Should) => "does not hold (SHOULD)",

@@ -13,8 +13,6 @@ const RUNS: usize = 3;
 /// The outcome of one run.
 pub(crate) struct Once {
     pub(crate) verdict: Verdict,
-    /// Nothing was seen this time, and another run may see it.
-    is_missed: bool,
     pub(crate) transcript: Transcript,
     pub(crate) stderr: String,
 }
@@ -22,24 +20,22 @@ pub(crate) struct Once {
 impl Once {
     /// Without anything having been said.
     pub(crate) fn without(verdict: Verdict) -> Self {
-        Self { verdict, is_missed: false, transcript: Transcript::default(), stderr: String::new() }
+        Self { verdict, transcript: Transcript::default(), stderr: String::new() }
     }
 
     /// A run in which the steps `stopped` short, or did not, and something was `broken`, or nothing.
     pub(crate) fn of(stopped: Option<Stop>, fault: Option<Fault>) -> Self {
-        let (verdict, is_missed) = match (stopped, fault) {
-            (Some(Stop::NotExercised(why)), _) => (Verdict::NotExercised { why }, false),
-            (Some(Stop::Missed(why)), _) => (Verdict::NotExercised { why }, true),
+        Self::without(match (stopped, fault) {
+            (Some(Stop::NotExercised(why)), _) => Verdict::NotExercised { why },
             (Some(Stop::Ended(why)), _)
             | (Some(Stop::Stuck(why)), Some(Fault::Broken(_)))
-            | (None, Some(Fault::Broken(why))) => (Verdict::Fail { why }, false),
+            | (None, Some(Fault::Broken(why))) => Verdict::Fail { why },
             // Nothing wrong was seen of what was not done: that is no pass.
-            (Some(Stop::Stuck(why)), _) | (None, Some(Fault::Unclear(why))) => {
-                (Verdict::NotExercised { why }, true)
+            (Some(Stop::Missed(why) | Stop::Stuck(why)), _) | (None, Some(Fault::Unclear(why))) => {
+                Verdict::Unclear { why }
             }
-            (None, None) => (Verdict::Pass, false),
-        };
-        Self { is_missed, ..Self::without(verdict) }
+            (None, None) => Verdict::Pass,
+        })
     }
 
     /// Creates a run that could not be done for this reason.
@@ -65,7 +61,8 @@ impl Once {
 /// The numbers of the runs that failed, that missed what they look for, and that have seen it.
 fn counts(runs: &[Once]) -> (usize, usize, usize) {
     let failed = runs.iter().filter(|run| run.fails()).count();
-    let missed = runs.iter().filter(|run| run.is_missed).count();
+    let is_missed = |run: &&Once| matches!(run.verdict, Verdict::Unclear { .. });
+    let missed = runs.iter().filter(is_missed).count();
     (failed, missed, runs.len() - missed)
 }
 
@@ -86,7 +83,7 @@ fn told(mut runs: Vec<Once>) -> Once {
         Verdict::Fail { .. } => 2 * u8::from(failed > 1),
         Verdict::Pass if is_open => 0,
         Verdict::Pass => 1 + u8::from(failed < 2),
-        Verdict::NotExercised { .. } | Verdict::NotApplicable => 1,
+        Verdict::NotExercised { .. } | Verdict::Unclear { .. } | Verdict::NotApplicable => 1,
     });
     runs.pop().expect("a check is run at least once")
 }
@@ -115,7 +112,6 @@ pub(crate) fn outcome<N, S, R>(
         clause: clause.map_or("", |clause| clause.text),
         source: clause.map_or("", |clause| clause.source),
         known: known.of(check.id),
-        is_unclear: last.is_missed,
         verdict: last.verdict,
         runs,
         took: begun.elapsed(),

@@ -106,6 +106,8 @@ pub(crate) struct Play<'a> {
     pub(crate) is_control: bool,
     /// The places in the record of the cancels that were sent.
     pub(crate) cancels: Vec<usize>,
+    /// The place of the first of the messages that a check has sent last.
+    pub(crate) sent_at: usize,
     /// The time since the session was opened.
     begun: Stretch,
     /// By how much something may have come too late meanwhile, as it was seen last.
@@ -128,7 +130,8 @@ pub(crate) struct Play<'a> {
 }
 
 impl<'a> Play<'a> {
-    pub(crate) fn new(session: Session, facts: &'a Facts, seed: u64, slow_ms: u64) -> Self {
+    pub(crate) fn new(mut session: Session, facts: &'a Facts, seed: u64, slow_ms: u64) -> Self {
+        session.patience += facts.slow.as_ref().map_or(Duration::ZERO, |slow| slow.lasts(slow_ms));
         let mut rng = Rng::with_seed(seed);
         let next_id = rng.u64(1000..100_000);
         Self {
@@ -151,6 +154,7 @@ impl<'a> Play<'a> {
             is_plain: false,
             is_control: false,
             cancels: Vec::new(),
+            sent_at: 0,
             has_edited: false,
             sessions: Vec::new(),
             witnessed: BTreeMap::new(),
@@ -299,8 +303,18 @@ impl<'a> Play<'a> {
         what: &str,
         until: impl FnMut(&Session) -> bool,
     ) -> Result<(), Stop> {
-        let waited = self.session.wait(until);
+        let waited = self.session.wait_longer(self.at_work(), until);
         self.waited(waited, what)
+    }
+
+    /// Returns how long the work takes that was asked for and has no response yet, if it is done one after the other.
+    fn at_work(&self) -> Duration {
+        let Ok(slow) = &self.facts.slow else { return Duration::ZERO };
+        let answered: HashSet<&str> = self.session.all_answers().map(|(_, id, _)| id).collect();
+        let all = self.crowd.iter().chain(self.named.values());
+        all.filter(|made| made.works_from.is_some() && !answered.contains(&*made.id))
+            .map(|made| slow.lasts(made.asked_ms))
+            .sum()
     }
 
     fn wait_for_response(&mut self, id: &str, what: &str) -> Result<(), Stop> {

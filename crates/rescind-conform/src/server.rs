@@ -182,7 +182,8 @@ impl Server<'_> {
         control.is_control = true;
         let without = Seen::of(check, &mut control);
         match (&without.stopped, &without.broken) {
-            (Some(Stop::Missed(why)), _) => {
+            // What was cut short is no evidence.
+            (Some(Stop::Missed(why) | Stop::Stuck(why)), _) => {
                 Some(Stop::Missed(format!("without the cancel, {why}")))
             }
             _ if seen.is_same_as(&without) && control.was_late() => Some(Stop::too_late()),

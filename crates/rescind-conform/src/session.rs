@@ -6,7 +6,9 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use protocol_core::{Config, Envelope, Event, InputBuffer, StreamConnection, Timestamp, Violation};
+use protocol_core::{
+    Config, Envelope, Event, Framing, InputBuffer, StreamConnection, Timestamp, Violation,
+};
 
 use crate::client::serve::Serving;
 use crate::family::Request;
@@ -20,7 +22,9 @@ use crate::wire::{Asked, CREATE, Heard, Outcome, Wire};
 mod client;
 
 /// A server that says more than this in one check is not listened to any longer.
-const RECORD_BYTES: usize = 64 << 20;
+const RECORD_BYTES: usize = 128 << 20;
+/// The bytes that each message of its takes in the record beside its text.
+const ENTRY_BYTES: usize = 256;
 
 /// The time that a write to a stopped process may take.
 const WRITTEN: Duration = Duration::from_secs(1);
@@ -39,8 +43,8 @@ pub(crate) enum What {
     Sent(String),
     /// The server wrote this, without framing.
     Got { message: Vec<u8>, heard: Heard },
-    /// Something that is no message of its protocol, or not one that a server sends.
-    Broken { violation: Violation },
+    /// Something that is no message of its protocol, or not one that a server sends, and why.
+    Broken(String),
     /// Its output ended.
     Ended,
     /// Something that the runner did.
@@ -134,6 +138,10 @@ impl Session {
 
     fn push(&mut self, what: What) {
         let at = self.begun.elapsed();
+        self.bytes += match what {
+            What::Got { .. } | What::Broken(_) => ENTRY_BYTES,
+            _ => 0,
+        };
         self.record.push(Entry { at, what });
     }
 
@@ -235,17 +243,26 @@ impl Session {
 
     /// Takes what comes until something holds.
     ///
-    /// A server that is busy, or says something, is waited for a few times longer: the machine may be slow.
-    pub(crate) fn wait(&mut self, mut until: impl FnMut(&Self) -> bool) -> Waited {
-        let mut patience = Patience::begin(self.process(), self.patience);
-        let mut next = self.patience;
+    /// A server that is busy, or responds to something, is waited for a few times longer: the machine may be slow.
+    pub(crate) fn wait(&mut self, until: impl FnMut(&Self) -> bool) -> Waited {
+        self.wait_longer(Duration::ZERO, until)
+    }
+
+    /// Waits so much longer, for what takes that time.
+    pub(crate) fn wait_longer(
+        &mut self,
+        longer: Duration,
+        mut until: impl FnMut(&Self) -> bool,
+    ) -> Waited {
+        let mut next = self.patience + longer;
+        let mut patience = Patience::begin(self.process(), next);
         loop {
-            let before = self.bytes;
+            let before = self.record.len();
             let waited = self.wait_for(next, &mut until);
             if waited != Waited::TimedOut {
                 return waited;
             }
-            let talks = before != self.bytes;
+            let talks = self.has_responded(before);
             match patience.more(talks) {
                 More::Wait(more) => next = more,
                 More::Over if talks => return Waited::Talking,
@@ -253,6 +270,20 @@ impl Session {
                 More::Late => return Waited::Late,
             }
         }
+    }
+
+    /// Returns whether it has responded to us since this place of the record, or has reported progress under a token of ours.
+    /// Anything else may be a heartbeat.
+    fn has_responded(&self, since: usize) -> bool {
+        let is_sent = |token: &str| {
+            let mut sent = self.record.iter();
+            sent.any(|entry| matches!(&entry.what, What::Sent(text) if text.contains(token)))
+        };
+        self.heard().skip_while(|(at, _)| *at < since).any(|(_, heard)| match heard {
+            Heard::Answer { .. } | Heard::Acknowledged { .. } => true,
+            Heard::Progress { token } => is_sent(&token.to_string()),
+            _ => false,
+        })
     }
 
     /// As [`wait_for`](Self::wait_for), and reports what did not come on a machine that was late as late.
@@ -348,6 +379,11 @@ impl Session {
             let received = self.judge.receive(self.input.unread(), Timestamp::ZERO);
             let (consumed, message) = (received.consumed, received.message.map(<[u8]>::to_vec));
             let mut broken_rule = received.event.and_then(|event| broken(&event));
+            let head = &self.input.unread()[..consumed - message.as_ref().map_or(0, Vec::len)];
+            let stray = (self.wire.framing() == Framing::ContentLength).then(|| stray_line(head));
+            if let Some(line) = stray.flatten() {
+                self.push(What::Broken(format!("no header of a message: {line:.80}")));
+            }
             self.input.consume(consumed);
             let mut closed = false;
             while let Some(event) = self.judge.connection_mut().poll_event() {
@@ -357,11 +393,11 @@ impl Session {
             // Nothing that the judge would say is sent.
             let mut dropped = Vec::new();
             while self.judge.poll_transmit(&mut dropped).is_some() {}
-            if let Some(message) = message {
-                self.got(message);
+            for member in message.map(|message| self.wire.members(message)).unwrap_or_default() {
+                self.got(member);
             }
             if let Some(violation) = broken_rule {
-                self.push(What::Broken { violation });
+                self.push(What::Broken(violation.to_string()));
             }
             if closed || consumed == 0 {
                 return closed;
@@ -506,6 +542,13 @@ impl Session {
     }
 }
 
+/// Returns a line before a message that is none of its headers.
+fn stray_line(head: &[u8]) -> Option<String> {
+    let mut lines = head.split(|byte| *byte == b'\n').map(String::from_utf8_lossy);
+    let is_header = |line: &str| line.is_empty() || line.to_lowercase().starts_with("content-");
+    lines.find(|line| !is_header(line.trim())).map(|line| line.trim().to_owned())
+}
+
 /// Returns the rule that a message breaks. We send by hand, so the checks judge which answers and ids are
 /// expected.
 fn broken(event: &Event<'_, ()>) -> Option<Violation> {
@@ -521,18 +564,4 @@ fn broken(event: &Event<'_, ()>) -> Option<Violation> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use protocol_core::Dialect;
-
-    #[test]
-    fn a_notification_is_json_in_every_envelope() {
-        for dialect in [Dialect::JSON_RPC, Dialect::ABP, Dialect::DAP] {
-            let (_far, link) = Link::pair().unwrap();
-            let mut session = Session::new(link, Wire::new(dialect), Duration::ZERO, None);
-            session.notify(&Request::new("hello", json!({})));
-            let What::Sent(message) = &session.record[0].what else { panic!("it is sent") };
-            serde_json::from_str::<serde_json::Value>(message).expect(message);
-        }
-    }
-}
+mod tests;

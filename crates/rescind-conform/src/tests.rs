@@ -3,7 +3,6 @@
 use std::io;
 use std::time::Duration;
 
-use protocol_core::Violation;
 use serde_json::{Value, json};
 
 use crate::check::{Clause, Source, WorkEnd};
@@ -79,10 +78,7 @@ pub(crate) fn add(play: &mut Play<'_>, entry: &str) {
             let progress = json!({ "method": "notifications/progress", "params": params });
             return hear(&mut play.session, &progress.to_string());
         }
-        ["broken"] => {
-            let violation = Violation::Parse { offset: 0 };
-            return push(&mut play.session, What::Broken { violation });
-        }
+        ["broken"] => return push(&mut play.session, What::Broken("not JSON, at byte 0".into())),
         ["work", name, id, on_wire] => {
             let name = name.chars().next().expect("it has a name");
             let run = Run { name: json!(on_wire), id: id.into(), begun_at: at, ..Run::default() };
@@ -107,6 +103,7 @@ pub(crate) fn add(play: &mut Play<'_>, entry: &str) {
             return;
         }
         ["late"] => play.lateness = Duration::from_secs(1),
+        ["sent"] => play.sent_at = at,
         // More than an idle machine, and less than matters by itself.
         ["barely", "late"] => play.lateness = Duration::from_micros(100),
         ["quiet"] => play.silent = at..usize::MAX,

@@ -1,6 +1,7 @@
 //! Messages as they are written and read. Raw on purpose: a check writes what no careful client would.
 
 use protocol_core::{CancelRule, Carrier, Dialect, Envelope, Framing, News, ResponseRule};
+use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
 use crate::document::DOCUMENT;
@@ -182,10 +183,13 @@ impl Wire {
         let refused = |why| Wire::error(-32601, why);
         let answer = match asked.method.as_str() {
             _ if self.dialect.envelope != Envelope::JsonRpc => refused("not supported"),
-            "workspace/configuration" => json!({ "result": [null] }),
+            "workspace/configuration" => {
+                let items = asked.params["items"].as_array().into_iter().flatten();
+                json!({ "result": items.map(|_| Value::Null).collect::<Value>() })
+            }
             "elicitation/create" => json!({ "result": { "action": "cancel" } }),
             "ping" => json!({ "result": {} }),
-            "workspace/workspaceFolders" | "roots/list" => json!({ "result": null }),
+            "workspace/workspaceFolders" => json!({ "result": null }),
             _ if asked.is_housekeeping() => json!({ "result": null }),
             "session/request_permission" => json!({ "result": rejected(&asked.params) }),
             _ => refused("Method not found"),
@@ -201,6 +205,16 @@ impl Wire {
             Envelope::JsonRpc => answer["jsonrpc"] == "2.0" && well_formed(&answer),
             Envelope::Dap => answer["success"].is_boolean() && answer["command"].is_string(),
             Envelope::Abp => true,
+        }
+    }
+
+    /// Returns the messages of a batch, where the dialect has batches, or else the message.
+    pub(crate) fn members(&self, message: Vec<u8>) -> Vec<Vec<u8>> {
+        let batch: Option<Vec<&RawValue>> =
+            self.dialect.batches.as_ref().and_then(|_| serde_json::from_slice(&message).ok());
+        match batch {
+            Some(members) => members.iter().map(|member| member.get().into()).collect(),
+            None => vec![message],
         }
     }
 
@@ -230,9 +244,14 @@ impl Wire {
             }
             (None, token) => {
                 let id = token.map_or_else(|| "(none)".into(), by_value);
+                let is_null = |member: &Option<Value>| member.as_ref().is_none_or(Value::is_null);
                 let outcome = match (message.value("error"), message.value("result")) {
-                    (Some(error), Some(_)) if !error.is_null() => Outcome::Both,
-                    (Some(error), None) => Outcome::error(&error["code"]),
+                    // It may be a line of a log.
+                    (None, None) => return Heard::Other,
+                    (error, result) if !is_null(&error) && !is_null(&result) => Outcome::Both,
+                    (Some(error), result) if !error.is_null() || result.is_none() => {
+                        Outcome::error(&error["code"])
+                    }
                     (_, result) => Outcome::Result(result.unwrap_or_default()),
                 };
                 Heard::Answer { id, outcome }

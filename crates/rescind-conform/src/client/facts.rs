@@ -53,6 +53,7 @@ impl ClientFacts {
                 request,
                 natural: Duration::ZERO,
                 undelayed: Duration::ZERO,
+                asked_ms: options.ask_ms,
                 has_progress: false,
                 reads_on: false,
                 was_late: false,

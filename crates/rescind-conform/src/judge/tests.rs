@@ -288,8 +288,18 @@ fn each_next_request_is_answered_once() {
 }
 
 #[test]
+fn numbers_of_messages_count_up_and_the_largest_is_no_panic() {
+    let [one, two, largest] =
+        [1, 2, i64::MAX].map(|seq| format!(r#"{{"seq":{seq},"type":"event","event":"output"}}"#));
+    holds("dap", Rule::SeqCounts, &[&format!("{one}; {two}")]);
+    let why = format!("after message {0} comes {0}", i64::MAX);
+    breaks("dap", Rule::SeqCounts, &[(&format!("{largest}; {largest}"), &why)]);
+}
+
+#[test]
 fn under_an_id_of_no_request_there_is_nothing() {
     holds("acp", Rule::NothingUnder("5"), &["ask a 7; result 7; result \"5\""]);
+    holds("acp", Rule::NothingUnder("5"), &["error 5 -32600; sent"]);
     breaks(
         "acp",
         Rule::NothingUnder("5"),

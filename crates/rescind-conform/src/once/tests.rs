@@ -4,7 +4,7 @@ use super::{Once, outcome};
 use crate::check::{Clause, Level, Source};
 use crate::family::Family;
 use crate::known::{Expected, Known};
-use crate::report::Verdict::{self, Fail, NotApplicable, NotExercised, Pass};
+use crate::report::Verdict::{self, Fail, NotApplicable, NotExercised, Pass, Unclear};
 use crate::stop::{Fault, Stop};
 use crate::words::Check;
 
@@ -30,17 +30,16 @@ fn a_run_fails_by_what_is_broken_or_by_an_end_that_nobody_asked_for() {
 #[test]
 fn a_run_that_stops_short_without_anything_broken_is_no_pass() {
     let broken = || Some(Fault::Broken("what was not tried can't be broken".to_owned()));
-    let unclear = Once::of(None, Some(Fault::Unclear(why())));
-    assert_eq!((unclear.verdict, unclear.is_missed), (NotExercised { why: why() }, true));
-    for (stopped, broken, is_missed) in [
-        (Stop::Stuck(why()), None, true),
-        (Stop::Missed(why()), None, true),
-        (Stop::Missed(why()), broken(), true),
-        (Stop::NotExercised(why()), None, false),
-        (Stop::NotExercised(why()), broken(), false),
+    let (unclear, not) = (|| Unclear { why: why() }, || NotExercised { why: why() });
+    assert_eq!(Once::of(None, Some(Fault::Unclear(why()))).verdict, unclear());
+    for (stopped, broken, verdict) in [
+        (Stop::Stuck(why()), None, unclear()),
+        (Stop::Missed(why()), None, unclear()),
+        (Stop::Missed(why()), broken(), unclear()),
+        (Stop::NotExercised(why()), None, not()),
+        (Stop::NotExercised(why()), broken(), not()),
     ] {
-        let once = Once::of(Some(stopped), broken);
-        assert_eq!((once.verdict, once.is_missed), (NotExercised { why: why() }, is_missed));
+        assert_eq!(Once::of(Some(stopped), broken).verdict, verdict);
     }
 }
 
@@ -86,16 +85,17 @@ fn what_was_missed_is_looked_for_twice_more() {
     let missed = || Once::of(Some(Stop::Missed(why())), None);
     let passes = || Once::without(Pass);
     let fails = || Once::of(None, Some(broken()));
-    let (fail, not) = (|| Fail { why: why() }, || NotExercised { why: why() });
-    assert_eq!(after(vec![missed(), missed(), missed()]), (not(), 3));
+    let (fail, unclear) = (|| Fail { why: why() }, || Unclear { why: why() });
+    let not = || NotExercised { why: why() };
+    assert_eq!(after(vec![missed(), missed(), missed()]), (unclear(), 3));
     assert_eq!(after(vec![missed(), missed(), passes()]), (Pass, 3));
     assert_eq!(after(vec![missed(), passes()]), (Pass, 2));
     assert_eq!(after(vec![missed(), fails(), fails()]), (fail(), 3));
     assert_eq!(after(vec![missed(), missed(), fails(), fails()]), (fail(), 4));
     assert_eq!(after(vec![missed(), fails(), passes(), passes()]), (Pass, 4));
     assert_eq!(after(vec![missed(), fails(), passes(), missed(), fails()]), (fail(), 5));
-    assert_eq!(after(vec![fails(), missed(), missed(), missed()]), (not(), 4));
-    assert_eq!(after(vec![fails(), passes(), missed(), missed(), missed()]), (not(), 5));
+    assert_eq!(after(vec![fails(), missed(), missed(), missed()]), (unclear(), 4));
+    assert_eq!(after(vec![fails(), passes(), missed(), missed(), missed()]), (unclear(), 5));
     assert_eq!(after(vec![missed(), Once::without(not())]), (not(), 2));
 }
 

@@ -177,7 +177,8 @@ impl Play<'_> {
             let mut messages: Vec<String> = (0..100).map(|_| self.one_more()).collect();
             if chunk == chunks {
                 for item in items {
-                    messages.extend(item.texts(self, 0)?);
+                    let at = self.session.record.len() + messages.len();
+                    messages.extend(item.texts(self, at)?);
                 }
             }
             self.write(messages, false);

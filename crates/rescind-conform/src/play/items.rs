@@ -150,6 +150,7 @@ impl Play<'_> {
         self.open_sessions(items.iter().filter(is_slow).count())?;
         self.open_for_work(items)?;
         self.has_edited = false;
+        self.sent_at = self.session.record.len();
         let mut messages = Vec::new();
         for item in items {
             let at = self.session.record.len() + messages.len();

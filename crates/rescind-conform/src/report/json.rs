@@ -24,7 +24,7 @@ impl Report {
     #[must_use]
     pub fn to_badge(&self) -> Value {
         let pass = self.count("pass");
-        let tried = pass + self.count("fail");
+        let tried = pass + self.outcomes.iter().filter(|outcome| outcome.is_failure()).count();
         let (message, color) = match self.whole() {
             Whole::Pass => (format!("{pass} checks"), "brightgreen"),
             Whole::Incomplete => (format!("{pass} of {tried} checks, incomplete"), "yellow"),
@@ -44,7 +44,6 @@ impl Outcome {
             "source": self.source,
             "verdict": self.verdict.as_str(),
             "why": self.verdict.why(),
-            "unclear": self.is_unclear,
             "known": match self.known {
                 Expected::Pass => Value::Null,
                 Expected::Failing => json!("failing"),

@@ -24,8 +24,13 @@ pub enum Verdict {
         /// The evidence, in words.
         why: String,
     },
-    /// It could not be tried on this server, or nothing was seen either way.
+    /// It could not be tried on this server.
     NotExercised {
+        /// The reason why it could not.
+        why: String,
+    },
+    /// It was tried, and nothing was seen either way. Another run may see it.
+    Unclear {
         /// The reason why nothing was seen.
         why: String,
     },
@@ -41,6 +46,7 @@ impl Verdict {
             Self::Pass => "pass",
             Self::Fail { .. } => "fail",
             Self::NotExercised { .. } => "not exercised",
+            Self::Unclear { .. } => "unclear",
             Self::NotApplicable => "not applicable",
         }
     }
@@ -49,7 +55,7 @@ impl Verdict {
     #[must_use]
     pub fn why(&self) -> Option<&str> {
         match self {
-            Self::Fail { why } | Self::NotExercised { why } => Some(why),
+            Self::Fail { why } | Self::NotExercised { why } | Self::Unclear { why } => Some(why),
             Self::Pass | Self::NotApplicable => None,
         }
     }
@@ -75,8 +81,6 @@ pub struct Outcome {
     pub known: Expected,
     /// The verdict after all runs.
     pub verdict: Verdict,
-    /// Whether it is not exercised because nothing could be told this time, and another run may tell.
-    pub is_unclear: bool,
     /// The verdict of each run. There is one run, or if that failed as many as it takes for two to agree.
     pub runs: Vec<Verdict>,
     /// The time that all runs took.
@@ -132,7 +136,7 @@ worded! {
         Pass = "pass",
         /// Something does not hold, or the list of what is known to fail is stale.
         Fail = "fail",
-        /// All checks that were tried hold, but not every MUST was tried, or another run may find that one fails.
+        /// All checks that were tried hold, but not every MUST was tried, or none, or another run may find that one fails.
         Incomplete = "incomplete",
     }
 }
@@ -141,16 +145,18 @@ impl Report {
     /// Returns the verdict of the whole run.
     #[must_use]
     pub fn whole(&self) -> Whole {
-        let is_open = |outcome: &Outcome| {
+        let is_open = |outcome: &Outcome| match outcome.verdict {
+            Verdict::NotExercised { .. } => outcome.level == Level::Must,
             // Another run may find that it fails.
-            let may_fail = outcome.is_unclear && outcome.is_judged();
-            let was_not_tried = matches!(outcome.verdict, Verdict::NotExercised { .. });
-            was_not_tried && (outcome.level == Level::Must || may_fail)
+            Verdict::Unclear { .. } => outcome.level == Level::Must || outcome.is_judged(),
+            _ => false,
         };
         let fails = !self.stale.is_empty() || self.outcomes.iter().any(Outcome::is_failure);
         match () {
             () if fails => Whole::Fail,
             () if self.outcomes.iter().any(is_open) => Whole::Incomplete,
+            // Silence is no pass.
+            () if self.count("pass") + self.count("fail") == 0 => Whole::Incomplete,
             () => Whole::Pass,
         }
     }
@@ -164,12 +170,12 @@ impl Report {
     /// Returns the number of checks that pass, that fail and so on, in one line.
     #[must_use]
     pub fn summary(&self) -> String {
-        let unclear = self.outcomes.iter().filter(|outcome| outcome.is_unclear).count();
-        let unclear = if unclear == 0 { String::new() } else { format!(" ({unclear} unclear)") };
+        let unclear = self.count("unclear");
+        let unclear = if unclear == 0 { String::new() } else { format!("{unclear} unclear, ") };
         let told = self.outcomes.iter().filter(|outcome| outcome.word() == NO).count();
         let no = if told == 0 { String::new() } else { format!("{told} {NO} (information), ") };
         format!(
-            "{} pass, {} fail, {no}{} not exercised{unclear}, {} not applicable",
+            "{} pass, {} fail, {no}{unclear}{} not exercised, {} not applicable",
             self.count("pass"),
             self.count("fail") - told,
             self.count("not exercised"),
@@ -189,22 +195,12 @@ mod tests {
 
     #[test]
     fn a_run_is_incomplete_if_another_may_find_that_something_fails() {
-        let clause = |level| &*Box::leak(Box::new(Clause { level, ..CLAUSE }));
         let whole = |level, stop: Stop| {
-            let run = |_| Once::of(Some(stop.clone()), None);
-            let outcome = outcome(&Check::BASE, Some(clause(level)), &Known::default(), run);
-            let report = Report {
-                facts: Value::Null,
-                lacks: None,
-                seed: 1,
-                took: Duration::ZERO,
-                outcomes: vec![outcome],
-                stale: vec![],
-            };
+            let report = report(level, [Some(stop), None]);
             (report.whole(), report.summary())
         };
-        let unclear = "0 pass, 0 fail, 1 not exercised (1 unclear), 0 not applicable".to_owned();
-        let certain = "0 pass, 0 fail, 1 not exercised, 0 not applicable".to_owned();
+        let unclear = "1 pass, 0 fail, 1 unclear, 0 not exercised, 0 not applicable".to_owned();
+        let certain = "1 pass, 0 fail, 1 not exercised, 0 not applicable".to_owned();
         let lacks = || Stop::NotExercised("no cancel".into());
         for (level, stop, expected) in [
             (Level::Should, Stop::too_late(), (Whole::Incomplete, &unclear)),
@@ -215,6 +211,42 @@ mod tests {
             let (verdict, summary) = whole(level, stop);
             assert_eq!((verdict, &summary), expected, "{level}");
         }
+    }
+
+    /// A report of checks that stop short, or pass.
+    fn report<const N: usize>(level: Level, stops: [Option<Stop>; N]) -> Report {
+        let clause = &*Box::leak(Box::new(Clause { level, ..CLAUSE }));
+        let outcome = |stop: Option<Stop>| {
+            let run = |_| Once::of(stop.clone(), None);
+            outcome(&Check::BASE, Some(clause), &Known::default(), run)
+        };
+        Report {
+            facts: Value::Null,
+            lacks: None,
+            seed: 1,
+            took: Duration::ZERO,
+            outcomes: stops.map(outcome).into(),
+            stale: vec![],
+        }
+    }
+
+    #[test]
+    fn a_run_without_a_verdict_is_no_pass() {
+        let whole = |stops| report(Level::Should, stops).whole();
+        let lacks = || Some(Stop::NotExercised("no cancel".into()));
+        assert_eq!(whole([lacks(), lacks()]), Whole::Incomplete);
+        assert_eq!(whole([lacks(), None]), Whole::Pass);
+        assert_eq!(report(Level::Must, []).whole(), Whole::Incomplete);
+    }
+
+    #[test]
+    fn a_badge_counts_what_fails_and_no_information() {
+        let message = |level| {
+            let ended = Some(Stop::Ended("it ended".into()));
+            report(level, [ended, None]).to_badge()["message"].clone()
+        };
+        assert_eq!(message(Level::Must), "1 of 2 checks");
+        assert_eq!(message(Level::Information), "1 checks");
     }
 
     const CLAUSE: Clause = Source::new(&[], "").must("");

@@ -44,29 +44,33 @@ pub struct Transcript {
 
 impl Transcript {
     pub(crate) fn of(record: &[Entry]) -> Self {
-        let lines = record.iter().map(|entry| match &entry.what {
+        Self::of_each(record, |entry| match &entry.what {
             What::Sent(message) => Line::new(entry.at, Way::Sent, message),
             What::Got { message, .. } => {
                 Line::new(entry.at, Way::Received, &String::from_utf8_lossy(message))
             }
-            What::Broken { violation } => {
-                let text = format!("no message that it may write: {violation}");
-                Line::new(entry.at, Way::Note, &text)
+            What::Broken(why) => {
+                Line::new(entry.at, Way::Note, &format!("no message that it may write: {why}"))
             }
             What::Ended => Line::new(entry.at, Way::Note, "its output ends"),
             What::Note(text) => Line::new(entry.at, Way::Note, text),
-        });
-        Self::of_lines(lines.collect())
+        })
     }
 
-    pub(crate) fn of_lines(mut lines: Vec<Line>) -> Self {
-        let left_out = lines.len().saturating_sub(LINES);
+    pub(crate) fn of_lines(lines: Vec<Line>) -> Self {
+        Self::of_each(&lines, Line::clone)
+    }
+
+    /// Makes a line of each of those that are kept.
+    fn of_each<T>(all: &[T], line: impl Fn(&T) -> Line) -> Self {
+        let left_out = all.len().saturating_sub(LINES);
+        let (head, rest) = all.split_at(all.len().min(LINES / 2));
+        let mut lines: Vec<Line> = head.iter().map(&line).collect();
         if left_out > 0 {
-            let middle = LINES / 2..LINES / 2 + left_out;
-            let at_us = lines[middle.start].at_us;
             let text = format!("{left_out} lines are left out");
-            lines.splice(middle, [Line { at_us, way: Way::Note, text }]);
+            lines.push(Line { text, way: Way::Note, ..line(&rest[0]) });
         }
+        lines.extend(rest[left_out..].iter().map(line));
         Self { lines }
     }
 }

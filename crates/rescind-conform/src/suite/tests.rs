@@ -11,7 +11,7 @@ use crate::facts::{Facts, Slow};
 use crate::family::Request;
 use crate::once::{self, Once};
 use crate::options::{Options, Suite};
-use crate::report::Verdict::{self, NotApplicable, NotExercised, Pass};
+use crate::report::Verdict::{self, NotApplicable, NotExercised, Pass, Unclear};
 use crate::server::Server;
 use crate::stop::{Stop, TOO_LATE};
 use crate::tests::{Absent, IN_TWO_PROTOCOLS, is_played};
@@ -36,6 +36,7 @@ pub(crate) fn slow(has_progress: bool, reads_on: bool) -> Result<Slow, Stop> {
         request,
         natural: Duration::from_secs(1),
         undelayed: Duration::from_secs(1),
+        asked_ms: 1000,
         has_progress,
         reads_on,
         was_late: false,
@@ -61,8 +62,9 @@ fn what_a_server_lacks_is_said_and_is_no_verdict() {
     let late = |facts: &mut Facts| {
         facts.slow = slow(false, false).map(|slow| Slow { was_late: true, ..slow });
     };
-    lacks(Need::ReadsOn, "acp", TOO_LATE, late);
-    lacks(Need::Progress, "acp", TOO_LATE, late);
+    for need in [Need::ReadsOn, Need::Progress] {
+        assert_eq!(said(need, "acp", late), Unclear { why: TOO_LATE.into() });
+    }
     let asks_nothing = "no request is known that makes the server ask something (--reverse)";
     lacks(Need::Reverse, "acp", asks_nothing, |_| {});
     let untold = "no request is known that tells how the work of another ended (--witness)";

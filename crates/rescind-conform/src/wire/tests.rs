@@ -93,10 +93,11 @@ fn a_cancel_is_that_of_the_dialect() {
 #[test]
 fn the_servers_requests_are_answered_as_by_a_client_that_can_do_little() {
     let answer = |dialect: &str, method: &str| {
-        parsed(&wire(dialect).answer(&Asked::new("5", method, json!({})), "6"))
+        let params = json!({ "items": [{ "section": "a" }, { "section": "b" }] });
+        parsed(&wire(dialect).answer(&Asked::new("5", method, params), "6"))
     };
     for (method, result) in [
-        ("workspace/configuration", json!([null])),
+        ("workspace/configuration", json!([null, null])),
         ("client/registerCapability", Value::Null),
         ("workspace/workspaceFolders", Value::Null),
         ("elicitation/create", json!({ "action": "cancel" })),
@@ -106,6 +107,7 @@ fn the_servers_requests_are_answered_as_by_a_client_that_can_do_little() {
         assert_eq!(answer("lsp", method), expected, "{method}");
     }
     assert_eq!(answer("acp", "fs/read_text_file")["error"]["code"], -32601);
+    assert_eq!(answer("mcp", "roots/list")["error"]["code"], -32601, "none are declared");
     let refused = answer("dap", "runInTerminal");
     assert_eq!((&refused["request_seq"], &refused["success"]), (&json!(5), &json!(false)));
     let refused = answer("abp", "");
@@ -133,8 +135,16 @@ fn answers_and_requests_are_told_apart() {
         r#"{"id":7,"error":{"code":-32800}}"#,
         answer("7", Outcome::Error { code: -32800 }),
     );
-    let both = r#"{"id":7,"result":null,"error":{"code":-32800}}"#;
+    let both = r#"{"id":7,"result":{},"error":{"code":-32800}}"#;
     hears("acp", both, answer("7", Outcome::Both));
+    let with_null = r#"{"id":7,"result":null,"error":{"code":-32800}}"#;
+    hears("acp", with_null, answer("7", Outcome::Error { code: -32800 }));
+    hears("acp", r#"{"level":"info","msg":"listening"}"#, Heard::Other);
+    hears(
+        "acp",
+        r#"{"id":7,"result":null,"error":null}"#,
+        answer("7", Outcome::Result(json!(null))),
+    );
     hears("acp", r#"{"id":7,"result":1,"error":null}"#, answer("7", Outcome::Result(json!(1))));
     hears("acp", r#"{"error":{"code":-32600}}"#, answer("(none)", Outcome::Error { code: -32600 }));
     hears("acp", r#"{"id":5,"method":"ask"}"#, request("5", "ask"));
@@ -145,6 +155,13 @@ fn answers_and_requests_are_told_apart() {
     hears("acp", r#"{"id":7,"type":5,"result":1}"#, answer("7", Outcome::Result(json!(1))));
     hears("acp", r#"{"method":"hello"}"#, Heard::Other);
     hears("acp", "hello", Heard::Other);
+}
+
+#[test]
+fn the_members_of_a_batch_are_messages_where_there_are_batches() {
+    let batch = |dialect: &str| wire(dialect).members(br#"[{"id":1.0},[2]]"#.to_vec());
+    assert_eq!(batch("mcp-2025-03-26"), [&br#"{"id":1.0}"#[..], b"[2]"]);
+    assert_eq!(batch("acp"), [br#"[{"id":1.0},[2]]"#]);
 }
 
 #[test]

@@ -6,6 +6,7 @@
 mod server;
 
 use std::env;
+use std::time::Duration;
 
 use libtest_mimic::{Failed, Trial};
 use protocol_core::Dialect;
@@ -123,11 +124,12 @@ fn planted() -> Vec<(Fault, &'static str, Vec<&'static str>)> {
         (CancelsByOurId, "mcp", vec!["after/nested", "cancel/nested"]),
         (ReusesItsIds, "mcp", vec!["after/withdrawn"]),
         (CountsCharacters, "lsp", vec!["id/unicode"]),
-        (AnswersANull, "acp", vec!["cancel/answer", "output/clean"]),
+        (AnswersANull, "acp", vec!["output/clean"]),
         (HonoursSixty, "mcp", vec!["after/every"]),
         (AnswersNotifications, "acp", vec!["unknown/notification"]),
         (IgnoresUnknownRequests, "acp", vec!["unknown/request"]),
         (PrintsBanner, "acp", vec!["output/clean"]),
+        (PrintsBanner, "lsp", vec!["output/clean"]),
         (AnswersNobody, "acp", vec!["output/clean"]),
         (WedgesAfterFour, "acp", vec!["call/next", "cancel/any-moment"]),
         (StaysAfterTheEnd, "acp", vec!["end/pending", "end/orphan"]),
@@ -243,7 +245,7 @@ fn planted() -> Vec<(Fault, &'static str, Vec<&'static str>)> {
     ]
 }
 
-fn test(fault: Fault, dialect: &str, expected: &[&str]) -> Report {
+fn test(fault: Fault, dialect: &str, expected: &[&str], adjust: fn(&mut Options)) -> Report {
     let own = env::current_exe().expect("this is a program");
     let command = vec![own.into(), "serve".into(), format!("{fault:?}").into(), dialect.into()];
     let mut options = Options::new(Dialect::named(dialect).expect("there is such a dialect"));
@@ -265,7 +267,8 @@ fn test(fault: Fault, dialect: &str, expected: &[&str]) -> Report {
     }
     options.slow_ms = 300;
     options.suite.jobs = 8;
-    options.suite.patience = std::time::Duration::from_secs(5);
+    options.suite.patience = Duration::from_secs(5);
+    adjust(&mut options);
     run(&Program::new(command), &options, |_| {}).expect("a session is opened")
 }
 
@@ -277,7 +280,7 @@ fn depends_on_pace(fault: Fault, check: &str) -> bool {
 }
 
 fn finds(fault: Fault, dialect: &'static str, expected: &[&str]) -> Result<(), Failed> {
-    let mut report = test(fault, dialect, expected);
+    let mut report = test(fault, dialect, expected, |_| {});
     report.outcomes.retain(|outcome| !depends_on_pace(fault, outcome.id));
     if fault == IgnoresCancels && !dialect.ends_with("-http") {
         let judged = report.outcomes.iter().filter(|outcome| outcome.is_failure());
@@ -299,10 +302,30 @@ fn every_check_has_a_fault() -> Result<(), Failed> {
     }
 }
 
+/// A request may take longer than the patience, and all the longer in later runs.
+fn work_may_take_longer_than_the_patience() -> Result<(), Failed> {
+    let expected = ["cancel/one-read", "cancel/running"];
+    let report = test(NeverAnswersCancelled, "acp", &expected, |options| {
+        options.slow_ms = 1200;
+        options.suite.patience = Duration::from_secs(1);
+    });
+    fail(&report, &expected)
+}
+
+/// A message that is no response and no progress of ours says nothing about what is waited for.
+fn a_heartbeat_excuses_nothing() -> Result<(), Failed> {
+    let expected = ["cancel/one-read"];
+    let report = test(BeatsInSilence, "acp", &expected, |options| {
+        options.suite.patience = Duration::from_secs(1);
+    });
+    fail(&report, &expected)
+}
+
 /// Is a server with a fault, if the arguments say so.
 pub(crate) fn plays(arguments: &[&str]) -> bool {
     let [_, "serve", fault, dialect] = *arguments else { return false };
-    let fault = planted().into_iter().map(|(it, ..)| it).find(|it| format!("{it:?}") == fault);
+    let all = planted().into_iter().map(|(it, ..)| it).chain([BeatsInSilence]);
+    let fault = all.into_iter().find(|it| format!("{it:?}") == fault);
     server::serve(fault.expect("it is planted"), dialect);
     true
 }
@@ -318,6 +341,14 @@ pub(crate) fn trials(turn: usize) -> Vec<Trial> {
         let name = format!("{fault:?} in {dialect}");
         Trial::test(name, move || finds(fault, dialect, &expected)).with_kind("server")
     };
-    let every = Trial::test("every_check_has_a_fault", every_check_has_a_fault);
-    chosen.into_iter().map(trial).chain([every.with_kind("server")]).collect()
+    let others = [
+        Trial::test("every_check_has_a_fault", every_check_has_a_fault),
+        Trial::test("a_heartbeat_excuses_nothing", a_heartbeat_excuses_nothing),
+        Trial::test(
+            "work_may_take_longer_than_the_patience",
+            work_may_take_longer_than_the_patience,
+        ),
+    ];
+    let others = others.map(|trial| trial.with_kind("server"));
+    chosen.into_iter().map(trial).chain(others).collect()
 }

@@ -1,5 +1,7 @@
 //! Rules on records in which it matters how long something takes, or how late the machine is.
 
+use std::time::Duration;
+
 use protocol_core::Dialect;
 use serde_json::{Value, json};
 
@@ -38,6 +40,27 @@ fn an_order_says_nothing_where_half_the_time_is_not_half() {
     let ignored = "request 7 is answered with a result, after request 8 that was asked first";
     assert_eq!(order(seconds.clone(), 1000, in_order).as_deref(), Some(ignored));
     assert_eq!(order(seconds, 1000, &reversed.replace("result 7", "error 7 -32800")), None);
+}
+
+/// Work that takes three times as long as it is asked to, and looks for cancels three times.
+#[test]
+fn work_is_stopped_before_its_time_by_the_time_that_it_was_seen_to_take() {
+    let mut facts = Facts::unknown(Dialect::ACP_V1);
+    let request = Request::new("work", json!({ "ms": "$MS" }));
+    let undelayed = Duration::from_secs(3);
+    facts.slow = slow(false, true).map(|slow| Slow { request, undelayed, ..slow });
+    let judged = |ended_ms: u64| {
+        let record = format!(
+            "ask b 8; slow a 7; cancel 7; next 9; result 9; wait {ended_ms}; error 7 -32800"
+        );
+        by_hand::broken(&played_for(&facts, 500, &record), &[Rule::Honoured('a', 'b')])
+    };
+    assert_eq!(judged(600), None, "it has looked once");
+    let why = "request 7 is answered as cancelled only after the time that it takes";
+    assert_eq!(judged(1500).as_deref(), Some(why));
+    let [Ok(slow), half] = [&facts.slow, &slow(false, true)] else { panic!("they are known") };
+    let lasts = |ms| (slow.lasts(ms), half.as_ref().map(|half| half.lasts(ms)).ok());
+    assert_eq!(lasts(1000), (Duration::from_millis(2625), Some(Duration::from_secs(1))));
 }
 
 #[test]

@@ -10,6 +10,8 @@ pub(crate) enum Fault {
     HasAQuota,
     LosesImmediateCancels,
     NeverAnswersCancelled,
+    /// The same, and it notifies all the time.
+    BeatsInSilence,
     AnswersTwice,
     AnswersLateCancels,
     AnswersUnknownCancels,

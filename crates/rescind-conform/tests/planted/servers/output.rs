@@ -17,7 +17,7 @@ pub(super) fn write(
     for line in lines {
         let line: String = match protocol {
             Protocol::Dap => line.lines().map(|it| framed(&numbers.number(it, fault))).collect(),
-            Protocol::Lsp => line.lines().map(framed).collect(),
+            Protocol::Lsp if line.starts_with('{') => line.lines().map(framed).collect(),
             _ => line + "\n",
         };
         if write!(out, "{line}").and_then(|()| out.flush()).is_err() {

@@ -96,6 +96,16 @@ pub(crate) fn serve(fault: Fault, dialect: &str) {
         turns: agent::Turns::default(),
         has_streams: dialect == "mcp-2026-07-28-http" || fault == Fault::CancelsWhatIsLost,
     });
+    if fault == Fault::BeatsInSilence {
+        let server = Arc::downgrade(&server);
+        thread::spawn(move || {
+            while let Some(server) = server.upgrade() {
+                server.say(r#"{"jsonrpc":"2.0","method":"alive","params":{}}"#.into());
+                drop(server);
+                thread::sleep(Duration::from_millis(100));
+            }
+        });
+    }
     if matches!(protocol, Protocol::Dap | Protocol::Lsp) {
         let take = if protocol == Protocol::Dap { Server::take_dap } else { Server::take };
         while let Some(message) = dap::frame(&mut io::stdin().lock()) {
@@ -417,7 +427,8 @@ impl Server {
                 self.answer(id, &json!({ "result": { "content": [] } }));
             }
             (true, Protocol::Mcp) => {}
-            (true, _) if self.fault == Fault::NeverAnswersCancelled => {}
+            (true, _)
+                if matches!(self.fault, Fault::NeverAnswersCancelled | Fault::BeatsInSilence) => {}
             (true, _) if self.fault == Fault::AnswersBoth => {
                 let error = json!({ "code": -32800, "message": "no" });
                 self.answer(id, &json!({ "result": {}, "error": error }));
