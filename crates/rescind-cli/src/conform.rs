@@ -207,6 +207,10 @@ impl ServerArgs {
         options.language.clone_from(&self.language);
         options.allow_tools = self.allow_tools;
         options.slow_ms = u64::try_from(self.slow_time.as_millis()).unwrap_or(u64::MAX);
+        if self.connect.is_some() {
+            // All of them share one server.
+            options.suite.jobs = 1;
+        }
         self.suite.set(&mut options.suite, &CHECKS)?;
         Ok(options)
     }

@@ -111,7 +111,7 @@ impl Slow {
 /// The reason why nothing is known that takes a server its time.
 const NO_SLOW: &str = "no request is known that takes its time (--slow METHOD PARAMS)";
 /// The checks of a server without slow requests.
-const ONLY_OF_SLOW: &str = "what can be seen only of such a request is not exercised";
+const ONLY_OF_SLOW: &str = "checks that need a slow request are not exercised";
 /// The reason why no work is known.
 const NO_WORK: &str = "no work is known that can be stopped (--slow METHOD PARAMS)";
 /// The time that a server may take to say that it does not know the newest opening.
@@ -141,7 +141,7 @@ impl Facts {
         let mut facts = Self::opened(target, options)?;
         let mut session = facts.open(target, options.suite.patience)?;
         facts.is_process = session.child().is_some();
-        facts.quick = facts.find_quick(&mut session, options)?;
+        facts.quick = facts.find_quick(&mut session)?;
         let candidates = match &options.slow {
             Some(slow) => [slow.clone()].into_iter().chain(slow.with_texts()).collect(),
             None => facts.candidates(&mut session, options),
@@ -239,13 +239,14 @@ impl Facts {
                     break;
                 }
             }
+            self.learn_reverse(&session, &candidate);
             match (measured, &self.slow) {
                 (Ok(slow), Ok(best)) if !slow.is_better_than(best) => {}
                 (Ok(slow), _) => self.slow = Ok(slow),
                 (Err(stop @ Stop::Missed(_)), Err(_)) => self.slow = Err(stop),
                 (Err(stop), Err(known)) if options.slow.is_some() && known.why() == NO_SLOW => {
                     self.slow =
-                        lacks(format!("the request of --slow takes no time: {}", stop.why()));
+                        lacks(format!("the request of --slow is of no use: {}", stop.why()));
                 }
                 (Err(_), _) => {}
             }
@@ -254,6 +255,14 @@ impl Facts {
             }
         }
         Ok(())
+    }
+
+    /// Takes a turn for what makes an agent ask something, if it did in this session.
+    pub(crate) fn learn_reverse(&mut self, session: &Session, turn: &Request) {
+        let has_asked = session.asked_of_us(0).next().is_some();
+        if has_asked && turn.is_in_session() && self.reverse.is_none() {
+            self.reverse = Some(turn.clone());
+        }
     }
 
     /// Those of a server whose client shows the progress that it creates.
@@ -394,11 +403,11 @@ impl Facts {
                 continue;
             }
             let (id, waited) = session.ask("open", &step.message);
-            let mut answers = session.answers_to(&id);
-            let refused = answers.any(|(_, outcome)| matches!(outcome, Outcome::Error { .. }));
             let how = match waited {
-                Waited::Done if !refused => continue,
-                Waited::Done => "refused".into(),
+                Waited::Done if session.result_of(&id).is_some() => continue,
+                Waited::Done => {
+                    format!("refused: {}", session.said(&id).unwrap_or_default())
+                }
                 Waited::Ended => {
                     format!("not answered: the server ended{}", session.how_it_ended())
                 }
@@ -415,14 +424,14 @@ impl Facts {
     }
 
     /// A request that is answered, whatever the answer.
-    fn find_quick(&self, session: &mut Session, options: &Options) -> Result<Request, Unreached> {
+    fn find_quick(&self, session: &mut Session) -> Result<Request, Unreached> {
         let own = self.document.as_ref().map(Document::quick);
         for request in self.family().quick().into_iter().chain(own) {
             if session.ask("quick", &request).1 == Waited::Done {
                 return Ok(request);
             }
         }
-        let why = format!("no request is answered within {} s", options.suite.patience.as_secs());
+        let why = format!("no request is answered within {}", session.waited());
         Err(Unreached::Opening { why, stderr: session.stderr() })
     }
 
@@ -501,11 +510,11 @@ impl Facts {
         let (at, outcome) = match session.answers_to(&slow).next() {
             Some(answered) => answered,
             None if waited == Waited::Late => return Err(Stop::too_late()),
-            None => return lacks("it is not answered"),
+            None => return lacks(format!("{} passed without an answer to it", session.waited())),
         };
-        match outcome {
-            Outcome::Result(result) if result["isError"] != true => {}
-            refused => return lacks(format!("it is answered with {refused}")),
+        if outcome.is_failure() {
+            let said = session.said(&slow).unwrap_or_default();
+            return lacks(format!("it is answered with {said}"));
         }
         let has_progress = session.reports_of(&json!(progress)).next().is_some();
         let meanwhile = session.answered_at(&quick);

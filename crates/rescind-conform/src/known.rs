@@ -26,7 +26,7 @@ impl Known {
     ///
     /// A line that names no check.
     pub fn read_among(checks: &[&str], failing: &str, flaky: &str) -> Result<Self, String> {
-        Ok(Self { failing: ids(checks, failing)?, flaky: ids(checks, flaky)? })
+        Ok(Self { failing: ids(checks, "failing", failing)?, flaky: ids(checks, "flaky", flaky)? })
     }
 
     pub(crate) fn of(&self, id: &str) -> Expected {
@@ -38,11 +38,12 @@ impl Known {
     }
 }
 
-fn ids(checks: &[&str], text: &str) -> Result<Vec<String>, String> {
+fn ids(checks: &[&str], list: &str, text: &str) -> Result<Vec<String>, String> {
     let lines = text.lines().map(|line| line.split('#').next().unwrap_or_default().trim());
-    let named = lines.filter(|line| !line.is_empty()).map(|id| match checks.contains(&id) {
+    let named = lines.zip(1..).filter(|(id, _)| !id.is_empty());
+    let named = named.map(|(id, number)| match checks.contains(&id) {
         true => Ok(id.to_owned()),
-        false => Err(format!("there is no check {id:?}")),
+        false => Err(format!("known {list} checks, line {number}: there is no check {id:?}")),
     });
     named.collect()
 }

@@ -2,21 +2,21 @@
 
 use std::collections::{BTreeMap, HashSet};
 use std::fmt;
+use std::mem;
 use std::ops::Range;
 use std::time::Duration;
 
 use fastrand::Rng;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::check::{Id, Name, WorkEnd};
 use crate::client::facts::Client;
 use crate::facts::Facts;
-use crate::family::{Family, SESSION, put};
+use crate::family::{Family, Request, SESSION, put};
 use crate::lateness::Stretch;
 use crate::run::Run;
 use crate::session::{Session, Waited};
 use crate::stop::{Stop, TOO_LATE, lacks, missed};
-use crate::target::in_brackets;
 
 mod capacity;
 mod crowd;
@@ -216,12 +216,18 @@ impl<'a> Play<'a> {
     /// The same about a document that has not changed since: what is known of it already.
     fn slow_unchanged(&mut self, made: &Made) -> String {
         let Ok(slow) = &self.facts.slow else { return self.quick(made) };
-        let mut params = slow.request.lasting(made.asked_ms);
-        if slow.request.is_in_session() {
-            let session = self.sessions.pop().or_else(|| self.session.open_session().ok());
-            params = put(&params, &[(SESSION, json!(session))]);
-        }
+        let params = self.params_of(&slow.request, made.asked_ms);
         self.session.wire.request(&made.id, &slow.request.method, &params, &made.token)
+    }
+
+    /// Returns the params of a request that takes so long, in a session of its own if it is in one.
+    fn params_of(&mut self, request: &Request, ms: u64) -> Value {
+        let params = request.lasting(ms);
+        if !request.is_in_session() {
+            return params;
+        }
+        let session = self.sessions.pop().or_else(|| self.session.open_session().ok());
+        put(&params, &[(SESSION, json!(session))])
     }
 
     pub(crate) fn quick(&self, made: &Made) -> String {
@@ -254,8 +260,13 @@ impl<'a> Play<'a> {
 
     /// Opens as many sessions as so many slow requests need, so that nothing is between these on the wire.
     fn open_sessions(&mut self, count: usize) -> Result<(), Stop> {
-        let is_needed = self.facts.slow.as_ref().is_ok_and(|slow| slow.request.is_in_session());
-        while is_needed && self.sessions.len() < count {
+        let slow = self.facts.slow.as_ref().ok().map(|slow| &slow.request);
+        let is_needed = slow.is_some_and(Request::is_in_session);
+        self.open_so_many(if is_needed { count } else { 0 })
+    }
+
+    fn open_so_many(&mut self, count: usize) -> Result<(), Stop> {
+        while self.sessions.len() < count {
             match self.session.open_session() {
                 Ok(session) => self.sessions.push(session),
                 Err(stop @ Stop::Missed(_)) => return Err(stop),
@@ -281,17 +292,16 @@ impl<'a> Play<'a> {
             Waited::Ended if self.ends_as_usual() => Stop::NotExercised(format!(
                 "{subject} has ended before {what}, as it does when nothing is wrong"
             )),
-            Waited::Ended if self.client.is_some() => {
-                let status = self.status().map_or_else(String::new, in_brackets);
+            Waited::Ended => {
+                let status = self.session.how_it_ended();
                 Stop::Ended(format!("{subject} ended before {what}{status}"))
             }
-            Waited::Ended => Stop::Ended(format!("{subject} ended before {what}")),
             // It is slow, or the machine is: that is no evidence of anything.
             Waited::Talking if self.client.is_none() => {
-                Stop::Missed(format!("{subject} was still answering what was asked before {what}"))
+                Stop::Missed(format!("{subject} was still writing when the wait for {what} ended"))
             }
             Waited::TimedOut | Waited::Talking => {
-                Stop::Stuck(format!("{} s passed without {what}", self.session.patience.as_secs()))
+                Stop::Stuck(format!("{} passed without {what}", self.session.waited()))
             }
             Waited::Late => Stop::Missed(format!("{TOO_LATE} before {what}")),
         })
@@ -368,6 +378,15 @@ impl<'a> Play<'a> {
         Ok(())
     }
 
+    /// Does something while the server's own requests are answered or, if not, left open. Those of a client never are.
+    fn answering<T>(&mut self, answers: bool, does: impl FnOnce(&mut Self) -> T) -> T {
+        let answers = answers && self.client.is_none();
+        let before = mem::replace(&mut self.session.answers, answers);
+        let done = does(self);
+        self.session.answers = before;
+        done
+    }
+
     /// Waits until a cancelled request is over.
     fn settle(&mut self, name: Name) -> Result<(), Stop> {
         let id = self.made(name)?.id.clone();
@@ -387,10 +406,8 @@ impl<'a> Play<'a> {
             self.session.note("the same work once more, without a cancel");
             self.nexts.push(Next { id: made.id.clone(), sent_at: self.session.record.len() });
             self.session.send(&messages, false);
-            self.wait_for_response(
-                &made.id,
-                &format!("an answer to {}, which was not cancelled", made.id),
-            )?;
+            let what = format!("an answer to {}, which was not cancelled", made.id);
+            self.answering(true, |play| play.wait_for_response(&made.id, &what))?;
         }
         self.next()
     }

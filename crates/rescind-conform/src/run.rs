@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use crate::session::Session;
-use crate::wire::Outcome;
+use crate::wire::{Asked, Outcome};
 
 /// Work that a check has begun or stopped.
 #[derive(Clone, Debug, Default)]
@@ -38,6 +38,17 @@ impl Run {
         let is_begun = |report: &Value| states.is_none_or(|(at, runs, _)| says(report, at, runs));
         let reports = session.reports_of(&self.name).filter(|(at, _)| *at > self.begun_at);
         reports.skip_while(|(_, report)| !is_begun(report)).collect()
+    }
+
+    /// Returns whether a request of the other side's names it, as those of a turn name their session.
+    pub(crate) fn is_asked_by(&self, asked: &Asked) -> bool {
+        !self.name.is_null() && asked.params["sessionId"] == self.name
+    }
+
+    /// Returns whether it is seen to have begun: by a report, or by something that is asked for it.
+    pub(crate) fn is_seen(&self, session: &Session) -> bool {
+        let mut asked = session.asked_of_us(self.begun_at);
+        asked.any(|asked| self.is_asked_by(asked)) || !self.reports(session).is_empty()
     }
 
     /// Returns its ends so far: responses, or reports in which a mark is looked for as in a result.

@@ -43,8 +43,12 @@ pub fn run(
     if let Some(why) = facts.lacks() {
         seen(Progress::Lacks(&why));
     }
-    let is_stop = |check: &Check| check.needs.contains(&Need::Work) && applies(check, &facts);
-    if CHECKS.iter().any(|check| options.suite.runs(check.id) && is_stop(check)) {
+    let asks_nothing = facts.reverse.is_none() && !facts.dialect.work.is_empty();
+    let needs_work = |check: &Check| {
+        let may_learn = asks_nothing && check.needs.contains(&Need::Reverse);
+        (may_learn || check.needs.contains(&Need::Work)) && applies(check, &facts)
+    };
+    if CHECKS.iter().any(|check| options.suite.runs(check.id) && needs_work(check)) {
         find_work(&mut facts, target, options)?;
     }
     let server = Server { target, options, facts };
@@ -189,7 +193,7 @@ impl Server<'_> {
             _ if seen.is_same_as(&without) && control.was_late() => Some(Stop::too_late()),
             _ if seen.is_same_as(&without) => {
                 let what = without.what().unwrap_or_default();
-                Some(Stop::NotExercised(format!("it is the same without the cancel: {what}")))
+                Some(Stop::NotExercised(format!("without the cancel the same is seen: {what}")))
             }
             _ => None,
         }

@@ -85,6 +85,8 @@ pub(crate) struct Session {
     begun: Instant,
     /// The time that is waited for what has to come.
     pub(crate) patience: Duration,
+    /// When the last wait began.
+    waiting_since: Instant,
     bytes: usize,
     /// The ids that the runner has given to requests of its own.
     pub(crate) named: HashSet<String>,
@@ -94,6 +96,8 @@ pub(crate) struct Session {
     pub(crate) measured: u64,
     /// Whether the server's own requests are answered.
     pub(crate) answers: bool,
+    /// Those that were left without a response.
+    pub(crate) open: Vec<Asked>,
     /// Of a session with a client.
     pub(crate) serving: Option<Serving>,
     has_ended: bool,
@@ -121,11 +125,13 @@ impl Session {
             input: InputBuffer::new(),
             begun: Instant::now(),
             patience,
+            waiting_since: Instant::now(),
             bytes: 0,
             named: HashSet::new(),
             number: 0,
             measured: 0,
             answers: serving.is_none(),
+            open: Vec::new(),
             serving,
             has_ended: false,
         }
@@ -170,7 +176,12 @@ impl Session {
         match self.result_of(&id).and_then(|opened| opened["sessionId"].as_str()) {
             Some(session) => Ok(session.to_owned()),
             None if waited == Waited::Late => Err(Stop::too_late()),
-            None => Err(Stop::NotExercised("no session is opened (session/new)".into())),
+            None => {
+                let how = self
+                    .said(&id)
+                    .map_or("not answered".into(), |it| format!("answered with {it}"));
+                Err(Stop::NotExercised(format!("no session is opened: session/new is {how}")))
+            }
         }
     }
 
@@ -254,6 +265,7 @@ impl Session {
         longer: Duration,
         mut until: impl FnMut(&Self) -> bool,
     ) -> Waited {
+        self.waiting_since = Instant::now();
         let mut next = self.patience + longer;
         let mut patience = Patience::begin(self.process(), next);
         loop {
@@ -270,6 +282,11 @@ impl Session {
                 More::Late => return Waited::Late,
             }
         }
+    }
+
+    /// Returns how long the last wait has lasted, in words.
+    pub(crate) fn waited(&self) -> String {
+        format!("{:.1} s", self.waiting_since.elapsed().as_secs_f64())
     }
 
     /// Returns whether it has responded to us since this place of the record, or has reported progress under a token of ours.
@@ -407,13 +424,15 @@ impl Session {
 
     fn got(&mut self, message: Vec<u8>) {
         let heard = self.wire.read(&message);
-        let answers = |it: &&Asked| self.answers || self.serving.is_none() && it.is_housekeeping();
-        let asked = heard.asked().filter(answers).cloned();
+        let asked = heard.asked().filter(|_| self.serving.is_none()).cloned();
         self.push(What::Got { message, heard });
-        if let Some(asked) = asked {
-            let own = self.next_number().unwrap_or_default();
-            let answer = self.wire.answer(&asked, &own);
-            self.send(&[answer], false);
+        match asked {
+            Some(asked) if self.answers || asked.is_housekeeping() => {
+                let own = self.own_number();
+                let answer = self.wire.answer(&asked, &own);
+                self.send(&[answer], false);
+            }
+            asked => self.open.extend(asked),
         }
     }
 
@@ -463,6 +482,18 @@ impl Session {
             (_, Outcome::Result(result)) => Some(result),
             _ => None,
         }
+    }
+
+    /// Returns the first answer under an id in words, with its own words if it tells of a failure.
+    pub(crate) fn said(&self, id: &str) -> Option<String> {
+        let (at, outcome) = self.answers_to(id).next()?;
+        let What::Got { message, .. } = &self.record[at].what else { return None };
+        let message: Value = serde_json::from_slice(message).unwrap_or_default();
+        let places =
+            ["/error/message", "/result/content/0/text", "/payload/error/message", "/message"];
+        let text = places.iter().find_map(|place| message.pointer(place)?.as_str());
+        let text = text.filter(|_| outcome.is_failure());
+        Some(text.map_or(outcome.to_string(), |text| format!("{outcome} ({text:.200})")))
     }
 
     /// Returns the answers under an id from a place on, where its request stands. An id may be used again.

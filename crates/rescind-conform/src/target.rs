@@ -51,7 +51,7 @@ pub enum Unreached {
 impl std::fmt::Display for Unreached {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Self::Start(why) => write!(f, "the server can't be started: {why}"),
+            Self::Start(why) => write!(f, "it can't be started: {why}"),
             Self::Opening { why, stderr } => {
                 write!(f, "no session could be opened: {why}{}", last_line(stderr))
             }

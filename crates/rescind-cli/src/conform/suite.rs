@@ -11,8 +11,8 @@ use std::time::Duration;
 use anstyle::{AnsiColor, Style};
 use clap::Args;
 use rescind_conform::{
-    Expected, Known, Opening, Outcome, Program, Progress, Report, Request, Row, Suite, Unreached,
-    Verdict, Way, Whole, column, matrix,
+    Expected, Known, Level, Opening, Outcome, Program, Progress, Report, Request, Row, Suite,
+    Unreached, Verdict, Whole, column, matrix,
 };
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -42,7 +42,7 @@ pub(super) struct SuiteArgs {
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
 
-    /// The number of checks at the same time [default: 4; of relays 8]
+    /// The number of checks at the same time [default: 4; of relays 8; with --connect 1]
     #[arg(long, value_name = "N")]
     jobs: Option<usize>,
 
@@ -321,11 +321,7 @@ fn print(
         writeln!(out, "              {}", outcome.clause)?;
         let lines = &outcome.transcript.lines;
         for line in &lines[lines.len().saturating_sub(LINES)..] {
-            let arrow = match line.way {
-                Way::Sent => "-->",
-                Way::Received => "<--",
-                Way::Note => "   ",
-            };
+            let arrow = line.way.arrow();
             let shown: String = line.text.chars().take(VALUE).collect();
             let at = Duration::from_micros(line.at_us).as_secs_f64() * 1e3;
             writeln!(out, "{at:>13.3} ms {arrow} {}", harmless(&shown))?;
@@ -358,7 +354,9 @@ pub(super) fn list<N, S, R>(checks: &[Row<N, S, R>]) -> Result<ExitCode, Exit> {
     let is_terminal = io::stdout().is_terminal();
     let mut out = io::stdout().lock();
     let listed = checks.iter().try_for_each(|Row { id, clauses, title, .. }| {
-        let level = clauses.first().map(|clause| clause.level.as_str()).unwrap_or_default();
+        // Protocols differ: the strongest of them.
+        let level = clauses.iter().map(|clause| clause.level).min();
+        let level = level.map(Level::as_str).unwrap_or_default();
         if is_terminal {
             writeln!(out, "{id:31} {level:11} {title}")
         } else {

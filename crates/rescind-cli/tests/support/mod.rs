@@ -118,7 +118,7 @@ pub(crate) fn conform<S: AsRef<str>>(arguments: impl IntoIterator<Item = S> + Cl
 pub(crate) fn judged<T>(mut run: impl FnMut() -> T, stdout: impl Fn(&T) -> String) -> T {
     let mut ended = run();
     for _ in 1..5 {
-        if !stdout(&ended).contains(" unclear)") {
+        if !stdout(&ended).contains(" unclear, ") {
             break;
         }
         ended = run();

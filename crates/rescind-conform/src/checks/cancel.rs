@@ -141,7 +141,7 @@ pub(super) const CANCEL: &[Check] = &[
     ended("cancel/id-large", "the request with id 2^53+1 can be cancelled")
         .clauses(ENDED_LARGE)
         .steps(&[OneRead(&[Slow('a', Token("9007199254740993")), Cancel('a')]), Settled('a')]),
-    check("cancel/acknowledged", "the cancel of a call in flight is acknowledged as having found it")
+    check("cancel/acknowledged", "the cancel of a call in flight is acknowledged, in ABP as having found it")
         .clauses(ACKNOWLEDGED)
         .needs(&[Need::Slow])
         .steps(&[OneRead(&[SLOW_A, Cancel('a')]), Settled('a'), CancelAnswered('a')])
@@ -157,7 +157,7 @@ pub(super) const CANCEL: &[Check] = &[
         ])
         .rules(&[CancelsAnswered])
         .witness("The same work, done anew from its beginning to its end."),
-    check("cancel/acknowledged-late", "the cancel of an answered call is acknowledged as having found nothing")
+    check("cancel/acknowledged-late", "the cancel of an answered call is acknowledged, in ABP as having found nothing")
         .clauses(ACKNOWLEDGED)
         .steps(&[
             Send(&[Quick('a', Fresh)]),

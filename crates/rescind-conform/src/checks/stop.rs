@@ -38,6 +38,8 @@ const STOPS_AT_ONCE: &[Clause] = &[
 const CANCELLED_A: Step = All(&[
     WORKING_A,
     Send(&[Cancel('a'), QUICK_Q]),
+    Answered('q'),
+    AnswerAsCancelled,
     Answered('a'),
     SaidCancelled('a'),
     Send(&[Work('t')]),

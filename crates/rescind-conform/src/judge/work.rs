@@ -121,7 +121,7 @@ pub(super) fn reported(play: &Play<'_>, name: Name) -> Result<(), Fault> {
     let token = made.token.as_str().into();
     let is_reported = match play.runs.get(&name) {
         Some(_) if play.facts.has_tasks() => true,
-        Some(run) => !run.reports(&play.session).is_empty(),
+        Some(run) => run.is_seen(&play.session),
         None if !play.facts.slow.as_ref().is_ok_and(|slow| slow.has_progress) => true,
         None => play.session.reports_of(&token).next().is_some(),
     };

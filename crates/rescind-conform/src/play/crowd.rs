@@ -130,13 +130,6 @@ impl Play<'_> {
                 self.write(vec![cancel], false);
             }
         }
-        if self.facts.slow.as_ref().is_ok_and(|slow| !slow.reads_on) {
-            // It may do one after the other, and answers the next request when it has done all.
-            let each = natural.max(Duration::from_secs(ms.div_ceil(1000)));
-            let all = each.saturating_mul(u32::try_from(self.crowd.len()).unwrap_or(u32::MAX));
-            let id = self.ask_quick();
-            self.session.wait_for(all, &mut |session| session.is_answered(&id));
-        }
         let ids = self.crowd_ids();
         if self.wants_answers() {
             self.wait("an answer to all of them", |session| {

@@ -57,7 +57,8 @@ items! { |play, at|
     /// A request that makes the server ask something of us.
     Reverse(name: Name) => {
         let request = play.facts.reverse.as_ref().unwrap_or(&play.facts.quick);
-        vec![play.named_request(name, &request.method, &request.lasting(play.slow_ms))]
+        let params = play.params_of(request, play.slow_ms);
+        vec![play.named_request(name, &request.method, &params)]
     };
     /// The request that begins work: a prompt in a session of its own, a call that becomes a task.
     Work(name: Name) => play.begin(name, name, at);
@@ -74,7 +75,8 @@ items! { |play, at|
         if let Some(made) = play.named.get_mut(&name) {
             made.cancelled_at.get_or_insert(at);
         }
-        vec![play.stop(name, at)]
+        let stop = play.stop(name, at);
+        [stop].into_iter().chain(play.responses_to(name, true)).collect()
     };
     /// The stop of work that nobody has begun.
     StopNothing => {
@@ -148,6 +150,10 @@ impl Play<'_> {
     pub(crate) fn send(&mut self, items: &[Item], in_one_read: bool) -> Result<(), Stop> {
         let is_slow = |item: &&Item| matches!(item, Item::Slow(..) | Item::SlowFor(..));
         self.open_sessions(items.iter().filter(is_slow).count())?;
+        if self.facts.reverse.as_ref().is_some_and(Request::is_in_session) {
+            let is_reverse = |item: &&Item| matches!(item, Item::Reverse(_));
+            self.open_so_many(items.iter().filter(is_reverse).count())?;
+        }
         self.open_for_work(items)?;
         self.has_edited = false;
         self.sent_at = self.session.record.len();

@@ -74,10 +74,8 @@ impl Play<'_> {
         let waited = self.session.wait(|_| false);
         waited.unless_late()?;
         if waited != Waited::Ended {
-            return Err(Stop::Stuck(format!(
-                "its output has not ended {} s after {after}",
-                self.session.patience.as_secs()
-            )));
+            let waited = self.session.waited();
+            return Err(Stop::Stuck(format!("its output has not ended {waited} after {after}")));
         }
         let (patience, ending) = (self.session.patience, Stretch::begin());
         let child = self.session.child();

@@ -84,12 +84,12 @@ impl Play<'_> {
         }
         let theirs = asked(&self.session).ok_or_else(|| {
             // A server that is still at work may ask later: that is no evidence that it asks nothing.
-            Stop::NotExercised(match waited {
-                Waited::Done => "the server asked nothing of us that may wait".into(),
-                _ => {
-                    let patience = self.session.patience.as_secs();
-                    format!("{patience} s passed without a request of the server")
+            Stop::NotExercised(match self.session.said(&own) {
+                Some(said) => {
+                    format!("the server asked nothing of us that may wait: request {own} is answered with {said}")
                 }
+                None if waited == Waited::Done => "the server asked nothing of us that may wait".into(),
+                None => format!("{} passed without a request of the server", self.session.waited()),
             })
         })?;
         self.theirs_for.insert(name, theirs);

@@ -61,11 +61,13 @@ impl Play<'_> {
         is_same: bool,
     ) -> Result<(), Stop> {
         let (one, other) = (self.success(self.made(name)?), self.success(self.made(other)?));
+        let results = one.map(form).zip(other.map(form));
         let why = match is_same {
+            _ if results.is_none() => "a request that was not cancelled has failed",
             true => "the results of the same request vary",
             false => "another text has the same result",
         };
-        match one.map(form).zip(other.map(form)) {
+        match results {
             Some((one, other)) if (one == other) == is_same => Ok(()),
             // It may be so in the run with the cancels too.
             _ if self.is_control => missed(why),
@@ -101,7 +103,7 @@ impl Play<'_> {
     pub(super) fn half(&mut self, name: Name) -> Result<(), Stop> {
         for _ in 0..2 {
             self.send(&[Item::SlowFor(name, 50)], false)?;
-            self.wait_for_answer(name)?;
+            self.answering(true, |play| play.wait_for_answer(name))?;
             if self.success(self.made(name)?).is_some() {
                 break;
             }

@@ -1,5 +1,6 @@
 //! Work: its names, its stops and its ends.
 
+use std::mem;
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -17,6 +18,7 @@ use crate::session::{Session, Waited};
 use crate::stop::{Stop, lacks, missed};
 use crate::target::{Target, Unreached};
 use crate::tools;
+use crate::wire::Asked;
 
 /// The time after which stopped work is compared with other work.
 const STOPPED: Duration = Duration::from_secs(2);
@@ -33,6 +35,9 @@ impl Play<'_> {
             };
             if !self.runs.contains_key(&name) {
                 let session = self.session.open_session()?;
+                if self.runs.values().any(|run| run.name == *session) {
+                    return lacks("two sessions have one id");
+                }
                 self.runs.insert(name, Run { name: json!(session), ..Run::default() });
             }
         }
@@ -88,8 +93,15 @@ impl Play<'_> {
     }
 
     /// Waits until work is seen to run. A server that begins none has none to stop.
+    ///
+    /// If nothing is seen of it but a question, that is left open, so that the work goes on.
     pub(super) fn wait_until_work_started(&mut self, name: Name) -> Result<(), Stop> {
-        let is_begun = match self.begun(name) {
+        let begun = self.answering(false, |play| play.begun(name));
+        if !self.run(name).reports(&self.session).is_empty() {
+            let responses = self.responses_to(name, false);
+            self.write(responses, false);
+        }
+        let is_begun = match begun {
             Err(Stop::Stuck(why)) => return lacks(why),
             begun => begun?,
         };
@@ -122,7 +134,7 @@ impl Play<'_> {
                 false => run.name.clone(),
             };
             let run = Run { name, ..run.clone() };
-            (!run.reports(session).is_empty()).then_some(run.name)
+            run.is_seen(session).then_some(run.name)
         };
         let goes_on = self.facts.family() == Family::AcpV2;
         let is_refused = |session: &Session| {
@@ -157,6 +169,8 @@ impl Play<'_> {
         if !self.begun(name)? {
             return Ok(());
         }
+        let responses = self.responses_to(name, false);
+        self.write(responses, false);
         let run = self.run(name);
         self.wait(&format!("the end of work {name}"), |session| run.is_over(session))
     }
@@ -179,7 +193,7 @@ impl Play<'_> {
         }
         self.session.note("other work, which nobody stops");
         self.send(&[Item::Work(OTHER)], false)?;
-        self.wait_until_work_over(OTHER)?;
+        self.answering(true, |play| play.wait_until_work_over(OTHER))?;
         match self.run(OTHER).ends(&self.session).is_empty() {
             true => lacks("no other work was begun"),
             false => Ok(()),
@@ -190,12 +204,30 @@ impl Play<'_> {
     pub(super) fn answer_as_cancelled(&mut self) -> Result<(), Stop> {
         self.session.answers = true;
         self.held_until = self.session.record.len();
-        let asked = self.session.asked_of_us(0);
-        let cancelled = json!({ "result": { "outcome": { "outcome": "cancelled" } } });
-        let answers: Vec<String> =
-            asked.map(|it| self.session.wire.respond(&it.token, "", &cancelled, "")).collect();
+        let open = mem::take(&mut self.session.open);
+        let answers = open.iter().map(|asked| self.response(asked, true)).collect();
         self.write(answers, false);
         Ok(())
+    }
+
+    /// Returns our responses to what was asked for work and is open, unless the check leaves it so.
+    pub(super) fn responses_to(&mut self, name: Name, is_cancelled: bool) -> Vec<String> {
+        let Some(run) = self.runs.get(&name).filter(|_| self.session.answers) else {
+            return vec![];
+        };
+        let open = mem::take(&mut self.session.open);
+        let (asked, others) = open.into_iter().partition(|asked| run.is_asked_by(asked));
+        self.session.open = others;
+        let asked: Vec<Asked> = asked;
+        asked.iter().map(|asked| self.response(asked, is_cancelled)).collect()
+    }
+
+    fn response(&self, asked: &Asked, is_cancelled: bool) -> String {
+        let cancelled = json!({ "result": { "outcome": { "outcome": "cancelled" } } });
+        match is_cancelled {
+            true => self.session.wire.respond(&asked.token, "", &cancelled, ""),
+            false => self.session.wire.answer(asked, ""),
+        }
     }
 }
 
@@ -216,6 +248,7 @@ pub(crate) fn find_work(
         let begins = play.perform(&[Step::Send(&[Item::Work('a')]), Step::WorkStarted('a')]);
         // It need not end what nobody waits for any more.
         let stopped = play.perform(&[Step::Send(&[Item::Stop('a')])]);
+        trial.work.iter().for_each(|work| facts.learn_reverse(&play.session, work));
         match begins.and(stopped) {
             Ok(()) => {
                 facts.work = trial.work;

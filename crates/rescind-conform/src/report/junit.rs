@@ -2,7 +2,7 @@
 
 use quick_junit::{NonSuccessKind, Report as JUnit, TestCase, TestCaseStatus, TestSuite};
 
-use super::{Outcome, Report, Verdict, Way};
+use super::{Outcome, Report, Verdict};
 use crate::check::Level;
 
 impl Report {
@@ -41,14 +41,11 @@ fn case(outcome: &Outcome) -> TestCase {
     let mut case = TestCase::new(outcome.id, status);
     case.set_classname(format!("rescind-conform.{group}")).set_time(outcome.took);
     if matches!(outcome.verdict, Verdict::Fail { .. }) {
-        let lines = outcome.transcript.lines.iter().map(|line| {
-            let arrow = match line.way {
-                Way::Sent => "-->",
-                Way::Received => "<--",
-                Way::Note => "   ",
-            };
-            format!("{:>10} us {arrow} {}\n", line.at_us, line.text)
-        });
+        let lines = outcome
+            .transcript
+            .lines
+            .iter()
+            .map(|line| format!("{:>10} us {} {}\n", line.at_us, line.way.arrow(), line.text));
         case.set_system_out(lines.collect::<String>());
         case.set_system_err(outcome.stderr.clone());
     }

@@ -23,6 +23,18 @@ pub enum Way {
     Note,
 }
 
+impl Way {
+    /// Returns the arrow that stands for it.
+    #[must_use]
+    pub const fn arrow(self) -> &'static str {
+        match self {
+            Self::Sent => "-->",
+            Self::Received => "<--",
+            Self::Note => "   ",
+        }
+    }
+}
+
 /// One line of a transcript.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Line {

@@ -119,6 +119,7 @@ impl Outcome {
 impl fmt::Display for Outcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::Result(_) if self.is_failure() => f.write_str("a result with isError"),
             Self::Result(_) => f.write_str("a result"),
             Self::Error { code } => write!(f, "error {code}"),
             Self::Cancelled => f.write_str("cancelled"),

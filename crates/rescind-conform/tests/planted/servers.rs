@@ -13,7 +13,7 @@ use protocol_core::Dialect;
 use rescind_conform::{CHECKS, Options, Program, Report, Request, run};
 use serde_json::json;
 
-use crate::fail;
+use crate::{are_tried, fail};
 use server::Fault::{self, *};
 
 /// The checks in which a request is cancelled and has no response, in a silent dialect.
@@ -321,10 +321,37 @@ fn a_heartbeat_excuses_nothing() -> Result<(), Failed> {
     fail(&report, &expected)
 }
 
+/// Without --reverse, a turn in which an agent asks something is what makes it ask. Its control turns have responses.
+fn a_question_shows_that_a_turn_goes_on() -> Result<(), Failed> {
+    const ONLY: [&str; 6] = [
+        "stop/answer",
+        "stop/running",
+        "stop/quiet",
+        "stop/next",
+        "stop/nested",
+        "id/both-directions",
+    ];
+    let report = test(AsksFirst, "acp", &ONLY, |options| {
+        (options.slow, options.reverse) = (Option::None, Option::None);
+    });
+    are_tried(&report)?;
+    fail(&report, &[])
+}
+
+fn a_request_that_makes_nobody_ask_is_told_with_its_response() -> Result<(), Failed> {
+    let report = test(None, "acp", &["id/both-directions"], |options| {
+        options.reverse = Some(Request::new("nobody/asks", json!({})));
+    });
+    match report.outcomes[0].verdict.why() {
+        Some(why) if why.ends_with("is answered with error -32601 (no)") => Ok(()),
+        other => Err(format!("{other:?}").into()),
+    }
+}
+
 /// Is a server with a fault, if the arguments say so.
 pub(crate) fn plays(arguments: &[&str]) -> bool {
     let [_, "serve", fault, dialect] = *arguments else { return false };
-    let all = planted().into_iter().map(|(it, ..)| it).chain([BeatsInSilence]);
+    let all = planted().into_iter().map(|(it, ..)| it).chain([BeatsInSilence, AsksFirst]);
     let fault = all.into_iter().find(|it| format!("{it:?}") == fault);
     server::serve(fault.expect("it is planted"), dialect);
     true
@@ -344,6 +371,11 @@ pub(crate) fn trials(turn: usize) -> Vec<Trial> {
     let others = [
         Trial::test("every_check_has_a_fault", every_check_has_a_fault),
         Trial::test("a_heartbeat_excuses_nothing", a_heartbeat_excuses_nothing),
+        Trial::test("a_question_shows_that_a_turn_goes_on", a_question_shows_that_a_turn_goes_on),
+        Trial::test(
+            "a_request_that_makes_nobody_ask_is_told_with_its_response",
+            a_request_that_makes_nobody_ask_is_told_with_its_response,
+        ),
         Trial::test(
             "work_may_take_longer_than_the_patience",
             work_may_take_longer_than_the_patience,

@@ -167,7 +167,9 @@ impl Server {
             thread::sleep(2 * EVERY);
             self.turns.change(|state| state.stopped.remove(&session));
         }
-        self.chunk(&session);
+        if self.fault != Fault::AsksFirst {
+            self.chunk(&session);
+        }
         let request = json!({ "sessionId": session, "options": [] });
         self.say(format!(
             r#"{{"jsonrpc":"2.0","id":{ask},"method":"session/request_permission","params":{request}}}"#

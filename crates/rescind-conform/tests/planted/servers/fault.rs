@@ -8,6 +8,8 @@ pub(crate) enum Fault {
     AnswersOutOfOrder,
     /// None either: it takes so many requests, and no more.
     HasAQuota,
+    /// None either: the first that is seen of a turn is that it asks for a permission.
+    AsksFirst,
     LosesImmediateCancels,
     NeverAnswersCancelled,
     /// The same, and it notifies all the time.
