@@ -4,7 +4,8 @@ use protocol_core::Envelope;
 use serde_json::Value;
 
 use self::response::{
-    answers, is_ours, is_part, made, once, says_it_ended, under_another_id, undisturbed,
+    answers, counted_once, is_ours, is_part, made, once, says_it_ended, under_another_id,
+    undisturbed,
 };
 use crate::check::{Name, WorkEnd};
 use crate::client::judge as client;
@@ -254,33 +255,20 @@ fn all_ended(play: &Play<'_>) -> Result<(), Fault> {
     for (_, id, _) in play.session.all_answers() {
         *counts.entry(id).or_insert(0_usize) += 1;
     }
-    for made in play.crowd.iter().chain(play.named.values()) {
+    play.crowd.iter().chain(play.named.values()).try_for_each(|made| {
         let is_owed = play.wants_answers() || made.cancelled_at.is_none();
         match counts.get(made.id.as_str()).copied().unwrap_or(0) {
-            0 if is_owed => {
-                let another = under_another_id(play, made);
-                return broken(format!("{made} is never answered{another}"));
-            }
-            0 | 1 => {}
-            count => return broken(format!("{made} is answered {count} times")),
+            0 if !is_owed => Ok(()),
+            count => counted_once(count, made, || under_another_id(play, made)),
         }
-    }
-    Ok(())
+    })
 }
 
 fn next_answered(play: &Play<'_>) -> Result<(), Fault> {
     play.nexts.iter().try_for_each(|next| {
-        counted_once(play, &next.id, &format!("the next request, {},", next.id))
+        let what = format_args!("the next request, {},", next.id);
+        counted_once(play.session.answers_to(&next.id).count(), what, String::new)
     })
-}
-
-/// There is one answer under this id, of `what` has it.
-fn counted_once(play: &Play<'_>, id: &str, what: &str) -> Result<(), Fault> {
-    match play.session.answers_to(id).count() {
-        1 => Ok(()),
-        0 => broken(format!("{what} is not answered")),
-        count => broken(format!("{what} is answered {count} times")),
-    }
 }
 
 fn clean(play: &Play<'_>) -> Result<(), Fault> {
@@ -340,17 +328,19 @@ fn cancels_answered(play: &Play<'_>) -> Result<(), Fault> {
         What::Sent(text) => {
             let cancel: Value = serde_json::from_str(text).unwrap_or_default();
             let id = cancel["seq"].to_string();
-            counted_once(play, &id, &format!("cancel {id}"))
+            let count = play.session.answers_to(&id).count();
+            counted_once(count, format_args!("cancel {id}"), String::new)
         }
         _ => Ok(()),
     })
 }
 
 fn acknowledged(play: &Play<'_>, made: &Made, cancelled: bool) -> Result<(), Fault> {
+    let what = format!("the cancel of {}", made.id);
     if play.session.wire.dialect.envelope == Envelope::Dap {
         // It does not say whether it has found something.
         let id = made.cancel_id.as_deref().ok_or("nothing was cancelled")?;
-        return counted_once(play, id, &format!("the cancel of {}", made.id));
+        return counted_once(play.session.answers_to(id).count(), what, String::new);
     }
     let all: Vec<bool> = (play.session.heard())
         .filter_map(|(_, heard)| match heard {
@@ -358,17 +348,12 @@ fn acknowledged(play: &Play<'_>, made: &Made, cancelled: bool) -> Result<(), Fau
             _ => None,
         })
         .collect();
-    match all[..] {
-        [said] if said == cancelled => Ok(()),
-        [said] => {
-            if cancelled {
-                in_time_if_it_reads_on(play, made)?;
-            }
-            broken(format!("the cancel of {} is acknowledged with cancelled: {said}", made.id))
-        }
-        [] => broken(format!("the cancel of {} is not acknowledged", made.id)),
-        _ => broken(format!("the cancel of {} is acknowledged {} times", made.id, all.len())),
+    counted_once(all.len(), &what, String::new)?;
+    if all[0] != cancelled && cancelled {
+        in_time_if_it_reads_on(play, made)?;
     }
+    let why = || format!("{what} is answered with cancelled: {}", all[0]);
+    holds_if(all[0] == cancelled, why)
 }
 
 #[cfg(test)]

@@ -173,10 +173,8 @@ impl<'a> Play<'a> {
 
     pub(crate) fn fresh(&mut self) -> String {
         self.next_id += 1;
-        let id = match self.session.next_number() {
-            Some(number) => number,
-            None => self.token(&self.next_id.to_string()),
-        };
+        let number = self.session.next_number();
+        let id = number.unwrap_or_else(|| self.token(&self.next_id.to_string()));
         self.ids.insert(id.clone());
         id
     }
@@ -261,12 +259,8 @@ impl<'a> Play<'a> {
     /// Opens as many sessions as so many slow requests need, so that nothing is between these on the wire.
     fn open_sessions(&mut self, count: usize) -> Result<(), Stop> {
         let slow = self.facts.slow.as_ref().ok().map(|slow| &slow.request);
-        let is_needed = slow.is_some_and(Request::is_in_session);
-        self.open_so_many(if is_needed { count } else { 0 })
-    }
-
-    fn open_so_many(&mut self, count: usize) -> Result<(), Stop> {
-        while self.sessions.len() < count {
+        let is_needed = slow.into_iter().chain(&self.facts.reverse).any(Request::is_in_session);
+        while is_needed && self.sessions.len() < count {
             match self.session.open_session() {
                 Ok(session) => self.sessions.push(session),
                 Err(stop @ Stop::Missed(_)) => return Err(stop),
@@ -313,7 +307,10 @@ impl<'a> Play<'a> {
         what: &str,
         until: impl FnMut(&Session) -> bool,
     ) -> Result<(), Stop> {
-        let waited = self.session.wait_longer(self.at_work(), until);
+        let at_work = self.at_work();
+        self.session.patience += at_work;
+        let waited = self.session.wait(until);
+        self.session.patience -= at_work;
         self.waited(waited, what)
     }
 
@@ -378,10 +375,9 @@ impl<'a> Play<'a> {
         Ok(())
     }
 
-    /// Does something while the server's own requests are answered or, if not, left open. Those of a client never are.
-    fn answering<T>(&mut self, answers: bool, does: impl FnOnce(&mut Self) -> T) -> T {
-        let answers = answers && self.client.is_none();
-        let before = mem::replace(&mut self.session.answers, answers);
+    /// Does something while the server's own requests are answered. Those of a client never are.
+    fn answering<T>(&mut self, does: impl FnOnce(&mut Self) -> T) -> T {
+        let before = mem::replace(&mut self.session.answers, self.client.is_none());
         let done = does(self);
         self.session.answers = before;
         done
@@ -407,7 +403,7 @@ impl<'a> Play<'a> {
             self.nexts.push(Next { id: made.id.clone(), sent_at: self.session.record.len() });
             self.session.send(&messages, false);
             let what = format!("an answer to {}, which was not cancelled", made.id);
-            self.answering(true, |play| play.wait_for_response(&made.id, &what))?;
+            self.answering(|play| play.wait_for_response(&made.id, &what))?;
         }
         self.next()
     }

@@ -6,9 +6,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use protocol_core::{
-    Config, Envelope, Event, Framing, InputBuffer, StreamConnection, Timestamp, Violation,
-};
+use protocol_core::{Config, Envelope, Event, InputBuffer, StreamConnection, Timestamp, Violation};
 
 use crate::client::serve::Serving;
 use crate::family::Request;
@@ -96,7 +94,9 @@ pub(crate) struct Session {
     pub(crate) measured: u64,
     /// Whether the server's own requests are answered.
     pub(crate) answers: bool,
-    /// Those that were left without a response.
+    /// The name of work whose requests are not, or null.
+    pub(crate) left: Value,
+    /// The requests that were left without a response.
     pub(crate) open: Vec<Asked>,
     /// Of a session with a client.
     pub(crate) serving: Option<Serving>,
@@ -131,6 +131,7 @@ impl Session {
             number: 0,
             measured: 0,
             answers: serving.is_none(),
+            left: Value::Null,
             open: Vec::new(),
             serving,
             has_ended: false,
@@ -255,19 +256,10 @@ impl Session {
     /// Takes what comes until something holds.
     ///
     /// A server that is busy, or responds to something, is waited for a few times longer: the machine may be slow.
-    pub(crate) fn wait(&mut self, until: impl FnMut(&Self) -> bool) -> Waited {
-        self.wait_longer(Duration::ZERO, until)
-    }
-
-    /// Waits so much longer, for what takes that time.
-    pub(crate) fn wait_longer(
-        &mut self,
-        longer: Duration,
-        mut until: impl FnMut(&Self) -> bool,
-    ) -> Waited {
+    pub(crate) fn wait(&mut self, mut until: impl FnMut(&Self) -> bool) -> Waited {
         self.waiting_since = Instant::now();
-        let mut next = self.patience + longer;
-        let mut patience = Patience::begin(self.process(), next);
+        let mut patience = Patience::begin(self.process(), self.patience);
+        let mut next = self.patience;
         loop {
             let before = self.record.len();
             let waited = self.wait_for(next, &mut until);
@@ -397,8 +389,7 @@ impl Session {
             let (consumed, message) = (received.consumed, received.message.map(<[u8]>::to_vec));
             let mut broken_rule = received.event.and_then(|event| broken(&event));
             let head = &self.input.unread()[..consumed - message.as_ref().map_or(0, Vec::len)];
-            let stray = (self.wire.framing() == Framing::ContentLength).then(|| stray_line(head));
-            if let Some(line) = stray.flatten() {
+            if let Some(line) = self.wire.stray_line(head) {
                 self.push(What::Broken(format!("no header of a message: {line:.80}")));
             }
             self.input.consume(consumed);
@@ -427,13 +418,18 @@ impl Session {
         let asked = heard.asked().filter(|_| self.serving.is_none()).cloned();
         self.push(What::Got { message, heard });
         match asked {
-            Some(asked) if self.answers || asked.is_housekeeping() => {
+            Some(asked) if asked.is_housekeeping() || self.answers && !self.leaves(&asked) => {
                 let own = self.own_number();
                 let answer = self.wire.answer(&asked, &own);
                 self.send(&[answer], false);
             }
             asked => self.open.extend(asked),
         }
+    }
+
+    /// Returns whether a request is for work whose requests are left without a response for now.
+    fn leaves(&self, asked: &Asked) -> bool {
+        !self.left.is_null() && asked.params["sessionId"] == self.left
     }
 
     /// Serves what a client has asked from this place of the record on.
@@ -571,13 +567,6 @@ impl Session {
             _ => None,
         })
     }
-}
-
-/// Returns a line before a message that is none of its headers.
-fn stray_line(head: &[u8]) -> Option<String> {
-    let mut lines = head.split(|byte| *byte == b'\n').map(String::from_utf8_lossy);
-    let is_header = |line: &str| line.is_empty() || line.to_lowercase().starts_with("content-");
-    lines.find(|line| !is_header(line.trim())).map(|line| line.trim().to_owned())
 }
 
 /// Returns the rule that a message breaks. We send by hand, so the checks judge which answers and ids are

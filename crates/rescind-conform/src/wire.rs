@@ -208,6 +208,14 @@ impl Wire {
         }
     }
 
+    /// Returns a line before a message that is none of its headers, where messages have headers.
+    pub(crate) fn stray_line(&self, head: &[u8]) -> Option<String> {
+        let head = String::from_utf8_lossy(head);
+        let mut lines = head.lines().filter(|_| self.framing() == Framing::ContentLength);
+        let is_header = |line: &str| line.is_empty() || line.to_lowercase().starts_with("content-");
+        lines.find(|line| !is_header(line.trim())).map(String::from)
+    }
+
     /// Returns the messages of a batch, where the dialect has batches, or else the message.
     pub(crate) fn members(&self, message: Vec<u8>) -> Vec<Vec<u8>> {
         let batch: Option<Vec<&RawValue>> =
@@ -244,15 +252,16 @@ impl Wire {
             }
             (None, token) => {
                 let id = token.map_or_else(|| "(none)".into(), by_value);
-                let is_null = |member: &Option<Value>| member.as_ref().is_none_or(Value::is_null);
-                let outcome = match (message.value("error"), message.value("result")) {
+                let (error, result) = (message.value("error"), message.value("result"));
+                if error.is_none() && result.is_none() {
                     // It may be a line of a log.
-                    (None, None) => return Heard::Other,
-                    (error, result) if !is_null(&error) && !is_null(&result) => Outcome::Both,
-                    (Some(error), result) if !error.is_null() || result.is_none() => {
-                        Outcome::error(&error["code"])
-                    }
-                    (_, result) => Outcome::Result(result.unwrap_or_default()),
+                    return Heard::Other;
+                }
+                let given = |member: Option<Value>| member.filter(|member| !member.is_null());
+                let outcome = match (given(error), given(result)) {
+                    (Some(_), Some(_)) => Outcome::Both,
+                    (Some(error), None) => Outcome::error(&error["code"]),
+                    (None, result) => Outcome::Result(result.unwrap_or_default()),
                 };
                 Heard::Answer { id, outcome }
             }

@@ -1,5 +1,7 @@
 //! The responses to a request.
 
+use std::fmt::Display;
+
 use protocol_core::code;
 use serde_json::Value;
 
@@ -22,9 +24,21 @@ pub(super) fn answers<'p>(play: &'p Play<'_>, made: &'p Made) -> Vec<&'p Outcome
 pub(super) fn once(play: &Play<'_>, made: &Made) -> Result<(), Fault> {
     match answers(play, made)[..] {
         [outcome @ Outcome::Both] => broken(format!("{made} is answered with {outcome}")),
-        [_] => Ok(()),
-        [] => broken(format!("{made} is never answered{}", under_another_id(play, made))),
         [first, second, ..] => broken(format!("{made} is answered twice: {first}, then {second}")),
+        ref all => counted_once(all.len(), made, || under_another_id(play, made)),
+    }
+}
+
+/// There is one answer to something. If there is none, that is told with `more`.
+pub(super) fn counted_once(
+    count: usize,
+    what: impl Display,
+    more: impl FnOnce() -> String,
+) -> Result<(), Fault> {
+    match count {
+        1 => Ok(()),
+        0 => broken(format!("{what} is never answered{}", more())),
+        count => broken(format!("{what} is answered {count} times")),
     }
 }
 

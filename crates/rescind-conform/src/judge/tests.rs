@@ -281,7 +281,7 @@ fn each_next_request_is_answered_once() {
         "acp",
         Rule::NextAnswered,
         &[
-            ("next 7; result 7; next 8", "the next request, 8, is not answered"),
+            ("next 7; result 7; next 8", "the next request, 8, is never answered"),
             ("next 7; result 7; result 7", "the next request, 7, is answered 2 times"),
         ],
     );
@@ -476,12 +476,12 @@ fn a_cancel_is_acknowledged_once_with_what_it_found() {
         &[
             (
                 &format!("{asked}; {nothing}"),
-                "the cancel of \"7\" is acknowledged with cancelled: false",
+                "the cancel of \"7\" is answered with cancelled: false",
             ),
-            (&format!("{asked}; {another}"), "the cancel of \"7\" is not acknowledged"),
+            (&format!("{asked}; {another}"), "the cancel of \"7\" is never answered"),
             (
                 &format!("{asked}; {found}; {nothing}"),
-                "the cancel of \"7\" is acknowledged 2 times",
+                "the cancel of \"7\" is answered 2 times",
             ),
         ],
     );
@@ -494,7 +494,7 @@ fn a_cancel_is_acknowledged_once_with_what_it_found() {
         rule,
         &[
             ("ask a 7", "nothing was cancelled"),
-            ("ask a 7; cancel 7", "the cancel of 7 is not answered"),
+            ("ask a 7; cancel 7", "the cancel of 7 is never answered"),
             (
                 &format!("ask a 7; cancel 7; {answer}; {answer}"),
                 "the cancel of 7 is answered 2 times",

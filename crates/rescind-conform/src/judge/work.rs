@@ -119,9 +119,11 @@ fn reports_after(play: &Play<'_>, run: &Run, place: usize) -> usize {
 pub(super) fn reported(play: &Play<'_>, name: Name) -> Result<(), Fault> {
     let made = made(play, name)?;
     let token = made.token.as_str().into();
+    let reports = |run: &Run| !run.reports(&play.session).is_empty();
     let is_reported = match play.runs.get(&name) {
         Some(_) if play.facts.has_tasks() => true,
-        Some(run) => run.is_seen(&play.session),
+        // An agent may only ask, always.
+        Some(run) => reports(run) || !play.runs.values().any(reports),
         None if !play.facts.slow.as_ref().is_ok_and(|slow| slow.has_progress) => true,
         None => play.session.reports_of(&token).next().is_some(),
     };

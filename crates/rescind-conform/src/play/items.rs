@@ -76,7 +76,7 @@ items! { |play, at|
             made.cancelled_at.get_or_insert(at);
         }
         let stop = play.stop(name, at);
-        [stop].into_iter().chain(play.responses_to(name, true)).collect()
+        [stop].into_iter().chain(play.responses_to(Some(name), true)).collect()
     };
     /// The stop of work that nobody has begun.
     StopNothing => {
@@ -148,12 +148,9 @@ fn params(method: &str) -> Value {
 impl Play<'_> {
     /// Writes some messages at once.
     pub(crate) fn send(&mut self, items: &[Item], in_one_read: bool) -> Result<(), Stop> {
-        let is_slow = |item: &&Item| matches!(item, Item::Slow(..) | Item::SlowFor(..));
-        self.open_sessions(items.iter().filter(is_slow).count())?;
-        if self.facts.reverse.as_ref().is_some_and(Request::is_in_session) {
-            let is_reverse = |item: &&Item| matches!(item, Item::Reverse(_));
-            self.open_so_many(items.iter().filter(is_reverse).count())?;
-        }
+        let may_be_in_session =
+            |item: &&Item| matches!(item, Item::Slow(..) | Item::SlowFor(..) | Item::Reverse(_));
+        self.open_sessions(items.iter().filter(may_be_in_session).count())?;
         self.open_for_work(items)?;
         self.has_edited = false;
         self.sent_at = self.session.record.len();

@@ -103,7 +103,7 @@ impl Play<'_> {
     pub(super) fn half(&mut self, name: Name) -> Result<(), Stop> {
         for _ in 0..2 {
             self.send(&[Item::SlowFor(name, 50)], false)?;
-            self.answering(true, |play| play.wait_for_answer(name))?;
+            self.answering(|play| play.wait_for_answer(name))?;
             if self.success(self.made(name)?).is_some() {
                 break;
             }

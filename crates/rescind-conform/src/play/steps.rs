@@ -59,7 +59,7 @@ steps! { |play|
     /// Does the same slow work from its beginning to its end, without a cancel.
     Natural(name: Name) => {
         play.send(&[Item::Slow(name, Id::Fresh)], false)?;
-        play.answering(true, |play| play.wait_for_answer(name))
+        play.answering(|play| play.wait_for_answer(name))
     };
     /// Sends each cancel that merely names nothing, and the next request after each.
     MalformedCancels(name: Name) => play.malformed_cancels(name);

@@ -1,6 +1,5 @@
 //! Work: its names, its stops and its ends.
 
-use std::mem;
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -18,7 +17,6 @@ use crate::session::{Session, Waited};
 use crate::stop::{Stop, lacks, missed};
 use crate::target::{Target, Unreached};
 use crate::tools;
-use crate::wire::Asked;
 
 /// The time after which stopped work is compared with other work.
 const STOPPED: Duration = Duration::from_secs(2);
@@ -96,11 +94,9 @@ impl Play<'_> {
     ///
     /// If nothing is seen of it but a question, that is left open, so that the work goes on.
     pub(super) fn wait_until_work_started(&mut self, name: Name) -> Result<(), Stop> {
-        let begun = self.answering(false, |play| play.begun(name));
-        if !self.run(name).reports(&self.session).is_empty() {
-            let responses = self.responses_to(name, false);
-            self.write(responses, false);
-        }
+        self.session.left = self.run(name).name;
+        let begun = self.begun(name);
+        self.session.left = Value::Null;
         let is_begun = match begun {
             Err(Stop::Stuck(why)) => return lacks(why),
             begun => begun?,
@@ -169,7 +165,7 @@ impl Play<'_> {
         if !self.begun(name)? {
             return Ok(());
         }
-        let responses = self.responses_to(name, false);
+        let responses = self.responses_to(Some(name), false);
         self.write(responses, false);
         let run = self.run(name);
         self.wait(&format!("the end of work {name}"), |session| run.is_over(session))
@@ -193,7 +189,7 @@ impl Play<'_> {
         }
         self.session.note("other work, which nobody stops");
         self.send(&[Item::Work(OTHER)], false)?;
-        self.answering(true, |play| play.wait_until_work_over(OTHER))?;
+        self.answering(|play| play.wait_until_work_over(OTHER))?;
         match self.run(OTHER).ends(&self.session).is_empty() {
             true => lacks("no other work was begun"),
             false => Ok(()),
@@ -204,30 +200,26 @@ impl Play<'_> {
     pub(super) fn answer_as_cancelled(&mut self) -> Result<(), Stop> {
         self.session.answers = true;
         self.held_until = self.session.record.len();
-        let open = mem::take(&mut self.session.open);
-        let answers = open.iter().map(|asked| self.response(asked, true)).collect();
-        self.write(answers, false);
+        let responses = self.responses_to(None, true);
+        self.write(responses, false);
         Ok(())
     }
 
-    /// Returns our responses to what was asked for work and is open, unless the check leaves it so.
-    pub(super) fn responses_to(&mut self, name: Name, is_cancelled: bool) -> Vec<String> {
-        let Some(run) = self.runs.get(&name).filter(|_| self.session.answers) else {
-            return vec![];
-        };
-        let open = mem::take(&mut self.session.open);
-        let (asked, others) = open.into_iter().partition(|asked| run.is_asked_by(asked));
-        self.session.open = others;
-        let asked: Vec<Asked> = asked;
-        asked.iter().map(|asked| self.response(asked, is_cancelled)).collect()
-    }
-
-    fn response(&self, asked: &Asked, is_cancelled: bool) -> String {
+    /// Returns our responses to what was asked for this work, or at all, and is open, unless the check leaves it so.
+    pub(super) fn responses_to(&mut self, name: Option<Name>, is_cancelled: bool) -> Vec<String> {
+        let run = name.map(|name| self.run(name));
+        let Session { wire, open, answers, .. } = &mut self.session;
         let cancelled = json!({ "result": { "outcome": { "outcome": "cancelled" } } });
-        match is_cancelled {
-            true => self.session.wire.respond(&asked.token, "", &cancelled, ""),
-            false => self.session.wire.answer(asked, ""),
-        }
+        let mut responses = Vec::new();
+        open.retain(|asked| {
+            let is_due = *answers && run.as_ref().is_none_or(|run| run.is_asked_by(asked));
+            responses.extend(is_due.then(|| match is_cancelled {
+                true => wire.respond(&asked.token, "", &cancelled, ""),
+                false => wire.answer(asked, ""),
+            }));
+            !is_due
+        });
+        responses
     }
 }
 

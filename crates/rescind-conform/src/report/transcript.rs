@@ -27,11 +27,7 @@ impl Way {
     /// Returns the arrow that stands for it.
     #[must_use]
     pub const fn arrow(self) -> &'static str {
-        match self {
-            Self::Sent => "-->",
-            Self::Received => "<--",
-            Self::Note => "   ",
-        }
+        ["-->", "<--", "   "][self as usize]
     }
 }
 

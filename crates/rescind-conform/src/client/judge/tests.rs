@@ -312,7 +312,7 @@ fn each_next_request_is_answered_once() {
         "acp",
         rule,
         &[
-            ("next 7; result 7; next 8", "the next request, 8, is not answered"),
+            ("next 7; result 7; next 8", "the next request, 8, is never answered"),
             ("next 7; result 7; result 7", "the next request, 7, is answered 2 times"),
         ],
     );
