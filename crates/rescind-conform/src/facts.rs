@@ -69,7 +69,7 @@ impl Ignored {
 }
 
 /// A request that takes its time.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Slow {
     pub(crate) request: Request,
     /// The time that it took, asked to take as long as the options say.

@@ -218,7 +218,7 @@ pub(crate) fn name_in(said: &Value, members: &[&str], of_meta: &str) -> String {
 }
 
 /// A request to make.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Request {
     /// The name of its method.
     pub method: String,

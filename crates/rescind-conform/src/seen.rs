@@ -43,8 +43,24 @@ impl Seen {
         }
     }
 
+    /// Returns the reason why nothing can be said, if the same is seen without the cancels, or nothing.
+    pub(crate) fn excused_by(&self, without: &Self, was_late: bool) -> Option<Stop> {
+        match (&without.stopped, self.is_same_as(without)) {
+            // What was cut short is no evidence.
+            (Some(Stop::Missed(why)), _) | (Some(Stop::Stuck(why)), true) => {
+                Some(Stop::Missed(format!("without the cancel, {why}")))
+            }
+            (_, false) => None,
+            _ if was_late => Some(Stop::too_late()),
+            _ => {
+                let what = without.what().unwrap_or_default();
+                Some(Stop::NotExercised(format!("without the cancel the same is seen: {what}")))
+            }
+        }
+    }
+
     /// Returns whether another run went wrong in the same way.
-    pub(crate) fn is_same_as(&self, other: &Self) -> bool {
+    fn is_same_as(&self, other: &Self) -> bool {
         let broken = |seen: &Self| match &seen.broken {
             Some((rule, Fault::Broken(_))) => Some(*rule),
             _ => None,
@@ -58,11 +74,34 @@ impl Seen {
     }
 
     /// Returns what went wrong.
-    pub(crate) fn what(&self) -> Option<&str> {
+    fn what(&self) -> Option<&str> {
         match (&self.stopped, &self.broken) {
             (Some(Stop::Ended(why)), _) => Some(why),
             (_, Some((_, Fault::Broken(why) | Fault::Unclear(why)))) => Some(why),
             _ => None,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_control_that_was_cut_short_excuses_nothing() {
+        let seen = |stopped: Option<Stop>, rule| Seen {
+            stopped,
+            broken: Some((rule, Fault::Broken("it is gone".into()))),
+        };
+        let (rule, other) = (Rule::Ended('a'), Rule::NextAnswered);
+        let excuse = |without, was_late| seen(None, rule).excused_by(&without, was_late);
+        let same = "without the cancel the same is seen: it is gone";
+        assert_eq!(excuse(seen(None, rule), false), Some(Stop::NotExercised(same.into())));
+        assert_eq!(excuse(seen(None, rule), true), Some(Stop::too_late()));
+        assert_eq!(excuse(seen(None, other), false), None);
+        let stuck = || Some(Stop::Stuck("it took too long".into()));
+        let cut = Stop::Missed("without the cancel, it took too long".into());
+        assert_eq!(excuse(seen(stuck(), rule), false), Some(cut));
+        assert_eq!(excuse(seen(stuck(), other), false), None, "what failed does so");
     }
 }

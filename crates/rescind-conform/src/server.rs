@@ -185,17 +185,6 @@ impl Server<'_> {
         };
         control.is_control = true;
         let without = Seen::of(check, &mut control);
-        match (&without.stopped, &without.broken) {
-            // What was cut short is no evidence.
-            (Some(Stop::Missed(why) | Stop::Stuck(why)), _) => {
-                Some(Stop::Missed(format!("without the cancel, {why}")))
-            }
-            _ if seen.is_same_as(&without) && control.was_late() => Some(Stop::too_late()),
-            _ if seen.is_same_as(&without) => {
-                let what = without.what().unwrap_or_default();
-                Some(Stop::NotExercised(format!("without the cancel the same is seen: {what}")))
-            }
-            _ => None,
-        }
+        seen.excused_by(&without, control.was_late())
     }
 }

@@ -145,10 +145,8 @@ impl Session {
 
     fn push(&mut self, what: What) {
         let at = self.begun.elapsed();
-        self.bytes += match what {
-            What::Got { .. } | What::Broken(_) => ENTRY_BYTES,
-            _ => 0,
-        };
+        let is_theirs = matches!(what, What::Got { .. } | What::Broken(_));
+        self.bytes += if is_theirs { ENTRY_BYTES } else { 0 };
         self.record.push(Entry { at, what });
     }
 
@@ -419,7 +417,7 @@ impl Session {
         self.push(What::Got { message, heard });
         match asked {
             Some(asked) if asked.is_housekeeping() || self.answers && !self.leaves(&asked) => {
-                let own = self.own_number();
+                let own = self.next_number().unwrap_or_default();
                 let answer = self.wire.answer(&asked, &own);
                 self.send(&[answer], false);
             }

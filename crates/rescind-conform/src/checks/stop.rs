@@ -26,8 +26,9 @@ const STOP_A: Step = Send(&[Stop('a'), QUICK_Q]);
 const WORKING_A: Step = All(&[Send(&[Work('a')]), WorkStarted('a')]);
 /// Work that waits for a permission.
 const ASKING_A: Step = All(&[HoldReverse, Send(&[Work('a')]), AskedFor('a')]);
-/// Work that is stopped, and other work that is not where nothing else says so.
-const STOPPED_A: &[Step] = &[WORKING_A, STOP_A, WorkSettled('a'), WorkWhole('t'), Next];
+const STOPPED_A: Step = All(&[WORKING_A, STOP_A, WorkSettled('a')]);
+/// Work from its beginning to its end.
+const WORK_T: Step = All(&[Send(&[Work('t')]), WorkOver('t')]);
 /// Otherwise nothing is seen of stopped work.
 const STOPPED_IN_TIME: Rule = StoppedWhile('a', 'a');
 const STOPS_AT_ONCE: &[Clause] = &[
@@ -42,13 +43,12 @@ const CANCELLED_A: Step = All(&[
     AnswerAsCancelled,
     Answered('a'),
     SaidCancelled('a'),
-    Send(&[Work('t')]),
-    WorkOver('t'),
+    WORK_T,
 ]);
 const LATER: &str = "The end of that work.";
 
 const fn stop(id: &'static str, title: &'static str) -> Check {
-    BASE.named(id, title).needs(&[Need::Work]).steps(STOPPED_A)
+    BASE.named(id, title).needs(&[Need::Work]).steps(&[STOPPED_A, WorkWhole('t'), Next])
         .witness("The end of the stopped work, which says so, is cut short, or comes after the response to a request that was sent with the stop. Without an end, that of other work that began after the stop.")
 }
 
@@ -84,8 +84,7 @@ pub(super) const STOPS: &[Check] = &[
             WorkStarted('b'),
             Send(&[Cancel('b'), Stop('b'), QUICK_Q]),
             WorkSettled('b'),
-            Send(&[Work('t')]),
-            WorkOver('t'),
+            WORK_T,
             Next,
         ])
         .rules(&[AnsweredOnce('a'), AnsweredOnce('b'), NextAnswered])
@@ -95,8 +94,7 @@ pub(super) const STOPS: &[Check] = &[
         .steps(&[
             Send(&[Work('s')]),
             WorkOver('s'),
-            Send(&[Work('t')]),
-            WorkOver('t'),
+            WORK_T,
             WORKING_A,
             Partway('a', 25, 't'),
             STOP_A,
@@ -154,9 +152,7 @@ pub(super) const STOPS: &[Check] = &[
             TOKEN.should("A token is used once, and its end is the last report."),
         ])
         .steps(&[
-            WORKING_A,
-            STOP_A,
-            WorkSettled('a'),
+            STOPPED_A,
             Send(&[Status('a'), Work('t')]),
             WorkOver('t'),
             Send(&[Status('a')]),
@@ -172,9 +168,7 @@ pub(super) const STOPS: &[Check] = &[
             PROGRESS.should("A cancel names one progress."),
         ])
         .steps(&[
-            WORKING_A,
-            STOP_A,
-            WorkSettled('a'),
+            STOPPED_A,
             Send(&[Stop('a'), WorkAfter('b', 'a')]),
             WorkOver('b'),
             WorkWhole('t'),
@@ -184,9 +178,7 @@ pub(super) const STOPS: &[Check] = &[
     stop("stop/again", "a turn is stopped after another of its session was")
         .clauses(STOPS_AT_ONCE)
         .steps(&[
-            WORKING_A,
-            STOP_A,
-            WorkSettled('a'),
+            STOPPED_A,
             Send(&[WorkAfter('b', 'a')]),
             WorkStarted('b'),
             Send(&[Stop('b'), QUICK_Q]),

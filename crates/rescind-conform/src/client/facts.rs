@@ -49,15 +49,7 @@ impl ClientFacts {
     pub(super) fn unknown(options: &ClientOptions) -> Self {
         let mut common = Facts::unknown(options.dialect.clone());
         if let Some(request) = options.ask.clone() {
-            common.slow = Ok(Slow {
-                request,
-                natural: Duration::ZERO,
-                undelayed: Duration::ZERO,
-                asked_ms: options.ask_ms,
-                has_progress: false,
-                reads_on: false,
-                was_late: false,
-            });
+            common.slow = Ok(Slow { request, asked_ms: options.ask_ms, ..Slow::default() });
         }
         let mut facts = Self {
             common,

@@ -479,10 +479,7 @@ fn a_cancel_is_acknowledged_once_with_what_it_found() {
                 "the cancel of \"7\" is answered with cancelled: false",
             ),
             (&format!("{asked}; {another}"), "the cancel of \"7\" is never answered"),
-            (
-                &format!("{asked}; {found}; {nothing}"),
-                "the cancel of \"7\" is answered 2 times",
-            ),
+            (&format!("{asked}; {found}; {nothing}"), "the cancel of \"7\" is answered 2 times"),
         ],
     );
     // In DAP the cancel, which is number 99 here, has an answer of its own, which does not say what it has found.

@@ -39,7 +39,7 @@ pub(crate) fn slow(has_progress: bool, reads_on: bool) -> Result<Slow, Stop> {
         asked_ms: 1000,
         has_progress,
         reads_on,
-        was_late: false,
+        ..Slow::default()
     })
 }
 

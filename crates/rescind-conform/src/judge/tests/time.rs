@@ -1,6 +1,7 @@
 //! Rules on records in which it matters how long something takes, or how late the machine is.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
+use std::{io, mem};
 
 use protocol_core::Dialect;
 use serde_json::{Value, json};
@@ -10,7 +11,10 @@ use crate::facts::{Facts, Slow};
 use crate::family::Request;
 use crate::judge::may_come_too_late;
 use crate::judge::rules::Rule;
+use crate::session::Session;
 use crate::suite::tests::slow;
+use crate::target::Link;
+use crate::wire::Wire;
 
 const TOO_LATE: &str = "unclear: the machine was too slow to tell";
 
@@ -40,6 +44,32 @@ fn an_order_says_nothing_where_half_the_time_is_not_half() {
     let ignored = "request 7 is answered with a result, after request 8 that was asked first";
     assert_eq!(order(seconds.clone(), 1000, in_order).as_deref(), Some(ignored));
     assert_eq!(order(seconds, 1000, &reversed.replace("result 7", "error 7 -32800")), None);
+}
+
+#[test]
+fn a_wait_is_as_long_as_the_work_before_it_and_as_a_request_takes() {
+    let mut facts = Facts::unknown(Dialect::ACP_V1);
+    let request = Request::new("work", json!({ "ms": "$MS" }));
+    facts.slow = slow(false, true).map(|slow| Slow { request, ..slow });
+    let mut play = played_for(&facts, 1000, "slow a 7; slow b 8; result 8");
+    assert_eq!(play.session.patience, Duration::from_secs(1));
+    // It says something now and then, and is waited for without patience.
+    let link = Link::new(Beats, io::sink(), None);
+    let session = Session::new(link, Wire::new(Dialect::ACP_V1), Duration::ZERO, None);
+    play.session.record = mem::replace(&mut play.session, session).record;
+    let begun = Instant::now();
+    let is_over = |_: &Session| begun.elapsed() > Duration::from_millis(200);
+    assert_eq!(play.wait("an answer", is_over), Ok(()), "7 takes a second");
+}
+
+struct Beats;
+
+impl io::Read for Beats {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        std::thread::sleep(Duration::from_millis(50));
+        into[0] = b'\n';
+        Ok(1)
+    }
 }
 
 /// Work that takes three times as long as it is asked to, and looks for cancels three times.

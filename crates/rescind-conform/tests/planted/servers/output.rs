@@ -2,9 +2,12 @@
 
 use std::io::{self, Write};
 use std::process::exit;
+use std::sync::Weak;
 use std::sync::mpsc::Receiver;
+use std::thread;
+use std::time::Duration;
 
-use super::{Fault, Protocol};
+use super::{Fault, Protocol, Server};
 
 pub(super) fn write(
     lines: &Receiver<String>,
@@ -24,6 +27,17 @@ pub(super) fn write(
             exit(0);
         }
     }
+}
+
+/// Says all the time that the server is alive.
+pub(super) fn beat(server: Weak<Server>) {
+    thread::spawn(move || {
+        while let Some(server) = server.upgrade() {
+            server.say(r#"{"jsonrpc":"2.0","method":"alive","params":{}}"#.into());
+            drop(server);
+            thread::sleep(Duration::from_millis(100));
+        }
+    });
 }
 
 /// The numbers of messages.

@@ -97,14 +97,7 @@ pub(crate) fn serve(fault: Fault, dialect: &str) {
         has_streams: dialect == "mcp-2026-07-28-http" || fault == Fault::CancelsWhatIsLost,
     });
     if fault == Fault::BeatsInSilence {
-        let server = Arc::downgrade(&server);
-        thread::spawn(move || {
-            while let Some(server) = server.upgrade() {
-                server.say(r#"{"jsonrpc":"2.0","method":"alive","params":{}}"#.into());
-                drop(server);
-                thread::sleep(Duration::from_millis(100));
-            }
-        });
+        output::beat(Arc::downgrade(&server));
     }
     if matches!(protocol, Protocol::Dap | Protocol::Lsp) {
         let take = if protocol == Protocol::Dap { Server::take_dap } else { Server::take };
