@@ -133,7 +133,7 @@ pub fn bridge(address: &str) -> io::Result<()> {
     Ok(())
 }
 
-/// As `io::copy`, and each read is passed on at once.
+/// Copies as `io::copy` does, and passes each read on at once.
 fn copy(from: impl Read, mut to: impl Write) -> io::Result<()> {
     each_read(from, |bytes| to.write_all(bytes).and_then(|()| to.flush()))
 }

@@ -79,7 +79,7 @@ impl Source {
 
 /// One check: what is done, what has to come, and who says so.
 ///
-/// Of servers and of clients the steps are data. A conversation with a relay is one step, which is a function.
+/// The steps of checks of servers and clients are data. A conversation with a relay is one step, which is a function.
 #[derive(Clone, Copy, Debug)]
 pub struct Row<N: 'static, S: 'static, R: 'static> {
     /// Names it, for good.
@@ -158,15 +158,15 @@ pub enum Need {
     Http,
     /// A request whose result tells how the work of another ended.
     Witness,
-    /// Of a client: that it cancels the held request, by itself or when it is triggered.
+    /// A client that cancels the held request, by itself or when it is triggered.
     Cancels,
-    /// Of a client: that it answers what it is asked while it waits for us.
+    /// A client that answers what it is asked while it waits for us.
     Answers,
-    /// Of a client: a request of ours that takes it its time.
+    /// A request of ours that takes a client its time.
     Ask,
-    /// Of a client: that, where a request that is done at once proves nothing: the protocol wants silence.
+    /// The same where a request that is done at once proves nothing: the protocol wants silence.
     AskIfSilent,
-    /// Of a client: that it has declared that its own work can be cancelled, where the protocol wants that.
+    /// A client that has declared that its own work can be cancelled, where the protocol wants that.
     Declared,
 }
 
@@ -180,7 +180,7 @@ pub enum Reply {
     Result,
     /// The held request, with an error.
     Error(i64),
-    /// As the protocol wants a cancelled request answered.
+    /// The response that the protocol wants to a cancelled request.
     Cancelled,
     /// Not the held request, but the id that looks like its own and has the other type.
     OtherType,

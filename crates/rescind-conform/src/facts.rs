@@ -48,7 +48,7 @@ pub(crate) struct Facts {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ignored {
     None,
-    /// Those of requests at work, and not those of requests that wait for their turn.
+    /// It ignores cancels of requests at work, and not of requests that wait for their turn.
     AtWork,
     All,
 }
@@ -155,7 +155,7 @@ impl Facts {
         Ok(facts)
     }
 
-    /// Of a server that does the costliest request about a document in no time, tries the others.
+    /// Tries other requests about a document if the costliest takes no time.
     fn try_others(&mut self, target: &dyn Target, options: &Options) -> Result<(), Unreached> {
         let most = Duration::from_millis(options.slow_ms);
         let takes =
@@ -205,7 +205,7 @@ impl Facts {
         Ok(())
     }
 
-    /// Those of a server whose document takes it so many times as long.
+    /// Returns the facts of the same server whose document takes it so many times as long.
     pub(crate) fn longer(&self, times: u8) -> Self {
         let mut facts = self.clone();
         if let (Some(document), Ok(slow)) = (&mut facts.document, &mut facts.slow) {
@@ -265,7 +265,7 @@ impl Facts {
         }
     }
 
-    /// Those of a server whose client shows the progress that it creates.
+    /// Returns the facts of the same server whose client shows the progress that it creates.
     pub(crate) fn for_work(&self) -> Self {
         let mut facts = self.clone();
         if let (Family::Lsp, Some(opening)) = (self.family(), facts.opening.first_mut()) {
@@ -331,7 +331,7 @@ impl Facts {
         Ok(facts)
     }
 
-    /// Of a server that was not met yet.
+    /// Creates the facts about a server that was not met yet.
     pub(crate) fn unknown(dialect: Dialect) -> Self {
         Self {
             dialect,

@@ -35,7 +35,7 @@ worded! {
 }
 
 impl Family {
-    /// That of a preset, or of a dialect made from one, by its name; the closest if there is none.
+    /// Returns the family of a preset, or of a dialect made from one, by its name; the closest if there is none.
     #[must_use]
     pub fn of(dialect: &Dialect) -> Self {
         let name = &*dialect.name;

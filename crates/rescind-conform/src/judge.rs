@@ -37,7 +37,7 @@ fn has_ended(play: &Play<'_>) -> Result<bool, Fault> {
     play.ended.ok_or_else(|| format!("{} has not ended", play.subject()).into())
 }
 
-/// Of many cancelled requests, each ended as the others, and as the dialect wants.
+/// Holds if each of many cancelled requests ended as the others, and as the dialect wants.
 fn each_as_others(play: &Play<'_>) -> Result<(), Fault> {
     let says_cancelled =
         |made: &Made| answers(play, made).iter().all(|outcome| says_it_ended(play, outcome));
@@ -153,7 +153,7 @@ fn ended(play: &Play<'_>, made: &Made) -> Result<(), Fault> {
     }
 }
 
-/// As [`in_time`], but a server that does one thing after the other is always done first.
+/// Holds as [`in_time`] does, or if the server does one thing after the other: then it is always done first.
 fn in_time_if_it_reads_on(play: &Play<'_>, made: &Made) -> Result<(), Fault> {
     if play.may_read_on() { in_time(play, made) } else { Ok(()) }
 }
@@ -249,7 +249,7 @@ fn whole(play: &Play<'_>, cancelled: &Made, like: &Made) -> Result<(), Fault> {
     }
 }
 
-/// Of all that were made, cancelled or not: none twice, and those once that have to be.
+/// Holds if no request was answered twice, and each once that has to be.
 fn all_ended(play: &Play<'_>) -> Result<(), Fault> {
     let mut counts = std::collections::HashMap::new();
     for (_, id, _) in play.session.all_answers() {

@@ -5,7 +5,7 @@ use std::sync::{LazyLock, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::stopped;
+use crate::process;
 
 /// The time between two beats. One that comes later than this is late.
 const BEAT: Duration = Duration::from_millis(5);
@@ -70,7 +70,7 @@ impl Stretch {
     /// Begins one in which a process is at work for us.
     pub(crate) fn of(process: Option<u32>) -> Self {
         LazyLock::force(&BEATS);
-        let process = process.map(|process| (process, stopped::waited(process)));
+        let process = process.map(|process| (process, process::waited(process)));
         Self { begun: Instant::now(), process }
     }
 
@@ -87,7 +87,7 @@ impl Stretch {
     pub(crate) fn lateness(self) -> Duration {
         let worst = beats(|beats| beats.since(self.begun, Instant::now()).max());
         let waits =
-            self.process.map(|(process, before)| stopped::waited(process).saturating_sub(before));
+            self.process.map(|(process, before)| process::waited(process).saturating_sub(before));
         worst.unwrap_or_default() * THREADS + waits.unwrap_or_default()
     }
 }

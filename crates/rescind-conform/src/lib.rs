@@ -48,14 +48,13 @@ mod options;
 mod page;
 mod patience;
 mod play;
+mod process;
 mod relay;
 mod report;
-mod run;
 mod seen;
 mod server;
 mod session;
 mod stop;
-mod stopped;
 mod suite;
 mod target;
 #[cfg(test)]
@@ -65,6 +64,7 @@ mod value;
 mod wire;
 mod worded;
 mod words;
+mod work_record;
 
 pub use bridge::{SERVER, bridge};
 pub use check::{Clause, Id, Level, Name, Need, Reply, Row, WorkEnd};

@@ -18,7 +18,7 @@ pub(crate) struct Once {
 }
 
 impl Once {
-    /// Without anything having been said.
+    /// Creates a run in which nothing was said.
     pub(crate) fn without(verdict: Verdict) -> Self {
         Self { verdict, transcript: Transcript::default(), stderr: String::new() }
     }
@@ -43,12 +43,12 @@ impl Once {
         Self::of(Some(Stop::NotExercised(why.into())), None)
     }
 
-    /// In which nothing was seen for this reason.
+    /// Creates a run in which nothing was seen for this reason.
     pub(crate) fn missed(why: impl Into<String>) -> Self {
         Self::of(Some(Stop::Missed(why.into())), None)
     }
 
-    /// With what was said in it.
+    /// Returns the run with what was said in it.
     pub(crate) fn with(self, transcript: Transcript, stderr: String) -> Self {
         Self { transcript, stderr, ..self }
     }

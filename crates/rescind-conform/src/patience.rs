@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::lateness::Stretch;
-use crate::stopped;
+use crate::process;
 
 /// A target that is busy or says something gets this many times the patience. Time in which it waited for a
 /// processor does not count.
@@ -38,19 +38,19 @@ pub(crate) struct Patience {
 
 impl Patience {
     pub(crate) fn begin(process: Option<u32>, patience: Duration) -> Self {
-        Self { process, patience, busy: process.map(stopped::busy), begun: Stretch::begin() }
+        Self { process, patience, busy: process.map(process::busy), begun: Stretch::begin() }
     }
 
     /// Decides how much longer it is waited for, if it talks or is seen to work.
     pub(crate) fn more(&mut self, talks: bool) -> More {
         let times = match self.process {
             _ if talks => LONGER,
-            Some(_) if stopped::is_at_work(self.process, self.busy) => LONGER,
+            Some(_) if process::is_at_work(self.process, self.busy) => LONGER,
             Some(_) => return More::Over,
             // Nobody sees whether it works.
             None => 1,
         };
-        self.busy = self.process.map(stopped::busy);
+        self.busy = self.process.map(process::busy);
         self.after(self.begun.lasted(), self.begun.lost(), times)
     }
 

@@ -14,9 +14,9 @@ use crate::client::facts::Client;
 use crate::facts::Facts;
 use crate::family::{Family, Request, SESSION, put};
 use crate::lateness::Stretch;
-use crate::run::Run;
 use crate::session::{Session, Waited};
 use crate::stop::{Stop, TOO_LATE, lacks, missed};
+use crate::work_record::Run;
 
 mod capacity;
 mod crowd;

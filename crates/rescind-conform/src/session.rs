@@ -12,8 +12,8 @@ use crate::client::serve::Serving;
 use crate::family::Request;
 use crate::lateness::Stretch;
 use crate::patience::{More, Patience};
+use crate::process;
 use crate::stop::Stop;
-use crate::stopped;
 use crate::target::{Child, Link, Told};
 use crate::wire::{Asked, CREATE, Heard, Outcome, Wire};
 
@@ -98,13 +98,13 @@ pub(crate) struct Session {
     pub(crate) left: Value,
     /// The requests that were left without a response.
     pub(crate) open: Vec<Asked>,
-    /// Of a session with a client.
+    /// Our side of a session with a client.
     pub(crate) serving: Option<Serving>,
     has_ended: bool,
 }
 
 impl Session {
-    /// With a server, or with a client that we are `serving`.
+    /// Creates a session with a server, or with a client that we are `serving`.
     pub(crate) fn new(
         link: Link,
         wire: Wire,
@@ -210,7 +210,7 @@ impl Session {
         let write = |until_written| drop(input.send(Told { bytes, until_written }));
         match child {
             Some(child) if in_one_read => {
-                let stopped = stopped::while_stopped(child.id(), || {
+                let stopped = process::while_stopped(child.id(), || {
                     let (until_written, written) = channel();
                     write(Some(until_written));
                     // The end of the channel; what does not fit into the pipe is written later.
@@ -293,7 +293,7 @@ impl Session {
         })
     }
 
-    /// As [`wait_for`](Self::wait_for), and reports what did not come on a machine that was late as late.
+    /// Waits as [`wait_for`](Self::wait_for) does, and reports what did not come on a machine that was late as late.
     pub(crate) fn wait_unless_late(
         &mut self,
         patience: Duration,
@@ -301,7 +301,7 @@ impl Session {
     ) -> Waited {
         let (begun, busy) = (Stretch::begin(), self.busy());
         let waited = self.wait_for(patience, &mut until);
-        let is_at_work = || stopped::is_at_work(self.process(), busy);
+        let is_at_work = || process::is_at_work(self.process(), busy);
         match waited {
             Waited::TimedOut if begun.lost() > patience / 8 && is_at_work() => Waited::Late,
             other => other,
@@ -329,10 +329,10 @@ impl Session {
 
     /// Returns the time that its processes have used so far, where that is known.
     pub(crate) fn busy(&self) -> Option<u64> {
-        self.process().map(stopped::busy)
+        self.process().map(process::busy)
     }
 
-    /// As [`wait`](Self::wait), no longer than this.
+    /// Waits as [`wait`](Self::wait) does, no longer than this.
     pub(crate) fn wait_for(
         &mut self,
         patience: Duration,

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use protocol_child::{ChildCommand, Owner, Process, Pushed, Spawned, Stderr, spawn};
 
-use crate::stopped;
+use crate::process;
 
 /// The time that a server has to end after its input is closed. Then it is killed.
 const GRACE: Duration = Duration::from_secs(10);
@@ -287,7 +287,7 @@ pub(crate) fn in_brackets(status: ExitStatus) -> String {
 impl Drop for Child {
     fn drop(&mut self) {
         // It gets no grace for what it is doing: what it says is no evidence any more.
-        stopped::kill(self.id());
+        process::kill(self.id());
     }
 }
 

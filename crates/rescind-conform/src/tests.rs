@@ -11,10 +11,10 @@ use crate::judge::rules::Rule;
 use crate::judge::rules::judge;
 use crate::play::{Made, Next, Play};
 use crate::report::Verdict;
-use crate::run::{Run, Stopping};
 use crate::session::{Entry, Session, What};
 use crate::stop::Fault;
 use crate::target::{Link, Target};
+use crate::work_record::{Run, Stopping};
 
 pub(crate) fn push(session: &mut Session, what: What) {
     let at = session.record.last().map_or(Duration::ZERO, |entry| entry.at);

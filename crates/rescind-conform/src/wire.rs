@@ -40,7 +40,7 @@ impl Wire {
         Self { family: Family::of(&dialect), dialect, closes_streams, serves: false }
     }
 
-    /// That of a server, whose requests carry no members of their own.
+    /// Creates the wire of a server, whose requests carry no members of their own.
     pub(crate) fn to_client(dialect: Dialect) -> Self {
         Self { family: Family::JsonRpc, serves: true, ..Self::new(dialect) }
     }

@@ -47,7 +47,7 @@ pub(crate) const LSP_PROGRESS: Source = Source::new(&[Lsp], page!(lsp "workDoneP
 pub(crate) const DAP_PROGRESS: Source = Source::new(&[Dap], page!(dap "Events_ProgressStart"));
 pub(crate) const OURS: Source = Source::new(ALL, "docs/conformance.md, needs of users");
 
-/// With the one in which cancels are requests.
+/// The protocols that have cancels, with the one in which they are requests.
 pub(crate) const WITH_DAP: &[Family] =
     &[Acp, AcpV2, AcpDraft, Lsp, McpUntil2025, Mcp2026, Abp, Dap];
 pub(crate) const CANCELLING: &[Family] = WITH_DAP.split_at(WITH_DAP.len() - 1).0;

@@ -45,7 +45,7 @@ pub(crate) enum End {
 }
 
 impl ClientFacts {
-    /// Of a client that was not met yet.
+    /// Creates the facts about a client that was not met yet.
     pub(super) fn unknown(options: &ClientOptions) -> Self {
         let mut common = Facts::unknown(options.dialect.clone());
         if let Some(request) = options.ask.clone() {

@@ -12,7 +12,7 @@ use crate::session::{Session, Waited};
 use crate::stop::{Stop, missed};
 
 impl<'a> Play<'a> {
-    /// With a client.
+    /// Begins a play with a client.
     pub(crate) fn with_client(
         session: Session,
         facts: &'a ClientFacts,

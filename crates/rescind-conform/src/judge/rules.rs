@@ -127,7 +127,7 @@ rules! { |play|
     }, excused = true;
     /// Each of many cancelled requests ended as the others, and as the protocol wants.
     EachAsOthers => each_as_others(play);
-    /// As many slow requests were taken at once as before the cancels, and done.
+    /// The server took and did as many slow requests at once as before the cancels.
     SameCapacity => same_capacity(play), excused = true;
     /// A request was answered before another, which was begun first and takes its time.
     Before(name: Name, other: Name) => before(play, made(play, name)?, made(play, other)?), excused = true;

@@ -8,9 +8,9 @@ use super::response::{answers, in_time, made, once, undisturbed};
 use crate::check::Name;
 use crate::family::Family;
 use crate::play::{Made, Play};
-use crate::run::{Run, Stopping};
 use crate::stop::{Fault, broken, holds_if, none, unclear};
 use crate::wire::Outcome;
+use crate::work_record::{Run, Stopping};
 
 /// Work that ends so soon after its stop was read may have been about to end.
 const ENDING: Duration = Duration::from_millis(250);

@@ -10,9 +10,9 @@ use crate::check::Id;
 use crate::judge::in_time;
 use crate::judge::rules::Rule;
 use crate::judge::rules::judge;
+use crate::process;
 use crate::session::Waited;
 use crate::stop::{Stop, lacks, missed};
-use crate::stopped;
 
 /// The parts of its time after which `Step::AnyMoment` cancels a request, in hundredths.
 const MOMENTS: [u32; 7] = [0, 25, 50, 75, 88, 94, 110];
@@ -183,7 +183,7 @@ impl Play<'_> {
         for _ in 0..300 {
             let before = self.session.busy();
             thread::sleep(Duration::from_millis(200));
-            let is_at_work = stopped::is_at_work(self.session.process(), before);
+            let is_at_work = process::is_at_work(self.session.process(), before);
             quiet = if is_at_work { 0 } else { quiet + 1 };
             if quiet == QUIET_LOOKS {
                 break;

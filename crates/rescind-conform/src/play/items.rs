@@ -8,9 +8,9 @@ use super::{Made, Next, Play};
 use crate::check::{Id, Name, Reply};
 use crate::document::{DOCUMENT, Document};
 use crate::family::Request;
-use crate::run::Run;
 use crate::stop::{Stop, lacks};
 use crate::wire::Wire;
+use crate::work_record::Run;
 
 /// Defines the messages. Beside each stands what returns its text, and those that come with it. `$at` is the place of the first
 /// in the record. An empty text is none.

@@ -6,9 +6,9 @@ use super::items::Item;
 use super::{Made, Play};
 use crate::check::{Id, Name};
 use crate::lateness::Stretch;
-use crate::run::Run;
 use crate::session::{Session, Waited, What};
 use crate::stop::{Fault, Stop, TOO_LATE, holds_if, lacks, missed, unclear};
+use crate::work_record::Run;
 
 /// The time in which a response comes that is owed when all others are there, on a machine that is not late.
 const LATE: Duration = Duration::from_secs(2);

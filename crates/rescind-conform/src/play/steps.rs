@@ -152,6 +152,6 @@ steps! { |play|
     MayCancel => play.let_it_cancel();
     /// Ends the check if the held request is cancelled already: then nobody knows what the client had read.
     NotYetCancelled => play.is_not_yet_cancelled();
-    /// As `Next`, but a client that ends as it does when nothing is wrong has shown as much.
+    /// Does the same as `Next`, but a client that ends as it does when nothing is wrong has shown as much.
     NextOrEnd => play.next_or_end();
 }

@@ -12,11 +12,11 @@ use crate::facts::Facts;
 use crate::family::{Family, Request, SESSION, put};
 use crate::options::Options;
 use crate::play::steps::Step;
-use crate::run::{Run, Stopping};
 use crate::session::{Session, Waited};
 use crate::stop::{Stop, lacks, missed};
 use crate::target::{Target, Unreached};
 use crate::tools;
+use crate::work_record::{Run, Stopping};
 
 /// The time after which stopped work is compared with other work.
 const STOPPED: Duration = Duration::from_secs(2);

@@ -10,7 +10,7 @@ impl Report {
     ///
     /// # Errors
     ///
-    /// Those of the writer of XML.
+    /// The writer of XML fails.
     pub fn to_junit(&self, name: &str) -> Result<String, String> {
         let mut suite = TestSuite::new(name);
         suite.set_time(self.took);

@@ -75,6 +75,16 @@ fn are_tried(report: &Report) -> Result<(), Failed> {
     if open.is_empty() { Ok(()) } else { Err(told(report, &open).into()) }
 }
 
+/// Asserts that every check has this verdict, as far as the machine lets it.
+fn are_all(report: &Report, verdict: &str) -> Result<(), Failed> {
+    let is_other = |outcome: &&Outcome| {
+        let is_late = outcome.verdict.why().is_some_and(|why| why.contains("too slow to tell"));
+        outcome.verdict.as_str() != verdict && !is_late
+    };
+    let others: BTreeSet<&str> = report.outcomes.iter().filter(is_other).map(|it| it.id).collect();
+    if others.is_empty() { Ok(()) } else { Err(told(report, &others).into()) }
+}
+
 /// Returns the outcomes of these checks, with what was said.
 fn told(report: &Report, ids: &BTreeSet<&str>) -> String {
     let outcomes = report.outcomes.iter().filter(|outcome| ids.contains(outcome.id));

@@ -183,9 +183,10 @@ impl Server {
         if is_open && self.fault != Fault::ForgetsItsOwn {
             self.cancel_own(ask);
         }
-        let mut is_stopped = false;
+        let asks_only = self.fault == Fault::AsksFirst;
+        let mut is_stopped = asks_only && self.turns.change(|state| is_hit(state));
         let mut is_late = false;
-        for piece in 0..PIECES {
+        for piece in 0..if asks_only { 0 } else { PIECES } {
             is_late = piece > PIECES / 2;
             let next = Instant::now() + EVERY;
             is_stopped = match self.fault {
