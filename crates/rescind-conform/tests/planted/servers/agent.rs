@@ -1,6 +1,6 @@
 //! The turns of the server where it is an agent.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread;
@@ -35,7 +35,8 @@ struct State {
     /// The sessions of which a turn was stopped.
     had_stops: HashSet<String>,
     asked: u64,
-    permitted: HashSet<String>,
+    /// The permissions that have responses, each with whether that says that the turn was cancelled.
+    permitted: HashMap<String, bool>,
 }
 
 impl Turns {
@@ -125,8 +126,9 @@ impl Server {
         }
     }
 
-    pub(super) fn permitted(&self, id: &str) {
-        self.turns.change(|state| state.permitted.insert(id.to_owned()));
+    pub(super) fn permitted(&self, id: &str, response: &str) {
+        let is_cancelled = response.contains("cancelled");
+        self.turns.change(|state| state.permitted.insert(id.to_owned(), is_cancelled));
     }
 
     /// Begins a turn, and returns the id of the request that it will make. In version 2 a prompt waits for the turn that
@@ -170,21 +172,22 @@ impl Server {
         if self.fault != Fault::AsksFirst {
             self.chunk(&session);
         }
-        let request = json!({ "sessionId": session, "options": [] });
+        let options = json!([{ "optionId": "no", "kind": "reject_once" }]);
+        let request = json!({ "sessionId": session, "options": options });
         self.say(format!(
             r#"{{"jsonrpc":"2.0","id":{ask},"method":"session/request_permission","params":{request}}}"#
         ));
         let far = Instant::now() + Duration::from_secs(1000);
         let ignores = self.fault == Fault::IgnoresStops;
         let is_hit = |state: &State| !ignores && state.stopped.contains(&session);
-        let is_permitted = |state: &State| state.permitted.contains(ask);
+        let is_permitted = |state: &State| state.permitted.contains_key(ask);
         self.turns.wait(far, |state| is_permitted(state) || is_v2 && is_hit(state));
         let is_open = self.turns.change(|state| !is_permitted(state));
         if is_open && self.fault != Fault::ForgetsItsOwn {
             self.cancel_own(ask);
         }
         let asks_only = self.fault == Fault::AsksFirst;
-        let mut is_stopped = asks_only && self.turns.change(|state| is_hit(state));
+        let mut is_stopped = asks_only && self.turns.change(|state| state.permitted[ask]);
         let mut is_late = false;
         for piece in 0..if asks_only { 0 } else { PIECES } {
             is_late = piece > PIECES / 2;

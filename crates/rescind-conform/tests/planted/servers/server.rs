@@ -179,7 +179,7 @@ impl Server {
                 let asked_for = self.lock().own.get(&id).cloned();
                 asked_for.iter().for_each(|id| self.answer(id, &json!({ "result": {} })));
             }
-            (None, Some(id)) => self.permitted(&id),
+            (None, Some(id)) => self.permitted(&id, line),
             (Some(_), None) if self.fault == Fault::AnswersNotifications => {
                 self.say(
                     r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32601,"message":"no"}}"#.into(),
