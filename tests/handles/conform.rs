@@ -140,10 +140,10 @@ fn reports(serve: fn(TcpStream, Config), patience: Duration) -> Vec<(String, Rep
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Reasons for an open check: these servers open no session and report no progress.
-const UNTRIED: [&str; 2] = ["reports no progress", "no session is opened (session/new)"];
+const UNTRIED: [&str; 2] = ["reports no progress", "no session is opened: session/new"];
 /// The reasons for open checks of a server that does one thing at a time.
 const SERIAL: [&str; 5] = [
-    "without the cancel",
+    "without the cancel the same is seen",
     "answers nothing else while it is at work",
     "passed without an answer to the next request",
     "passed without a request of the server",

@@ -96,9 +96,9 @@ fn section(peer: &Peer, report: &Report) -> String {
         out.push('\n');
     }
     let mut unexercised: BTreeMap<&str, Vec<String>> = BTreeMap::new();
-    for outcome in
-        report.outcomes.iter().filter(|outcome| outcome.verdict.as_str() == "not exercised")
-    {
+    let is_open =
+        |outcome: &&Outcome| ["not exercised", "unclear"].contains(&outcome.verdict.as_str());
+    for outcome in report.outcomes.iter().filter(is_open) {
         let why = outcome.verdict.why().unwrap_or_default();
         unexercised.entry(why).or_default().push(format!("`{}`", outcome.id));
     }
