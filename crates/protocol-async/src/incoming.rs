@@ -27,7 +27,8 @@ pub enum Arrival {
     Request(Request, Responder),
     /// A notification, which has no response.
     Notification(Notification),
-    /// The peer broke a rule. The core has responded already, if a response was possible.
+    /// The peer broke a rule. The core has responded already, if a response was possible. A late response is nobody's
+    /// fault, and is none of these.
     Violation {
         /// The rule that the peer broke.
         violation: Violation,

@@ -18,7 +18,7 @@
 //! 3. **Handle events.** After each call of step 2, take events from [`Connection::poll_event`] until
 //!    there are none. They come in the order they happened.
 //! 4. **Write.** Take messages from [`StreamConnection::poll_transmit`] until there are none, and write
-//!    them to the transport. What was taken makes room, which [`Event::Ready`] may report: do steps 3 and
+//!    them to the transport. Each message taken makes room, which [`Event::Ready`] may report: do steps 3 and
 //!    4 until there is neither an event nor a message.
 //! 5. **Wait.** Wait for more bytes, or until the time that [`Connection::poll_timeout`] returns. When
 //!    that time comes, call [`Connection::handle_timeout`] and go on with step 3.
@@ -28,8 +28,8 @@
 //! Commands such as [`Connection::call`], [`Connection::cancel`] and [`Connection::respond`] may come at
 //! any time, in any order. Steps 3 and 4 follow a command too.
 //!
-//! `examples/loopback.rs` in the crate runs two connections in this way. `examples/own_loop.rs` of the
-//! crate `rescind` is a loop that polls a socket.
+//! `examples/loopback.rs` in the crate shows this in short. `examples/own_loop.rs` of the crate `rescind` is a
+//! whole loop that polls a socket.
 //!
 //! # Layers
 //!

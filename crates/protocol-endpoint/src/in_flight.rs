@@ -27,7 +27,8 @@ pub struct InFlight {
     pub phase: Phase,
     /// The reason for its cancellation, if it was cancelled.
     pub cause: Option<Cause>,
-    /// The reason why we can't cancel this call, if we can't; `None` for a request.
+    /// The reason why we can't cancel this call, if we can't. One that has not left can be withdrawn, and a request has
+    /// none.
     pub refusal: Option<CancelRefusal>,
 }
 
@@ -78,7 +79,7 @@ impl<W, M> Endpoint<W, M> {
                 age: now.since(row.since),
                 phase,
                 cause: machine.call_cause(call),
-                refusal: machine.call_refusal(call),
+                refusal: machine.call_refusal(call).filter(|_| phase != Phase::Queued),
             })
         });
         let requests = core.requests().take(limit).filter_map(|(request, entry)| {

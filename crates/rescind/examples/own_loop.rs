@@ -3,14 +3,18 @@
 
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind, Read, Write};
+#[cfg(unix)]
 use std::os::unix::net::{UnixListener, UnixStream};
+#[cfg(unix)]
 use std::time::Instant;
 
-use rescind::blocking::single::{FdTransport, Ready, Transport};
+use rescind::blocking::single::Ready;
+#[cfg(unix)]
+use rescind::blocking::single::{FdTransport, Transport};
 use rescind::core::{
     Connection, Event, InputBuffer, Refusal, RequestHandle, Response, StreamConnection,
 };
-use rescind::{Config, Dialect, Timestamp};
+use rescind::{Config, Timestamp};
 
 /// The bytes of one read, at most.
 const INPUT_BYTES: usize = 64 << 10;
@@ -59,7 +63,7 @@ impl Driver {
             while self.output.len() < OUTPUT_BYTES
                 && self.core.poll_transmit(&mut self.output).is_some()
             {}
-            // What was polled makes room, so `Ready` may have come.
+            // Messages that were polled make room, so `Ready` may have come.
             self.receive(now, &mut serve);
         }
         if !self.output.is_empty() {
@@ -130,6 +134,7 @@ impl Server {
 }
 
 /// Runs a driver until its connection is over.
+#[cfg(unix)]
 pub(crate) fn run(
     stream: &UnixStream,
     config: Config,
@@ -151,9 +156,13 @@ pub(crate) fn run(
     }
 }
 
+#[cfg(unix)]
 fn main() -> io::Result<()> {
     let path = std::env::args().nth(1).expect("the argument is the path of a socket");
     let (stream, _) = UnixListener::bind(path)?.accept()?;
     let mut server = Server::default();
-    run(&stream, Config::server(Dialect::ACP_V1), |core, event| server.serve(core, event))
+    run(&stream, Config::server(rescind::Dialect::ACP_V1), |core, event| server.serve(core, event))
 }
+
+#[cfg(not(unix))]
+fn main() {}

@@ -77,7 +77,7 @@ impl<O, I: Default> Connection<O, I> {
         if self.machine.is_closed() {
             return None;
         }
-        debug_assert!(!self.machine.has_actions(), "the input before left actions behind");
+        debug_assert!(!self.machine.has_actions(), "the previous input left actions behind");
         self.machine.advance_clock(now);
         let Config { dialect, limits, .. } = self.config();
         let violation = if bytes.len() > limits.message_bytes {

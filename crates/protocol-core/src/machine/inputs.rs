@@ -140,10 +140,9 @@ impl<C, R: Default> Machine<C, R> {
 
     /// Takes the peer's cancel of the request with this id, or of the operation with this token.
     ///
-    /// Returns the step and the request with that name. The step is `None` if nothing has the name. It has a step
-    /// and no request if the peer may not cancel, or if the request is over.
-    ///
-    /// A cancel without a step is remembered for a request that may still come, if messages can overtake each other.
+    /// Returns the step and the request with that name. There is a step without a request if the peer may not cancel,
+    /// or the request is over, and neither if nothing has the name. The latter is remembered for a request that may
+    /// still come, if cancels are notifications that can overtake it.
     pub fn receive_cancel(&mut self, id: &WireId) -> (Option<RequestStep>, Option<RequestHandle>) {
         let is_token = self.config.dialect.has_operations();
         let named = if is_token { self.requests.by_token(id) } else { self.requests.by_id(id) };

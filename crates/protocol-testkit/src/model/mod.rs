@@ -250,7 +250,7 @@ impl Model {
         self.silenced.contains(&call)
     }
 
-    /// Forgets the silence about all but these calls of the peer's, since it tells no states apart.
+    /// Forgets which calls of the peer's were silenced, except for these, so that equal states stay equal.
     pub(crate) fn forget_silence(&mut self, is_in_flight: impl Fn(u32) -> bool) {
         self.silenced.retain(|&call| is_in_flight(call));
     }
@@ -266,7 +266,7 @@ impl Model {
     }
 }
 
-// What a phase or a method means is written out here: the model asks nothing of the core that it judges.
+// The meaning of phases and methods is written out here: the model asks nothing of the core that it judges.
 impl Request {
     const fn awaits_response(&self) -> bool {
         !matches!(self.phase, RequestPhase::Responded)

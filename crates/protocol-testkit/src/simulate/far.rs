@@ -208,7 +208,14 @@ impl Far {
         let is_wanted =
             |number: &usize| machine.request_cause(self.calls[*number].request).is_none();
         let wanted = self.undecided.iter().copied().filter(is_wanted);
-        wanted.flat_map(|number| self.scripted_responses(number)).collect()
+        let given = |it: &Move| match *it {
+            Move::Answer(number, Some(place)) => {
+                let answers = self.script.answers_for(&self.calls[number].method);
+                !matches!(answers[place], PeerAnswer::Never)
+            }
+            _ => true,
+        };
+        wanted.flat_map(|number| self.scripted_responses(number)).filter(given).collect()
     }
 
     fn scripted_responses(&self, number: usize) -> impl Iterator<Item = Move> + use<> {
@@ -331,7 +338,7 @@ impl Far {
 
     /// Chooses among the moves that are possible now, and not once the peer has read what is there.
     fn cross(&self, now: Timestamp) -> Option<Move> {
-        let choose = self.choose.filter(|_| !self.is_opening())?;
+        let choose = self.choose.filter(|_| self.life == Life::Open && !self.is_opening())?;
         let moves = |stream| [self.cancels_and_stops(stream), self.responses(stream)].concat();
         let mut crossing = moves(&self.stream);
         if crossing.is_empty() {

@@ -294,7 +294,7 @@ impl Run {
                 }
                 self.is_trial |= next == Move::AnswerLate;
                 let far = with(|world| world.served[connection].far.clone());
-                // Whoever writes sees that the peer has gone.
+                // A writer sees that the peer has gone.
                 self.moved = (next != Move::HangUp).then_some(connection);
                 far.borrow_mut().make(next, Simulation.now());
             }

@@ -101,7 +101,8 @@ impl Script {
 
     /// Changes the options of the handler's connection, such as its keep-alive, budgets and inbox.
     ///
-    /// The simulation has a trace and entropy of its own. A handler behind
+    /// The simulation has a trace and entropy of its own. A keep-alive calls by itself, so it needs
+    /// [`calls_by_itself`](Self::calls_by_itself). A handler behind
     /// [`serve_messages`](super::Simulation::serve_messages) has no such options.
     #[must_use]
     pub fn options(mut self, change: impl Fn(&mut Options) + 'static) -> Self {

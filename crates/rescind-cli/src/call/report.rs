@@ -92,7 +92,7 @@ impl Report {
         let waits = format!("still waiting for {}", self.waits_for());
         let hint = match may_be_older {
             true => " (--dialect mcp-2025-11-25 opens an older server at once)",
-            false => " (--dialect chooses the protocol, which is acp by default)",
+            false => " (is it the right --dialect?)",
         };
         say(Line::new().styled(DIM, waits).styled(DIM, hint));
     }

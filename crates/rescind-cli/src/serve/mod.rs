@@ -301,7 +301,7 @@ fn serve_on_tokio(spoken: &Spoken, options: Options, until: &Until<'_>) -> io::R
         let demo = AsyncDemo::new(spoken.clone(), TokioTimer::start());
         let connection = protocol_tokio::stdio(options);
         until.shut_down_peer(&connection.peer);
-        // Tasks wake each other without the reactor, which the future of `block_on` would be woken by.
+        // A task wakes another directly. The future of `block_on` would be woken through the reactor.
         let served =
             async move { serve_async(&demo, &connection.peer, &connection.incoming).await };
         tokio::spawn(served).await
