@@ -83,7 +83,9 @@ fn f96_f89_a_request_wakes_no_thread_that_has_nothing_to_do() {
     let immediate = measure("now", 8);
     let worker = measure("work", 8);
     println!("{immediate} sleeps of all threads for an immediate request, {worker} for a worker's");
-    assert!(immediate <= 1.2, "only the reading thread sleeps: {immediate}");
+    // Nearly always it is 1. On a busy machine the reading thread also sleeps for a lock, and a worker that is woken
+    // would make it 2.
+    assert!(immediate < 1.9, "only the reading thread sleeps: {immediate}");
     assert!(worker <= SLEEPS_OF_TWO, "the reading thread and one worker sleep: {worker}");
     for measure in [|workers| measure("work", workers), measure_waiting] {
         let [one, many] = [1, 128].map(measure);

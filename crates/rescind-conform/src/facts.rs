@@ -89,7 +89,8 @@ pub(crate) struct Slow {
 impl Slow {
     /// Returns the time that it takes when it is asked for this many milliseconds, if it heeds that.
     ///
-    /// That is what it is asked for, or more if it took more when it was measured. An eighth is left to chance.
+    /// That is at least what it is asked for. If it took more when it was measured, it may take a share more or a
+    /// fixed time more, of which the lesser counts. An eighth is left to chance.
     pub(crate) fn lasts(&self, ms: u64) -> Duration {
         let asks = |ms| self.request.lasting(ms);
         let asked = |ms: u64| match () {
@@ -97,11 +98,12 @@ impl Slow {
             () if asks(1) != asks(1001) => Some(Duration::from_secs(ms.div_ceil(1000))),
             () => None,
         };
-        let Some((time, measured)) = asked(ms).zip(asked(self.asked_ms)) else {
+        let Some((time, measured)) = asked(ms).zip(asked(self.asked_ms.max(1))) else {
             return self.natural;
         };
-        let times = (self.undelayed * 7 / 8).as_secs_f64() / measured.as_secs_f64();
-        time.mul_f64(times.max(1.0))
+        let took = self.undelayed * 7 / 8;
+        let times = took.as_secs_f64() / measured.as_secs_f64();
+        time.mul_f64(times.max(1.0)).min(time + took.saturating_sub(measured))
     }
     fn is_better_than(&self, other: &Self) -> bool {
         (self.has_progress, self.reads_on) > (other.has_progress, other.reads_on)
@@ -210,6 +212,7 @@ impl Facts {
         let mut facts = self.clone();
         if let (Some(document), Ok(slow)) = (&mut facts.document, &mut facts.slow) {
             *document = document.scaled(usize::from(times) * 100);
+            slow.asked_ms *= u64::from(times);
             let times = u32::from(times);
             (slow.natural, slow.undelayed) = (slow.natural * times, slow.undelayed * times);
         }
@@ -431,7 +434,10 @@ impl Facts {
                 return Ok(request);
             }
         }
-        let why = format!("no request is answered within {}", session.waited());
+        let why = match session.has_ended() {
+            true => format!("no request is answered: the server ended{}", session.how_it_ended()),
+            false => format!("no request is answered within {}", session.waited()),
+        };
         Err(Unreached::Opening { why, stderr: session.stderr() })
     }
 
@@ -504,12 +510,18 @@ impl Facts {
         let begun = Stretch::begin();
         session.send(&messages, false);
         let both = |session: &Session| session.is_answered(&slow) && session.is_answered(&quick);
+        let more = Duration::from_millis(ms);
+        session.patience += more;
         let waited = session.wait(both);
+        session.patience -= more;
         let natural = begun.lasted();
         let undelayed = natural.saturating_sub(begun.lateness());
         let (at, outcome) = match session.answers_to(&slow).next() {
             Some(answered) => answered,
             None if waited == Waited::Late => return Err(Stop::too_late()),
+            None if session.has_ended() => {
+                return lacks(format!("the server ended{}", session.how_it_ended()));
+            }
             None => return lacks(format!("{} passed without an answer to it", session.waited())),
         };
         if outcome.is_failure() {

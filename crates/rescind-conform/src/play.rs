@@ -29,6 +29,9 @@ pub(crate) mod steps;
 mod witness;
 pub(crate) mod work;
 
+/// The most that a wait is longer for work that was asked for before.
+const AT_WORK: Duration = Duration::from_secs(300);
+
 /// A request that a check has made.
 #[derive(Clone, Debug)]
 pub(crate) struct Made {
@@ -321,7 +324,8 @@ impl<'a> Play<'a> {
         let all = self.crowd.iter().chain(self.named.values());
         all.filter(|made| made.works_from.is_some() && !answered.contains(&*made.id))
             .map(|made| slow.lasts(made.asked_ms))
-            .sum()
+            .sum::<Duration>()
+            .min(AT_WORK)
     }
 
     fn wait_for_response(&mut self, id: &str, what: &str) -> Result<(), Stop> {

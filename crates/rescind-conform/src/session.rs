@@ -21,8 +21,8 @@ mod client;
 
 /// A server that says more than this in one check is not listened to any longer.
 const RECORD_BYTES: usize = 128 << 20;
-/// The bytes that each message of its takes in the record beside its text.
-const ENTRY_BYTES: usize = 256;
+/// The bytes that an entry takes in a record beside its text.
+pub(crate) const ENTRY_BYTES: usize = 256;
 
 /// The time that a write to a stopped process may take.
 const WRITTEN: Duration = Duration::from_secs(1);
@@ -94,8 +94,8 @@ pub(crate) struct Session {
     pub(crate) measured: u64,
     /// Whether the server's own requests are answered.
     pub(crate) answers: bool,
-    /// The name of work whose requests are not, or null.
-    pub(crate) left: Value,
+    /// The names of work whose requests get no response for now.
+    pub(crate) left: Vec<Value>,
     /// The requests that were left without a response.
     pub(crate) open: Vec<Asked>,
     /// Our side of a session with a client.
@@ -131,7 +131,7 @@ impl Session {
             number: 0,
             measured: 0,
             answers: serving.is_none(),
-            left: Value::Null,
+            left: Vec::new(),
             open: Vec::new(),
             serving,
             has_ended: false,
@@ -283,8 +283,10 @@ impl Session {
     /// Anything else may be a heartbeat.
     fn has_responded(&self, since: usize) -> bool {
         let is_sent = |token: &str| {
+            let names = ["oken\":", "\"sessionId\":"].map(|name| format!("{name}{token}"));
+            let is_in = |text: &String| names.iter().any(|name| text.contains(name));
             let mut sent = self.record.iter();
-            sent.any(|entry| matches!(&entry.what, What::Sent(text) if text.contains(token)))
+            sent.any(|entry| matches!(&entry.what, What::Sent(text) if is_in(text)))
         };
         self.heard().skip_while(|(at, _)| *at < since).any(|(_, heard)| match heard {
             Heard::Answer { .. } | Heard::Acknowledged { .. } => true,
@@ -400,7 +402,9 @@ impl Session {
             let mut dropped = Vec::new();
             while self.judge.poll_transmit(&mut dropped).is_some() {}
             for member in message.map(|message| self.wire.members(message)).unwrap_or_default() {
-                self.got(member);
+                if !self.has_said_too_much() {
+                    self.got(member);
+                }
             }
             if let Some(violation) = broken_rule {
                 self.push(What::Broken(violation.to_string()));
@@ -427,7 +431,7 @@ impl Session {
 
     /// Returns whether a request is for work whose requests are left without a response for now.
     fn leaves(&self, asked: &Asked) -> bool {
-        !self.left.is_null() && asked.params["sessionId"] == self.left
+        self.left.contains(&asked.params["sessionId"])
     }
 
     /// Serves what a client has asked from this place of the record on.

@@ -212,8 +212,12 @@ impl Wire {
     pub(crate) fn stray_line(&self, head: &[u8]) -> Option<String> {
         let head = String::from_utf8_lossy(head);
         let mut lines = head.lines().filter(|_| self.framing() == Framing::ContentLength);
-        let is_header = |line: &str| line.is_empty() || line.to_lowercase().starts_with("content-");
-        lines.find(|line| !is_header(line.trim())).map(String::from)
+        let is_in_name = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-';
+        let is_name = |name: &str| name.contains('-') && name.trim().bytes().all(is_in_name);
+        let is_header = |line: &&str| {
+            line.trim().is_empty() || line.split_once(':').is_some_and(|(name, _)| is_name(name))
+        };
+        lines.find(|line| !is_header(line)).map(String::from)
     }
 
     /// Returns the messages of a batch, where the dialect has batches, or else the message.

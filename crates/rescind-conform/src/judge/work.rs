@@ -122,7 +122,7 @@ pub(super) fn reported(play: &Play<'_>, name: Name) -> Result<(), Fault> {
     let reports = |run: &Run| !run.reports(&play.session).is_empty();
     let is_reported = match play.runs.get(&name) {
         Some(_) if play.facts.has_tasks() => true,
-        // An agent may only ask, always.
+        // Some agents report nothing, and only ask.
         Some(run) => reports(run) || !play.runs.values().any(reports),
         None if !play.facts.slow.as_ref().is_ok_and(|slow| slow.has_progress) => true,
         None => play.session.reports_of(&token).next().is_some(),

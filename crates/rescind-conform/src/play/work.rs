@@ -94,9 +94,10 @@ impl Play<'_> {
     ///
     /// If nothing is seen of it but a question, that is left open, so that the work goes on.
     pub(super) fn wait_until_work_started(&mut self, name: Name) -> Result<(), Stop> {
-        self.session.left = self.run(name).name;
+        let names = self.runs.values().map(|run| run.name.clone());
+        self.session.left = names.filter(|name| !name.is_null()).collect();
         let begun = self.begun(name);
-        self.session.left = Value::Null;
+        self.session.left.clear();
         let is_begun = match begun {
             Err(Stop::Stuck(why)) => return lacks(why),
             begun => begun?,

@@ -16,6 +16,7 @@ use crate::client::reply;
 use crate::family::Opening;
 use crate::patience::{More, Patience};
 use crate::report::{Line, Transcript, Way};
+use crate::session::ENTRY_BYTES;
 use crate::target::{Child, Link, Told, Unreached};
 use crate::wire::Wire;
 
@@ -356,7 +357,9 @@ impl Read for Chunks {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         if self.unread.is_empty() {
             let Ok(chunk) = self.chunks.recv() else { return Ok(0) };
-            self.bytes += chunk.len();
+            // Each line is an entry, which takes more than its text.
+            let lines = chunk.iter().filter(|&&byte| byte == b'\n').count();
+            self.bytes += chunk.len() + ENTRY_BYTES * lines;
             if self.bytes > RECORD_BYTES {
                 return Err(io::Error::other("it said more than is kept"));
             }

@@ -253,10 +253,13 @@ impl<'a> Play<'a> {
     /// does not end by that.
     pub(super) fn finish(&mut self, quiet: Duration) {
         self.bench.push(Side::Near, What::Over);
+        // A machine that is late from now on hides nothing: what was to be seen was seen.
+        let was_late = self.bench.was_late;
         for side in [Side::Near, Side::Far] {
             self.bench.close(side);
             self.bench.wait(side.other(), quiet, |_| None::<()>);
         }
+        self.bench.was_late = was_late;
     }
 
     fn wait<T>(&mut self, side: Side, wanted: impl Fn(&Message) -> Option<T>) -> Option<T> {

@@ -322,8 +322,15 @@ fn a_heartbeat_excuses_nothing() -> Result<(), Failed> {
 
 /// An agent may say nothing of a turn, and end it if it may not do what it wants.
 fn a_question_shows_that_a_turn_goes_on() -> Result<(), Failed> {
-    const ONLY: [&str; 5] =
-        ["stop/answer", "stop/running", "stop/quiet", "stop/next", "stop/nested"];
+    const ONLY: [&str; 7] = [
+        "stop/answer",
+        "stop/both",
+        "stop/spares-others",
+        "stop/running",
+        "stop/quiet",
+        "stop/next",
+        "stop/nested",
+    ];
     are_all(&test(AsksFirst, "acp", &ONLY, |_| {}), "pass")
 }
 

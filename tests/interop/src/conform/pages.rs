@@ -5,7 +5,7 @@ use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
-use rescind_conform::{Column, Report, column, matrix};
+use rescind_conform::{Column, Outcome, Report, column, matrix};
 
 use super::peers::shown;
 use super::{How, Peer, failed};
@@ -95,15 +95,16 @@ fn section(peer: &Peer, report: &Report) -> String {
     if !failed(report).is_empty() {
         out.push('\n');
     }
-    let mut unexercised: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+    let mut unexercised: BTreeMap<(&str, &str), Vec<String>> = BTreeMap::new();
     let is_open =
         |outcome: &&Outcome| ["not exercised", "unclear"].contains(&outcome.verdict.as_str());
     for outcome in report.outcomes.iter().filter(is_open) {
         let why = outcome.verdict.why().unwrap_or_default();
-        unexercised.entry(why).or_default().push(format!("`{}`", outcome.id));
+        let said = (outcome.verdict.as_str(), why);
+        unexercised.entry(said).or_default().push(format!("`{}`", outcome.id));
     }
-    for (why, checks) in &unexercised {
-        let _ = writeln!(out, "- not exercised: {}: {why}", checks.join(", "));
+    for ((verdict, why), checks) in &unexercised {
+        let _ = writeln!(out, "- {verdict}: {}: {why}", checks.join(", "));
     }
     if !unexercised.is_empty() {
         out.push('\n');

@@ -13,8 +13,7 @@ use crate::wire::Wire;
 /// The notifications about requests of one side.
 #[derive(Debug)]
 pub(super) struct Notes {
-    /// Each as it was sent, as the caller of its request is to read it, and whether it is withheld. It is if the cancel of
-    /// its request had arrived where no response is to come.
+    /// Each as it was sent, as the caller of its request is to read it, and whether it is withheld.
     notes: Vec<(Value, Value, bool)>,
     /// Whether the caller may hear of what is withheld all the same.
     pub(super) may_pass: bool,
