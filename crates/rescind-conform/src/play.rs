@@ -414,10 +414,10 @@ impl<'a> Play<'a> {
 
     /// Returns where the first response stands to a next request that was sent after this place of the record.
     ///
-    /// A server reads in order, so it had read everything before.
+    /// A server reads in order, so it had read everything before. Where a cancel is left out, the request has its place.
     pub(crate) fn read_at(&self, sent_at: usize) -> Option<usize> {
         let all = self.nexts.iter().chain(&self.reads);
-        let later = all.filter(|next| next.sent_at > sent_at);
+        let later = all.filter(|next| next.sent_at >= sent_at);
         later.filter_map(|next| self.session.answered_at(&next.id)).min()
     }
 

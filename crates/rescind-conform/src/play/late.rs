@@ -150,7 +150,7 @@ impl Play<'_> {
     /// Returns the place where a message was seen to be read, or the end if it was not seen before that. If nothing was asked
     /// between them, nothing shows it.
     fn read_by(&self, sent_at: usize, ended_at: usize) -> Option<usize> {
-        let asked = self.nexts.iter().chain(&self.reads).filter(|next| next.sent_at > sent_at);
+        let asked = self.nexts.iter().chain(&self.reads).filter(|next| next.sent_at >= sent_at);
         let asked = asked.filter(|next| next.sent_at < ended_at);
         let read = asked.map(|next| self.session.answered_at(&next.id).unwrap_or(ended_at));
         read.min().map(|at| at.min(ended_at))
