@@ -23,7 +23,10 @@ const STUCK: [&str; 2] = ["stubborn", r#"{"ms":5000}"#];
 #[test]
 fn g05_a_stuck_server_does_not_hold_its_client() {
     for runtime in ["tokio", "smol"] {
-        let said = call(&STUCK, &["--runtime", runtime, "--deadline", "200ms"]);
+        let said = call(
+            &STUCK,
+            &["--runtime", runtime, "--deadline", "200ms", "--method", "initialize=none"],
+        );
         assert_eq!(said.code, Some(1), "{said:?}");
         let answer = r#"-32803 "the next hop did not respond in time (deadline)""#;
         assert!(said.stderr.contains(answer), "{said:?}");
