@@ -124,7 +124,7 @@ fn says_cancelled(play: &Play<'_>, made: &Made) -> bool {
 }
 
 fn nothing_under(play: &Play<'_>, id: &str) -> Result<(), Fault> {
-    // What came before may be about the opening.
+    // Messages before that may be about the opening.
     let answer = play.session.answers_to(id).find(|(at, _)| *at >= play.sent_at);
     none(answer, |(_, outcome)| format!("under id {id} there is an answer: {outcome}"))
 }

@@ -46,7 +46,7 @@ impl Seen {
     /// Returns the reason why nothing can be said, if the same is seen without the cancels, or nothing.
     pub(crate) fn excused_by(&self, without: &Self, was_late: bool) -> Option<Stop> {
         match (&without.stopped, self.is_same_as(without)) {
-            // What was cut short is no evidence.
+            // A control that was cut short is no evidence.
             (Some(Stop::Missed(why)), _) | (Some(Stop::Stuck(why)), true) => {
                 Some(Stop::Missed(format!("without the cancel, {why}")))
             }

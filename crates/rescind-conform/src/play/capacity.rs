@@ -159,7 +159,7 @@ impl Play<'_> {
             were_read_in_time |= is_in_time;
         }
         self.wait_for_crowd()?;
-        // What can't be interrupted holds its place until it is done.
+        // Work that can't be interrupted holds its place until it is done.
         self.settle_all(&self.crowd_ids())?;
         self.pause();
         let after = self.take_at_once(before.count)?;

@@ -307,7 +307,7 @@ impl Direction<'_> {
         let refused = answer["error"]["code"] == -32600;
         let is_silent = !self.protocol.answers_cancelled();
         let named = self.asked.iter_mut().filter(|asked| asked.request.id == *id);
-        // Of two with one id, an answer is that of the one for which it was given. A refusal is the second's.
+        // If two have one id, an answer is that of the one for which it was given, and a refusal is the second's.
         let asked = named.min_by_key(|asked| {
             let is_given = asked.given.as_ref() == Some(answer);
             let is_silent = is_silent && asked.cancelled;

@@ -1,4 +1,4 @@
-//! What a session hears of what the other side writes.
+//! The messages that a session hears from the other side.
 
 use std::io;
 

@@ -13,7 +13,7 @@ use protocol_relay::{Relay, Side};
 use super::dap;
 use super::tamper::{BEAT, Fault, Route, Tamper};
 
-/// What is written before a length where both headers are.
+/// The header of the content type, and the beginning of that of the length.
 const TYPED: &str = "Content-Type: application/vscode-jsonrpc; charset=utf-8\r\nContent-Length: ";
 
 /// Relays between a client and a server until both have hung up.
