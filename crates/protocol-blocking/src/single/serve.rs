@@ -43,9 +43,9 @@ impl<T: Transport> Host<T> {
     /// writes. Returns `Some` once the connection is over.
     ///
     /// A step waits for nothing but that one handler, so the host's own work has its turn between two
-    /// arrivals. [`wait`](Self::wait) waits for the next step, and returns at once while arrivals are queued. While a response has no room, nothing is
-    /// served. Cancels are marked all the same. It needs a transport whose readiness is
-    /// [`Told`](super::Readiness::Told): of any other it reads nothing.
+    /// arrivals. [`wait`](Self::wait) waits for the next step, and returns at once while arrivals are
+    /// queued. While a response has no room, nothing is served. Cancels are marked all the same. It needs a
+    /// transport whose readiness is [`Told`](super::Readiness::Told): of any other it reads nothing.
     ///
     /// # Errors
     ///
