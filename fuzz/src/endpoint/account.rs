@@ -20,7 +20,7 @@ pub(super) struct Account {
     others: BTreeMap<String, usize>,
     /// The number of notifications that the peer said.
     pub(super) notes: usize,
-    /// The number of violations that were shown.
+    /// The number of violations that are arrivals: a late response is none.
     pub(super) violations: usize,
     /// The number of requests that got their one response.
     pub(super) responded: usize,
@@ -81,7 +81,7 @@ impl Account {
                 self.allow_silence(id.as_json());
             }
             Verdict::Violation { violation, id } => {
-                self.violations += 1;
+                self.violations += usize::from(*violation != Violation::LateResponse);
                 if let (Violation::ResponseDropped, Some(id)) = (violation, id) {
                     self.allow_silence(id.as_json());
                 }
