@@ -8,7 +8,6 @@ use crate::connection::Connection;
 use crate::event::{Event, Transmit};
 use crate::frame::{Deframer, Frame};
 use crate::time::Timestamp;
-use crate::violation::Violation;
 
 /// A [`Connection`] with the framing of its dialect, for transports that carry bytes.
 ///
@@ -40,6 +39,8 @@ use crate::violation::Violation;
 pub struct StreamConnection<O, I = ()> {
     connection: Connection<O, I>,
     deframer: Deframer,
+    /// The outline of the last message over the limit, unless it was taken.
+    outline: Option<Vec<u8>>,
 }
 
 /// The result of [`StreamConnection::receive`], and of other types that read one message at a time.
@@ -77,7 +78,7 @@ impl<O, I: Default> StreamConnection<O, I> {
     /// Creates a connection with nothing in flight.
     pub fn new(config: Config) -> Self {
         let deframer = Deframer::new(config.dialect.framing, &config.limits);
-        Self { connection: Connection::new(config), deframer }
+        Self { connection: Connection::new(config), deframer, outline: None }
     }
 
     /// Reads at most one message from the beginning of the unread bytes.
@@ -142,7 +143,11 @@ impl<O, I: Default> StreamConnection<O, I> {
                 return Received::new(consumed, Some(message), connection.receive(message, now));
             }
             Frame::Partial => {}
-            Frame::TooLarge => connection.refuse(None, None, Violation::MessageTooLarge, None),
+            Frame::TooLarge => {
+                let outline = self.deframer.take_outline().into_text();
+                connection.receive_outline(&outline);
+                self.outline = Some(outline);
+            }
             Frame::Broken(violation) => {
                 connection.report_violation(violation, None);
                 connection.close(reason, now);
@@ -161,6 +166,14 @@ impl<O, I: Default> StreamConnection<O, I> {
         let transmit = self.connection.poll_transmit(out);
         framing.close(out);
         transmit
+    }
+
+    /// Returns all that was kept of the last message over [`Limits::message_bytes`](crate::Limits), for records.
+    ///
+    /// That is the message without anything in it that is nested or long: `{"id":1,"result":{"a":[0]}}` becomes
+    /// `{"id":1,"result":{}}`. It is at most 1 KiB long, and returned once.
+    pub fn take_outline(&mut self) -> Option<Vec<u8>> {
+        self.outline.take()
     }
 
     /// Returns the connection inside.

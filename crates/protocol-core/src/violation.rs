@@ -54,9 +54,6 @@ text_enum! {
         /// A request came while our side is shutting down. The response is the dialect's
         /// [`overload_code`](crate::Dialect::overload_code).
         RequestAfterShutdown = "request_after_shutdown" => "a request came during shutdown",
-        /// A message is longer than [`Limits::message_bytes`](crate::Limits::message_bytes). It is
-        /// skipped, and the response is error -32600 with id null.
-        MessageTooLarge = "message_too_large" => "a message is too long (limits.message_bytes)",
         /// The dialect has no batches. The response to the whole batch is error -32600 with id null.
         BatchRefused = "batch_refused" => "the dialect has no batches",
         /// A batch is empty, or exceeds [`Limits::batch_members`](crate::Limits::batch_members). The
@@ -120,5 +117,7 @@ text_enum! {
         InBatch = "a request of this method may not be in a batch",
         /// The message is nested more deeply than [`Limits::depth`](crate::Limits::depth).
         TooDeep = "the message is nested too deeply",
+        /// The message is longer than [`Limits::message_bytes`](crate::Limits::message_bytes), and was skipped.
+        TooLarge = "the message is too long",
     }
 }

@@ -234,7 +234,7 @@ pub struct Input<'a> {
     pub hop: Option<Cow<'a, str>>,
     /// The kind of the input.
     pub input: InputKind,
-    /// The number of bytes in which no message was found.
+    /// The number of bytes in which no message was found, or that were kept of one over the limit.
     #[serde(default, skip_serializing_if = "is_none_left")]
     pub bytes: u64,
     /// Those bytes in base64, if messages are kept.
@@ -251,7 +251,7 @@ pub enum InputKind {
     Time,
     /// The end of what the peer says.
     End,
-    /// A message over the limit, which is skipped.
+    /// A message over the limit, which was skipped; its outline is kept.
     TooLarge,
     /// Bytes in which no message can be found any more.
     Broken,

@@ -306,7 +306,7 @@ impl HopRecorder {
             relay::Input::Message(_, message) => {
                 return self.push(What::Message(Direction::Received, Some(at)), message);
             }
-            relay::Input::TooLarge(_) => (InputKind::TooLarge, &[][..], None),
+            relay::Input::TooLarge(_, outline) => (InputKind::TooLarge, outline, None),
             relay::Input::Broken(_, bytes) => (InputKind::Broken, bytes, None),
             relay::Input::End { unread, message, .. } => (InputKind::End, unread, message),
             _ => (InputKind::Time, &[][..], None),
@@ -395,7 +395,7 @@ impl Drop for HopRecorder {
 const fn of(input: relay::Input<'_>) -> usize {
     match input {
         relay::Input::Message(side, _)
-        | relay::Input::TooLarge(side)
+        | relay::Input::TooLarge(side, _)
         | relay::Input::Broken(side, _)
         | relay::Input::End { side, .. } => side as usize,
         _ => 0,

@@ -162,6 +162,11 @@ impl Relay {
         Received::new(consumed, message, self.poll_event())
     }
 
+    /// Returns the outline of one side's last message over the limit, as [`StreamConnection::take_outline`] says.
+    pub fn take_outline(&mut self, side: Side) -> Option<Vec<u8>> {
+        self.streams[side as usize].take_outline()
+    }
+
     /// Ends one side's input, with these bytes unread, and returns the last message in them.
     ///
     /// It is [`StreamConnection::handle_eof`] of that side.

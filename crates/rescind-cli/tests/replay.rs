@@ -53,11 +53,15 @@ type Session<'a> = (&'a str, Vec<&'a str>, Vec<&'a str>, &'a [&'a str]);
 fn g10_what_a_relay_decided_it_decides_again() {
     let noisy = ["sh", "-c", r#"echo hello; exec "$0" serve"#, RESCIND];
     let lsp: [&str; 2] = ["--dialect", "lsp"];
-    let sessions: [Session<'_>; 7] = [
+    let long = path("long");
+    fs::write(&long, format!("[{:?}]", "x".repeat(17 << 20))).unwrap();
+    let long = format!("@{}", long.to_str().unwrap());
+    let sessions: [Session<'_>; 8] = [
         ("cancelled", CANCELLED.to_vec(), vec![], &SERVE),
         ("smol", CANCELLED.to_vec(), vec!["--runtime", "smol"], &SERVE),
         ("progress", vec!["count", r#"{"to":9,"every_ms":1}"#], vec![], &SERVE),
         ("refused", vec!["no/such"], vec![], &SERVE),
+        ("too-large", vec!["echo", &long], vec![], &SERVE),
         ("noise", vec!["echo", "[1]"], vec![], &noisy),
         (
             "guarded",

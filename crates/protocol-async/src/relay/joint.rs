@@ -1,6 +1,6 @@
 //! The relay and its callbacks, as both sides use them.
 
-use protocol_core::{Received, Timestamp, Violation};
+use protocol_core::{Received, Timestamp};
 use protocol_endpoint::{Way, is_noise};
 use protocol_relay::{Relay, RelayEvent, Side};
 
@@ -12,10 +12,6 @@ pub(super) struct Joint {
     pub(super) relay: Relay,
     pub(super) till: Till,
     pub(super) options: Options,
-}
-
-fn is_too_large((_, event): &(Side, RelayEvent)) -> bool {
-    matches!(event, RelayEvent::Violation { violation: Violation::MessageTooLarge, .. })
 }
 
 impl Joint {
@@ -44,11 +40,9 @@ impl Joint {
             None if !was_closed && is_closed(&self.relay) => {
                 self.input(Input::Broken(side, unread), now);
             }
-            // A report that waits may be of a message that left before.
-            None if first.as_ref().is_some_and(is_too_large) => {
-                self.input(Input::TooLarge(side), now);
+            None => {
+                self.input_too_large(side, now);
             }
-            None => {}
         }
         self.report_from(first, message.unwrap_or(unread));
         consumed
@@ -60,6 +54,7 @@ impl Joint {
         if let Some(message) = message {
             self.trace(side, Way::Received, message);
         }
+        let unread = if self.input_too_large(side, now) { &[] } else { unread };
         self.input(Input::End { side, unread, message }, now);
         self.report(message.unwrap_or_default());
     }
@@ -68,6 +63,15 @@ impl Joint {
         self.relay.handle_timeout(now);
         self.input(Input::Time, now);
         self.report(&[]);
+    }
+
+    /// Shows a message over the limit, if its end has been read.
+    fn input_too_large(&mut self, side: Side, now: Timestamp) -> bool {
+        let outline = self.relay.take_outline(side);
+        if let Some(outline) = &outline {
+            self.input(Input::TooLarge(side, outline), now);
+        }
+        outline.is_some()
     }
 
     pub(super) fn input(&mut self, input: Input<'_>, now: Timestamp) {

@@ -76,8 +76,8 @@ pub type Waits = Box<dyn FnMut(Wait) + Send>;
 pub enum Input<'b> {
     /// A message from this side's peer, without framing.
     Message(Side, &'b [u8]),
-    /// A message over [`Limits::message_bytes`](protocol_core::Limits), which is skipped.
-    TooLarge(Side),
+    /// The outline of a message over [`Limits::message_bytes`](protocol_core::Limits), which was skipped.
+    TooLarge(Side, &'b [u8]),
     /// Bytes in which no message can be found any more.
     Broken(Side, &'b [u8]),
     /// The end of this side's input.

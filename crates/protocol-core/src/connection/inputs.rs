@@ -18,6 +18,7 @@ use crate::envelope::{
     self, Addressee, Context, Message, Origin, OutgoingMessage, Request, ResponseBody,
 };
 use crate::event::{Event, TransmitKind};
+use crate::frame::Outline;
 use crate::id::WireId;
 use crate::machine::{Action, RequestExtras, RequestStep, ResponseKind};
 use crate::slot::Slot;
@@ -80,15 +81,26 @@ impl<O, I: Default> Connection<O, I> {
         debug_assert!(!self.machine.has_actions(), "the previous input left actions behind");
         self.machine.advance_clock(now);
         let Config { dialect, limits, .. } = self.config();
-        let violation = if bytes.len() > limits.message_bytes {
-            Violation::MessageTooLarge
+        if bytes.len() > limits.message_bytes {
+            let mut outline = Outline::default();
+            outline.extend(bytes);
+            self.receive_outline(&outline.into_text());
         } else if let Some(message) = dialect.envelope.read(bytes, limits) {
             return self.receive_message(message, None);
         } else {
-            envelope::unreadable(bytes)
-        };
-        self.refuse(None, None, violation, None);
+            self.refuse(None, None, envelope::unreadable(bytes), None);
+        }
         None
+    }
+
+    /// Receives the outline of a message over the limit, which is invalid. A call gets its outcome, and a request
+    /// its response.
+    #[cold]
+    pub(crate) fn receive_outline(&mut self, outline: &[u8]) {
+        let Config { dialect, limits, .. } = self.config();
+        let message = dialect.envelope.read(outline, limits).unwrap_or(Message::NO_OBJECT);
+        // An invalid message is no event but its violation.
+        self.receive_message(message.with_problem(EnvelopeProblem::TooLarge), None);
     }
 
     #[cold]
@@ -223,7 +235,7 @@ impl<O, I: Default> Connection<O, I> {
     /// for. A client may be reading output that its server prints beside its messages, and a response to
     /// that has ended servers (F61).
     #[cold]
-    pub(crate) fn refuse(
+    fn refuse(
         &mut self,
         id: Option<&str>,
         origin: Option<&Origin>,

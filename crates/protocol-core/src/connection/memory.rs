@@ -10,6 +10,7 @@ use crate::dialect::signs::WorkPart;
 use crate::dialect::{Dialect, TOKENS};
 use crate::envelope::{ABP_RESULT, Origin};
 use crate::event::Event;
+use crate::frame::Outline;
 use crate::handle::WorkId;
 use crate::id::WireId;
 use crate::limits::Limits;
@@ -157,6 +158,9 @@ fn reading(sum: Sum, limits: &Limits, action: usize, event: usize) -> Sum {
         // A text with escapes is decoded, and a member of a batch is copied. A cancel is copied whole
         // beside its reason.
         .each(2, message_bytes)
+        // One that is too long has an outline, which doubles. The last one may be kept for a record.
+        .each(2, Outline::BYTES)
+        .moved(Outline::BYTES / 2)
 }
 
 /// Returns the bytes that an id points to: its token, and the same without escapes. The token of an

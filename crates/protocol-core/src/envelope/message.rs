@@ -91,6 +91,24 @@ impl<'m> Message<'m> {
     pub(crate) const NO_OBJECT: Self =
         Self::Invalid { id: None, origin: None, problem: Problem::NotAnObject };
 
+    /// Returns the same message as an invalid one.
+    pub(crate) fn with_problem(self, problem: Problem) -> Self {
+        match self {
+            Self::Request(Request { id, origin, .. }) => {
+                Self::Invalid { id: Some(id), origin, problem }
+            }
+            Self::Notification { .. } | Self::InvalidNotification { .. } => {
+                Self::InvalidNotification { problem }
+            }
+            Self::Response { id, kind, .. } => {
+                Self::Response { id, kind, body: ResponseBody::Malformed(problem) }
+            }
+            Self::Invalid { id, origin, .. } => Self::Invalid { id, origin, problem },
+            Self::Neither { id, .. } => Self::Neither { id, problem },
+            Self::Batch(_) => Self::Invalid { id: None, origin: None, problem },
+        }
+    }
+
     /// Returns a request, unless there is a problem with it.
     pub(super) fn request(request: Request<'m>, problem: Option<Problem>) -> Self {
         let Some(problem) = problem else { return Self::Request(request) };

@@ -78,7 +78,6 @@ impl<'a> OutgoingMessage<'a> {
             }
             V::InvalidRequest { problem } => invalid(problem.as_str()),
             V::DuplicateId => invalid("Invalid request: the id is that of a request in flight"),
-            V::MessageTooLarge => invalid("Invalid request: the message is too long"),
             V::BatchRefused | V::BatchSize => invalid("Invalid request: no such batch is accepted"),
             V::MalformedCancel => {
                 (code::INVALID_PARAMS, "Invalid params: the cancel names nothing")

@@ -1,5 +1,7 @@
 //! Framing: the boundaries between messages in a stream of bytes.
 
+mod outline;
+
 use alloc::vec::Vec;
 
 use memchr::memchr;
@@ -7,6 +9,8 @@ use protocol_json::decimal;
 
 use crate::limits::Limits;
 use crate::violation::Violation;
+
+pub(crate) use outline::Outline;
 
 /// The boundaries between messages in a stream of bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -40,13 +44,15 @@ impl Framing {
 
 /// Finds messages in a stream.
 ///
-/// It owns no bytes. The caller keeps the unused ones and passes them again with more behind them (B28).
-/// The deframer remembers how far it has looked, so it scans no byte twice.
+/// It owns no bytes but an outline. The caller keeps the unused ones and passes them again with more behind
+/// them (B28). The deframer remembers how far it has looked, so it scans no byte twice.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Deframer {
     framing: Framing,
     limits: Limits,
     state: State,
+    /// The outline of the message that is being skipped, or was skipped last.
+    outline: Outline,
 }
 
 /// The position of the first unread byte.
@@ -71,15 +77,15 @@ pub(crate) enum Frame<'b> {
     Message(&'b [u8]),
     /// No whole message yet.
     Partial,
-    /// A message over the limit, which is being skipped.
+    /// The end of a message over the limit, which was skipped.
     TooLarge,
     /// A broken frame, after which the next message can't be found.
     Broken(Violation),
 }
 
 impl Deframer {
-    pub(crate) const fn new(framing: Framing, limits: &Limits) -> Self {
-        Self { framing, limits: *limits, state: START }
+    pub(crate) fn new(framing: Framing, limits: &Limits) -> Self {
+        Self { framing, limits: *limits, state: START, outline: Outline::default() }
     }
 
     /// Looks at the unread bytes. Returns the number of bytes that are used up now, and their content.
@@ -93,9 +99,7 @@ impl Deframer {
                 Framing::Newline => self.line(rest),
                 Framing::ContentLength => self.block(rest),
                 Framing::Whole if rest.is_empty() => (0, Frame::Partial),
-                Framing::Whole if rest.len() > self.limits.message_bytes => {
-                    (rest.len(), Frame::TooLarge)
-                }
+                // The connection judges its length.
                 Framing::Whole => (rest.len(), Frame::Message(rest)),
             };
             used += len;
@@ -106,8 +110,13 @@ impl Deframer {
         }
     }
 
+    /// Returns the outline of the message over the limit.
+    pub(crate) fn take_outline(&mut self) -> Outline {
+        core::mem::take(&mut self.outline)
+    }
+
     /// Judges the unread bytes when the input ends behind them.
-    pub(crate) fn finish<'b>(&self, unread: &'b [u8]) -> Frame<'b> {
+    pub(crate) fn finish<'b>(&mut self, unread: &'b [u8]) -> Frame<'b> {
         match (self.framing, self.state) {
             (Framing::Newline, _) => self.ended_line(unread),
             (Framing::Whole, _) => Frame::Partial,
@@ -133,18 +142,22 @@ impl Deframer {
             return (0, Frame::Partial);
         }
         self.state = State::Skipping { left: u64::MAX };
-        (rest.len(), if is_skipping { Frame::Partial } else { Frame::TooLarge })
+        self.outline.extend(rest);
+        (rest.len(), Frame::Partial)
     }
 
     /// Judges a line without its LF, which the last line of the input need not have.
     ///
     /// White space counts towards the limit. While a line is still arriving, nobody knows how much of it
     /// will be trimmed (G11).
-    fn ended_line<'b>(&self, line: &'b [u8]) -> Frame<'b> {
+    fn ended_line<'b>(&mut self, line: &'b [u8]) -> Frame<'b> {
         let line = line.strip_suffix(b"\r").unwrap_or(line);
+        let is_skipping = matches!(self.state, State::Skipping { .. });
         match line.trim_ascii() {
-            _ if matches!(self.state, State::Skipping { .. }) => Frame::Partial,
-            _ if line.len() > self.limits.message_bytes => Frame::TooLarge,
+            _ if is_skipping || line.len() > self.limits.message_bytes => {
+                self.outline.extend(line);
+                Frame::TooLarge
+            }
             [] => Frame::Partial,
             message => Frame::Message(message),
         }
@@ -154,10 +167,6 @@ impl Deframer {
     fn block<'b>(&mut self, rest: &'b [u8]) -> (usize, Frame<'b>) {
         match self.state {
             State::Scanning { scanned } => self.header(rest, scanned),
-            State::Body { len: left } if left > self.limits.message_bytes as u64 => {
-                self.state = State::Skipping { left };
-                (0, Frame::TooLarge)
-            }
             State::Body { len } => {
                 let Some(body) = rest.get(..len as usize) else { return (0, Frame::Partial) };
                 self.state = START;
@@ -166,9 +175,11 @@ impl Deframer {
                 (body.len(), if is_blank { Frame::Partial } else { Frame::Message(body) })
             }
             State::Skipping { left } => {
-                let len = left.min(rest.len() as u64);
-                self.state = if len < left { State::Skipping { left: left - len } } else { START };
-                (len as usize, Frame::Partial)
+                let body = &rest[..left.min(rest.len() as u64) as usize];
+                self.outline.extend(body);
+                let left = left - body.len() as u64;
+                self.state = if left > 0 { State::Skipping { left } } else { START };
+                (body.len(), if left > 0 { Frame::Partial } else { Frame::TooLarge })
             }
         }
     }
@@ -186,7 +197,11 @@ impl Deframer {
                 // A stray line end between two messages is a block without a body.
                 let len = if begin == 0 { Some(0) } else { content_length(&block[..begin]) };
                 let Some(len) = len else { return broken(Violation::InvalidHeader) };
-                self.state = if len == 0 { START } else { State::Body { len } };
+                self.state = match len {
+                    0 => START,
+                    _ if len > self.limits.message_bytes as u64 => State::Skipping { left: len },
+                    _ => State::Body { len },
+                };
                 return (scanned, Frame::Partial);
             }
         }

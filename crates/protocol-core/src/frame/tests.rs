@@ -111,12 +111,43 @@ fn g08_a_line_over_the_limit_without_its_end_is_told_once() {
 }
 
 #[test]
-fn b30_a_whole_message_is_what_arrives_at_once_up_to_the_limit() {
+fn b30_a_whole_message_is_what_arrives_at_once() {
     let mut whole = Deframer::new(Framing::Whole, &limits());
     let mut next = |len| whole.next(&[b'1'; 50][..len]).1;
     assert!(matches!(next(0), Frame::Partial), "nothing is no message");
-    assert!(matches!(next(40), Frame::Message(message) if message.len() == 40));
-    assert!(matches!(next(41), Frame::TooLarge));
+    assert!(matches!(next(41), Frame::Message(message) if message.len() == 41));
+}
+
+fn outline_of(message: &str, piece: usize) -> String {
+    let mut outline = Outline::default();
+    message.as_bytes().chunks(piece).for_each(|bytes| outline.extend(bytes));
+    String::from_utf8(outline.into_text()).unwrap()
+}
+
+#[test]
+fn g11_an_outline_has_the_members_of_a_message_in_any_pieces() {
+    let long = "x".repeat(300);
+    for (message, outline) in [
+        (r#"{"id": 1, "result": {"id": 2, "a": [{}, "]}"]}}"#.into(), r#"{"id":1,"result":{}}"#),
+        (r#"{"params":["\\\"", "{"],"id":"\"a}"}"#.into(), r#"{"params":[],"id":"\"a}"}"#),
+        (format!(r#"{{"method":"{long}","id":"é"}}"#), r#"{"method":{},"id":"é"}"#),
+        (format!(r#"{{"result":"{long}\"","id":1}}"#), r#"{"result":{},"id":1}"#),
+        (r#"[{"id":1},2]"#.into(), "[{},2]"),
+        (r#"{"id":1} x "#.into(), r#"{"id":1}x"#),
+        (format!(r#" "{long}" "#), "{}"),
+    ] {
+        for piece in 1..=message.len() {
+            assert_eq!(outline_of(&message, piece), outline, "{message} in pieces of {piece}");
+        }
+    }
+}
+
+#[test]
+fn g08_an_outline_is_short_and_no_json_if_it_is_cut() {
+    let members = (0..500).map(|nth| format!("\"{nth}\":1")).collect::<Vec<_>>();
+    let outline = outline_of(&format!("{{{}}}", members.join(",")), 64);
+    assert_eq!(outline.len(), Outline::BYTES);
+    assert!(serde_json::from_str::<serde_json::Value>(&outline).is_err());
 }
 
 #[test]
@@ -136,7 +167,7 @@ fn what_is_written_is_exactly_what_every_server_reads() {
 
 #[test]
 fn g08_a_message_may_be_as_long_as_the_limit_and_no_longer() {
-    for framing in [Framing::Newline, Framing::ContentLength, Framing::Whole] {
+    for framing in [Framing::Newline, Framing::ContentLength] {
         for (len, is_taken) in [(40, true), (41, false)] {
             let message = "x".repeat(len);
             let mut stream = Vec::new();

@@ -23,19 +23,45 @@ fn every_limit_is_finite_by_default() {
 
 #[test]
 fn g08_message_bytes_a_longer_message_is_answered_and_the_next_one_works() {
-    let message = request("7", "m");
-    let mut host = limited(|config| config.limits.message_bytes = message.len());
-    assert_eq!(host.receive(&message), ["request r1 7 m"]);
-    let longer = format!("{message} ");
-    assert_eq!(host.receive(&longer), ["violation message_too_large"]);
+    let limit = cancel("7").len();
+    let mut host = limited(|config| config.limits.message_bytes = limit);
+    let fits = format!("{:limit$}", request("7", "m"));
+    assert_eq!(host.receive(&fits), ["request r1 7 m"]);
+    let longer = format!("{} ", fits.replace('7', "8"));
+    assert_eq!(host.receive(&longer), ["violation invalid_request 8"]);
     let sent = host.sent();
-    assert!(sent.len() == 1 && sent[0].contains(r#""id":null,"error":{"code":-32600,"#));
-    assert_eq!(host.receive(&cancel("7")).len(), 1);
+    assert!(sent.len() == 1 && sent[0].contains(r#""id":8,"error":{"code":-32600,"#), "{sent:?}");
+    assert_eq!(host.receive(&cancel("7")), ["cancelled r1 peer"]);
+}
+
+#[test]
+fn g01_a_response_over_the_limit_settles_its_call_wherever_its_id_stands() {
+    let long = "x".repeat(1_000);
+    for response in [
+        format!(r#"{{"jsonrpc":"2.0","id":1,"result":{{"id":2,"a":["{long}"]}}}}"#),
+        format!(r#"{{"result":"{long}","jsonrpc":"2.0","id":1}}"#),
+        format!(r#"{{"error":{{"code":1,"message":"{long}"}},"id":1,"jsonrpc":"2.0"}}"#),
+    ] {
+        let mut config = Config::client(Dialect::ACP_V1);
+        config.limits.message_bytes = 1_000;
+        let mut stream: StreamConnection<String> = StreamConnection::new(config);
+        let options = CallOptions::default();
+        let call = stream.connection_mut().call("m", None, "it".into(), options, Timestamp::ZERO);
+        call.expect("a call");
+        stream.poll_transmit(&mut Vec::new()).expect("a request");
+        let pieces = format!("{response}\n").into_bytes();
+        let events = feed(stream, pieces.chunks(300).map(<[u8]>::to_vec), 1_001);
+        let expected = ["violation malformed_response 1", "settled it malformed"];
+        assert_eq!(events, expected, "{}", &response[..30]);
+    }
 }
 
 /// Feeds a stream in pieces, and returns its events. Asserts that the buffer stays small.
-fn feed(config: Config, pieces: impl IntoIterator<Item = Vec<u8>>, bound: usize) -> Vec<String> {
-    let mut stream: StreamConnection<String> = StreamConnection::new(config);
+fn feed(
+    mut stream: StreamConnection<String>,
+    pieces: impl IntoIterator<Item = Vec<u8>>,
+    bound: usize,
+) -> Vec<String> {
     let (mut input, mut lines) = (InputBuffer::new(), Vec::new());
     for piece in pieces {
         input.extend_from_slice(&piece);
@@ -58,8 +84,8 @@ fn b30_message_bytes_an_endless_line_is_skipped_in_bounded_memory() {
     config.limits.message_bytes = 1_000;
     let endless = std::iter::repeat_n(vec![b'x'; 999], 10_000);
     let next = [b"\n".to_vec(), request("7", "m").into_bytes(), b"\n".to_vec()];
-    let events = feed(config, endless.chain(next), 1_001);
-    assert_eq!(events, ["violation message_too_large", "request r1 7 m"]);
+    let events = feed(StreamConnection::new(config), endless.chain(next), 1_001);
+    assert_eq!(events, ["violation invalid_request", "request r1 7 m"]);
 }
 
 #[test]
@@ -70,8 +96,9 @@ fn b30_message_bytes_a_gigabyte_of_content_length_is_skipped_in_bounded_memory()
     let body = std::iter::repeat_n(vec![b'x'; 1 << 20], 1 << 10);
     let message = request("7", "m");
     let next = format!("Content-Length: {}\r\n\r\n{message}", message.len()).into_bytes();
-    let events = feed(config, [head].into_iter().chain(body).chain([next]), 0);
-    assert_eq!(events, ["violation message_too_large", "request r1 7 m"]);
+    let events =
+        feed(StreamConnection::new(config), [head].into_iter().chain(body).chain([next]), 0);
+    assert_eq!(events, ["violation invalid_request", "request r1 7 m"]);
 }
 
 #[test]
@@ -87,7 +114,11 @@ fn g08_a_limit_may_be_as_large_as_a_number() {
         config.limits.calls = usize::MAX;
         config.limits.requests = usize::MAX;
         config.limits.abandoned_ids = usize::MAX;
-        feed(config, [b"Content-Length: 2\r\n\r\n[]".to_vec(), b"\n[]\n".to_vec()], 100);
+        feed(
+            StreamConnection::new(config),
+            [b"Content-Length: 2\r\n\r\n[]".to_vec(), b"\n[]\n".to_vec()],
+            100,
+        );
     }
 }
 
@@ -99,10 +130,13 @@ fn b30_header_bytes_a_header_that_never_ends_ends_the_connection() {
     config.limits.header_bytes = 100;
     let fits = format!("Content-Length: 2\r\nX: {}\r\n\r\n[]", "y".repeat(74));
     assert_eq!(fits.len(), 102);
-    assert_eq!(feed(config.clone(), [fits.into_bytes()], 0), ["violation batch_refused"]);
+    assert_eq!(
+        feed(StreamConnection::new(config.clone()), [fits.into_bytes()], 0),
+        ["violation batch_refused"]
+    );
     let endless = b"X: y\r\n".repeat(1_000).into_iter().map(|byte| vec![byte]);
     let expected = ["violation header_too_long", "closed broken_framing"];
-    assert_eq!(feed(config, endless, 99), expected);
+    assert_eq!(feed(StreamConnection::new(config), endless, 99), expected);
 }
 
 // depth

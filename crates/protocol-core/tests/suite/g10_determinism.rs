@@ -47,7 +47,6 @@ fn the_random_worlds_meet_everything() {
         "violation too_many_requests",
         "violation request_after_shutdown",
         "violation parse",
-        "violation message_too_large",
         "violation malformed_response",
         "violation malformed_cancel",
         "violation invalid_request",

@@ -22,7 +22,10 @@ impl Model {
             return None;
         }
         if bytes.len() > self.config.limits.message_bytes {
-            self.refuse((None, None), code::INVALID_REQUEST, "message_too_large", None);
+            let message = serde_json::from_slice(bytes).unwrap_or_default();
+            let read = reading::message(&message, self.config.dialect.envelope);
+            self.receive_read(&message, read.invalid(), None, now);
+            self.finish_drain();
             return None;
         }
         let before = self.opened;
@@ -55,8 +58,20 @@ impl Model {
     }
 
     fn receive_message(&mut self, message: &Value, batch: Option<u64>, now: Timestamp) {
+        let read = reading::message(message, self.config.dialect.envelope);
+        self.receive_read(message, read, batch, now);
+    }
+
+    /// Receives a message as it was read.
+    fn receive_read(
+        &mut self,
+        message: &Value,
+        read: Message<'_>,
+        batch: Option<u64>,
+        now: Timestamp,
+    ) {
         let envelope = self.config.dialect.envelope;
-        match reading::message(message, envelope) {
+        match read {
             // Its answer would repeat the command, which must not be longer than an id.
             Message::Request { id, method, .. }
                 if envelope == Envelope::Dap && method.len() > self.config.limits.id_bytes =>

@@ -38,6 +38,18 @@ pub(crate) enum Message<'v> {
     InvalidNotification,
 }
 
+impl Message<'_> {
+    /// Returns the same message as an invalid one.
+    pub(crate) fn invalid(self) -> Self {
+        match self {
+            Self::Request { id, origin, .. } => Self::Invalid { id, origin },
+            Self::Notification { .. } => Self::InvalidNotification,
+            Self::Response { id, asked, .. } => Self::Response { id, asked, answer: None },
+            other => other,
+        }
+    }
+}
+
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Answered<'v> {
     Result(&'v Value),

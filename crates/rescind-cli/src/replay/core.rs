@@ -121,8 +121,10 @@ impl Replay {
                 self.receive_bytes(side, &bytes, now);
             }
             InputKind::TooLarge => {
-                let most = self.config(side).limits.message_bytes;
-                self.receive(side, &vec![b'0'; most + 1], now);
+                // The same message, but for what its outline lacks.
+                let mut message = bytes;
+                message.resize(self.config(side).limits.message_bytes + 1, b' ');
+                self.receive(side, &message, now);
             }
             _ => return Err(Stop::Lacks("an input of a kind that is not known here")),
         }
