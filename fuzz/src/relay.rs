@@ -140,7 +140,8 @@ impl Chain {
         loop {
             let peer = &mut self.peers[at];
             let received = self.relays[at].receive(peer.side, unread, self.now);
-            peer.wrote(received.message.unwrap_or(&[]));
+            let outline = self.relays[at].take_outline(peer.side);
+            peer.wrote(received.message.or(outline.as_deref()).unwrap_or_default());
             let consumed = received.consumed;
             self.note(received.event);
             if consumed == 0 {

@@ -140,13 +140,13 @@ impl Host {
     /// Framed bytes arrive, in pieces of this size; 0 means whole.
     pub(crate) fn receive(&mut self, framed: &[u8], piece: u8, now: Timestamp) -> Judged {
         let framing = self.config().dialect.framing;
-        let is_whole = framing == protocol_core::Framing::Whole || piece == 0;
-        let piece = if is_whole { framed.len().max(1) } else { piece.into() };
+        let is_unframed = framing == protocol_core::Framing::Whole;
+        let piece = if is_unframed || piece == 0 { framed.len().max(1) } else { piece.into() };
         let whole = unframed(framed, framing);
         if piece < framed.len() {
             self.judge_pieces(framed, piece, now)?;
         }
-        let mut is_to_be_skipped = whole.len() > self.longest();
+        let mut is_to_be_skipped = !is_unframed && whole.len() > self.longest();
         for piece in framed.chunks(piece) {
             self.unread.extend_from_slice(piece);
             let unread = std::mem::take(&mut self.unread);

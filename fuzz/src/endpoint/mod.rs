@@ -220,14 +220,12 @@ impl Scene {
             let message = words::request(&account.next_id(dialect), method, param, dialect);
             (message.into_bytes(), method.len())
         });
-        let limits = &self.options.config.limits;
         // Some envelopes repeat the method, and bound its length.
         let may_be_silent = dialect.envelope != Envelope::JsonRpc && most > 64;
         if !self.is_heard(message.len()) {
             return aside(|| drop(message));
         }
-        let is_too_long = message.len() > limits.message_bytes;
-        let may_be_silent = may_be_silent || is_too_long || self.is_wild || self.is_gone;
+        let may_be_silent = may_be_silent || self.is_wild || self.is_gone;
         aside(|| self.account.ask(dialect, may_be_silent));
         let framing = self.endpoint.dialect().framing;
         let message = aside(move || framed(&message, framing));
