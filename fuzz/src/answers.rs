@@ -7,10 +7,9 @@ use protocol_core::{CancelRule, Dialect, Envelope, EnvelopeProblem, code};
 use crate::json::{Members, asked_id, each_message, string};
 
 /// Every sentence that a connection says by itself, but those of [`EnvelopeProblem`].
-const SENTENCES: [&str; 9] = [
+const SENTENCES: [&str; 8] = [
     "Parse error: the message is not JSON",
     "Invalid request: no such batch is accepted",
-    "Invalid request: the message is too long",
     "Invalid request: the id is that of a request in flight",
     "The request was refused: too much is in flight",
     "The request was refused: shutting down",
@@ -23,7 +22,7 @@ const SENTENCES: [&str; 9] = [
 const REASONS: [&str; 3] =
     ["Operation already completed", "Operation not found", "Operation can't be cancelled"];
 
-const PROBLEMS: [EnvelopeProblem; 13] = [
+const PROBLEMS: [EnvelopeProblem; 14] = [
     EnvelopeProblem::NotAnObject,
     EnvelopeProblem::Version,
     EnvelopeProblem::DuplicateMember,
@@ -37,6 +36,7 @@ const PROBLEMS: [EnvelopeProblem; 13] = [
     EnvelopeProblem::Error,
     EnvelopeProblem::InBatch,
     EnvelopeProblem::TooDeep,
+    EnvelopeProblem::TooLarge,
 ];
 
 /// The messages of a peer so far.

@@ -170,8 +170,8 @@ impl<O, I: Default> StreamConnection<O, I> {
 
     /// Returns all that was kept of the last message over [`Limits::message_bytes`](crate::Limits), for records.
     ///
-    /// That is the message without anything in it that is nested or long: `{"id":1,"result":{"a":[0]}}` becomes
-    /// `{"id":1,"result":{}}`. It is at most 1 KiB long, and returned once.
+    /// That is the message with nothing in it that is long, and no value in a value in a member:
+    /// `{"id":1,"result":{"a":[0]}}` becomes `{"id":1,"result":{"a":[]}}`. It is at most 1 KiB long, and returned once.
     pub fn take_outline(&mut self) -> Option<Vec<u8>> {
         self.outline.take()
     }

@@ -128,11 +128,22 @@ fn outline_of(message: &str, piece: usize) -> String {
 fn g11_an_outline_has_the_members_of_a_message_in_any_pieces() {
     let long = "x".repeat(300);
     for (message, outline) in [
-        (r#"{"id": 1, "result": {"id": 2, "a": [{}, "]}"]}}"#.into(), r#"{"id":1,"result":{}}"#),
-        (r#"{"params":["\\\"", "{"],"id":"\"a}"}"#.into(), r#"{"params":[],"id":"\"a}"}"#),
+        (
+            r#"{"id": 1, "result": {"id": 2, "a": [{}, "]}"]}}"#.into(),
+            r#"{"id":1,"result":{"id":2,"a":[]}}"#,
+        ),
+        (
+            format!(r#"{{"id":1,"params":{{"a":"{long}","b":2}}}}"#),
+            r#"{"id":1,"params":{"a":{},"b":2}}"#,
+        ),
+        (format!(r#"{{"params":[{}0],"id":1}}"#, "1,".repeat(300)), r#"{"params":{},"id":1}"#),
+        (
+            r#"{"params":["\\\"", "{"],"id":"\"a}"}"#.into(),
+            r#"{"params":["\\\"","{"],"id":"\"a}"}"#,
+        ),
         (format!(r#"{{"method":"{long}","id":"é"}}"#), r#"{"method":{},"id":"é"}"#),
         (format!(r#"{{"result":"{long}\"","id":1}}"#), r#"{"result":{},"id":1}"#),
-        (r#"[{"id":1},2]"#.into(), "[{},2]"),
+        (r#"[{"id":1},2]"#.into(), r#"[{"id":1},2]"#),
         (r#"{"id":1} x "#.into(), r#"{"id":1}x"#),
         (format!(r#" "{long}" "#), "{}"),
     ] {

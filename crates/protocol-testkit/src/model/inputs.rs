@@ -23,8 +23,17 @@ impl Model {
         }
         if bytes.len() > self.config.limits.message_bytes {
             let message = serde_json::from_slice(bytes).unwrap_or_default();
-            let read = reading::message(&message, self.config.dialect.envelope);
-            self.receive_read(&message, read.invalid(), None, now);
+            let envelope = self.config.dialect.envelope;
+            let read = match reading::message(&message, envelope) {
+                // Its command is too long for a response.
+                Message::Request { id, method, .. }
+                    if envelope == Envelope::Dap && method.len() > 256 =>
+                {
+                    Message::Invalid { id, origin: None }
+                }
+                read => read.invalid(),
+            };
+            self.receive_read(&message, read, None, now);
             self.finish_drain();
             return None;
         }

@@ -84,8 +84,8 @@ pub struct CallArgs {
     #[arg(long)]
     pub(super) json: bool,
 
-    /// Connect to the server at URL instead of spawning COMMAND. URL is `unix:FILE`, or begins with `ws://`, `wss://`,
-    /// `http://` or `https://`. Over HTTP it is a server of MCP, unless `--dialect` names `acp` or `acp-v2`
+    /// Connect to the server at URL instead of spawning COMMAND. A WebSocket has `ws://`, `wss://` or `unix:FILE`.
+    /// Behind `http://` or `https://` is a server of MCP, unless `--dialect` names `acp` or `acp-v2`
     #[arg(long, value_name = "URL", conflicts_with_all = ["command", "runtime", "ProcessArgs"])]
     pub(super) connect: Option<Address>,
 
