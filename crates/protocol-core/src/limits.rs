@@ -20,8 +20,8 @@
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct Limits {
-    /// The bytes of one incoming message; 16 MiB by default. A longer one is skipped and gets error
-    /// -32600.
+    /// The bytes of one incoming message; 16 MiB by default. A longer one is skipped. At its end, its call
+    /// settles as malformed, or its request gets error -32600.
     pub message_bytes: usize,
     /// The bytes of the header block of one Content-Length frame; 8 KiB by default. A longer one closes
     /// the connection, because the beginning of the next message is then unknown.

@@ -77,7 +77,8 @@ impl<'b, E> Received<'b, E> {
 impl<O, I: Default> StreamConnection<O, I> {
     /// Creates a connection with nothing in flight.
     pub fn new(config: Config) -> Self {
-        let deframer = Deframer::new(config.dialect.framing, &config.limits);
+        let Config { dialect, limits, .. } = &config;
+        let deframer = Deframer::new(dialect.framing, dialect.envelope, limits);
         Self { connection: Connection::new(config), deframer, outline: None }
     }
 
@@ -144,8 +145,8 @@ impl<O, I: Default> StreamConnection<O, I> {
             }
             Frame::Partial => {}
             Frame::TooLarge => {
-                let outline = self.deframer.take_outline().into_text();
-                connection.receive_outline(&outline);
+                let outline = self.deframer.end_outline();
+                connection.receive_outline(&outline, now);
                 self.outline = Some(outline);
             }
             Frame::Broken(violation) => {
@@ -170,8 +171,8 @@ impl<O, I: Default> StreamConnection<O, I> {
 
     /// Returns all that was kept of the last message over [`Limits::message_bytes`](crate::Limits), for records.
     ///
-    /// That is the message with nothing in it that is long, and no value in a value in a member:
-    /// `{"id":1,"result":{"a":[0]}}` becomes `{"id":1,"result":{"a":[]}}`. It is at most 1 KiB long, and returned once.
+    /// That is the message without its strings of over 256 bytes and without what its members hold:
+    /// `{"id":1,"result":{"a":[0]}}` becomes `{"id":1,"result":{}}`. It is at most 1 KiB long, and returned once.
     pub fn take_outline(&mut self) -> Option<Vec<u8>> {
         self.outline.take()
     }

@@ -30,7 +30,7 @@ text_enum! {
             /// The first byte of the first bad sequence in the message, from 0.
             offset: usize,
         } = "invalid_utf8" => "not UTF-8, at byte {offset}",
-        /// The message is JSON, but not a message of JSON-RPC 2.0. The response is error -32600 with the
+        /// The message is not one of JSON-RPC 2.0, or too long. The response is error -32600 with the
         /// message's id, or with id null if there is none.
         InvalidRequest {
             /// The defect of the message.
@@ -117,7 +117,7 @@ text_enum! {
         InBatch = "a request of this method may not be in a batch",
         /// The message is nested more deeply than [`Limits::depth`](crate::Limits::depth).
         TooDeep = "the message is nested too deeply",
-        /// The message is longer than [`Limits::message_bytes`](crate::Limits::message_bytes), and was skipped.
+        /// The message is longer than [`Limits::message_bytes`](crate::Limits::message_bytes).
         TooLarge = "the message is too long",
     }
 }

@@ -4,7 +4,9 @@ use core::error::Error;
 use core::fmt;
 use core::time::Duration;
 
-use protocol_core::{CancelRule, Cause, Config, Event, Role, Timestamp, Violation, WireId};
+use protocol_core::{
+    CancelRule, Cause, Config, EnvelopeProblem, Event, Role, Timestamp, Violation, WireId,
+};
 
 #[cfg(feature = "std")]
 use std::io;
@@ -233,8 +235,10 @@ pub fn is_counted(config: &Config, violation: Violation, id: Option<&WireId>) ->
 /// Only a client sees noise. A server responds to bytes that it can't read.
 #[must_use]
 pub fn is_noise(config: &Config, violation: Violation, id: Option<&WireId>) -> bool {
+    let is_long = violation == Violation::InvalidRequest { problem: EnvelopeProblem::TooLarge };
     config.role == Role::Client
         && id.is_none()
+        && !is_long
         && matches!(
             violation,
             Violation::Parse { .. }

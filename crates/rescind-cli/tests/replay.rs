@@ -56,12 +56,21 @@ fn g10_what_a_relay_decided_it_decides_again() {
     let long = path("long");
     fs::write(&long, format!("[{:?}]", "x".repeat(17 << 20))).unwrap();
     let long = format!("@{}", long.to_str().unwrap());
-    let sessions: [Session<'_>; 8] = [
+    let ends = [
+        "sh",
+        "-c",
+        r#"response='{"jsonrpc":"2.0","id":'
+        read opening; echo "${response}1,\"result\":{\"protocolVersion\":1}}"
+        read request; printf %s "${response}2,\"result\":\""
+        head -c 17000000 /dev/zero | tr '\0' x; printf '"}'"#,
+    ];
+    let sessions: [Session<'_>; 9] = [
         ("cancelled", CANCELLED.to_vec(), vec![], &SERVE),
         ("smol", CANCELLED.to_vec(), vec!["--runtime", "smol"], &SERVE),
         ("progress", vec!["count", r#"{"to":9,"every_ms":1}"#], vec![], &SERVE),
         ("refused", vec!["no/such"], vec![], &SERVE),
         ("too-large", vec!["echo", &long], vec![], &SERVE),
+        ("too-large-at-the-end", vec!["echo", "[1]"], vec![], &ends),
         ("noise", vec!["echo", "[1]"], vec![], &noisy),
         (
             "guarded",

@@ -37,12 +37,11 @@ impl Joint {
                 self.trace(side, Way::Received, message);
                 self.input(Input::Message(side, message), now);
             }
+            None if self.input_too_large(side, now) => {}
             None if !was_closed && is_closed(&self.relay) => {
                 self.input(Input::Broken(side, unread), now);
             }
-            None => {
-                self.input_too_large(side, now);
-            }
+            None => {}
         }
         self.report_from(first, message.unwrap_or(unread));
         consumed

@@ -76,7 +76,7 @@ pub type Waits = Box<dyn FnMut(Wait) + Send>;
 pub enum Input<'b> {
     /// A message from this side's peer, without framing.
     Message(Side, &'b [u8]),
-    /// The outline of a message over [`Limits::message_bytes`](protocol_core::Limits), which was skipped.
+    /// The outline of a message over [`Limits::message_bytes`](protocol_core::Limits) that was skipped.
     TooLarge(Side, &'b [u8]),
     /// Bytes in which no message can be found any more.
     Broken(Side, &'b [u8]),

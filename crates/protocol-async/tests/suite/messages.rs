@@ -548,3 +548,23 @@ fn our_goodbye_waits_for_two_seconds_whatever_was_waited_for_before() {
     bench.advance(Duration::from_millis(1));
     assert!(bench.ended.is_some());
 }
+
+#[test]
+fn f61_a_line_over_the_limit_is_no_noise_and_shows_nothing_behind_it() {
+    let told = Arc::<Mutex<Vec<String>>>::default();
+    let mut options = Options::new(Config::client(Dialect::ACP_V1));
+    options.config.limits.message_bytes = 100;
+    let (noise, seen) = (told.clone(), told.clone());
+    options.noise = Some(Box::new(move |_, bytes: &[u8]| {
+        noise.lock().unwrap().push(format!("noise: {}", String::from_utf8_lossy(bytes)));
+    }));
+    options.observer = Some(Box::new(move |verdict: &Verdict| {
+        seen.lock().unwrap().push(format!("{verdict:?}"));
+    }));
+    let mut bench = Bench::with(options);
+    let lines =
+        format!("[\"{}\"]\n{}\n", "x".repeat(100), r#"{"jsonrpc":"2.0","method":"secret"}"#);
+    bench.deliver([Some(Ok(lines.into_bytes()))]);
+    let told = told.lock().unwrap();
+    assert!(told.len() == 1 && told[0].contains("TooLarge"), "{told:?}");
+}

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use futures_io::{AsyncRead, AsyncWrite};
 use protocol_async::Timer;
-use protocol_async::relay::{NotRead, Options, Wait, relay};
+use protocol_async::relay::{Input, NotRead, Options, Wait, relay};
 use protocol_core::{Config, Dialect, Timestamp};
 use protocol_relay::{RelayEvent, Side};
 
@@ -180,7 +180,11 @@ impl Bench {
         let told = Arc::<Mutex<Vec<String>>>::default();
         let mut options = Options::new(up, down);
         options.answer_after_end = answer_after_end;
-        let (events, waits) = (told.clone(), told.clone());
+        let (events, waits, inputs) = (told.clone(), told.clone(), told.clone());
+        options.inputs = Some(Box::new(move |input: Input<'_>, _| {
+            let (Input::TooLarge(_, bytes) | Input::Broken(_, bytes)) = input else { return };
+            inputs.lock().unwrap().push(String::from_utf8(bytes.to_vec()).unwrap());
+        }));
         options.observer = Some(Box::new(move |side: Side, event: RelayEvent| {
             events.lock().unwrap().push(format!("{side}: {event}"));
         }));
@@ -495,4 +499,18 @@ fn f69_a_peer_that_does_not_read_is_given_up_though_a_response_waits_for_room() 
         assert_eq!(closed.count(), 2, "both sides are told");
         assert_eq!(error.get_ref().unwrap().downcast_ref::<NotRead>().unwrap().side, side);
     }
+}
+
+#[test]
+fn g10_the_outline_of_a_message_over_the_limit_that_ends_its_side_is_an_input() {
+    let mut bench = Bench::new(Duration::from_secs(9));
+    bench.from_client.put(r#"{"jsonrpc":"2.0","id":1,"method":"slow"}"#);
+    assert!(!bench.run());
+    bench.from_client.end();
+    assert!(!bench.run());
+    bench.told();
+    let long = "x".repeat(17 << 20);
+    bench.from_server.put(&format!(r#"{{"jsonrpc":"2.0","id":1,"result":"{long}"}}"#));
+    assert!(bench.run(), "that was the last response");
+    assert_eq!(bench.told()[0], r#"{"jsonrpc":"2.0","id":1,"result":{}}"#);
 }

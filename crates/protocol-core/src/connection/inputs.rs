@@ -82,9 +82,9 @@ impl<O, I: Default> Connection<O, I> {
         self.machine.advance_clock(now);
         let Config { dialect, limits, .. } = self.config();
         if bytes.len() > limits.message_bytes {
-            let mut outline = Outline::default();
+            let mut outline = Outline::new(dialect.envelope);
             outline.extend(bytes);
-            self.receive_outline(&outline.into_text());
+            self.receive_outline(&outline.end(), now);
         } else if let Some(message) = dialect.envelope.read(bytes, limits) {
             return self.receive_message(message, None);
         } else {
@@ -96,7 +96,8 @@ impl<O, I: Default> Connection<O, I> {
     /// Receives the outline of a message over the limit, which is invalid. A call gets its outcome, and a request
     /// its response.
     #[cold]
-    pub(crate) fn receive_outline(&mut self, outline: &[u8]) {
+    pub(crate) fn receive_outline(&mut self, outline: &[u8], now: Timestamp) {
+        self.machine.advance_clock(now);
         let Config { dialect, limits, .. } = self.config();
         let message = dialect.envelope.read(outline, limits).unwrap_or(Message::NO_OBJECT);
         // An invalid message is no event but its violation.

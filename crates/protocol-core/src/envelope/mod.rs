@@ -54,6 +54,12 @@ impl Envelope {
 
     // Ids
 
+    /// Returns how deep in a message the ids stand that say who waits for it. That of an ABP call may be in the
+    /// options of its payload.
+    pub(crate) const fn levels_of_ids(self) -> usize {
+        if matches!(self, Self::Abp) { 3 } else { 1 }
+    }
+
     /// Returns the id of the message of ours that has this number.
     pub(crate) fn id_of(self, number: u32) -> Value<'static> {
         let number = number.into();

@@ -7,6 +7,7 @@ use alloc::vec::Vec;
 use memchr::memchr;
 use protocol_json::decimal;
 
+use crate::dialect::Envelope;
 use crate::limits::Limits;
 use crate::violation::Violation;
 
@@ -51,7 +52,7 @@ pub(crate) struct Deframer {
     framing: Framing,
     limits: Limits,
     state: State,
-    /// The outline of the message that is being skipped, or was skipped last.
+    /// The outline of the message that is being skipped.
     outline: Outline,
 }
 
@@ -84,8 +85,8 @@ pub(crate) enum Frame<'b> {
 }
 
 impl Deframer {
-    pub(crate) fn new(framing: Framing, limits: &Limits) -> Self {
-        Self { framing, limits: *limits, state: START, outline: Outline::default() }
+    pub(crate) fn new(framing: Framing, envelope: Envelope, limits: &Limits) -> Self {
+        Self { framing, limits: *limits, state: START, outline: Outline::new(envelope) }
     }
 
     /// Looks at the unread bytes. Returns the number of bytes that are used up now, and their content.
@@ -110,9 +111,9 @@ impl Deframer {
         }
     }
 
-    /// Returns the outline of the message over the limit.
-    pub(crate) fn take_outline(&mut self) -> Outline {
-        core::mem::take(&mut self.outline)
+    /// Returns the outline of the message over the limit that has ended.
+    pub(crate) fn end_outline(&mut self) -> Vec<u8> {
+        self.outline.end()
     }
 
     /// Judges the unread bytes when the input ends behind them.

@@ -1,15 +1,20 @@
 //! The outline of a message: all that is kept of one that is over the limit.
 
 use alloc::vec::Vec;
+use core::mem;
 
-/// A message with nothing in it that is long, and no value in a value in a member:
-/// `{"id":1,"result":{"a":[0]}}` becomes `{"id":1,"result":{"a":[]}}`.
+use crate::dialect::Envelope;
+
+/// A message without what is long in it or stands deep: `{"id":1,"result":{"a":[0]}}` becomes
+/// `{"id":1,"result":{}}`.
 ///
 /// The outline is read in place of the message, to find out who waits for it. An outline that would be too
 /// long itself ends early, so it is no JSON.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Outline {
     text: Vec<u8>,
+    /// The depth up to which members are kept.
+    levels: usize,
     /// The number of objects and arrays that are open.
     depth: usize,
     /// The place in `text` of the object or array that is a member, while `depth` is above 1.
@@ -30,6 +35,10 @@ impl Outline {
     /// Replaces a value that is longer. It is no id, no method and no name.
     const LONG: &[u8] = b"{}";
 
+    pub(crate) fn new(envelope: Envelope) -> Self {
+        Self { levels: envelope.levels_of_ids(), ..Self::default() }
+    }
+
     /// Takes the next bytes of the message.
     pub(crate) fn extend(&mut self, bytes: &[u8]) {
         for &byte in bytes {
@@ -40,15 +49,15 @@ impl Outline {
         }
     }
 
-    /// Returns the outline of a whole message.
-    pub(crate) fn into_text(self) -> Vec<u8> {
-        self.text
+    /// Returns the outline of the message that ends here, and begins that of the next one.
+    pub(crate) fn end(&mut self) -> Vec<u8> {
+        mem::replace(self, Self { levels: self.levels, ..Self::default() }).text
     }
 
     fn push_in_string(&mut self, byte: u8, begin: usize) {
         let is_over = byte == b'"' && !self.is_escaping;
         self.is_escaping = byte == b'\\' && !self.is_escaping;
-        if self.depth <= 2 && self.text.len() - begin <= Self::STRING_BYTES {
+        if self.depth <= self.levels && self.text.len() - begin <= Self::STRING_BYTES {
             self.push(byte);
         }
         if is_over {
@@ -58,17 +67,17 @@ impl Outline {
     }
 
     fn push_outside(&mut self, byte: u8) {
+        let [opens, closes] = [matches!(byte, b'{' | b'['), matches!(byte, b'}' | b']')];
         match byte {
-            b'{' | b'[' => self.depth += 1,
+            b' ' | b'\n' | b'\r' | b'\t' if self.depth == 0 => return,
             b'"' => self.string = Some(self.text.len()),
-            b' ' | b'\n' | b'\r' | b'\t' => return,
+            _ if opens => self.depth += 1,
             _ => {}
         }
-        let [opens, closes] = [matches!(byte, b'{' | b'['), matches!(byte, b'}' | b']')];
         if opens && self.depth == 2 {
             self.member = self.text.len();
         }
-        if self.depth <= 2 || (self.depth == 3 && (opens || closes)) {
+        if self.depth <= self.levels || (self.depth == self.levels + 1 && (opens || closes)) {
             self.push(byte);
         }
         if closes {

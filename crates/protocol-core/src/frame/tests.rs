@@ -11,7 +11,7 @@ fn limits() -> Limits {
 
 /// Returns the messages and the faults of a stream that arrives in pieces of this size.
 fn read(framing: Framing, stream: &[u8], piece: usize) -> Vec<String> {
-    let mut deframer = Deframer::new(framing, &limits());
+    let mut deframer = Deframer::new(framing, Envelope::JsonRpc, &limits());
     let (mut unread, mut found) = (Vec::new(), Vec::new());
     let name = |frame: Frame<'_>| match frame {
         Frame::Message(message) => Some(String::from_utf8(message.to_vec()).unwrap()),
@@ -112,51 +112,56 @@ fn g08_a_line_over_the_limit_without_its_end_is_told_once() {
 
 #[test]
 fn b30_a_whole_message_is_what_arrives_at_once() {
-    let mut whole = Deframer::new(Framing::Whole, &limits());
+    let mut whole = Deframer::new(Framing::Whole, Envelope::JsonRpc, &limits());
     let mut next = |len| whole.next(&[b'1'; 50][..len]).1;
     assert!(matches!(next(0), Frame::Partial), "nothing is no message");
     assert!(matches!(next(41), Frame::Message(message) if message.len() == 41));
 }
 
-fn outline_of(message: &str, piece: usize) -> String {
-    let mut outline = Outline::default();
+fn outline_of(envelope: Envelope, message: &str, piece: usize) -> String {
+    let mut outline = Outline::new(envelope);
     message.as_bytes().chunks(piece).for_each(|bytes| outline.extend(bytes));
-    String::from_utf8(outline.into_text()).unwrap()
+    let text = String::from_utf8(outline.end()).unwrap();
+    assert_eq!(outline, Outline::new(envelope), "the next one begins anew");
+    text
 }
 
 #[test]
 fn g11_an_outline_has_the_members_of_a_message_in_any_pieces() {
-    let long = "x".repeat(300);
+    let (long, many) = ("x".repeat(300), "1,".repeat(300));
     for (message, outline) in [
-        (
-            r#"{"id": 1, "result": {"id": 2, "a": [{}, "]}"]}}"#.into(),
-            r#"{"id":1,"result":{"id":2,"a":[]}}"#,
-        ),
-        (
-            format!(r#"{{"id":1,"params":{{"a":"{long}","b":2}}}}"#),
-            r#"{"id":1,"params":{"a":{},"b":2}}"#,
-        ),
-        (format!(r#"{{"params":[{}0],"id":1}}"#, "1,".repeat(300)), r#"{"params":{},"id":1}"#),
-        (
-            r#"{"params":["\\\"", "{"],"id":"\"a}"}"#.into(),
-            r#"{"params":["\\\"","{"],"id":"\"a}"}"#,
-        ),
+        (r#" {"id": 1,"result":{"id":2,"a":[{},"]}"]}}"#.into(), r#"{"id": 1,"result":{}}"#),
+        (r#"{"params":["\\\"","{"],"id":"\"a}"}"#.into(), r#"{"params":[],"id":"\"a}"}"#),
         (format!(r#"{{"method":"{long}","id":"é"}}"#), r#"{"method":{},"id":"é"}"#),
         (format!(r#"{{"result":"{long}\"","id":1}}"#), r#"{"result":{},"id":1}"#),
-        (r#"[{"id":1},2]"#.into(), r#"[{"id":1},2]"#),
+        (
+            format!(r#"{{"_meta":[{many}0],"result":[{many}0],"id":1}}"#),
+            r#"{"_meta":[],"result":[],"id":1}"#,
+        ),
+        (r#"{"id":1 2}"#.into(), r#"{"id":1 2}"#),
         (r#"{"id":1} x "#.into(), r#"{"id":1}x"#),
         (format!(r#" "{long}" "#), "{}"),
     ] {
         for piece in 1..=message.len() {
-            assert_eq!(outline_of(&message, piece), outline, "{message} in pieces of {piece}");
+            let outline_of_pieces = outline_of(Envelope::JsonRpc, &message, piece);
+            assert_eq!(outline_of_pieces, outline, "{message} in pieces of {piece}");
         }
+    }
+    for (payload, outline) in [
+        (r#"{"options":{"callId":"1","a":[0]}}"#.into(), r#"{"options":{"callId":"1","a":[]}}"#),
+        (format!(r#"{{"data":"{long}","callId":"1"}}"#), r#"{"data":{},"callId":"1"}"#),
+        (format!(r#"{{"data":[{many}0]}}"#), "{}"),
+    ] {
+        let message = |payload: &str| format!(r#"{{"payload":{payload},"id":"1"}}"#);
+        let found = outline_of(Envelope::Abp, &message(&payload), 7);
+        assert_eq!(found, message(outline));
     }
 }
 
 #[test]
 fn g08_an_outline_is_short_and_no_json_if_it_is_cut() {
     let members = (0..500).map(|nth| format!("\"{nth}\":1")).collect::<Vec<_>>();
-    let outline = outline_of(&format!("{{{}}}", members.join(",")), 64);
+    let outline = outline_of(Envelope::JsonRpc, &format!("{{{}}}", members.join(",")), 64);
     assert_eq!(outline.len(), Outline::BYTES);
     assert!(serde_json::from_str::<serde_json::Value>(&outline).is_err());
 }

@@ -66,6 +66,21 @@ fn g01_a_response_over_the_limit_settles_its_call_wherever_its_id_stands() {
     }
 }
 
+#[test]
+fn g10_a_message_over_the_limit_advances_the_clock() {
+    let mut config = Config::server(Dialect::ABP);
+    (config.limits.message_bytes, config.dialect.framing) = (100, Framing::Newline);
+    let mut stream: StreamConnection<String> = StreamConnection::new(config);
+    let payload = format!(r#"{{"capability":"m","params":"{}"}}"#, "x".repeat(100));
+    let line =
+        format!("{}\n", format!(r#"{{"type":"capabilities/call","id":"7","payload":{payload}}}"#));
+    let (_, events) = support::take(&mut stream, line.as_bytes(), Timestamp::ZERO + millis(70));
+    assert_eq!(events, ["violation invalid_request \"7\""]);
+    let mut sent = Vec::new();
+    stream.poll_transmit(&mut sent).expect("a response");
+    assert!(String::from_utf8(sent).unwrap().contains(r#""timestamp":70"#));
+}
+
 /// Feeds a stream in pieces, and returns its events. Asserts that the buffer stays small.
 fn feed(
     mut stream: StreamConnection<String>,

@@ -219,8 +219,8 @@ impl Driver {
         self.seat.may_read.send_if_modified(|before| mem::replace(before, may_read) != may_read);
     }
 
-    /// Takes a body, unless its response could not reach its stream: the endpoint reads no id from a longer message or batch,
-    /// and repeats no longer id. Progress under a longer token has no stream of its own.
+    /// Takes a body, unless its response could not reach its stream: the endpoint reads no ids of a longer batch, and
+    /// repeats no longer id. Progress under a longer token has no stream of its own.
     pub(super) fn post(
         &mut self,
         stream: StreamId,
