@@ -21,6 +21,7 @@ FAMILIES = [
     ("framing, memchr", r"memchr|frame::|Deframer|Lines|InputBuffer"),
     ("machine", r"protocol_core::(machine|index|slot)|machine::|slab::"),
     ("connection", r"protocol_core"),
+    ("endpoint", r"protocol_endpoint"),
     ("operations", r"operations"),
     ("adapter", r"protocol_async|protocol_tokio|protocol_smol"),
     ("pipe", r"duplex|Duplex|SimplexStream|wire::|BytesMut|bytes::|io::split|compat|Pipe"),
