@@ -101,24 +101,24 @@ impl InputBuffer {
         Ok(filled)
     }
 
-    /// Returns room for `len` bytes behind the unread ones.
+    /// Returns room for `len` bytes behind the unread ones. Mostly it is there.
     ///
     /// Each byte moves O(1) times. The unread bytes move to the front when the used part is the larger
     /// one, or before the capacity grows, which then doubles.
+    #[inline]
     fn room(&mut self, len: usize) -> &mut [u8] {
-        let unread = self.end - self.start;
-        if self.start > self.end / 2 || self.bytes.capacity() < self.end + len {
+        if self.start > self.end / 2 || self.bytes.len() < self.end + len {
+            let unread = self.end - self.start;
             self.bytes.copy_within(self.start..self.end, 0);
             (self.start, self.end) = (0, unread);
+            if self.bytes.len() < unread + len {
+                // The old content of the room is not worth a copy.
+                self.bytes.truncate(unread);
+                self.bytes.reserve_exact(unread + len);
+                self.bytes.resize(self.bytes.capacity(), 0);
+            }
         }
-        let full = self.end + len;
-        if self.bytes.capacity() < full {
-            // The old content of the room is not worth a copy.
-            self.bytes.truncate(self.end);
-            self.bytes.reserve_exact(unread + len);
-        }
-        self.bytes.resize(full.max(self.bytes.len()), 0);
-        &mut self.bytes[self.end..full]
+        &mut self.bytes[self.end..self.end + len]
     }
 }
 
