@@ -80,7 +80,12 @@ where
             if read.is_pending() && is_idle {
                 return Poll::Pending;
             }
-            let (timers, write) = this.poll_hub(cx);
+            // Mostly what was read has left nothing to be written or timed.
+            let (timers, write) = if read.is_ready() && this.hub.awaits(cx.waker()) {
+                (Poll::Pending, Output::Idle)
+            } else {
+                this.poll_hub(cx)
+            };
             if write == Output::Over {
                 return this.poll_close(cx).map(|()| this.error.take());
             }
@@ -121,10 +126,8 @@ where
         if !self.hub.may_read() && !self.hub.poll_may_read(cx.waker()) {
             return Poll::Pending;
         }
-        let before = self.reader.input.unread().len();
         match ready!(self.reader.poll(cx)) {
-            Read::Bytes => {
-                let read = self.reader.input.unread().len() - before;
+            Read::Bytes(read) => {
                 if self.hub.receive(&mut self.reader.input).is_break() {
                     self.reader.close();
                 }

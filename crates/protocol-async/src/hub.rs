@@ -177,6 +177,11 @@ impl Hub {
         polled
     }
 
+    /// Returns whether [`poll`](Self::poll) has nothing to do before it wakes this waker.
+    pub(crate) fn awaits(&self, waker: &Waker) -> bool {
+        self.shared.member.is_none() && is_same(self.shared.lock().endpoint.idle_waiter(), waker)
+    }
+
     /// Takes one whole message, without framing.
     ///
     /// A cancel is carried out before this returns (G3).

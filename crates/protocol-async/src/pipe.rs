@@ -32,8 +32,8 @@ pub(crate) struct Reader<R> {
 
 /// The result of one read.
 pub(crate) enum Read {
-    /// There are more bytes in the input.
-    Bytes,
+    /// There are so many more bytes in the input.
+    Bytes(usize),
     /// Nothing comes any more, perhaps because of this error.
     End(Option<io::Error>),
 }
@@ -66,7 +66,7 @@ impl<R: AsyncRead + Unpin> Reader<R> {
             (_, Poll::Pending) => Poll::Pending,
             (Ok(read), _) if read > 0 => {
                 self.left = self.left.map(|left| left - 1);
-                Poll::Ready(Read::Bytes)
+                Poll::Ready(Read::Bytes(read))
             }
             (_, Poll::Ready(ended)) => self.end(ended.err()),
         }

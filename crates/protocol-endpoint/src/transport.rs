@@ -178,10 +178,13 @@ impl<W, M> Endpoint<W, M> {
         self.output.writer.as_ref()
     }
 
+    /// Returns the waiter for output, if no timer is waited for. A host that waits for both at once has nothing to do
+    /// before it is woken.
+    pub fn idle_waiter(&self) -> Option<&W> {
+        self.output.writer.as_ref().filter(|_| self.output.armed.is_none())
+    }
+
     fn take_output(&mut self, out: &mut Messages, effects: &mut Effects<W, M>) -> bool {
-        if self.is_corked() {
-            return false;
-        }
         if !self.output.staged.is_empty() {
             out.append(&mut self.output.staged);
         }

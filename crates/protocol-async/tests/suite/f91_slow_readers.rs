@@ -19,6 +19,8 @@ struct World(Arc<Mutex<Inner>>);
 #[derive(Default)]
 struct Inner {
     now: Timestamp,
+    /// Bytes that the peer sent.
+    sent: Vec<u8>,
     room: usize,
     written: usize,
     wakers: Vec<Waker>,
@@ -29,9 +31,11 @@ impl AsyncRead for World {
     fn poll_read(
         self: Pin<&mut Self>,
         _: &mut Context<'_>,
-        _: &mut [u8],
+        room: &mut [u8],
     ) -> Poll<io::Result<usize>> {
-        Poll::Pending
+        let sent = std::mem::take(&mut self.0.lock().unwrap().sent);
+        room[..sent.len()].copy_from_slice(&sent);
+        if sent.is_empty() { Poll::Pending } else { Poll::Ready(Ok(sent.len())) }
     }
 }
 
@@ -98,9 +102,13 @@ impl World {
     }
 
     /// Polls a driver for as long as it is woken. Returns whether it has ended.
-    fn run(&self, mut driver: Pin<&mut impl Future>) -> bool {
-        let waker = Waker::from(Arc::new(self.clone()));
-        let mut cx = Context::from_waker(&waker);
+    fn run(&self, driver: Pin<&mut impl Future>) -> bool {
+        self.run_as(&Waker::from(Arc::new(self.clone())), driver)
+    }
+
+    /// Polls as [`run`](Self::run) does, as the task of this waker.
+    fn run_as(&self, waker: &Waker, mut driver: Pin<&mut impl Future>) -> bool {
+        let mut cx = Context::from_waker(waker);
         while std::mem::take(&mut self.0.lock().unwrap().is_woken) {
             if driver.as_mut().poll(&mut cx).is_ready() {
                 return true;
@@ -166,6 +174,24 @@ fn g05_a_deadline_frees_its_caller_in_the_middle_of_a_write() {
     assert!(!world.run(driver.as_mut()));
     world.pass(50, 0);
     assert!(!world.run(driver.as_mut()));
+    assert!(sent.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_ready());
+}
+
+/// What is read gives the driver nothing else to do.
+#[test]
+fn g05_a_deadline_that_is_due_when_bytes_come_frees_its_caller() {
+    let world = World::default();
+    world.0.lock().unwrap().is_woken = true;
+    let (peer, _incoming, driver) = connect(world.clone(), world.clone(), world.clone(), options());
+    let mut driver = pin!(driver);
+    let waker = Waker::from(Arc::new(world.clone()));
+    let options = CallOptions::default().timeout(Duration::from_millis(50));
+    let mut sent = pin!(peer.call_with::<()>("slow", (), options));
+    world.pass(0, 1_000);
+    assert!(!world.run_as(&waker, driver.as_mut()));
+    world.0.lock().unwrap().sent = b"{\"jsonrpc\":\"2.0\",\"method\":\"n\"}\n".to_vec();
+    world.pass(50, 0);
+    assert!(!world.run_as(&waker, driver.as_mut()));
     assert!(sent.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_ready());
 }
 
