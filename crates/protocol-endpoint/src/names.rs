@@ -79,8 +79,8 @@ impl Names {
             self.remove(key);
         }
         // The last name may be the only one.
-        let is_used = self.kept.len() > 1 || self.kept.iter().any(|(_, name)| name.rows > 0);
-        if self.kept.capacity() > Self::KEPT && !is_used {
+        let is_used = || self.kept.len() > 1 || self.kept.iter().any(|(_, name)| name.rows > 0);
+        if self.kept.capacity() > Self::KEPT && !is_used() {
             *self = Self::default();
         }
     }
