@@ -180,7 +180,7 @@ impl<W, M> Endpoint<W, M> {
     }
 
     /// Carries out what follows from the bytes of one message. Noise goes to the host if it wants it.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn hear(
         &mut self,
         bytes: &[u8],

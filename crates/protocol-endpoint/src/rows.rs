@@ -116,6 +116,7 @@ impl<W> Calls<W> {
     }
 
     /// Takes the outcome of a call if it has settled.
+    #[inline]
     pub(crate) fn take(&mut self, call: Call) -> Option<CallOutcome> {
         if !matches!(self.find(call)?.interest, Interest::Settled(_)) {
             return None;
@@ -144,6 +145,7 @@ impl<W> Calls<W> {
         self.rows.get_mut(call.row as usize).filter(|row| row.number == call.id.number())
     }
 
+    #[inline]
     pub(crate) fn remove(&mut self, row: u32) -> Row<W> {
         let row = self.rows.remove(row as usize);
         if self.rows.is_empty() && self.rows.capacity() > Self::KEPT {

@@ -70,17 +70,12 @@ impl<W> Waiters<W> {
     /// Wakes the first waiter that was not woken before.
     #[inline]
     pub(crate) fn wake_one<M>(&mut self, effects: &mut Effects<W, M>) {
-        let mut waiters = self.queue.iter_mut();
-        if let Some((_, waiter)) = waiters.find(|(_, waiter)| waiter.is_some()) {
-            effects.wake(waiter.take());
-        }
+        effects.wake(self.queue.iter_mut().find_map(|(_, waiter)| waiter.take()));
     }
 
     /// Wakes the waiter at the head of the queue. If it was woken before, nobody is.
     pub(crate) fn wake_first<M>(&mut self, effects: &mut Effects<W, M>) {
-        if let Some((_, waiter)) = self.queue.front_mut() {
-            effects.wake(waiter.take());
-        }
+        effects.wake(self.queue.front_mut().and_then(|(_, waiter)| waiter.take()));
     }
 
     pub(crate) fn wake_all<M>(&mut self, effects: &mut Effects<W, M>) {
