@@ -177,7 +177,7 @@ fn g05_a_deadline_frees_its_caller_in_the_middle_of_a_write() {
     assert!(sent.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_ready());
 }
 
-/// What is read gives the driver nothing else to do.
+/// The bytes give the driver nothing else to do.
 #[test]
 fn g05_a_deadline_that_is_due_when_bytes_come_frees_its_caller() {
     let world = World::default();
