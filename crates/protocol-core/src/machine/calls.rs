@@ -262,8 +262,7 @@ impl<C> Calls<C> {
         if let Some((due, reason)) = extras.next_timer() {
             self.timers.remove(&(due, call, reason));
         }
-        let tokens = &extras.facts.progress_tokens;
-        tokens.iter().for_each(|token| self.tokens.release(token, false));
+        extras.facts.progress_tokens.iter().for_each(|token| self.tokens.release(token, false));
         if self.spare.len() < Self::SPARE {
             *extras = CallExtras::default();
             self.spare.push(extras);

@@ -200,7 +200,10 @@ impl<C, R: Default> Machine<C, R> {
     pub fn end_request(&mut self, request: RequestHandle) -> Result<Responding<'_, C, R>, Refusal> {
         let permit = self.permit(request, |_, _| RequestInput::End)?;
         let may_end = permit.extras().is_some_and(|extras| extras.facts.server_may_end);
-        if may_end { Ok(permit) } else { Err(Refusal::NotOursToEnd) }
+        // The end may overtake the revision that was agreed on since, and without that it means nothing to the client.
+        let Dialect { order, cancellers, .. } = &permit.machine.config.dialect;
+        let is_understood = *order == MessageOrder::Kept || *cancellers != Cancellers::Both;
+        if may_end && is_understood { Ok(permit) } else { Err(Refusal::NotOursToEnd) }
     }
 
     /// Returns a permit to release a request whose response can never be sent.

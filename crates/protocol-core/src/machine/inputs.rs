@@ -183,8 +183,7 @@ impl<C, R: Default> Machine<C, R> {
     pub fn call_that_peer_may_end(&self, number: impl FnOnce() -> Option<u32>) -> Option<CallId> {
         let has_calls = self.calls.len() > 0 && self.config.role == Role::Client;
         let row = self.call_row(has_calls.then(number)??)?;
-        let extras = row.extras.as_ref().filter(|extras| extras.facts.server_may_end);
-        extras.map(|_| row.id)
+        row.extras.as_ref().filter(|extras| extras.facts.server_may_end).map(|_| row.id)
     }
 
     /// Takes the peer's end of one of our calls. A call that has not left stays as it is.

@@ -2,9 +2,9 @@
 
 use crate::support;
 
-use support::{acp, error, jsonrpc, lsp, raw, request, result};
+use support::{Host, acp, error, jsonrpc, lsp, raw, request, result};
 
-use protocol_core::{CallOptions, TransmitKind};
+use protocol_core::{CallOptions, Config, Dialect, Refusal, Response, TransmitKind};
 
 #[test]
 fn g01_a_result_settles_the_call_with_its_own_data() {
@@ -201,4 +201,24 @@ fn a_calls_data_can_be_changed_while_it_is_in_flight() {
     host.conn.call_data_mut(call).unwrap().push_str("er");
     assert_eq!(host.receive(&result("1", "1")), ["settled slower result 1"]);
     assert!(host.conn.call_data_mut(call).is_none());
+}
+
+/// An end that came before the result of `initialize` would be a notification without a meaning to the client.
+#[test]
+fn g01_a_server_ends_no_call_by_a_message_that_may_overtake_the_revision() {
+    let settled = r#"{"protocolVersion":"2025-11-25","capabilities":{}}"#;
+    for (dialect, ends) in [(Dialect::MCP_HTTP, Err(Refusal::NotOursToEnd)), (Dialect::MCP, Ok(0))]
+    {
+        let mut server = Host::new(Config::server(dialect));
+        server.receive(&request("1", "initialize"));
+        server.receive(&request("2", "subscriptions/listen"));
+        let [initialize, listen] = [1, 2].map(|number| server.request(number));
+        server.respond(initialize, Response::Result(raw(settled))).unwrap();
+        server.sent();
+        assert_eq!(server.conn.end_request(listen, None), ends);
+        if ends.is_err() {
+            server.respond(listen, Response::Result(raw("{}"))).unwrap();
+            assert_eq!(server.sent(), [result("2", "{}")]);
+        }
+    }
 }

@@ -2,8 +2,8 @@
 
 use protocol_core::machine::CallPhase;
 use protocol_core::{
-    CallOptions, CancelOutcome, CancelRule, Cause, CloseReason, Envelope, MessageOrder, Refusal,
-    RequestPhase, ResponseRule, Role, Shutdown, Timestamp, code,
+    CallOptions, CancelOutcome, CancelRule, Cancellers, Cause, CloseReason, Envelope, MessageOrder,
+    Refusal, RequestPhase, ResponseRule, Role, Shutdown, Timestamp, code,
 };
 use serde_json::Value;
 
@@ -140,10 +140,14 @@ impl Model {
 
     /// Returns the reason that we can't end this request.
     pub(crate) fn end_refusal(&self, request: u64) -> Option<Refusal> {
+        let dialect = &self.config.dialect;
+        // It could come before the result that gives it a meaning there.
+        let may_mean_nothing =
+            dialect.order == MessageOrder::MayChange && dialect.cancellers == Cancellers::Both;
         match self.requests.get(&request).filter(|_| self.awaits_response(request)) {
             None => Some(Refusal::AlreadyResponded),
-            Some(request) if !request.we_may_end => Some(Refusal::NotOursToEnd),
-            Some(_) => match self.config.dialect.cancel {
+            Some(request) if !request.we_may_end || may_mean_nothing => Some(Refusal::NotOursToEnd),
+            Some(_) => match dialect.cancel {
                 CancelRule::Notification { .. } | CancelRule::ClosedStream => None,
                 CancelRule::Local | CancelRule::Request { .. } | CancelRule::Operation { .. } => {
                     Some(Refusal::NoCancel)
@@ -158,13 +162,12 @@ impl Model {
         let request = &self.requests[&number];
         let is_running = matches!(request.phase, RequestPhase::Running | RequestPhase::Cancelled);
         let is_told = is_running && self.has_cancel();
-        // It may come before the result that gives it a meaning there, and the end of a stream is up to HTTP.
-        if !is_told || self.config.dialect.order == MessageOrder::MayChange {
-            self.silenced.extend(self.number_of_peer(&request.id));
-        }
         if is_told {
-            let cancel = Sent::Cancel(self.requests[&number].id.clone());
+            let cancel = Sent::Cancel(request.id.clone());
             self.queue(cancel);
+        } else {
+            // The end of a stream is up to HTTP.
+            self.silenced.extend(self.number_of_peer(&request.id));
         }
         self.settle_request(number, None, None);
         self.finish_drain();
