@@ -4,6 +4,7 @@ use alloc::borrow::Cow;
 use alloc::collections::BTreeMap;
 use alloc::string::String;
 use alloc::vec::Vec;
+use core::mem;
 
 use protocol_core::{Limits, WireId};
 use protocol_json::{Members, member, path, string, text, value};
@@ -39,6 +40,8 @@ pub struct ClientSession {
     rules: &'static Rules,
     id: Option<String>,
     is_open: bool,
+    /// The place of `notifications/initialized`.
+    last: Lane,
     /// The sessions of ACP that requests of the server are about, until our response.
     asked: BTreeMap<WireId, String>,
     mirrors: Mirrors,
@@ -69,7 +72,7 @@ pub enum Lane {
     /// It has no response of its own, and waits until the server took the one before. Where streams are shared, that is the
     /// one before of its session.
     InOrder,
-    /// It ends the opening. It waits as those in order do, and everything else waits for it.
+    /// It ends the opening, once in a session. It waits as those in order do, and everything else waits for it.
     Last,
 }
 
@@ -83,7 +86,8 @@ impl Outgoing {
 impl ClientSession {
     /// Creates the session of a client that has sent nothing, and begins with these rules.
     pub const fn new(rules: &'static Rules) -> Self {
-        Self { rules, id: None, is_open: false, asked: BTreeMap::new(), mirrors: Mirrors::NONE }
+        let asked = BTreeMap::new();
+        Self { rules, id: None, is_open: false, last: Lane::Last, asked, mirrors: Mirrors::NONE }
     }
 
     /// Returns the rules that hold now.
@@ -112,7 +116,8 @@ impl ClientSession {
             ("initialize", true, _) => Lane::First,
             // On shared streams the response to a POST comes at once. So no cancel overtakes what it cancels.
             (_, _, true) => Lane::InOrder,
-            ("notifications/initialized", false, _) => Lane::Last,
+            // A session opens once, and has one stream of its own.
+            ("notifications/initialized", false, _) => mem::replace(&mut self.last, Lane::InOrder),
             (_, true, _) => Lane::Free,
             _ => Lane::InOrder,
         };
@@ -185,9 +190,8 @@ impl ClientSession {
     /// Only a result opens the session. An id that no header may have is none.
     pub fn opened(&mut self, id: Option<&str>, message: &[u8]) -> bool {
         let json = core::str::from_utf8(message).ok().and_then(value);
-        let Some(result) =
-            json.and_then(|json| member(json, "result")).filter(|it| it.get() != "null")
-        else {
+        let result = json.and_then(|json| member(json, "result")).filter(|it| it.get() != "null");
+        let Some(result) = result else {
             return json.is_some_and(|json| member(json, "error").is_some());
         };
         let version = member(result, "protocolVersion").and_then(text);
@@ -286,6 +290,19 @@ mod tests {
         assert_eq!(lane(r#"{"method":"notifications/cancelled"}"#), Some(Lane::InOrder));
         assert_eq!(lane(r#"{"id":1,"result":{}}"#), Some(Lane::InOrder));
         assert_eq!(lane("7"), None);
+    }
+
+    #[test]
+    fn the_opening_of_a_session_ends_once() {
+        let mut session = ClientSession::new(&Rules::MCP_2025_11_25);
+        let mut lane = |message: &str| session.post(message.as_bytes()).map(|out| out.lane);
+        for _ in 0..2 {
+            assert_eq!(lane(r#"{"id":1,"method":"initialize"}"#), Some(Lane::First));
+            for expected in [Lane::Last, Lane::InOrder] {
+                let initialized = lane(r#"{"method":"notifications/initialized"}"#);
+                assert_eq!(initialized, Some(expected));
+            }
+        }
     }
 
     #[test]

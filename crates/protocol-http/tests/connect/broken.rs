@@ -37,6 +37,13 @@ impl Script {
         self.asked_or_left().await.expect("the client stays until its request is written")
     }
 
+    /// Checks that no connection came but those that were asked for. They come in order, so ours is the next.
+    pub(crate) async fn is_asked_no_more(&self) {
+        let own = TcpStream::connect(self.listener.local_addr().unwrap()).await.unwrap();
+        let (_, next) = self.listener.accept().await.unwrap();
+        assert_eq!(next, own.local_addr().unwrap());
+    }
+
     /// Reads a request, unless the client goes before it is whole.
     async fn asked_or_left(&self) -> Option<Asked> {
         let (stream, _) = self.listener.accept().await.unwrap();
@@ -382,6 +389,19 @@ async fn a_message_that_is_on_its_way_does_not_end_the_opening() {
     for method in ["m", "notifications/initialized"] {
         let asked = script.asked().await;
         assert_eq!(asked.body["method"], method);
+        asked.says("202 Accepted\r\ncontent-length: 0\r\n\r\n").await;
+    }
+}
+
+#[tokio::test]
+async fn a_session_that_is_said_to_be_open_again_has_one_stream_of_its_own() {
+    let script = Script::new().await;
+    let client = Client::new(&script.url, "2025-11-25", ClientOptions::default());
+    let _listening = script.open(&client).await;
+    for method in ["notifications/initialized", "m", "n"] {
+        client.peer.try_notify(method, json!({})).unwrap();
+        let asked = script.asked().await;
+        assert_eq!(asked.body["method"], method, "{}", asked.head);
         asked.says("202 Accepted\r\ncontent-length: 0\r\n\r\n").await;
     }
 }
