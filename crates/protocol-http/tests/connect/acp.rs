@@ -1,6 +1,7 @@
 //! ACP: our client and our server, and servers that break off.
 
 use std::pin::pin;
+use std::sync::Arc;
 use std::time::Duration;
 
 use protocol_async::{
@@ -320,45 +321,97 @@ async fn a_stream_that_no_call_waits_for_is_closed_for_one_more() {
     let (call, id, mut stream) = prompt(&script, &client, "one").await;
     let lost = client.call("session/prompt", json!({ "sessionId": "two" }));
     assert!(how(lost.await).contains("options.streams"));
-    let response = json!({ "jsonrpc": "2.0", "id": id, "result": 1 }).to_string();
-    let event = format!("{:x}\r\ndata: {response}\n\n\r\n", response.len() + 8);
-    stream.stream.write_all(event.as_bytes()).await.unwrap();
+    let response = json!({ "jsonrpc": "2.0", "id": id, "result": 1 });
+    stream.stream.write_all(chunk(&response).as_bytes()).await.unwrap();
     assert_eq!(call.await.unwrap(), 1);
     let (_call, _, _stream) = prompt(&script, &client, "two").await;
     stream.closed().await;
 }
 
+/// A client with an account that is too small, and the grants that it has.
+struct Paused {
+    client: Client,
+    grants: mpsc::UnboundedReceiver<Grant>,
+    /// Only a connection that has more than its share is limited, so there are two.
+    _other: Client,
+}
+
+impl Paused {
+    fn new(script: &Script, mut options: ClientOptions) -> Self {
+        options.rules = &Rules::ACP_V1;
+        let account = Account::new(AccountLimits::of(1 << 20));
+        let (told, grants) = mpsc::unbounded_channel();
+        let connected = |observer| {
+            let mut endpoint = Options::new(Config::client(Rules::ACP_V1.dialect.clone()));
+            (endpoint.account, endpoint.observer) = (Some(account.clone()), observer);
+            spawn(&script.url, endpoint, options.clone())
+        };
+        let _other = connected(None);
+        let client = connected(Some(Box::new(move |verdict: &Verdict| {
+            if let Verdict::Granted { grant } = verdict {
+                told.send(*grant).unwrap();
+            }
+        })));
+        Self { client, grants, _other }
+    }
+
+    /// Sends so much on a stream that the client reads no more.
+    async fn fill(&mut self, stream: &mut Asked) {
+        let long = json!({ "jsonrpc": "2.0", "method": "m", "params": ["x".repeat(64 << 10)] });
+        stream.stream.write_all(chunk(&long).repeat(13).as_bytes()).await.unwrap();
+        while self.grants.recv().await.unwrap() != Grant::NoReading {}
+    }
+}
+
+/// Returns a message as an event, in a chunk of its own.
+fn chunk(message: &Value) -> String {
+    let event = format!("data: {message}\n\n");
+    format!("{:x}\r\n{event}\r\n", event.len())
+}
+
 #[tokio::test]
 async fn a_client_that_has_no_room_to_read_still_opens_streams() {
     let script = Script::new().await;
-    let account = Account::new(AccountLimits::of(1 << 20));
-    let (told, mut grants) = mpsc::unbounded_channel();
-    let connected = |observer| {
-        let mut endpoint = Options::new(Config::client(Rules::ACP_V1.dialect.clone()));
-        (endpoint.account, endpoint.observer) = (Some(account.clone()), observer);
-        let mut options = ClientOptions::default();
-        options.rules = &Rules::ACP_V1;
-        spawn(&script.url, endpoint, options)
-    };
-    // Only whoever has more than its share is limited, so there are two.
-    let _other = connected(None);
-    let client = connected(Some(Box::new(move |verdict: &Verdict| {
-        if let Verdict::Granted { grant } = verdict {
-            told.send(*grant).unwrap();
-        }
-    })));
-    let mut connection = initialized(&script, &client).await;
-    let long = json!({ "jsonrpc": "2.0", "method": "m", "params": ["x".repeat(64 << 10)] });
-    let event = format!("data: {long}\n\n");
-    let chunk = format!("{:x}\r\n{event}\r\n", event.len());
-    connection.stream.write_all(chunk.repeat(13).as_bytes()).await.unwrap();
-    while grants.recv().await.unwrap() != Grant::NoReading {}
-    let (_prompt, _, _stream) = prompt(&script, &client, "one").await;
+    let mut paused = Paused::new(&script, ClientOptions::default());
+    let mut connection = initialized(&script, &paused.client).await;
+    paused.fill(&mut connection).await;
+    let client = &paused.client;
+    let (_prompt, _, _stream) = prompt(&script, client, "one").await;
     let _lost = client.call("session/prompt", json!({ "sessionId": "two" }));
     let refused = listening(&script, Some("two")).await;
     let _next = client.call("session/list", json!({}));
     refused.says("405 No\r\ncontent-length: 0\r\n\r\n").await;
     assert_eq!(taken(&script).await["method"], "session/list");
+}
+
+#[tokio::test]
+async fn a_session_of_a_connection_that_is_gone_has_no_stream() {
+    let script = Script::new().await;
+    let (told, mut untaken) = mpsc::unbounded_channel();
+    let mut options = ClientOptions::default();
+    options.trouble = Some(Arc::new(move |message, why| {
+        told.send((message.is_some(), why.to_owned())).unwrap();
+    }));
+    let mut paused = Paused::new(&script, options);
+    let client = &paused.client;
+    let mut connection = initialized(&script, client).await;
+    let (lost, _, mut stream) = prompt(&script, client, "one").await;
+    let created = client.call("session/new", json!({}));
+    let id = taken(&script).await["id"].clone();
+    paused.fill(&mut stream).await;
+    let client = paused.client;
+    let result = json!({ "jsonrpc": "2.0", "id": id, "result": { "sessionId": "two" } });
+    connection.stream.write_all(chunk(&result).as_bytes()).await.unwrap();
+    client.peer.try_notify("m", json!({})).unwrap();
+    script.asked().await.says("404 Not Found\r\ncontent-length: 0\r\n\r\n").await;
+    assert!(untaken.recv().await.unwrap().1.contains("status 404"));
+    client.peer.try_notify("n", json!({})).unwrap();
+    assert!(untaken.recv().await.unwrap().0, "nothing more is posted");
+    while client.incoming.receive().await.is_ok() {}
+    assert_eq!(created.await.unwrap()["sessionId"], "two");
+    assert!(how(lost.await).contains("has ended the session"));
+    client.driver.await.unwrap().unwrap_err();
+    script.is_asked_no_more().await;
 }
 
 /// A time in which what is wrong would happen.
