@@ -61,15 +61,17 @@ impl Link {
         })
     }
 
-    /// Waits until the account revokes the grant of the connection, which has to end then.
+    /// Waits until the account revokes the grant of the connection, which has to end then, and returns the refusal of its
+    /// request.
     ///
     /// Meanwhile it wakes those who wait to read, so one task has to run it.
-    pub(super) async fn revoked(&self) {
+    pub(super) async fn revoked(&self) -> Refusal {
         let mut grant = Grant::All;
         while grant != Grant::Revoked {
             grant = poll_fn(|cx| self.holder.poll_grant(grant, cx.waker())).await;
             self.may_read.send_replace(grant < Grant::NoReading);
         }
+        Refusal::BUSY
     }
 
     /// Notes a request. Its version is that of all requests of a connection.

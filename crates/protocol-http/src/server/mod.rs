@@ -50,6 +50,7 @@ mod options;
 mod respond;
 
 use std::convert::Infallible;
+use std::future::pending;
 use std::io;
 use std::mem;
 use std::pin::pin;
@@ -160,12 +161,9 @@ impl Server {
         let service = service_fn(|request: Request<Received>| {
             let (shared, link) = (self.shared.clone(), link.clone());
             link.asked(request.version());
-            async move {
-                Ok::<_, Infallible>(match request.uri().path() == shared.options.path {
-                    true => shared.respond(request, link).await,
-                    false => shared.refuse((Refusal::PATH, None), None),
-                })
-            }
+            let is_here = request.uri().path() == shared.options.path;
+            let refused = async move { if is_here { pending().await } else { Refusal::PATH } };
+            async move { Ok::<_, Infallible>(shared.respond(request, link, refused).await) }
         });
         let transport = link.clone();
         let stream = InspectWriter::new(stream, move |bytes: &[u8]| transport.wrote(bytes.len()));
@@ -181,7 +179,7 @@ impl Server {
             tokio::select! {
                 // The client has gone, which its sessions have noticed.
                 _ = connection.as_mut() => return,
-                () = revoked.as_mut() => return,
+                _ = revoked.as_mut() => return,
                 () = unread.as_mut() => return,
                 // A request that crosses the end of HTTP/2 is served. A client that does not end is left at the next time.
                 () = unused.as_mut() => {
@@ -208,13 +206,9 @@ impl Server {
         &self,
         request: Request<impl http_body::Body<Data: Buf>>,
     ) -> Response<Body> {
-        let options = &self.shared.options;
-        let (patience, most) = (options.patience, options.response_bytes);
+        let &ServerOptions { patience, response_bytes: most, .. } = &self.shared.options;
         let link = Link::new(&self.shared.options.account);
-        let mut response = tokio::select! {
-            response = self.shared.respond(request, link.clone()) => response,
-            () = link.revoked() => self.shared.refuse((Refusal::BUSY, None), None),
-        };
+        let mut response = self.shared.respond(request, link.clone(), link.revoked()).await;
         // One of a known length is finished.
         if http_body::Body::size_hint(response.body()).exact().is_none() {
             let looks = tokio::spawn(async move { link.unread(patience, most).await });

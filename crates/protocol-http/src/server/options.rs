@@ -43,7 +43,8 @@ pub struct ServerOptions {
     /// Their first turn does not tell then whether a method is known. So the head of a response waits for its first
     /// message, though not longer than [`Rules::head_after`](crate::Rules::head_after).
     pub is_proxy: bool,
-    /// The sessions at the same time, and the requests without a session; 1,024. One more gets status 503.
+    /// The sessions at the same time, and the requests without a session; 1,024. One more gets status 503. All clients
+    /// share them, so one client may hold them all. [`SessionOptions::idle_time`] frees a session that nobody uses.
     pub sessions: usize,
     /// The connections at the same time; 1,024. One more waits to be accepted.
     pub connections: usize,

@@ -41,17 +41,21 @@ const GUESS: Duration = Duration::from_secs(1);
 static STREAMS: AtomicU64 = AtomicU64::new(0);
 
 impl Shared {
-    /// Responds to a request, whatever its path. `link` is its connection.
+    /// Responds to a request, whatever its path, until `refused` refuses it. `link` is its connection.
     pub(super) async fn respond(
         self: &Arc<Self>,
         request: Request<impl http_body::Body<Data: Buf>>,
         link: Arc<Link>,
+        refused: impl Future<Output = Refusal>,
     ) -> Response<Body> {
         let (parts, body) = request.into_parts();
         let head = head(&parts);
-        let response = self.try_respond(&parts, &head, body, link).await;
-        let mut response =
-            response.unwrap_or_else(|refused| self.refuse(refused, head.get(VERSION)));
+        let response = tokio::select! {
+            biased;
+            refusal = refused => Err((refusal, None)),
+            response = self.try_respond(&parts, &head, body, link) => response,
+        };
+        let mut response = response.unwrap_or_else(|it| self.refuse(it, head.get(VERSION)));
         let page = parts.headers.get(ORIGIN).filter(|_| self.options.gate.admit(&head).is_ok());
         let Some(page) = page else { return response };
         // A browser asks first whether a page may send its request (CORS). That question carries no secret.
@@ -214,7 +218,7 @@ impl Shared {
     }
 
     /// Makes the response to a request that is refused. The version is the one that it asked for.
-    pub(super) fn refuse(&self, (refusal, id): Refused, asked: Option<&str>) -> Response<Body> {
+    fn refuse(&self, (refusal, id): Refused, asked: Option<&str>) -> Response<Body> {
         let offered = self.options.gate.revisions.iter();
         let versions: Vec<&str> = offered.map(|rules| rules.version).collect();
         let body = Body::whole(refusal.body(id.as_ref(), &versions, asked));

@@ -1,13 +1,16 @@
 //! Sessions and connections draw on one account of memory, and others may draw on it too.
 
+use std::convert::Infallible;
 use std::future::{pending, ready};
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
-use http_body_util::Full;
-use hyper::body::{Body as _, Bytes};
+use futures_util::FutureExt;
+use futures_util::stream::{StreamExt, once};
+use http_body_util::{Full, StreamBody};
+use hyper::body::{Body as _, Bytes, Frame};
 use hyper::{Request, StatusCode};
 use protocol_async::hub::{Charge, Holder};
 use protocol_async::{Account, AccountLimits, Arrival, Options};
@@ -184,6 +187,23 @@ async fn a_client_that_reads_nothing_is_ended_when_memory_runs_out() {
     pool.take(5, 6 * MIB);
     stuck.await_end().await;
     pool.until(|used| used < 7 * MIB).await;
+}
+
+#[tokio::test]
+async fn a_page_whose_request_is_ended_when_memory_runs_out_may_read_that() {
+    let mut pool = Pool::new();
+    let host = pool.host();
+    let part = Ok::<_, Infallible>(Frame::data(Bytes::from(vec![b' '; MIB / 2])));
+    let body = StreamBody::new(once(ready(part)).chain(pending().into_stream()));
+    let asked = Request::post("http://localhost/mcp").header("origin", "http://localhost:3000");
+    let asked = asked.header("content-type", "application/json").body(body).unwrap();
+    let response = tokio::spawn(async move { host.server.respond(asked).await });
+    pool.until(|used| (3 * MIB / 4..5 * MIB / 4).contains(&used)).await;
+    pool.read_all(27 * MIB / 5);
+    pool.take(5, 6 * MIB);
+    let response = response.await.unwrap();
+    assert_eq!(response.status(), 503);
+    assert_eq!(response.headers()["access-control-allow-origin"], "http://localhost:3000");
 }
 
 #[tokio::test(start_paused = true)]

@@ -192,7 +192,9 @@ async fn a_page_that_is_admitted_may_send_requests_and_read_their_responses() {
         let taken = send(&host.server, "POST", &[&headers[..], &[page]].concat(), &body).await;
         let refused = send(&host.server, "POST", &[page], &body).await;
         assert_eq!((taken.status, refused.status), (200, 401));
-        for response in [allowed, taken, refused] {
+        let elsewhere = send(&host.server, "POST", &[page, (":path", "/other")], "").await;
+        assert_eq!(elsewhere.status, 404);
+        for response in [allowed, taken, refused, elsewhere] {
             assert_eq!(response.header("access-control-allow-origin"), Some(origin));
             assert_eq!(response.header("access-control-expose-headers"), Some("*"));
             assert_eq!(response.header("vary"), Some("origin"));
