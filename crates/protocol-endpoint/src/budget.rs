@@ -235,18 +235,12 @@ pub fn is_counted(config: &Config, violation: Violation, id: Option<&WireId>) ->
 /// Only a client sees noise. A server responds to bytes that it can't read.
 #[must_use]
 pub fn is_noise(config: &Config, violation: Violation, id: Option<&WireId>) -> bool {
-    let is_long = violation == Violation::InvalidRequest { problem: EnvelopeProblem::TooLarge };
-    config.role == Role::Client
-        && id.is_none()
-        && !is_long
-        && matches!(
-            violation,
-            Violation::Parse { .. }
-                | Violation::InvalidUtf8 { .. }
-                | Violation::InvalidRequest { .. }
-                | Violation::InvalidHeader
-                | Violation::HeaderTooLong
-        )
+    let may_be_noise = match violation {
+        Violation::InvalidRequest { problem } => problem != EnvelopeProblem::TooLarge,
+        Violation::Parse { .. } | Violation::InvalidUtf8 { .. } => true,
+        violation => matches!(violation, Violation::InvalidHeader | Violation::HeaderTooLong),
+    };
+    may_be_noise && config.role == Role::Client && id.is_none()
 }
 
 impl fmt::Display for OverBudget {

@@ -72,8 +72,7 @@ fn g10_a_message_over_the_limit_advances_the_clock() {
     (config.limits.message_bytes, config.dialect.framing) = (100, Framing::Newline);
     let mut stream: StreamConnection<String> = StreamConnection::new(config);
     let payload = format!(r#"{{"capability":"m","params":"{}"}}"#, "x".repeat(100));
-    let line =
-        format!("{}\n", format!(r#"{{"type":"capabilities/call","id":"7","payload":{payload}}}"#));
+    let line = format!("{{\"type\":\"capabilities/call\",\"id\":\"7\",\"payload\":{payload}}}\n");
     let (_, events) = support::take(&mut stream, line.as_bytes(), Timestamp::ZERO + millis(70));
     assert_eq!(events, ["violation invalid_request \"7\""]);
     let mut sent = Vec::new();

@@ -357,8 +357,9 @@ impl Driver {
     /// Takes note of a message, which may open the session, or one in it.
     fn received(&mut self, number: u64, message: &[u8], session: Option<&str>) {
         // The server that knows the connection no longer has no stream for a session of it.
-        let scope = self.session.received(message).filter(|_| self.error.is_none());
-        let _stream = scope.and_then(|scope| self.stream(Some(&scope)));
+        if let Some(scope) = self.session.received(message).filter(|_| self.error.is_none()) {
+            self.stream(Some(&scope));
+        }
         let Some(it) = self.exchanges.get_mut(&number).filter(|it| it.is_opening) else { return };
         if self.session.opened(session, message) {
             it.is_opening = false;
