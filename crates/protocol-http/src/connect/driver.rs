@@ -389,9 +389,8 @@ impl Driver {
     /// Closes the oldest stream of a session that no call waits for. Returns whether there was one.
     fn close_unused(&mut self) -> bool {
         let unused = self.exchanges.iter().find(|(number, it)| {
-            let is_used = self.shared.values().any(|used| used == *number);
-            let is_open = matches!(it.kind, Kind::Stream) && !it.is_awaited;
-            is_open && it.scope.is_some() && !is_used
+            let is_open = matches!(it.kind, Kind::Stream) && !it.is_awaited && it.scope.is_some();
+            is_open && !self.shared.values().any(|used| used == *number)
         });
         let oldest = unused.map(|(number, _)| *number);
         oldest.is_some_and(|number| self.exchanges.remove(&number).is_some())
