@@ -78,7 +78,7 @@ impl<O, I: Default> StreamConnection<O, I> {
     /// Creates a connection with nothing in flight.
     pub fn new(config: Config) -> Self {
         let Config { dialect, limits, .. } = &config;
-        let deframer = Deframer::new(dialect.framing, dialect.envelope, limits);
+        let deframer = Deframer::new(dialect.framing, dialect.envelope.levels_of_ids(), limits);
         Self { connection: Connection::new(config), deframer, outline: None }
     }
 

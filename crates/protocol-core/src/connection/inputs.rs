@@ -82,7 +82,7 @@ impl<O, I: Default> Connection<O, I> {
         self.machine.advance_clock(now);
         let Config { dialect, limits, .. } = self.config();
         if bytes.len() > limits.message_bytes {
-            let mut outline = Outline::new(dialect.envelope);
+            let mut outline = Outline::new(dialect.envelope.levels_of_ids());
             outline.extend(bytes);
             self.receive_outline(&outline.end(), now);
         } else if let Some(message) = dialect.envelope.read(bytes, limits) {

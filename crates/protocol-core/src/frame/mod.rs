@@ -7,7 +7,6 @@ use alloc::vec::Vec;
 use memchr::memchr;
 use protocol_json::decimal;
 
-use crate::dialect::Envelope;
 use crate::limits::Limits;
 use crate::violation::Violation;
 
@@ -85,8 +84,8 @@ pub(crate) enum Frame<'b> {
 }
 
 impl Deframer {
-    pub(crate) fn new(framing: Framing, envelope: Envelope, limits: &Limits) -> Self {
-        Self { framing, limits: *limits, state: START, outline: Outline::new(envelope) }
+    pub(crate) fn new(framing: Framing, levels: usize, limits: &Limits) -> Self {
+        Self { framing, limits: *limits, state: START, outline: Outline::new(levels) }
     }
 
     /// Looks at the unread bytes. Returns the number of bytes that are used up now, and their content.

@@ -3,9 +3,7 @@
 use alloc::vec::Vec;
 use core::mem;
 
-use crate::dialect::Envelope;
-
-/// A message without what is long in it or stands deep: `{"id":1,"result":{"a":[0]}}` becomes
+/// A message without its long values and those that stand deep: `{"id":1,"result":{"a":[0]}}` becomes
 /// `{"id":1,"result":{}}`.
 ///
 /// The outline is read in place of the message, to find out who waits for it. An outline that would be too
@@ -35,8 +33,8 @@ impl Outline {
     /// Replaces a value that is longer. It is no id, no method and no name.
     const LONG: &[u8] = b"{}";
 
-    pub(crate) fn new(envelope: Envelope) -> Self {
-        Self { levels: envelope.levels_of_ids(), ..Self::default() }
+    pub(crate) fn new(levels: usize) -> Self {
+        Self { levels, ..Self::default() }
     }
 
     /// Takes the next bytes of the message.
@@ -51,7 +49,7 @@ impl Outline {
 
     /// Returns the outline of the message that ends here, and begins that of the next one.
     pub(crate) fn end(&mut self) -> Vec<u8> {
-        mem::replace(self, Self { levels: self.levels, ..Self::default() }).text
+        mem::replace(self, Self::new(self.levels)).text
     }
 
     fn push_in_string(&mut self, byte: u8, begin: usize) {

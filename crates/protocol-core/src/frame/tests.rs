@@ -11,7 +11,7 @@ fn limits() -> Limits {
 
 /// Returns the messages and the faults of a stream that arrives in pieces of this size.
 fn read(framing: Framing, stream: &[u8], piece: usize) -> Vec<String> {
-    let mut deframer = Deframer::new(framing, Envelope::JsonRpc, &limits());
+    let mut deframer = Deframer::new(framing, 1, &limits());
     let (mut unread, mut found) = (Vec::new(), Vec::new());
     let name = |frame: Frame<'_>| match frame {
         Frame::Message(message) => Some(String::from_utf8(message.to_vec()).unwrap()),
@@ -112,17 +112,17 @@ fn g08_a_line_over_the_limit_without_its_end_is_told_once() {
 
 #[test]
 fn b30_a_whole_message_is_what_arrives_at_once() {
-    let mut whole = Deframer::new(Framing::Whole, Envelope::JsonRpc, &limits());
+    let mut whole = Deframer::new(Framing::Whole, 1, &limits());
     let mut next = |len| whole.next(&[b'1'; 50][..len]).1;
     assert!(matches!(next(0), Frame::Partial), "nothing is no message");
     assert!(matches!(next(41), Frame::Message(message) if message.len() == 41));
 }
 
-fn outline_of(envelope: Envelope, message: &str, piece: usize) -> String {
-    let mut outline = Outline::new(envelope);
+fn outline_of(levels: usize, message: &str, piece: usize) -> String {
+    let mut outline = Outline::new(levels);
     message.as_bytes().chunks(piece).for_each(|bytes| outline.extend(bytes));
     let text = String::from_utf8(outline.end()).unwrap();
-    assert_eq!(outline, Outline::new(envelope), "the next one begins anew");
+    assert_eq!(outline, Outline::new(levels), "the next one begins anew");
     text
 }
 
@@ -143,7 +143,7 @@ fn g11_an_outline_has_the_members_of_a_message_in_any_pieces() {
         (format!(r#" "{long}" "#), "{}"),
     ] {
         for piece in 1..=message.len() {
-            let outline_of_pieces = outline_of(Envelope::JsonRpc, &message, piece);
+            let outline_of_pieces = outline_of(1, &message, piece);
             assert_eq!(outline_of_pieces, outline, "{message} in pieces of {piece}");
         }
     }
@@ -153,7 +153,7 @@ fn g11_an_outline_has_the_members_of_a_message_in_any_pieces() {
         (format!(r#"{{"data":[{many}0]}}"#), "{}"),
     ] {
         let message = |payload: &str| format!(r#"{{"payload":{payload},"id":"1"}}"#);
-        let found = outline_of(Envelope::Abp, &message(&payload), 7);
+        let found = outline_of(3, &message(&payload), 7);
         assert_eq!(found, message(outline));
     }
 }
@@ -161,7 +161,7 @@ fn g11_an_outline_has_the_members_of_a_message_in_any_pieces() {
 #[test]
 fn g08_an_outline_is_short_and_no_json_if_it_is_cut() {
     let members = (0..500).map(|nth| format!("\"{nth}\":1")).collect::<Vec<_>>();
-    let outline = outline_of(Envelope::JsonRpc, &format!("{{{}}}", members.join(",")), 64);
+    let outline = outline_of(1, &format!("{{{}}}", members.join(",")), 64);
     assert_eq!(outline.len(), Outline::BYTES);
     assert!(serde_json::from_str::<serde_json::Value>(&outline).is_err());
 }
