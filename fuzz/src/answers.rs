@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use protocol_core::{CancelRule, Dialect, Envelope, EnvelopeProblem, code};
+use protocol_core::{CancelRule, Config, Dialect, Envelope, EnvelopeProblem, code};
 
 use crate::json::{Members, asked_id, each_message, string};
 
@@ -49,11 +49,16 @@ pub(crate) struct Said {
     owed: BTreeMap<String, usize>,
     /// By id token, the number of responses that the host made, and that have to leave.
     due: BTreeMap<String, usize>,
+    /// The number of messages over the limit that are no JSON. Their outlines may be.
+    unreadable: usize,
 }
 
 impl Said {
     /// Adds a message.
-    pub(crate) fn push(&mut self, message: &[u8], envelope: Envelope) {
+    pub(crate) fn push(&mut self, message: &[u8], config: &Config) {
+        let envelope = config.dialect.envelope;
+        let is_too_long = message.len() > config.limits.message_bytes;
+        self.unreadable += usize::from(is_too_long && Members::of(message).is_none());
         self.bytes.extend_from_slice(message);
         self.bytes.push(b'\n');
         for members in each_message(message).into_iter().filter_map(Members::of) {
@@ -83,6 +88,8 @@ impl Said {
         }
         if id != "null" {
             let owed = self.owed.get_mut(id).filter(|owed| **owed > 0);
+            let unreadable = Some(&mut self.unreadable).filter(|unreadable| **unreadable > 0);
+            let owed = owed.or(unreadable);
             *owed.unwrap_or_else(|| panic!("G2, B14: nobody asked {id}, or not so often")) -= 1;
         }
     }

@@ -240,8 +240,7 @@ impl Scene {
         if host.said.len() + host.message.len() > SAID {
             return;
         }
-        let envelope = config.dialect.envelope;
-        aside(|| host.said.push(&host.message, envelope));
+        aside(|| host.said.push(&host.message, config));
         let Host { message, owed, .. } = &mut self.host;
         if let Some(event) = self.conn.receive(message, self.now) {
             owed.take(&event);

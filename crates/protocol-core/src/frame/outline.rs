@@ -6,8 +6,8 @@ use core::mem;
 /// A message without its long values and those that stand deep: `{"id":1,"result":{"a":[0]}}` becomes
 /// `{"id":1,"result":{}}`.
 ///
-/// The outline is read in place of the message, to find out who waits for it. An outline that would be too
-/// long itself ends early, so it is no JSON.
+/// The outline is read in place of the message, to find out who waits for it. It may be JSON where the message
+/// breaks off deep inside. An outline that would be too long itself ends early, so it is no JSON.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Outline {
     text: Vec<u8>,
