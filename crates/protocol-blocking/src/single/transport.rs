@@ -29,7 +29,8 @@ pub trait Transport {
     fn readiness(&self) -> Readiness;
 
     /// Waits until something of `interest` is possible, at most `timeout` (`None`: for ever). Returns
-    /// everything that is possible then.
+    /// everything that is possible then. It may return early with nothing possible, such as for another
+    /// descriptor of the host's: then [`Host::wait`](super::Host::wait) ends, and a sleep waits again.
     ///
     /// # Errors
     ///
