@@ -177,7 +177,7 @@ impl Hub {
         polled
     }
 
-    /// Returns whether [`poll`](Self::poll) has nothing to do before it wakes this waker.
+    /// Returns whether [`poll`](Self::poll) would change nothing, and this waker waits until it would.
     pub(crate) fn awaits(&self, waker: &Waker) -> bool {
         self.shared.member.is_none() && is_same(self.shared.lock().endpoint.idle_waiter(), waker)
     }

@@ -32,7 +32,7 @@ pub(crate) struct Reader<R> {
 
 /// The result of one read.
 pub(crate) enum Read {
-    /// There are so many more bytes in the input.
+    /// This many bytes were added to the input.
     Bytes(usize),
     /// Nothing comes any more, perhaps because of this error.
     End(Option<io::Error>),

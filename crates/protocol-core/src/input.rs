@@ -102,23 +102,32 @@ impl InputBuffer {
     }
 
     /// Returns room for `len` bytes behind the unread ones. Mostly it is there.
-    ///
-    /// Each byte moves O(1) times. The unread bytes move to the front when the used part is the larger
-    /// one, or before the capacity grows, which then doubles.
     #[inline]
     fn room(&mut self, len: usize) -> &mut [u8] {
         if self.start > self.end / 2 || self.bytes.len() < self.end + len {
-            let unread = self.end - self.start;
-            self.bytes.copy_within(self.start..self.end, 0);
-            (self.start, self.end) = (0, unread);
-            if self.bytes.len() < unread + len {
-                // The old content of the room is not worth a copy.
-                self.bytes.truncate(unread);
-                self.bytes.reserve_exact(unread + len);
-                self.bytes.resize(self.bytes.capacity(), 0);
-            }
+            self.make_room(len);
         }
         &mut self.bytes[self.end..self.end + len]
+    }
+
+    /// Makes room for `len` bytes. Each byte moves O(1) times.
+    ///
+    /// The unread bytes move to the front when the used part is the larger one, or before the capacity
+    /// grows, which then doubles. Bytes of the capacity that nobody has asked for stay untouched.
+    #[cold]
+    fn make_room(&mut self, len: usize) {
+        let unread = self.end - self.start;
+        if self.start > self.end / 2 || self.bytes.capacity() < self.end + len {
+            self.bytes.copy_within(self.start..self.end, 0);
+            (self.start, self.end) = (0, unread);
+        }
+        let full = self.end + len;
+        if self.bytes.capacity() < full {
+            // The old content of the room is not worth a copy.
+            self.bytes.truncate(self.end);
+            self.bytes.reserve_exact(unread + len);
+        }
+        self.bytes.resize(full.max(self.bytes.len()), 0);
     }
 }
 

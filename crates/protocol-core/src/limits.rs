@@ -21,7 +21,8 @@
 #[non_exhaustive]
 pub struct Limits {
     /// The bytes of one incoming message; 16 MiB by default. A longer one is skipped. At its end, its call
-    /// settles as malformed, or its request gets error -32600.
+    /// settles as malformed, or its request gets error -32600, if its outline has the id
+    /// ([`take_outline`](crate::StreamConnection::take_outline)).
     pub message_bytes: usize,
     /// The bytes of the header block of one Content-Length frame; 8 KiB by default. A longer one closes
     /// the connection, because the beginning of the next message is then unknown.

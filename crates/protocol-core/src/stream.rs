@@ -171,8 +171,9 @@ impl<O, I: Default> StreamConnection<O, I> {
 
     /// Returns all that was kept of the last message over [`Limits::message_bytes`](crate::Limits), for records.
     ///
-    /// That is the message without its strings of over 256 bytes and without what its members hold:
-    /// `{"id":1,"result":{"a":[0]}}` becomes `{"id":1,"result":{}}`. It is at most 1 KiB long, and returned once.
+    /// That is the message without strings of over 256 bytes, and without what its members hold:
+    /// `{"id":1,"result":{"a":[0]}}` becomes `{"id":1,"result":{}}`. In ABP it is kept two levels deeper. It is
+    /// at most 1 KiB long, and returned once.
     pub fn take_outline(&mut self) -> Option<Vec<u8>> {
         self.outline.take()
     }

@@ -178,8 +178,8 @@ impl<W, M> Endpoint<W, M> {
         self.output.writer.as_ref()
     }
 
-    /// Returns the waiter for output, if no timer is waited for. A host that waits for both at once has nothing to do
-    /// before it is woken.
+    /// Returns the waiter for output, unless it waits for a timer too. A host that waits for both at once has nothing
+    /// to do before it is woken.
     pub fn idle_waiter(&self) -> Option<&W> {
         self.output.writer.as_ref().filter(|_| self.output.armed.is_none())
     }

@@ -54,8 +54,7 @@ impl Envelope {
 
     // Ids
 
-    /// Returns how deep in a message the ids stand that say who waits for it. That of an ABP call may be in the
-    /// options of its payload.
+    /// Returns the depth to which ids may stand. The call id of ABP may be in the options of the payload.
     pub(crate) const fn levels_of_ids(self) -> usize {
         if matches!(self, Self::Abp) { 3 } else { 1 }
     }

@@ -138,7 +138,7 @@ fn g11_an_outline_has_the_members_of_a_message_in_any_pieces() {
             format!(r#"{{"_meta":[{many}0],"result":[{many}0],"id":1}}"#),
             r#"{"_meta":[],"result":[],"id":1}"#,
         ),
-        (r#"{"id":1 2}"#.into(), r#"{"id":1 2}"#),
+        ("{\"id\":1 \n 2}".into(), r#"{"id":1 2}"#),
         (r#"{"id":1} x "#.into(), r#"{"id":1}x"#),
         (format!(r#" "{long}" "#), "{}"),
     ] {
@@ -150,7 +150,7 @@ fn g11_an_outline_has_the_members_of_a_message_in_any_pieces() {
     for (payload, outline) in [
         (r#"{"options":{"callId":"1","a":[0]}}"#.into(), r#"{"options":{"callId":"1","a":[]}}"#),
         (format!(r#"{{"data":"{long}","callId":"1"}}"#), r#"{"data":{},"callId":"1"}"#),
-        (format!(r#"{{"data":[{many}0]}}"#), "{}"),
+        (format!(r#"{{"data":[{many}0],"callId":"1"}}"#), r#"{"data":{},"callId":"1"}"#),
     ] {
         let message = |payload: &str| format!(r#"{{"payload":{payload},"id":"1"}}"#);
         let found = outline_of(3, &message(&payload), 7);
@@ -160,10 +160,13 @@ fn g11_an_outline_has_the_members_of_a_message_in_any_pieces() {
 
 #[test]
 fn g08_an_outline_is_short_and_no_json_if_it_is_cut() {
-    let members = (0..500).map(|nth| format!("\"{nth}\":1")).collect::<Vec<_>>();
-    let outline = outline_of(1, &format!("{{{}}}", members.join(",")), 64);
-    assert_eq!(outline.len(), Outline::BYTES);
-    assert!(serde_json::from_str::<serde_json::Value>(&outline).is_err());
+    let members: Vec<_> = (0..500).map(|nth| format!("\"{nth}\":1")).collect();
+    let members = format!("{{{}}}", members.join(","));
+    for (levels, message) in [(1, &members), (3, &format!(r#"{{"payload":{members},"id":"1"}}"#))] {
+        let outline = outline_of(levels, message, 64);
+        assert_eq!(outline.len(), Outline::BYTES);
+        assert!(serde_json::from_str::<serde_json::Value>(&outline).is_err());
+    }
 }
 
 #[test]
