@@ -26,6 +26,16 @@ pub(crate) struct Lineage {
     pub(crate) begun: u64,
 }
 
+#[cfg(target_os = "linux")]
+impl ProcessInfo {
+    /// Returns its program and arguments, or the kernel's name for a process that has ended or hides them.
+    pub(crate) fn command(&self) -> String {
+        let words = std::fs::read(format!("/proc/{}/cmdline", self.id)).unwrap_or_default();
+        let words = String::from_utf8_lossy(&words).trim_end_matches('\0').replace('\0', " ");
+        if words.is_empty() { self.lineage.name.clone() } else { words }
+    }
+}
+
 /// Lists all processes.
 #[cfg(target_os = "linux")]
 pub(crate) fn processes() -> io::Result<impl Iterator<Item = ProcessInfo>> {

@@ -59,8 +59,8 @@ pub enum Detached {
 pub struct Ended {
     /// The id that it had.
     pub id: u32,
-    /// The name of its program, as far as the kernel keeps it.
-    pub name: String,
+    /// Its program and its arguments, with spaces between them.
+    pub command: String,
 }
 
 /// Supervises a command for the host that spawned this program with [`ChildCommand::supervisor`].
@@ -245,10 +245,12 @@ impl Supervisor {
 
     fn signal(&mut self, signal: Signal, ended: &mut dyn FnMut(Ended)) {
         for one in self.ours() {
-            send(&one, signal);
             let has_left = one.group != self.process.as_raw_pid();
-            if has_left && self.named.insert(one.id) {
-                ended(Ended { id: one.id, name: one.lineage.name });
+            // A process that is gone has no arguments any more.
+            let left = (has_left && self.named.insert(one.id)).then(|| one.command());
+            send(&one, signal);
+            if let Some(command) = left {
+                ended(Ended { id: one.id, command });
             }
         }
     }

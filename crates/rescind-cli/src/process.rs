@@ -115,6 +115,10 @@ fn stderr() -> Stderr {
     }))
 }
 
+/// The most characters of a command that name a process.
+#[cfg(target_os = "linux")]
+const NAMED: usize = 60;
+
 /// Supervise a server for the command that started this
 #[cfg(target_os = "linux")]
 #[derive(Debug, Args)]
@@ -153,10 +157,15 @@ pub fn supervise(args: &SuperviseArgs) -> Result<ExitCode, Exit> {
         supervision.detached = Detached::Keep;
     }
     let supervised = supervise(&mut command, &supervision, &mut |ended| {
-        note(format_args!(
-            "rescind: ended {} ({}), which had detached itself",
-            ended.name, ended.id
-        ));
+        // A relay behind this one has a supervisor of its own, which no server has detached.
+        if ended.command.starts_with("rescind supervise ") {
+            return;
+        }
+        let mut command: String = ended.command.chars().take(NAMED).collect();
+        if command.len() < ended.command.len() {
+            command.push('…');
+        }
+        note(format_args!("rescind: ended `{command}` ({}), which had detached itself", ended.id));
     });
     supervised.map_err(Exit::usage)?;
     Ok(ExitCode::SUCCESS)

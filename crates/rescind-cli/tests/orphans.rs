@@ -432,9 +432,24 @@ fn f102_a_process_that_had_detached_is_named_when_it_is_ended() {
     drop(relay.0.stdin.take());
     let mut said = String::new();
     errors.read_to_string(&mut said).unwrap();
-    assert!(said.contains("rescind: ended sleep ("), "{said}");
+    assert!(said.contains("rescind: ended `sleep 1000` ("), "{said}");
     assert!(relay.0.wait().unwrap().success(), "the server ended by itself: {said}");
     assert_gone(&mark);
+}
+
+#[test]
+fn f102_a_supervisor_of_ours_is_none_that_had_detached_itself() {
+    let stubborn =
+        r#"trap "" TERM; echo there >&2; while :; do sleep 1000; done # until it is killed"#;
+    let nested = [RESCIND, "relay", "--exit-grace", "1h", "--", "sh", "-c", stubborn];
+    let relay = ["relay", "--exit-grace", "100ms", "--"].into_iter().chain(nested);
+    let mut running = Running::start(relay, &[]);
+    running.says(&["there"]);
+    let said = running.end().stderr;
+    let first =
+        r#"rescind: ended `sh -c trap "" TERM; echo there >&2; while :; do sleep 1000; …` ("#;
+    assert!(said.contains(first) && said.contains("ended `sleep 1000` ("), "{said}");
+    assert!(!said.contains("exe") && !said.contains("supervise"), "{said}");
 }
 
 #[test]
