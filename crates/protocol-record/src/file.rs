@@ -109,11 +109,22 @@ impl Rotating {
         Ok(())
     }
 
-    pub(crate) fn write(&mut self, lines: &[u8]) -> io::Result<()> {
-        let file = self.file.as_mut().ok_or(io::ErrorKind::NotFound)?;
-        file.write_all(lines)?;
-        self.written += lines.len() as u64;
-        Ok(())
+    /// Writes whole lines, and returns how many bytes of them are in the file, with the error that ended that early.
+    pub(crate) fn write(&mut self, lines: &[u8]) -> (usize, io::Result<()>) {
+        let (Some(file), mut written) = (self.file.as_mut(), 0) else {
+            return (0, Err(ErrorKind::NotFound.into()));
+        };
+        let result = loop {
+            match file.write(&lines[written..]) {
+                _ if written == lines.len() => break Ok(()),
+                Ok(0) => break Err(ErrorKind::WriteZero.into()),
+                Ok(more) => written += more,
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => break Err(error),
+            }
+        };
+        self.written += written as u64;
+        (written, result)
     }
 
     fn older(&self, age: usize) -> PathBuf {
@@ -139,7 +150,10 @@ fn new(path: &Path, header: &[u8]) -> io::Result<File> {
     options.write(true).create_new(true);
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    let mut file = options.open(path)?;
+    let mut file = options.open(path).map_err(|error| match error.kind() {
+        kind @ ErrorKind::NotFound => io::Error::new(kind, "its directory is not there"),
+        _ => error,
+    })?;
     lock(&file)?;
     file.write_all(header)?;
     Ok(file)

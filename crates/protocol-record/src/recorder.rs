@@ -1,7 +1,7 @@
 //! Recording: the owner, and the hooks.
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{self, Receiver};
@@ -46,6 +46,8 @@ pub struct Settings {
     pub files: usize,
     /// The time that the end waits for the lines that are still to be written; 2 s.
     pub patience: Duration,
+    /// The function that is called at once with an error that ends the recording early; it does nothing.
+    pub on_error: fn(&Path, &io::Error),
 }
 
 impl Settings {
@@ -61,6 +63,7 @@ impl Settings {
             file_bytes: 64 << 20,
             files: 4,
             patience: Duration::from_secs(2),
+            on_error: |_, _| {},
         }
     }
 }
@@ -75,6 +78,8 @@ pub struct Recording {
     lines: Arc<AtomicU64>,
     ended: Receiver<Option<io::Error>>,
     patience: Duration,
+    on_error: fn(&Path, &io::Error),
+    path: PathBuf,
 }
 
 /// The outcome of a recording.
@@ -97,10 +102,10 @@ impl Recording {
     /// If the file can't be made, or the thread.
     pub fn start(settings: Settings) -> io::Result<Self> {
         let Settings { path, payloads, program, setup, .. } = settings;
-        let Settings { buffer_bytes, file_bytes, files, patience, .. } = settings;
+        let Settings { buffer_bytes, file_bytes, files, patience, on_error, .. } = settings;
         let lines = Arc::default();
         let mut writer = Writer {
-            file: Rotating::new(path, file_bytes, files),
+            file: Rotating::new(path.clone(), file_bytes, files),
             by: format!("rescind {}", env!("CARGO_PKG_VERSION")),
             program,
             setup,
@@ -123,12 +128,14 @@ impl Recording {
         writer.begin()?;
         let recorder = Recorder(Arc::new(shared));
         let (done, ended) = mpsc::channel();
-        let shared = recorder.0.clone();
+        let (shared, told) = (recorder.0.clone(), path.clone());
         thread::Builder::new().name("recorder".into()).spawn(move || {
+            let error = writer.run(&shared.queue);
+            error.iter().for_each(|error| on_error(&told, error));
             // The caller may not care how it ended.
-            let _ = done.send(writer.run(&shared.queue));
+            let _ = done.send(error);
         })?;
-        Ok(Self { recorder, lines, ended, patience })
+        Ok(Self { recorder, lines, ended, patience, on_error, path })
     }
 
     /// Returns the handle that records connections into this file.
@@ -148,7 +155,11 @@ impl Recording {
     fn end(&mut self) -> Option<io::Error> {
         let shared = &self.recorder.0;
         shared.queue.end(shared.now());
-        let stuck = |_| Some(io::ErrorKind::TimedOut.into());
+        let stuck = |_| {
+            let error = io::ErrorKind::TimedOut.into();
+            (self.on_error)(&self.path, &error);
+            Some(error)
+        };
         self.ended.recv_timeout(self.patience).unwrap_or_else(stuck)
     }
 }

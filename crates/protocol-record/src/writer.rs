@@ -151,7 +151,14 @@ impl Writer {
 
     /// Writes whole lines.
     fn flush(&mut self) -> io::Result<()> {
-        self.file.write(&self.out)?;
+        let (written, result) = self.file.write(&self.out);
+        if result.is_err() {
+            // The last of them may be there in part.
+            let whole = self.out[..written].split_inclusive(|byte| *byte == b'\n');
+            let whole = whole.filter(|line| line.ends_with(b"\n") && is_counted(line)).count();
+            self.lines.fetch_add(whole as u64, Ordering::Relaxed);
+        }
+        result?;
         self.out.clear();
         // One line may have been long. Twice a chunk is the usual capacity.
         self.out.shrink_to(2 * CHUNK);
@@ -194,6 +201,12 @@ impl<'m> Message<'m> {
         };
         Self { t, hop, dir, at: None, bytes: length, parts, text, base64, withheld }
     }
+}
+
+/// Whether a line is a message, a verdict or an input, and not about the recording itself.
+fn is_counted(line: &[u8]) -> bool {
+    let about = [r#"{"opened":"#, r#"{"dropped":"#, r#"{"end":"#];
+    !about.iter().any(|start| line.starts_with(start.as_bytes()))
 }
 
 fn append(out: &mut Vec<u8>, line: &Line<'_>) -> Result<(), Error> {

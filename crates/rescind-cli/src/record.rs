@@ -63,6 +63,10 @@ impl RecordArgs {
         settings.file_bytes = self.record_size.as_u64();
         settings.files = usize::try_from(self.record_files).unwrap_or(usize::MAX);
         settings.buffer_bytes = usize::try_from(self.record_buffer.as_u64()).unwrap_or(usize::MAX);
+        settings.on_error = |path, error| {
+            let path = path.display();
+            note(format_args!("rescind: the recording {path} ended early: {error}"));
+        };
         let recording = Recording::start(settings);
         let recording =
             recording.map_err(|error| format!("can't record into {}: {error}", path.display()))?;
@@ -97,16 +101,10 @@ impl Session {
     pub(crate) fn finish(&self) -> Option<PathBuf> {
         let mut session = lock(&self.0);
         let (file, recording) = session.take()?;
-        let Recorded { lines, dropped, error, .. } = recording.finish();
-        let path = file.display();
-        if let Some(error) = error {
-            note(format_args!("rescind: the recording {path} ended early: {error}"));
-        }
+        let Recorded { lines, dropped, .. } = recording.finish();
         if dropped > 0 {
-            note(format_args!(
-                "rescind: the recording {path} lacks {dropped} of {} lines",
-                lines + dropped
-            ));
+            let (path, all) = (file.display(), lines + dropped);
+            note(format_args!("rescind: the recording {path} lacks {dropped} of {all} lines"));
         }
         Some(file)
     }

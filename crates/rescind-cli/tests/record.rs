@@ -317,7 +317,12 @@ fn what_can_not_be_viewed_is_said_with_its_place() {
     }
     let said = rescind(["call", "--record", "/no/such/directory/file", "echo"]);
     assert_eq!(said.code, Some(2));
-    assert!(said.stderr.contains("can't record into /no/such/directory/file"), "{}", said.stderr);
+    assert!(
+        said.stderr
+            .contains("can't record into /no/such/directory/file: its directory is not there"),
+        "{}",
+        said.stderr
+    );
 }
 
 #[cfg(unix)]
@@ -443,6 +448,42 @@ fn f69_output_that_is_lost_is_said() {
     let output = child.wait_with_output().unwrap();
     let said = String::from_utf8(output.stderr).unwrap();
     assert!(output.status.success() && !said.contains("error"), "{said}");
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn f69_a_recording_that_breaks_off_is_said_at_once_and_its_lines_are_counted() {
+    use std::io::Write;
+    use std::process::Stdio;
+
+    let path = directory("broken").join("recording.jsonl");
+    let limited = r#"trap "" XFSZ; ulimit -f 8; exec "$@""#;
+    let mut relay = Command::new("sh");
+    relay.args(["-c", limited, "sh", RESCIND, "relay", "--record", text(&path)]);
+    relay.args(["--", RESCIND, "serve"]).stdin(Stdio::piped()).stdout(Stdio::null());
+    let mut relay = relay.stderr(Stdio::piped()).spawn().unwrap();
+    let mut stdin = relay.stdin.take().unwrap();
+    let said = support::lines(relay.stderr.take().unwrap());
+    stdin.write_all("{\"jsonrpc\":\"2.0\",\"method\":\"n\"}\n".repeat(200).as_bytes()).unwrap();
+    while !said.recv_timeout(PATIENCE).unwrap().contains("ended early: ") {}
+    drop(stdin);
+    let rest: Vec<_> = said.iter().collect();
+    let rest = rest.join("\n");
+    relay.wait().unwrap();
+    assert!(!rest.contains("ended early"), "{rest}");
+    let counts = rest.split(" lacks ").nth(1).unwrap().split(" of ");
+    let [lacks, all]: [usize; 2] = counts
+        .map(|count| count.split(' ').next().unwrap().parse().unwrap())
+        .collect::<Vec<_>>()
+        .try_into()
+        .unwrap();
+    let recorded = fs::read_to_string(&path).unwrap();
+    let whole = recorded.split_inclusive('\n').filter(|line| line.ends_with('\n'));
+    let is_counted = |line: &&str| {
+        ["message", "verdict", "input"].iter().any(|kind| line[2..].starts_with(kind))
+    };
+    let held = whole.filter(is_counted).count();
+    assert!(held > 0 && lacks + held == all, "{held} are held: {rest}");
 }
 
 #[test]
