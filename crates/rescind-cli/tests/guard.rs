@@ -62,8 +62,10 @@ fn g05_what_the_guard_did_is_recorded() {
         said.stderr.contains(r#"down --> {"jsonrpc":"2.0","id":2,"method":"stubborn""#),
         "{said:?}"
     );
-    let said = rescind(["view", path, "stubborn & ~hop up"]);
-    assert!(said.stdout.contains("error -32803, guard: deadline"), "{said:?}");
+    let said = rescind(["view", path, "stubborn & ~cause deadline"]);
+    assert!(said.stdout.contains("error -32803 (deadline), guard"), "{said:?}");
+    let said = rescind(["view", "--json", path, "~cause deadline"]);
+    assert!(said.stdout.contains(r#""cause":"deadline""#), "{said:?}");
     let said = rescind(["view", path, "stubborn & ~hop down"]);
     assert!(said.stdout.contains("cancelled"), "{said:?}");
 }

@@ -311,7 +311,7 @@ impl Pairing {
             // The messages say so too.
             "stopped" => {}
             // The relay answers it now, with an error.
-            "guard" => row.refused = cause().map(|cause: String| format!("guard: {cause}")),
+            "guard" => (row.cause, row.refused) = (cause(), Some("guard".into())),
             "cancelled" => {
                 row.cause = cause();
                 let number = row.number;
